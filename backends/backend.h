@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A backend makes bytes of a finished plan, and of such bytes something that runs.  The halves
- * are apart so that a kernel from disk needs no compiler: load() and launch() may not touch LLVM.
- * A backend that cannot serve this machine says so once, in probe(). */
+ * The interface of a backend, which compiles a finished plan to bytes and runs such bytes as a
+ * kernel.  load() and launch() must not need a compiler (such as LLVM), so that stored kernels run
+ * without one.  A backend that cannot run on this machine reports that once, in probe(). */
 #ifndef LIMBER_BACKEND_H
 #define LIMBER_BACKEND_H
 
@@ -13,36 +13,38 @@
 #include "ir/steps.h"
 #include "ir/view.h"
 
-struct blob {               /* bytes that go to disk */
+struct blob {               /* compiled code or data, in the form in which it is stored on disk */
     unsigned char *data;
     size_t size;
 };
 
-/* Receives a backend's texts for the dump; name is "kernel.ll", "kernel.s" and so on. */
+/* Receives the texts that a backend writes while it compiles, for the dump.  `name` is a file name,
+ * such as "kernel.ll" or "kernel.s". */
 struct dump {
     void (*file)(void *user, const char *name, const char *data, size_t size);
     void *user;
-    const char *without;    /* NULL, or the name of a text that is not wanted */
+    const char *without; /* name of a text that the backend may skip, or NULL */
 };
 
-/* Runs fn(arg, task, worker) for 0 <= task < tasks, each once, in any order and on any worker
- * with 0 <= worker < workers; returns when all are done. */
+/* A thread pool.  run() calls fn(arg, task, worker) once for each task in [0, tasks), in any order
+ * and on any worker in [0, workers), and returns when all tasks are done. */
 struct runner {
     int workers;
     void (*run)(void *self, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker),
                 void *arg);
     void *self;
-    int cpus; /* number of CPUs that the workers share; 0: each has its own */
+    int cpus; /* number of CPUs that the workers share; 0 if each worker has a CPU of its own */
 };
 
-/* Number of workers that run at once, which work is split for. */
+/* Returns the number of workers that can run at the same time.  Launches divide their work for this
+ * number. */
 static inline int limber_runner_busy(const struct runner *r)
 {
     return r->cpus && r->cpus < r->workers ? r->cpus : r->workers;
 }
 
-/* Events that kernels count inside a simulated unit; limber_statistics has their meaning.  Partly
- * swamped sums follow the fully swamped ones of their kind. */
+/* Events that kernels count while they simulate a unit; limber_statistics in limber.h explains
+ * each.  A partly swamped sum is counted after the fully swamped sums of its kind. */
 #define LIMBER_UNIT_TALLIES(TALLY) \
     TALLY(mul_inexact) \
     TALLY(mul_underflow) \
@@ -53,7 +55,8 @@ static inline int limber_runner_busy(const struct runner *r)
     TALLY(outer_swamped) \
     TALLY(outer_partly)
 
-/* Counters: first those of kernels; outer_sums follows from the sizes alone. */
+/* Counters of a simulated unit.  Kernels count the events; outer_sums is computed from sizes
+ * alone. */
 struct unit_counts {
 #define FIELD(name) int64_t name;
     LIMBER_UNIT_TALLIES(FIELD)
@@ -61,36 +64,41 @@ struct unit_counts {
     int64_t outer_sums;
 };
 
-/* The bounds of an operand's data that a plan's kernels are made for. */
+/* Bounds on the exponents, bits and signs of an operand's data.  The kernels of a plan rely on
+ * them. */
 struct bounds {
     int32_t emin, emax, spread, width, sig;
-    int32_t is_unsigned, special; /* flags: no element is negative; NaN or infinities may occur */
+    /* is_unsigned: 1 if no element is negative; special: 1 if elements may be NaN or infinite */
+    int32_t is_unsigned, special;
 };
 
-/* The guard of a call captured into a graph.  Operands are scanned when the graph is played.  If
- * one leaves its bounds, the fallback kernel, which suits any data, computes instead. */
-struct guard {
+/* Tells a call that is captured into a CUDA graph how to check its data.  The scan kernels run each
+ * time that the graph is launched.  If an operand leaves its bounds, the fallback kernel, which is
+ * correct for any data, computes the product instead. */
+struct capture_check {
     struct kernel *scan[2], *fallback;
     struct bounds bounds[2];
 };
 
-/* Limbs of a prepared operand, which outlive a call. */
-struct kept {
+/* The packed limbs of a prepared operand.  They are kept from call to call. */
+struct kept_limbs {
     char *memory; /* aligned to 64 bytes */
-    bool packed; /* false: this call must pack them, and then call `packed` */
+    bool packed; /* if false, this call must pack the limbs and then call keeper.packed */
 };
-/* How a launch gets and gives back kept limbs; `self` belongs to the prepared operand. */
+/* Callbacks through which a launch gets the kept limbs of a prepared operand.  `self` belongs to
+ * the operand. */
 struct keeper {
-    /* Memory for all limbs of the operand in one of the kernel's packing variants; NULL: this call
-     * must make the limbs in its own workspace. */
-    struct kept *(*alloc)(void *self, int variant, size_t bytes);
-    void (*packed)(void *self, struct kept *);
-    void (*free)(void *self, struct kept *);
+    /* Returns memory for all limbs of the operand in one packing variant of the kernel.  Returns
+     * NULL if nothing can be kept; then this call packs the limbs in its own workspace. */
+    struct kept_limbs *(*alloc)(void *self, int variant, size_t bytes);
+    void (*packed)(void *self, struct kept_limbs *);
+    void (*free)(void *self, struct kept_limbs *);
     void *self;
 };
 
-/* Applies the caller's epilogue to blocks of a result as soon as they are final: once to each
- * element, on any worker.  `turned` is the finisher for the transposed result. */
+/* Applies the caller's epilogue to a block of the result as soon as its sums are final.  Every
+ * element is passed exactly once, on any worker.  `turned` is the finisher for the transposed
+ * result. */
 struct finisher {
     void (*block)(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
                   int64_t cols);
@@ -102,133 +110,175 @@ struct finisher {
 struct launch_memory {
     char *memory;
     size_t bytes;
-    void *own; /* private to the backend */
+    void *own; /* data that only the backend uses */
+};
+
+/* Facts that a launch fills in for its caller. */
+struct launch_result {
+    enum way_id way; /* the way that computed the call */
+    size_t workspace; /* peak workspace in bytes */
+    /* number of elements that did not fit C's format (only if the plan has wrap=0) */
+    int64_t overflow;
+    int64_t recomputed; /* number of elements that were recomputed with exact sums */
+    int64_t recomputed_ns; /* nanoseconds spent on these, summed over workers */
+    /* event counts of the simulated unit, if the plan asks for them */
+    struct unit_counts counts;
+    bool finished; /* call.finish was applied to all elements; if not, the caller applies it */
 };
 
 struct call {
     int64_t m, n, k;
     struct view a, b;
     struct output_view c;
-    int64_t groups; /* 2 or more: products of one size, for backends with takes_groups; else one */
-    struct spread each_a, each_b, each_c; /* where groups lie; a step of 0: all read one matrix */
-    const struct conv *conv; /* NULL, or the convolution whose maps a, b and c are */
-    const void *alpha, *beta; /* in the result's format (integers: i64); NULL: 1, 0 */
-    /* masks of the operands, with arrays per line if the plan scales lines; else NULL.  Several
-     * groups have their lines one after the other, or share those of a common matrix */
+    /* number of products of one size; more than 1 only if device_ops.takes_groups allows it */
+    int64_t groups;
+    /* addresses of the matrices of each group; with a step of 0, all groups read the same matrix */
+    struct spread each_a, each_b, each_c;
+    /* the convolution whose index maps a, b and c contain; NULL for a matrix product */
+    const struct conv *conv;
+    /* the scalars, in the format of the result (int64_t if it is an integer format); alpha is NULL
+     * if it is 1, and beta is NULL if it is 0 */
+    const void *alpha, *beta;
+    /* summaries of the operands' exponents and special values, or NULL.  They contain arrays with
+     * one entry per line if the plan scales lines.  Lines of successive groups follow one another,
+     * unless the groups share a matrix. */
     const struct mask *mask_a, *mask_b;
-    const struct keeper *keep[2]; /* keep limbs of a, of b; NULL: limbs are not kept */
+    /* callbacks that keep the limbs of A and of B; NULL if limbs are not kept */
+    const struct keeper *keep[2];
     const struct runner *runner;
-    /* allocates memory whose size grows with the operands; NULL: malloc */
+    /* allocates memory whose size grows with the operands; NULL to use malloc */
     const limber_allocator *allocator;
-    const struct launch_memory *launch_memory; /* NULL: the launch takes its own */
-    size_t workspace_limit; /* bytes; the launch works in parts that fit */
-    size_t workspace; /* out: peak bytes */
-    int64_t overflow; /* out: elements that did not fit (wrap=0) */
-    int64_t recomputed; /* out: elements that were summed again, exactly */
-    int64_t recomputed_ns; /* out: nanoseconds that this took, summed over workers */
+    /* memory allocated before; NULL if the launch allocates its own */
+    const struct launch_memory *launch_memory;
+    size_t workspace_limit; /* in bytes; a launch that needs more workspace computes C in parts */
     uint64_t seed; /* seed of the simulated unit's stochastic rounding */
-    struct unit_counts counts; /* out: if the plan counts */
     int device; /* index of the backend's device */
-    const limber_queue *queue; /* the caller's stream; NULL: the backend's own */
-    const struct guard *guard; /* NULL: masks are those of the data */
-    const struct finisher *finish; /* NULL: none */
-    bool finished; /* out: `finish` was applied to all elements; if not, the caller applies it */
-    bool dry; /* true: only counts overflow, and stores nothing */
-    uint32_t ways; /* allowed ways; only WAY_windows and WAY_unpacked are tested */
-    enum way_id way; /* out: the way that computed */
+    const limber_queue *queue; /* the caller's stream; NULL to use a stream of the backend */
+    /* checks the data when the captured graph runs; NULL if the masks describe this call's data */
+    const struct capture_check *guard;
+    const struct finisher *finish; /* applies the epilogue to blocks of C; NULL if there is none */
+    /* Where a backend keeps, allocated by malloc, what it finds out about launches of this kernel
+     * that differ only in addresses, scalars, masks and data.  *layout is NULL at first; it is set
+     * once, atomically, and freed by its owner.  NULL: nothing is kept. */
+    void **layout;
+    bool dry; /* true if the launch only counts overflows and stores nothing */
+    /* set of allowed ways (bits by way_id); launches look only at WAY_windows and WAY_unpacked */
+    uint32_t ways;
+    struct launch_result out;
 };
 
-/* Sums of m rows of a matrix times a vector of k elements, as order 1 has them (limber.h), all of
- * binary64 (size 8) or binary32 (4).  row, col and step: elements from one row, one column and one
- * element of the vector to the next.  The m sums are dense. */
+/* Computes m dot products: rows of a matrix times a vector of k elements, added in order 1
+ * (limber.h).  All numbers are binary64 (size 8) or binary32 (size 4).  row, col and step are
+ * distances in elements between rows, between columns and between elements of the vector.  The m
+ * sums are stored contiguously. */
 struct vector_sums {
     int size;
     int64_t m, k, row, col, step;
     const void *a, *x;
     void *sum;
-    bool more; /* `sum` holds sums of earlier products, to which the first chain is added */
+    bool more; /* true to continue the sums in `sum`, to which the first chain is then added */
+    /* The matrix is complex, with contiguous columns: its k / 2 columns have m pairs (re, im), and
+     * col is the distance between them.  x has two columns with contiguous rows, the real form of a
+     * complex vector (jit/api/complex.c), and the sums are 2 m. */
+    bool pairs;
 };
 
-/* A product whose shape is known when it is compiled: A is m x k, B is k x n, all at least 1.
- * Compared and hashed as bytes, so it has no padding. */
+/* Distances in elements: from one row to the next, and from one column to the next. */
 struct strides {
     int64_t row, col;
-}; /* in elements */
+};
+/* A product whose shape is known when it is compiled: A is m x k and B is k x n, with m, n and k at
+ * least 1.  The structure is compared and hashed byte by byte, so it has no padding. */
 struct fixed {
     int64_t m, n, k;
-    struct strides a, b, c; /* elements; c: rows or columns are contiguous if longer than 1 */
-    int64_t add; /* 0: C = A B; 1: C += A B */
+    /* in c, rows or columns are contiguous, unless they have only one element */
+    struct strides a, b, c;
+    int64_t add; /* 0 for C = A B, 1 for C += A B */
 };
 
 /* The scalars of C = alpha A B + beta C. */
 struct scaling {
     double alpha, beta;
 };
-/* True if the result is scaled; false for C = A B and C += A B. */
+/* True if the result must be scaled, false for C = A B and C += A B. */
 static inline bool limber_scales(const struct scaling *x)
 {
     return x->alpha != 1 || (x->beta != 0 && x->beta != 1);
 }
 
-/* Compiles a plan and a shape to bytes, and loads them as a C function, void (const void *a, const
- * void *b, void *c), which is the code itself.  Same names as in struct backend. */
+/* The compiled code of a product of one fixed shape: a C function, void (const void *a, const void
+ * *b, void *c). */
 struct function;
-/* A backend's functions for one shape: compiled, loaded from stored code, and unloaded. */
+/* Operations on functions for one fixed shape: compile to bytes, load such bytes, unload.  load()
+ * sets *entry to the address of the code.  Members do what the members of struct backend with the
+ * same names do. */
 struct functions {
     bool (*compile)(const struct plan *, const struct target *, const struct fixed *,
                     const struct dump *, struct blob *, struct diag *);
     bool (*load)(const unsigned char *data, size_t size, struct function **, void **entry,
                  struct diag *);
     void (*unload)(struct function *);
+    /* nanoseconds, as measured: the cost of compiling a function, and the time that it saves over
+     * cpu_ops.direct per product and per multiply-add (docs/performance.md, "Small products") */
+    double cost, saved, saved_each;
 };
 
-/* A depthwise convolution: every filter reads one channel.  All tensors are floats of `size` bytes,
- * or (size 1) operands are bytes whose sums are i32.  Channel c has the `multiplier` outputs from
- * c*multiplier on.  A window has at most LIMBER_SMALL_K elements, and no dimension is 0.
+/* A depthwise convolution, in which every filter reads one channel.  All tensors hold floats of
+ * `size` bytes.  With size 1, operands are 8-bit integers and results are int32_t.  Channel c has
+ * `multiplier` output channels, from c*multiplier on.  A filter has at most LIMBER_SMALL_K
+ * elements, and no dimension is 0.
  *
- * Images, windows and results have depth, t and od planes, 1 in two dimensions.
+ * Images, filters and results have depth, t and od planes; all are 1 in two dimensions.
  *
- * backward: the gradient of an image.  `image` is dy, which meets the window back to front, and the
- * result is some of dx's rows and columns.  Channel c of it sums the `inputs` channels of dy from
- * c*inputs on, one after the other; otherwise inputs is 1.
+ * backward: computes the gradient of an image.  `image` is dy, to which the reversed filter is
+ * applied, and the result is some of dx's rows and columns.  Channel c of dx sums `inputs` channels
+ * of dy, from c*inputs on, one after the other.  Otherwise `inputs` is 1.
  *
- * gradient: the gradient of the filters.  `result` holds them, and dy, of od x oh x ow pixels and
- * channels*multiplier channels, is read at `filters`; a chain runs over all pixels. */
+ * gradient: computes the gradient of the filters and stores it in `result`.  `filters` points to
+ * dy, which has od x oh x ow pixels and channels*multiplier channels.  One chain of sums runs over
+ * all pixels. */
 struct depthwise {
     int64_t images, channels, multiplier, inputs, depth, h, w, t, r, s, od, oh, ow;
-    int64_t stride[3], pad[3], dilate[3]; /* down, across, into the depth; pads may be negative */
-    int64_t filter[5]; /* strides of the filters in elements: output, input, plane, row, column */
-    int64_t to[5]; /* strides of the result in elements: image, output, plane, row, column */
+    int64_t stride[3], pad[3], dilate[3]; /* [row, column, plane]; a pad may be negative */
+    /* strides of the filters, in elements: [output channel, input channel, plane, row, column] */
+    int64_t filter[5];
+    /* strides of the result, in elements: [image, output channel, plane, row, column] */
+    int64_t to[5];
     int size;
-    /* nhwc: a pixel's channels are contiguous; is_unsigned: bytes of the image are; add: results
-     * are added to what `result` holds */
+    /* nhwc: true if the channels of a pixel are contiguous.  is_unsigned: true if the image's 8-bit
+     * integers are unsigned.  add: true if sums are added to the contents of `result`. */
     bool nhwc, is_unsigned, add;
     bool backward, gradient;
     const void *image, *filters;
     void *result;
 };
-/* How a depthwise convolution is cut into tasks; each needs `room` bytes, aligned to 64. */
+/* Division of a depthwise convolution into tasks.  Each task needs `room` bytes of scratch memory,
+ * aligned to 64 bytes. */
 struct depthwise_plan {
     int64_t tasks, blocks, across, along, width, height, groups;
     size_t room;
 };
 struct depthwise_ops {
-    /* False: not served on this target, or a task would need too much room.  Backward: a stride of
-     * 2 means the whole gradient of an image; a stride of 1 one phase of it. */
+    /* Fills the division.  Returns false if this target does not support the convolution, or a task
+     * would need too much memory.  With d.backward, a stride of 2 means the gradient of the
+     * complete image, and a stride of 1 means one stride phase of it. */
     bool (*plan)(const struct depthwise *, const struct target *, int workers,
                  struct depthwise_plan *);
-    /* Each task stores elements of its own, as the scheme `native` computes them. */
+    /* Runs one task, which stores its own elements of the result.  They are computed as the scheme
+     * `native` does. */
     void (*run)(const struct depthwise *, const struct target *, const struct depthwise_plan *,
                 int64_t task, void *room);
-    /* Computes one channel (`task` % d.channels) of an image to correctly rounded binary32.  Sets
-     * unsure[y] for rows y whose rounding stays uncertain.  zeros: scratch of one row of the image;
-     * NULL: only answers whether the convolution is served.  False: it is not. */
+    /* Computes one channel (`task` % d.channels) of an image, correctly rounded to binary32, from
+     * sums in binary64.  Sets unsure[y] for each row y in which some rounding stays uncertain.
+     * zeros: scratch memory for one row of the image; if it is NULL, nothing is computed.  Returns
+     * false if the convolution is not supported. */
     bool (*wide)(const struct depthwise *, const struct target *, int64_t task, float *zeros,
                  uint8_t *unsure);
 };
 
-/* Converts lines of int32_t sums, times a power of two, to floats of `size` (4 or 8) bytes, rounded
- * to nearest.  Steps are elements from line to line.  With size 4, `to` may be the sums' memory. */
+/* Converts `lines` rows or columns of int32_t sums, times a power of two, to floats of `size` (4 or
+ * 8) bytes, rounded to nearest.  Steps are distances in elements from one to the next.  With size
+ * 4, `to` may be the sums' memory. */
 struct widened {
     const void *from;
     void *to;
@@ -236,32 +286,36 @@ struct widened {
     double unit;
     int64_t lines, length, from_step, to_step;
 };
-/* Conversion between integers and floats of `size` (4 or 8) bytes that are multiples of one power
- * of two. */
-struct narrow_ops {
+/* Operations that replace floats of `size` (4 or 8) bytes by 8-bit integers, for products of floats
+ * that are small integers times one power of two. */
+struct int8_ops {
     bool (*serves)(const struct target *);
-    /* to[i] = x[i] / unit as integers from `low` to `high`, which fit 8 bits.  False: an element is
-     * no such integer; `to` is undefined then. */
-    bool (*narrow)(const struct target *, int size, const void *x, double unit, int low, int high,
-                   uint8_t *to, int64_t n);
-    void (*widen)(const struct target *, const struct widened *);
+    /* Computes to[i] = x[i] / unit as integers from `low` to `high`, which fit in 8 bits.  Returns
+     * false if an element is no such integer; the contents of `to` are then undefined. */
+    bool (*from_floats)(const struct target *, int size, const void *x, double unit, int low,
+                        int high, uint8_t *to, int64_t n);
+    void (*to_floats)(const struct target *, const struct widened *);
 };
 
-/* Elementwise functions of arrays; false: not on this target. */
+/* Elementwise functions of arrays.  Each member returns false if this target does not support the
+ * operation. */
 struct function_ops {
-    /* x[i] becomes limber_function_value(f, a, x[i]).  single: if x[i] is a binary32 number, any
-     * value will do that rounds to the same binary32. */
+    /* Replaces x[i] by limber_function_value(f, a, x[i]).  single: for each x[i] that is a binary32
+     * number, any value that rounds to the same binary32 number may be returned. */
     bool (*run)(const struct target *, limber_function f, const struct fn_args *a, double *x,
                 int64_t n, bool single);
-    /* Converts an array to doubles, and doubles to f, rounded to nearest even.  Formats: binary64,
-     * binary32 and floats of 8 or 16 bits with subnormals. */
+    /* widen: converts an array of format f to doubles.  narrow: converts doubles to format f,
+     * rounded to nearest even.  f is binary64, binary32 or a float of 8 or 16 bits with
+     * subnormals. */
     bool (*widen)(const struct target *, limber_format f, const void *src, double *x, int64_t n);
     bool (*narrow)(const struct target *, limber_format f, const double *x, void *dst, int64_t n);
-    /* Maps each element by a table of all values. dst may be src where elements have one size. */
+    /* Maps each element by a table with an entry for each bit pattern.  dst may be src if the
+     * elements of both have the same size. */
     bool (*look_up)(const struct target *, const struct lookup *t, const void *src, void *dst,
                     int64_t n);
-    /* A step of an epilogue on arrays of binary32 (narrow) or binary64: to[i] becomes
-     * limber_epilogue_value(s, narrow, x[i], y[i]).  `store` converts numbers as limber_convert. */
+    /* Applies one step of an epilogue to arrays of binary32 (if `narrow`) or binary64: to[i]
+     * becomes limber_epilogue_value(s, narrow, x[i], y[i]).  `store`, the next member, converts
+     * numbers as limber_convert does. */
     bool (*step)(const struct target *, const struct epilogue_step *s, bool narrow, const void *x,
                  const void *y, void *to, int64_t n);
     bool (*store)(const struct target *, bool narrow, const void *x, limber_format f, void *to,
@@ -275,28 +329,33 @@ struct numbers {
     int64_t row, col, plane;
 };
 
-/* to = steps(from), element by element; `to` may be where `from` is, with the same strides. */
+/* An elementwise epilogue: applies `steps` to each element of `from` and stores the result in `to`,
+ * which may be the same matrix with the same strides. */
 struct epilogue {
     const struct steps *steps;
-    limber_format compute; /* binary32 or binary64 */
+    limber_format compute; /* format in which steps are computed: binary32 or binary64 */
     limber_rounding rounding; /* rounding of results to the format in which they are stored */
-    bool once; /* limber_apply, one function: its value is rounded to `compute` only if that is
-                  binary32, and its operands are never rounded */
+    /* true for limber_apply, which applies a single function: operands are not rounded, and the
+     * value is rounded to `compute` only if that is binary32 */
+    bool once;
     int64_t planes, rows, cols;
     struct numbers from, to; /* to.data is written */
-    struct numbers input[MOST_INPUTS]; /* data is NULL where no step reads it */
+    /* further operands; data is NULL if no step reads the operand */
+    struct numbers input[MOST_INPUTS];
 };
 
 struct kernel;
 
-/* Results of a scan in device memory: one array of `lines` numbers per field.  Exponents and lowest
- * bits are as in struct mask.  A zero line has emin INT32_MAX and emax INT32_MIN. */
+/* Results of a scan in device memory: for each field an array with one number per line (row of A or
+ * column of B).  Exponents and lowest bits are defined as in struct mask.  A line of zeros has emin
+ * INT32_MAX and emax INT32_MIN. */
 enum scan_field { SCAN_emax, SCAN_emin, SCAN_low, SCAN_sig, SCAN_flags, SCAN_fields };
 enum scan_flag { SCAN_special = 1, SCAN_negative = 2 };
 
-/* A scan of lines x length elements seen through v.  Results per line go to `found`; results per
- * tile, one array per field, to `tiles` unless it is NULL.  For several matrices of one shape the
- * lines of one follow those of the other, and tiles are not scanned. */
+/* A scan of an operand with `lines` rows or columns of `length` elements each, which the view v
+ * locates.  `found` receives the results per line; `tiles`, unless NULL, receives the results per
+ * tile, one array per field.  Several matrices of one shape are scanned as if their lines followed
+ * one another; their tiles are not scanned. */
 struct scan_job {
     const struct view *v;
     int64_t matrices;
@@ -305,43 +364,45 @@ struct scan_job {
     int32_t *found, *tiles;
 };
 
-/* Prepares the product that applies complex alpha and beta.  Copies `value` to `factors`.  If width
- * is 4, copies each of the m x n pairs at c to the third and fourth number of its group of four at
- * `to` (integers as i64). */
+/* Copies data for the real product that also applies complex alpha and beta.  Copies `value` to
+ * `factors`.  If width is 4, also copies each complex number of the m x n matrix c to the third and
+ * fourth number of its group of four at `to` (integers become int64_t). */
 struct terms_job {
     const void *c;
     int64_t row, col; /* strides of c, in numbers */
     int64_t m, n, width;
-    int64_t count; /* number of matrices of c, whose terms follow each other */
+    int64_t count; /* number of matrices of C; their copies follow one another in `to` */
     struct spread each;
     void *to, *factors;
-    char value[128]; /* the factors: 2 x width numbers in the format of those at `to` */
+    char value[128]; /* the scalars as 2 * width numbers in the format of those at `to` */
 };
 
-/* to[i] = sum over p of |x_ip| weights[p], in binary64, from p = 0 on; NaN and infinities count as
- * 0.  x_ip is element (i, p) of the view, or, with `across`, (p, i).  weights: NULL means all 1. */
+/* Computes weighted sums of absolute values: to[i] = sum over p of |x_ip| weights[p], in binary64,
+ * from p = 0 on.  NaN and infinities count as 0.  x_ip is element (i, p) of the view or, if
+ * `across` is set, element (p, i). */
 struct weigh_job {
     const struct view *view;
     bool across;
     int64_t lines, length;
     const double *weights;
-    double *to; /* both in host memory */
+    double *to; /* `weights` and `to` are in host memory */
 };
 
-/* Sums re + im, or re - im, of outer x inner pairs; steps are in numbers.  Integers are widened to
- * twice their size; those of 64 bits wrap. */
+/* Computes re + im, or re - im if `minus`, of outer x inner complex numbers.  Steps are counted in
+ * real numbers.  Results of integers have twice the operands' size; 64-bit integers wrap. */
 struct sums_job {
     const void *from;
     int64_t outer, inner, outer_step, inner_step;
-    int64_t count; /* matrices, `each` apart */
+    int64_t count; /* number of matrices; `each` gives the distances between them */
     struct spread each;
     bool minus;
-    void *to; /* dense, inner index fastest, one matrix after the other */
+    void *to; /* contiguous: the inner index is fastest, and matrices follow one another */
     bool measures;
-    uint64_t most; /* out, if `measures`: the largest magnitude of an integer */
+    uint64_t most; /* out, if `measures` is set: the largest magnitude of an integer */
 };
 
-/* Combines three products of `count` numbers each to pairs, `width` numbers apart: complex3.c. */
+/* Combines three real products of `count` numbers each into complex results that are `width`
+ * numbers apart (jit/operators/complex3.c). */
 struct pairs_job {
     const void *product[3];
     int64_t count, width;
@@ -351,22 +412,29 @@ struct pairs_job {
 
 /* Operations of backends whose devices have memory of their own. */
 struct device_ops {
-    /* true if p is in this device's memory, false if in the host's */
+    /* rules for threads that share memory in blocks */
+    const struct block_rules *blocks;
+    /* True if one launch can compute all groups of this call. */
+    bool (*takes_groups)(const struct kernel *, const struct call *);
+    /* true if p points to this device's memory, false if to the host's */
     bool (*holds)(const void *p, int device);
     bool (*compile_scan)(limber_format f, const struct target *, const struct dump *, struct blob *,
                          struct diag *);
-    /* Scans one operand, or two of one format together. */
+    /* Scans one operand, or two operands of the same format in one launch. */
     bool (*scan)(struct kernel *, const struct scan_job *jobs, int count, int device,
                  const limber_queue *, struct diag *);
-    bool (*records)(const limber_queue *, int device); /* true: the stream is being captured */
-    bool (*ready)(struct kernel *, int device, struct diag *); /* loads the kernel completely */
-    /* Run by the kernel that scans c's format; with a queue, in its order. */
+    /* True if the stream is being captured into a graph. */
+    bool (*records)(const limber_queue *, int device);
+    /* Loads the kernel's code onto the device. */
+    bool (*ready)(struct kernel *, int device, struct diag *);
+    /* Does the copies of a terms_job.  The kernel must be the one that scans c's format.  Runs in
+     * the queue's order if there is a queue. */
     bool (*terms)(struct kernel *, const struct terms_job *, int device, const limber_queue *,
                   struct diag *);
     bool (*weigh)(struct kernel *, const struct weigh_job *, int device, const limber_queue *,
                   struct diag *);
-    /* Run by the kernel that scans the numbers' format (integers of pairs_job: i64); with a queue,
-     * in its order. */
+    /* Does a sums_job or a pairs_job.  The kernel must be the one that scans the numbers' format
+     * (i64 for the integers of a pairs_job).  Runs in the queue's order if there is a queue. */
     bool (*sums)(struct kernel *, struct sums_job *, int device, const limber_queue *,
                  struct diag *);
     bool (*pairs)(struct kernel *, const struct pairs_job *, int device, const limber_queue *,
@@ -375,93 +443,121 @@ struct device_ops {
     bool (*alloc)(void **p, size_t bytes, const char *what, int device, const limber_queue *,
                   struct diag *);
     void (*free)(void *p, int device, const limber_queue *);
-    /* A kernel for these steps and formats, for any sizes, strides and addresses. */
+    /* Compiles a kernel for the epilogue's steps and formats.  It takes any sizes, strides and
+     * addresses. */
     bool (*compile_steps)(const struct epilogue *, const struct target *, const struct dump *,
                           struct blob *, struct diag *);
     bool (*steps)(struct kernel *, const struct epilogue *, int device, const limber_queue *,
                   struct diag *);
 };
 
-enum { LIMBER_SMALL_K = 256 };
+/* Limits of library code without packing. */
+enum {
+    LIMBER_SMALL_K = 256, /* largest number of terms along k that are summed in one chain */
+    /* Largest numbers of multiply-adds for which cpu_ops.direct and cpu_ops.small are used.  By
+     * measurement, packed panels are as fast for larger products. */
+    LIMBER_DIRECT_WORK = 128 * 128 * 128,
+    LIMBER_SMALL_WORK = 64 * 64 * 64,
+    /* Largest k and m n of an update of low rank for which cpu_ops.direct is faster, for any number
+     * of multiply-adds, since such an update mostly reads and writes C. */
+    LIMBER_DIRECT_SHORT = 64,
+    LIMBER_DIRECT_SHORT_MOST = 1 << 22
+};
 
-/* Code in memory: [from, to). */
+/* Address range of code: [from, to). */
 struct code_range {
     uintptr_t from, to;
 };
 
-struct backend {
-    const char *name;
-    /* Describes this machine; false with a reason when the backend cannot run here. */
-    bool (*probe)(struct target *, struct diag *);
-    /* Plan -> bytes.  dump may be NULL. */
-    bool (*compile)(const struct plan *, const struct target *, const struct dump *, struct blob *,
-                    struct diag *);
-    /* Bytes -> kernel.  Damaged bytes give false, never a crash. */
-    bool (*load)(const unsigned char *data, size_t size, struct kernel **, struct diag *);
-    /* After a failure C is unchanged. */
-    bool (*launch)(struct kernel *, struct call *, struct diag *);
-    void (*unload)(struct kernel *);
-    /* Predicts the way in which a launch of this plan's kernel computes the call, without a look at
-     * data or memory.  Writes to `out`, unless NULL, how it reads the operands, and a line for each
-     * way that it refuses. */
-    enum way_id (*way)(const struct plan *, const struct target *, const struct call *,
-                       struct text *out);
-    /* Bytes of workspace of a call: the least, and those that hold everything at once.  NULL: the
-     * backend uses no workspace of the caller. */
-    void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
-    const struct functions *fixed; /* NULL: makes no functions */
-    const struct device_ops *device_ops; /* NULL: operands lie in host memory */
-    /* Computes a product of binary64 or binary32 throughout, k at most LIMBER_SMALL_K or m = 1 or
-     * n = 1, without plan or memory.  Each element is correctly rounded, or, where that takes
-     * longer, has an error of at most allowed |A||B| before rounding.  target: the machine's.
-     * Returns how many elements were summed again, exactly.  NULL: not available. */
-    int64_t (*small)(const struct call *, const struct target *, limber_format a, limber_format b,
-                     limber_format c, double allowed);
-    /* Computes sums of order 1, without plan or memory.  NULL: not available. */
-    void (*vectors)(const struct vector_sums *, const struct target *);
-    /* The part of a plan that determines compile()'s bytes for a given target.  NULL: all of it. */
-    bool (*code_key)(const struct plan *, const struct target *, struct blob *, struct diag *);
-    /* Allocates all memory of several launches first.  NULL: callers that need all launches or none
-     * keep a copy of C. */
-    const struct launch_memory_ops *launch_memory;
-    const struct block_rules *blocks; /* NULL: no device whose threads share memory in blocks */
-    /* Like compile, from code in the library, without compiling: NOT_READY if it has none for this
-     * plan.  NULL: it never has. */
-    bool (*prebuilt)(const struct plan *, const struct target *, struct blob *, struct diag *);
-    /* Computes C = A B or C += A B, or, with a scaling, C = alpha A B + beta C, as the scheme
-     * `native`, by library code for any shape.  Floats of `size` bytes throughout, no dimension 0,
-     * k at most LIMBER_SMALL_K, rows or columns of C contiguous.  False: not on this target.
-     * NULL: not available. */
-    bool (*direct)(const struct fixed *, const struct scaling *, const struct target *, int size,
-                   const void *a, const void *b, void *c);
-    /* The next three are library code; NULL: not available. */
-    const struct depthwise_ops *depthwise;
-    const struct function_ops *function_ops;
-    const struct narrow_ops *narrow;
-    /* True if one launch computes all groups of this call.  NULL: never. */
-    bool (*takes_groups)(const struct kernel *, const struct call *);
-    /* The address range of the compiler's code.  A thread inside it may be stopped when the process
-     * ends.  Empty before the compiler is opened.  NULL: there is none. */
-    struct code_range (*compiler)(void);
-    /* Loads the compiler, if it is found, and runs its one-time initialisation.  NULL: there is
-     * none. */
-    void (*open)(const struct target *);
-    bool code_by_isa; /* code depends on code_key and, of the target, on `isa` alone */
-    bool carries; /* under target.no_compiler it still takes kernels that the library ships */
-    bool reads_tiles; /* its plans use measured target.tile and .rate */
-};
-
-/* How a backend takes the memory of several launches at once. */
+/* Allocates the memory of several launches at once, before the first one runs. */
 struct launch_memory_ops {
     size_t (*bytes)(const struct kernel *, const struct call *); /* bytes that one launch needs */
     bool (*alloc)(const struct call *, size_t bytes, struct launch_memory *, struct diag *);
     void (*free)(const struct call *, const struct launch_memory *);
 };
 
+/* Code that is part of the library, for CPUs.  All but `prebuilt` computes without a plan. */
+struct cpu_ops {
+    const struct functions *fixed; /* functions that are compiled for one shape */
+    /* Computes C = A B or C += A B, or, with a scaling, C = alpha A B + beta C, as the scheme
+     * `native` does, by library code for any shape.  All numbers are floats of `size` bytes, no
+     * dimension is 0, k is at most LIMBER_SMALL_K, and rows or columns of C are contiguous.
+     * Returns false if this target is not supported. */
+    bool (*direct)(const struct fixed *, const struct scaling *, const struct target *, int size,
+                   const void *a, const void *b, void *c);
+    /* Computes a product of binary64 or binary32 numbers, with k at most LIMBER_SMALL_K or m = 1 or
+     * n = 1, without allocating.  Each element is correctly rounded or, where that would take
+     * longer, has an error of at most allowed |A||B| before rounding.  Returns how many elements
+     * were recomputed with exact sums. */
+    int64_t (*small)(const struct call *, const struct target *, limber_format a, limber_format b,
+                     limber_format c, double allowed);
+    /* Computes dot products in order 1 of limber.h, without allocating. */
+    void (*vectors)(const struct vector_sums *, const struct target *);
+    const struct depthwise_ops *depthwise;
+    const struct function_ops *functions;
+    const struct int8_ops *int8;
+    /* Takes a kernel that is part of the library instead of compiling one.  Fails with NOT_READY if
+     * the library has none for this plan. */
+    bool (*prebuilt)(const struct plan *, const struct target *, struct blob *, struct diag *);
+    /* Measured seconds of a call of compile(), and the measured share of a prebuilt kernel's time
+     * that the specialised one saves (docs/performance.md, "Prebuilt and specialised kernels"). */
+    double compile_seconds, specialised_saves;
+};
+
+/* Abilities of backends whose kernels are machine code. */
+struct code_ops {
+    /* Loads the compiler, if it is found, and runs its one-time initialisation. */
+    void (*open)(const struct target *);
+    /* Returns the address range of the compiler's code, empty before the compiler is opened.  A
+     * thread that executes this code may be stopped when the process ends. */
+    struct code_range (*compiler)(void);
+    /* Copies those bytes of a plan that determine the output of compile() for a given target. */
+    bool (*key)(const struct plan *, const struct target *, struct blob *, struct diag *);
+    /* Returns the workspace of a call in bytes: the smallest size that works, and the size that
+     * holds all limbs at once. */
+    void (*workspace)(const struct kernel *, const struct call *, size_t *least, size_t *most);
+    /* Prints the source that compile() specialises for a plan, with its constants.  Needs neither a
+     * compiler nor a device.  source_name: a file name for it. */
+    bool (*source)(const struct plan *, const struct target *, struct text *out, struct diag *);
+    const char *source_name;
+    /* Describes a usual machine with this instruction set or architecture, such as "avx512vnni" or
+     * "sm_90a".  Returns false if the backend knows no such name. */
+    bool (*named)(struct target *, const char *name);
+    bool by_isa; /* compiled code depends only on its key and on target.isa */
+    /* the backend still loads kernels that are part of the library if target.no_compiler is set */
+    bool carries;
+};
+
+struct backend {
+    const char *name;
+    /* Describes this machine.  Returns false, with a reason, if the backend cannot run here. */
+    bool (*probe)(struct target *, struct diag *);
+    /* Compiles a plan to bytes.  `dump` may be NULL. */
+    bool (*compile)(const struct plan *, const struct target *, const struct dump *, struct blob *,
+                    struct diag *);
+    /* Makes a kernel of bytes that compile() wrote.  Refuses damaged bytes. */
+    bool (*load)(const unsigned char *data, size_t size, struct kernel **, struct diag *);
+    /* Computes a call.  If the launch fails, C is unchanged. */
+    bool (*launch)(struct kernel *, struct call *, struct diag *);
+    void (*unload)(struct kernel *);
+    /* Predicts the way (code path) by which a launch of this plan's kernel will compute the call,
+     * without reading data or memory.  Writes to `out`, unless it is NULL, how this way reads the
+     * operands, and one line for each way that refuses the call. */
+    enum way_id (*way)(const struct plan *, const struct target *, const struct call *,
+                       struct text *out);
+    /* Abilities that not all backends have, each with all members of its table; else NULL.  Without
+     * `launch_memory`, callers that need all of several launches or none keep a copy of C. */
+    const struct code_ops *code;
+    const struct cpu_ops *cpu;
+    const struct device_ops *device_ops;
+    const struct launch_memory_ops *launch_memory;
+};
+
 /* list.c: the backends of this build, best first, NULL at the end. */
 extern const struct backend *const limber_backends[];
-/* Completes a target that was parsed from text by what its backend adds. */
+/* Sets those fields of a target that its text form omits: `blocks`, which its backend knows. */
 void limber_target_complete(struct target *t);
+const struct backend *limber_backend_named(const char *name); /* NULL if there is none */
 extern const struct backend limber_backend_interp;
 
 #endif

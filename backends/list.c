@@ -14,13 +14,24 @@ const struct backend *const limber_backends[] = {
     &limber_backend_llvm,
 #endif
     &limber_backend_interp,
-    /* used only if named, since copying operands from host memory would cost more than it saves */
+    /* comes after the CPU backend, so it runs only if the caller names it: copying operands from
+     * host memory would cost more time than the device saves */
     &limber_backend_cuda, NULL
 };
 
+const struct backend *limber_backend_named(const char *name)
+{
+    int i = 0;
+
+    while (limber_backends[i] && strcmp(limber_backends[i]->name, name) != 0)
+        i++;
+    return limber_backends[i];
+}
+
 void limber_target_complete(struct target *t)
 {
-    for (int i = 0; limber_backends[i]; i++)
-        if (strcmp(limber_backends[i]->name, t->backend) == 0)
-            t->blocks = t->shared ? limber_backends[i]->blocks : NULL;
+    const struct backend *b = limber_backend_named(t->backend);
+
+    if (b)
+        t->blocks = t->shared ? b->device_ops->blocks : NULL;
 }

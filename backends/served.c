@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of what every backend serves, and the check of a plan against it. */
+ * The table of operations that all backends support, and the check of a plan against it. */
 #include "backends/served.h"
 
 #define R LIMBER_READS
@@ -27,7 +27,7 @@ static const struct served common = {
         [ATTR_order] = W(ORDER_crs),
         [ATTR_axis] = W(AXIS_none) | W(AXIS_row) | W(AXIS_col),
         [ATTR_reconstruct] = W(RECONSTRUCT_sum) | W(RECONSTRUCT_shift) | W(RECONSTRUCT_crt),
-        [ATTR_sign] = W(SIGN_signed) | W(SIGN_unsigned),
+        [ATTR_sign] = W(SIGN_signed) | W(SIGN_unsigned) | W(SIGN_balanced),
         [ATTR_unit] = W(UNIT_f64) | W(UNIT_f32) | W(UNIT_f16) | W(UNIT_bf16) | W(UNIT_tf32) |
                       W(UNIT_e4m3) | W(UNIT_e5m2) | W(UNIT_i8) | W(UNIT_exact) | W(UNIT_model),
         [ATTR_sums] = W(SUMS_fma),
@@ -38,7 +38,8 @@ static const struct served common = {
 #undef R
 #undef W
 
-/* Checks that the backend serves a node's operation, formats, attributes and words. */
+/* Checks that the backend supports a node's operation, formats, attributes and attribute words.
+ * Returns false with an error if not. */
 static bool check_node(const struct served *more, const struct node *n, struct diag *d)
 {
     if (!common.op[n->op].served && !more->op[n->op].served)
@@ -61,9 +62,9 @@ static bool check_node(const struct served *more, const struct node *n, struct d
             return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: attribute %s is not served",
                                more->backend, n->name, info->name);
         if (info->kind != ATTR_WORD ||
-            (common.words[a] | more->words[a]) >> limber_num(n, (enum attr)a) & 1)
+            (common.words[a] | more->words[a]) >> limber_attr_number(n, (enum attr)a) & 1)
             continue;
-        word = limber_word_at(info->words, limber_num(n, (enum attr)a), &length);
+        word = limber_word_at(info->words, limber_attr_number(n, (enum attr)a), &length);
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "%s: %%%s: %s=%.*s is not served",
                            more->backend, n->name, info->name, length, word ? word : "");
     }

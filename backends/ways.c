@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The ways' names and descriptions. */
+ * Names and descriptions of the ways. */
 #include "backends/ways.h"
 
 static const struct {
     const char *name, *about;
 } words[] = { { "", "" },
 #define WORD(name, about) { #name, about },
-              LIMBER_WAY_LIST(WORD)
+              LIMBER_CALL_WAYS(WORD) LIMBER_LAUNCH_WAYS(WORD)
 #undef WORD
 };
 

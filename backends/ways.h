@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The ways in which products and convolutions are computed, best first, as plans, dumps, reports,
- * the log and LIMBER_WAYS name them.  Each call tries the list of jit/ways.c; a backend decides
- * which of the last ones a kernel's launch takes (struct backend, `way`). */
+ * The ways (code paths) by which products and convolutions are computed, best first, with the names
+ * that plans, dumps, reports, the log and LIMBER_WAYS use.  Each call tries the ways in this order
+ * (jit/ways.c). */
 #ifndef LIMBER_WAYS_H
 #define LIMBER_WAYS_H
 
 #include <stdint.h>
 
-#define LIMBER_WAY_LIST(WAY) \
-    /* need no plan */ \
+/* Ways that jit chooses for a call.  Each has a structure `limber_way_NAME` in a file of jit
+ * (jit/ways.h). */
+#define LIMBER_CALL_WAYS(WAY) \
     WAY(vectors, "a matrix times a vector, or two vectors, native or reproducible") \
     WAY(direct, "native products of one float format that are small or have short sums, in place") \
     WAY(integers, "native products of integers by plain loops: with vectors, small, or wide") \
@@ -17,9 +18,10 @@
     WAY(bytes, "floats that hold bytes, which are multiplied as integers") \
     WAY(depthwise_exact, "depthwise convolutions whose sums are exact for this data") \
     WAY(depthwise_pairs, "depthwise convolutions to a contract, summed as pairs of doubles") \
-    /* uses several plans */ \
-    WAY(parts, "several plans, each for the part of the data that suits it") \
-    /* use one plan; the first two run library code instead of the plan's kernel */ \
+    WAY(parts, "several plans, each for the part of the data that suits it")
+/* Ways that a backend chooses for a launch of one plan.  `windows` and `unpacked` run library code
+ * instead of the plan's kernel. */
+#define LIMBER_LAUNCH_WAYS(WAY) \
     WAY(windows, "bytes as integers: windows are read where an image lies") \
     WAY(unpacked, "native products of floats: A is read as it lies, B in strips") \
     WAY(cublas, "cuBLAS") \
@@ -30,7 +32,7 @@
 enum way_id {
     WAY_none,
 #define ID(name, about) WAY_##name,
-    LIMBER_WAY_LIST(ID)
+    LIMBER_CALL_WAYS(ID) LIMBER_LAUNCH_WAYS(ID)
 #undef ID
         WAY_count
 };
@@ -38,16 +40,12 @@ enum way_id {
 const char *limber_way_name(enum way_id way);
 const char *limber_way_about(enum way_id way);
 
-/* The bit of a way in a set of ways. */
+/* Returns the bit of a way in a set of ways. */
 static inline uint32_t limber_way_bit(enum way_id way)
 {
     return (uint32_t)1 << way;
 }
 
-enum {
-    WAYS_all = (1 << WAY_count) - 1,
-    WAYS_planless = 1 << WAY_vectors | 1 << WAY_direct | 1 << WAY_integers | 1 << WAY_depthwise |
-                    1 << WAY_pairs | 1 << WAY_depthwise_exact | 1 << WAY_depthwise_pairs
-};
+enum { WAYS_all = (1 << WAY_count) - 1 };
 
 #endif

@@ -5,9 +5,9 @@
     python apps.py --quick --apps lu,components     # some, in small sizes
     python apps.py --pictures FOLDER --json         # with the pictures of docs/applications.md
 
-Each program runs as a process of its own with --json; here their times become medians, shares and
-speeds beside the BLAS's, in one table.  What a program lacks, data or a package, is said in its
-place.  `limber bench apps` runs this file."""
+Each program runs with --json in a process of its own.  This file computes medians of the times, the
+share of products, and speedups over a plain BLAS, and prints one table for each program.  If a
+program lacks data or a package, the table says so.  `limber bench apps` runs this file."""
 import argparse
 import json
 import os
@@ -25,15 +25,18 @@ START = time.perf_counter()
 
 
 class App(NamedTuple):
-    """A program.
+    """An application.  Field `by` of each row that a program prints names what computed products.
 
-    commands        arguments of one process each; every process prints rows
-    base            the row that speeds are told beside; a dictionary: of each row
-    accuracy        a field of its rows, and what it is
-    seconds         the field of the time
-    series          rows of the picture of speeds, with their contracts
-    picture         a file, and the command that draws it
-    repeats         it has --runs"""
+    program         its path in this folder
+    accuracy        the field of rows that holds its measure of accuracy, and what that measures
+    base            `by` of the row that others are compared to, or a dictionary {by: that of base}
+    series          {by: contract} of the rows that are in the picture of speeds
+    commands        the arguments of each process
+    full, quick     arguments for all processes, without and with --quick
+    needs           what the program needs: torch, and folders in --data
+    seconds         the field of rows that holds the time
+    picture         a file, and the index of the command that draws it
+    repeats         whether the program has the option --runs"""
     name: str
     program: str
     what: str
@@ -101,10 +104,12 @@ class Failed(Exception):
 # ---- processes ----------------------------------------------------------------------------------
 
 def environment(threads):
-    """The environment of the programs: the package's path, if Python does not find it, and the
-    number of threads."""
+    """Makes the environment variables of the programs.  PYTHONPATH gets the folder of the package
+    limber if Python does not find it.  If `threads` is given, variables set the number of
+    threads."""
     env = dict(os.environ)
-    folders = ("../bindings/python", "../../../limber/python")      # in the sources; installed
+    # where the package is, in the sources and in an installation
+    folders = ("../bindings/python", "../../../limber/python")
     for folder in () if about(env, "import limber") is not None else folders:
         folder = os.path.normpath(os.path.join(HERE, folder))
         if os.path.isfile(os.path.join(folder, "limber", "__init__.py")):
@@ -117,13 +122,13 @@ def environment(threads):
 
 
 def about(env, what):
-    """The output of a line of Python, or None if it fails."""
+    """Runs a line of Python in a new process; returns its output, or None if it fails."""
     done = subprocess.run([sys.executable, "-c", what], env=env, capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else None
 
 
 def run(app, arguments, env):
-    """The rows that a program prints."""
+    """Runs a program; returns the rows that it prints.  Raises Missing or Failed."""
     done = subprocess.run([sys.executable, os.path.join(HERE, app.program), *arguments, "--json"],
                           env=env, capture_output=True, text=True)
     said = done.stderr.strip().splitlines()
@@ -139,8 +144,8 @@ def run(app, arguments, env):
 
 
 def merged(app, rows):
-    """{by: (seconds, seconds in products or None, worst accuracy, scheme)}; times of rows with the
-    same `by`, such as several circuits, are added up."""
+    """Joins rows that have the same `by`, such as those of several circuits, and adds up their
+    times.  Returns {by: (seconds, seconds in products or None, worst accuracy, scheme)}."""
     found = {}
     for row in rows:
         inside, worst = row.get("seconds_in_products"), row[app.accuracy[0]]
@@ -156,7 +161,7 @@ def merged(app, rows):
 # ---- one application ----------------------------------------------------------------------------
 
 def arguments_of(app, chosen):
-    """The arguments of each process.  Raises Missing."""
+    """Returns the arguments of each process.  Raises Missing if data or a package is missing."""
     for need in app.needs.split():
         if need == "torch":
             if not chosen.torch:
@@ -175,14 +180,16 @@ def arguments_of(app, chosen):
 
 
 def measure(app, chosen, env, show):
-    """A dictionary with rows of medians, or with the reason why there are none."""
+    """Runs an application; returns a dictionary with rows of medians, or with the reason why there
+    are none.  show(text) shows progress."""
     made = {"name": app.name, "what": app.what, "accuracy": app.accuracy[1]}
     try:
         commands = arguments_of(app, chosen)
-        # The first run of each compiles kernels and is not counted.
+        # If this file repeats the runs, the first run of each command compiles kernels and does not
+        # count.
         turns = range(1) if app.repeats or chosen.quick else range(chosen.runs + 1)
         runs = {}
-        for turn in turns:      # ways alternate, so that other load affects all alike
+        for turn in turns:      # commands take turns, so that other load affects all of them alike
             for i, arguments in enumerate(commands):
                 show(f"{app.name}: run {turn + 1} of {len(turns)}, {i + 1} of {len(commands)}")
                 arguments = list(arguments)
@@ -199,7 +206,7 @@ def measure(app, chosen, env, show):
                     None if rows[0][1] is None else statistics.median(row[1] for row in rows),
                     *rows[0][2:]) for by, rows in runs.items()}
     rows = [told(app, by, medians) for by in medians]
-    rows.sort(key=lambda row: row["by"] != row["beside"])       # reference rows come first
+    rows.sort(key=lambda row: row["by"] != row["beside"])       # base rows come first
     return {**made, "rows": rows}
 
 
@@ -237,8 +244,8 @@ def table(made):
 
 
 def draw(folder, found):
-    """Draws the speedup of products over the BLAS if both times are known, else that of whole
-    programs."""
+    """Draws the speedup of products over the BLAS, or of whole programs if the times of products
+    are not known."""
     sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
     from limber.chart import chart
     shown = [made for made in found if "rows" in made and by_name(made["name"]).series]
@@ -261,7 +268,7 @@ def by_name(name):
 
 
 def progress(text):
-    """Shows progress on a terminal."""
+    """Shows the text as the line of progress if stderr is a terminal; "" removes the line."""
     if sys.stderr.isatty():
         print(f"\r{time.perf_counter() - START:5.0f} s  {text}\033[K" if text
               else "\r\033[K", end="", file=sys.stderr, flush=True)

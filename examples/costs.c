@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The cost of contracts on this machine: times of products of doubles under each contract, relative
- * to native products.  Sizes are arguments, such as `costs 16 256 1024`. */
+ * The cost of contracts on this machine: how many times as long a product of n x n doubles takes
+ * under each contract as under `native`, on one thread.  Values of n are arguments, such as
+ * `costs 16 256 1024`. */
 #include <limber/limber.h>
 
 #include <math.h>
@@ -12,7 +13,7 @@ enum { CONTRACTS = 6 };
 static const struct {
     const char *name;
     limber_promise promise;
-    int bits, wide; /* wide: the result is binary128 */
+    int bits, wide; /* wide: 1 if the result is in binary128, 0 if it is in binary64 */
 } kinds[CONTRACTS] = {
     { "native", LIMBER_CONTRACT_NATIVE, 0, 0 },
     { "reproducible", LIMBER_CONTRACT_REPRODUCIBLE, 0, 0 },
@@ -30,7 +31,7 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A normally distributed number. */
+/* Returns a random number with standard normal distribution, by the Box-Muller transform. */
 static double normal(void)
 {
     double u = (rand() + 1.0) / (RAND_MAX + 1.0), v = rand() / (double)RAND_MAX;
@@ -38,6 +39,7 @@ static double normal(void)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
+/* Computes c = a b for n x n matrices under contract kinds[kind]. */
 static limber_status multiply(limber_context *ctx, int kind, int64_t n, const double *a,
                               const double *b, void *c)
 {
@@ -51,8 +53,8 @@ static limber_status multiply(limber_context *ctx, int kind, int64_t n, const do
                        NULL);
 }
 
-/* Measures the minimum time of a call for each contract.  Contracts take turns, so that noise
- * affects all alike. */
+/* Prints the time of the fastest call under each contract, for n x n matrices.  Contracts take
+ * turns, so that other load on the machine affects all contracts alike.  Returns 1 on failure. */
 static int measure(limber_context *ctx, int64_t n)
 {
     double *a = malloc((size_t)(n * n) * sizeof *a), *b = malloc((size_t)(n * n) * sizeof *b);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Limber embedded in a program: with the program's cache directory, memory allocator and log, with
- * errors passed on, kernels compiled in the background, and threads that share a context and a
- * prepared matrix.
+ * Limber embedded in a program.  The program provides the cache directory, the memory allocator and
+ * the log, and prints errors itself.  Kernels are compiled in the background, and threads share a
+ * context and a prepared matrix.
  *
- *     embed [DIRECTORY]      kernels are kept there; without it in memory only */
+ *     embed [DIRECTORY]      keeps compiled kernels in DIRECTORY, or in memory only */
 #include <limber/limber.h>
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ struct log {
     int lines;
 };
 
-/* Receives a log line in the thread that makes the call. */
+/* Receives a line of Limber's log.  Several threads may call this at once. */
 static void write_line(void *user, const char *line)
 {
     struct log *log = user;
@@ -29,12 +29,13 @@ static void write_line(void *user, const char *line)
     pthread_mutex_unlock(&log->lock);
 }
 
-/* Allocates memory; a program may use its own pools here. */
+/* Counts the memory that the allocator below gives to Limber. */
 struct account {
-    atomic_size_t taken;
-    atomic_int open;
+    atomic_size_t taken; /* bytes that were ever allocated */
+    atomic_int open;     /* blocks that are not freed yet */
 };
 
+/* Allocates memory for Limber.  A program may use its own memory pools here. */
 static void *host_alloc(void *user, size_t bytes, size_t alignment)
 {
     struct account *a = user;
@@ -53,24 +54,27 @@ static void host_free(void *user, void *memory)
     free(memory);
 }
 
-/* Work of a thread: multiplies the shared matrix A by a matrix B of its own. */
+/* A context and the matrix A, which all threads share. */
 struct shared {
     limber_context *ctx;
-    limber_prepared *operand;
+    limber_prepared *operand; /* A, prepared for multiplications */
     limber_matrix a;
-    double element[M * K];
+    double element[M * K]; /* the elements of A, row-major */
 };
 
+/* The multiplication that one thread does: C = A B, with a B and C of its own. */
 struct job {
     struct shared *shared;
     limber_on_miss on_miss;
     double b[K * N], c[M * N];
     limber_status status;
     limber_report report;
-    /* copied here, because limber_error_text belongs to the failing thread */
+    /* A copy of the error text, because limber_error_text is available only in the thread of the
+     * failed call. */
     char error[256];
 };
 
+/* Does a struct job.  This is the start function of the threads. */
 static void *work(void *of)
 {
     struct job *j = of;
@@ -94,9 +98,9 @@ static void *work(void *of)
     return NULL;
 }
 
-/* Row i of A is 1e16, i, i, ..., -1e16, and B is t + 1 everywhere, so elements of C are (K-2) i
- * (t+1). */
-static void make(struct shared *s, struct job *job)
+/* Sets row i of A to 1e16, i, i, ..., -1e16, and all elements of thread t's B to t + 1.  So the
+ * exact elements in row i of thread t's C are (K - 2) i (t + 1). */
+static void fill_operands(struct shared *s, struct job *job)
 {
     for (int i = 0; i < M; i++)
         for (int p = 0; p < K; p++)
@@ -119,8 +123,8 @@ static int count_wrong(const struct job *j, int t)
     return wrong;
 }
 
-/* Prints the outcome of a call and counts wrong elements. */
-static int tell(const char *of, const struct job *j, int t)
+/* Prints the outcome of a call.  Returns the number of wrong elements of C, or 1 if it failed. */
+static int report_call(const char *of, const struct job *j, int t)
 {
     const limber_report *r = &j->report;
 
@@ -134,6 +138,8 @@ static int tell(const char *of, const struct job *j, int t)
     return count_wrong(j, t);
 }
 
+/* Runs all jobs on threads, then job 0 once more.  Returns the number of wrong elements, plus the
+ * number of failed calls and of threads that did not start. */
 static int run(struct job *job)
 {
     pthread_t thread[THREADS];
@@ -144,16 +150,16 @@ static int run(struct job *job)
     for (int t = 0; t < started; t++)
         pthread_join(thread[t], NULL);
     for (int t = 0; t < started; t++)
-        wrong += tell("thread", &job[t], t);
-    /* The kernel may still be compiling in the background.  A call that waits for it finds it
-     * ready. */
+        wrong += report_call("thread", &job[t], t);
+    /* The kernel may still be compiling in the background.  This call waits until it is ready. */
     job[0].on_miss = LIMBER_ON_MISS_WAIT;
     work(&job[0]);
-    return wrong + tell("again", &job[0], 0) + THREADS - started;
+    return wrong + report_call("again", &job[0], 0) + THREADS - started;
 }
 
-/* Invalid requests are refused with a reason and leave the result untouched. */
-static int be_refused(limber_context *ctx, limber_format f64)
+/* Makes a request that Limber must refuse: the contract `exact` for a product of doubles.
+ * Returns 0 if the call fails and leaves C unchanged. */
+static int test_refusal(limber_context *ctx, limber_format f64)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
                                        .promise = LIMBER_CONTRACT_EXACT };
@@ -167,18 +173,19 @@ static int be_refused(limber_context *ctx, limber_format f64)
     return status == LIMBER_STATUS_OK || c != 5;
 }
 
+/* Prepares A, runs all jobs and tests a refusal.  Returns the number of failures. */
 static int compute(struct shared *s, limber_format f64)
 {
     static struct job job[THREADS];
     int bad;
 
-    make(s, job);
+    fill_operands(s, job);
     s->a = (limber_matrix){ s->element, f64, K, 1 };
     if (limber_prepare(s->ctx, s->a, M, K, LIMBER_SIDE_A, NULL, &s->operand) != LIMBER_STATUS_OK) {
         printf("%s\n", limber_error_text());
         return 1;
     }
-    bad = run(job) + be_refused(s->ctx, f64);
+    bad = run(job) + test_refusal(s->ctx, f64);
     limber_prepared_free(s->operand);
     return bad;
 }

@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! A product of doubles, correctly rounded, written into a section of a larger matrix: 1e16 + 1 -
-! 1e16 is 1, which plain arithmetic loses.
+! A correctly rounded product of doubles, written into a section of a larger matrix.  The product is
+! the sum 1e16 + 1 - 1e16.  Its exact value is 1, but FP64 arithmetic gives 0.
 program fortran
   use limber
   implicit none

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A correctly rounded product on a GPU, with matrices in its memory and the caller's stream and
- * workspace.  The CUDA driver is opened at run time, so that this builds without CUDA; without a
- * GPU a message is printed. */
+ * A correctly rounded product on a GPU, with matrices in the GPU's memory and with the caller's
+ * stream and workspace.  The CUDA driver is opened at run time, so that this program builds without
+ * CUDA.  If there is no GPU, it prints a message. */
 #include <limber/environment.h>
 #include <limber/limber.h>
 
@@ -11,6 +11,7 @@
 
 enum { M = 64, N = 48, K = 96 };
 
+/* Functions of the CUDA driver; their order is that of `name` in open_driver. */
 static struct {
     int (*cuInit)(unsigned);
     int (*cuDevicePrimaryCtxRetain)(void **context, int device);
@@ -24,6 +25,8 @@ static struct {
     int (*cuMemcpyDtoHAsync_v2)(void *to, uint64_t from, size_t bytes, void *stream);
 } cuda;
 
+/* Opens the driver and makes the primary context of GPU 0 current, which Limber uses, too.
+ * Returns 0 on failure. */
 static int open_driver(void)
 {
     static const char *const name[] = { "cuInit",
@@ -36,7 +39,7 @@ static int open_driver(void)
                                         "cuMemFree_v2",
                                         "cuMemcpyHtoDAsync_v2",
                                         "cuMemcpyDtoHAsync_v2" };
-    /* the library opens the same driver */
+    /* Limber reads LIMBER_CUDA, too, so both open the same driver. */
     const char *wish = limber_variable_value("LIMBER_CUDA");
     void *library = dlopen(wish ? wish : "libcuda.so.1", RTLD_NOW), **slot = (void **)&cuda;
     void *context;
@@ -50,8 +53,9 @@ static int open_driver(void)
 
 static double a[M * K], b[K * N], c[M * N];
 
-/* Rows sum 1e16, small integers and -1e16, which is exact only without any rounding. */
-static void make(void)
+/* Fills rows of A with 1e16, small integers and -1e16, and B with ones.  Any rounding of partial
+ * sums would make C inexact. */
+static void fill_operands(void)
 {
     for (int i = 0; i < M; i++)
         for (int p = 0; p < K; p++)
@@ -70,7 +74,9 @@ static int count_wrong(void)
     return wrong;
 }
 
-/* All operations go to the stream asynchronously; the program waits once, at the end. */
+/* Copies A and B to the GPU, multiplies, and copies C back.  All operations go to the stream
+ * asynchronously, and the program waits once, at the end.  at: device addresses of A, B, C and the
+ * workspace.  Returns 0 on failure. */
 static int multiply(limber_context *ctx, void *stream, uint64_t at[4], size_t workspace)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
@@ -116,7 +122,7 @@ int main(void)
         printf("no GPU here: %s\n", limber_error_text());
         return status != LIMBER_STATUS_DEVICE;
     }
-    make();
+    fill_operands();
     good = open_driver() && cuda.cuStreamCreate(&stream, 1) == 0;
     for (int i = 0; i < 4; i++)
         good = good && cuda.cuMemAlloc_v2(&at[i], bytes[i]) == 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A product of doubles, correctly rounded: 1e16 + 1 - 1e16 is 1, which plain FP64 loses. */
+ * A correctly rounded product of doubles: the sum 1e16 + 1 - 1e16.  Its exact value is 1, but FP64
+ * arithmetic gives 0. */
 #include <limber/limber.h>
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# A sum that doubles lose, in plain NumPy: 0.0 by its BLAS, 1.0 by
+# The sum 1e16 + 1 - 1e16 in plain NumPy.  NumPy's BLAS gives 0.0; the exact value 1.0 is given by
 #     python -m limber run --contract correct numpy_product.py
 import numpy as np
 

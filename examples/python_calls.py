@@ -5,10 +5,10 @@ and NumPy alone.
     python python_calls.py                          # a table, some seconds
     python python_calls.py --sizes 4,16 --json
 
-Each contender is a process of its own, for a preloaded library serves a whole process.  They take
-turns, so that a machine that other programs use is the same for all; a time is the median of
---runs turns, and in each the best of three loops of some milliseconds.  `limber bench python` runs
-this file."""
+Each contender is a process of its own, because a preloaded library serves a whole process.
+Contenders take turns, so that load by other programs affects all of them alike.  A time is the
+median of --runs turns; a turn's time is that of the fastest of three loops of some milliseconds.
+`limber bench python` runs this file."""
 import argparse
 import json
 import os
@@ -19,8 +19,8 @@ import time
 
 from apps import environment, progress
 
-LOOP = 0.004        # seconds
-WAYS = {            # contender: (library that multiplies, contract)
+LOOP = 0.004        # seconds that a loop of calls takes at least
+WAYS = {            # contender: (library that multiplies, contract, or None for NumPy's own BLAS)
     "numpy": ("numpy", None),
     "limber native": ("limber", "native"),
     "limber correct": ("limber", "correct"),
@@ -30,7 +30,7 @@ WAYS = {            # contender: (library that multiplies, contract)
 
 
 def preload():
-    """The path of liblimber_blas, from the package or in a build; None if there is none."""
+    """Finds liblimber_blas in the package or in a build tree; returns its path, or None."""
     from limber._library import lib
 
     folder = os.path.dirname(lib._name)
@@ -41,17 +41,17 @@ def preload():
 
 
 def blas_of(numpy):
-    """The name of NumPy's BLAS, if NumPy tells it."""
+    """Returns the name and version of NumPy's BLAS if NumPy tells them, else "its BLAS"."""
     try:
         found = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]
         return f"{found['name']} {found['version']}"
-    except (TypeError, KeyError):       # before 1.25
+    except (TypeError, KeyError):       # NumPy before 1.25
         return "its BLAS"
 
 
 def work(library, contract, clock):
-    """The loop of a contender's process: replies to "f64 16" with the seconds of a call and the
-    result's bits."""
+    """Runs in a contender's process.  Answers a line such as "f8 16", a NumPy type and n, by
+    [seconds of a call, bits of the result if n is 4]."""
     import numpy
 
     multiply = numpy.matmul
@@ -65,7 +65,7 @@ def work(library, contract, clock):
         kind, n = line.split()
         random = numpy.random.default_rng(int(n))
         a, b = (random.standard_normal((int(n), int(n))).astype(kind) for _ in range(2))
-        for _ in range(50):     # repeated shapes get specialised kernels meanwhile
+        for _ in range(50):     # meanwhile kernels are specialised for this shape
             c = multiply(a, b)
         count, seconds = 1, 0
         while seconds < LOOP:
@@ -107,7 +107,8 @@ class Contender:
 
 
 def measure(contenders, kind, n, runs):
-    """{name: median of seconds}; correct results must agree between both ways."""
+    """Returns {name: median of seconds}.  Ends the program if limber.matmul and the preloaded
+    library give different bits under `correct`; bits are compared for n = 4 only."""
     times = {c.name: [] for c in contenders}
     bits = {}
     for run in range(runs):

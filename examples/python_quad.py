@@ -13,7 +13,8 @@ doubles, rest = hilbert.to_pairs()
 print("1/3 in binary128:", hilbert[0, 2].to_strings())
 print("      in doubles:", limber.Quad([doubles[0, 2]]).to_strings()[0])
 
-# A Hilbert matrix and its inverse, whose entries are integers.
+# Inverts the Hilbert matrix by Gauss-Jordan elimination in fractions.  The inverse has integer
+# entries.
 exact = [[Fraction(1, i + j + 1) for j in range(n)] + [Fraction(i == j) for j in range(n)]
          for i in range(n)]
 for p in range(n):

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Solves A x = b to all digits of binary128 from one factorisation in FP64, by iterative refinement
- * whose residuals b - A x are computed by Limber, exactly and rounded once to binary128.  Where
- * that diverges, corrections come from GMRES, preconditioned by the FP64 factors.  For comparison:
- * refinement in FP64 alone, and elimination in binary128, unblocked and blocked.
+ * Solves A x = b to all digits of binary128 from one factorisation in FP64, by iterative
+ * refinement.  Limber computes the residuals b - A x exactly and rounds them once to binary128.  If
+ * this refinement does not converge, corrections come from GMRES, preconditioned by the FP64
+ * factors.  For comparison, the program also refines in FP64 alone, and eliminates in binary128,
+ * unblocked and blocked.
  *
- *     refine [FILE.mtx]      a square matrix in Matrix Market's real coordinate format; without one
- *                            LIMBER_DATA/mtx/bp__1400.mtx where that is, else a generated matrix
+ *     refine FILE.mtx        a square matrix in Matrix Market's real coordinate format
+ *     refine                 the matrix $LIMBER_DATA/mtx/bp__1400.mtx if that file exists, else a
+ *                            generated 200 x 200 matrix of condition 10^12
  *     refine N DIGITS        a generated N x N matrix of condition 10^DIGITS, at most 10^15
  *
  * Sources  Wilkinson, Rounding Errors in Algebraic Processes, 1963; Carson, Higham, SIAM J. Sci.
- * Comput. 40 (2018): converges while cond(A) is well below 2^53, and 39 (2017): GMRES beyond it;
- * Higham, ACM TOMS 14 (1988), 381: the estimate of the condition. */
+ * Comput. 40 (2018): refinement converges while cond(A) is well below 2^53, and 39 (2017): GMRES
+ * for larger conditions; Higham, ACM TOMS 14 (1988), 381: the estimate of the condition. */
 #include <limber/environment.h>
 #include <limber/limber.h>
 
@@ -23,21 +25,25 @@
 #include <time.h>
 #include <unistd.h>
 
+/* binary128: long double on some architectures, __float128 on the others */
 #if LDBL_MANT_DIG == 113
 typedef long double quad;
 #else
 typedef __float128 quad;
 #endif
 
+/* RHS: number of right-hand sides.  STEPS: largest number of steps of refinement.  BLOCK: columns
+ * in a block of the blocked elimination.  KRYLOV: largest number of iterations of GMRES. */
 enum { RHS = 4, STEPS = 60, BLOCK = 48, KRYLOV = 40 };
 
+/* A system A x = b, with RHS columns of x and b. */
 struct system {
     int n;
-    double *a;              /* n x n, row-major */
-    double *lu;             /* LU factors of a in FP64 */
-    double *column;         /* scratch, n elements */
-    int *swap;
-    quad *truth, *b;        /* n x RHS, row-major */
+    double *a; /* n x n, row-major */
+    double *lu; /* LU factors of a in FP64 */
+    double *column; /* scratch, n elements */
+    int *swap; /* [k]: row that was swapped with row k when column k was eliminated */
+    quad *truth, *b; /* n x RHS, row-major; truth is the x from which b was made */
     limber_context *ctx;
     limber_format f64, f128;
 };
@@ -50,7 +56,8 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The next pseudorandom number, -1 <= x < 1, a multiple of 2^-bits; the same in every run. */
+/* Returns the next pseudorandom number x, -1 <= x < 1, a multiple of 2^-bits.  The sequence is the
+ * same in every run. */
 static double draw(int bits)
 {
     static uint64_t state = 88172645463325252u;
@@ -61,11 +68,12 @@ static double draw(int bits)
     return ldexp((double)(int64_t)(state >> (63 - bits)), -bits) - 1;
 }
 
-/* ---- the matrix
- * ---------------------------------------------------------------------------------- */
+/* ---- the matrix ---- */
 
-/* Applies a Householder reflection by a random vector to all rows (or columns). */
-static int reflect(double *a, int n, int across, int along)
+/* Applies a Householder reflection by a random vector to all rows of a, or to all columns.
+ * line_stride is the distance of rows or columns, and stride that of elements in one of them, in
+ * elements: n and 1 for rows, 1 and n for columns.  Returns 0 if there is no memory. */
+static int reflect(double *a, int n, int line_stride, int stride)
 {
     double *v = malloc((size_t)n * sizeof *v), norm = 0;
 
@@ -76,20 +84,20 @@ static int reflect(double *a, int n, int across, int along)
         norm += v[i] * v[i];
     }
     for (int i = 0; i < n; i++) {
-        double *line = a + (ptrdiff_t)i * across, sum = 0;
+        double *line = a + (ptrdiff_t)i * line_stride, sum = 0;
 
         for (int j = 0; j < n; j++)
-            sum += line[(ptrdiff_t)j * along] * v[j];
+            sum += line[(ptrdiff_t)j * stride] * v[j];
         for (int j = 0; j < n; j++)
-            line[(ptrdiff_t)j * along] -= 2 * sum / norm * v[j];
+            line[(ptrdiff_t)j * stride] -= 2 * sum / norm * v[j];
     }
     free(v);
     return 1;
 }
 
-/* Generates a matrix with singular values from 1 to 10^-digits, transformed by random reflections
- * and rounded to multiples of 2^-52.  Elements have so few bits that a product with 20 more is
- * exact in binary128. */
+/* Generates a matrix with singular values from 1 to 10^-digits: a diagonal matrix that is
+ * transformed by random reflections, then rounded to multiples of 2^-52.  So sums of products of
+ * its elements and numbers of 20 fraction bits are exact in binary128. */
 static double *generate(int n, int digits)
 {
     double *a = calloc((size_t)n * n, sizeof *a);
@@ -107,6 +115,8 @@ static double *generate(int n, int digits)
     return a;
 }
 
+/* Reads a matrix in Matrix Market's format into n x n doubles, row-major.  Returns NULL on
+ * failure. */
 static double *read_matrix(const char *path, int *n)
 {
     FILE *f = fopen(path, "r");
@@ -140,9 +150,9 @@ bad:
     return NULL;
 }
 
-/* ---- FP64: factors, solutions, condition
- * ----------------------------------------------------------- */
+/* ---- FP64: factors, solutions, condition ---- */
 
+/* Factors A into L and U with partial pivoting.  Returns 0 if a pivot is 0. */
 static int factor(struct system *s)
 {
     int n = s->n;
@@ -174,8 +184,8 @@ static int factor(struct system *s)
     return 1;
 }
 
-/* x = A^-1 x by LU factors, for a column with stride `step`. swap NULL: its rows are already
- * swapped. */
+/* Defines a function that replaces a column x by A^-1 x, which it computes with LU factors.  The
+ * column's elements are `step` apart. swap is NULL if the rows of x are already swapped. */
 #define SOLVE(name, factors, element) \
     static void name(int n, const factors *lu, const int *swap, element *x, int step) \
     { \
@@ -195,10 +205,10 @@ static int factor(struct system *s)
         } \
     }
 SOLVE(solve, double, double)
-SOLVE(solve_wide, double, quad)         /* FP64 factors, binary128 arithmetic */
+SOLVE(solve_by_fp64_factors, double, quad) /* FP64 factors, binary128 arithmetic */
 SOLVE(solve_quad, quad, quad)
 
-/* x = A^-T x. */
+/* Replaces x by A^-T x, computed with the FP64 factors. */
 static void solve_transposed(const struct system *s, double *x)
 {
     int n = s->n;
@@ -219,7 +229,8 @@ static void solve_transposed(const struct system *s, double *x)
     }
 }
 
-/* Estimates the condition |A|_1 |A^-1|_1; a lower bound that is rarely far off. */
+/* Estimates the condition |A|_1 |A^-1|_1 by Higham's method.  The estimate is never too large, and
+ * rarely much too small. */
 static double condition(const struct system *s)
 {
     int n = s->n, at = -1;
@@ -256,10 +267,9 @@ static double condition(const struct system *s)
     return norm * inverse;
 }
 
-/* ---- binary128
- * ----------------------------------------------------------------------------------- */
+/* ---- binary128 ---- */
 
-static double size_of(quad x)
+static double magnitude(quad x)
 {
     return (double)(x < 0 ? -x : x);
 }
@@ -269,36 +279,39 @@ static double largest(const quad *x, size_t count)
     double most = 0;
 
     for (size_t e = 0; e < count; e++)
-        most = fmax(most, size_of(x[e]));
+        most = fmax(most, magnitude(x[e]));
     return most;
 }
 
-/* Forward error relative to the largest element of the truth; 0 if x is the truth. */
+/* Returns the largest error of x, relative to the largest element of the true solution. */
 static double error_of(const struct system *s, const quad *x)
 {
     size_t count = (size_t)s->n * RHS;
     double most = 0;
 
     for (size_t e = 0; e < count; e++)
-        most = fmax(most, size_of(x[e] - s->truth[e]));
+        most = fmax(most, magnitude(x[e] - s->truth[e]));
     return most / largest(s->truth, count);
 }
 
-/* Number of correct decimal digits; binary128 has 34. */
+/* Converts a relative error to a number of correct decimal digits; binary128 has 34 digits. */
 static double digits_of(double error)
 {
     return error > 0 ? fmax(0, fmin(34, -log10(error))) : 34;
 }
 
-static int limber(limber_status status)
+/* If a call failed, prints its error text and returns 0.  Returns 1 if it succeeded. */
+static int succeeded(limber_status status)
 {
     if (status != LIMBER_STATUS_OK)
         fprintf(stderr, "%s\n", limber_error_text());
     return status == LIMBER_STATUS_OK;
 }
 
-/* b = A truth, by Limber and by a loop; both agree if nothing is rounded. */
-static int make_sides(struct system *s)
+/* Chooses a random solution and computes b = A truth by Limber.  A loop in binary128 gives the same
+ * b if no element of b is rounded; otherwise truth is not quite the solution, and this is printed.
+ * Returns 0 on failure. */
+static int make_right_sides(struct system *s)
 {
     const limber_contract correct = { .size = sizeof(limber_contract),
                                       .promise = LIMBER_CONTRACT_CORRECT };
@@ -306,10 +319,10 @@ static int make_sides(struct system *s)
 
     for (int e = 0; e < n * RHS; e++)
         s->truth[e] = draw(20);
-    if (!limber(limber_gemm(s->ctx, &correct, n, RHS, n, NULL,
-                            (limber_matrix){ s->a, s->f64, n, 1 },
-                            (limber_matrix){ s->truth, s->f128, RHS, 1 }, NULL,
-                            (limber_output){ s->b, s->f128, RHS, 1 }, NULL)))
+    if (!succeeded(limber_gemm(s->ctx, &correct, n, RHS, n, NULL,
+                               (limber_matrix){ s->a, s->f64, n, 1 },
+                               (limber_matrix){ s->truth, s->f128, RHS, 1 }, NULL,
+                               (limber_output){ s->b, s->f128, RHS, 1 }, NULL)))
         return 0;
     for (int i = 0; i < n; i++)
         for (int j = 0; j < RHS; j++) {
@@ -324,9 +337,9 @@ static int make_sides(struct system *s)
     return 1;
 }
 
-/* ---- corrections by GMRES
- * ------------------------------------------------------------------------ */
+/* ---- corrections by GMRES ---- */
 
+/* Returns the square root of x, by two Newton steps from the FP64 square root. */
 static quad root(quad x)
 {
     quad y = sqrt((double)x);
@@ -345,18 +358,20 @@ static quad dot(const quad *x, const quad *y, int n)
     return sum;
 }
 
-/* d := approximately A^-1 d by GMRES; v has room for KRYLOV + 1 columns. */
-static void krylov(const struct system *s, quad *d, quad *v)
+/* Replaces d by an approximation of A^-1 d, computed by GMRES with the FP64 factors as
+ * preconditioner.  Iterations end when the residual has become 10^-6 of its first size.  v has room
+ * for KRYLOV + 1 columns, the basis vectors. */
+static void gmres_correct(const struct system *s, quad *d, quad *v)
 {
     quad h[KRYLOV + 1][KRYLOV], g[KRYLOV + 1] = { 0 }, cosine[KRYLOV], sine[KRYLOV];
     int n = s->n, m = n < KRYLOV ? n : KRYLOV, k = 0;
 
-    solve_wide(n, s->lu, s->swap, d, 1);
+    solve_by_fp64_factors(n, s->lu, s->swap, d, 1);
     if ((g[0] = root(dot(d, d, n))) == 0)
         return;
     for (int i = 0; i < n; i++)
         v[i] = d[i] / g[0];
-    while (k < m && size_of(g[k]) > 1e-6 * size_of(g[0])) {
+    while (k < m && magnitude(g[k]) > 1e-6 * magnitude(g[0])) {
         quad *w = v + (size_t)(k + 1) * n, length;
 
         for (int i = 0; i < n; i++) {
@@ -364,7 +379,7 @@ static void krylov(const struct system *s, quad *d, quad *v)
             for (int j = 0; j < n; j++)
                 w[i] += s->a[(size_t)i * n + j] * v[(size_t)k * n + j];
         }
-        solve_wide(n, s->lu, s->swap, w, 1);
+        solve_by_fp64_factors(n, s->lu, s->swap, w, 1);
         for (int j = 0; j <= k; j++) {
             h[j][k] = dot(v + (size_t)j * n, w, n);
             for (int i = 0; i < n; i++)
@@ -391,7 +406,8 @@ static void krylov(const struct system *s, quad *d, quad *v)
         k++;
     }
     memset(d, 0, (size_t)n * sizeof *d);
-    while (k-- > 0) {       /* h is now triangular; g[k] becomes coordinate k */
+    /* h is now triangular.  Back substitution: g[k] becomes the coefficient of basis vector k. */
+    while (k-- > 0) {
         g[k] /= h[k][k];
         for (int j = 0; j < k; j++)
             g[j] -= h[j][k] * g[k];
@@ -400,16 +416,17 @@ static void krylov(const struct system *s, quad *d, quad *v)
     }
 }
 
-/* ---- refinement
- * ---------------------------------------------------------------------------------- */
+/* ---- refinement ---- */
 
+/* How well a method solved the system. error: the largest error of x, as error_of returns it.
+ * seconds: the time, including `compile`, the seconds in which Limber compiled kernels. */
 struct outcome {
     double error, seconds, compile;
     int converged;
 };
 
-/* x += A^-1 r, by the FP64 factors, or by GMRES if v is not NULL; returns the largest
- * correction. */
+/* Adds A^-1 r to x, and returns the largest element of A^-1 r.  If v is NULL, A^-1 r is computed
+ * with the FP64 factors, otherwise by GMRES; v then has room for KRYLOV + 2 columns. */
 static double correct_by(const struct system *s, quad *v, const quad *r, quad *x)
 {
     int n = s->n;
@@ -424,20 +441,22 @@ static double correct_by(const struct system *s, quad *v, const quad *r, quad *x
             else
                 s->column[i] = (double)r[i * RHS + j];
         if (v)
-            krylov(s, d, v);
+            gmres_correct(s, d, v);
         else
             solve(n, s->lu, s->swap, s->column, 1);
         for (int i = 0; i < n; i++) {
             quad change = v ? d[i] : s->column[i];
 
             x[i * RHS + j] += change;
-            most = fmax(most, size_of(change));
+            most = fmax(most, magnitude(change));
         }
     }
     return most;
 }
 
-/* Refines with x and r in binary128 until x settles or corrections stop shrinking. */
+/* Refines x with residuals r, both in binary128.  Stops when a correction is at most 2^-110 of x,
+ * when it is not below half the previous one, or after STEPS steps.  `operand` is A, prepared.  If
+ * v is not NULL, corrections are computed by GMRES. Returns 0 if a call fails. */
 static int refine_steps(struct system *s, limber_prepared *operand, quad *v, quad *x, quad *r,
                         struct outcome *o)
 {
@@ -447,7 +466,7 @@ static int refine_steps(struct system *s, limber_prepared *operand, quad *v, qua
     size_t count = (size_t)s->n * RHS;
     double last = INFINITY;
     limber_report report = LIMBER_REPORT_INIT;
-    limber_problem p = LIMBER_PROBLEM_INIT; /* r = b - A x */
+    limber_problem p = LIMBER_PROBLEM_INIT; /* r = r - A x, where r is b before the call */
 
     p.m = p.k = s->n;
     p.n = RHS;
@@ -462,7 +481,7 @@ static int refine_steps(struct system *s, limber_prepared *operand, quad *v, qua
         double change;
 
         memcpy(r, s->b, count * sizeof *r);
-        if (!limber(limber_run(s->ctx, &p, &report)))
+        if (!succeeded(limber_run(s->ctx, &p, &report)))
             return 0;
         change = correct_by(s, v, r, x) / largest(x, count);
         o->compile += report.seconds_compile;
@@ -481,22 +500,23 @@ static int refine_steps(struct system *s, limber_prepared *operand, quad *v, qua
     return 1;
 }
 
-/* A is scanned and packed once. */
-static int refine_wide(struct system *s, int by_krylov, struct outcome *o)
+/* Refines with binary128 residuals by Limber, and prints each step.  limber_prepare scans and packs
+ * A once for all steps.  Returns 0 on failure. */
+static int refine_in_quad(struct system *s, int by_gmres, struct outcome *o)
 {
     size_t count = (size_t)s->n * RHS;
     quad *x = calloc(count, sizeof *x), *r = malloc(count * sizeof *r);
-    quad *v = by_krylov ? malloc((size_t)(KRYLOV + 2) * s->n * sizeof *v) : NULL;
+    quad *v = by_gmres ? malloc((size_t)(KRYLOV + 2) * s->n * sizeof *v) : NULL;
     double start = seconds();
     limber_prepared *operand = NULL;
-    int good = x && r && (v || !by_krylov) &&
-               limber(limber_prepare(s->ctx, (limber_matrix){ s->a, s->f64, s->n, 1 }, s->n, s->n,
-                                     LIMBER_SIDE_A, NULL, &operand));
+    int good = x && r && (v || !by_gmres) &&
+               succeeded(limber_prepare(s->ctx, (limber_matrix){ s->a, s->f64, s->n, 1 }, s->n,
+                                        s->n, LIMBER_SIDE_A, NULL, &operand));
 
     memset(o, 0, sizeof *o);
     printf("\nrefinement, residuals in binary128 by Limber%s\n"
            "step  |correction|/|x|   |b - A x|/|b|   forward error   digits   residual by\n",
-           by_krylov ? ", corrections by GMRES" : "");
+           by_gmres ? ", corrections by GMRES" : "");
     good = good && refine_steps(s, operand, v, x, r, o);
     o->seconds = seconds() - start;
     limber_prepared_free(operand);
@@ -506,8 +526,9 @@ static int refine_wide(struct system *s, int by_krylov, struct outcome *o)
     return good;
 }
 
-/* Refines in FP64, with b rounded to it. */
-static int refine_plain(struct system *s, struct outcome *o)
+/* Refines by 5 steps with residuals in FP64, for b rounded to FP64.  Returns 0 if memory runs
+ * out. */
+static int refine_in_fp64(struct system *s, struct outcome *o)
 {
     size_t count = (size_t)s->n * RHS;
     double *x = calloc(count, sizeof *x), *column = s->column;
@@ -537,14 +558,15 @@ static int refine_plain(struct system *s, struct outcome *o)
     return good;
 }
 
-/* Eliminates columns k to k + w one after the other, from row k on; whole rows are swapped. */
+/* Eliminates columns k to k + w - 1 one after the other, and updates only these columns.  Rows are
+ * swapped in all columns of a and x. */
 static void eliminate(quad *a, quad *x, int n, int k, int w)
 {
     for (int p = k; p < k + w; p++) {
         int pivot = p;
 
         for (int i = p + 1; i < n; i++)
-            if (size_of(a[(size_t)i * n + p]) > size_of(a[(size_t)pivot * n + p]))
+            if (magnitude(a[(size_t)i * n + p]) > magnitude(a[(size_t)pivot * n + p]))
                 pivot = i;
         for (int j = 0; pivot != p && j < n + RHS; j++) {
             quad *up = j < n ? &a[(size_t)p * n + j] : &x[p * RHS + j - n];
@@ -562,8 +584,9 @@ static void eliminate(quad *a, quad *x, int n, int k, int w)
     }
 }
 
-/* Eliminates A x = b in binary128 by blocks of columns; a block's update of later columns is one
- * product by Limber. block = n: unblocked elimination. */
+/* Solves A x = b by elimination in binary128, in blocks of `block` columns.  Limber updates the
+ * columns after a block by one product.  With block = n the elimination is unblocked and does not
+ * use Limber.  Returns 0 on failure. */
 static int eliminate_all(struct system *s, int block, struct outcome *o)
 {
     const limber_contract native = { .size = sizeof(limber_contract),
@@ -584,6 +607,8 @@ static int eliminate_all(struct system *s, int block, struct outcome *o)
         int w = k + block < n ? block : n - k, rest = n - k - w;
 
         eliminate(a, x, n, k, w);
+        /* Computes the rows of the block in later columns: U = L^-1 A, where L is unit lower
+         * triangular. */
         for (int p = k; p < k + w; p++)
             for (int i = p + 1; i < k + w; i++) {
                 quad l = a[(size_t)i * n + p];
@@ -593,11 +618,11 @@ static int eliminate_all(struct system *s, int block, struct outcome *o)
             }
         if (rest == 0)
             break;
-        good = limber(limber_gemm(s->ctx, &native, rest, rest, w, &minus,
-                                  (limber_matrix){ a + (size_t)(k + w) * n + k, s->f128, n, 1 },
-                                  (limber_matrix){ a + (size_t)k * n + k + w, s->f128, n, 1 }, &one,
-                                  (limber_output){ a + (size_t)(k + w) * n + k + w, s->f128, n, 1 },
-                                  &report));
+        good = succeeded(limber_gemm(
+            s->ctx, &native, rest, rest, w, &minus,
+            (limber_matrix){ a + (size_t)(k + w) * n + k, s->f128, n, 1 },
+            (limber_matrix){ a + (size_t)k * n + k + w, s->f128, n, 1 }, &one,
+            (limber_output){ a + (size_t)(k + w) * n + k + w, s->f128, n, 1 }, &report));
         if (good)
             o->compile += report.seconds_compile;
     }
@@ -610,15 +635,16 @@ static int eliminate_all(struct system *s, int block, struct outcome *o)
     return good;
 }
 
-/* ---- all of it
- * ------------------------------------------------------------------------------------- */
+/* ---- all of it ---- */
 
-static void row(const char *what, const struct outcome *o)
+/* Prints a row of the table of methods. */
+static void print_row(const char *what, const struct outcome *o)
 {
     printf("%-44s %12.1e %8.1f %11.1f ms %11.1f ms\n", what, o->error, digits_of(o->error),
            1e3 * (o->seconds - o->compile), 1e3 * o->compile);
 }
 
+/* Solves the system by all methods and prints a table of them.  Returns 1 on failure. */
 static int compare(struct system *s)
 {
     struct outcome plain = { 0 }, wide, gmres = { 0 }, loop, blocks;
@@ -632,20 +658,20 @@ static int compare(struct system *s)
     cond = condition(s);
     printf("%d x %d, condition %s %.1e (1-norm, estimated); %d right-hand sides\n", s->n, s->n,
            cond > 1e15 ? "at least about" : "about", cond, RHS);
-    if (!make_sides(s) || !refine_wide(s, 0, &wide) ||
-        (!wide.converged && !refine_wide(s, 1, &gmres)) || !refine_plain(s, &plain) ||
+    if (!make_right_sides(s) || !refine_in_quad(s, 0, &wide) ||
+        (!wide.converged && !refine_in_quad(s, 1, &gmres)) || !refine_in_fp64(s, &plain) ||
         !eliminate_all(s, s->n, &loop) || !eliminate_all(s, BLOCK, &blocks))
         return 1;
     plain.seconds += factored;
     wide.seconds += factored;
     gmres.seconds += factored;
     printf("\n%-44s %12s %8s %14s %14s\n", "", "forward err.", "digits", "time", "compiling");
-    row("FP64 factors, FP64 residuals, 5 steps", &plain);
-    row("FP64 factors, binary128 residuals by Limber", &wide);
+    print_row("FP64 factors, FP64 residuals, 5 steps", &plain);
+    print_row("FP64 factors, binary128 residuals by Limber", &wide);
     if (!wide.converged)
-        row("the same, corrections by GMRES", &gmres);
-    row("binary128 elimination, the compiler's loops", &loop);
-    row("binary128 elimination, products by Limber", &blocks);
+        print_row("the same, corrections by GMRES", &gmres);
+    print_row("binary128 elimination, the compiler's loops", &loop);
+    print_row("binary128 elimination, products by Limber", &blocks);
     if (!wide.converged)
         wide = gmres;
     if (!wide.converged)
@@ -659,6 +685,7 @@ static int compare(struct system *s)
     return 0;
 }
 
+/* Reads or generates the matrix that the arguments ask for.  Returns NULL on failure. */
 static double *find_matrix(int argc, char **argv, int *n)
 {
     const char *data = limber_variable_value("LIMBER_DATA");
@@ -698,7 +725,7 @@ int main(int argc, char **argv)
     limber_format_named("f128", &s.f128);
     if (!s.lu || !s.column || !s.swap || !s.truth || !s.b)
         fprintf(stderr, "memory could not be had\n");
-    else if (limber(limber_create(&s.ctx, NULL)))
+    else if (succeeded(limber_create(&s.ctx, NULL)))
         failed = compare(&s);
     limber_destroy(s.ctx);
     free(s.a);

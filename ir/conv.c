@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Nodes of a convolution to geometry and back; geometry and sizes to index maps. */
+ * Reads and writes the geometry of a convolution in nodes; makes index maps from geometry and
+ * sizes. */
 #include "ir/conv.h"
 
 #include <string.h>
 
 /* ---- the geometry of a convolution, in nodes of a plan --------------------------------------- */
 
-/* Relates an attribute of a node to a field of conv_geometry.  each: 0 for a number, otherwise how
- * many entries a list has per dimension. */
+/* An attribute of a node, and the field of conv_geometry that holds the same value. each: 0 if the
+ * attribute is a number; else the number of entries of its list per dimension. */
 static const struct field {
     enum attr attr;
     size_t offset, each;
@@ -22,10 +23,20 @@ static const struct field {
     { ATTR_order, offsetof(struct conv_geometry, order), 0, ORDER_crs },
 };
 
-/* Index in the struct of entry j of a list, which begins with the depth in three dimensions. */
+/* Returns the index in conv_geometry of entry j of an attribute's list.  In three dimensions a list
+ * begins with the depth, which is last in conv_geometry. */
 static size_t index_in_geometry(size_t j, size_t each, size_t count)
 {
     return count > 2 * each ? (j + 2 * each) % count : j;
+}
+
+/* Reads the geometry of a convolution from a node's attributes.  Attributes that the node lacks
+ * get neutral values: steps of 1, no padding, one group. */
+const struct node *limber_conv_node(const struct plan *p)
+{
+    const struct node *conv = limber_plan_find(p, OP_conv);
+
+    return conv ? conv : limber_plan_find(p, OP_patches);
 }
 
 void limber_conv_read(const struct node *n, struct conv_geometry *g)
@@ -34,12 +45,12 @@ void limber_conv_read(const struct node *n, struct conv_geometry *g)
         const struct field *f = &fields[i];
         int64_t *to = (int64_t *)(void *)((char *)g + f->offset);
         const struct dims_list *list =
-            f->each && limber_node_has(n, f->attr) ? limber_list(n, f->attr) : NULL;
+            f->each && limber_node_has(n, f->attr) ? limber_attr_list(n, f->attr) : NULL;
 
         for (size_t j = 0; j < (f->each ? 3 * f->each : 1); j++)
             to[j] = f->neutral;
         if (!f->each && limber_node_has(n, f->attr))
-            *to = limber_num(n, f->attr);
+            *to = limber_attr_number(n, f->attr);
         for (size_t j = 0; list && j < list->n; j++)
             to[index_in_geometry(j, f->each, list->n)] = list->v[j];
         if (f->attr == ATTR_stride)
@@ -47,6 +58,8 @@ void limber_conv_read(const struct node *n, struct conv_geometry *g)
     }
 }
 
+/* Sets those attributes of a node that its operation has from the geometry g.  False if memory
+ * runs out. */
 bool limber_conv_write(struct plan *p, struct node *n, const struct conv_geometry *g)
 {
     for (size_t i = 0; i < COUNT(fields); i++) {
@@ -62,7 +75,7 @@ bool limber_conv_write(struct plan *p, struct node *n, const struct conv_geometr
             list[j] = from[index_in_geometry(j, f->each, count)];
         if (count && !limber_node_list(p, n, f->attr, list, count))
             return false;
-        /* order and direction are left out where they are the default */
+        /* order and direction are not stored if they have the default value */
         if (!count && ((f->attr != ATTR_order && f->attr != ATTR_direction) || *from != 0))
             limber_node_set(n, f->attr, *from);
     }
@@ -73,8 +86,8 @@ bool limber_conv_write(struct plan *p, struct node *n, const struct conv_geometr
 
 enum { PIECE = 16 }; /* bytes that GPUs fetch at once */
 
-/* Channels of a group, padded so that every pixel begins at a multiple of 16 bytes.  There is no
- * padding if it would more than double the number of channels. */
+/* Returns the number of channels of a group, padded so that every pixel begins at a multiple of 16
+ * bytes.  There is no padding if it would more than double the channels. */
 static int64_t padded_channels(int64_t channels, int bytes)
 {
     int64_t each = bytes < PIECE ? PIECE / bytes : 1;
@@ -127,14 +140,15 @@ struct conv_elements limber_conv_elements(const struct conv *c)
     }
 }
 
+/* True if this is one stride phase of backward data (struct conv_sizes). */
 static bool is_phase(const struct conv *c)
 {
     return c->geometry.direction == DIRECTION_data && c->sizes.phase[0] > 0;
 }
 
-/* Adds the planes (depth) of three-dimensional filters to a map for two dimensions.  Planes lie
- * behind each other like rows, so they are mapped as further rows.  They keep an index of their own
- * if k counts them with the channels (order=rsc) or if a phase skips some of them. */
+/* Extends a map of filters from two to three dimensions.  In memory, the planes of a filter follow
+ * each other like rows, so they are mapped as further rows.  They get an index of their own if k
+ * counts them with the channels (order=rsc), or if a phase omits some of them. */
 static void deepen_filters(struct patch *w, const struct conv *c)
 {
     if (!c->geometry.deep)
@@ -148,7 +162,7 @@ static void deepen_filters(struct patch *w, const struct conv *c)
     w->plane = c->sizes.r * w->row;
 }
 
-/* Makes an empty size 1, since views divide by it. */
+/* Replaces 0 by 1, because views divide by sizes. */
 static int64_t at_least_one(int64_t size)
 {
     return size > 0 ? size : 1;
@@ -159,6 +173,8 @@ static int64_t greatest_common_divisor(int64_t a, int64_t b)
     return b ? greatest_common_divisor(b, a % b) : a;
 }
 
+/* Returns, for dimension `of` (0 vertical, 1 horizontal, 2 depth), which pixels a stride phase
+ * of the backward-data pass computes, and which elements of the window these read. */
 struct lattice limber_conv_lattice(const struct conv *c, int of)
 {
     const struct conv_geometry *g = &c->geometry;
@@ -197,6 +213,7 @@ int64_t limber_conv_part(const struct conv *c)
            limber_conv_lattice(c, 1).first;
 }
 
+/* Sets c's stride phase to the one that reads this part of the filters. False if there is none. */
 bool limber_conv_set_part(struct conv *c, int64_t part)
 {
     const struct conv_geometry *g = &c->geometry;
@@ -215,6 +232,8 @@ bool limber_conv_set_part(struct conv *c, int64_t part)
     return true;
 }
 
+/* Computes the sizes of the product (for one group) that the convolution, or its stride phase,
+ * equals. */
 void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *k)
 {
     const struct conv_sizes *s = &c->sizes;
@@ -258,8 +277,8 @@ int64_t limber_conv_length(const struct conv *c, int bytes)
            c->sizes.s;
 }
 
-/* Sets the channels of each pixel, and their padded number, if k runs over taps first and over
- * channels last (order rsc). bytes: size of an element. */
+/* For order rsc, in which channels vary fastest along k: sets the number of channels of each pixel,
+ * and this number with padding. bytes: size of an element. */
 static void pad_channels_for_rsc(struct patch *w, const struct conv *c, int bytes)
 {
     if (c->geometry.order != ORDER_rsc)
@@ -268,8 +287,8 @@ static void pad_channels_for_rsc(struct patch *w, const struct conv *c, int byte
     w->depth = padded_channels(w->channels, bytes);
 }
 
-/* Maps filters as images that have the window's size and give one pixel each.  In NCHW with k in
- * the order of memory (crs), the map is a plain matrix whose rows are filters. */
+/* Maps filters: as images of the window's size, each of which gives one pixel of the result.  In
+ * NCHW with order crs the map is that of a plain matrix whose rows are filters. */
 static void map_filters(struct index_map *m, const struct conv *c, int bytes)
 {
     const struct conv_sizes *s = &c->sizes;
@@ -301,7 +320,8 @@ static void map_filters(struct index_map *m, const struct conv *c, int bytes)
     pad_channels_for_rsc(&m->patch, c, bytes);
 }
 
-/* Maps the image under the windows: lines are pixels of the result, and k runs through a window. */
+/* Maps the image as a matrix (im2col): columns of B are pixels of the result, and k runs through
+ * the elements of the pixel's window. */
 static void map_patches(struct index_map *m, const struct conv *c, int bytes)
 {
     const struct conv_geometry *g = &c->geometry;
@@ -334,7 +354,8 @@ static void map_patches(struct index_map *m, const struct conv *c, int bytes)
     pad_channels_for_rsc(&m->patch, c, bytes);
 }
 
-/* Maps a result that is an image: the rows of a group are its channels. */
+/* Maps a result that is an image of `planes` channels and `pixels` pixels: rows of the product are
+ * the channels of one group. */
 static void set_planes(struct index_map *m, const struct conv *c, int64_t rows, int64_t planes,
                        int64_t pixels)
 {
@@ -356,8 +377,8 @@ static void map_image(struct index_map *m, const struct conv *c)
 
 /* ---- backward data --------------------------------------------------------------------------- */
 
-/* Maps filters for the gradient of the image: lines are its channels, and k runs over the filters
- * that read them. */
+/* Maps the filters, to compute the gradient of the image: rows of A are channels, and k runs over
+ * the elements of filters that read a channel. */
 static void map_filters_back(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
@@ -399,7 +420,8 @@ static void map_filters_back(struct index_map *m, const struct conv *c)
     }
 }
 
-/* Reads dy at (y + pad - r dilate) / stride where that is an integer, else zero. */
+/* Maps dy, to compute the gradient of the image: pixel y of dx and element r of the window read dy
+ * at (y + pad - r dilate) / stride if that is an integer, else 0. */
 static void map_patches_back(struct index_map *m, const struct conv *c)
 {
     const struct conv_geometry *g = &c->geometry;
@@ -444,8 +466,8 @@ static void map_patches_back(struct index_map *m, const struct conv *c)
     }
 }
 
-/* Maps the image's gradient as the result of backward data; a phase of a convolution with strides
- * stores every so many pixels of it. */
+/* Maps the gradient of the image, as a result.  A phase stores only the pixels of its lattice
+ * (struct lattice). */
 static void map_image_back(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
@@ -473,8 +495,8 @@ static void map_image_back(struct index_map *m, const struct conv *c)
 
 /* ---- backward filter ------------------------------------------------------------------------- */
 
-/* Maps dy for the gradient of the filters: lines are filters, and k runs over the pixels of their
- * results. */
+/* Maps dy, to compute the gradient of the filters: rows of A are filters, and k runs over the
+ * pixels of all results. */
 static void map_gradient_of_result(struct index_map *m, const struct conv *c)
 {
     const struct conv_sizes *s = &c->sizes;
@@ -504,7 +526,7 @@ static void map_gradient_of_result(struct index_map *m, const struct conv *c)
     };
 }
 
-/* Maps the filters' gradient as the result of backward filter. */
+/* Maps the gradient of the filters, as a result. */
 static void map_gradient_of_filters(struct index_map *m, const struct conv *c)
 {
     int64_t depth = group_channels(c), window = window_elements(c), size = depth * window;
@@ -521,6 +543,7 @@ static void map_gradient_of_filters(struct index_map *m, const struct conv *c)
 
 /* ---- maps by operation and direction --------------------------------------------------------- */
 
+/* Sets *m to the addresses that operation op reads or writes: filters, patches or image. */
 void limber_conv_map(struct index_map *m, enum op op, const struct conv *c, int bytes)
 {
     int64_t direction = c->geometry.direction;

@@ -1,95 +1,116 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The index maps of a convolution: its nodes say stride, padding, dilation, groups and layout, a
- * call says sizes, and together they say where elements lie.
+ * The index maps of a convolution.  A plan's nodes give stride, padding, dilation, groups and
+ * layout; a call gives the sizes of the tensors.  Together they tell where the elements of the
+ * factors and of the result of a matrix product are in memory:
  *
  *   direction   filters: m x k                  patches: k x n              image: m x n
  *   forward     filters, (o) x (c r s)          x, windows                  y, (o) x (pixels)
  *   data        filters, (c) x (o r s)          dy, windows with zeros      dx, (c) x (pixels)
- *               between pixels, run through backwards; or, phase by phase, without the zeros
- *   filter      dy, (o) x (pixels)              x, windows transposed       dw, (o) x (c r s)  */
+ *               between pixels, read backwards; or, phase by phase, without the zeros
+ *   filter      dy, (o) x (pixels)              x, windows transposed       dw, (o) x (c r s) */
 #ifndef LIMBER_CONV_H
 #define LIMBER_CONV_H
 
 #include "ir/ir.h"
 #include "ir/view.h"
 
-/* The attributes of the same names.  stride, pad and dilate: down, across, then depth.  Compared
- * by memcmp, so it has no padding. */
+/* The attributes of the same names in ir/attrs.h.  stride, pad and dilate: vertical, horizontal,
+ * depth; pad has two entries for each, before and after.  Compared by memcmp, so there is no
+ * padding. */
 struct conv_geometry {
     int64_t stride[3], pad[6], dilate[3], groups, layout, direction, order;
-    int64_t deep; /* 1: three dimensions; 0: two, the depth's entries are 1, its pads 0 */
+    /* 1: three dimensions; 0: two, and the depth's stride and dilate are 1, its pads 0 */
+    int64_t deep;
 };
 
-/* Sizes of the tensors in every direction: image n c h w, filters o c/groups r s, result n o oh ow.
- * deep: image n c d h w, filters o c/groups t r s, result n o od oh ow. */
+/* Sizes of the tensors of the forward convolution, for gradients, too: image n c h w, filters o
+ * c/groups r s, result n o oh ow.  In three dimensions: image n c d h w, filters o c/groups t r s,
+ * result n o od oh ow. */
 struct conv_sizes {
     int64_t n, c, h, w, o, r, s, oh, ow;
     int64_t d, t, od;
-    int64_t
-        phase[3]; /* backward data: 0: no phases.  Else 1 + the remainder modulo the stride that the
-                     computed pixels of dx share; only the elements of the window that reach them
-                     are read */
+    /* Backward data with strides: a product computes only the pixels of dx that have one remainder
+     * modulo the stride, and reads only the window's elements that reach these pixels.  phase is 1
+     * + this remainder [vertical, horizontal, depth]; 0 if all pixels are computed. */
+    int64_t phase[3];
 };
 
-/* A convolution: what a plan fixes, and the sizes of a call. */
+/* A convolution: what its plan fixes, and the sizes of one call. */
 struct conv {
     struct conv_geometry geometry;
     struct conv_sizes sizes;
 };
 
-/* Reads a node's attributes; those that it lacks are neutral: steps of 1, no padding, one group. */
+/* Reads the attributes of a node.  Attributes that it lacks get neutral values: steps of 1, no
+ * padding, one group. */
 void limber_conv_read(const struct node *n, struct conv_geometry *g);
-/* Sets the attributes that the node's operation carries; false: no memory. */
+/* Returns the node that has a plan's geometry: `conv` in a stated plan, `patches` in a finished
+ * one.  NULL in the plan of a GEMM. */
+const struct node *limber_conv_node(const struct plan *p);
+/* Sets those attributes of a node that its operation can have.  Returns false if memory runs
+ * out. */
 bool limber_conv_write(struct plan *p, struct node *n, const struct conv_geometry *g);
 
-/* The places of one group's matrix elements in its tensor, without the tensor's address. */
+/* Where the elements of one group's matrix are in a tensor.  Offsets count from the tensor's
+ * address. */
 struct index_map {
-    bool patched; /* true: elements are found by patch; false: by the strides line and p */
+    /* true: `patch` locates the elements; false: the strides `line` and `p` locate them */
+    bool patched;
     struct patch patch;
+    /* strides of a matrix, in elements: from row to row of A (column to column of B), and along
+     * k */
     int64_t line, p;
-    struct output_view output; /* the result; its matrix is only written */
+    struct output_view output; /* the map of the result, which is only written */
     int64_t group; /* elements from one group to the next */
 };
 
-/* One dimension of a phase of backward data.  The pixels begin, begin + stride, ... of dx are sums
- * over the elements first, first + step, ... of the window. */
+/* One dimension of a phase of backward data (struct conv_sizes): a regular grid of pixels.  Pixels
+ * begin, begin + stride, ... of dx are sums over elements first, first + step, ... of the
+ * window. */
 struct lattice {
-    int64_t begin, stride, pixels; /* dx: first pixel, distance, number of pixels */
-    int64_t first, step, taps; /* window: first element, distance, number of elements */
-    /* dy: index that pixel `begin` and element `first` multiply; its decrease per further
-     * element */
+    /* the phase's pixels of dx: the first one, their distance, and their number */
+    int64_t begin, stride, pixels;
+    /* the elements of the window that these pixels read: first one, distance, and number */
+    int64_t first, step, taps;
+    /* dy: index of the pixel that pixel `begin` of dx reads with element `first` of the window; how
+     * much the index decreases from one element of the window to the next */
     int64_t at, dilate;
 };
-/* The lattice of a phase, or of a convolution without strides.  of: 0 down, 1 across, 2 depth. */
+/* Returns the lattice of a phase, or of a convolution without strides, in dimension `of`: 0
+ * vertical, 1 horizontal, 2 depth. */
 struct lattice limber_conv_lattice(const struct conv *c, int of);
 
-/* Planes (depth) of the image, of the window and of the result; 1 in two dimensions. */
+/* Sizes in the third dimension (depth) of image, window and result.  All are 1 for a convolution of
+ * two dimensions. */
 struct depths {
     int64_t image, window, result;
 };
 struct depths limber_conv_depths(const struct conv *c);
 
-/* Numbers of elements of the left operand, the right operand and the result, over all groups. */
+/* The numbers of elements of the left factor, the right factor and the result, over all groups. */
 struct conv_elements {
     int64_t left, right, result;
 };
 struct conv_elements limber_conv_elements(const struct conv *c);
 
-/* Sizes of one group's product: m x k by k x n. */
+/* Sets the sizes of one group's product: m x k by k x n. */
 void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *k);
-/* The map of operation op: filters, patches or image.  bytes: size of a limb's element, which sets
- * the padding of order=rsc. */
+/* Sets *m to the map of operation op: filters, patches or image. bytes: size of a limb's element,
+ * on which the padding of order=rsc depends. */
 void limber_conv_map(struct index_map *m, enum op op, const struct conv *c, int bytes);
-/* The number of parts in which filters are read.  Part 0 is the whole window.  Backward data with
- * strides reads them phase by phase: part 1 + p has every stride-th element from element p on. */
+/* Returns the number of parts in which filters are read.  Part 0 is the complete window.  Backward
+ * data with strides reads the filters phase by phase: part 1 + p has every stride-th element of the
+ * window from element p on. */
 int64_t limber_conv_parts(const struct conv *c);
+/* Returns the number of the part of the filters that this convolution, or its phase, reads. */
 int64_t limber_conv_part(const struct conv *c);
-/* Sets the phase that reads this part; false: none does. */
+/* Sets c's phase to the one that reads this part; Returns false if there is none. */
 bool limber_conv_set_part(struct conv *c, int64_t part);
-/* Elements along k, with the padding of order=rsc. */
+/* Returns the number of elements along k, with the padding of order=rsc. */
 int64_t limber_conv_length(const struct conv *c, int bytes);
 
-/* The operand at `data`, seen through map m, which must outlive the view. */
+/* Returns a view of the operand at `data`, whose elements are located by map m, which must outlive
+ * the view. */
 static inline struct view limber_map_view(const struct index_map *m, const void *data)
 {
     return (struct view){ data, m->line, m->p, m->patched ? &m->patch : NULL, NULL, NULL };

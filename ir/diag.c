@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The first error with its path, statuses by name, and growing texts. */
-#define _GNU_SOURCE     /* newlocale under any standard */
+ * The first error of a call, names of statuses, and growing texts. */
+#define _GNU_SOURCE     /* declares newlocale under any standard */
 #include "ir/ir.h"
 
 #include <locale.h>
@@ -45,7 +45,7 @@ locale_t limber_plain_numbers(void)
     return uselocale(plain);
 }
 
-/* vsnprintf with a decimal point in any locale. */
+/* Does vsnprintf, but prints a decimal point in any locale. */
 static int print_plain(char *to, size_t size, const char *format, va_list list)
 {
     locale_t before = limber_plain_numbers();
@@ -55,6 +55,7 @@ static int print_plain(char *to, size_t size, const char *format, va_list list)
     return n;
 }
 
+/* Records an error with a formatted text in d, unless d has one already.  Always returns false. */
 bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
 {
     va_list list;
@@ -69,6 +70,8 @@ bool limber_fail(struct diag *d, limber_status s, const char *format, ...)
     return false;
 }
 
+/* Prepends "where: " to the text of an error, if there is one, and shortens the text if
+ * necessary. */
 void limber_fail_in(struct diag *d, const char *where)
 {
     size_t n = strlen(where), capacity = sizeof d->text - 3, kept;
@@ -84,7 +87,7 @@ void limber_fail_in(struct diag *d, const char *where)
     d->text[n + 2 + kept] = 0;
 }
 
-/* Makes room for `more` bytes and a zero behind them; false: no memory. */
+/* Makes room for `more` bytes and a terminating zero.  Returns false if memory runs out. */
 static bool reserve_bytes(struct text *t, size_t more)
 {
     size_t capacity = t->capacity ? t->capacity : 256;
@@ -104,6 +107,7 @@ static bool reserve_bytes(struct text *t, size_t more)
     return true;
 }
 
+/* Appends a formatted string to a text.  Sets t->failed if memory runs out. */
 void limber_text_add(struct text *t, const char *format, ...)
 {
     va_list list;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Formats as data: names, range, precision, and conversion of arrays. */
+ * Formats as data: names, ranges, precision, and conversion of arrays. */
 #include "ir/ir.h"
 #include "ir/num/prim_num.h"
 #include "limber/names.h"
@@ -14,7 +14,8 @@ static const struct named {
 } named[] = {
 #define NAMED(NAME, name, kind, e, m, bias, flags, size, carried) \
     { #name, { LIMBER_KIND_##kind, e, m, flags, bias, size, carried } },
-    LIMBER_FORMATS(NAMED){ "exact", { .kind = LIMBER_KIND_EXACT } }, /* inside plans only */
+    /* the type of exact values inside plans */
+    LIMBER_FORMATS(NAMED){ "exact", { .kind = LIMBER_KIND_EXACT } },
 };
 
 /* Indices of the rows of `named`. */
@@ -23,7 +24,7 @@ enum {
     LIMBER_FORMATS(PLACE)
 };
 
-/* Further names, which are read but never printed. */
+/* Further names of formats, which are read but never printed. */
 static const struct {
     const char *name;
     int at;
@@ -43,8 +44,8 @@ static const limber_format *find_format(const char *name)
     return NULL;
 }
 
-/* Reads at most `most` numbers, separated by commas, up to the closing parenthesis; returns their
- * count, 0 for anything else. */
+/* Reads at most `most` numbers, separated by commas, up to the closing parenthesis that ends the
+ * string.  Returns their number, or 0 if s has another form. */
 static int read_numbers(const char *s, int *v, int most)
 {
     int n = 0, minus, digits;
@@ -69,7 +70,8 @@ static int read_numbers(const char *s, int *v, int most)
     }
 }
 
-/* A float format by the rules of IEEE 754, carried in binary32 or binary64. */
+/* Returns a float format with e exponent and m fraction bits by the rules of IEEE 754, whose
+ * elements are stored as binary32 or binary64. */
 static limber_format ieee_float(int e, int m)
 {
     return (limber_format){ .kind = LIMBER_KIND_FLOAT,
@@ -80,8 +82,8 @@ static limber_format ieee_float(int e, int m)
                             .carried = 1 };
 }
 
-/* Reads "(1,e,m)", which gets the smallest carrier, or all fields of a float:
- * "(1,e,m,bias,flags,size,carried)". */
+/* Reads "(1,e,m)", whose elements are stored as binary32 if possible, else as binary64; or all
+ * fields of a float: "(1,e,m,bias,flags,size,carried)". */
 static bool read_free_form(const char *s, limber_format *out)
 {
     int v[7], n = *s == '(' ? read_numbers(s + 1, v, 7) : 0;
@@ -109,6 +111,7 @@ static bool read_free_form(const char *s, limber_format *out)
     return true;
 }
 
+/* Finds a format by its name, or parses a description such as (1,5,10). */
 limber_status limber_format_named(const char *name, limber_format *out)
 {
     const limber_format *found;
@@ -126,6 +129,7 @@ limber_status limber_format_named(const char *name, limber_format *out)
     return read_free_form(name, out) ? LIMBER_STATUS_OK : LIMBER_STATUS_BAD_ARGUMENT;
 }
 
+/* Writes a format's name or, if it has none, its description to `text`, and returns that. */
 const char *limber_format_name(limber_format f, char *text, size_t size)
 {
     if (!size)
@@ -148,7 +152,7 @@ const char *limber_format_name(limber_format f, char *text, size_t size)
     return text;
 }
 
-/* The last row of `named` is for plans only. */
+/* The last row of `named` is the format inside plans, which callers do not see. */
 const char *limber_format_at(int i)
 {
     return i >= 0 && (size_t)i < COUNT(named) - 1 ? named[i].name : NULL;
@@ -158,7 +162,7 @@ _Static_assert(sizeof(limber_format) == 8, "without holes, so that one compariso
 
 int limber_format_equal(limber_format a, limber_format b)
 {
-    return memcmp(&a, &b, sizeof a) == 0;
+    return limber_same_format(a, b);
 }
 
 int limber_format_quantum(limber_format f)
@@ -203,11 +207,6 @@ limber_format limber_scalar_format(limber_format c)
     return is_int(c) ? LIMBER_I64 : c;
 }
 
-bool limber_format_is_binary(limber_format f)
-{
-    return limber_format_equal(f, LIMBER_F64) || limber_format_equal(f, LIMBER_F32);
-}
-
 int limber_format_emin(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT && f.flags & LIMBER_FORMAT_NO_SUBNORMAL ?
@@ -233,7 +232,8 @@ int limber_format_emax(limber_format f)
     }
 }
 
-/* Codes of the top binade that are not finite: NaN, in a format without infinities. */
+/* Returns how many bit patterns, from the largest on, are NaN, in a format without infinities: 1,
+ * or 0 if -0 is NaN or there is none. */
 static int nonfinite_codes(limber_format f)
 {
     return f.flags & LIMBER_FORMAT_NO_INF && !(f.flags & LIMBER_FORMAT_NO_MINUS_ZERO);
@@ -259,9 +259,9 @@ static bool holds_finite_values(limber_format small, limber_format large)
     return limber_format_quantum(small) >= limber_format_quantum(large);
 }
 
-bool limber_format_embeds(limber_format small, limber_format large)
+bool limber_other_format_embeds(limber_format small, limber_format large)
 {
-    if (large.kind == LIMBER_KIND_EXACT || limber_format_equal(small, large))
+    if (large.kind == LIMBER_KIND_EXACT)
         return small.kind != LIMBER_KIND_NONE;
     if (large.kind == LIMBER_KIND_DD)
         return is_int(small) || (limber_is_real(small) && holds_finite_values(small, LIMBER_F64));
@@ -287,7 +287,8 @@ static bool is_bad_size(limber_format f)
            (f.size != 16 || f.kind != LIMBER_KIND_FLOAT);
 }
 
-/* Checks that a float's fields fit together and its carrier. */
+/* Checks that the fields of a float fit together, and fit the carrier: the format as which elements
+ * are stored. */
 static bool check_float(const char *what, limber_format f, struct diag *d)
 {
     limber_format c = limber_num_carrier(f);
@@ -328,7 +329,7 @@ static bool check_float(const char *what, limber_format f, struct diag *d)
     return true;
 }
 
-/* Posits, short integers and powers of two must equal a row of LIMBER_FORMATS. */
+/* Checks that a posit, short integer or power of two is one of LIMBER_FORMATS. */
 static bool check_row(const char *what, limber_format f, struct diag *d)
 {
     for (size_t i = 0; i < COUNT(named); i++)
@@ -340,6 +341,8 @@ static bool check_row(const char *what, limber_format f, struct diag *d)
                        what, f.kind, f.size, f.exp_bits, f.frac_bits, f.bias, f.flags, f.carried);
 }
 
+/* Checks that f is a valid format of elements in memory.  Otherwise the error names the field of
+ * `what` that is wrong. */
 bool limber_format_check(const char *what, limber_format f, struct diag *d)
 {
     if (f.kind > LIMBER_KIND_EXACT && f.kind <= LIMBER_KIND_POWER)
@@ -363,7 +366,8 @@ bool limber_format_check(const char *what, limber_format f, struct diag *d)
     return f.kind != LIMBER_KIND_FLOAT || check_float(what, f, d);
 }
 
-/* Decodes an element; returns a sticky bit, which only pairs of doubles have. */
+/* Decodes an element.  Returns a sticky bit: 1 if the number has nonzero bits below those of *x,
+ * which only double-doubles can have. */
 static int load_number(struct limber_num *x, limber_format f, const void *p)
 {
     if (f.kind == LIMBER_KIND_DD)
@@ -372,7 +376,8 @@ static int load_number(struct limber_num *x, limber_format f, const void *p)
     return 0;
 }
 
-/* Rounds x to a format and stores it. sticky: x stands for a slightly larger magnitude. */
+/* Rounds x to a format and stores it. sticky: 1 if the number has further nonzero bits below those
+ * of x. */
 static void store_number(void *p, limber_format f, const struct limber_num *x, int sticky,
                          limber_rounding mode)
 {
@@ -382,6 +387,8 @@ static void store_number(void *p, limber_format f, const struct limber_num *x, i
         limber_num_encode(p, f, x, sticky, mode);
 }
 
+/* Converts `count` numbers from one format to another.  False, with an error, if a format or the
+ * rounding is invalid. */
 bool limber_format_convert(void *dst, limber_format to, const void *src, limber_format from,
                            size_t count, limber_rounding mode, struct diag *d)
 {

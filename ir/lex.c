@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Words and numbers of the text forms. */
+ * Reads and prints words and numbers of texts. */
 #include "ir/lex.h"
 
 #include <math.h>
 #include <string.h>
 
+/* Returns the next word of a line and moves *at to its end.  At the end of a line the word is
+ * empty. */
 struct word limber_lex_word(const char **at)
 {
     const char *s = *at;
@@ -25,6 +27,8 @@ bool limber_lex_is(struct word w, const char *text)
     return strlen(text) == w.n && !memcmp(w.s, text, w.n);
 }
 
+/* Splits w at the first c: returns the part before c, and leaves the part after it in w.  Without
+ * a c, returns all of w and leaves w empty. */
 struct word limber_lex_cut(struct word *w, char c)
 {
     const char *at = w->n ? memchr(w->s, c, w->n) : NULL;
@@ -46,6 +50,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
+/* Parses a decimal integer of at most 64 bits.  False if the word is none. */
 bool limber_lex_int(struct word w, int64_t *v)
 {
     bool minus = w.n && *w.s == '-';
@@ -72,7 +77,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Reads what follows 0x in 0x1.8p+3; at most 16 digits. */
+/* Reads the part of a number such as 0x1.8p+3 that follows 0x.  It has at most 16 digits. */
 static bool read_hex_float(struct word w, double *v)
 {
     struct word mantissa = limber_lex_cut(&w, 'p'), whole = limber_lex_cut(&mantissa, '.');
@@ -91,12 +96,13 @@ static bool read_hex_float(struct word w, double *v)
         m = m << 4 | (unsigned)d;
     }
     if (m >> 53 && m & ((UINT64_C(1) << 11) - 1))
-        return false;               /* not a double */
+        return false;               /* more bits than a double has */
     *v = ldexp((double)m, (int)(e - 4 * (int64_t)mantissa.n));
     return isfinite(*v);
 }
 
-/* Reads a decimal such as 4.6e10.  It may be some ulps off: decimals are measured rates. */
+/* Reads a decimal such as 4.6e10.  The result may be some ulps off, which is enough for measured
+ * rates. */
 static bool read_decimal(struct word w, double *v)
 {
     struct word mantissa = limber_lex_cut(&w, 'e'), whole = limber_lex_cut(&mantissa, '.');
@@ -120,6 +126,7 @@ static bool read_decimal(struct word w, double *v)
     return isfinite(*v);
 }
 
+/* Parses a number: 2^e, hexadecimal (0x...) or decimal.  False if the word is none. */
 bool limber_lex_number(struct word w, double *v)
 {
     int64_t e;
@@ -141,6 +148,8 @@ bool limber_lex_number(struct word w, double *v)
     return read_decimal(w, v);
 }
 
+/* Prints a finite number so that limber_lex_number reads the same value: 0, a power of two, or
+ * hexadecimal digits. */
 void limber_print_number(struct text *out, double v)
 {
     int e;

@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Words and numbers of the text forms; only the files of ir/ that read or print text include
- * this.  Independent of the locale. */
+ * Words and numbers of texts, independent of the locale.  Only files of ir/ and research/ that read
+ * or print text include this. */
 #ifndef LIMBER_LEX_H
 #define LIMBER_LEX_H
 
 #include "ir/ir.h"
 
-/* A piece of a text that is not zero-terminated. */
+/* A piece of a text, not zero-terminated. */
 struct word {
     const char *s;
     size_t n;
 };
 
-/* The next word of *at, up to a space or the end of the line, which is not crossed. */
+/* Returns the word at *at, which ends before white space, and moves *at behind it.  At the end of
+ * the line or text the word is empty. */
 struct word limber_lex_word(const char **at);
+/* True if the word equals the text. */
 bool limber_lex_is(struct word w, const char *text);
-/* Cuts w at the first c: returns the part before it; w keeps the part after it.  Without c all
- * of w is returned and w is empty. */
+/* Splits w at the first c: returns the part before it, and leaves the part after it in w.  If w has
+ * no c, returns all of w and leaves it empty. */
 struct word limber_lex_cut(struct word *w, char c);
-/* Reads an integer that is the whole word; false: no number, or one that does not fit. */
+/* Reads an integer that is the complete word.  Returns false if the word is no integer, or does not
+ * fit. */
 bool limber_lex_int(struct word w, int64_t *v);
-/* Reads "0", "2^-11", "0x1.8p+3" or a decimal such as "4.6e10". */
+/* Reads "0", "2^-11", "0x1.8p+3", or a decimal such as "4.6e10".  Returns false if the word is none
+ * of these. */
 bool limber_lex_number(struct word w, double *v);
 
-/* Prints powers of two as 2^e, other numbers as hexadecimal floats, zero as 0. */
+/* Prints a number exactly: 0 as "0", powers of two as 2^e, others as hexadecimal floats. */
 void limber_print_number(struct text *out, double v);
 
 #endif

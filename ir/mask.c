@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a scan found, and its class: the numbers that a kernel may depend on, rounded outwards so
- * that like data share kernels. */
+ * Masks: what a scan found of an operand.  Their classes: the numbers on which a kernel may depend,
+ * rounded outwards, so that similar data share kernels. */
 #include "ir/ir.h"
 #include "ir/view.h"
 
@@ -17,9 +17,14 @@ void limber_mask_clear(struct mask *m)
     memset(m, 0, sizeof *m);
 }
 
-bool limber_mask_level(struct mask *m)
+/* Gives each line and block of lines the exponents and the lowest bit of the complete operand.
+ * Returns false, and changes nothing, if these are unknown, differ too much, or there are NaN or
+ * infinities. */
+bool limber_mask_make_uniform(struct mask *m)
 {
-    enum { WIDE = 48 }; /* binades */
+    /* in binades; operands with a larger range of exponents usually have windows that need far
+     * fewer bits */
+    enum { WIDE = 48 };
     struct block_mask block = { .flags = TILE_zero };
 
     if (!m->scanned || !m->has_low || m->special || (!m->zero && m->emax - m->emin > WIDE))
@@ -42,6 +47,8 @@ bool limber_mask_level(struct mask *m)
     return true;
 }
 
+/* Returns the exponent of the operand's lowest set bit; INT_MIN if it is not known, INT_MAX if
+ * all elements are zero. */
 int limber_mask_low(const struct mask *m)
 {
     int low = INT_MAX;
@@ -56,12 +63,12 @@ int limber_mask_low(const struct mask *m)
     return low;
 }
 
-/* ---- joining masks, and masks of parts ------------------------------------------------------- */
+/* ---- masks of parts of an operand ------------------------------------------------------------ */
 
 _Static_assert((int)LIMBER_TILE == (int)LIMBER_BLOCK, "blocks are rows of tiles");
 
-/* Joins a block into the mask. */
-static void take(struct mask *m, const struct block_mask *b)
+/* Combines the mask of a block into m. */
+static void combine_block(struct mask *m, const struct block_mask *b)
 {
     m->special = m->special || b->flags & TILE_special;
     if (b->flags & TILE_zero)
@@ -75,16 +82,17 @@ static void take(struct mask *m, const struct block_mask *b)
     m->zero = false;
 }
 
-/* Lines of a block; the last one may have fewer. */
-static int64_t lines_of(const struct mask *m, int32_t block)
+/* Returns the number of lines of a block; the last block may have fewer than LIMBER_BLOCK. */
+static int64_t block_line_count(const struct mask *m, int32_t block)
 {
     int64_t left = m->lines - (int64_t)block * LIMBER_BLOCK;
 
     return left < LIMBER_BLOCK ? left : LIMBER_BLOCK;
 }
 
-/* The joined mask of a block's tiles that are shown. */
-static struct block_mask shown(const struct mask *m, const struct tile_subset *x, int32_t block)
+/* Returns the mask of a block, made of those of its tiles that the tile subset reads. */
+static struct block_mask visible_block(const struct mask *m, const struct tile_subset *x,
+                                       int32_t block)
 {
     struct block_mask b = { .flags = TILE_zero };
     int64_t span = ((int64_t)1 << x->shift) / LIMBER_TILE;
@@ -119,13 +127,15 @@ void limber_mask_join(struct mask *out, const struct mask *m, const struct tile_
 {
     *out = (struct mask){ .scanned = true, .zero = true, .length = m->length, .tile_rows = count };
     for (int64_t i = 0; i < count; i++) {
-        struct block_mask b = shown(m, x, x->block[i]);
+        struct block_mask b = visible_block(m, x, x->block[i]);
 
-        take(out, &b);
-        out->lines += lines_of(m, x->block[i]);
+        combine_block(out, &b);
+        out->lines += block_line_count(m, x->block[i]);
     }
 }
 
+/* Makes the mask of a subset of blocks and tiles, with arrays per line.  False if memory runs
+ * out. */
 bool limber_mask_subset(struct mask *out, const struct mask *m, const struct tile_subset *x,
                         int64_t count)
 {
@@ -139,8 +149,9 @@ bool limber_mask_subset(struct mask *out, const struct mask *m, const struct til
         return false;
     }
     for (int64_t i = 0; i < count; i++) {
-        int64_t from = (int64_t)x->block[i] * LIMBER_BLOCK, lines = lines_of(m, x->block[i]);
-        struct block_mask b = shown(m, x, x->block[i]);
+        int64_t from = (int64_t)x->block[i] * LIMBER_BLOCK,
+                lines = block_line_count(m, x->block[i]);
+        struct block_mask b = visible_block(m, x, x->block[i]);
 
         for (int64_t l = 0; l < lines; l++, at++) {
             out->line_emax[at] = !x->tile            ? m->line_emax[from + l] :
@@ -154,8 +165,9 @@ bool limber_mask_subset(struct mask *out, const struct mask *m, const struct til
 
 /* ---- classes of masks ------------------------------------------------------------------------ */
 
-/* The smallest step that is at least x; beyond the last step, x rounded up to a multiple. */
-static int64_t up_to(const int *steps, size_t n, int64_t x, int64_t multiple)
+/* Returns the smallest of `steps` that is at least x; beyond the last one, x rounded up to a
+ * multiple. */
+static int64_t round_up_to(const int *steps, size_t n, int64_t x, int64_t multiple)
 {
     for (size_t i = 0; i < n; i++)
         if (x <= steps[i])
@@ -163,109 +175,130 @@ static int64_t up_to(const int *steps, size_t n, int64_t x, int64_t multiple)
     return (x + multiple - 1) / multiple * multiple;
 }
 
-/* Coarse classes, for data whose own kernel would cost more than it saves.  All widths beyond those
- * of scaled integers are the class ANY. */
+/* The class of all widths above those of scaled integers.  It is used with coarse classes, for data
+ * whose own kernel would cost more than it saves. */
 enum { ANY = 1 << 16 };
 
-/* The smallest step that is at least x; ANY beyond the last step. */
-static int64_t one_of(const int *steps, size_t n, int64_t x)
+/* Returns the smallest of `steps` that is at least x; ANY beyond the last one. */
+static int64_t round_up_or_any(const int *steps, size_t n, int64_t x)
 {
-    return x > steps[n - 1] ? ANY : up_to(steps, n, x, 1);
+    return x > steps[n - 1] ? ANY : round_up_to(steps, n, x, 1);
 }
 
-/* Rounds a line's bits up to a class. coarse: few classes, for small products. all: x is the
- * largest width of all lines together. */
+/* Rounds the number of bits of a line (row of A or column of B) up to a class. coarse: use few
+ * classes, for small products. all: use also the coarse classes above 128 bits. */
 static int64_t width_class(int64_t x, bool coarse, bool all)
 {
     static const int steps[] = { 0, 1, 7, 8, 11, 15, 16, 22, 24, 31, 32, 40, 48, 53 };
-    /* 164: all moduli hold 2^12 products of two such operands */
+    /* 164: with all moduli, CRT holds sums of 2^12 products of such operands */
     static const int few[] = { 0, 8, 24, 53, 80, 112, 128, 164, 165 };
 
-    /* A single line has no coarse classes above 128 bits: wider lines are the class ANY. They go to
-     * the scheme `accumulator`, which is hardly slower there and needs no kernel. */
-    return coarse ? one_of(few, COUNT(few) - (all ? 0 : 3), x) : up_to(steps, COUNT(steps), x, 4);
+    /* Without `all` there are no coarse classes above 128 bits: wider lines are the class ANY.
+     * They go to the scheme `accumulator`, which is hardly slower there and needs no kernel. */
+    return coarse ? round_up_or_any(few, COUNT(few) - (all ? 0 : 3), x) :
+                    round_up_to(steps, COUNT(steps), x, 4);
 }
 
-/* Rounds a line's spread of exponents (binades) up to a class, so that plans are shared.  Of the
- * coarse classes, 28 is what Hi/Lo limbs hold in FP16 and 99 what they hold in BF16 and TF32. */
+/* Rounds the spread of a line's exponents (in binades) up to a class.  Of the coarse classes, 28 is
+ * the spread that Hi/Lo limbs hold in FP16, and 99 the one that they hold in BF16 and TF32. */
 static int64_t spread_class(int64_t x, bool coarse)
 {
     static const int few[] = { 0, 8, 16, 28, 64, 99, 128, 256 };
 
-    return coarse ? one_of(few, COUNT(few), x) : (x + 3) / 4 * 4;
+    return coarse ? round_up_or_any(few, COUNT(few), x) : (x + 3) / 4 * 4;
 }
 
-/* The class of an element's significant bits. coarse: few classes, for small products. */
+/* Rounds the significant bits of an element up to a class. coarse: use few classes, for small
+ * products. */
 static int64_t sig_class(int64_t x, bool coarse)
 {
     static const int steps[] = { 0, 8, 11, 16, 22, 24, 53, 64, 113, 128 };
     static const int few[] = { 0, 8, 24, 53, 64, 113, 128 };
 
-    return coarse ? one_of(few, COUNT(few), x) : up_to(steps, COUNT(steps), x, 64);
+    return coarse ? round_up_or_any(few, COUNT(few), x) : round_up_to(steps, COUNT(steps), x, 64);
 }
 
-static int64_t down_to(int64_t x, int64_t multiple)
+/* Returns x rounded down to a multiple. x may be negative. */
+static int64_t round_down_to(int64_t x, int64_t multiple)
 {
     return (x >= 0 ? x : x - multiple + 1) / multiple * multiple;
 }
 
-/* Exponents are arguments of a kernel.  The class of ranges only says which units hold the elements
- * and their products: binary16 (from 2^-2 on its lo limb needs no scale), binary32 with and without
- * room for products, binary64 with room for products, anything. */
-static void range_class(const struct mask *m, limber_format f, unsigned use, struct node *arg)
+/* Sets the class of the exponents.  Kernels get exponents as arguments, so the class only tells
+ * which units hold the elements and their products: binary16 (with -2 its lower limb needs no
+ * scale), binary32 without and with room for products, binary64 with room for products, or any.  If
+ * a scheme is named, also: binary32's numbers whose BF16 or TF32 limbs need no scale. */
+static void range_class(const struct mask *m, limber_format f, unsigned use, struct data_class *to)
 {
-    static const int range[][2] = {
-        { -2, 14 }, { -14, 14 }, { -30, 30 }, { -60, 39 }, { -400, 400 }
-    };
+    static const int range[][2] = { { -2, 14 },    { -14, 14 },   { -30, 30 },  { -60, 39 },
+                                    { -110, 126 }, { -114, 126 }, { -400, 400 } };
+    enum { BF16 = 4, TF32 = 5 };
+    const bool limbs = use & CLASS_named && limber_format_embeds(f, LIMBER_F32);
     int64_t low = limber_format_emin(f), high = limber_format_emax(f);
 
     if (use & CLASS_ranges && (m->emin < -14 || m->emax > 14)) {
-        low = down_to(m->emin, 16);
-        high = -down_to(-(int64_t)m->emax, 16);
+        low = round_down_to(m->emin, 16);
+        high = -round_down_to(-(int64_t)m->emax, 16);
+        for (int i = TF32; limbs && i >= BF16; i--)
+            if (m->emin >= range[i][0] && m->emax <= range[i][1]) {
+                low = low < range[i][0] ? range[i][0] : low;
+                high = high > range[i][1] ? range[i][1] : high;
+            }
     } else if (!(use & CLASS_widths) || use & CLASS_ranges) {
         for (size_t i = COUNT(range); i-- > 0;)
-            if (m->emin >= range[i][0] && m->emax <= range[i][1]) {
+            if ((limbs || (i != BF16 && i != TF32)) && m->emin >= range[i][0] &&
+                m->emax <= range[i][1]) {
                 low = range[i][0];
                 high = range[i][1];
             }
     }
-    limber_node_set(arg, ATTR_emin, low);
-    limber_node_set(arg, ATTR_emax, high);
+    limber_class_set(to, ATTR_emin, low);
+    limber_class_set(to, ATTR_emax, high);
 }
 
-/* Bits of scaled integers if all lines share one scale; set only if they are few. */
-static void reach_class(const struct mask *m, struct node *arg)
+/* Sets the class of `reach`, the bits of scaled integers if all lines share one scale, if they are
+ * few. */
+static void reach_class(const struct mask *m, struct data_class *to)
 {
     static const int steps[] = { 7, 8, 15, 16, 23, 24 };
     int low = limber_mask_low(m);
     int64_t reach = (int64_t)m->emax - low + 1;
 
     if (low != INT_MIN && !m->zero && reach <= steps[COUNT(steps) - 1])
-        limber_node_set(arg, ATTR_reach, up_to(steps, COUNT(steps), reach, 1));
+        limber_class_set(to, ATTR_reach, round_up_to(steps, COUNT(steps), reach, 1));
 }
 
-void limber_mask_class(const struct mask *m, limber_format f, unsigned use, struct node *arg)
+/* Finds the class of a mask, which decides on the plan. */
+void limber_mask_class(const struct mask *m, limber_format f, unsigned use, struct data_class *to)
 {
     bool integer = f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
     bool coarse = use & CLASS_coarse && !integer;
     bool all = use & CLASS_named || limber_format_sig(f) > 64;
     int64_t width = width_class(m->width, coarse, all), spread = spread_class(m->spread, coarse);
 
+    *to = (struct data_class){ .has = 0 };
     if (!m->scanned)
         return;
-    if (integer || m->zero) { /* integers are not scaled */
-        limber_node_set(arg, ATTR_emin, 0);
-        limber_node_set(arg, ATTR_emax, m->zero ? 0 : width_class(m->emax + 1, false, false) - 1);
+    if (integer || m->zero) { /* integers are not scaled, so their range follows from their width */
+        limber_class_set(to, ATTR_emin, 0);
+        limber_class_set(to, ATTR_emax, m->zero ? 0 : width_class(m->emax + 1, false, false) - 1);
     } else {
-        range_class(m, f, use, arg);
+        range_class(m, f, use, to);
     }
     if (use & CLASS_widths && !integer)
         spread = width;
-    limber_node_set(arg, ATTR_spread, m->zero ? 0 : spread);
-    limber_node_set(arg, ATTR_width, m->zero ? 0 : width);
-    limber_node_set(arg, ATTR_sig, m->zero ? 0 : sig_class(m->sig, coarse));
-    limber_node_set(arg, ATTR_sign, m->negative ? 0 : 1);
-    limber_node_set(arg, ATTR_special, m->special);
+    limber_class_set(to, ATTR_spread, m->zero ? 0 : spread);
+    limber_class_set(to, ATTR_width, m->zero ? 0 : width);
+    limber_class_set(to, ATTR_sig, m->zero ? 0 : sig_class(m->sig, coarse));
+    limber_class_set(to, ATTR_sign, m->negative ? 0 : 1);
+    limber_class_set(to, ATTR_special, m->special);
     if (use & CLASS_reach && !integer)
-        reach_class(m, arg);
+        reach_class(m, to);
+}
+
+void limber_class_write(const struct data_class *c, struct node *arg)
+{
+    for (int i = 0; i < DATA_ATTRS; i++)
+        if (c->has >> i & 1)
+            limber_node_set(arg, (enum attr)(DATA_FIRST + i), c->value[i]);
 }

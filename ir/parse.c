@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Text to plan.  Reads any text, hostile ones too: sizes are limited, errors name the line and
+ * Reads a plan from text, hostile texts included: sizes are limited, and errors name the line and
  * the word.  verify.c checks what the words mean together. */
 #include "ir/lex.h"
 
@@ -13,19 +13,20 @@ enum {
     MAX_ROWS = 1 << 16,
     MAX_LIST = 256,
     MAX_NAME = 48,
-    MAX_COUNT = 4096,       /* limbs or accumulators */
+    MAX_COUNT = 4096,       /* limbs or accumulators of a value */
     MAX_MODEL = 1024,
 };
 #define MAX_DIM ((int64_t)1 << 48)
 
-/* Where the parser of a plan is. */
+/* State of the parser of a plan. */
 struct parser {
     struct plan *p;
-    const char *at;         /* behind the words read so far */
+    const char *at;         /* the next byte to be read */
     int line;
     struct diag *d;
 };
 
+/* Reports what is wrong with a word.  Returns false. */
 static bool bad(struct parser *s, struct word w, const char *what)
 {
     return limber_fail(s->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: '%.*s': %s", s->line,
@@ -37,7 +38,7 @@ static bool no_memory(struct parser *s)
     return limber_fail(s->d, LIMBER_STATUS_NO_MEMORY, "out of memory for the plan");
 }
 
-/* The next word of this line; a comment ends the line, and the line's end is an empty word. */
+/* Returns the next word of this line; empty at the end of the line or at a comment. */
 static struct word next_word(struct parser *s)
 {
     struct word w = limber_lex_word(&s->at);
@@ -50,7 +51,8 @@ static struct word next_word(struct parser *s)
     return w;
 }
 
-/* Goes to the next line that has a word; false at the end of the text. */
+/* Moves to the next line that has a word, and returns its first word.  Returns false at the end of
+ * the text. */
 static bool next_line(struct parser *s, struct word *w)
 {
     for (;;) {
@@ -72,7 +74,7 @@ static bool expect_line_end(struct parser *s)
     return !w.n || bad(s, w, "more than this line holds");
 }
 
-/* Reads a word that must be this text. */
+/* Reads a word, which must be this text. */
 static bool expect_word(struct parser *s, const char *text)
 {
     struct word w = next_word(s);
@@ -83,6 +85,7 @@ static bool expect_word(struct parser *s, const char *text)
                        s->line, (int)(w.n < 60 ? w.n : 60), w.s, text);
 }
 
+/* Returns true if the word is a name of letters, digits and _ that does not begin with a digit. */
 static bool is_name(struct word w)
 {
     if (!w.n || w.n > MAX_NAME || (w.s[0] >= '0' && w.s[0] <= '9'))
@@ -97,7 +100,8 @@ static bool is_name(struct word w)
     return true;
 }
 
-/* True if the word is a name that may have dashes, as names of schemes do. */
+/* Returns true if the word can be the name of a scheme, which may have dashes and other printable
+ * characters except %. */
 static bool is_label(struct word w)
 {
     for (size_t i = 0; i < w.n; i++)
@@ -118,7 +122,8 @@ static const char *keep_string(struct parser *s, struct word w)
     return copy;
 }
 
-/* Reads a number in [least, most]. all: the word with its key, for messages. */
+/* Reads a number in [least, most]. all: the complete word "key=value", which error messages
+ * quote. */
 static bool read_int(struct parser *s, struct word all, struct word w, int64_t least, int64_t most,
                      int *v)
 {
@@ -132,7 +137,8 @@ static bool read_int(struct parser *s, struct word all, struct word w, int64_t l
     return true;
 }
 
-/* Reads a number; the word `all` means infinity. */
+/* Reads a number that is not negative, or the word `all`, which means infinity. whole: the complete
+ * word "key=value", which error messages quote. */
 static bool read_number(struct parser *s, struct word whole, struct word w, const char *all,
                         double *v)
 {
@@ -151,6 +157,7 @@ static bool read_word(struct word w, const char *words, int64_t *v)
 
 /* ---- the first line of a plan -------------------------------------------------------------- */
 
+/* Keys of a plan's head, in the order of the words in parse_head. */
 enum head {
     H_promise,
     H_bits,
@@ -172,7 +179,7 @@ enum head {
     H_counts
 };
 
-/* Reads the words of a simulated unit, with bars between them. */
+/* Reads the description of a simulated unit, whose words have bars between them. */
 static bool read_model(struct parser *s, struct word all, struct word v)
 {
     limber_unit *u = limber_plan_alloc(s->p, sizeof *u);
@@ -191,7 +198,7 @@ static bool read_model(struct parser *s, struct word all, struct word v)
     return true;
 }
 
-/* Reads the value of a key of the head. */
+/* Reads the value of a key of the plan's head. */
 static bool head_value(struct parser *s, int64_t key, struct word all, struct word v)
 {
     struct plan *p = s->p;
@@ -229,6 +236,7 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
     }
 }
 
+/* Reads the first line of a plan, up to its opening brace. */
 static bool parse_head(struct parser *s)
 {
     struct word w = next_word(s), key;
@@ -267,7 +275,7 @@ static bool parse_head(struct parser *s)
 
 /* ---- one line: an operation ------------------------------------------------------------------ */
 
-/* The index of the value with this name; -1: there is none. */
+/* Returns the index of the value with this name; -1 if there is none. */
 static int find_value(const struct plan *p, struct word w)
 {
     for (size_t i = p->nodes; i-- > 0;)
@@ -276,7 +284,7 @@ static int find_value(const struct plan *p, struct word w)
     return -1;
 }
 
-/* Reads "%name", a value that is defined above. */
+/* Reads "%name", the name of a value that an earlier line defines. */
 static bool read_value(struct parser *s, struct word w, int *index)
 {
     struct word name = { w.s + 1, w.n - 1 };
@@ -287,7 +295,7 @@ static bool read_value(struct parser *s, struct word w, int *index)
     return *index >= 0 || bad(s, w, "not defined above");
 }
 
-/* Reads a dimension: a number, or a letter, which is stored as a negative number. */
+/* Reads a dimension: a number, or a letter, which is stored as its negative code. */
 static bool read_dim(struct word w, int64_t *v)
 {
     if (w.n == 1 && *w.s >= 'a' && *w.s <= 'z') {
@@ -297,7 +305,7 @@ static bool read_dim(struct word w, int64_t *v)
     return limber_lex_int(w, v) && *v >= 0 && *v <= MAX_DIM;
 }
 
-/* Reads "f64[m,k]" or "u8[128,k]x16". */
+/* Reads a type, "f64[m,k]" or "u8[128,k]x16". */
 static bool read_type(struct parser *s, struct word w, struct type *t)
 {
     struct word rest = w, f = limber_lex_cut(&rest, '['), dims = limber_lex_cut(&rest, ']');
@@ -376,7 +384,7 @@ static bool read_attr(struct parser *s, struct word w, struct node *n)
     }
 }
 
-/* Reads "%al.3": limb 3 of the operand. */
+/* Reads "%al.3": limb 3 of value %al, which must be `operand`. */
 static bool read_limb(struct parser *s, int operand, int *limb)
 {
     struct word w = next_word(s), v = w, name = limber_lex_cut(&v, '.');
@@ -432,7 +440,7 @@ static bool add_row(struct parser *s, struct node *n, size_t *capacity, const st
     return true;
 }
 
-/* Reads the rows of a product table, one a line, up to the brace that ends it. */
+/* Reads the rows of a product table, one per line, up to the closing brace. */
 static bool read_rows(struct parser *s, struct node *n)
 {
     size_t capacity = 0;
@@ -470,7 +478,7 @@ static bool read_op(struct parser *s, enum op *op)
     return bad(s, w, "unknown operation");
 }
 
-/* Reads operands and attributes, everything between the operation and the type. */
+/* Reads operands and attributes, which are between the operation and the type. */
 static bool read_arguments(struct parser *s, struct node *n)
 {
     struct word w;
@@ -513,10 +521,12 @@ static bool parse_node(struct parser *s, struct word w)
         return false;
     if (limber_ops[op].flags & OP_ROWS ? !read_rows(s, n) : !expect_line_end(s))
         return false;
-    n->name = keep_string(s, name); /* only after the arguments: a value is not its own operand */
+    /* set after the arguments, since a value must not be its own operand */
+    n->name = keep_string(s, name);
     return n->name != NULL;
 }
 
+/* Reads the operations of a plan, the returned value and the closing brace. */
 static bool parse_body(struct parser *s)
 {
     struct word w;
@@ -543,6 +553,7 @@ static bool parse_body(struct parser *s)
     return !next_line(s, &w) || bad(s, w, "behind the end of the plan");
 }
 
+/* Parses a plan's text into *p.  On failure *p is empty, and d says what is wrong. */
 bool limber_plan_parse(struct plan *p, const char *text, struct diag *d)
 {
     struct parser s = { p, text, 1, d };
@@ -555,4 +566,9 @@ bool limber_plan_parse(struct plan *p, const char *text, struct diag *d)
         return true;
     limber_plan_clear(p);
     return false;
+}
+
+bool limber_plan_read(struct plan *p, const char *text, struct diag *d)
+{
+    return limber_plan_parse(p, text, d) && limber_plan_verify(p, d);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The plan: tables of operations, attributes and units; arena, builders, sweep. */
+ * Plans: tables of operations, attributes and units; the arena; functions that build plans; removal
+ * of values that are not needed. */
 #include "ir/ir.h"
 
 #include <math.h>
@@ -33,7 +34,8 @@ const char *const limber_limb_kinds[LIMB_KIND_count] = { LIMBER_LIMB_KINDS(LIMBE
 const char *const limber_reconstructions[] = { LIMBER_RECONSTRUCTIONS(LIMBER_WORD_NAME) };
 #define PROMISE_ROW(prefix, word, number) [number] = #word,
 const char *const limber_promises[PROMISES] = { LIMBER_PROMISES(PROMISE_ROW) };
-/* The text form counts promises by word, the interface by number: both must agree. */
+/* Promises have an index in the text form, and a number in the public interface.  Both must
+ * agree. */
 enum { LIMBER_PROMISES(LIMBER_WORD_CONSTANT) PROMISE_count };
 #define PROMISE_AGREES(prefix, word, number) \
     _Static_assert(prefix##_##word == (int)(number), "in the interface's order");
@@ -62,6 +64,7 @@ const char *limber_word_at(const char *words, int64_t i, int *n)
     return words;
 }
 
+/* Returns the index of a word of n bytes in a list of words; -1 if it is not there. */
 int limber_word_find(const char *words, const char *s, size_t n)
 {
     const char *word;
@@ -73,7 +76,7 @@ int limber_word_find(const char *words, const char *s, size_t n)
     return -1;
 }
 
-/* A block of a plan's arena. */
+/* An allocation of a plan's arena. */
 struct block {
     struct block *next;
     _Alignas(max_align_t) unsigned char data[];
@@ -88,6 +91,7 @@ void limber_plan_init(struct plan *p)
     p->ret = -1;
 }
 
+/* Frees all memory of a plan. */
 void limber_plan_clear(struct plan *p)
 {
     struct block *b = p->arena, *next;
@@ -101,6 +105,7 @@ void limber_plan_clear(struct plan *p)
     p->ret = -1;
 }
 
+/* Allocates cleared memory that lives as long as the plan.  NULL if there is none. */
 void *limber_plan_alloc(struct plan *p, size_t bytes)
 {
     struct block *b;
@@ -131,7 +136,8 @@ static bool is_name_taken(const struct plan *p, const char *name)
     return false;
 }
 
-/* Returns the name, with the first number behind it that makes it unique if it is taken. */
+/* Copies the name to the arena.  If it is taken, appends the first number that makes it unique.  If
+ * name is NULL, the name starts with "v". */
 static const char *unique_name(struct plan *p, const char *name)
 {
     char text[80];
@@ -145,6 +151,7 @@ static const char *unique_name(struct plan *p, const char *name)
     }
 }
 
+/* Makes room for more nodes.  Returns false if memory runs out. */
 static bool grow_nodes(struct plan *p)
 {
     size_t capacity = p->capacity ? 2 * p->capacity : 16;
@@ -159,6 +166,8 @@ static bool grow_nodes(struct plan *p)
     return true;
 }
 
+/* Appends a value with up to two operands (-1 if there is none).  Returns its index, or -1 if
+ * memory runs out. */
 int limber_plan_add(struct plan *p, enum op op, const char *name, int a, int b, struct type t)
 {
     struct node *n;
@@ -183,7 +192,8 @@ int limber_plan_add(struct plan *p, enum op op, const char *name, int a, int b, 
 #include "ir/ops.h"
 #undef A
 
-/* The index of an attribute among those that the operation may carry; NODE_ATTRS: it may not. */
+/* Returns the index of an attribute's place among those that the operation can have; NODE_ATTRS if
+ * it cannot have it. */
 static int attr_index(const struct node *n, enum attr a)
 {
     uint64_t attrs = limber_ops[n->op].attrs, bit = UINT64_C(1) << a;
@@ -191,8 +201,8 @@ static int attr_index(const struct node *n, enum attr a)
     return attrs & bit ? __builtin_popcountll(attrs & (bit - 1)) : NODE_ATTRS;
 }
 
-/* Sets an attribute.  One that the operation may not carry only sets its bit, which verify
- * refuses. */
+/* Sets an attribute.  If the operation cannot have it, only sets its bit in `has`; verification
+ * then fails. */
 static void set_attr(struct node *n, enum attr a, union attr_value v)
 {
     int at = attr_index(n, a);
@@ -207,6 +217,7 @@ void limber_node_set(struct node *n, enum attr a, int64_t value)
     set_attr(n, a, (union attr_value){ .num = value });
 }
 
+/* Sets an attribute to a copy of `count` numbers.  False if memory runs out. */
 bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t *v, size_t count)
 {
     struct dims_list *list = limber_plan_alloc(p, sizeof *list + count * sizeof *v);
@@ -221,14 +232,14 @@ bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t
     return true;
 }
 
-int64_t limber_num(const struct node *n, enum attr a)
+int64_t limber_attr_number(const struct node *n, enum attr a)
 {
     int at = limber_node_has(n, a) ? attr_index(n, a) : NODE_ATTRS;
 
     return at < NODE_ATTRS ? n->attr[at].num : 0;
 }
 
-const struct dims_list *limber_list(const struct node *n, enum attr a)
+const struct dims_list *limber_attr_list(const struct node *n, enum attr a)
 {
     static const struct dims_list none = { NULL, 0 };
     int at = limber_node_has(n, a) ? attr_index(n, a) : NODE_ATTRS;
@@ -249,7 +260,7 @@ int limber_plan_order(const struct plan *p, int v)
 {
     const struct node *n = limber_plan_map(p, v);
 
-    return n && limber_node_has(n, ATTR_order) ? (int)limber_num(n, ATTR_order) : ORDER_crs;
+    return n && limber_node_has(n, ATTR_order) ? (int)limber_attr_number(n, ATTR_order) : ORDER_crs;
 }
 
 const struct node *limber_source(const struct plan *p, int value)
@@ -267,6 +278,7 @@ double limber_price(const struct price *p, double m, double n, double k, double 
            p->call;
 }
 
+/* Returns the largest number of rows of the product table that one accumulator sums. */
 int limber_most_rows(const struct node *products)
 {
     int most = 0;
@@ -289,7 +301,7 @@ struct node *limber_plan_find(const struct plan *p, enum op op)
     return NULL;
 }
 
-/* Copies a node with its name, rows and lists to the arena of another plan. */
+/* Copies a node, its name, rows and lists to the arena of another plan. */
 static bool copy_node(struct plan *to, struct node *n, const struct node *from)
 {
     struct row *row = limber_plan_alloc(to, from->rows * sizeof *row);
@@ -302,7 +314,7 @@ static bool copy_node(struct plan *to, struct node *n, const struct node *from)
         memcpy(row, from->row, from->rows * sizeof *row);
     n->row = row;
     for (int a = 0; a < ATTR_count; a++) {
-        const struct dims_list *list = limber_list(from, (enum attr)a);
+        const struct dims_list *list = limber_attr_list(from, (enum attr)a);
 
         if (limber_attrs[a].kind == ATTR_LIST && limber_node_has(from, (enum attr)a) &&
             !limber_node_list(to, n, (enum attr)a, list->v, list->n))
@@ -320,6 +332,7 @@ static const limber_unit *copy_model(struct plan *p, const limber_unit *from)
     return u;
 }
 
+/* Makes a deep copy with its own memory.  False if memory runs out. */
 bool limber_plan_copy(struct plan *to, const struct plan *from)
 {
     bool ok;
@@ -344,9 +357,11 @@ bool limber_plan_copy(struct plan *to, const struct plan *from)
     return ok;
 }
 
+/* States of a node in limber_plan_sweep: not needed, needed, moved to the new list. */
 enum { UNUSED, NEEDED, PLACED };
 
-/* Marks what the returned value needs; every round marks the operands of what is marked. */
+/* Marks all values that the returned value depends on.  Each round marks the operands of marked
+ * values. */
 static void mark_needed(const struct plan *p, unsigned char *state)
 {
     bool more = true;
@@ -363,6 +378,7 @@ static void mark_needed(const struct plan *p, unsigned char *state)
     }
 }
 
+/* Returns true if all operands of a node were moved to the new list. */
 static bool is_ready(const struct node *n, const unsigned char *state)
 {
     for (int j = 0; j < n->nin; j++)
@@ -371,6 +387,8 @@ static bool is_ready(const struct node *n, const unsigned char *state)
     return true;
 }
 
+/* Deletes values that the returned value does not need, and moves the others after their
+ * operands.  False if memory runs out. */
 bool limber_plan_sweep(struct plan *p)
 {
     unsigned char *state;
@@ -386,7 +404,8 @@ bool limber_plan_sweep(struct plan *p)
     if (!state || !to || !node)
         return false;
     mark_needed(p, state);
-    /* A round without progress means a cycle, which verify reports. */
+    /* moves values whose operands were moved; if a round moves none, there is a cycle, which
+     * limber_plan_verify reports */
     for (size_t i = 0, before = 0; i < p->nodes;) {
         if (state[i] == NEEDED && is_ready(&p->node[i], state)) {
             node[kept] = p->node[i];

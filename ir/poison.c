@@ -6,7 +6,8 @@
 
 bool limber_poisons;
 
-/* A signalling NaN as binary64 and as binary32; unusual values as bytes and integers. */
+/* The pattern: a signalling NaN in binary64 and binary32, and unusual values as bytes and
+ * integers. */
 static const uint64_t pattern = UINT64_C(0x7ff4a5a57fa5b6c7);
 
 void limber_poison_fill(void *memory, size_t bytes)

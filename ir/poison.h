@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Fills new memory with a pattern in tests, so that reading what nobody has written gives a wrong
- * result, not by chance the last call's.  Off, this costs one test of a flag. */
+ * Fills new memory with a pattern in tests, so that code which reads memory before writing it gives
+ * wrong results, and not, by chance, those of the previous call.  If this is off, it costs one test
+ * of a flag. */
 #ifndef LIMBER_POISON_H
 #define LIMBER_POISON_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+/* true: limber_poison fills memory */
 extern bool limber_poisons;
 
 void limber_poison_fill(void *memory, size_t bytes);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plan to text, canonical: equal plans give equal bytes.  docs/ir.md describes the form. */
+ * Prints a plan as canonical text: equal plans give equal bytes.  docs/ir.md describes the text. */
 #include "ir/lex.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Prints an error bound; infinity is the word `any`. */
+/* Prints an error bound; infinity is printed as `any`. */
 static void print_bound(struct text *out, double v)
 {
     if (isinf(v))
@@ -14,7 +14,7 @@ static void print_bound(struct text *out, double v)
         limber_print_number(out, v);
 }
 
-/* Prints the words of a simulated unit with bars between them. */
+/* Prints the description of a simulated unit, with bars between its words. */
 static void print_model(const limber_unit *u, struct text *out)
 {
     struct text t = { 0 };
@@ -36,7 +36,7 @@ static void print_word(const char *words, int64_t i, struct text *out)
     limber_text_add(out, "%.*s", n, word ? word : "");
 }
 
-/* Prints the first line: what the plan is for, and what it has kept so far. */
+/* Prints the first line of a plan: the problem's contract and sizes, and what passes have set. */
 static void print_head(const struct plan *p, struct text *out)
 {
     limber_text_add(out, "plan %s", p->name && *p->name ? p->name : "plan");
@@ -92,14 +92,14 @@ static void print_attr(const struct node *n, enum attr a, struct text *out)
 
     limber_text_add(out, " %s=", info->name);
     if (info->kind == ATTR_WORD)
-        print_word(info->words, limber_num(n, a), out);
+        print_word(info->words, limber_attr_number(n, a), out);
     else if (info->kind == ATTR_INT)
-        limber_text_add(out, "%lld", (long long)limber_num(n, a));
-    for (size_t i = 0; info->kind == ATTR_LIST && i < limber_list(n, a)->n; i++)
-        limber_text_add(out, "%s%lld", i ? "," : "", (long long)limber_list(n, a)->v[i]);
+        limber_text_add(out, "%lld", (long long)limber_attr_number(n, a));
+    for (size_t i = 0; info->kind == ATTR_LIST && i < limber_attr_list(n, a)->n; i++)
+        limber_text_add(out, "%s%lld", i ? "," : "", (long long)limber_attr_list(n, a)->v[i]);
 }
 
-/* Prints a value's format, dimensions and number of limbs. */
+/* Prints a value's type: format, dimensions and number of limbs or accumulators. */
 static void print_type(const struct node *n, struct text *out)
 {
     char name[48];
@@ -156,6 +156,7 @@ static void print_node(const struct plan *p, const struct node *n, struct text *
     limber_text_add(out, "\n");
 }
 
+/* Prints a plan as text that limber_plan_parse reads. */
 void limber_plan_print(const struct plan *p, struct text *out)
 {
     print_head(p, out);

@@ -5,13 +5,14 @@
 
 #include "ir/view.h"
 
-/* The matrices of a batch are `step` bytes apart, or at addresses of their own. */
+/* Where the matrices of a batch are: at constant distances of `step` bytes, or at listed
+ * addresses. */
 struct spread {
     int64_t step;
-    const void *const *address; /* NULL: by step */
+    const void *const *address; /* [matrix]; NULL if `step` holds */
 };
 
-/* The address of matrix g; `data` is that of the first one, used if x has no addresses. */
+/* Returns the address of matrix g. data: address of the first matrix, used if there is no list. */
 PRIM const void *limber_spread_at(const void *data, const struct spread *x, int64_t g)
 {
     const void *p = x->address ? LIMBER_READ(const void *, x->address + g) :

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Text to steps and back, and what a step means. */
+ * Reads and prints the steps of an epilogue, and computes a step. */
 #include "ir/steps.h"
 
 #include <float.h>
@@ -15,21 +15,23 @@ static const char *const words[] = { [STEP_add] = "add", [STEP_sub] = "sub", [ST
 
 /* ---- reading steps from text ----------------------------------------------------------------- */
 
-/* Where the parser of steps is, and the names that it knows. */
+/* State of the parser of steps. */
 struct reader {
-    const char *start, *word, *at; /* the line, the word that a message names, the next byte */
-    const char *operation; /* name of the line's operation */
+    /* begin of the line; the word that a message points to; next byte */
+    const char *start, *word, *at;
+    const char *operation; /* place of the operation's name in the line */
     int line;
     limber_format compute;
+    /* names of the inputs */
     const char *const *names;
     struct steps *s;
     char step_name[MOST_STEPS][NAME];
     int step_line[MOST_STEPS], step_column[MOST_STEPS];
-    unsigned used; /* bit i: the result of step i is read */
+    unsigned used; /* bit i is set if a later step reads the result of step i */
     struct diag *d;
 };
 
-/* Reports an error with the line and the column of a word; returns false. */
+/* Reports an error with the line and the column of a word.  Returns false. */
 static bool refuse_at(struct reader *r, int line, int column, const char *format, const char *word)
 {
     char place[48];
@@ -61,7 +63,8 @@ static bool is_at_end(const struct reader *r)
     return !*r->at || *r->at == '\n' || *r->at == ';';
 }
 
-/* The text up to the next blank, shortened for a message. */
+/* Copies the text up to the next blank or the end of the line to `word`, shortened to fit a
+ * message, and returns `word`. */
 static const char *word_at(const struct reader *r, char word[NAME])
 {
     size_t n = strcspn(r->at, " \t\r\n;");
@@ -90,8 +93,8 @@ static bool read_name(struct reader *r, char name[NAME])
     return true;
 }
 
-/* The number of the value with this name: a step's, an input's or x; VALUE_number: there is
- * none. */
+/* Returns the number of the value with this name, which is a step, an input, or x (the product).
+ * VALUE_number if there is none. */
 static int find_value(const struct reader *r, const char *name)
 {
     for (int i = 0; i < r->s->count; i++)
@@ -114,14 +117,14 @@ static bool is_infinity(const char *at)
     return *at == 'i' || *at == 'I';
 }
 
-/* True if all digits before an exponent are 0. */
+/* Returns true if all digits of a number, without its exponent, are 0. */
 static bool is_zero(const char *at)
 {
     return strcspn(at, "123456789abcdfABCDF") >= strcspn(at, "eEpP \t\r\n;");
 }
 
-/* Reads a number, rounded to the format in which steps compute.  A finite number that overflows to
- * infinity is refused: infinities are written `inf`. */
+/* Reads a number, and rounds it to the format in which steps compute.  Refuses numbers that
+ * overflow or become 0 there.  Infinity is written `inf`. */
 static bool read_number(struct reader *r, double *to)
 {
     char word[NAME], *end;
@@ -186,7 +189,7 @@ static bool find_operation(struct reader *r, struct epilogue_step *s)
            refuse(r, "'%s' is neither a function nor add, sub, mul, div, max or min", word);
 }
 
-/* Reads p=NUMBER q=NUMBER. */
+/* Reads the parameters of a function: p=NUMBER q=NUMBER. */
 static bool read_parameters(struct reader *r, struct epilogue_step *s)
 {
     char word[NAME];
@@ -233,6 +236,7 @@ static bool read_function(struct reader *r, struct epilogue_step *s)
     return read_parameters(r, s);
 }
 
+/* Reads a line "%name = operation operands" as a step. */
 static bool read_line(struct reader *r)
 {
     struct epilogue_step s = { .op = STEP_function };
@@ -265,6 +269,7 @@ static bool read_line(struct reader *r)
     return true;
 }
 
+/* Checks that the names of inputs are valid, and different from each other. */
 static bool check_names(struct reader *r)
 {
     for (int i = 0; i < r->s->inputs; i++) {
@@ -287,6 +292,8 @@ static bool check_names(struct reader *r)
     return true;
 }
 
+/* Parses the text of an epilogue's steps, which may read the inputs `names`.  False, with an
+ * error that tells line and column, if it is wrong. */
 bool limber_steps_parse(struct steps *s, const char *text, const char *const names[], int inputs,
                         limber_format compute, struct diag *d)
 {
@@ -314,8 +321,9 @@ bool limber_steps_parse(struct steps *s, const char *text, const char *const nam
 
 /* ---- writing steps as text ------------------------------------------------------------------- */
 
-/* Steps are named _1, _2, ..., with more underscores if an input could have such a name. */
-static const char *prefix_apart(const struct steps *s, const char *const names[])
+/* Returns the prefix of the printed names of steps.  Steps are named _1, _2, ..., with more
+ * underscores if an input could have such a name. */
+static const char *choose_prefix(const struct steps *s, const char *const names[])
 {
     static const char underscores[MOST_INPUTS + 2] = "_________";
     size_t n = 1;
@@ -333,7 +341,7 @@ static const char *prefix_apart(const struct steps *s, const char *const names[]
     return underscores + sizeof underscores - 1 - n;
 }
 
-/* Prints operand i of a step. prefix: that of the names of steps. */
+/* Prints operand i of a step.  prefix: see choose_prefix. */
 static void print_operand(struct text *out, const struct epilogue_step *s, int i,
                           const char *const names[], const char *prefix)
 {
@@ -349,9 +357,10 @@ static void print_operand(struct text *out, const struct epilogue_step *s, int i
         limber_text_add(out, " %%%s%d", prefix, v - VALUE_steps + 1);
 }
 
+/* Prints steps as text that limber_steps_parse reads. */
 void limber_steps_print(struct text *out, const struct steps *s, const char *const names[])
 {
-    const char *prefix = prefix_apart(s, names);
+    const char *prefix = choose_prefix(s, names);
 
     for (int i = 0; i < s->count; i++) {
         const struct epilogue_step *at = &s->step[i];
@@ -372,12 +381,15 @@ void limber_steps_print(struct text *out, const struct steps *s, const char *con
 
 /* ---- steps that round nothing, and steps that add -------------------------------------------- */
 
+/* Returns true if x is a number of format f. */
 static bool has_number(limber_format f, double x)
 {
     return limber_format_equal(f, LIMBER_F64) || limber_format_round(f, x) == x;
 }
 
-bool limber_steps_select(const struct steps *s, limber_format f)
+/* True if every step returns one of its operands or the negative of one, provided that all
+ * inputs are numbers of format f.  Then the steps round nothing. */
+bool limber_steps_round_nothing(const struct steps *s, limber_format f)
 {
     for (int i = 0; i < s->count; i++) {
         const struct epilogue_step *at = &s->step[i];
@@ -410,6 +422,8 @@ bool limber_steps_select(const struct steps *s, limber_format f)
     return true;
 }
 
+/* Returns the index of the input that the first step adds to the product, if no other step reads
+ * the product; else -1. */
 int limber_steps_addend(const struct steps *s)
 {
     const struct epilogue_step *first = s->step;
@@ -440,8 +454,9 @@ void limber_steps_drop_addend(struct steps *s)
 
 /* ---- applying steps to an element ------------------------------------------------------------ */
 
-/* A sum, product or quotient of two numbers of 24 bits is rounded once although it is computed in
- * binary64: 53 >= 2 x 24 + 2 (Figueroa, 1995). */
+/* If narrow, computes in binary64, then rounds to binary32.  For sums, products and quotients of
+ * numbers of 24 bits this gives the same as rounding once, since 53 >= 2 x 24 + 2 (Figueroa,
+ * 1995). */
 double limber_epilogue_value(const struct epilogue_step *s, bool narrow, double x, double y)
 {
     struct fn_args a;

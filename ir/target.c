@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A machine as one line of text: tests, dumps and cache keys use it. */
+ * Prints and reads a machine as one line of text, which tests, dumps and cache keys use. */
 #include "ir/lex.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Prints a rate to three digits, the precision of a measurement: "4.6e10". */
+/* Prints a rate rounded to three digits (measured rates are not more precise): "4.6e10". */
 static void print_rate(struct text *out, const char *word, const char *unit, double rate)
 {
     char digits[32];
@@ -25,6 +25,7 @@ static void print_rate(struct text *out, const char *word, const char *unit, dou
         limber_text_add(out, "e%zu", n - 1);
 }
 
+/* Prints a target as text that limber_target_parse reads. */
 void limber_target_print(const struct target *t, struct text *out)
 {
     limber_text_add(out, "target %s isa=%s", t->backend, t->isa);
@@ -74,7 +75,7 @@ static bool read_rate(struct target *t, const char *key, size_t k, const char *s
     return false;
 }
 
-/* Reads three positive numbers with commas. */
+/* Reads "tile.UNIT=MR,MB,NB": three positive numbers. */
 static bool read_tile(struct target *t, const char *key, size_t k, const char *s, size_t n)
 {
     int64_t v[3];
@@ -142,6 +143,7 @@ static bool read_field(struct target *t, const char *key, size_t k, const char *
     return false;
 }
 
+/* Parses the text of a target.  False, with an error, if it is wrong. */
 bool limber_target_parse(struct target *t, const char *text, struct diag *d)
 {
     const char *s = text + strspn(text, " \t\n");
@@ -150,7 +152,9 @@ bool limber_target_parse(struct target *t, const char *text, struct diag *d)
     memset(t, 0, sizeof *t);
     if (strncmp(s, "target ", 7))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "target: expected \"target NAME word=value ...\"");
+                           "target: \"%.40s\" is not \"target NAME word=value ...\", nor a name "
+                           "such as avx2 or sm_90a",
+                           s);
     s += 7;
     n = strcspn(s, " \n");
     if (n == 0 || !copy_word(t->backend, sizeof t->backend, s, n))
@@ -167,6 +171,7 @@ bool limber_target_parse(struct target *t, const char *text, struct diag *d)
     return true;
 }
 
+/* True if the target's list of features has this one. */
 bool limber_target_has(const struct target *t, const char *feature)
 {
     size_t n = strlen(feature);

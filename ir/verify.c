@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Checks that a plan is well-formed: operands, types, shapes, attributes and their ranges, rows.
- * Every message begins with the name of the value that breaks a rule.
+ * Checks that a plan is well-formed: operands, types, shapes, attributes and their ranges, product
+ * tables.  Every message begins with the name of the value that breaks a rule.
  *
- *   proof   of the rules of exact chains: docs/accuracy.md, "Slices (Ozaki I) and bytes" and
- *           docs/accuracy.md, "Residues (Ozaki II)" */
+ *   proof   that chains are exact: docs/accuracy.md, "Slices (Ozaki I) and bytes" and "Residues
+ *           (Ozaki II)" */
 #include "ir/verify.h"
 
 #include "ir/num/digits.h"
@@ -15,7 +15,7 @@
 
 static int64_t num(const struct node *n, enum attr a)
 {
-    return limber_num(n, (enum attr)a);
+    return limber_attr_number(n, (enum attr)a);
 }
 
 static const char *format_name(limber_format f, char text[48])
@@ -23,7 +23,6 @@ static const char *format_name(limber_format f, char text[48])
     return limber_format_name(f, text, 48);
 }
 
-/* True if f is the format of this name. */
 static bool is_format(limber_format f, const char *name)
 {
     limber_format g;
@@ -31,7 +30,6 @@ static bool is_format(limber_format f, const char *name)
     return limber_format_named(name, &g) == LIMBER_STATUS_OK && limber_format_equal(f, g);
 }
 
-/* A dimension as text. */
 static const char *dim_text(int64_t v, char text[24])
 {
     if (v < 0)
@@ -56,7 +54,7 @@ static bool check_range(const struct check *c, enum attr a, int64_t least, int64
 static bool check_list(const struct check *c, enum attr a, size_t count, int64_t least,
                        int64_t most)
 {
-    const struct dims_list *l = limber_list(c->n, a);
+    const struct dims_list *l = limber_attr_list(c->n, a);
 
     if (l->n != count)
         return bad(c, "%s takes %zu numbers, not %zu", limber_attrs[a].name, count, l->n);
@@ -111,12 +109,34 @@ static bool check_same_format(const struct check *c, const struct node *o)
                format_name(o->type.format, theirs));
 }
 
-/* The groups of the convolution that operand i belongs to; 1 for a gemm. */
+/* Returns the number of groups of the convolution to which operand i belongs; 1 for a plain
+ * matrix. */
 static int64_t group_count(const struct check *c, int i)
 {
     const struct node *map = limber_plan_map(c->p, c->n->in[i]);
 
     return map && limber_node_has(map, ATTR_groups) ? num(map, ATTR_groups) : 1;
+}
+
+/* Checks that operand i comes from this operand of the call. */
+static bool check_factor(const struct check *c, int i, int64_t index)
+{
+    int64_t is = num(limber_source(c->p, c->n->in[i]), ATTR_index);
+
+    return is == index || bad(c, "factor %d is operand %lld of the call, not %lld", i,
+                              (long long)is, (long long)index);
+}
+
+/* Checks that both factors are matrices of the call, or that they are filters and patches.  The
+ * call's operand 0 is then the image. */
+static bool check_factors(const struct check *c)
+{
+    const struct node *a = limber_plan_map(c->p, c->n->in[0]),
+                      *b = limber_plan_map(c->p, c->n->in[1]);
+
+    if ((a || b) && !(a && b && a->op == OP_filters && b->op == OP_patches))
+        return bad(c, "its factors are neither two matrices nor filters and patches");
+    return check_factor(c, 0, a != NULL) && check_factor(c, 1, a == NULL);
 }
 
 /* Checks that the value is [m,n], from operands [m,k] and [k,n]. */
@@ -135,17 +155,19 @@ static bool check_product_shape(const struct check *c)
     if (group_count(c, 0) != group_count(c, 1))
         return bad(c, "%%%s is of %lld groups, %%%s of %lld", a->name, (long long)group_count(c, 0),
                    b->name, (long long)group_count(c, 1));
-    return check_same_dim(c, 0, a, 0) && check_same_dim(c, 1, b, 1);
+    return check_same_dim(c, 0, a, 0) && check_same_dim(c, 1, b, 1) && check_factors(c);
 }
 
 /* ---- operations that state a problem --------------------------------------------------------- */
 
+/* Checks an operand: its index is used once, and its mask is possible. */
 static bool check_arg(const struct check *c)
 {
     const struct node *n = c->n;
 
     for (const struct node *o = c->p->node; o < n; o++)
-        if (o->op == OP_arg && limber_num(o, ATTR_index) == limber_num(n, ATTR_index))
+        if (o->op == OP_arg &&
+            limber_attr_number(o, ATTR_index) == limber_attr_number(n, ATTR_index))
             return bad(c, "index=%lld is %%%s's already", (long long)num(n, ATTR_index), o->name);
     if (!check_stored(c, n) || !check_range(c, ATTR_index, 0, 15))
         return false;
@@ -164,12 +186,14 @@ static bool check_arg(const struct check *c)
     return true;
 }
 
+/* Checks a matrix product. */
 static bool check_gemm(const struct check *c)
 {
     return check_stored(c, in(c, 0)) && check_stored(c, in(c, 1)) && check_product_shape(c);
 }
 
-/* Dimensions are in the order n c h w (o c h w), or n c d h w, whatever the layout in memory. */
+/* Indices of a tensor's dimensions, which are n c h w (o c h w) or n c d h w, whatever the layout
+ * in memory: the channels, and the first dimension of pixels. */
 enum { CHANNELS = 1, SIDES = 2 };
 
 static bool check_image_rank(const struct check *c, const struct node *n)
@@ -177,6 +201,7 @@ static bool check_image_rank(const struct check *c, const struct node *n)
     return n->type.rank == SIDES + 3 || check_rank(c, n, SIDES + 2);
 }
 
+/* Checks stride, padding and dilation of a convolution. */
 static bool check_window(const struct check *c)
 {
     size_t sides = (size_t)(in(c, 0)->type.rank - SIDES);
@@ -186,22 +211,23 @@ static bool check_window(const struct check *c)
            check_list(c, ATTR_dilate, sides, 1, INT32_MAX);
 }
 
-/* Checks one side of the result: (x + pads - dilate (w - 1) - 1) / stride + 1. */
+/* Checks dimension i of the pixels of a convolution's result: (x + pads - dilate (w - 1) - 1) /
+ * stride + 1, rounded down. */
 static bool check_side(const struct check *c, int i)
 {
     const struct node *n = c->n;
     int at = SIDES + i;
     int64_t x = in(c, 0)->type.dim[at], w = in(c, 1)->type.dim[at], y = n->type.dim[at];
-    int64_t dilate = limber_list(n, ATTR_dilate)->v[i], stride = limber_list(n, ATTR_stride)->v[i],
-            reach, last;
+    int64_t dilate = limber_attr_list(n, ATTR_dilate)->v[i],
+            stride = limber_attr_list(n, ATTR_stride)->v[i], reach, last;
 
     if (x < 0 || w < 0 || y < 0)
         return true;
     if (w < 1 || w - 1 > ((int64_t)1 << 48) / dilate)
         return bad(c, "a window of %lld spread by %lld", (long long)w, (long long)dilate);
     reach = dilate * (w - 1);
-    last =
-        x + limber_list(n, ATTR_pad)->v[2 * i] + limber_list(n, ATTR_pad)->v[2 * i + 1] - reach - 1;
+    last = x + limber_attr_list(n, ATTR_pad)->v[2 * i] +
+           limber_attr_list(n, ATTR_pad)->v[2 * i + 1] - reach - 1;
     if (last < 0)
         return bad(c, "the window reaches over %lld, the padded image has %lld",
                    (long long)reach + 1, (long long)(last + reach + 1));
@@ -209,6 +235,7 @@ static bool check_side(const struct check *c, int i)
                                          (long long)y, (long long)(last / stride + 1));
 }
 
+/* Checks that channels and filters agree with the number of groups. */
 static bool check_conv_channels(const struct check *c)
 {
     const struct node *n = c->n, *x = in(c, 0), *w = in(c, 1);
@@ -226,15 +253,17 @@ static bool check_conv_channels(const struct check *c)
 
 static bool is_forward(const struct node *n)
 {
-    return limber_num(n, ATTR_direction) == DIRECTION_forward;
+    return limber_attr_number(n, ATTR_direction) == DIRECTION_forward;
 }
 
+/* Checks a convolution.  Sizes are checked for the forward direction only. */
 static bool check_conv(const struct check *c)
 {
     const struct node *n = c->n, *x = in(c, 0), *w = in(c, 1);
 
     if (!check_stored(c, x) || !check_stored(c, w) || !check_image_rank(c, x) ||
         !check_rank(c, n, x->type.rank) || !check_rank(c, w, x->type.rank) || !check_window(c) ||
+        !check_factor(c, 0, 0) || !check_factor(c, 1, 1) ||
         !check_range(c, ATTR_groups, 1, INT32_MAX))
         return false;
     if (!is_forward(n))
@@ -255,7 +284,8 @@ static bool check_patches(const struct check *c)
            check_same_format(c, in(c, 0));
 }
 
-/* The product of dimensions, or -1 if one of them is a letter or there are too many elements. */
+/* Returns the product of dimensions [from, to) without `skip`; -1 if one of them is a letter or the
+ * product is too large. */
 static int64_t count_elements(const struct node *n, int from, int to, int skip)
 {
     int64_t all = 1;
@@ -270,7 +300,8 @@ static int64_t count_elements(const struct node *n, int from, int to, int skip)
     return all;
 }
 
-/* Checks dimension i of a matrix against what the tensor's dimensions make; negative: not known. */
+/* Checks that dimension i of a matrix is `want`, which was computed from the tensor's dimensions.
+ * If `want` is negative, it is not known, and there is no check. */
 static bool check_folded(const struct check *c, const struct node *matrix, int i, int64_t want)
 {
     int64_t have = matrix->type.dim[i];
@@ -280,7 +311,7 @@ static bool check_folded(const struct check *c, const struct node *matrix, int i
                (long long)have, (long long)want);
 }
 
-/* One group's part of dimension i; -1 for a letter. */
+/* Returns dimension i of a tensor divided by the number of groups; -1 for a letter. */
 static int64_t group_dim(const struct check *c, const struct node *tensor, int i)
 {
     return tensor->type.dim[i] < 0 ? -1 : tensor->type.dim[i] / num(c->n, ATTR_groups);
@@ -342,39 +373,44 @@ static bool check_hilo(const struct check *c)
     return c->n->type.format.kind == LIMBER_KIND_FLOAT || bad(c, "the limbs are no floats");
 }
 
+enum { MOST_BITS = 165 }; /* of scaled integers, which kernels hold in 192 bits */
+
 static bool is_byte(limber_format f)
 {
     return is_format(f, "i8") || is_format(f, "u8");
 }
 
-/* True if slices are signed digits, the largest of which is 2^(step-1). */
-static bool has_signed_digits(const struct node *n)
+static bool is_balanced(const struct node *n)
 {
-    return n->op == OP_slices && is_format(n->type.format, "e4m3");
+    return n->op == OP_slices && num(n, ATTR_sign) == SIGN_balanced;
 }
 
-/* Slices are digits of the two's complement integer, so a sign takes one bit.  Slices of bytes hold
- * eight bits whether the top one is signed or not.  Signed digits in a float reach the next power
- * of two above its significant bits. */
+/* Checks slices.  They are digits of an integer whose sign takes one bit.  A byte holds eight bits
+ * of a slice, with or without sign.  Signed digits in a float may be as large as 2^(its significant
+ * bits), so they may have one bit more.  Signed digits in bytes end at 127, so the top one needs a
+ * further bit. */
 static bool check_slices(const struct check *c)
 {
     const struct node *n = c->n;
     int64_t bits, step, slices;
-    int most =
-        is_byte(n->type.format) ? 8 : limber_format_sig(n->type.format) + has_signed_digits(n);
+    bool balanced = is_balanced(n);
+    int most = is_byte(n->type.format) ? 8 : limber_format_sig(n->type.format) + balanced;
     char name[48];
 
-    if (!check_limbs(c) || !check_range(c, ATTR_bits, 1, 255 * 64) ||
+    if (!check_limbs(c) || !check_range(c, ATTR_bits, 1, MOST_BITS) ||
         !check_range(c, ATTR_step, 1, 31))
         return false;
-    bits = num(n, ATTR_bits) + (num(n, ATTR_sign) == SIGN_signed);
+    bits = num(n, ATTR_bits) + (num(n, ATTR_sign) != SIGN_unsigned) +
+           (balanced && is_byte(n->type.format));
     step = num(n, ATTR_step);
     slices = (bits + step - 1) / step;
+    if (!balanced && is_format(n->type.format, "e4m3"))
+        return bad(c, "slices in e4m3 are balanced");
+    if (balanced && is_format(n->type.format, "u8"))
+        return bad(c, "slices in u8 are not balanced");
     if (step > most)
         return bad(c, "step=%lld, but %s holds %d bits", (long long)step,
                    format_name(n->type.format, name), most);
-    if (has_signed_digits(n) && num(n, ATTR_sign) != SIGN_signed)
-        return bad(c, "slices in %s are signed", format_name(n->type.format, name));
     if (n->type.count != slices)
         return bad(c, "%lld bits make %lld slices of %lld, not %d", (long long)bits,
                    (long long)slices, (long long)step, n->type.count);
@@ -382,6 +418,7 @@ static bool check_slices(const struct check *c)
            bad(c, "slices are floats, i8 or u8");
 }
 
+/* Returns the greatest common divisor of a and b. */
 static int64_t gcd(int64_t a, int64_t b)
 {
     while (b) {
@@ -393,10 +430,11 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* digits: neighbouring limbs may be digits of one residue, so a modulus may repeat. */
+/* Checks that moduli are in 2..most and pairwise coprime. digits: true if neighbouring limbs may be
+ * digits of one residue, and then have the same modulus. */
 static bool check_moduli(const struct check *c, int64_t most, bool digits)
 {
-    const struct dims_list *l = limber_list(c->n, ATTR_moduli);
+    const struct dims_list *l = limber_attr_list(c->n, ATTR_moduli);
     size_t limit = digits ? 64 * LIMBER_DIGITS : 64;
 
     if (l->n > limit)
@@ -412,7 +450,7 @@ static bool check_moduli(const struct check *c, int64_t most, bool digits)
     return true;
 }
 
-/* The number of limbs from i on that are digits of one residue. */
+/* Returns the number of limbs from limb i on that are digits of one residue. */
 static int digits_at(const struct dims_list *moduli, size_t i)
 {
     int count = 1;
@@ -422,9 +460,10 @@ static int digits_at(const struct dims_list *moduli, size_t i)
     return count;
 }
 
+/* Checks that each residue in e4m3 has a known number of digits. */
 static bool check_digits(const struct check *c)
 {
-    const struct dims_list *moduli = limber_list(c->n, ATTR_moduli);
+    const struct dims_list *moduli = limber_attr_list(c->n, ATTR_moduli);
 
     for (size_t i = 0; i < moduli->n; i += (size_t)digits_at(moduli, i))
         if (!limber_digits_of(moduli->v[i], digits_at(moduli, i)))
@@ -433,6 +472,7 @@ static bool check_digits(const struct check *c)
     return true;
 }
 
+/* Checks residues: their format, signs and moduli. */
 static bool check_residues(const struct check *c)
 {
     const struct node *n = c->n;
@@ -440,11 +480,11 @@ static bool check_residues(const struct check *c)
     bool words = is_signed && is_format(n->type.format, "i16");
     bool digits = is_signed && is_format(n->type.format, "e4m3");
 
-    if (!check_limbs(c) || !check_range(c, ATTR_bits, 1, 255 * 64) ||
+    if (!check_limbs(c) || !check_range(c, ATTR_bits, 1, MOST_BITS) ||
         !check_moduli(c, words ? 4096 : 256, digits) || (digits && !check_digits(c)))
         return false;
-    if ((size_t)n->type.count != limber_list(n, ATTR_moduli)->n)
-        return bad(c, "%zu moduli make as many limbs, not %d", limber_list(n, ATTR_moduli)->n,
+    if ((size_t)n->type.count != limber_attr_list(n, ATTR_moduli)->n)
+        return bad(c, "%zu moduli make as many limbs, not %d", limber_attr_list(n, ATTR_moduli)->n,
                    n->type.count);
     return words || digits || is_format(n->type.format, is_signed ? "i8" : "u8") ||
            (is_signed && is_format(n->type.format, "f16")) ||
@@ -454,27 +494,31 @@ static bool check_residues(const struct check *c)
 
 /* ---- products of limbs, and limits of their sums --------------------------------------------- */
 
-/* The largest magnitude of an integer limb.  Residues in 16-bit words may be off the symmetric
- * range by a modulus in backends: they reach half the modulus plus one. */
+/* Returns the largest magnitude of an integer limb.  Backends may store residues in 16-bit words up
+ * to one modulus off the symmetric range, of a magnitude up to half the modulus plus one. */
 static int64_t largest_limb(const struct node *n)
 {
     int64_t most = 0;
 
     switch (n->op) {
-    case OP_slices: return ((int64_t)1 << num(n, ATTR_step)) - 1;
+    case OP_slices:
+        return is_balanced(n) ? (int64_t)1 << (num(n, ATTR_step) - 1) :
+                                ((int64_t)1 << num(n, ATTR_step)) - 1;
     case OP_residues:
-        for (size_t i = 0; i < limber_list(n, ATTR_moduli)->n; i++)
-            most =
-                limber_list(n, ATTR_moduli)->v[i] > most ? limber_list(n, ATTR_moduli)->v[i] : most;
+        for (size_t i = 0; i < limber_attr_list(n, ATTR_moduli)->n; i++)
+            most = limber_attr_list(n, ATTR_moduli)->v[i] > most ?
+                       limber_attr_list(n, ATTR_moduli)->v[i] :
+                       most;
         return n->type.format.kind == LIMBER_KIND_UINT ?
-                   most - (most % 2 == 1 || most == 256) : /* even p: GPUs also store p itself */
+                   /* for an even modulus p below 256, GPUs may also store p itself */
+                   most - (most % 2 == 1 || most == 256) :
                    most / 2 + is_format(n->type.format, "i16");
     default: return n->type.format.kind == LIMBER_KIND_INT ? 128 : 255;
     }
 }
 
-/* Checks that a chain of bytes or words fits an i32, or a u32 where no limb is negative.  Words
- * leave room for the remainders of earlier chains, which are added before the sum is reduced. */
+/* Checks that a sum of `chunk` products of bytes or 16-bit words fits an i32, or a u32 if no limb
+ * is negative.  With 16-bit words a sum begins with a remainder below 4096 of earlier chunks. */
 static bool check_integer_chain(const struct check *c)
 {
     const struct node *a = in(c, 0), *b = in(c, 1);
@@ -489,10 +533,11 @@ static bool check_integer_chain(const struct check *c)
                (long long)largest_limb(b));
 }
 
-/* The largest product of two digits of a residue, and in reach the largest digit of A and of B. */
+/* Returns the largest product of a digit of A and a digit of B, if residues are written as digits.
+ * Sets reach to the largest digits of A and of B that have this product. */
 static int64_t largest_product(const struct node *n, int64_t reach[2])
 {
-    const struct dims_list *moduli = limber_list(n, ATTR_moduli);
+    const struct dims_list *moduli = limber_attr_list(n, ATTR_moduli);
 
     reach[0] = reach[1] = 0;
     for (size_t i = 0; i < moduli->n; i += (size_t)digits_at(moduli, i)) {
@@ -506,7 +551,8 @@ static int64_t largest_product(const struct node *n, int64_t reach[2])
     return reach[0] * reach[1];
 }
 
-/* Checks that chains of residues are exact in the unit's float accumulator. */
+/* Checks that a unit's float accumulator holds sums of products of residues exactly, and that
+ * totals are i64. */
 static bool check_residue_chain(const struct check *c, const struct unit_info *unit)
 {
     int64_t reach[2] = { largest_limb(in(c, 0)), largest_limb(in(c, 1)) };
@@ -522,8 +568,10 @@ static bool check_residue_chain(const struct check *c, const struct unit_info *u
                format_name(c->n->type.format, (char[48]){ 0 }));
 }
 
-/* Checks that chains of slices are exact in the float accumulator, which needs stepA + stepB +
- * log2(chunk) bits, two less for signed digits. */
+/* Checks that a unit's float accumulator sums `chunk` products of slices without rounding.  The sum
+ * needs stepA + stepB + log2(chunk) bits (step: bits of a slice), one less for each operand with
+ * signed digits.  The format of the total must be i64.  Products of residues have a check of their
+ * own. */
 static bool check_slice_chain(const struct check *c, const struct unit_info *unit)
 {
     const struct node *a = in(c, 0), *b = in(c, 1);
@@ -538,7 +586,7 @@ static bool check_slice_chain(const struct check *c, const struct unit_info *uni
                bad(c, "only slices and residues have exact totals on unit %s", unit->name);
     for (int64_t reach = 1; reach < chunk; reach *= 2)
         bits++;
-    bits -= has_signed_digits(a) + has_signed_digits(b);
+    bits -= is_balanced(a) + is_balanced(b);
     if (bits > exact)
         return bad(c,
                    "chains of %lld are not exact: steps %lld and %lld need %lld bits, unit %s "
@@ -549,7 +597,7 @@ static bool check_slice_chain(const struct check *c, const struct unit_info *uni
            bad(c, "totals of slices are i64, not %s", format_name(c->n->type.format, name));
 }
 
-/* Checks that the unit multiplies limbs of this operation and format. */
+/* Checks that the unit can multiply limbs of this operation and format. */
 static bool check_unit_takes(const struct check *c, const struct node *limb,
                              const struct unit_info *unit)
 {
@@ -558,7 +606,9 @@ static bool check_unit_takes(const struct check *c, const struct node *limb,
     if (!(limber_ops[limb->op].flags & OP_MANY) || limb->op == OP_products)
         return bad(c, "%%%s is no set of limbs", limb->name);
     if (num(c->n, ATTR_unit) == UNIT_exact)
-        return limb->op == OP_whole || bad(c, "unit exact takes whole operands");
+        return (limb->op == OP_whole &&
+                limber_format_equal(limb->type.format, c->p->node[limb->in[0]].type.format)) ||
+               bad(c, "unit exact takes whole operands, in their own format");
     if ((num(c->n, ATTR_unit) == UNIT_model) != (limb->op == OP_quantize))
         return bad(c, "unit model takes quantized operands, and nothing else does");
     if (num(c->n, ATTR_unit) == UNIT_i16 && limb->op != OP_residues)
@@ -572,6 +622,8 @@ static bool check_unit_takes(const struct check *c, const struct node *limb,
                format_name(limb->type.format, name));
 }
 
+/* Checks that the unit can multiply these limbs, and that the sums of exact chains fit its
+ * accumulator. */
 static bool check_unit(const struct check *c)
 {
     int64_t u = num(c->n, ATTR_unit);
@@ -592,7 +644,7 @@ static bool check_unit(const struct check *c)
     return integer ? check_integer_chain(c) : check_slice_chain(c, unit);
 }
 
-/* Checks row i of a product table. seen: pairs of limbs that occurred before. */
+/* Checks row i of a product table. seen: a set of bits, for the pairs of limbs in earlier rows. */
 static bool check_row(const struct check *c, size_t i, unsigned char *seen)
 {
     const struct row *r = &c->n->row[i];
@@ -615,7 +667,7 @@ static bool check_row(const struct check *c, size_t i, unsigned char *seen)
     return true;
 }
 
-/* Checks that all rows of an accumulator have one weight. */
+/* Checks that all rows of one accumulator have the same weight. */
 static bool check_weights(const struct check *c)
 {
     int first[4096];
@@ -634,6 +686,7 @@ static bool check_weights(const struct check *c)
     return true;
 }
 
+/* Checks all rows of a product table. */
 static bool check_rows(const struct check *c)
 {
     size_t pairs = (size_t)in(c, 0)->type.count * (size_t)in(c, 1)->type.count;
@@ -646,7 +699,8 @@ static bool check_rows(const struct check *c)
     return ok && check_weights(c);
 }
 
-/* split=inside makes Hi/Lo limbs while multiplying, from elements of a plain matrix. */
+/* Checks split=inside, which makes Hi/Lo limbs inside the multiply kernel from elements of a plain
+ * matrix of f32. */
 static bool check_inside(const struct check *c)
 {
     for (int i = 0; i < 2 && num(c->n, ATTR_split) == SPLIT_inside; i++) {
@@ -658,10 +712,11 @@ static bool check_inside(const struct check *c)
     return true;
 }
 
-/* Checks the order of sums that `reproducible` promises: docs/accuracy.md, "The stated order". */
+/* Checks the order of sums that the contract `reproducible` promises: docs/accuracy.md, "The stated
+ * order". */
 static bool check_stated_order(const struct check *c)
 {
-    int64_t unit = limber_num(c->n, ATTR_unit);
+    int64_t unit = limber_attr_number(c->n, ATTR_unit);
 
     if (c->p->promise != LIMBER_CONTRACT_REPRODUCIBLE)
         return true;
@@ -670,15 +725,16 @@ static bool check_stated_order(const struct check *c)
     if (c->n->rows != 1 || c->n->row->weight != 0 || in(c, 0)->op != OP_whole ||
         in(c, 1)->op != OP_whole)
         return bad(c, "a reproducible sum is one of whole elements");
-    if (limber_num(c->n, ATTR_sums) != SUMS_fma || num(c->n, ATTR_chunk) != NATIVE_CHAIN)
+    if (limber_attr_number(c->n, ATTR_sums) != SUMS_fma || num(c->n, ATTR_chunk) != NATIVE_CHAIN)
         return bad(c, "reproducible chains are of %d fused multiply-adds", NATIVE_CHAIN);
     return limber_plan_order(c->p, c->n->in[1]) == ORDER_crs ||
            bad(c, "reproducible sums of a convolution run in the order crs");
 }
 
+/* Checks `products`: shape, unit, rows, order of sums, tile. */
 static bool check_products(const struct check *c)
 {
-    int64_t sums = limber_num(c->n, ATTR_sums), unit = limber_num(c->n, ATTR_unit);
+    int64_t sums = limber_attr_number(c->n, ATTR_sums), unit = limber_attr_number(c->n, ATTR_unit);
     limber_unit core;
 
     if (!check_product_shape(c) || !check_unit(c) || !check_rows(c))
@@ -692,12 +748,13 @@ static bool check_products(const struct check *c)
         !limber_unit_of_sums(c->n, &core))
         return bad(c, "no tensor core of this kind multiplies %s", limber_units[unit].name);
     return (!limber_node_has(c->n, ATTR_tile) || check_list(c, ATTR_tile, 6, 1, INT64_MAX)) &&
-           check_inside(c) && check_stated_order(c);
+           limber_verify_accumulators(c) && check_inside(c) && check_stated_order(c);
 }
 
 /* ---- operations that combine and store results ----------------------------------------------- */
 
-/* True if `limbs` repeats each of the distinct moduli once per digit of its residues. */
+/* Returns true if `limbs` consists of the moduli in this order, each as often as its residues have
+ * digits. */
 static bool are_moduli_of(const struct dims_list *moduli, const struct dims_list *limbs)
 {
     size_t l = 0;
@@ -708,11 +765,11 @@ static bool are_moduli_of(const struct dims_list *moduli, const struct dims_list
     return l == moduli->n;
 }
 
-/* The table of residues is a diagonal: row l multiplies limb l of both operands, whose modulus is
- * that of the accumulator. */
+/* Checks a combination by CRT: both operands consist of residues of these moduli, and each row
+ * multiplies two limbs of its accumulator's modulus. */
 static bool check_crt(const struct check *c, const struct node *table)
 {
-    const struct dims_list *moduli = limber_list(c->n, ATTR_moduli), *limbs[2];
+    const struct dims_list *moduli = limber_attr_list(c->n, ATTR_moduli), *limbs[2];
 
     if (!check_moduli(c, 4096, false))
         return false;
@@ -722,9 +779,9 @@ static bool check_crt(const struct check *c, const struct node *table)
     for (int i = 0; i < 2; i++) {
         const struct node *r = &c->p->node[table->in[i]];
 
-        if (r->op != OP_residues || !are_moduli_of(moduli, limber_list(r, ATTR_moduli)))
+        if (r->op != OP_residues || !are_moduli_of(moduli, limber_attr_list(r, ATTR_moduli)))
             return bad(c, "%%%s are no residues of these moduli", r->name);
-        limbs[i] = limber_list(r, ATTR_moduli);
+        limbs[i] = limber_attr_list(r, ATTR_moduli);
     }
     for (size_t i = 0; i < table->rows; i++)
         if (table->row[i].a != table->row[i].b ||
@@ -733,8 +790,9 @@ static bool check_crt(const struct check *c, const struct node *table)
     return true;
 }
 
-/* The error of integers is below a power of two, that of chains of whole elements below a share of
- * the lines' norms, whose squares binary64 holds. */
+/* Checks `uncertain`.  With CRT, the error of an integer is below 2^uncertain.  For a chain of
+ * elements in f64, it is below 2^uncertain times the norms of its row and its column.  Then the
+ * operands' formats must embed in f32, so that binary64 holds the squares in these norms. */
 static bool check_uncertain(const struct check *c, const struct node *table, int64_t reconstruct)
 {
     if (reconstruct == RECONSTRUCT_crt)
@@ -751,6 +809,10 @@ static bool check_uncertain(const struct check *c, const struct node *table, int
     return check_range(c, ATTR_uncertain, -60, -1);
 }
 
+enum { MOST_SHIFT = 1900 }; /* an accumulator's weight, in integers of 2048 bits */
+
+/* Checks `combine`: its operand is a product table, whose totals must suit the way of
+ * reconstruction. */
 static bool check_combine(const struct check *c)
 {
     const struct node *table = in(c, 0);
@@ -761,6 +823,10 @@ static bool check_combine(const struct check *c)
         return bad(c, "%%%s is no table of products", table->name);
     if (!check_same_shape(c, table))
         return false;
+    for (size_t i = 0; reconstruct == RECONSTRUCT_shift && i < table->rows; i++)
+        if (table->row[i].weight < 0 || table->row[i].weight > MOST_SHIFT)
+            return bad(c, "row %zu of %%%s is shifted by %d bits", i, table->name,
+                       table->row[i].weight);
     if (reconstruct != RECONSTRUCT_crt && limber_node_has(c->n, ATTR_moduli))
         return bad(c, "only crt has moduli");
     if (limber_node_has(c->n, ATTR_uncertain) && !check_uncertain(c, table, reconstruct))
@@ -775,6 +841,8 @@ static bool check_combine(const struct check *c)
     return reconstruct != RECONSTRUCT_crt || check_crt(c, table);
 }
 
+/* Checks `epilogue`: beta needs a second operand, and attributes of integers are used for integers
+ * only. */
 static bool check_epilogue(const struct check *c)
 {
     bool two = num(c->n, ATTR_beta) != 0;
@@ -809,34 +877,16 @@ static bool check_node(const struct check *c)
 {
     if ((unsigned)c->n->op >= OP_count)
         return bad(c, "operation %d is unknown", (int)c->n->op);
+    if (c->n->op != OP_slices && limber_node_has(c->n, ATTR_sign) &&
+        num(c->n, ATTR_sign) == SIGN_balanced)
+        return bad(c, "sign=balanced is for slices");
     return limber_verify_node(c) && check[c->n->op](c);
 }
 
-/* Checks the first line of a plan: promise, sizes, error bounds and the simulated unit. */
-static bool check_head(const struct plan *p, struct diag *d)
-{
-    if ((int)p->promise < 0 || (int)p->promise >= PROMISES)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "promise: %d is none", (int)p->promise);
-    if (p->kbits < 0 || p->kbits > 62)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "kbits: %d is not in 0..62", p->kbits);
-    if (!(p->budget >= 0))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "budget: not a number from 0 on");
-    if ((p->promise == LIMBER_CONTRACT_SIMULATE) != (p->model != NULL))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           p->model ? "model: only the promise simulate has one" :
-                                      "model: the promise simulate needs one");
-    if (p->counts && !p->model)
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "counts: only models are counted in");
-    if ((p->promise == LIMBER_CONTRACT_BITS) != (p->bits > 0))
-        return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           p->bits > 0 ? "bits: only the promise bits has them" :
-                                         "bits: the promise bits needs them");
-    return true;
-}
-
+/* Checks that a plan is complete and all its values are consistent. */
 bool limber_plan_verify(const struct plan *p, struct diag *d)
 {
-    if (!check_head(p, d))
+    if (!limber_verify_head(p, d))
         return false;
     for (size_t i = 0; i < p->nodes; i++)
         if (!check_node(&(struct check){ p, &p->node[i], d }))

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The pixels of a convolution's image. */
+ * Scans of images: describes the pixels of a convolution's image as a matrix. */
 #include "ir/view.h"
 
-enum { MANY = 8 };      /* scanning this many neighbouring pixels costs one strided element */
+/* scanning this many neighbouring pixels takes as long as scanning one element with a stride */
+enum { MANY = 8 };
 
+/* Describes the image that a view reads through windows, so that each pixel is scanned once.
+ * Returns 0 if the view is no image, or scanning it takes longer. */
 int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, int64_t length)
 {
     const struct patch *w = v->patch;
@@ -20,13 +23,16 @@ int limber_view_pixels(struct pixels *x, const struct view *v, int64_t lines, in
         .images = lines / (od * w->oh * w->ow),
         .image = w->image,
     };
-    if (x->image == x->lines * w->col) {        /* images follow each other without a gap */
+    /* images without a gap between them are scanned as one image */
+    if (x->image == x->lines * w->col) {
         x->lines *= x->images;
         x->images = 1;
     }
     return 1;
 }
 
+/* Describes, for scans, the filters of backward data, whose lines are channels: elements of the
+ * window take the place of pixels.  Returns 0 if the view has another form. */
 int limber_view_filters(struct pixels *x, const struct view *v, int64_t lines, int64_t length)
 {
     const struct patch *w = v->patch;
@@ -48,6 +54,8 @@ int limber_view_filters(struct pixels *x, const struct view *v, int64_t lines, i
     return 1;
 }
 
+/* Replaces the view of an image that is read through a 1 x 1 window, without stride and padding,
+ * by the view of a plain matrix. */
 void limber_view_straighten(struct view *v, int64_t lines)
 {
     const struct patch *w = v->patch;
@@ -55,7 +63,7 @@ void limber_view_straighten(struct view *v, int64_t lines)
     if (!w || w->depth || w->t || w->transposed || w->divide[0] || w->origin || w->r != 1 ||
         w->s != 1 || w->oh != w->h || w->ow != w->w || w->stride[0] != 1 || w->stride[1] != 1 ||
         w->pad[0] != 0 || w->pad[1] != 0 || w->row != w->w * w->col ||
-        (w->image != w->h * w->row && lines > w->h * w->w))
+        (w->image != w->h * w->row && (v->tile_subset || lines > w->h * w->w)))
         return;
     v->line = w->col;
     v->p = w->channel;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A copy of C for calls that may fail after something was stored. */
+ * A copy of C, for calls that may fail after some elements were stored. */
 #include "jit/engine.h"
 
-/* The dense copy of C of group g. */
+/* Returns the dense copy of group g's C. */
 static struct output_view backup_view(const struct backup *k, int64_t g)
 {
     const struct problem *p = k->p;
@@ -12,13 +12,15 @@ static struct output_view backup_view(const struct backup *k, int64_t g)
     };
 }
 
+/* Copies C of all groups to memory that k owns, so that it can be restored after a failure.  Does
+ * nothing for C in device memory. */
 bool limber_backup(limber_context *ctx, const struct problem *p, struct backup *k, struct diag *d)
 {
     size_t bytes;
 
     *k = (struct backup){ .ctx = ctx, .p = p };
     if (limber_device_holds(ctx, limber_group_c(p, 0).data))
-        return true;            /* device errors surface after the call has returned */
+        return true; /* device errors are reported only after the call has returned */
     if (!__builtin_mul_overflow((size_t)p->m * (size_t)p->n, (size_t)p->groups, &bytes) &&
         !__builtin_mul_overflow(bytes, (size_t)p->fc.size, &bytes))
         k->memory = limber_memory_alloc(&ctx->allocator, bytes);
@@ -32,6 +34,7 @@ bool limber_backup(limber_context *ctx, const struct problem *p, struct backup *
     return true;
 }
 
+/* Restores C from the copy unless `ok`, and frees the copy. */
 void limber_backup_end(struct backup *k, bool ok)
 {
     const struct problem *p = k->p;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Makes the kernel of a key: from disk, from the library's code, or by passes and compiler. */
+ * Makes the kernel of a key: loads it from disk, takes the library's prebuilt code, or runs the
+ * passes and compiles. */
 #include "jit/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes the key of a stated plan.  It includes a fixed shape's strides, which are not part of the
- * plan. */
+/* Makes the disk key of a stated plan.  For a function of one shape the key includes the strides,
+ * which are not part of the plan. */
 bool limber_plan_key(const limber_context *ctx, const struct machine *machine, const struct plan *p,
                      const struct fixed *f, unsigned char key[KEY_BYTES], char **stated,
                      struct diag *d)
@@ -16,7 +17,7 @@ bool limber_plan_key(const limber_context *ctx, const struct machine *machine, c
     bool ok;
 
     limber_plan_print(p, &t);
-    if (stated && t.s) /* NULL if out of memory */
+    if (stated && t.s) /* stays NULL if memory runs out */
         *stated = strdup(t.s);
     if (f)
         limber_text_add(&t, "; fixed a=%lld,%lld b=%lld,%lld c=%lld,%lld\n", (long long)f->a.row,
@@ -38,16 +39,18 @@ const char *limber_promise_name(const limber_contract *k, char *text, size_t siz
     return text;
 }
 
-/* The format of operand 0 or 1 of a plan. */
+/* Returns the format of the plan's argument with this index: 0 (A) or 1 (B). */
 static limber_format format_of_arg(const struct plan *p, int index)
 {
     for (size_t i = 0; i < p->nodes; i++)
-        if (p->node[i].op == OP_arg && limber_num(&p->node[i], ATTR_index) == index)
+        if (p->node[i].op == OP_arg && limber_attr_number(&p->node[i], ATTR_index) == index)
             return p->node[i].type.format;
     return (limber_format){ 0 };
 }
 
-void limber_gather(struct facts *f, const struct plan *p, const struct fixed *fixed)
+/* Fills in what a kernel's entry tells of its plan: error bound, cost, scheme and one line of
+ * text. fixed: sizes of a kernel for one shape, or NULL. */
+void limber_fill_facts(struct facts *f, const struct plan *p, const struct fixed *fixed)
 {
     const limber_contract k = { .promise = p->promise, .bits = p->bits };
     const struct node *products = limber_plan_find(p, OP_products);
@@ -68,7 +71,8 @@ void limber_gather(struct facts *f, const struct plan *p, const struct fixed *fi
                     limber_format_name(format_of_arg(p, 1), b, sizeof b),
                     limber_format_name(p->node[p->ret].type.format, c, sizeof c),
                     limber_promise_name(&k, promise, sizeof promise));
-    if (p->model) {             /* a simulated unit: its text instead of the number of rows */
+    /* for a simulated unit the line has the unit's text in place of the number of rows */
+    if (p->model) {
         limber_text_add(&line, "=");
         limber_unit_print(p->model, &line);
     } else
@@ -90,25 +94,25 @@ bool limber_passes_traced(struct plan *p, const struct target *t, const char *na
     return ok;
 }
 
-/* Loads compiled bytes into the entry, as a kernel or as a function for one shape. */
+/* Loads compiled code into the entry, as a kernel or as a function of one shape. */
 static bool load_kernel(const struct compile_job *m, const struct blob *bytes, struct entry *e,
                         struct diag *d)
 {
     const struct backend *b = m->machine->backend;
 
     if (m->fixed)
-        return b->fixed->load(bytes->data, bytes->size, &e->function, &e->address, d);
+        return b->cpu->fixed->load(bytes->data, bytes->size, &e->function, &e->address, d);
     return b->load(bytes->data, bytes->size, &e->kernel, d);
 }
 
-/* True if bytes from disk are no kernel; after other failures they may be loadable later, or by
- * another process. */
+/* True if loading failed because the bytes are no valid kernel.  After other failures the same
+ * bytes may be loadable later, or by another process. */
 static bool is_damaged(const struct diag *d)
 {
     return d->status != LIMBER_STATUS_NO_MEMORY && d->status != LIMBER_STATUS_DEVICE;
 }
 
-/* Compiles a plan to bytes: a kernel, or a function of one shape. */
+/* Compiles a finished plan to bytes: a kernel, or a function of one shape. */
 static bool generate_bytes(const struct compile_job *m, const struct plan *p,
                            const struct dump *dump, struct blob *bytes, struct diag *d)
 {
@@ -117,7 +121,7 @@ static bool generate_bytes(const struct compile_job *m, const struct plan *p,
 
     if (!limber_compile_enter(b, &m->machine->target, d))
         return false;
-    ok = m->fixed ? b->fixed->compile(p, &m->machine->target, m->fixed, dump, bytes, d) :
+    ok = m->fixed ? b->cpu->fixed->compile(p, &m->machine->target, m->fixed, dump, bytes, d) :
                     b->compile(p, &m->machine->target, dump, bytes, d);
     limber_compile_leave();
     return ok;
@@ -125,15 +129,17 @@ static bool generate_bytes(const struct compile_job *m, const struct plan *p,
 
 /* ---- code of a plan: from disk, or generated ------------------------------------------------- */
 
-/* Different plans often give the same code.  It is kept once, under a key of its own, in memory and
- * on disk.  On disk the entry of a plan is a reference: that key. */
+/* How to get the code of a plan.  Different plans often give the same code, which is kept once,
+ * under a key of its own, in memory and on disk.  On disk the entry of such a plan holds only that
+ * key. */
 struct coding {
     const struct compile_job *m;
-    const struct plan *p; /* NULL: code is only looked up, not made */
-    const unsigned char *key; /* NULL: the code serves this plan alone */
+    const struct plan *p; /* NULL if code is only looked up, not compiled */
+    const unsigned char *key; /* key of the code; NULL if the code serves this plan alone */
 };
 
-/* Loads code from disk; damaged code is removed there. */
+/* Loads code from disk into the entry.  Damaged code is removed from the disk.  False if there is
+ * no usable code. */
 static bool code_from_disk(const struct coding *c, struct entry *e)
 {
     struct disk *disk = c->m->ctx->disk;
@@ -151,7 +157,7 @@ static bool code_from_disk(const struct coding *c, struct entry *e)
     return ok;
 }
 
-/* Compiles the code and loads it into the entry. */
+/* Compiles the code, loads it into the entry and stores it on disk. */
 static bool generate_code(const struct coding *c, struct entry *e, struct diag *d)
 {
     struct blob bytes = { 0 };
@@ -166,7 +172,8 @@ static bool generate_code(const struct coding *c, struct entry *e, struct diag *
     return ok;
 }
 
-/* The maker of entries in the cache of code: from disk, else compiled, and stored on disk. */
+/* The `make` function of entries in the cache of code: loads the code from disk; else compiles it
+ * and stores it there. */
 static bool make_code(void *user, struct entry *e, struct diag *d)
 {
     struct coding *c = user;
@@ -191,7 +198,7 @@ static bool make_code(void *user, struct entry *e, struct diag *d)
     return ok;
 }
 
-/* Gets code that several plans share from the cache of code. */
+/* Gets code that several plans may share from the cache of code, and makes it if it is absent. */
 static bool get_code(struct coding *c, struct entry *e, struct diag *d)
 {
     struct kernel_cache *codes = c->m->ctx->codes;
@@ -208,20 +215,21 @@ static bool get_code(struct coding *c, struct entry *e, struct diag *d)
     return true;
 }
 
-/* Makes the key by which plans with equal code share it. */
+/* Computes the key of a plan's code.  Plans with the same code have the same key. */
 static bool make_code_key(const struct compile_job *m, const struct plan *p,
                           unsigned char key[KEY_BYTES], struct diag *d)
 {
     struct blob what = { 0 };
 
-    if (!m->machine->backend->code_key(p, &m->machine->target, &what, d))
+    if (!m->machine->backend->code->key(p, &m->machine->target, &what, d))
         return false;
     limber_key_make(key, m->ctx->build, what.data, what.size, limber_code_target(m->machine));
     free(what.data);
     return true;
 }
 
-/* Loads the plan's entry from disk, except for a dump, which shows all stages of making it. */
+/* Loads the plan's entry from disk.  Does not look there while kernels are dumped, because a dump
+ * shows all stages of making a kernel.  False if there is no usable entry. */
 static bool load_from_disk(const struct compile_job *m, struct entry *e)
 {
     struct disk *disk = m->ctx->disk;
@@ -230,10 +238,12 @@ static bool load_from_disk(const struct compile_job *m, struct entry *e)
     struct blob bytes;
     bool ok;
 
-    if (m->ctx->dump_dir || !limber_disk_load(disk, e->facts.key, &facts, &bytes))
+    if (m->ctx->tells.dump_dir || !limber_disk_load(disk, e->facts.key, &facts, &bytes))
         return false;
     e->from = LIMBER_FROM_DISK;
-    if (bytes.size == KEY_BYTES) /* a reference; if its code is gone, the kernel is made again */
+    /* The bytes are the key of shared code.  If that code no longer exists, the kernel is made
+     * again. */
+    if (bytes.size == KEY_BYTES)
         ok = get_code(&(struct coding){ m, NULL, bytes.data }, e, &ignored);
     else if (!(ok = load_kernel(m, &bytes, e, &ignored)) && is_damaged(&ignored))
         limber_disk_drop(disk, e->facts.key);
@@ -243,7 +253,8 @@ static bool load_from_disk(const struct compile_job *m, struct entry *e)
     return ok;
 }
 
-/* Compiles code for this plan and dumps it.  Leaves the disk as it would be without a dump. */
+/* Compiles the plan, and dumps the stages of compilation unless dump is NULL. Stores on disk what
+ * would be stored without a dump. */
 static bool compile_and_dump(const struct coding *c, const struct dump *dump, struct entry *e,
                              struct diag *d)
 {
@@ -266,22 +277,40 @@ static bool compile_and_dump(const struct coding *c, const struct dump *dump, st
     return ok;
 }
 
-/* Runs the passes over a stated plan, and makes its code. */
+const char *limber_passes_of(const struct plan *p)
+{
+    return limber_plan_find(p, OP_products) ? "tile,bound" : NULL;
+}
+
+/* Writes the source of a finished plan's kernel to its dump, if there is a dump. */
+static void dump_source(const struct compile_job *m, const struct plan *p, struct trace *trace)
+{
+    const struct code_ops *code = m->machine->backend->code;
+    struct diag ignored = { 0 };
+    struct text out = { 0 };
+
+    if (trace->folder && code && !m->fixed && code->source(p, &m->machine->target, &out, &ignored))
+        limber_trace_file(trace, code->source_name, out.s, out.n);
+    limber_text_clear(&out);
+}
+
+/* Runs the passes on a plan, and gets or compiles its code. */
 static bool compile_plan(const struct compile_job *m, struct plan *p, struct entry *e,
                          struct diag *d)
 {
     struct trace trace = { .folder = limber_dump_folder(m->ctx, e->facts.key) };
     const struct dump dump = { limber_trace_file, &trace };
-    bool shares = !m->fixed && m->machine->backend->code_key;
+    bool shares = !m->fixed && m->machine->backend->code;
     unsigned char key[KEY_BYTES];
     struct coding c = { m, p, shares ? key : NULL };
     const struct blob name = { key, KEY_BYTES };
     bool ok;
 
-    ok = limber_passes_traced(p, &m->machine->target, NULL, &trace, d) &&
+    ok = limber_passes_traced(p, &m->machine->target, limber_passes_of(p), &trace, d) &&
          (!shares || make_code_key(m, p, key, d));
     if (ok) {
-        limber_gather(&e->facts, p, m->fixed);
+        dump_source(m, p, &trace);
+        limber_fill_facts(&e->facts, p, m->fixed);
         ok = shares && !trace.folder ? get_code(&c, e, d) :
                                        compile_and_dump(&c, trace.folder ? &dump : NULL, e, d);
     }
@@ -291,7 +320,8 @@ static bool compile_plan(const struct compile_job *m, struct plan *p, struct ent
     return ok;
 }
 
-/* Compiles under a claim, so that of several processes only one makes the kernel. */
+/* Compiles the plan after claiming its key, so that only one of several processes makes the
+ * kernel. */
 static bool compile_once(const struct compile_job *m, struct plan *p, struct entry *e,
                          struct diag *d)
 {
@@ -301,31 +331,33 @@ static bool compile_once(const struct compile_job *m, struct plan *p, struct ent
     bool ok;
 
     memcpy(key, e->facts.key, sizeof key);
-    claim = m->ctx->dump_dir ? -1 : limber_disk_claim(disk, key);
+    claim = m->ctx->tells.dump_dir ? -1 : limber_disk_claim(disk, key);
     ok = (claim >= 0 && load_from_disk(m, e)) || compile_plan(m, p, e, d);
     limber_disk_release(claim, key);
     return ok;
 }
 
-/* Reads a stated plan: one whose scheme has not been chosen yet. */
-static bool read_stated(struct plan *p, const char *text, struct diag *d)
+/* Reads the text of a stated plan, in which no scheme has been chosen yet, or of a finished one. */
+static bool read_text(struct plan *p, const char *text, struct diag *d)
 {
-    return limber_plan_parse(p, text, d) && limber_plan_verify(p, d) &&
-           (!p->scheme || limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                                      "a scheme is chosen already: this is no "
-                                      "stated plan"));
+    return limber_plan_read(p, text, d) &&
+           (!p->scheme || limber_plan_find(p, OP_products) ||
+            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                        "a scheme is chosen already: the plan is neither stated nor finished"));
 }
 
 /* ---- prebuilt code --------------------------------------------------------------------------- */
 
-/* True if the library may have the code; functions of one shape have none there. */
+/* True if the library may have prebuilt code for the job.  It has none for functions of one
+ * shape. */
 static bool may_be_prebuilt(const struct compile_job *m)
 {
-    return m->machine->backend->prebuilt && m->code != CODE_SPECIALISED && !m->fixed &&
-           !m->stated && m->ctx->kernels != LIMBER_KERNELS_SPECIALISED;
+    return m->machine->cpu && m->code != CODE_SPECIALISED && !m->fixed && !m->stated &&
+           m->ctx->kernels != LIMBER_KERNELS_SPECIALISED;
 }
 
-/* Prebuilt kernels are not stored on disk: making one takes less time than reading an entry. */
+/* Makes the kernel from prebuilt code.  The entry is not stored on disk, because reading it would
+ * take longer than making it.  False if there is no prebuilt code for the plan. */
 static bool load_prebuilt(const struct compile_job *m, struct entry *e, struct diag *d)
 {
     struct trace trace = { .folder = limber_dump_folder(m->ctx, e->facts.key) };
@@ -336,9 +368,10 @@ static bool load_prebuilt(const struct compile_job *m, struct entry *e, struct d
 
     ok = limber_plan_state(&plan, m->key, NULL, d) &&
          limber_passes_traced(&plan, target, NULL, &trace, d) &&
-         m->machine->backend->prebuilt(&plan, target, &bytes, d) && load_kernel(m, &bytes, e, d);
+         m->machine->cpu->prebuilt(&plan, target, &bytes, d) && load_kernel(m, &bytes, e, d);
     if (ok) {
-        limber_gather(&e->facts, &plan, NULL);
+        dump_source(m, &plan, &trace);
+        limber_fill_facts(&e->facts, &plan, NULL);
         e->from = LIMBER_FROM_LIBRARY;
         e->prebuilt = true;
     }
@@ -350,7 +383,7 @@ static bool load_prebuilt(const struct compile_job *m, struct entry *e, struct d
 
 /* ---- choice between prebuilt and own code ---------------------------------------------------- */
 
-/* Compiles the plan, unless the job or the environment forbids compiling. */
+/* Compiles the plan.  Fails if the job, the environment or the configuration forbids compiling. */
 static bool compile_where_allowed(const struct compile_job *m, struct plan *p, struct entry *e,
                                   struct diag *d)
 {
@@ -358,16 +391,16 @@ static bool compile_where_allowed(const struct compile_job *m, struct plan *p, s
 
     if (m->code == CODE_READY)
         return limber_fail(d, LIMBER_STATUS_NOT_READY, "the kernel has to be compiled");
-    if (ctx->no_compile && !m->machine->backend->carries)
+    if (ctx->no_compile && !limber_carries(m->machine->backend))
         return limber_fail(d, LIMBER_STATUS_DEVICE,
                            "LIMBER_NO_COMPILE is set and no cache holds this kernel");
-    if (ctx->kernels == LIMBER_KERNELS_PREBUILT && m->machine->backend->prebuilt && !m->stated)
+    if (ctx->kernels == LIMBER_KERNELS_PREBUILT && m->machine->cpu && !m->stated)
         return limber_fail(d, LIMBER_STATUS_DEVICE,
                            "no prebuilt kernel serves this product, and others are not wanted");
     return compile_once(m, p, e, d);
 }
 
-/* Makes the entry for the machine: from disk, from the library, or by compiling. */
+/* Makes the entry for the job's machine: from disk, from prebuilt code, or by compiling. */
 static bool make_on_machine(const struct compile_job *m, struct entry *e, struct diag *d)
 {
     struct plan plan = { 0 };
@@ -376,13 +409,16 @@ static bool make_on_machine(const struct compile_job *m, struct entry *e, struct
     bool ok;
 
     e->backend = m->machine->backend;
-    ok = (m->stated ? read_stated(&plan, m->stated, d) :
+    ok = (m->stated ? read_text(&plan, m->stated, d) :
                       limber_plan_state(&plan, m->key, m->fixed, d)) &&
          limber_plan_key(m->ctx, m->machine, &plan, m->fixed, e->facts.key,
                          e->stated ? NULL : &e->stated, d);
     e->promise = plan.promise;
-    if (ok && (conv = limber_plan_find(&plan, OP_conv)))
+    conv = limber_conv_node(&plan);
+    if (ok && conv) {
         limber_conv_read(conv, &e->geometry);
+        e->geometry.order = ORDER_crs; /* kernels know the order of limbs from the plan */
+    }
     if (ok && !load_from_disk(m, e) && !(may_be_prebuilt(m) && load_prebuilt(m, e, &why)))
         ok = why.status && why.status != LIMBER_STATUS_NOT_READY ?
                  limber_fail(d, why.status, "%s", why.text) :
@@ -391,13 +427,14 @@ static bool make_on_machine(const struct compile_job *m, struct entry *e, struct
     return ok;
 }
 
-/* The arguments of make_here. */
+/* Arguments of make_here. */
 struct made {
     const struct compile_job *m;
     struct entry *e;
 };
 
-/* Makes the entry on the context's machine or, if its compiler is missing, on the spare backend. */
+/* Makes the entry on the context's machine or, if the compiler is missing there, on the spare
+ * backend.  Stores how long that took. */
 static bool make_here(void *arg, struct diag *d)
 {
     const struct made *x = arg;

@@ -1,31 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolutions.  As matrix products each group would be one row times a window, packed
- * for a single use; library code sums them without packing.  The bits are those of the scheme
- * `native`, or of exact integers. */
+ * Depthwise convolutions, in which each filter reads one channel.  As a GEMM, each group would be a
+ * single row of A times a packed im2col matrix, which would be used only once.  Library code
+ * computes the sums without packing.  The bits are those of the scheme `native`, or of exact
+ * integers. */
 #include "jit/scan/scan.h"
 #include "jit/ways.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-/* True if the scalar is absent or 1; integers have none. */
+/* True if the scalar is absent or 1.  The scalar's format f is a float: integer convolutions have
+ * no scalars on these code paths. */
 static bool is_one(const void *scalar, limber_format f)
 {
     return !scalar || limber_scalar_is(scalar, f.size, 1);
 }
 
-static bool are_alike(const struct problem *p)
+/* True if both operands and the result have one format, binary64 or binary32. */
+static bool have_one_binary_format(const struct problem *p)
 {
     return limber_format_is_binary(p->fc) && limber_format_equal(p->fa, p->fc) &&
            limber_format_equal(p->fb, p->fc);
 }
 
-static bool are_floats(const struct problem *p)
+/* True if operands and result have one format, binary64 or binary32, and alpha and beta are absent
+ * or 1. */
+static bool are_unscaled_floats(const struct problem *p)
 {
-    return are_alike(p) && is_one(p->alpha, p->fc) && is_one(p->beta, p->fc);
+    return have_one_binary_format(p) && is_one(p->alpha, p->fc) && is_one(p->beta, p->fc);
 }
 
-/* Filters are signed bytes, so that sums of so few products fit i32. */
+/* True for products of 8-bit integers with i32 results.  Filters must be signed, so that sums of at
+ * most LIMBER_SMALL_K products fit i32. */
 static bool are_bytes(const struct problem *p)
 {
     return limber_is_integer(p->fa) && p->fa.size == 1 && p->fa.kind == LIMBER_KIND_INT &&
@@ -33,7 +39,9 @@ static bool are_bytes(const struct problem *p)
            !p->alpha && !p->beta;
 }
 
-/* True unless it is the gradient of an image under strides, which is served phase by phase. */
+/* False for the whole gradient of an image with strides, which is computed in several stride phases
+ * (pixels with the same remainders modulo the strides); true for one phase, and for other
+ * convolutions. */
 static bool is_served_direction(const struct problem *p)
 {
     const struct conv_geometry *g = &p->conv.geometry;
@@ -42,7 +50,8 @@ static bool is_served_direction(const struct problem *p)
            (g->stride[0] == 1 && g->stride[1] == 1 && g->stride[2] == 1);
 }
 
-/* True if no sum, except in a gradient of filters, exceeds one chain, and no window its limit. */
+/* True if each sum has at most LIMBER_SMALL_K products, so that it is one chain.  The sums of a
+ * filter gradient are longer; for it only the window is limited. */
 static bool is_short(const struct problem *p)
 {
     const struct conv_sizes *s = &p->conv.sizes;
@@ -53,55 +62,58 @@ static bool is_short(const struct problem *p)
     return t <= LIMBER_SMALL_K && t * s->r <= LIMBER_SMALL_K && t * s->r * s->s <= LIMBER_SMALL_K;
 }
 
-/* True if the library has code for a convolution with one channel per group and short windows. */
-static bool is_served(const limber_context *ctx, const struct problem *p)
+/* True if the library has code for this convolution: one input channel per group, short sums, and a
+ * scheme that the library chooses. */
+static bool can_compute(const limber_context *ctx, const struct problem *p)
 {
-    return p->groups == p->conv.sizes.c && ctx->machine.backend->depthwise && p->m > 0 &&
-           p->n > 0 && p->k > 0 && is_short(p) && !p->contract.scheme &&
-           !limber_simulates(&p->contract);
+    return p->groups == p->conv.sizes.c && ctx->machine.cpu && p->m > 0 && p->n > 0 && p->k > 0 &&
+           is_short(p) && !p->contract.scheme && !limber_simulates(&p->contract);
 }
 
-/* The reason why no depthwise code serves this call; NULL: some may. */
+/* Returns the reason why no depthwise code can compute this call, as text; NULL if some may. */
 static const char *common_refusal(const limber_context *ctx, const struct problem *p)
 {
-    return p->shape && is_served_direction(p) && is_served(ctx, p) ?
+    return p->shape && is_served_direction(p) && can_compute(ctx, p) ?
                NULL :
                "it serves depthwise convolutions with short windows on CPUs";
 }
 
-/* The reason why this way does not serve the call; NULL: it does. */
-static const char *refuses(const limber_context *ctx, const struct problem *p)
+/* Returns the reason why the way `depthwise` (a code path) cannot compute the call, as text; NULL
+ * if it can. */
+static const char *why_not_depthwise(const limber_context *ctx, const struct problem *p)
 {
     const char *why = common_refusal(ctx, p);
     const bool forward = p->shape && p->conv.geometry.direction == DIRECTION_forward;
 
     if (why)
         return why;
-    return (forward && are_bytes(p)) || (are_floats(p) && limber_is_plain(&p->contract)) ?
+    return (forward && are_bytes(p)) ||
+                   (are_unscaled_floats(p) && limber_needs_native_sums(&p->contract)) ?
                NULL :
                "it serves native results of one float format, and bytes";
 }
 
 bool limber_is_depthwise(const limber_context *ctx, const struct problem *p)
 {
-    return limber_has_way(ctx, WAY_depthwise) && !refuses(ctx, p);
+    return limber_has_way(ctx, WAY_depthwise) && !why_not_depthwise(ctx, p);
 }
 
-bool limber_is_depthwise_whole(const limber_context *ctx, const struct problem *p)
+bool limber_can_run_depthwise_phases_at_once(const limber_context *ctx, const struct problem *p)
 {
     const struct conv_geometry *g = &p->conv.geometry;
 
     return p->shape && limber_has_way(ctx, WAY_depthwise) && g->direction == DIRECTION_data &&
-           !g->deep && g->stride[0] == 2 && g->stride[1] == 2 && !p->beta && is_served(ctx, p) &&
-           are_floats(p) && limber_is_plain(&p->contract);
+           !g->deep && g->stride[0] == 2 && g->stride[1] == 2 && !p->beta && can_compute(ctx, p) &&
+           are_unscaled_floats(p) && limber_needs_native_sums(&p->contract);
 }
 
-/* Describes one dimension of dx, whose image is dy, read back to front. */
-static void describe_back_dimension(const struct problem *p, struct depthwise *d, int of)
+/* Describes dimension `of` (0: height, 1: width, 2: depth) of an image gradient dx as a forward
+ * convolution: dy takes the place of the image, and the window is read back to front. */
+static void describe_gradient_dimension(const struct problem *p, struct depthwise *d, int of)
 {
     const struct lattice x = limber_conv_lattice(&p->conv, of);
 
-    const int place[] = { 3, 4, 2 }; /* index of the stride of this dimension */
+    const int place[] = { 3, 4, 2 }; /* index of this dimension's stride in d->filter and d->to */
 
     *(int64_t *[]){ &d->h, &d->w, &d->depth }[of] =
         (int64_t[]){ p->conv.sizes.oh, p->conv.sizes.ow, limber_conv_depths(&p->conv).result }[of];
@@ -116,7 +128,7 @@ static void describe_back_dimension(const struct problem *p, struct depthwise *d
     d->to[place[of]] *= x.stride;
 }
 
-/* Sets strides of a result of deep x high x wide pixels per image and channel. */
+/* Sets the strides of a result that has deep x high x wide pixels per image and channel. */
 static void describe_result(struct depthwise *d, int64_t channels, int64_t deep, int64_t high,
                             int64_t wide)
 {
@@ -129,7 +141,7 @@ static void describe_result(struct depthwise *d, int64_t channels, int64_t deep,
     d->to[4] = pixel;
 }
 
-/* Describes a convolution by sizes and strides, as the depthwise code takes it. */
+/* Describes a convolution by the sizes and strides that the backend's depthwise code needs. */
 static void describe_conv(const struct problem *p, struct depthwise *d)
 {
     const struct conv_geometry *g = &p->conv.geometry;
@@ -171,7 +183,8 @@ static void describe_conv(const struct problem *p, struct depthwise *d)
     d->multiplier = 1;
     d->filter[0] *= d->inputs;
     describe_result(d, s->c, planes.image, s->h, s->w);
-    if (!is_served_direction(p)) { /* all phases in one call */
+    /* the whole gradient of an image with strides: the code computes all phases in one call */
+    if (!is_served_direction(p)) {
         d->h = s->oh;
         d->w = s->ow;
         d->oh = s->h;
@@ -179,46 +192,54 @@ static void describe_conv(const struct problem *p, struct depthwise *d)
         return;
     }
     for (int of = 0; of < (g->deep ? 3 : 2); of++)
-        describe_back_dimension(p, d, of);
+        describe_gradient_dimension(p, d, of);
 }
 
-/* A depthwise convolution while its tasks run. */
+/* State of a depthwise convolution while its tasks run. */
 struct running {
     const struct problem *p;
-    const struct backend *backend;
+    const struct cpu_ops *cpu;
+    const char *backend; /* its name */
     const struct target *target;
     struct depthwise d;
     struct depthwise_plan plan;
-    double allowed; /* pairs: error before rounding, as a coefficient of |A||B|; 0: none */
-    atomic_llong slow; /* elements that pairs left uncertain */
-    char *rooms, *own; /* plan.room bytes per worker; own: memory to be freed, or NULL */
-    size_t bytes; /* bytes of all rooms */
+    /* allowed error before the final rounding, relative to |A||B|; 0 if none is allowed */
+    double allowed;
+    atomic_llong slow; /* number of elements whose rounding double-double sums left uncertain */
+    /* memory of the workers, plan.room bytes each; `own` is the same memory if it must be freed,
+     * else NULL */
+    char *rooms, *own;
+    size_t bytes; /* bytes of all workers' memory */
 };
 
+/* Clears *x and describes the convolution p in it. */
 static void start_running(struct running *x, const limber_context *ctx, const struct problem *p)
 {
     memset(x, 0, sizeof *x);
     x->p = p;
-    x->backend = ctx->machine.backend;
+    x->cpu = ctx->machine.cpu;
+    x->backend = ctx->machine.backend->name;
     x->target = &ctx->machine.target;
     describe_conv(p, &x->d);
 }
 
-/* Divides the convolution into tasks; false: the library has no code for it. */
+/* Divides the convolution into tasks.  False if the library has no code for it. */
 static bool make_plan(const limber_context *ctx, const struct problem *p, const struct runner *all,
                       struct running *x)
 {
     start_running(x, ctx, p);
-    if (!x->backend->depthwise->plan(&x->d, x->target, limber_runner_busy(all), &x->plan))
+    if (!x->cpu->depthwise->plan(&x->d, x->target, limber_runner_busy(all), &x->plan))
         return false;
     x->bytes = x->plan.room * (size_t)all->workers;
     return true;
 }
 
-/* The caller's workspace may have any alignment. */
+/* Alignment of the workers' memory.  SLACK more bytes are needed to align the caller's workspace,
+ * whose address may be any. */
 enum { ALIGNED = 64, SLACK = ALIGNED - 1 };
 
-/* Gets memory for all workers: the caller's workspace if the queue gives one. */
+/* Gets memory for all workers, from the caller's workspace if the queue has one.  False if memory
+ * runs out or the workspace is too small. */
 static bool alloc_rooms(limber_context *ctx, const struct problem *p, struct running *x)
 {
     if (!p->queue || !p->queue->workspace)
@@ -228,7 +249,7 @@ static bool alloc_rooms(limber_context *ctx, const struct problem *p, struct run
     return x->rooms != NULL;
 }
 
-/* Runs all tasks of a plan, each worker with memory of its own. */
+/* Runs all tasks of a plan, each worker in memory of its own.  False if there is no memory. */
 static bool run_tasks(limber_context *ctx, struct running *x,
                       void (*task)(void *arg, int64_t task, int worker))
 {
@@ -248,29 +269,32 @@ static bool run_tasks(limber_context *ctx, struct running *x,
     return true;
 }
 
+/* Task: runs one task of the plan in the worker's memory. */
 static void run_task(void *arg, int64_t task, int worker)
 {
     const struct running *x = arg;
 
-    x->backend->depthwise->run(&x->d, x->target, &x->plan, task,
-                               x->rooms + (size_t)worker * x->plan.room);
+    x->cpu->depthwise->run(&x->d, x->target, &x->plan, task,
+                           x->rooms + (size_t)worker * x->plan.room);
 }
 
-/* Fills the report of a finished call. */
+/* Fills the report of a finished call, except for times. */
 static void fill_report(const struct running *x, const char *scheme, double bound, struct report *r)
 {
-    limber_report_library(r, x->backend->name, scheme, bound);
+    limber_report_library(r, x->backend, scheme, bound);
     r->recomputed = x->slow;
     r->way = WAY_depthwise;
     r->workspace = x->bytes;
 }
 
+/* Computes a depthwise convolution. r: report with its error bound, or NULL. False if it cannot
+ * be computed so. */
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
-    /* k u, the relative error bound of one chain of k FMAs */
+    /* k u, from which the relative error bound of one chain of k fused multiply-adds follows */
     const double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24);
-    const bool rounds = limber_is_plain(&p->contract) && !are_bytes(p);
+    const bool rounds = limber_needs_native_sums(&p->contract) && !are_bytes(p);
     const double begin = r ? limber_now() : 0;
     struct running x;
 
@@ -283,9 +307,10 @@ bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct r
     return true;
 }
 
-/* Probes dense elements; false: they are not known to be narrow. */
-static bool probe_data(const void *data, limber_format f, int64_t lines, int64_t length,
-                       const struct runner *all, struct mask *m)
+/* Samples the exponents of dense elements into *m.  False if the sample does not show that the
+ * scan's result can be used. */
+static bool sample_exponents(const void *data, limber_format f, int64_t lines, int64_t length,
+                             const struct runner *all, struct mask *m)
 {
     const struct view v = { .data = data, .line = length, .p = 1 };
     struct diag ignored = { 0 };
@@ -294,7 +319,8 @@ static bool probe_data(const void *data, limber_format f, int64_t lines, int64_t
            !m->special && !m->zero;
 }
 
-/* True if partial sums are multiples of one power of two with so few bits that none is rounded. */
+/* True if all partial sums are multiples of one power of two and have at most as many bits as C's
+ * format, so that no addition rounds. */
 static bool is_exact(const struct problem *p, const struct mask *a, const struct mask *b)
 {
     const int low[] = { limber_mask_low(a), limber_mask_low(b) };
@@ -307,19 +333,21 @@ static bool is_exact(const struct problem *p, const struct mask *a, const struct
            high - low[0] - low[1] <= p->fc.frac_bits + 1;
 }
 
-/* The reason why sums in pairs do not serve the call; NULL: they do. */
+/* Returns the reason why the way `depthwise_exact` (a code path) cannot compute the call, as text;
+ * NULL if it may. */
 static const char *exact_refuses(const limber_context *ctx, const struct problem *p)
 {
     const char *why = common_refusal(ctx, p);
 
     if (why)
         return why;
-    return are_floats(p) && p->contract.promise == LIMBER_CONTRACT_CORRECT ?
+    return are_unscaled_floats(p) && p->contract.promise == LIMBER_CONTRACT_CORRECT ?
                NULL :
                "it serves correct results of one float format";
 }
 
-/* Probes the data to see whether the chains of a correct result are exact. */
+/* Samples the data of both operands.  True if the sums of a correct result are exact without
+ * rounding. */
 static bool sums_are_exact(struct attempt *at)
 {
     limber_context *ctx = at->ctx;
@@ -333,18 +361,19 @@ static bool sums_are_exact(struct attempt *at)
     struct mask a = { 0 }, b = { 0 };
     bool exact;
 
-    exact =
-        (direction == DIRECTION_filter ? probe_data(p->a.data, p->fa, s->n * s->o, y, &all, &a) :
-                                         probe_data(p->a.data, p->fa, 1, s->o * w, NULL, &a)) &&
-        probe_data(p->b.data, p->fb, s->n * (direction == DIRECTION_data ? s->o : s->c),
-                   direction == DIRECTION_data ? y : x, &all, &b) &&
-        is_exact(p, &a, &b);
+    exact = (direction == DIRECTION_filter ?
+                 sample_exponents(p->a.data, p->fa, s->n * s->o, y, &all, &a) :
+                 sample_exponents(p->a.data, p->fa, 1, s->o * w, NULL, &a)) &&
+            sample_exponents(p->b.data, p->fb, s->n * (direction == DIRECTION_data ? s->o : s->c),
+                             direction == DIRECTION_data ? y : x, &all, &b) &&
+            is_exact(p, &a, &b);
     limber_mask_clear(&a);
     limber_mask_clear(&b);
     return exact;
 }
 
-/* Runs with plain sums if a scan shows that they are exact. */
+/* Computes the convolution with native sums if sampled data shows that they are exact.  RAN_not if
+ * it does not. */
 static enum ran run_exact(struct attempt *at)
 {
     double start = at->r ? limber_now() : 0, end;
@@ -359,7 +388,7 @@ static enum ran run_exact(struct attempt *at)
     return RAN_done;
 }
 
-static enum ran run(struct attempt *at)
+static enum ran run_depthwise(struct attempt *at)
 {
     return limber_ran(limber_depthwise_run(at->ctx, at->p, at->r));
 }
@@ -374,7 +403,7 @@ bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, si
     return ok;
 }
 
-static enum ran workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
+static enum ran depthwise_workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
 {
     (void)batch;
     if (!limber_depthwise_workspace(at->ctx, at->p, least))
@@ -383,21 +412,23 @@ static enum ran workspace(struct attempt *at, bool batch, size_t *least, size_t 
     return RAN_done;
 }
 
-const struct way limber_way_depthwise = {
-    .id = WAY_depthwise, .refuses = refuses, .run = run, .workspace = workspace
-};
+const struct way limber_way_depthwise = { .id = WAY_depthwise,
+                                          .refuses = why_not_depthwise,
+                                          .run = run_depthwise,
+                                          .workspace = depthwise_workspace };
 const struct way limber_way_depthwise_exact = { .id = WAY_depthwise_exact,
                                                 .plans = true,
                                                 .refuses = exact_refuses,
                                                 .run = run_exact,
                                                 .suits = sums_are_exact,
-                                                .workspace = workspace };
+                                                .workspace = depthwise_workspace };
 
 /* ---- sums in scaled pairs -------------------------------------------------------------------- */
 
-/* A row of the result is a product of the channel's filters and of the pixels that its windows
- * cover.  The code for small products sums it: in pairs of doubles, and exactly where these are
- * uncertain. */
+/* Returns the reason why the way `depthwise_pairs` (a code path) cannot compute the call, as text;
+ * NULL if it can.  Each row of the result is a product of the channel's filters and the pixels in
+ * their windows.  The code for small products sums it in double-double, and exactly where that
+ * leaves the rounding uncertain. */
 static const char *pairs_refuse(const limber_context *ctx, const struct problem *p)
 {
     const char *why = common_refusal(ctx, p);
@@ -405,24 +436,25 @@ static const char *pairs_refuse(const limber_context *ctx, const struct problem 
 
     if (why)
         return why;
-    return are_alike(p) && p->conv.geometry.direction != DIRECTION_filter &&
-                   ctx->machine.backend->small && limber_pairs_serve(&p->contract, &allowed) ?
+    return have_one_binary_format(p) && p->conv.geometry.direction != DIRECTION_filter &&
+                   limber_pairs_serve(&p->contract, &allowed) ?
                NULL :
                "it serves correct results and those in bits of one float format, but no gradients "
                "of filters";
 }
 
-enum { COLUMNS = 64 }; /* columns of a result that make one product */
+enum { COLUMNS = 64 }; /* columns of the result that are computed as one product */
 
-/* True if chains in binary64 round most results, so that pairs are needed for the others alone. */
-static bool can_use_wide_chains(const struct running *x)
+/* True if sums in binary64 settle the rounding of most results, so that double-double is needed
+ * only for the others. */
+static bool can_sum_in_binary64(const struct running *x)
 {
     return is_one(x->p->alpha, x->p->fc) && !x->p->beta && x->allowed == 0 &&
-           x->backend->depthwise->wide(&x->d, x->target, 0, NULL, NULL);
+           x->cpu->depthwise->wide(&x->d, x->target, 0, NULL, NULL);
 }
 
-/* Divides sums of pairs into tasks: rows of a channel of an image or, with `wide`, whole
- * channels. */
+/* Divides the sums into tasks: one row of a channel each or, if sums in binary64 come first, one
+ * channel of an image each. */
 static void plan_pairs(const limber_context *ctx, const struct problem *p, struct running *x)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
@@ -431,7 +463,7 @@ static void plan_pairs(const limber_context *ctx, const struct problem *p, struc
     (void)limber_pairs_serve(&p->contract, &x->allowed);
     x->plan.room = (size_t)((COLUMNS + x->d.multiplier) * p->k) * p->fc.size;
     x->plan.tasks = x->d.images * x->d.channels;
-    if (can_use_wide_chains(x))
+    if (can_sum_in_binary64(x))
         x->plan.room += (size_t)(x->d.w + x->d.oh) * sizeof(float);
     else
         x->plan.tasks *= x->d.od * x->d.oh;
@@ -439,7 +471,7 @@ static void plan_pairs(const limber_context *ctx, const struct problem *p, struc
     x->bytes = x->plan.room * (size_t)all.workers;
 }
 
-/* Copies the filters of a channel: lines of k elements. */
+/* Copies the filters of a channel to dense rows of k elements. */
 static void copy_filters(const struct depthwise *d, int64_t channel, char *to)
 {
     const size_t size = (size_t)d->size;
@@ -457,7 +489,8 @@ static void copy_filters(const struct depthwise *d, int64_t channel, char *to)
         }
 }
 
-/* Copies count columns of a row of the image from `first` on, a stride apart; zeros outside it. */
+/* Copies `count` elements of a row of the image, from column `first`, one stride apart.  Elements
+ * outside the image become 0. row: address of the row; NULL if all of it is padding. */
 static void copy_columns(const struct depthwise *d, const char *row, int64_t first, int64_t count,
                          char *to)
 {
@@ -477,13 +510,13 @@ static void copy_columns(const struct depthwise *d, const char *row, int64_t fir
     }
 }
 
-/* Indices of a row of the result. */
+/* The image, channel, depth and row index of one row of the result. */
 struct result_row {
     int64_t image, channel, z, y;
 };
 
-/* The index in the image, along one dimension, of the window's element `tap` at result index
- * `at`. */
+/* Returns the index in the image, along dimension `of`, of the pixel that element `tap` of the
+ * window reads for the result's index `at`. */
 static int64_t image_index(const struct depthwise *d, int of, int64_t at, int64_t tap)
 {
     const int64_t taps = (const int64_t[]){ d->r, d->s, d->t }[of];
@@ -491,7 +524,8 @@ static int64_t image_index(const struct depthwise *d, int of, int64_t at, int64_
     return at * d->stride[of] + (d->backward ? taps - 1 - tap : tap) * d->dilate[of] - d->pad[of];
 }
 
-/* The image's row under row r of the window's plane; NULL: padding. */
+/* Returns the row of the image that row r of plane `plane` of the window reads; NULL if that row is
+ * padding. */
 static const char *image_row(const struct depthwise *d, const struct result_row *to, int64_t plane,
                              int64_t r)
 {
@@ -506,7 +540,8 @@ static const char *image_row(const struct depthwise *d, const struct result_row 
                d->size;
 }
 
-/* Copies the pixels under the windows of columns x and on: k lines of COLUMNS elements. */
+/* Copies the pixels that the windows of `count` columns of the result read, from column x, to k
+ * rows of COLUMNS elements. */
 static void copy_windows(const struct depthwise *d, const struct result_row *of, int64_t x,
                          int64_t count, char *to)
 {
@@ -518,7 +553,7 @@ static void copy_windows(const struct depthwise *d, const struct result_row *of,
     }
 }
 
-/* Task: computes a row of results by sums of pairs on gathered windows. */
+/* Task: computes one row of the result by double-double sums. */
 static void run_row(void *arg, int64_t task, int worker)
 {
     struct running *x = arg;
@@ -546,13 +581,14 @@ static void run_row(void *arg, int64_t task, int worker)
 
         call.c = (struct output_view){ to + i * d->to[4] * d->size, d->to[1], d->to[4], call.n, 0 };
         copy_windows(d, &row, i, call.n, windows);
-        slow = x->backend->small(&call, x->target, p->fa, p->fb, p->fc, x->allowed);
+        slow = x->cpu->small(&call, x->target, p->fa, p->fb, p->fc, x->allowed);
         if (slow)
             atomic_fetch_add(&x->slow, slow);
     }
 }
 
-/* Computes a channel of an image; rows that chains leave uncertain are summed as pairs. */
+/* Task: computes one channel of an image by sums in binary64.  Rows in which these leave a rounding
+ * uncertain are computed again by double-double sums. */
 static void run_channel(void *arg, int64_t task, int worker)
 {
     struct running *x = arg;
@@ -561,20 +597,21 @@ static void run_channel(void *arg, int64_t task, int worker)
     float *zeros = (float *)(room + (COLUMNS + x->d.multiplier) * x->p->k * x->d.size);
     uint8_t *unsure = (uint8_t *)(zeros + x->d.w);
 
-    x->backend->depthwise->wide(&x->d, x->target, task, zeros, unsure);
+    x->cpu->depthwise->wide(&x->d, x->target, task, zeros, unsure);
     for (int64_t y = 0; y < rows; y++)
         if (unsure[y])
             run_row(x, task * rows + y, worker);
 }
 
-/* Runs by chains in binary64 where FP32 allows, else by sums of pairs. */
+/* Runs the way `depthwise_pairs` (a code path): computes the convolution by sums in binary64 or
+ * double-double.  RAN_not if there is no memory. */
 static enum ran run_pairs(struct attempt *at)
 {
     const double begin = at->r ? limber_now() : 0;
     struct running x;
 
     plan_pairs(at->ctx, at->p, &x);
-    if (!run_tasks(at->ctx, &x, can_use_wide_chains(&x) ? run_channel : run_row))
+    if (!run_tasks(at->ctx, &x, can_sum_in_binary64(&x) ? run_channel : run_row))
         return RAN_not;
     if (at->r) {
         fill_report(&x, "pairs", 0, at->r);

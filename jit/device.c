@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands in device memory: kernels per format scan them there and prepare terms of sums; they are
- * cached like other kernels. */
+ * Operands in device memory.  For each format, kernels on the device scan operands and prepare
+ * terms of complex sums; other kernels apply epilogue steps.  These kernels are cached like those
+ * of products. */
 #include "jit/device.h"
 #include "jit/trace.h"
 #include "jit/scan/scan.h"
@@ -9,26 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool limber_device_holds(const limber_context *ctx, const void *p)
-{
-    const struct backend *b = ctx->machine.backend;
-
-    return b->device_ops && p && b->device_ops->holds(p, ctx->machine.target.device);
-}
-
 /* ---- compiling and finding kernels ----------------------------------------------------------- */
 
-/* The source of a kernel that belongs to no plan. */
+/* A kernel that belongs to no plan: a scan, or epilogue steps. */
 struct source {
     limber_context *ctx;
-    limber_format f; /* a scan: the operands' format */
-    const struct epilogue *steps; /* NULL: a scan */
+    limber_format f; /* format of the operands that a scan reads */
+    const struct epilogue *steps; /* steps of an epilogue; NULL if the kernel is a scan */
+    /* key of the kernel in memory, and its bytes */
     const void *key;
     size_t size;
 };
 
-/* Loads a kernel from the cache on disk; not while kernels are dumped, since that shows all
- * stages. */
+/* Loads a kernel from the cache on disk.  Does not look there while kernels are dumped, because a
+ * dump shows all stages of making a kernel.  False if there is no usable kernel. */
 static bool load_from_disk(limber_context *ctx, struct entry *e)
 {
     struct diag ignored = { 0 };
@@ -36,7 +31,7 @@ static bool load_from_disk(limber_context *ctx, struct entry *e)
     struct blob bytes;
     bool ok;
 
-    if (ctx->dump_dir || !limber_disk_load(ctx->disk, e->facts.key, &facts, &bytes))
+    if (ctx->tells.dump_dir || !limber_disk_load(ctx->disk, e->facts.key, &facts, &bytes))
         return false;
     ok = e->backend->load(bytes.data, bytes.size, &e->kernel, &ignored);
     if (!ok)
@@ -45,7 +40,7 @@ static bool load_from_disk(limber_context *ctx, struct entry *e)
     return ok;
 }
 
-/* Compiles a scan's or an epilogue's kernel for the device, and loads it. */
+/* Compiles the kernel of a scan or of epilogue steps for the device, and loads it. */
 static bool compile_source(struct entry *e, const struct source *m, struct diag *d)
 {
     const struct device_ops *ops = e->backend->device_ops;
@@ -69,8 +64,9 @@ static bool compile_source(struct entry *e, const struct source *m, struct diag 
     return ok;
 }
 
-/* The maker of entries for kernels that belong to no plan. */
-static bool make(void *user, struct entry *e, struct diag *d)
+/* Makes the entry of a kernel that belongs to no plan: loads the kernel from disk or compiles
+ * it. */
+static bool make_entry(void *user, struct entry *e, struct diag *d)
 {
     const struct source *m = user;
     char name[2][32];
@@ -88,7 +84,7 @@ static bool make(void *user, struct entry *e, struct diag *d)
                     limber_code_target(&m->ctx->machine));
     if (load_from_disk(m->ctx, e))
         return true;
-    if (m->ctx->no_compile && !e->backend->carries)
+    if (m->ctx->no_compile && !limber_carries(e->backend))
         return limber_fail(d, LIMBER_STATUS_DEVICE,
                            "LIMBER_NO_COMPILE is set and no cache holds the kernel \"%s\"",
                            e->facts.plan);
@@ -97,7 +93,7 @@ static bool make(void *user, struct entry *e, struct diag *d)
 
 static bool get_kernel(struct source *m, struct entry **e, struct diag *d)
 {
-    const struct kernel_maker kernel_maker = { make, m };
+    const struct kernel_maker kernel_maker = { make_entry, m };
     bool cached;
 
     return limber_kernels_get(m->ctx->memory, m->key, m->size, kernel_maker, e, &cached, d);
@@ -105,17 +101,11 @@ static bool get_kernel(struct source *m, struct entry **e, struct diag *d)
 
 /* ---- scans by the device --------------------------------------------------------------------- */
 
-bool limber_device_records(const limber_context *ctx, const limber_queue *q)
-{
-    const struct backend *b = ctx->machine.backend;
-
-    return q && b->device_ops && b->device_ops->records(q, ctx->machine.target.device);
-}
-
+/* *e: the kernel that scans operands of format f on the device, compiled if necessary. */
 bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **e, struct diag *d)
 {
     struct {
-        char what[8]; /* apart from keys of products */
+        char what[8]; /* distinguishes the key from those of products */
         limber_format f;
     } key;
     struct source m = { ctx, f, NULL, &key, sizeof key };
@@ -126,15 +116,17 @@ bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **
     return get_kernel(&m, e, d);
 }
 
-/* A scan as the device makes it.  Of a patches matrix it may scan the images themselves. */
+/* A scan as the device performs it.  For the im2col matrix of a convolution the device may scan the
+ * images themselves. */
 struct remote_job {
     struct scan_job job;
-    struct view images; /* as matrices of long lines */
+    struct view images; /* views of the images as matrices with long lines */
     bool of_images;
 };
 
-/* Cuts dense pixels into at least 32 lines, of a thousand elements or so if there are enough. */
-static void cut_dense(struct view *v, int64_t *lines, int64_t *length)
+/* Describes dense pixels as lines of about a thousand elements.  If there would be fewer than 32
+ * lines, makes lines shorter, down to 128 elements, so that the whole device has work. */
+static void choose_line_length(struct view *v, int64_t *lines, int64_t *length)
 {
     enum { LINES = 32, LONG = 1024, SHORT = 128 };
 
@@ -147,9 +139,9 @@ static void cut_dense(struct view *v, int64_t *lines, int64_t *length)
     v->line = *length;
 }
 
-/* True if the windows show all of an image's `size` pixels in one dimension. */
-static bool show_all(int64_t size, int64_t taps, int64_t count, int64_t stride, int64_t pad,
-                     int64_t dilate)
+/* True if, in one dimension, the windows together read all of the image's `size` pixels. */
+static bool windows_cover(int64_t size, int64_t taps, int64_t count, int64_t stride, int64_t pad,
+                          int64_t dilate)
 {
     if (taps > 1 && (stride == 1 ? dilate > count : dilate > 1 || stride > taps))
         return false;
@@ -157,8 +149,9 @@ static bool show_all(int64_t size, int64_t taps, int64_t count, int64_t stride, 
            (count - 1) * stride + (taps - 1) * dilate - pad >= size - 1;
 }
 
-/* Has the device scan the images that a patches matrix shows, if it shows all of their pixels: they
- * have fewer elements than the matrix, and one finding serves all of its lines. */
+/* If the windows read all pixels of the images, sets the scan to read the images in place of the
+ * im2col matrix.  They have fewer elements, and one result holds for all lines of the matrix.
+ * False if the matrix must be scanned. */
 static bool scan_images(const struct device_scan *s, limber_format f, struct remote_job *j)
 {
     const struct patch *w = s->v->patch;
@@ -166,8 +159,8 @@ static bool scan_images(const struct device_scan *s, limber_format f, struct rem
 
     if (!w || w->t || w->divide[0] || !limber_view_pixels(&x, s->v, s->lines, s->length) ||
         (x.images > 1 && s->matrices > 1) ||
-        !show_all(w->h, w->r, w->oh, w->stride[0], w->pad[0], w->dilate[0]) ||
-        !show_all(w->w, w->s, w->ow, w->stride[1], w->pad[1], w->dilate[1]))
+        !windows_cover(w->h, w->r, w->oh, w->stride[0], w->pad[0], w->dilate[0]) ||
+        !windows_cover(w->w, w->s, w->ow, w->stride[1], w->pad[1], w->dilate[1]))
         return false;
     j->images = x.view;
     j->job.v = &j->images;
@@ -183,13 +176,13 @@ static bool scan_images(const struct device_scan *s, limber_format f, struct rem
         j->job.lines = x.length;
         j->job.length = x.lines;
     }
-    cut_dense(&j->images, &j->job.lines, &j->job.length);
+    choose_line_length(&j->images, &j->job.lines, &j->job.length);
     return true;
 }
 
-/* Sets up a scan and allocates memory for its results; the caller frees j->job.found. */
-static bool make_job(const struct device_scan *s, limber_format f, bool may_scan_images,
-                     struct remote_job *j, struct diag *d)
+/* Sets up a scan and allocates memory for its results, j->job.found, which the caller frees. */
+static bool make_job(const struct device_scan *s, limber_format f, struct remote_job *j,
+                     struct diag *d)
 {
     int64_t all, tiles = 0;
 
@@ -197,7 +190,7 @@ static bool make_job(const struct device_scan *s, limber_format f, bool may_scan
     j->job = (struct scan_job){
         .v = s->v, .matrices = s->matrices, .each = s->each, .lines = s->lines, .length = s->length
     };
-    j->of_images = may_scan_images && !s->each_line && scan_images(s, f, j);
+    j->of_images = !s->each_line && scan_images(s, f, j);
     if (s->matrices == 1 && limber_view_strided(s->v))
         tiles = limber_scan_tiles(s->lines, s->length);
     all = j->job.matrices * j->job.lines;
@@ -209,8 +202,9 @@ static bool make_job(const struct device_scan *s, limber_format f, bool may_scan
     return true;
 }
 
-/* Makes the masks of a scan's matrices.  *lines: the images of a patches matrix do not suffice, its
- * lines must be scanned. */
+/* Makes the masks (summaries of exponents and special values) of the scanned matrices.  *lines:
+ * true if scanning the images was not enough, so that the lines of the im2col matrix must be
+ * scanned. */
 static bool make_masks(const struct device_scan *s, const struct remote_job *j, bool *lines,
                        struct diag *d)
 {
@@ -226,23 +220,24 @@ static bool make_masks(const struct device_scan *s, const struct remote_job *j, 
             ok = limber_scan_found(&s->m[g], j->job.found + g * s->lines, all, j->job.tiles,
                                    s->lines, s->length, d);
             if (ok && !s->each_line && limber_view_pixels(&ignored, s->v, s->lines, s->length))
-                limber_mask_level(&s->m[g]);
+                limber_mask_make_uniform(&s->m[g]);
         }
     *lines = ok && !level;
     return ok;
 }
 
-/* Scans on the device, once.  *again: a patches matrix whose images do not suffice. */
+/* Performs one or two scans on the device. lines[i] becomes true if scan i must be repeated for
+ * each line of its im2col matrix. */
 static bool scan_once(limber_context *ctx, const struct device_scan *s, int count, limber_format f,
-                      bool may_scan_images, bool *again, const limber_queue *q, struct diag *d)
+                      bool lines[2], const limber_queue *q, struct diag *d)
 {
     struct remote_job remote[2] = { { .of_images = false } };
     struct scan_job job[2];
     struct entry *e;
-    bool ok = true, lines;
+    bool ok = true;
 
     for (int i = 0; ok && i < count; i++) {
-        ok = make_job(&s[i], f, may_scan_images, &remote[i], d);
+        ok = make_job(&s[i], f, &remote[i], d);
         job[i] = remote[i].job;
     }
     ok = ok && limber_device_scanner(ctx, f, &e, d);
@@ -250,26 +245,33 @@ static bool scan_once(limber_context *ctx, const struct device_scan *s, int coun
         ok = e->backend->device_ops->scan(e->kernel, job, count, ctx->machine.target.device, q, d);
         limber_kernels_put(ctx->memory, e);
     }
-    *again = false;
     for (int i = 0; i < count; i++) {
-        ok = ok && make_masks(&s[i], &remote[i], &lines, d);
-        *again |= ok && lines;
+        ok = ok && make_masks(&s[i], &remote[i], &lines[i], d);
         free(remote[i].job.found);
     }
     return ok;
 }
 
+/* Scans up to two operands on the device.  An operand whose lines turn out to need their own
+ * exponents is scanned a second time. */
 bool limber_device_scans(limber_context *ctx, const struct device_scan *s, int count,
                          limber_format f, const limber_queue *q, struct diag *d)
 {
-    bool again;
+    struct device_scan again[2];
+    bool lines[2] = { false, false };
+    int more = 0;
 
-    if (!scan_once(ctx, s, count, f, true, &again, q, d))
+    if (!scan_once(ctx, s, count, f, lines, q, d))
         return false;
-    for (int i = 0; again && i < count; i++)
-        for (int64_t g = 0; g < s[i].matrices; g++)
+    for (int i = 0; i < count; i++) {
+        for (int64_t g = 0; lines[i] && g < s[i].matrices; g++)
             limber_mask_clear(&s[i].m[g]);
-    return !again || scan_once(ctx, s, count, f, false, &again, q, d);
+        if (lines[i]) {
+            again[more] = s[i];
+            again[more++].each_line = true;
+        }
+    }
+    return more == 0 || scan_once(ctx, again, more, f, lines, q, d);
 }
 
 bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *v, limber_format f,
@@ -342,6 +344,8 @@ bool limber_device_pairs(limber_context *ctx, const struct pairs_job *j, limber_
 
 /* ---- steps, by the device -------------------------------------------------------------------- */
 
+/* *e: the kernel that applies these epilogue steps on the device, compiled and loaded if
+ * necessary. */
 bool limber_device_stepper(limber_context *ctx, const struct epilogue *steps, struct entry **e,
                            struct diag *d)
 {

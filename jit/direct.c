@@ -1,42 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small native products of one float format, computed without scan, key, plan or packing.  An
- * element is one chain of k fused multiply-adds, which is what every kernel of the
- * scheme `native` computes for a k of at most one chunk. */
+ * Small native products of one float format, computed without scan, key, plan or packing.  Each
+ * element is one chain of k fused multiply-adds, as in every kernel of the scheme `native` if k is
+ * at most one chunk. */
 #include "jit/ways.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-/* Multiply-adds of a product, 128 cubed: larger ones are as fast with packed panels, unless their
- * sums are short: updates of low rank, which read and write more of C than they multiply. */
-enum { DIRECT_WORK = 128 * 128 * 128, SHORT = 64, SHORT_MOST = 1 << 22 };
-
-bool limber_is_long_vector(int64_t m, int64_t n, int64_t k)
-{
-    enum { LONG_VECTOR = 4096 }; /* multiply-adds */
-
-    return (m == 1 || n == 1) && (double)m * (double)n * (double)k > LONG_VECTOR;
-}
-
-bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
-{
-    return m > 0 && n > 0 && k > 0 && k <= LIMBER_SMALL_K && m <= DIRECT_WORK && n <= DIRECT_WORK &&
-           m * n <= DIRECT_WORK && m * n * k <= DIRECT_WORK;
-}
-
-/* True if a large product of this size is computed without packing, too. */
+/* True if a product of low rank is computed without packing although it is large. */
 static bool is_short(int64_t m, int64_t n, int64_t k)
 {
-    return k > 0 && k <= SHORT && m > 0 && n > 0 && m <= SHORT_MOST && n <= SHORT_MOST &&
-           m * n <= SHORT_MOST;
+    return k > 0 && k <= LIMBER_DIRECT_SHORT && m > 0 && n > 0 && m <= LIMBER_DIRECT_SHORT_MOST &&
+           n <= LIMBER_DIRECT_SHORT_MOST && m * n <= LIMBER_DIRECT_SHORT_MOST;
 }
 
-/* The reason why this way does not serve the call; NULL: it does. */
-static const char *refuses(const limber_context *ctx, const struct problem *p)
+/* Returns the reason why the way `direct` (a code path) cannot compute the call, as text; NULL if
+ * it can. */
+static const char *why_not_direct(const limber_context *ctx, const struct problem *p)
 {
-    if (!limber_is_plain(&p->contract) || p->contract.scheme || p->roundings)
+    if (!limber_needs_native_sums(&p->contract) || p->contract.scheme || p->part.roundings)
         return "it serves native products";
-    if (!ctx->machine.backend->direct || p->shape || !limber_format_is_binary(p->fc) ||
+    if (!ctx->machine.cpu || p->shape || !limber_format_is_binary(p->fc) ||
         !limber_format_equal(p->fa, p->fc) || !limber_format_equal(p->fb, p->fc))
         return "it serves products of f64 or f32 throughout on CPUs";
     if (!limber_is_direct_size(p->m, p->n, p->k) && !is_short(p->m, p->n, p->k))
@@ -52,23 +36,25 @@ bool limber_shape_run(limber_context *ctx, const struct product_shape *s, const 
     const struct machine *m = &ctx->machine;
 
     if (!code)
-        return m->backend->direct(&s->fixed, x, &m->target, (int)s->size, a, b, c);
+        return m->cpu->direct(&s->fixed, x, &m->target, (int)s->size, a, b, c);
     code(a, b, c);
     return true;
 }
 
+/* State of a call while its tasks run. */
 struct direct {
     limber_context *ctx;
     const struct problem *p;
     struct product_shape shape;
-    struct spread a, b, c; /* addresses of the groups' matrices */
-    const struct scaling *scaling; /* alpha and beta; NULL: C = A B or C += A B */
-    limber_kernel code; /* the specialised function of this shape; NULL: none */
-    int64_t rows; /* of a task */
-    atomic_bool refused; /* out: there is no code for this machine */
+    struct spread a, b, c; /* addresses of each group's matrices */
+    const struct scaling *scaling; /* alpha and beta; NULL if C = A B or C += A B */
+    limber_kernel code; /* function compiled for this shape; NULL if there is none */
+    int64_t rows; /* rows of C that a task computes */
+    atomic_bool refused; /* set if the library has no code for this machine */
 };
 
-/* Task: computes some rows of one product of the groups. */
+/* Task: computes some rows of one group's product.  False if the library has no code for this
+ * machine. */
 static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
 {
     struct direct *x = arg;
@@ -111,7 +97,9 @@ void limber_shape_report(const limber_context *ctx, const struct product_shape *
     r->way = WAY_direct;
 }
 
-static enum ran run(struct attempt *at)
+/* Runs the way `direct` (a code path).  Computes a large product in tasks of some rows of C, small
+ * ones in one task for each group.  RAN_not if the library has no code for this machine. */
+static enum ran run_direct(struct attempt *at)
 {
     limber_context *ctx = at->ctx;
     const struct problem *p = at->p;
@@ -132,9 +120,9 @@ static enum ran run(struct attempt *at)
     struct scaling scaling;
     double start = r ? limber_now() : 0;
     const double work = (double)p->m * (double)p->n * (double)p->k;
-    const bool large = work > DIRECT_WORK;
+    const bool large = work > LIMBER_DIRECT_WORK;
 
-    x.rows = large ? limber_task_lines(ctx, p->m, work, DIRECT_WORK) : p->m;
+    x.rows = large ? limber_task_lines(ctx, p->m, work, LIMBER_DIRECT_WORK) : p->m;
     if (limber_scaling(p->alpha, p->beta, p->fc.size, &scaling))
         x.scaling = &scaling;
     else if (!large)
@@ -142,10 +130,12 @@ static enum ran run(struct attempt *at)
     if (large)
         limber_tasks_run(ctx, ((p->m - 1) / x.rows + 1) * p->groups, true, run_task, &x);
     else
-        limber_groups_run_small(ctx, p, DIRECT_WORK, run_task, &x);
+        limber_groups_run_small(ctx, p, LIMBER_DIRECT_WORK, run_task, &x);
     if (r && !x.refused)
         limber_shape_report(ctx, &x.shape, x.code, limber_now() - start, r);
     return limber_ran(!x.refused);
 }
 
-const struct way limber_way_direct = { .id = WAY_direct, .refuses = refuses, .run = run };
+const struct way limber_way_direct = { .id = WAY_direct,
+                                       .refuses = why_not_direct,
+                                       .run = run_direct };

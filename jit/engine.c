@@ -1,35 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The engine's entry points: runs, plans, workspaces, phases, and the jobs of the background
- * thread. */
+ * The engine's entry points: they run calls, plan them, compute their workspace, run the stride
+ * phases of convolutions, and perform the jobs of the background thread. */
 #include "jit/ways.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The arguments of a call or of its planning, which run on a large enough stack. */
+/* Arguments of functions that run on a large enough stack. */
 struct running {
     limber_context *ctx;
     const struct problem *p;
+    struct accepted *accepted;
     struct report *report;
-    struct text *out; /* NULL, or where the plan is written */
+    struct text *out; /* where the plan is written, or NULL */
     struct cut *cut;
     struct phases *phases;
 };
 
-/* Runs a call, with a simulated unit's statistics if it has any. */
+/* Runs a call.  If a unit is simulated, also fills the statistics that the contract asks for.  For
+ * limber_with_stack. */
 static bool run_here(void *arg, struct diag *d)
 {
     const struct running *r = arg;
 
-    return limber_simulates(&r->p->contract) ? limber_simulate_run(r->ctx, r->p, r->report, d) :
-                                               limber_engine_run_plain(r->ctx, r->p, r->report, d);
+    return limber_simulates(&r->p->contract) ?
+               limber_simulate_run(r->ctx, r->p, r->report, d) :
+               limber_engine_run_accepted(r->ctx, r->p, r->accepted, r->report, d);
 }
 
-bool limber_engine_run(limber_context *ctx, const struct problem *p, struct report *report,
-                       struct diag *d)
+bool limber_engine_run(limber_context *ctx, const struct problem *p, struct accepted *accepted,
+                       struct report *report, struct diag *d)
 {
-    return limber_with_stack(STACK_run, run_here,
-                             &(struct running){ ctx, p, report, NULL, NULL, NULL }, d);
+    struct running r;
+
+    if (limber_has_stack(STACK_run) && !limber_simulates(&p->contract))
+        return limber_engine_run_accepted(ctx, p, accepted, report, d);
+    r = (struct running){ .ctx = ctx, .p = p, .accepted = accepted, .report = report };
+    return limber_with_stack(STACK_run, run_here, &r, d);
 }
 
 /* ---- workspace and plans --------------------------------------------------------------------- */
@@ -40,7 +47,7 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, bool 
     struct attempt x = { .ctx = ctx, .p = p, .d = d };
 
     *least = *best = 0;
-    return !ctx->machine.backend->workspace || p->m == 0 || p->n == 0 || p->groups == 0 ||
+    return !ctx->machine.backend->code || p->m == 0 || p->n == 0 || p->groups == 0 ||
            limber_ways_workspace(&x, batch, least, best);
 }
 
@@ -65,9 +72,11 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
                         struct cut *cut, struct report *report, struct diag *d)
 {
     return limber_with_stack(STACK_run, plan_here,
-                             &(struct running){ ctx, p, report, out, cut, NULL }, d);
+                             &(struct running){ ctx, p, NULL, report, out, cut, NULL }, d);
 }
 
+/* Makes the kernel of a plan in text form, keeps it on disk unless it is there already, and
+ * fills in the report r. */
 bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct report *r,
                                struct diag *d)
 {
@@ -91,53 +100,58 @@ bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct rep
 
 /* ---- kernels made in the background ---------------------------------------------------------- */
 
-void limber_engine_make(void *context, const void *what)
+/* Does a job of the background thread: makes the function of a shape, or a specialised or
+ * ordinary kernel. */
+void limber_run_background_job(void *context, const void *what)
 {
     const struct background_job *job = what;
     limber_context *ctx = context;
-    struct diag ignored = { 0 }; /* the next call meets the same failure and reports it */
+    struct diag ignored = { 0 }; /* the next call fails in the same way and reports the error */
     struct entry *e;
 
     if (job->shape.size)
         limber_shape_make(ctx, &job->shape);
     else if (job->specialise)
         limber_specialise(ctx, &job->key);
-    else if (limber_entry_of(ctx, &job->key, &e, NULL, &ignored))
+    else if (limber_get_entry(ctx, &job->key, &e, NULL, &ignored))
         limber_kernels_put(ctx->memory, e);
 }
 
 struct code_range limber_engine_compiler(void *context)
 {
-    const struct backend *b = ((limber_context *)context)->machine.backend;
+    const struct code_ops *code = ((limber_context *)context)->machine.backend->code;
 
-    return b->compiler ? b->compiler() : (struct code_range){ 0, 0 };
+    return code ? code->compiler() : (struct code_range){ 0, 0 };
 }
 
 /* ---- phases of a convolution with strides ---------------------------------------------------- */
 
-/* Gets the kernel of a phase; *ready is false while it is being made. */
+/* Scans the operands of a stride phase and gets its kernel.  *ready is false while the kernel is
+ * being made. */
 static bool find_phase(limber_context *ctx, struct phase *x, struct step *s, bool *ready,
                        struct diag *d)
 {
     const double start = limber_now();
+    const struct scan_wants wants = limber_scan_wants(ctx, &x->part);
 
-    if (!limber_scan_operands(ctx, &x->f, &x->part, d))
+    if (!limber_scan_operands(ctx, &x->f, &x->part, &wants, d))
         return false;
     x->report.seconds_scan = limber_now() - start;
     *s = (struct step){ .p = &x->part, .f = &x->f, .report = &x->report };
     return limber_engine_step(ctx, s, &x->key, ready, d);
 }
 
-/* Logs and releases the kernel of a phase that has run. */
+/* After a stride phase has run, logs it, and counts its time if a prebuilt kernel computed it. */
 static void end_phase(limber_context *ctx, const struct phase *x, const struct step *s)
 {
-    if (ctx->verbose > 0)
+    if (ctx->tells.verbose > 0)
         limber_call_log(ctx, &x->part, &x->report);
     if (s->e->prebuilt && s->way == WAY_packed)
         limber_specialise_later(ctx, &x->key, s->e, x->report.seconds_run);
 }
 
-/* Gets the kernels of all phases, then launches them together. */
+/* Gets the kernels of all stride phases, then launches the phases together. x->done stays false if
+ * a kernel is not ready. */
 static bool run_phases(void *arg, struct diag *d)
 {
     const struct running *r = arg;

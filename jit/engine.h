@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The engine: scans, makes the key, finds the kernel or makes it (passes, compile), launches. */
+ * The engine: scans the operands, makes the kernel key, finds the kernel or makes it (passes and
+ * compilation), and launches it. */
 #ifndef LIMBER_JIT_ENGINE_H
 #define LIMBER_JIT_ENGINE_H
 
@@ -11,79 +12,95 @@
 
 /* ---- engine.c -------------------------------------------------------------------------------- */
 
-bool limber_engine_run(limber_context *ctx, const struct problem *p, struct report *report,
-                       struct diag *d);
-/* limber_engine_run without a simulated unit's statistics. */
+/* Runs a call.  accepted: what was decided for calls of its form (jit/accepted.h), or NULL. */
+struct accepted;
+bool limber_engine_run(limber_context *ctx, const struct problem *p, struct accepted *accepted,
+                       struct report *report, struct diag *d);
+/* Run a call without filling a simulated unit's statistics. */
+bool limber_engine_run_accepted(limber_context *ctx, const struct problem *p,
+                                struct accepted *accepted, struct report *report, struct diag *d);
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                              struct diag *d);
-/* run.c: logs a line about a call, which begins with a command that repeats it. */
+/* run.c: logs a line about a call.  The line begins with a command that repeats the call. */
 void limber_call_log(const limber_context *ctx, const struct problem *p, const struct report *r);
 
 /* ---- kernel.c -------------------------------------------------------------------------------- */
 
 struct kernel_key;
-/* Gets the kernel of a key and makes it if it is absent; release it with limber_kernels_put.
- * *found (or NULL): whether it was there. */
-bool limber_entry_of(limber_context *ctx, const struct kernel_key *key, struct entry **e,
-                     bool *found, struct diag *d);
-/* The predicted price of one plan for a product of one group with known masks; price->product is
- * INFINITY if there is no plan. */
-bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
+/* Gets the kernel of a key, and makes it if it is absent.  It must be released with
+ * limber_kernels_put.  *found (may be NULL): true if the kernel existed. */
+bool limber_get_entry(limber_context *ctx, const struct kernel_key *key, struct entry **e,
+                      bool *found, struct diag *d);
+/* Predicts the cost of one plan for a product of a single group with known masks. price->product is
+ * INFINITY if no plan is possible. */
+bool limber_predict_cost(limber_context *ctx, const struct problem *p, const struct mask *a,
                          const struct mask *b, struct price *price, struct diag *d);
 bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
                                     struct mask *b, size_t *least, size_t *best, struct diag *d);
-/* limber_engine_plan of a product of one group with known masks. */
+/* Plans a product of a single group with known masks. */
 bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
                                const struct mask *b, struct text *out, struct report *report,
                                struct diag *d);
 struct priced;
 void limber_priced_free(struct priced *list);
-/* Number of workers that share a call's predicted seconds: threads of a CPU; 1 for a device. */
+/* Number of workers that share a call's predicted seconds: the threads of a CPU; 1 for a device. */
 double limber_price_workers(const limber_context *ctx);
 
-/* on_miss.c: the key of a kernel that is being made in the background. */
+/* on_miss.c: identifies the job of the background thread that makes a kernel. */
 struct awaited {
     const void *key;
     size_t size;
 };
+/* The state of a call while its kernel is being made. */
 struct on_miss {
-    struct problem rest; /* rows that are still to be computed */
-    char *saved; /* copy of C's rows before they were computed; owned */
-    struct report report; /* of the rows that the interpreter computed */
-    /* in: computes rows on the interpreter's context */
+    struct problem rest; /* the problem of the rows that are still to be computed */
+    char *saved; /* owned; copy of C's rows before they were computed */
+    struct report report; /* report of the rows that the interpreter computed */
+    /* in: computes rows in the interpreter's context */
     bool (*run)(limber_context *, const struct problem *, struct report *, struct diag *);
 };
-/* Interprets rows until the kernel is there; false: all rows are computed. */
+/* Interprets rows until the kernel is ready.  False if all rows have been computed. */
 bool limber_on_miss_run(limber_context *ctx, const struct problem *p, const struct awaited *kernel,
                         struct on_miss *w);
-/* Must follow limber_on_miss_run.  done: the kernel has computed the rest.  Else the interpreter
- * computes it now, or C is restored and false returned. */
+/* Must follow limber_on_miss_run. done: the kernel has computed the remaining rows; if it is false,
+ * the interpreter computes them now.  If that fails, restores C and returns false. */
 bool limber_on_miss_finish(limber_context *ctx, const struct problem *p, struct on_miss *w,
                            bool done);
 
-/* parts_text.c: fills *cut, also after a failure; whole is the price of one plan for all. */
+/* parts_text.c: fills *cut from a partition.  The caller clears *cut, also after a failure. whole:
+ * predicted seconds of one plan for the product. */
 struct partition;
 bool limber_parts_cut(struct cut *cut, const struct partition *parts, bool transposed,
                       const struct report *r, double whole, struct diag *d);
 void limber_parts_text(struct text *out, const struct cut *cut);
-/* Writes a line for each part. */
+/* Writes the table of parts, a line for each. */
 void limber_parts_table(struct text *out, const limber_part *part, int parts);
-/* Writes the shares of the schemes: " 62% fp32-f, 38% fp32-b". */
+/* Writes the schemes with their shares of the product, such as " 62% fp32-f, 38% fp32-b". */
 void limber_parts_shares(struct text *out, const struct report *r);
 
-/* Makes the kernel of a stated plan unless the disk has it; it is not kept in memory. */
+/* Fills the report from the facts of a plan. */
+void limber_report_facts(struct report *r, const limber_context *ctx, const struct backend *b,
+                         const struct problem *p, const struct facts *f);
+
+/* plan_run.c: computes a call by a plan: `plan` is what `text` states.  After a failure C is
+ * unchanged. */
+bool limber_engine_run_plan(limber_context *ctx, const char *text, const struct plan *plan,
+                            const struct problem *p, struct report *r, struct diag *d);
+
+/* Makes the kernel of a plan in text form, unless it is on disk, and does not keep it in memory. */
 bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct report *r,
                                struct diag *d);
 
-/* Bytes of workspace of a call, or of the first product of a batch. */
+/* Computes the workspace of a call, in bytes. batch: *p is the first product of a batch. */
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, bool batch,
                              size_t *least, size_t *best, struct diag *d);
-/* out may be NULL.  cut is NULL for convolutions; else it is filled for the caller to free, or
- * zero. */
+/* Plans a call without running it. out (may be NULL) gets the plan's text. cut is NULL for
+ * convolutions; else it gets the partition, and the caller must clear it. */
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
                         struct cut *cut, struct report *report, struct diag *d);
 
-/* backup.c: a copy of C that is restored if the work after it fails.  p must outlive it. */
+/* backup.c: a copy of C that is restored if the call fails.  The problem p must outlive the
+ * copy. */
 struct backup {
     limber_context *ctx;
     const struct problem *p;
@@ -92,88 +109,97 @@ struct backup {
 bool limber_backup(limber_context *ctx, const struct problem *p, struct backup *k, struct diag *d);
 void limber_backup_end(struct backup *k, bool ok);
 
-/* The code of a product of fixed shape whose matrices are all in format f; it lives as long as the
- * context. */
+/* Gets the code of a product of one shape whose matrices are all in format f.  It lives as long as
+ * the context. */
 bool limber_engine_function(limber_context *ctx, const limber_contract *contract,
                             const struct fixed *fixed, limber_format f, void **address,
                             struct diag *d);
 
-/* simulate.c: checks what the promise `simulate` requires of a problem. */
+/* simulate.c: checks what the contract `simulate` requires of a problem. */
 bool limber_simulate_check(const struct problem *p, struct diag *d);
-/* Runs a problem whose unit is simulated and fills the statistics that are asked for. */
+/* Runs a problem whose unit is simulated, and fills the statistics if the contract asks for
+ * them. */
 bool limber_simulate_run(limber_context *ctx, const struct problem *p, struct report *report,
                          struct diag *d);
 
-/* statistics.c: fills the statistics of a product that has run; counts are the kernel's. */
+/* statistics.c: fills the statistics of a product that was computed. counts: what the kernel
+ * counted. */
 bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
                             const struct unit_counts *counts, limber_statistics *s, struct diag *d);
 
 /* ---- kernel_key.c ---------------------------------------------------------------------------- */
 
-enum { MASK_FIRST = ATTR_emin, MASK_LAST = ATTR_reach, MASK_ATTRS = MASK_LAST - MASK_FIRST + 1 };
-
-/* Compared as bytes, so it must be cleared before it is filled.  Fields that are usually empty
- * stand last, since comparisons stop before them. */
+/* The properties of a call that determine the stated plan of its kernel.  Keys are compared as
+ * bytes, so a key must be cleared before it is filled.  Fields that are usually empty come last,
+ * because comparisons stop before them. */
 struct kernel_key {
     limber_format fa, fb, fc;
     int32_t promise, bits, slices, kbits;
     int32_t size, split, roundings, first_pass_bits, decided, paired;
     int32_t alpha, beta, wrap, conv;
     int32_t counts, simulates;
-    char wanted[SCHEME_NAME];
-    uint64_t has[2]; /* attributes set in the masks of a, b */
-    int64_t mask[2][MASK_ATTRS];
-    struct conv_geometry geometry; /* of a convolution */
-    char model[512]; /* the unit's words, with seed 0 */
+    char wanted[SCHEME_LIST];
+    struct data_class data[2]; /* of A and of B */
+    struct conv_geometry geometry; /* geometry of a convolution */
+    char model[512]; /* text of the simulated unit, with seed 0 */
 };
-size_t limber_kernel_key_size(const struct kernel_key *key); /* bytes without the empty tail */
+/* Returns the number of bytes of a key without the empty fields at its end. */
+size_t limber_kernel_key_size(const struct kernel_key *key);
 bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const struct problem *p,
                             const struct scan_result *f, struct diag *d);
-/* Makes the stated plan of a key.  fixed: NULL, or the shape. */
+/* Makes the stated plan of a key, which is the plan before the passes. fixed: the shape, for a
+ * function of one shape; else NULL. */
 bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struct fixed *fixed,
                        struct diag *d);
 
 /* ---- compile.c ------------------------------------------------------------------------------- */
 
-/* The inputs of compiling a kernel, or a function of one shape. */
+/* What limber_make_kernel needs: inputs of compiling a kernel, or a function of one shape. */
 struct compile_job {
     limber_context *ctx;
     const struct kernel_key *key;
-    const struct fixed *fixed; /* NULL: a kernel for many sizes */
+    const struct fixed *fixed; /* NULL if the kernel is for many sizes */
     const struct machine *machine;
-    const char *stated; /* NULL, or the stated plan as text, which replaces the kernel key */
-    enum { CODE_ANY, CODE_READY, CODE_SPECIALISED } code; /* READY: only without compiling */
+    const char *stated; /* the text of a stated or finished plan, which replaces `key`; or NULL */
+    /* READY fails if the code must be compiled; SPECIALISED does not use prebuilt code */
+    enum { CODE_ANY, CODE_READY, CODE_SPECIALISED } code;
 };
-/* The `make` of struct kernel_maker; user is a struct compile_job.  If the compiler is missing, the
- * context's spare backend serves. */
+/* The `make` function of struct kernel_maker. user: a struct compile_job.  If the compiler is
+ * missing, the context's spare backend is used. */
 bool limber_make_kernel(void *user, struct entry *e, struct diag *d);
-/* Makes the key of a stated plan.  *stated (or NULL): its text, which the caller frees. */
+/* Makes the disk key of a stated plan.  *stated (may be NULL): the plan's text, which the caller
+ * frees. */
 bool limber_plan_key(const limber_context *ctx, const struct machine *machine, const struct plan *p,
                      const struct fixed *f, unsigned char key[KEY_BYTES], char **stated,
                      struct diag *d);
+/* Returns the names of the passes that finish a plan for a machine: all (NULL), or those that leave
+ * the rows and limbs of a finished one. */
+const char *limber_passes_of(const struct plan *p);
 /* Fills the facts of a finished plan. */
-void limber_gather(struct facts *f, const struct plan *p, const struct fixed *fixed);
+void limber_fill_facts(struct facts *f, const struct plan *p, const struct fixed *fixed);
 bool limber_passes_traced(struct plan *p, const struct target *t, const char *names,
                           struct trace *s, struct diag *d);
 const char *limber_promise_name(const limber_contract *k, char *text, size_t size);
 
 /* ---- specialise.c ---------------------------------------------------------------------------- */
 
-/* A native product of floats of `size` bytes throughout that needs no packing.  Compared and hashed
- * as bytes, so it has no padding. */
+/* The shape of a native product of floats of `size` bytes that needs no packing.  Compared and
+ * hashed as bytes, so it has no padding. */
 struct product_shape {
     struct fixed fixed;
     int64_t size;
 };
 
-/* A job of the background thread.  Compared as bytes; `specialise` takes a whole word. */
+/* A job of the background thread.  Compared as bytes; `specialise` has 64 bits to avoid padding. */
 struct background_job {
     struct kernel_key key;
-    struct product_shape shape; /* size > 0: make this function, not a kernel */
-    int64_t specialise; /* 1: make a specialised kernel that replaces a prebuilt one */
+    /* if its size is not 0, the function of this shape is compiled instead of a kernel */
+    struct product_shape shape;
+    /* 1 if a specialised kernel is compiled to replace a prebuilt one; else 0 */
+    int64_t specialise;
 };
-/* Adds the seconds that a call spent in the prebuilt kernel e.  Asks for a specialised kernel as
- * soon as it pays. */
+/* Adds the seconds that a call spent in the prebuilt kernel e.  Requests a specialised kernel as
+ * soon as compiling it pays. */
 void limber_specialise_later(limber_context *ctx, const struct kernel_key *key, struct entry *e,
                              double seconds);
 /* Replaces a prebuilt kernel by a specialised one. */
@@ -181,16 +207,17 @@ void limber_specialise(limber_context *ctx, const struct kernel_key *key);
 
 /* ---- small.c --------------------------------------------------------------------------------- */
 
-/* Checks that the scheme `pairs` can serve, if the caller names it; the interpreter may compute its
- * results. */
+/* If the caller names the scheme `pairs` (double-double sums), checks that the library's code or
+ * the interpreter can compute the problem with it. */
 bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d);
 
-/* Calls fn, which cannot fail, for every task: by all threads if they are `shared`, or by this one
- * in order. */
+/* Calls fn, which cannot fail, for every task: on all threads if `shared`, else in order on the
+ * caller's thread. */
 void limber_tasks_run(limber_context *ctx, int64_t tasks, bool shared,
                       bool (*fn)(void *arg, int64_t task, int worker, struct diag *d), void *arg);
-/* Cuts a product of `work` multiply-adds by lines of C, and returns the lines of a task: tasks have
- * about `least` multiply-adds or more, and there are at most eight a thread. */
+/* Divides `lines` rows or columns of C, whose computation takes `work` multiply-adds, into tasks.
+ * Returns the number of lines of a task.  A task has about `least` multiply-adds or more, and there
+ * are at most eight tasks per thread. */
 int64_t limber_task_lines(limber_context *ctx, int64_t lines, double work, double least);
 /* Calls fn, which cannot fail, for every group of small products.  All threads are used if the
  * groups together have more than four times `work` multiply-adds. */
@@ -200,80 +227,102 @@ void limber_groups_run_small(limber_context *ctx, const struct problem *p, int64
 
 /* ---- direct.c -------------------------------------------------------------------------------- */
 
-/* True if products of this size are computed without packing. */
-bool limber_is_direct_size(int64_t m, int64_t n, int64_t k);
-/* True of a product with a vector that has a faster way. */
-bool limber_is_long_vector(int64_t m, int64_t n, int64_t k);
-/* Computes one product, scaled unless x is NULL, by `code`, or if that is NULL by library code for
- * any shape.  False: not served here. */
+/* True if library code without packing may compute this size: k is at most LIMBER_SMALL_K, and
+ * there are at most `work` multiply-adds. */
+static inline bool limber_is_small(int64_t m, int64_t n, int64_t k, int64_t work)
+{
+    return k <= LIMBER_SMALL_K && m <= work && n <= work && m * n <= work && m * n * k <= work;
+}
+/* True if native products of this size are computed without packing. */
+static inline bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
+{
+    return m > 0 && n > 0 && k > 0 && limber_is_small(m, n, k, LIMBER_DIRECT_WORK);
+}
+/* True if the product has a vector and so many multiply-adds that the code path `vectors` is faster
+ * than `direct`. */
+static inline bool limber_is_long_vector(int64_t m, int64_t n, int64_t k)
+{
+    enum { LONG_VECTOR = 4096 }; /* multiply-adds */
+
+    return (m == 1 || n == 1) && (double)m * (double)n * (double)k > LONG_VECTOR;
+}
+/* Computes one product by `code` or, if that is NULL, by library code for any shape.  x: alpha and
+ * beta; NULL for C = A B or C += A B.  False if the library has no such code for this machine. */
 bool limber_shape_run(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
                       limber_kernel code, const void *a, const void *b, void *c);
-/* Error bound of native sums of k products in binary64 (size 8) or binary32 (size 4), which have
- * chains of at most NATIVE_CHAIN: docs/accuracy.md, "Native chains". */
+/* Returns the error bound of native sums of k products in binary64 (size 8) or binary32 (size 4),
+ * in chains of at most NATIVE_CHAIN products: docs/accuracy.md, "Native chains". */
 double limber_native_bound(int64_t k, int64_t size);
-/* Fills the report of a product by limber_shape_run, which took so many seconds. */
+/* Fills the report of a product that limber_shape_run computed in so many seconds. */
 void limber_shape_report(const limber_context *ctx, const struct product_shape *s,
                          limber_kernel code, double seconds, struct report *r);
 
 /* ---- depthwise.c ----------------------------------------------------------------------------- */
 
-/* Library code for depthwise convolutions, native or of bytes, which needs no plan.
- * limber_depthwise_run computes the convolution.  False: nothing is computed, because it is not
- * served or memory (the call's workspace, or the system's) is missing. */
+/* Library code for depthwise convolutions, native or of 8-bit integers, which needs no plan.
+ * limber_is_depthwise: true if there is code for the convolution. limber_depthwise_run computes it,
+ * or returns false and computes nothing if there is no code or no memory. */
 bool limber_is_depthwise(const limber_context *ctx, const struct problem *p);
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r);
-/* True if limber_depthwise_run may compute all phases of an image's gradient at once; else it must
- * be called phase by phase. */
-bool limber_is_depthwise_whole(const limber_context *ctx, const struct problem *p);
-/* The bytes that limber_depthwise_run needs.  False: it does not serve this convolution. */
+/* True if limber_depthwise_run can compute all stride phases of an image's gradient in one call.
+ * Otherwise it must be called for each phase. */
+bool limber_can_run_depthwise_phases_at_once(const limber_context *ctx, const struct problem *p);
+/* Computes the bytes of workspace that limber_depthwise_run needs.  False if it cannot compute the
+ * convolution. */
 bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes);
 
 /* ---- shapes.c -------------------------------------------------------------------------------- */
 
-struct shapes *limber_shapes_new(void); /* NULL: no memory */
+struct shapes *limber_shapes_new(void); /* NULL if memory runs out */
 void limber_shapes_free(struct shapes *all);
-/* The function for this shape.  NULL: there is none yet; `times` products are counted for it. */
+/* Returns the function for this shape.  If there is none yet, adds `times` to the number of
+ * products of this shape and returns NULL. */
 limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape *s, int64_t times);
-/* Makes the function of a shape; after a failure there is none. */
+/* Compiles the function of a shape.  If that fails, no function is kept. */
 void limber_shape_make(limber_context *ctx, const struct product_shape *s);
 
 /* ---- launch.c -------------------------------------------------------------------------------- */
 
 /* The index maps of a convolution's operands and result, from the plan's geometry and the call's
- * sizes.  A struct call points into them. */
+ * sizes.  The views of a struct call point to them. */
 struct maps {
     struct conv conv;
     struct index_map map[3];
 };
 void limber_maps_bind(struct maps *x, const struct conv_geometry *g, const struct problem *p);
 void limber_maps_apply(const struct maps *x, const struct problem *p, struct call *c);
-/* One group of a problem as a backend's call, without masks and index maps. */
+/* The backend's call for one group of a problem, without masks and index maps. */
 struct call limber_call_plain(const limber_context *ctx, const struct problem *p,
                               const struct runner *r);
 
-/* A launch of one kernel over the groups of a problem. */
+/* The launch of one kernel for the groups of a problem. */
 struct step {
     const struct problem *p;
     const struct scan_result *f;
     struct entry *e;
-    struct report *report; /* or NULL */
-    const struct finisher *finish; /* NULL: none; only of a step that computes the whole product */
-    void *zeroed; /* NULL, or memory that is cleared before the step stores */
+    struct report *report; /* the report to be filled, or NULL */
+    /* the caller's steps, applied to each block of C, or NULL; only for a step that computes the
+     * complete product */
+    const struct finisher *finish;
+    void **layout; /* as in struct call; NULL if nothing is kept */
+    void *zeroed; /* memory that is cleared before the step stores anything, or NULL */
     size_t zeroed_bytes;
-    enum way_id way; /* out: the way that its launch took */
+    enum way_id way; /* out: the code path (way) that the launch took */
 };
-/* Runs all steps.  After a failure C, which is that of `whole`, is unchanged.  If there are
- * several, none may store integers. */
+/* Runs all steps.  After a failure C, the result of `whole`, is unchanged.  If there are several
+ * steps, none may store integers. */
 bool limber_launch(limber_context *ctx, struct step *s, int count, const struct problem *whole,
                    struct diag *d);
 
 enum { MOST_PHASES = 16 };
-/* Convolutions whose results are parts of one tensor of floats.  `zeroed`: NULL, or memory that is
- * cleared before them. */
+/* The stride phases of a convolution: convolutions whose results are parts of one tensor of
+ * floats. */
 struct phases {
     int count;
+    /* memory that is cleared before the phases, or NULL */
     void *zeroed;
     size_t zeroed_bytes;
+    /* out: true if the phases were run */
     bool done;
     struct phase {
         struct problem part;
@@ -282,22 +331,24 @@ struct phases {
         struct report report;
     } phase[MOST_PHASES];
 };
-/* Runs all phases.  C, which is that of `whole`, is unchanged after a failure, and while a kernel
- * is being made in the background; then the call returns true and x->done is false. */
+/* Runs all stride phases.  C, the result of `whole`, is unchanged after a failure.  If a kernel is
+ * being made in the background, C is unchanged, too: the call then returns true and x->done is
+ * false. */
 bool limber_engine_run_phases(limber_context *ctx, const struct problem *whole, struct phases *x,
                               struct diag *d);
-/* Makes the key of a step whose problem and masks are set, and gets its kernel.  The kernel is made
- * in the background unless the contract says to wait; *ready is false until it is there. */
+/* Makes the key of a step whose problem and masks are set, and gets its kernel.  Unless the
+ * contract says to wait, a missing kernel is made in the background, and *ready is false. */
 bool limber_engine_step(limber_context *ctx, struct step *s, struct kernel_key *key, bool *ready,
                         struct diag *d);
-/* Bytes that one launch of several needs, within call->workspace_limit. */
+/* Returns the bytes that one of several launches needs, within call->workspace_limit. */
 size_t limber_launch_bytes(const struct entry *e, const struct call *call);
-/* The way that a launch of this plan's kernel would take.  Writes the backend's explanation to
- * `out`, unless it is NULL. */
-enum way_id limber_way_say(limber_context *ctx, const struct machine *m, const struct problem *p,
-                           const struct plan *plan, struct text *out);
-/* Launches into a stream that is being captured, where a failure spoils the graph. */
-bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct guard *guard,
+/* Returns the code path (way) that a launch of this plan's kernel would take.  Unless out is NULL,
+ * writes it there with the backend's explanation. */
+enum way_id limber_describe_way(limber_context *ctx, const struct machine *m,
+                                const struct problem *p, const struct plan *plan, struct text *out);
+/* Launches into a stream that is being captured. guard: the check of the data at each replay.
+ * After a failure the captured graph must not be used. */
+bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct capture_check *guard,
                             struct diag *d);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The reason why the interpreter computes instead of a context's backend. */
+ * Why the interpreter computes instead of a context's backend. */
 #include "jit/context.h"
 
 #include <stdio.h>
 
+/* Stores why the interpreter computes (only the first reason), and logs it in verbose contexts. */
 void limber_context_interprets(limber_context *ctx, const char *why)
 {
     char line[320] = "";
@@ -14,8 +15,8 @@ void limber_context_interprets(limber_context *ctx, const char *why)
         snprintf(line, sizeof line, "limber: the interpreter computes: %.255s", why);
     }
     pthread_mutex_unlock(&ctx->lock);
-    if (*line && ctx->verbose > 0)
-        ctx->log(ctx->log_user, line);
+    if (*line && ctx->tells.verbose > 0)
+        ctx->tells.log(ctx->tells.log_user, line);
 }
 
 const char *limber_fallback_reason(limber_context *ctx)
@@ -24,7 +25,7 @@ const char *limber_fallback_reason(limber_context *ctx)
 
     if (ctx) {
         pthread_mutex_lock(&ctx->lock);
-        why = ctx->interpreted; /* written only once, so it stays valid without the lock */
+        why = ctx->interpreted; /* written only once, so the text stays valid without the lock */
         pthread_mutex_unlock(&ctx->lock);
     }
     return why;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Problems of several groups: addresses of each group's matrices, and one task per group. */
+ * Groups of a problem: the address of each group's matrices, and one task per group. */
 #include "jit/problem.h"
 
 #include <stdatomic.h>
@@ -7,25 +7,25 @@
 
 struct spread limber_groups_a(const struct problem *p)
 {
-    return (struct spread){ p->each_a ? 0 : p->step_a * p->fa.size, p->each_a };
+    return (struct spread){ p->at.each_a ? 0 : p->at.step_a * p->fa.size, p->at.each_a };
 }
 
-/* Says where the groups' matrices of B lie.  Steps are in bytes of memory, where integers of
- * complex numbers may be narrower than they are read. */
+/* Returns where the groups' matrices of B are.  Steps are in bytes.  Integers of complex numbers
+ * may be stored in fewer bytes than the format in which they are read. */
 struct spread limber_groups_b(const struct problem *p)
 {
     int64_t size = p->b.pairs && p->b.pairs->stored ? p->b.pairs->stored : p->fb.size;
 
-    return (struct spread){ p->each_b ? 0 : p->step_b * size, p->each_b };
+    return (struct spread){ p->at.each_b ? 0 : p->at.step_b * size, p->at.each_b };
 }
 
 struct spread limber_groups_c(const struct problem *p)
 {
-    return (struct spread){ p->each_c ? 0 : p->step_c * p->fc.size,
-                            (const void *const *)p->each_c };
+    return (struct spread){ p->at.each_c ? 0 : p->at.step_c * p->fc.size,
+                            (const void *const *)p->at.each_c };
 }
 
-struct view limber_group_a(const struct problem *p, int64_t g)
+struct view limber_find_group_a(const struct problem *p, int64_t g)
 {
     const struct spread x = limber_groups_a(p);
     struct view v = p->a;
@@ -34,7 +34,7 @@ struct view limber_group_a(const struct problem *p, int64_t g)
     return v;
 }
 
-struct view limber_group_b(const struct problem *p, int64_t g)
+struct view limber_find_group_b(const struct problem *p, int64_t g)
 {
     const struct spread x = limber_groups_b(p);
     struct view v = p->b;
@@ -43,7 +43,7 @@ struct view limber_group_b(const struct problem *p, int64_t g)
     return v;
 }
 
-struct output_view limber_group_c(const struct problem *p, int64_t g)
+struct output_view limber_find_group_c(const struct problem *p, int64_t g)
 {
     const struct spread x = limber_groups_c(p);
     struct output_view c = p->c;
@@ -52,6 +52,7 @@ struct output_view limber_group_c(const struct problem *p, int64_t g)
     return c;
 }
 
+/* Copies m x n elements of `size` bytes from one output view to another. */
 void limber_output_copy(const struct output_view *to, const struct output_view *from, int64_t m,
                         int64_t n, int size)
 {
@@ -69,7 +70,7 @@ void limber_output_copy(const struct output_view *to, const struct output_view *
 
 /* ---- groups of a convolution, one task each -------------------------------------------------- */
 
-/* A function that is called for all groups, and the first failure. */
+/* A function that is called for all groups, and the first error that it reports. */
 struct sharing {
     bool (*fn)(void *arg, int64_t g, int worker, struct diag *d);
     void *arg;
@@ -78,7 +79,7 @@ struct sharing {
     atomic_bool failed;
 };
 
-/* Task: runs fn for group g; keeps the first failure. */
+/* Task: calls fn for group g unless another group has failed, and keeps the first error. */
 static void run_group(void *arg, int64_t g, int worker)
 {
     struct sharing *s = arg;

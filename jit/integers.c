@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Native products of integers by plain loops modulo 2^64: with a vector, small ones, and larger
- * ones of numbers so wide that their limbs or residues would take longer.  Sums wrap, so they have
- * the same bits in every order. */
+ * Native products of integers by plain loops modulo 2^64: products with a vector, small products,
+ * and larger ones whose elements have so many bits that limbs or residues would take longer.  Sums
+ * wrap, so every order of additions gives the same bits. */
 #include "jit/ways.h"
 
 #include "ir/num/prim.h"
@@ -9,23 +9,25 @@
 #include <string.h>
 
 enum {
-    SMALL = 1 << 13, /* multiply-adds up to which any numbers are multiplied here */
-    LARGE = 1 << 25, /* multiply-adds up to which wide numbers are */
-    BITS = 32, /* numbers are wide if elements of A and of B together have more bits */
-    SAMPLE = 32, /* elements of an operand that are looked at */
-    COLUMNS = 8, /* sums in registers */
+    SMALL = 1 << 13, /* multiply-adds up to which this code computes all products */
+    /* multiply-adds up to which it computes products whose elements have many bits */
+    LARGE = 1 << 25,
+    BITS = 32, /* elements have many bits if one of A and one of B have more than this together */
+    SAMPLE = 32, /* elements of an operand that are sampled */
+    COLUMNS = 8, /* columns of C whose sums are in registers */
     DEPTH = 512, /* elements along k that are extended to 64 bits at once */
-    ROWS = 1024, /* rows whose sums lie on the stack */
-    TASK = 1 << 16 /* multiply-adds of a task, at least */
+    ROWS = 1024, /* rows whose sums are on the stack */
+    TASK = 1 << 16 /* smallest number of multiply-adds of a task */
 };
 
-/* The reason why this way does not serve the call; NULL: it does. */
-static const char *refuses(const limber_context *ctx, const struct problem *p)
+/* Returns the reason why the way `integers` (a code path) cannot compute the call, as text; NULL if
+ * it can. */
+static const char *why_not_integers(const limber_context *ctx, const struct problem *p)
 {
-    if (p->contract.promise != LIMBER_CONTRACT_NATIVE || p->contract.scheme || p->roundings)
+    if (p->contract.promise != LIMBER_CONTRACT_NATIVE || p->contract.scheme || p->part.roundings)
         return "it serves native products";
-    if (!ctx->machine.backend->direct || p->shape || !limber_is_integer(p->fa) ||
-        !limber_is_integer(p->fb) || !limber_is_integer(p->fc))
+    if (!ctx->machine.cpu || p->shape || !limber_is_integer(p->fa) || !limber_is_integer(p->fb) ||
+        !limber_is_integer(p->fc))
         return "it serves integers on CPUs";
     if (p->fa.size + p->fb.size == 2)
         return "bytes are faster as limbs";
@@ -36,7 +38,7 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
     return p->c.inner >= p->n && limber_is_strided(p) ? NULL : "the operands lie otherwise";
 }
 
-/* The bits that the widest of a few elements needs, its sign included. */
+/* Returns the number of bits, including a sign, that the largest of some sampled elements needs. */
 static int sampled_bits(const struct view *v, limber_format f, int64_t lines, int64_t k)
 {
     const int64_t step = lines * k / SAMPLE + 1;
@@ -50,7 +52,9 @@ static int sampled_bits(const struct view *v, limber_format f, int64_t lines, in
     return all ? 65 - __builtin_clzll(all) : 1;
 }
 
-static bool suits(struct attempt *x)
+/* True if plain loops are expected to be faster than limbs or residues: the product has a vector,
+ * is small, or its elements have many bits. */
+static bool integers_suit_data(struct attempt *x)
 {
     const struct problem *p = x->p;
     const struct view a = limber_group_a(p, 0), b = limber_group_b(p, 0);
@@ -61,7 +65,8 @@ static bool suits(struct attempt *x)
 
 /* ---- loops over vectors and matrices --------------------------------------------------------- */
 
-/* Runs `work` with v the element of each i < n, which lie `step` apart. */
+/* Runs the statement `work` for each i < n, with element i in the variable v.  Elements are `step`
+ * elements apart. */
 #define EACH(type, work) \
     _Pragma("GCC unroll 4") for (int64_t i = 0; i < n; i++, from += step * (int64_t)sizeof(type)) \
     { \
@@ -80,14 +85,17 @@ static bool suits(struct attempt *x)
     default: EACH(uint64_t, work); \
     }
 
-/* Extends n elements to 64 bits. */
-static void extend(limber_format f, const char *from, int64_t step, int64_t n, uint64_t *to)
+/* Extends n elements, `step` elements apart, to 64-bit numbers at `to`. */
+static void extend_to_64_bits(limber_format f, const char *from, int64_t step, int64_t n,
+                              uint64_t *to)
 {
     EACH_OF(f, to[i] = (uint64_t)v)
 }
 
-/* The sum of the products of n elements and numbers. */
-static uint64_t dot(limber_format f, const char *from, int64_t step, int64_t n, const uint64_t *x)
+/* Returns the sum, modulo 2^64, of the products of n elements, `step` elements apart, and n numbers
+ * x. */
+static uint64_t dot_product(limber_format f, const char *from, int64_t step, int64_t n,
+                            const uint64_t *x)
 {
     uint64_t sum = 0;
 
@@ -95,25 +103,29 @@ static uint64_t dot(limber_format f, const char *from, int64_t step, int64_t n, 
     return sum;
 }
 
-/* Adds x times n elements to n sums. */
-static void add(limber_format f, const char *from, int64_t step, int64_t n, uint64_t x,
-                uint64_t *sum)
+/* Adds x times element i to sum[i], for n elements, modulo 2^64. */
+static void add_multiple(limber_format f, const char *from, int64_t step, int64_t n, uint64_t x,
+                         uint64_t *sum)
 {
     EACH_OF(f, sum[i] += (uint64_t)v * x)
 }
 
+/* The state of a call while its tasks run. */
 struct integers {
     const struct problem *p;
-    int64_t lines, rows, tasks; /* lines of the longer side, of a task; tasks of a group */
-    bool turned; /* C^T = B^T A^T is computed, because C is one row */
+    /* number of rows of C (columns if `turned`); how many of these a task computes; tasks of a
+     * group */
+    int64_t lines, rows, tasks;
+    bool turned; /* C has one row, so C^T = B^T A^T is computed */
 };
 
-static char *result(const struct output_view *c, limber_format f, int64_t i, int64_t j)
+/* Returns the address of element (i, j) of C. */
+static char *result_address(const struct output_view *c, limber_format f, int64_t i, int64_t j)
 {
     return (char *)c->data + (i * c->row + j * c->col) * f.size;
 }
 
-/* Results first to end of a matrix times a vector. */
+/* Computes results [first, end) of a matrix a times a vector v. */
 static void run_vector(const struct integers *x, const struct view *a, limber_format fa,
                        const struct view *v, limber_format fv, const struct output_view *c,
                        int64_t first, int64_t end)
@@ -129,25 +141,27 @@ static void run_vector(const struct integers *x, const struct view *a, limber_fo
         for (int64_t p0 = 0; p0 < p->k; p0 += DEPTH) {
             const int64_t n = p->k - p0 < DEPTH ? p->k - p0 : DEPTH;
 
-            extend(fv, limber_view_at(v, 0, p0, fv.size), v->p, n, y);
+            extend_to_64_bits(fv, limber_view_at(v, 0, p0, fv.size), v->p, n, y);
             for (int64_t q = 0; q < n && a->line == 1; q++)
-                add(fa, limber_view_at(a, i0, p0 + q, fa.size), 1, m, y[q], sum);
+                add_multiple(fa, limber_view_at(a, i0, p0 + q, fa.size), 1, m, y[q], sum);
             for (int64_t i = 0; i < m && a->line != 1; i++)
-                sum[i] += dot(fa, limber_view_at(a, i0 + i, p0, fa.size), a->p, n, y);
+                sum[i] += dot_product(fa, limber_view_at(a, i0 + i, p0, fa.size), a->p, n, y);
         }
         for (int64_t i = 0; i < m; i++)
-            limber_store_wrapped(result(c, p->fc, x->turned ? 0 : i0 + i, x->turned ? i0 + i : 0),
-                                 p->fc, sum[i], &scalars);
+            limber_store_wrapped(
+                result_address(c, p->fc, x->turned ? 0 : i0 + i, x->turned ? i0 + i : 0), p->fc,
+                sum[i], &scalars);
     }
 }
 
-/* Rows first to end of a product.  Parts of k are added to C, which wraps as their sum does. */
+/* Computes rows [first, end) of a product.  The sum over each part of k is added to C. That gives
+ * the right bits, since C wraps just as a sum over all of k would. */
 static void run_matrix(const struct problem *p, const struct view *a, const struct view *b,
                        const struct output_view *c, int64_t first, int64_t end)
 {
     static const int64_t one = 1;
     const struct limber_scalars begin = { p->alpha, p->beta, p->fc },
-                                go_on = { p->alpha, &one, p->fc };
+                                continued = { p->alpha, &one, p->fc };
     uint64_t panel[DEPTH][COLUMNS], row[DEPTH];
 
     memset(panel, 0, sizeof panel);
@@ -157,17 +171,18 @@ static void run_matrix(const struct problem *p, const struct view *a, const stru
                           live = p->n - j < COLUMNS ? p->n - j : COLUMNS;
 
             for (int64_t q = 0; q < n; q++)
-                extend(p->fb, limber_view_at(b, j, p0 + q, p->fb.size), b->line, live, panel[q]);
+                extend_to_64_bits(p->fb, limber_view_at(b, j, p0 + q, p->fb.size), b->line, live,
+                                  panel[q]);
             for (int64_t i = first; i < end; i++) {
                 uint64_t sum[COLUMNS] = { 0 };
 
-                extend(p->fa, limber_view_at(a, i, p0, p->fa.size), a->p, n, row);
+                extend_to_64_bits(p->fa, limber_view_at(a, i, p0, p->fa.size), a->p, n, row);
                 for (int64_t q = 0; q < n; q++)
                     _Pragma("GCC unroll 8") for (int u = 0; u < COLUMNS; u++) sum[u] +=
                         row[q] * panel[q][u];
                 for (int64_t u = 0; u < live; u++)
-                    limber_store_wrapped(result(c, p->fc, i, j + u), p->fc, sum[u],
-                                         p0 ? &go_on : &begin);
+                    limber_store_wrapped(result_address(c, p->fc, i, j + u), p->fc, sum[u],
+                                         p0 ? &continued : &begin);
             }
         }
 }
@@ -192,19 +207,21 @@ static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
     return true;
 }
 
-static void report(struct attempt *x)
+static void report_integers(struct attempt *x)
 {
     limber_report_library(x->r, x->ctx->machine.backend->name, "integer", 0);
 }
 
-static enum ran run(struct attempt *at)
+/* Computes C by plain loops of integer arithmetic, in parallel tasks of some rows of C, or of some
+ * columns if C has one row.  RAN_not if limbs or residues would be faster. */
+static enum ran run_integers(struct attempt *at)
 {
     const struct problem *p = at->p;
     const double start = at->r ? limber_now() : 0;
     struct integers x = { .p = p, .turned = p->n != 1 && p->m == 1 };
     const double work = (double)p->m * (double)p->n * (double)p->k;
 
-    if (!suits(at))
+    if (!integers_suit_data(at))
         return RAN_not;
     x.lines = x.turned ? p->n : p->m;
     x.rows = limber_task_lines(at->ctx, x.lines, work, TASK);
@@ -212,12 +229,14 @@ static enum ran run(struct attempt *at)
     limber_tasks_run(at->ctx, x.tasks * p->groups, work * (double)p->groups > 2.0 * TASK, run_task,
                      &x);
     if (at->r) {
-        report(at);
+        report_integers(at);
         at->r->seconds_run = limber_now() - start;
     }
     return RAN_done;
 }
 
-const struct way limber_way_integers = {
-    .id = WAY_integers, .refuses = refuses, .suits = suits, .run = run, .report = report
-};
+const struct way limber_way_integers = { .id = WAY_integers,
+                                         .refuses = why_not_integers,
+                                         .suits = integers_suit_data,
+                                         .run = run_integers,
+                                         .report = report_integers };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The last way: one kernel for the product, from memory or newly made.  A kernel serves every call
- * of one kernel key: formats, contract, class of k, classes of the masks, geometry of a
- * convolution.  Sizes and strides are arguments.  The plan is stated from the key alone, so that
- * equal keys mean equal plans. */
+ * The last code path: one kernel computes the product.  A kernel computes every call with the same
+ * kernel key: formats, contract, class of k, classes of the masks, geometry of a convolution.
+ * Sizes and strides are arguments.  The stated plan follows from the key alone, so equal keys have
+ * equal plans. */
 #include "jit/ways.h"
 
 #include <math.h>
@@ -10,13 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Kernels in memory up to which forms keep kernels.  A kept kernel is not evicted. */
+enum { MOST_KEPT = 768 };
+
 double limber_price_workers(const limber_context *ctx)
 {
     return limber_is_device(&ctx->machine.target) ? 1 : limber_pool_runner(ctx->pool).workers;
 }
 
 /* Fills the report from the facts of a plan. */
-static void report_facts(struct report *r, const limber_context *ctx, const struct backend *b,
+void limber_report_facts(struct report *r, const limber_context *ctx, const struct backend *b,
                          const struct problem *p, const struct facts *f)
 {
     double work = (double)p->m * (double)p->n * (double)p->k * (double)p->groups / 0x1p30;
@@ -32,15 +35,41 @@ static void report_facts(struct report *r, const limber_context *ctx, const stru
 
 /* ---- an attempt's scan and key --------------------------------------------------------------- */
 
+/* Scans the operands. */
+static bool scan_attempt(struct attempt *x)
+{
+    struct scan_wants wants;
+
+    if (x->accepted)
+        return limber_scan_operands(x->ctx, &x->f, x->p, &x->accepted->wants, x->d);
+    wants = limber_scan_wants(x->ctx, x->p);
+    return limber_scan_operands(x->ctx, &x->f, x->p, &wants, x->d);
+}
+
+/* True if a scan has found nothing that is part of a key. */
+static bool is_blank(const struct scan_result *f, const struct problem *p)
+{
+    return !f->all_a.scanned && !f->all_b.scanned && !f->fractional &&
+           f->slices == p->contract.slices && f->first_pass.bits == 0 &&
+           f->first_pass.decided == 0 && f->first_pass.paired == 0;
+}
+
+/* Scans the operands and makes the key of the kernel, unless that has been done. */
 bool limber_attempt_scan(struct attempt *x)
 {
     const double start = x->r ? limber_now() : 0;
 
     if (x->scanned)
         return true;
-    if (!limber_scan_operands(x->ctx, &x->f, x->p, x->d) ||
-        !limber_kernel_key_make(x->ctx, &x->key, x->p, &x->f, x->d))
+    if (!scan_attempt(x))
         return false;
+    x->found =
+        x->accepted && is_blank(&x->f, x->p) ? limber_accepted_kernel(x->accepted, NULL) : NULL;
+    x->key = x->found ? &x->found->key : &x->own;
+    if (!x->found && !limber_kernel_key_make(x->ctx, &x->own, x->p, &x->f, x->d))
+        return false;
+    if (!x->found && x->accepted)
+        x->found = limber_accepted_kernel(x->accepted, x->key);
     x->scanned = true;
     if (x->r)
         x->r->seconds_scan = limber_now() - start;
@@ -49,13 +78,14 @@ bool limber_attempt_scan(struct attempt *x)
 
 /* ---- prices that partitions ask for ---------------------------------------------------------- */
 
-/* A plan whose price is known. */
+/* A plan whose predicted cost (price) is known. */
 struct priced {
     struct priced *next;
     struct price price;
     struct kernel_key key;
 };
 
+/* when this many costs have been added, the list is cleared */
 enum { MOST_PRICES = 1024 };
 
 void limber_priced_free(struct priced *list)
@@ -68,14 +98,15 @@ void limber_priced_free(struct priced *list)
     }
 }
 
-/* Finds the price of a plan that was computed before. */
+/* Finds the predicted cost of a plan that was computed before.  False if it is unknown. */
 static bool find_known_price(limber_context *ctx, const struct kernel_key *key, struct price *price)
 {
     size_t size = limber_kernel_key_size(key);
     const struct priced *at;
 
     pthread_mutex_lock(&ctx->lock);
-    for (at = ctx->priced; at && memcmp(&at->key, key, size);)
+    for (at = ctx->pricing.priced;
+         at && (limber_kernel_key_size(&at->key) != size || memcmp(&at->key, key, size));)
         at = at->next;
     if (at)
         *price = at->price;
@@ -83,25 +114,26 @@ static bool find_known_price(limber_context *ctx, const struct kernel_key *key, 
     return at != NULL;
 }
 
-/* Keeps the price of a plan for later questions. */
+/* Keeps the predicted cost of a plan for later calls. */
 static void keep_price(limber_context *ctx, const struct kernel_key *key, const struct price *price)
 {
     struct priced *new = malloc(sizeof *new);
 
-    if (!new) /* not cached: the price is computed again when it is needed */
+    if (!new) /* without memory the cost is computed again when it is needed */
         return;
     *new = (struct priced){ .price = *price, .key = *key };
     pthread_mutex_lock(&ctx->lock);
-    if (++ctx->prices % MOST_PRICES == 0) {
-        limber_priced_free(ctx->priced);
-        ctx->priced = NULL;
+    if (++ctx->pricing.prices % MOST_PRICES == 0) {
+        limber_priced_free(ctx->pricing.priced);
+        ctx->pricing.priced = NULL;
     }
-    new->next = ctx->priced;
-    ctx->priced = new;
+    new->next = ctx->pricing.priced;
+    ctx->pricing.priced = new;
     pthread_mutex_unlock(&ctx->lock);
 }
 
-/* Computes the price of a key's plan by running the passes on it. */
+/* Predicts the cost of a key's plan by running the passes that choose its scheme.  If no scheme can
+ * compute it, the cost is infinite and the result is true.  False after other errors. */
 static bool compute_price(limber_context *ctx, const struct kernel_key *key, struct price *price,
                           struct diag *d)
 {
@@ -120,11 +152,12 @@ static bool compute_price(limber_context *ctx, const struct kernel_key *key, str
     return ok;
 }
 
-bool limber_engine_price(limber_context *ctx, const struct problem *p, const struct mask *a,
+/* Predicts the time of a product with these masks, from a stored price if there is one. */
+bool limber_predict_cost(limber_context *ctx, const struct problem *p, const struct mask *a,
                          const struct mask *b, struct price *price, struct diag *d)
 {
     const struct scan_result f = {
-        .all_a = *a, .all_b = *b, .slices = p->contract.slices, .first_pass = p->first_pass
+        .all_a = *a, .all_b = *b, .slices = p->contract.slices, .first_pass = p->part.first_pass
     };
     struct kernel_key key;
 
@@ -140,7 +173,8 @@ bool limber_engine_price(limber_context *ctx, const struct problem *p, const str
 
 /* ---- calls captured into graphs -------------------------------------------------------------- */
 
-/* The keys of a call that was made ready for capture: without and with a scan of its operands. */
+/* The two keys of a call that was made ready for stream capture: `plain` without masks of the
+ * operands, `full` with the masks of the scan that was made then. */
 struct recordable {
     struct recordable *next;
     struct kernel_key plain, full;
@@ -156,9 +190,10 @@ void limber_recordable_free(struct recordable *list)
     }
 }
 
-/* Gets the entry of a key, and makes it if needed. found: NULL, or out: whether it existed. */
-bool limber_entry_of(limber_context *ctx, const struct kernel_key *key, struct entry **e,
-                     bool *found, struct diag *d)
+/* Gets the entry of a key, and makes it if needed.  *found (may be NULL) becomes true if the entry
+ * existed before. */
+bool limber_get_entry(limber_context *ctx, const struct kernel_key *key, struct entry **e,
+                      bool *found, struct diag *d)
 {
     const struct kernel_maker kernel_maker = {
         limber_make_kernel,
@@ -171,10 +206,11 @@ bool limber_entry_of(limber_context *ctx, const struct kernel_key *key, struct e
 
 static bool is_scanned(const struct kernel_key *key)
 {
-    return key->has[0] || key->has[1];
+    return key->data[0].has || key->data[1].has;
 }
 
-/* The key with the same contract and a scheme that suits any data. */
+/* Returns the key of a plan for any data under the same contract: a key without masks and without a
+ * named scheme. */
 static struct kernel_key key_for_any_data(const struct kernel_key *plain)
 {
     struct kernel_key key = *plain;
@@ -184,9 +220,10 @@ static struct kernel_key key_for_any_data(const struct kernel_key *plain)
     return key;
 }
 
-/* Loads the guard's kernels.  They stay in use for the context's life, since a graph may need them
- * as long. */
-static bool load_guard(limber_context *ctx, const struct recordable *w, struct guard *g,
+/* Loads the kernels that guard a captured call: a scan of each operand, and a fallback for data
+ * outside the bounds.  They stay loaded for the context's life, because a graph may need them that
+ * long. */
+static bool load_guard(limber_context *ctx, const struct recordable *w, struct capture_check *g,
                        struct diag *d)
 {
     const struct device_ops *device_ops = ctx->machine.backend->device_ops;
@@ -198,33 +235,33 @@ static bool load_guard(limber_context *ctx, const struct recordable *w, struct g
     memset(g, 0, sizeof *g);
     if (!is_scanned(&w->full))
         return true;
-    if (!limber_entry_of(ctx, &other, &e, NULL, d) || !device_ops->ready(e->kernel, device, d))
+    if (!limber_get_entry(ctx, &other, &e, NULL, d) || !device_ops->ready(e->kernel, device, d))
         return false;
     g->fallback = e->kernel;
     for (int i = 0; i < 2; i++) {
-        const int64_t *m = w->full.mask[i];
+        const struct data_class *m = &w->full.data[i];
 
         if (!limber_device_scanner(ctx, f[i], &e, d) || !device_ops->ready(e->kernel, device, d))
             return false;
         g->scan[i] = e->kernel;
         g->bounds[i] = (struct bounds){
-            (int32_t)m[ATTR_emin - MASK_FIRST],   (int32_t)m[ATTR_emax - MASK_FIRST],
-            (int32_t)m[ATTR_spread - MASK_FIRST], (int32_t)m[ATTR_width - MASK_FIRST],
-            (int32_t)m[ATTR_sig - MASK_FIRST],    (int32_t)m[ATTR_sign - MASK_FIRST],
-            (int32_t)m[ATTR_special - MASK_FIRST]
+            (int32_t)limber_class_get(m, ATTR_emin),   (int32_t)limber_class_get(m, ATTR_emax),
+            (int32_t)limber_class_get(m, ATTR_spread), (int32_t)limber_class_get(m, ATTR_width),
+            (int32_t)limber_class_get(m, ATTR_sig),    (int32_t)limber_class_get(m, ATTR_sign),
+            (int32_t)limber_class_get(m, ATTR_special)
         };
     }
     return true;
 }
 
-/* Keeps a call's keys for captures, and loads its kernels. full: the key after a scan of the
- * operands. */
+/* Keeps the two keys of a call for captures, and loads the kernels of its guard. full: the key
+ * after the scan of the operands. */
 static bool add_recordable(limber_context *ctx, const struct problem *p,
                            const struct kernel_key *full, struct diag *d)
 {
     const struct scan_result unscanned = { .slices = p->contract.slices };
     struct recordable *w = calloc(1, sizeof *w), *same;
-    struct guard ignored;
+    struct capture_check ignored;
 
     if (!w)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a call to record");
@@ -248,7 +285,8 @@ static bool add_recordable(limber_context *ctx, const struct problem *p,
     return true;
 }
 
-/* Finds the call that was made ready before, since a capture cannot scan. */
+/* Finds the keys of a call that was made ready before, because operands cannot be scanned during a
+ * capture.  False, with an error, if there are none. */
 static bool find_recordable(limber_context *ctx, const struct problem *p, struct recordable *w,
                             struct diag *d)
 {
@@ -268,22 +306,22 @@ static bool find_recordable(limber_context *ctx, const struct problem *p, struct
                                "once before, with LIMBER_CAPTURE_READY");
 }
 
-/* Records a call into a stream's capture, with a guard that checks at replay that the data still
- * suits. */
+/* Adds the call to a stream capture, with a guard that checks at each replay that the data still
+ * fits the plan. */
 static bool run_recorded(limber_context *ctx, const struct problem *p, struct report *r,
                          struct diag *d)
 {
     const struct scan_result unscanned = { 0 };
-    struct guard guard;
+    struct capture_check guard;
     struct entry *e;
     struct recordable w;
 
     if (!find_recordable(ctx, p, &w, d) || !load_guard(ctx, &w, &guard, d) ||
-        !limber_entry_of(ctx, &w.full, &e, NULL, d))
+        !limber_get_entry(ctx, &w.full, &e, NULL, d))
         return false;
     if (r) {
         r->from = LIMBER_FROM_MEMORY;
-        report_facts(r, ctx, e->backend, p, &e->facts);
+        limber_report_facts(r, ctx, e->backend, p, &e->facts);
     }
     return limber_launch_recorded(
         ctx, &(struct step){ .p = p, .f = &unscanned, .e = e, .report = r }, &guard, d);
@@ -295,7 +333,8 @@ static bool waits_for_kernel(const struct problem *p)
            p->contract.on_miss == LIMBER_ON_MISS_COMPILE;
 }
 
-/* Callers with another way to compute do not want the slow interpreter. */
+/* Returns false, with the reason, if the interpreter would replace a missing compiler although the
+ * caller has another way to compute (on_miss REFUSE or COMPILE), which is faster. */
 static bool may_interpret(limber_context *ctx, const struct problem *p, const struct entry *e,
                           struct diag *d)
 {
@@ -307,14 +346,14 @@ static bool may_interpret(limber_context *ctx, const struct problem *p, const st
     return !*why || limber_fail(d, LIMBER_STATUS_DEVICE, "%s", why);
 }
 
-/* Gets the kernel of a key, unless the caller does not want what would compute. r: NULL, or gets
- * its facts. */
+/* Gets the kernel of a key, and makes it if needed.  Fails if may_interpret refuses the
+ * interpreter. r: NULL, or gets the facts of the kernel's plan. */
 static bool find_entry(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
                        struct entry **e, struct report *r, struct diag *d)
 {
     bool found;
 
-    if (!limber_entry_of(ctx, key, e, &found, d))
+    if (!limber_get_entry(ctx, key, e, &found, d))
         return false;
     if (!may_interpret(ctx, p, *e, d)) {
         limber_kernels_put(ctx->memory, *e);
@@ -323,36 +362,61 @@ static bool find_entry(limber_context *ctx, const struct problem *p, const struc
     if (r) {
         r->from = found ? LIMBER_FROM_MEMORY : (*e)->from;
         r->seconds_compile = found ? 0 : (*e)->seconds;
-        report_facts(r, ctx, (*e)->backend, p, &(*e)->facts);
+        limber_report_facts(r, ctx, (*e)->backend, p, &(*e)->facts);
     }
     return true;
 }
 
-/* Finds or makes the kernel, waiting for it, and runs it. */
+/* Launches a kernel, and counts its time if it is part of the library. */
+static bool launch_kernel(limber_context *ctx, struct step *step, const struct kernel_key *key,
+                          struct diag *d)
+{
+    struct report *r = step->report;
+    const double start = r || step->e->prebuilt ? limber_now() : 0;
+    const bool ok = limber_launch(ctx, step, 1, step->p, d);
+
+    if (r)
+        r->seconds_run = limber_now() - start;
+    if (step->e->prebuilt && step->way == WAY_packed)
+        limber_specialise_later(ctx, key, step->e, limber_now() - start);
+    return ok;
+}
+
+/* Gets the kernel, which is made first if needed, and runs it. */
 static bool run_kernel(limber_context *ctx, const struct problem *p, const struct scan_result *f,
                        const struct kernel_key *key, struct report *r, struct diag *d)
 {
     bool stays = p->queue && p->queue->capture, ok;
     struct step step = { .p = p, .f = f, .report = r, .finish = p->finish };
-    struct entry *e;
-    double start;
 
-    if (!find_entry(ctx, p, key, &e, r, d))
+    if (!find_entry(ctx, p, key, &step.e, r, d))
         return false;
-    step.e = e;
-    start = r || e->prebuilt ? limber_now() : 0;
-    stays = stays && e->backend->device_ops;
-    ok = (!stays || add_recordable(ctx, p, key, d)) && limber_launch(ctx, &step, 1, p, d);
-    if (r)
-        r->seconds_run = limber_now() - start;
-    if (e->prebuilt && step.way == WAY_packed)
-        limber_specialise_later(ctx, key, e, limber_now() - start);
+    stays = stays && step.e->backend->device_ops;
+    ok = (!stays || add_recordable(ctx, p, key, d)) && launch_kernel(ctx, &step, key, d);
     if (!stays)
-        limber_kernels_put(ctx->memory, e);
+        limber_kernels_put(ctx->memory, step.e);
     return ok;
 }
 
-/* True if the kernel exists, or can be loaded at once from the disk or the library. */
+/* Runs the kernel that the call's form keeps. */
+static bool run_found(struct attempt *x)
+{
+    struct step step = { .p = x->p,
+                         .f = &x->f,
+                         .e = x->found->e,
+                         .report = x->r,
+                         .finish = x->p->finish,
+                         .layout = &x->found->layout };
+
+    if (x->r) {
+        x->r->from = LIMBER_FROM_MEMORY;
+        limber_report_facts(x->r, x->ctx, step.e->backend, x->p, &step.e->facts);
+    }
+    return launch_kernel(x->ctx, &step, x->key, x->d);
+}
+
+/* True if the kernel is in memory, or can be loaded at once from the disk or the library.  If only
+ * specialised kernels are allowed, the disk is not tried. */
 static bool is_ready(limber_context *ctx, const struct kernel_key *key)
 {
     const struct kernel_maker kernel_maker = { limber_make_kernel,
@@ -367,13 +431,14 @@ static bool is_ready(limber_context *ctx, const struct kernel_key *key)
                limber_kernels_offer(ctx->memory, key, size, kernel_maker);
 }
 
-/* True if the kernel exists, or no background thread can make it. */
+/* True if the kernel is ready, or if the background thread cannot make it. */
 static bool is_ready_or_unmakeable(limber_context *ctx, const struct background_job *job)
 {
     return is_ready(ctx, &job->key) || !limber_background_ask(ctx->background, job, sizeof *job);
 }
 
-/* Runs a call by one kernel, without the list of ways: for the interpreter's context. */
+/* Runs a call by one kernel, without trying other code paths.  The interpreter's context uses this
+ * function. */
 static bool run_one_kernel(limber_context *ctx, const struct problem *p, struct report *report,
                            struct diag *d)
 {
@@ -389,8 +454,8 @@ static bool run_one_kernel(limber_context *ctx, const struct problem *p, struct 
     return ok;
 }
 
-/* Runs a call while its kernel is being compiled: refuses it, or interprets rows until the kernel
- * is there. */
+/* Runs a call while its kernel is being compiled: interprets rows until the kernel is ready, which
+ * then computes the remaining rows. */
 static bool run_while_compiling(limber_context *ctx, const struct problem *p,
                                 const struct scan_result *f, const struct kernel_key *key,
                                 struct report *r, struct diag *d)
@@ -404,7 +469,9 @@ static bool run_while_compiling(limber_context *ctx, const struct problem *p,
 
     w.run = run_one_kernel;
     if (limber_on_miss_run(ctx, p, &kernel, &w)) {
-        w.rest.finish = NULL; /* the interpreter's rows have not been finished */
+        /* The caller's steps were not applied to the interpreter's rows, so they are applied to all
+         * of C at the end. */
+        w.rest.finish = NULL;
         ok = run_kernel(ctx, &w.rest, f, key, r, &why);
     }
     if (!limber_on_miss_finish(ctx, p, &w, ok))
@@ -419,12 +486,12 @@ static bool run_while_compiling(limber_context *ctx, const struct problem *p,
     return true;
 }
 
-/* Runs a call as its contract wishes while the kernel is not ready: waits, refuses, or begins in
- * the interpreter. */
+/* Runs a call as its contract says while the kernel is not ready: waits for it, refuses, or lets
+ * the interpreter begin. */
 static bool run_or_await(limber_context *ctx, const struct problem *p, const struct scan_result *f,
                          const struct kernel_key *key, struct report *r, struct diag *d)
 {
-    const double from_disk = 2e-3; /* seconds that reading an entry may take */
+    const double from_disk = 2e-3; /* seconds that reading an entry from disk may take */
     const struct background_job job = { .key = *key };
 
     if (waits_for_kernel(p) || is_ready_or_unmakeable(ctx, &job))
@@ -448,8 +515,8 @@ bool limber_engine_step(limber_context *ctx, struct step *s, struct kernel_key *
     return !*ready || find_entry(ctx, s->p, key, &s->e, s->report, d);
 }
 
-/* Bytes of workspace with this kernel. several: it is one of several launches, which share
- * memory. */
+/* Computes the workspace, in bytes, that a key's kernel needs. several: the launch is one of
+ * several that share memory. */
 static bool workspace_of(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
                          bool several, size_t *least, size_t *best, struct diag *d)
 {
@@ -459,12 +526,12 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
     struct maps maps;
     struct entry *e;
 
-    if (!limber_entry_of(ctx, key, &e, NULL, d))
+    if (!limber_get_entry(ctx, key, &e, NULL, d))
         return false;
     for (int i = 0; i < 2; i++)
         call.keep[i] =
             limber_operand_keeper(p->kept[i], &e->facts, i, limber_kept_place(p, 0), &of[i]);
-    if (p->groups > 1 && e->backend->takes_groups) {
+    if (p->groups > 1 && e->backend->device_ops) {
         struct call all = call;
 
         all.groups = p->groups;
@@ -472,7 +539,7 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
         all.each_a = limber_groups_a(p);
         all.each_b = limber_groups_b(p);
         all.each_c = limber_groups_c(p);
-        if (e->backend->takes_groups(e->kernel, &all))
+        if (e->backend->device_ops->takes_groups(e->kernel, &all))
             call = all;
     }
     limber_maps_bind(&maps, &e->geometry, p);
@@ -481,8 +548,8 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
         *least = limber_launch_bytes(e, &call);
         call.workspace_limit = SIZE_MAX / 4;
         *best = limber_launch_bytes(e, &call);
-    } else if (e->backend->workspace) {
-        e->backend->workspace(e->kernel, &call, least, best);
+    } else if (e->backend->code) {
+        e->backend->code->workspace(e->kernel, &call, least, best);
     }
     limber_kernels_put(ctx->memory, e);
     return true;
@@ -498,7 +565,7 @@ bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p
            workspace_of(ctx, p, &key, true, least, best, d);
 }
 
-/* Runs the passes over a key's plan and writes each stage to `out`; fills the report's facts. */
+/* Runs the passes on a key's plan, writes each stage to `out`, and fills the report's facts. */
 static bool trace_plan(limber_context *ctx, const struct problem *p, const struct kernel_key *key,
                        struct text *out, struct report *r, struct diag *d)
 {
@@ -511,9 +578,9 @@ static bool trace_plan(limber_context *ctx, const struct problem *p, const struc
          limber_plan_key(ctx, &ctx->machine, &plan, NULL, facts.key, NULL, d) &&
          limber_passes_traced(&plan, &ctx->machine.target, NULL, &trace, d);
     if (ok) {
-        limber_gather(&facts, &plan, NULL);
-        report_facts(r, ctx, ctx->machine.backend, p, &facts);
-        r->way = limber_way_say(ctx, &ctx->machine, p, &plan, out);
+        limber_fill_facts(&facts, &plan, NULL);
+        limber_report_facts(r, ctx, ctx->machine.backend, p, &facts);
+        r->way = limber_describe_way(ctx, &ctx->machine, p, &plan, out);
     }
     limber_trace_clear(&trace);
     limber_plan_clear(&plan);
@@ -525,13 +592,15 @@ bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, con
                                struct diag *d)
 {
     const struct scan_result f = {
-        .all_a = *a, .all_b = *b, .slices = p->contract.slices, .first_pass = p->first_pass
+        .all_a = *a, .all_b = *b, .slices = p->contract.slices, .first_pass = p->part.first_pass
     };
     struct kernel_key key;
 
     return limber_kernel_key_make(ctx, &key, p, &f, d) && trace_plan(ctx, p, &key, out, report, d);
 }
 
+/* Makes the function for products of one shape, without a scan of operands.  *address: its entry
+ * point. */
 bool limber_engine_function(limber_context *ctx, const limber_contract *contract,
                             const struct fixed *fixed, limber_format f, void **address,
                             struct diag *d)
@@ -552,11 +621,12 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
                                .fa = f,
                                .fb = f,
                                .fc = f,
-                               .beta = fixed->add ? &one : NULL }; /* keys record only presence */
+                               /* the key stores only whether there is a beta */
+                               .beta = fixed->add ? &one : NULL };
     struct entry *e;
     bool found;
 
-    if (!ctx->machine.backend->fixed)
+    if (!ctx->machine.cpu)
         return limber_fail(d, LIMBER_STATUS_DEVICE, "backend %s makes no functions for one shape",
                            ctx->machine.backend->name);
     if (!limber_kernel_key_make(ctx, &what.key, &p, &unscanned, d))
@@ -564,44 +634,67 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
     what.fixed = *fixed;
     if (!limber_kernels_get(ctx->functions, &what, sizeof what, kernel_maker, &e, &found, d))
         return false;
-    *address = e->address; /* the entry is never put, so the code stays loaded */
+    *address = e->address; /* the entry is never released, so the code stays loaded */
     return true;
 }
 
 /* ---- kernels as a way to compute a call ------------------------------------------------------ */
 
-static const char *refuses(const limber_context *ctx, const struct problem *p)
+static const char *why_not_plan_kernel(const limber_context *ctx, const struct problem *p)
 {
     (void)ctx, (void)p;
     return NULL;
 }
 
-static enum ran run(struct attempt *x)
+/* Keeps the kernel that has computed a call for the next calls of this form, if it is ready and the
+ * backend's own. */
+static void keep_kernel(struct attempt *x)
 {
-    const bool ok =
-        limber_device_records(x->ctx, x->p->queue) ?
-            run_recorded(x->ctx, x->p, x->r, x->d) :
-            limber_attempt_scan(x) && run_or_await(x->ctx, x->p, &x->f, &x->key, x->r, x->d);
+    const size_t size = limber_kernel_key_size(x->key);
+    struct diag ignored = { 0 };
+    struct entry *e;
 
+    if (!atomic_load(&x->accepted->found[MOST_FOUND - 1]) &&
+        limber_kernels_count(x->ctx->memory) < MOST_KEPT &&
+        limber_kernels_has(x->ctx->memory, x->key, size) &&
+        limber_get_entry(x->ctx, x->key, &e, NULL, &ignored) &&
+        (e->backend != x->ctx->machine.backend ||
+         !limber_accepted_keep(x->accepted, x->key, is_blank(&x->f, x->p), e)))
+        limber_kernels_put(x->ctx->memory, e);
+}
+
+static enum ran run_plan_kernel(struct attempt *x)
+{
+    bool ok;
+
+    if (limber_device_records(x->ctx, x->p->queue))
+        return run_recorded(x->ctx, x->p, x->r, x->d) ? RAN_done : RAN_failed;
+    ok = x->scanned || limber_attempt_scan(x);
+    if (ok && x->found)
+        return run_found(x) ? RAN_done : RAN_failed;
+    ok = ok && run_or_await(x->ctx, x->p, &x->f, x->key, x->r, x->d);
+    if (ok && x->accepted)
+        keep_kernel(x);
     return ok ? RAN_done : RAN_failed;
 }
 
-static enum ran workspace(struct attempt *x, bool batch, size_t *least, size_t *best)
+static enum ran plan_kernel_workspace(struct attempt *x, bool batch, size_t *least, size_t *best)
 {
-    return limber_attempt_scan(x) && workspace_of(x->ctx, x->p, &x->key, batch || x->p->groups > 1,
+    return limber_attempt_scan(x) && workspace_of(x->ctx, x->p, x->key, batch || x->p->groups > 1,
                                                   least, best, x->d) ?
                RAN_done :
                RAN_failed;
 }
 
-static enum ran plan(struct attempt *x, struct text *out, struct cut *cut)
+static enum ran plan_plan_kernel(struct attempt *x, struct text *out, struct cut *cut)
 {
     (void)cut;
-    return limber_attempt_scan(x) && trace_plan(x->ctx, x->p, &x->key, out, x->r, x->d) ?
-               RAN_done :
-               RAN_failed;
+    return limber_attempt_scan(x) && trace_plan(x->ctx, x->p, x->key, out, x->r, x->d) ? RAN_done :
+                                                                                         RAN_failed;
 }
 
-const struct way limber_way_kernel = {
-    .plans = true, .refuses = refuses, .run = run, .workspace = workspace, .plan = plan
-};
+const struct way limber_way_kernel = { .plans = true,
+                                       .refuses = why_not_plan_kernel,
+                                       .run = run_plan_kernel,
+                                       .workspace = plan_kernel_workspace,
+                                       .plan = plan_plan_kernel };

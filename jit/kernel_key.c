@@ -1,32 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kernel key of a call, and the stated plan that it determines.  Equal keys state equal
- * plans. */
+ * The kernel key of a call, and the stated plan of a key: the plan before the passes.  Equal keys
+ * have equal plans. */
 #include "jit/engine.h"
 
 #include <string.h>
 
-/* Puts the attributes of one operand's class into the key. */
-static void key_mask(struct kernel_key *key, int side, const struct node *class)
-{
-    for (int i = 0; i < MASK_ATTRS; i++) {
-        if (!limber_node_has(class, (enum attr)(MASK_FIRST + i)))
-            continue;
-        key->has[side] |= (uint64_t)1 << i;
-        key->mask[side][i] = limber_num(class, (enum attr)(MASK_FIRST + i));
-    }
-}
-
-/* The size of a key without its empty tail. */
+/* Returns the size of a key without the fields at its end that are empty for this call. */
 size_t limber_kernel_key_size(const struct kernel_key *key)
 {
-    return key->simulates             ? sizeof *key :
-           key->conv                  ? offsetof(struct kernel_key, model) :
-           key->has[0] || key->has[1] ? offsetof(struct kernel_key, geometry) :
-                                        offsetof(struct kernel_key, mask);
+    return key->simulates                       ? sizeof *key :
+           key->conv                            ? offsetof(struct kernel_key, model) :
+           key->data[0].has || key->data[1].has ? offsetof(struct kernel_key, geometry) :
+                                                  offsetof(struct kernel_key, data);
 }
 
-/* Writes the unit's text without the seed, which is an argument of the kernel. */
-static bool key_model(struct kernel_key *key, const struct problem *p, struct diag *d)
+/* Writes the text of the simulated unit to the key, without the unit's seed, which is an argument
+ * of the kernel. */
+static bool copy_unit_to_key(struct kernel_key *key, const struct problem *p, struct diag *d)
 {
     limber_unit u = *p->contract.unit;
     struct text t = { 0 };
@@ -40,11 +30,13 @@ static bool key_model(struct kernel_key *key, const struct problem *p, struct di
     limber_text_clear(&t);
     key->simulates = 1;
     key->counts = (int32_t)p->count;
-    if (u.start_c)              /* the sum starts from C; beta does not add it */
+    if (u.start_c) /* a sum of the unit starts from C, so beta does not add C */
         key->beta = 0;
     return ok || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the unit's text");
 }
 
+/* Makes the key of the kernel for a problem: formats, contract, and the class of its data as
+ * found by the scan f. */
 bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const struct problem *p,
                             const struct scan_result *f, struct diag *d)
 {
@@ -63,7 +55,7 @@ bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const s
     key->split = (int32_t)p->contract.split;
     key->kbits = class.kbits;
     key->size = class.size;
-    key->roundings = p->roundings;
+    key->roundings = p->part.roundings;
     key->first_pass_bits = f->first_pass.bits;
     key->decided = f->first_pass.decided;
     key->paired = f->first_pass.paired;
@@ -71,9 +63,8 @@ bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const s
     key->beta = p->beta != NULL;
     key->wrap = class.wrap;
     memcpy(key->wanted, class.wanted, sizeof key->wanted);
-    key_mask(key, 0, &class.data[0]);
-    key_mask(key, 1, &class.data[1]);
-    if (limber_simulates(&p->contract) && !key_model(key, p, d))
+    memcpy(key->data, class.data, sizeof key->data);
+    if (limber_simulates(&p->contract) && !copy_unit_to_key(key, p, d))
         return false;
     if (!p->shape)
         return true;
@@ -82,7 +73,8 @@ bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const s
     return true;
 }
 
-/* A product of fixed shape has numbers as dimensions, where others have letters. */
+/* Returns the type with numbers as dimensions, for a function of one shape; other plans have
+ * letters. */
 static struct type fixed_type(struct type t, int64_t rows, int64_t cols)
 {
     t.dim[0] = rows;
@@ -90,7 +82,8 @@ static struct type fixed_type(struct type t, int64_t rows, int64_t cols)
     return t;
 }
 
-/* The type with these letters as dimensions, such as "nchw". */
+/* Returns a tensor type with symbolic dimensions, such as "nchw".  A dimension is stored as the
+ * negative of its letter's code. */
 static struct type type_of(limber_format f, const char *letters)
 {
     struct type t = { .format = f, .count = 1, .rank = (int)strlen(letters) };
@@ -100,7 +93,8 @@ static struct type type_of(limber_format f, const char *letters)
     return t;
 }
 
-/* Adds an operand's node, with the attributes that the key has of its mask. */
+/* Adds the node of an operand, with the attributes of its mask from the key. side: 0 for A, 1 for
+ * B, -1 for an operand without mask.  Returns the node's index, negative if memory runs out. */
 static int add_arg(struct plan *p, const struct kernel_key *key, const char *name, int index,
                    int side, struct type t)
 {
@@ -109,13 +103,13 @@ static int add_arg(struct plan *p, const struct kernel_key *key, const char *nam
     if (at < 0)
         return at;
     limber_node_set(&p->node[at], ATTR_index, index);
-    for (int i = 0; side >= 0 && i < MASK_ATTRS; i++)
-        if (key->has[side] >> i & 1)
-            limber_node_set(&p->node[at], (enum attr)(MASK_FIRST + i), key->mask[side][i]);
+    if (side >= 0)
+        limber_class_write(&key->data[side], &p->node[at]);
     return at;
 }
 
-/* Adds the product's node and its operands. */
+/* Adds the nodes of a gemm and its operands.  Returns the index of the gemm's node, negative if
+ * memory runs out. */
 static int add_gemm(struct plan *p, const struct kernel_key *key, const struct fixed *fixed,
                     struct type exact)
 {
@@ -132,7 +126,7 @@ static int add_gemm(struct plan *p, const struct kernel_key *key, const struct f
     return b < 0 ? -1 : limber_plan_add(p, OP_gemm, "c", a, b, exact);
 }
 
-/* The letters of the dimensions of a convolution's image x, filters w or result y. */
+/* Returns the letters of the dimensions of a convolution's image x, filters w or result y. */
 static const char *letters_of(const struct kernel_key *key, char tensor)
 {
     bool deep = key->geometry.deep;
@@ -152,8 +146,9 @@ static const char *result_letters(const struct kernel_key *key)
                        "mn";
 }
 
-/* Adds a convolution's node.  Its operand 0 is the image under the windows, the products' right
- * operand. */
+/* Adds the nodes of a convolution and its operands.  Operand 0 of the node is the tensor over which
+ * the windows move; it is the right operand of the products.  Returns the index of the
+ * convolution's node, negative if memory runs out. */
 static int add_conv(struct plan *p, const struct kernel_key *key, struct type exact)
 {
     static const struct direction {
@@ -171,7 +166,8 @@ static int add_conv(struct plan *p, const struct kernel_key *key, struct type ex
     return y >= 0 && limber_conv_write(p, &p->node[y], &key->geometry) ? y : -1;
 }
 
-/* Makes the stated plan of a key. fixed: NULL, or the shape of a function. */
+/* Makes the stated plan of a key. fixed: the shape, for a function of one shape; else NULL. Fails
+ * if memory runs out, or if the contract leaves no error for the roundings. */
 bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struct fixed *fixed,
                        struct diag *d)
 {
@@ -221,7 +217,7 @@ bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struc
     limber_node_set(&p->node[out], ATTR_alpha, key->alpha);
     limber_node_set(&p->node[out], ATTR_beta, key->beta);
     limber_node_set(&p->node[out], ATTR_wrap, key->wrap);
-    if (limber_is_integral((limber_promise)key->promise))
+    if (limber_requires_integers((limber_promise)key->promise))
         limber_node_set(&p->node[out], ATTR_integral, 1);
     p->ret = out;
     return limber_plan_verify(p, d);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Launches kernels over the groups of a call. */
+ * Launches kernels for the groups of a call. */
 #include "jit/engine.h"
 
+/* bytes of a cache line; shared memory is divided into whole lines */
 enum { LINE = 64 };
+/* bytes of operands that keep a device busy */
 static const double ENOUGH = 0x1p30;
 
-/* True if no sum of products overflows the result's format: |a b| < 2^(emax_a + emax_b + 2). */
+/* True if no sum of products can overflow the result's integer format.  A product is less than
+ * 2^(emax_a + emax_b + 2), and k is rounded up to a power of two. */
 static bool cannot_overflow(const struct problem *p, const struct scan_result *f)
 {
     const struct mask *a = &f->all_a, *b = &f->all_b;
-    bool wide = p->fc.kind == LIMBER_KIND_UINT;
+    bool is_unsigned = p->fc.kind == LIMBER_KIND_UINT;
     int bits = limber_format_sig(p->fc), k = 0;
 
     if (f->fractional || p->alpha || p->beta || !a->scanned || !b->scanned || a->special ||
@@ -19,7 +22,7 @@ static bool cannot_overflow(const struct problem *p, const struct scan_result *f
         return true;
     while (k < 63 && p->k > (int64_t)1 << k)
         k++;
-    return !(wide && (a->negative || b->negative)) && a->emax + b->emax + 2 + k <= bits;
+    return !(is_unsigned && (a->negative || b->negative)) && a->emax + b->emax + 2 + k <= bits;
 }
 
 /* True if the caller gives a workspace in host memory. */
@@ -28,11 +31,12 @@ static bool has_workspace(const limber_context *ctx, const struct problem *p)
     return !ctx->machine.backend->device_ops && p->queue && p->queue->workspace;
 }
 
-/* The limit of the workspace in bytes.  It grows with the threads: each has scratch, and should
- * have a block of C. */
+/* Returns the limit of the workspace in bytes.  It grows with the number of threads, because each
+ * thread has scratch memory and should have a block of C. together: one launch computes all
+ * groups. */
 static size_t workspace_limit(const limber_context *ctx, const struct problem *p, bool together)
 {
-    const struct runner all = limber_pool_runner(ctx->pool);
+    struct runner all;
     double bytes;
 
     if (has_workspace(ctx, p))
@@ -41,16 +45,18 @@ static size_t workspace_limit(const limber_context *ctx, const struct problem *p
         return ctx->workspace;
     bytes = (double)p->m * (double)p->k * p->fa.size + (double)p->k * (double)p->n * p->fb.size +
             (double)p->m * (double)p->n * p->fc.size;
-    if (together) /* enough groups to fill the device */
+    /* the limit grows with the number of groups only until the groups fill the device */
+    if (together)
         bytes *=
             (double)p->groups < ENOUGH / (bytes + 1) ? (double)p->groups : 1 + ENOUGH / (bytes + 1);
-    if (ctx->machine.backend->device_ops) /* fits all limbs of most products */
+    if (ctx->machine.backend->device_ops) /* with this limit all limbs of most products fit */
         return (size_t)(bytes * 1.25) + ((size_t)256 << 20);
+    all = limber_pool_runner(ctx->pool);
     return (size_t)(bytes / 4 + 16 * (double)p->k) + ((size_t)56 << 20) +
            ((size_t)(limber_runner_busy(&all) + all.workers) << 23);
 }
 
-/* Stands for a pool: runs all tasks on the calling thread. */
+/* The `run` of a runner without threads: runs all tasks on the calling thread. */
 static void run_serially(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     (void)self;
@@ -58,14 +64,15 @@ static void run_serially(void *self, int64_t tasks, void (*fn)(void *, int64_t, 
         fn(arg, i, 0);
 }
 
-/* Products predicted to take less than this on one core run in the caller's thread, since another
- * thread costs some ten microseconds. */
+/* Seconds.  A product that is predicted to take less on one core runs in the caller's thread,
+ * because waking another thread takes some ten microseconds. */
 static const double brief = 60e-6;
 
-/* Seconds.  Below this, measured on 64 threads, all threads working on one product lose up to a
- * quarter of the time waiting at its ends. */
+/* Seconds.  Measured on 64 threads: if all threads share a product that takes less, up to a quarter
+ * of the time is lost by waiting at its start and end. */
 static const double uneven = 250e-6;
 
+/* Returns the predicted seconds of one group on one core. */
 static double predicted_seconds(const struct problem *p, const struct facts *f)
 {
     return f->cost * ((double)p->m * (double)p->n * (double)p->k / 0x1p30);
@@ -88,8 +95,19 @@ void limber_maps_apply(const struct maps *x, const struct problem *p, struct cal
     c->a = limber_map_view(&x->map[0], c->a.data);
     c->b = limber_map_view(&x->map[1], c->b.data);
     c->c = limber_map_output(&x->map[2], c->c.data);
+    c->a.tile_subset = p->a.tile_subset;
+    c->b.tile_subset = p->b.tile_subset;
+    c->c.rows = p->c.rows;
+    c->c.cols = p->c.cols;
+    /* Kernels compare a column's place before blocks are moved with the end of a plane of C.  In a
+     * grid one column wide, no columns are neighbours, so they are stored one by one. */
+    if (c->c.cols && c->c.col == 1 && !c->c.wide) {
+        c->c.wide = c->c.jump = 1;
+        c->c.col = 0;
+    }
 }
 
+/* Returns the arguments for running a kernel on one product without groups or prepared operands. */
 struct call limber_call_plain(const limber_context *ctx, const struct problem *p,
                               const struct runner *r)
 {
@@ -109,9 +127,10 @@ struct call limber_call_plain(const limber_context *ctx, const struct problem *p
 
 /* ---- which way a launch takes --------------------------------------------------------------- */
 
-/* The way of a launch of this plan's kernel, with the backend's explanation. */
-enum way_id limber_way_say(limber_context *ctx, const struct machine *m, const struct problem *p,
-                           const struct plan *plan, struct text *out)
+/* Returns the code path (way) that a launch of this plan's kernel would take.  Unless out is NULL,
+ * writes it there with the backend's explanation. */
+enum way_id limber_describe_way(limber_context *ctx, const struct machine *m,
+                                const struct problem *p, const struct plan *plan, struct text *out)
 {
     const struct runner runner = limber_pool_runner(ctx->pool);
     struct text about = { 0 };
@@ -128,7 +147,7 @@ enum way_id limber_way_say(limber_context *ctx, const struct machine *m, const s
     return way;
 }
 
-/* Writes into the kernel's dump which way a launch of it takes. */
+/* Writes to the kernel's dump which code path (way) a launch takes. */
 static void dump_way(limber_context *ctx, const struct step *s)
 {
     const struct entry *e = s->e;
@@ -139,8 +158,9 @@ static void dump_way(limber_context *ctx, const struct step *s)
     struct text out = { 0 };
 
     if (trace.folder && e->stated && limber_plan_parse(&plan, e->stated, &ignored) &&
-        limber_passes_run(&plan, &m->target, NULL, (struct pass_watch){ NULL, NULL }, &ignored)) {
-        limber_way_say(ctx, m, s->p, &plan, &out);
+        limber_passes_run(&plan, &m->target, limber_passes_of(&plan),
+                          (struct pass_watch){ NULL, NULL }, &ignored)) {
+        limber_describe_way(ctx, m, s->p, &plan, &out);
         if (out.s && !out.failed)
             limber_trace_file(&trace, "way.txt", out.s, out.n);
     }
@@ -151,25 +171,29 @@ static void dump_way(limber_context *ctx, const struct step *s)
 
 /* ---- launches of one call -------------------------------------------------------------------- */
 
-/* The launches of one call's groups. */
+/* State of a step while the groups of its problem are launched. */
 struct launching {
     limber_context *ctx;
-    const struct problem *p; /* the problem as it is launched */
+    const struct problem *p; /* the problem that this step launches */
     const struct scan_result *f;
     struct entry *e;
     struct maps maps;
-    struct runner runner; /* for one group */
-    int64_t at_once; /* groups that run concurrently and share the workspace limit */
-    bool together; /* one launch computes all groups */
-    bool several; /* launches share memory, in whole cache lines */
-    pthread_mutex_t lock; /* guards the fields below */
+    struct runner runner; /* threads of one group's launch */
+    struct runner across; /* threads that share the groups */
+    int64_t at_once; /* number of groups that run at the same time and share the workspace limit */
+    bool together; /* true if one launch computes all groups */
+    bool several; /* several launches share memory, of which each gets whole cache lines */
+    pthread_mutex_t lock; /* guards the fields below if several groups run at the same time */
+    /* true: a dry run, which only counts results that do not fit */
     bool dry;
-    const struct guard *guard;
+    const struct capture_check *guard;
     const struct finisher *finish;
+    void **layout; /* as in struct call */
     int64_t overflow, recomputed, recomputed_ns;
     enum way_id way;
-    size_t workspace; /* bytes of one group */
-    /* NULL: launches allocate their own; else each worker has `share` bytes of it. */
+    size_t workspace; /* bytes of workspace that one group needs */
+    /* memory that is divided into `share` bytes for each worker; NULL: launches allocate their
+     * own */
     const struct launch_memory *memory;
     size_t share;
 };
@@ -183,24 +207,27 @@ static void add_counts(struct unit_counts *sum, const struct unit_counts *c)
         to[i] += from[i];
 }
 
-/* Adds what one launch reports to the sums of all groups. */
+/* Adds the counts of one launch to the sums of all groups. */
 static void add_call(struct launching *l, const struct call *call)
 {
-    pthread_mutex_lock(&l->lock);
-    l->overflow += call->overflow;
-    l->recomputed += call->recomputed;
-    l->recomputed_ns += call->recomputed_ns;
-    if (call->workspace > l->workspace)
-        l->workspace = call->workspace;
-    l->way = call->way;
-    if (call->finished)
+    if (l->at_once > 1)
+        pthread_mutex_lock(&l->lock);
+    l->overflow += call->out.overflow;
+    l->recomputed += call->out.recomputed;
+    l->recomputed_ns += call->out.recomputed_ns;
+    if (call->out.workspace > l->workspace)
+        l->workspace = call->out.workspace;
+    l->way = call->out.way;
+    if (call->out.finished)
         *l->p->finished = true;
     if (l->p->counts)
-        add_counts(l->p->counts, &call->counts);
-    pthread_mutex_unlock(&l->lock);
+        add_counts(l->p->counts, &call->out.counts);
+    if (l->at_once > 1)
+        pthread_mutex_unlock(&l->lock);
 }
 
-/* The backend's call for group g, with its masks, maps and kept limbs. */
+/* Returns the backend's call for group g, with its masks, index maps and kept limbs. of: memory for
+ * the keepers of limbs. */
 static struct call call_of(const struct launching *l, int64_t g, struct keeping of[2])
 {
     const struct problem *p = l->p;
@@ -228,6 +255,7 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         .ways = l->ctx->ways,
         .guard = l->guard,
         .finish = l->finish,
+        .layout = l->layout,
         .keep = { limber_operand_keeper(p->kept[0], &l->e->facts, 0, place, &of[0]),
                   limber_operand_keeper(p->kept[1], &l->e->facts, 1, place, &of[1]) },
         .seed = limber_simulates(&p->contract) ? p->contract.unit->seed : 0,
@@ -241,11 +269,12 @@ static struct call call_of(const struct launching *l, int64_t g, struct keeping 
         call.each_b = limber_groups_b(p);
         call.each_c = limber_groups_c(p);
     }
-    limber_maps_apply(&l->maps, p, &call);
+    if (p->shape)
+        limber_maps_apply(&l->maps, p, &call);
     return call;
 }
 
-/* Task: launches a group of a batch. */
+/* Task: launches the kernel for group g, or for all groups if they are computed together. */
 static bool launch_group(void *arg, int64_t g, int worker, struct diag *d)
 {
     struct launching *l = arg;
@@ -272,13 +301,14 @@ static bool are_together(struct launching *l)
 
     l->together = true;
     call = call_of(l, 0, of);
-    return l->e->backend->takes_groups(l->e->kernel, &call);
+    return l->e->backend->device_ops->takes_groups(l->e->kernel, &call);
 }
 
-/* Groups that are brief, or that threads would share unevenly, run concurrently, one thread each.
- * Others run one after another, each on all threads, or on a device in the stream's order. */
+/* Plans how the groups of a step are launched.  Groups are computed at the same time, on one thread
+ * each, if they are short, or if all threads would lose time by sharing each of them.  Other groups
+ * run one after another, each on all threads or in the order of the device's stream. */
 static struct launching plan_launches(limber_context *ctx, const struct step *s,
-                                      const struct guard *guard)
+                                      const struct capture_check *guard)
 {
     const struct product_request r = limber_request(s->p);
     const struct runner alone = { 1, run_serially, NULL }, all = limber_pool_runner(ctx->pool);
@@ -287,26 +317,30 @@ static struct launching plan_launches(limber_context *ctx, const struct step *s,
     int busy = limber_runner_busy(&all);
     bool small = limber_is_tiny(&r) || one < brief;
     bool even = p->groups % busy == 0 || p->groups >= 4 * busy;
-    bool beside = (small || (one < uneven * busy && even)) && !s->e->backend->device_ops &&
-                  !has_workspace(ctx, p) && one * (double)p->groups >= brief;
+    bool at_same_time = (small || (one < uneven * busy && even)) && !s->e->backend->device_ops &&
+                        !has_workspace(ctx, p) && one * (double)p->groups >= brief;
 
     struct launching l = {
-        .ctx = ctx, .p = p, .f = s->f, .e = s->e, .runner = small || beside ? alone : all
+        .ctx = ctx, .p = p, .f = s->f, .e = s->e, .runner = small || at_same_time ? alone : all
     };
 
     l.guard = guard;
-    l.at_once = beside && all.workers < p->groups ? all.workers : beside ? p->groups : 1;
-    limber_maps_bind(&l.maps, &s->e->geometry, p);
-    l.together = p->groups > 1 && s->e->backend->takes_groups && are_together(&l);
+    l.at_once = at_same_time && all.workers < p->groups ? all.workers :
+                at_same_time                            ? p->groups :
+                                                          1;
+    l.across = l.at_once > 1 ? all : alone;
+    if (p->shape)
+        limber_maps_bind(&l.maps, &s->e->geometry, p);
+    l.together = p->groups > 1 && s->e->backend->device_ops && are_together(&l);
     return l;
 }
 
-/* Runs all groups of a step. dry: only tests whether results fit; memory: NULL, or what was
- * allocated for several steps. */
-static bool run_step(limber_context *ctx, struct step *s, bool dry, const struct guard *guard,
-                     const struct launch_memory *memory, struct diag *d)
+/* Runs all groups of a step. dry: only counts results that do not fit. memory: memory that was
+ * allocated for several steps, or NULL. */
+static bool run_step(limber_context *ctx, struct step *s, bool dry,
+                     const struct capture_check *guard, const struct launch_memory *memory,
+                     struct diag *d)
 {
-    const struct runner alone = { 1, run_serially, NULL }, all = limber_pool_runner(ctx->pool);
     const struct problem *p = s->p;
     struct launching l = plan_launches(ctx, s, guard);
     char name[32];
@@ -314,17 +348,20 @@ static bool run_step(limber_context *ctx, struct step *s, bool dry, const struct
 
     l.dry = dry;
     l.finish = p->groups == 1 ? s->finish : NULL;
+    l.layout = s->layout;
     l.memory = memory;
     l.several = memory != NULL;
     l.share = memory ? memory->bytes / (size_t)l.at_once / LINE * LINE : 0;
-    pthread_mutex_init(&l.lock, NULL);
+    if (l.at_once > 1)
+        pthread_mutex_init(&l.lock, NULL);
     limber_pool_enter(ctx->pool);
-    ok = limber_groups_run(l.at_once > 1 ? &all : &alone, l.together ? 1 : p->groups, launch_group,
-                           &l, d);
+    ok = limber_groups_run(&l.across, l.together ? 1 : p->groups, launch_group, &l, d);
     limber_pool_leave(ctx->pool);
-    pthread_mutex_destroy(&l.lock);
+    if (l.at_once > 1)
+        pthread_mutex_destroy(&l.lock);
     s->way = l.way;
-    if (ok && !dry && ctx->dump_dir && atomic_exchange(&s->e->dumped, (int)l.way) != (int)l.way)
+    if (ok && !dry && ctx->tells.dump_dir &&
+        atomic_exchange(&s->e->dumped, (int)l.way) != (int)l.way)
         dump_way(ctx, s);
     if (s->report) {
         s->report->way = l.way;
@@ -338,7 +375,7 @@ static bool run_step(limber_context *ctx, struct step *s, bool dry, const struct
     return ok;
 }
 
-bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct guard *guard,
+bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct capture_check *guard,
                             struct diag *d)
 {
     return run_step(ctx, s, false, guard, NULL, d);
@@ -346,7 +383,8 @@ bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct gu
 
 /* ---- either all launches of a call, or none -------------------------------------------------- */
 
-/* Runs the steps one after another. memory: for each launch, or NULL: launches take their own. */
+/* Runs the steps one after another.  All launches use `memory`; if that is NULL, each allocates its
+ * own. */
 static bool run_steps(limber_context *ctx, struct step *s, int count,
                       const struct launch_memory *memory, struct diag *d)
 {
@@ -364,7 +402,7 @@ static bool run_steps(limber_context *ctx, struct step *s, int count,
     return ok;
 }
 
-/* True if all backends of these steps can be given their memory beforehand. */
+/* True if the backends of all steps can use memory that was allocated before. */
 static bool all_take_memory(const struct step *s, int count)
 {
     for (int i = 0; i < count; i++)
@@ -373,13 +411,14 @@ static bool all_take_memory(const struct step *s, int count)
     return true;
 }
 
-/* Bytes that one of several launches needs, allocated before the first. */
+/* Returns the bytes that one of several launches needs, rounded up to whole cache lines. */
 size_t limber_launch_bytes(const struct entry *e, const struct call *c)
 {
     return (e->backend->launch_memory->bytes(e->kernel, c) + LINE - 1) / LINE * LINE;
 }
 
-/* Runs the steps with memory for the one that needs most. */
+/* Allocates as much memory as the largest step needs, and runs all steps with it.  False, with C
+ * unchanged, if memory runs out. */
 static bool run_with_memory(limber_context *ctx, struct step *s, int count, struct diag *d)
 {
     const struct launch_memory_ops *ops = s->e->backend->launch_memory;
@@ -387,7 +426,7 @@ static bool run_with_memory(limber_context *ctx, struct step *s, int count, stru
     struct keeping of[2];
     struct call call;
     struct launch_memory taken;
-    size_t most = 0;
+    size_t largest = 0;
     bool ok;
 
     for (int i = 0; i < count; i++) {
@@ -397,28 +436,28 @@ static bool run_with_memory(limber_context *ctx, struct step *s, int count, stru
         l.several = true;
         call = call_of(&l, 0, of);
         share = limber_launch_bytes(s[i].e, &call) * (size_t)l.at_once;
-        most = share > most ? share : most;
+        largest = share > largest ? share : largest;
     }
-    if (!ops->alloc(&call, most, &taken, d))
+    if (!ops->alloc(&call, largest, &taken, d))
         return false;
     ok = run_steps(ctx, s, count, &taken, d);
     ops->free(&call, &taken);
     return ok;
 }
 
-/* The only place that keeps C unchanged when a call fails.  A single launch of a backend changes C
- * or fails.  Of several launches a later one might run out of memory, so memory for all is
- * allocated first.  If a backend cannot do that, or a result may not fit its format, a copy of C is
- * kept. */
+/* Runs the steps so that C is unchanged if the call fails.  A single launch either fails or changes
+ * C. Of several launches a later one might run out of memory, so memory for all is allocated first.
+ * If a backend cannot do that, or a result may not fit its format, a copy of C is kept. */
 bool limber_launch(limber_context *ctx, struct step *s, int count, const struct problem *whole,
                    struct diag *d)
 {
-    bool sure = !limber_refuses_overflow(&s->p->contract, s->p->fa, s->p->fb, s->p->fc) ||
+    bool sure = limber_is_real(s->p->fc) ||
+                !limber_refuses_overflow(&s->p->contract, s->p->fa, s->p->fb, s->p->fc) ||
                 cannot_overflow(s->p, s->f),
          ok;
     struct backup keep;
 
-    if (!sure && s->e->backend->device_ops) { /* a dry run first counts what does not fit */
+    if (!sure && s->e->backend->device_ops) { /* a dry run first counts results that do not fit */
         if (!run_step(ctx, s, true, NULL, NULL, d))
             return false;
         sure = true;

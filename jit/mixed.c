@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Mixed products: parts of one product, each by the plan that its data allows; run, or planned.
- *
- * A part reads its groups of blocks of lines through a tile subset, and writes the same blocks of
- * C.  Parts that sum further tiles onto the same elements run one after another: the first with the
- * caller's beta, the others with 1. */
+ * Mixed products: a product is partitioned, and each part is computed by the plan that its data
+ * allows.  A part reads its blocks of lines (rows of A, columns of B) through a tile subset, and
+ * writes the same blocks of C.  Parts that add to the same elements run one after another: the
+ * first with the caller's beta, the others with beta = 1. */
 #define XXH_INLINE_ALL
 #include "jit/ways.h"
 
@@ -15,23 +14,24 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { TILE_SHIFT = 8 };    /* tiles along k of 256 elements, the kernels' granularity */
+enum { TILE_SHIFT = 8 }; /* tiles have 2^8 = 256 elements along k, the granularity of kernels */
 
-/* A product that may be divided into parts. */
+/* A product that may be partitioned. */
 struct mixing {
     limber_context *ctx;
     const struct problem *p;
-    const struct kernel_key *key; /* of one plan for the whole product */
+    const struct kernel_key *key; /* key of one plan for the whole product */
     struct first_pass first_pass;
-    char scheme[2][SCHEME_NAME]; /* for narrow and wide tiles; or the caller's scheme, "" */
-    bool plans;             /* true: parts are planned, not run */
-    struct text *trace;     /* NULL, or where the parts' plans are written */
+    bool plans; /* true if the parts are planned but not run */
+    struct text *trace; /* where the parts' plans are written, or NULL */
+    /* threads that share the predicted seconds; 1 for a device */
     double workers;
 };
 
 /* ---- prices of parts ------------------------------------------------------------------------- */
 
-/* The problem of a part of m rows and n columns, for prices. scheme: that of its tiles, or "". */
+/* Returns the problem of a part with m rows and n columns. scheme: the scheme of its tiles, or
+ * NULL. roundings: how often an element is rounded between parts. */
 static struct problem sized_problem(const struct mixing *x, int64_t m, int64_t n,
                                     const char *scheme, int roundings)
 {
@@ -41,31 +41,31 @@ static struct problem sized_problem(const struct mixing *x, int64_t m, int64_t n
     part.m = m;
     part.n = n;
     part.contract.scheme = scheme;
-    part.roundings = roundings;
-    part.first_pass = x->first_pass;
-    part.fine = !limber_is_coarse(&whole, &x->ctx->machine.target);
-    if (x->ctx->machine.backend->device_ops) /* split=inside reads whole matrices only */
+    part.part.roundings = roundings;
+    part.part.first_pass = x->first_pass;
+    part.part.fine = !limber_is_coarse(&whole, &x->ctx->machine.target);
+    if (x->ctx->machine.backend->device_ops) /* split=inside reads only complete matrices */
         part.contract.split = LIMBER_SPLIT_AHEAD;
-    part.kept[0] = part.kept[1] = NULL; /* kept limbs are those of whole operands */
+    part.kept[0] = part.kept[1] = NULL; /* kept limbs are those of complete operands */
     return part;
 }
 
-/* The price of a part with these masks, for the partition. */
-static bool part_price(void *user, const struct mask *a, const struct mask *b, const char *scheme,
-                       int roundings, struct price *out, struct diag *d)
+/* The `price` callback of struct partition_input: predicts the cost of a part with these masks. */
+static bool predict_part_cost(void *user, const struct mask *a, const struct mask *b,
+                              const char *scheme, int roundings, struct price *out, struct diag *d)
 {
     const struct mixing *x = user;
     struct problem part = sized_problem(x, a->lines, b->lines, scheme, roundings);
 
-    return limber_engine_price(x->ctx, &part, a, b, out, d);
+    return limber_predict_cost(x->ctx, &part, a, b, out, d);
 }
 
 /* ---- products for which one plan is best ----------------------------------------------------- */
 
-/* The decision takes longer than all else that a call does before packing.  It depends on the
- * kernel key, the size and the masks of all tiles, which are often those of an earlier call.  So a
- * hash of them is cached.  After a collision of hashes one plan computes the product, which is
- * correct. */
+/* Returns a hash of everything on which the decision to partition depends: the kernel key, the
+ * size, and the masks of all tiles.  The decision takes longer than everything else before packing,
+ * and calls often repeat, so the hashes of products that one plan computes best are kept.  If two
+ * hashes collide, one plan computes the product, which is correct, too. */
 static uint64_t decision_hash(const struct mixing *x, const struct mask *a, const struct mask *b)
 {
     const int64_t more[] = { x->p->m, x->p->n, x->p->k, x->first_pass.bits, x->first_pass.decided };
@@ -78,7 +78,7 @@ static uint64_t decision_hash(const struct mixing *x, const struct mask *a, cons
     for (int i = 0; i < 2; i++) {
         const size_t blocks = (size_t)m[i]->tile_rows, tiles = blocks * (size_t)m[i]->tile_cols;
 
-        for (size_t j = 0; j < blocks; j++) /* field by field: blocks have padding */
+        for (size_t j = 0; j < blocks; j++) /* field by field, because blocks have padding */
             XXH3_64bits_update(&state, &m[i]->block[j],
                                offsetof(struct block_mask, flags) + sizeof m[i]->block[j].flags);
         if (m[i]->tile)
@@ -89,20 +89,32 @@ static uint64_t decision_hash(const struct mixing *x, const struct mask *a, cons
 
 static atomic_uint_fast64_t *hash_slot(const struct mixing *x, uint64_t hash)
 {
-    return &x->ctx->whole[hash >> 32 & (COUNT(x->ctx->whole) - 1)];
+    return &x->ctx->pricing.whole[hash >> 32 & (COUNT(x->ctx->pricing.whole) - 1)];
 }
 
+/* True if it is known that one plan is best for this product. */
 static bool is_known_whole(const struct mixing *x, uint64_t hash)
 {
     return atomic_load_explicit(hash_slot(x, hash), memory_order_relaxed) == hash;
 }
 
+/* Remembers that one plan is best for this product. */
 static void keep_whole(const struct mixing *x, uint64_t hash)
 {
     atomic_store_explicit(hash_slot(x, hash), hash, memory_order_relaxed);
 }
 
-/* Asks for the best partition. *worth: it is cheaper than one plan. */
+/* True if one plan takes so little time that no partition pays, whatever the tiles hold.  whole:
+ * its price. */
+static bool is_cheap(const struct mixing *x, const struct price *whole, const struct mask *a,
+                     const struct mask *b)
+{
+    return limber_price(whole, (double)a->lines, (double)b->lines, (double)x->p->k, 1) <
+           x->ctx->pricing.brief;
+}
+
+/* Finds the best partition.  *worth: true if the partition is predicted to be faster than one plan,
+ * or the caller named several schemes.  False on failure. */
 static bool decide_partition(struct mixing *x, const struct mask *a, const struct mask *b,
                              struct partition *parts, bool *worth, struct diag *d)
 {
@@ -114,28 +126,28 @@ static bool decide_partition(struct mixing *x, const struct mask *a, const struc
         .grain = { x->ctx->machine.backend->device_ops ? 4 : 1,
                    x->ctx->machine.backend->device_ops ? 2 : 1 },
         .sums = limber_may_sum_parts(&r, a, b, x->p->alpha || x->p->beta),
-        .scheme = { *x->scheme[0] ? x->scheme[0] : NULL, *x->scheme[1] ? x->scheme[1] : NULL },
-        .price = part_price,
+        .scheme = x->p->contract.scheme,
+        .price = predict_part_cost,
         .user = x,
     };
-    const uint64_t hash = in.scheme[1] ? 0 : decision_hash(x, a, b);
+    const bool several = x->p->contract.scheme && limber_names_several(&x->p->contract);
+    const uint64_t hash = several ? 0 : decision_hash(x, a, b);
     struct price whole;
 
     *worth = false;
     if (hash && is_known_whole(x, hash))
         return true;
-    if (!in.scheme[1]) {
-        if (!part_price(x, a, b, in.scheme[0], 0, &whole, d))
+    if (!several) {
+        if (!predict_part_cost(x, a, b, in.scheme, 0, &whole, d))
             return false;
-        if (limber_price(&whole, (double)a->lines, (double)b->lines, (double)in.k, 1) <
-            x->ctx->brief) {
+        if (is_cheap(x, &whole, a, b)) {
             keep_whole(x, hash);
             return true;
         }
     }
     if (!limber_partition_make(&in, parts, d))
         return false;
-    *worth = parts->parts > 1 || parts->part[0].keep[0] || in.scheme[1];
+    *worth = parts->parts > 1 || parts->part[0].keep[0] || several;
     if (!*worth)
         keep_whole(x, hash);
     return true;
@@ -143,13 +155,14 @@ static bool decide_partition(struct mixing *x, const struct mask *a, const struc
 
 /* ---- planning the parts and running them ----------------------------------------------------- */
 
-/* Adds a part's report to that of the whole product. */
+/* Adds a part's report to the report of the whole product. */
 static void add_report(const struct mixing *x, struct report *all, const struct report *r,
                        const struct partition_part *part, const struct mask *a,
                        const struct mask *b)
 {
     limber_part *to = &all->part[all->parts++];
-    int left = x->p->transposed; /* index of the side that is the caller's A */
+    /* 1 if the product was transposed, so that the caller's A is the right operand */
+    int left = x->p->transposed;
 
     memcpy(to->scheme, r->scheme, sizeof to->scheme);
     memcpy(to->kernel, r->kernel, sizeof to->kernel);
@@ -178,6 +191,7 @@ static void add_report(const struct mixing *x, struct report *all, const struct 
     all->workspace = r->workspace > all->workspace ? r->workspace : all->workspace;
 }
 
+/* Stores the number 1 in format f. */
 static void store_one(limber_format f, char *out)
 {
     const double one = 1;
@@ -186,13 +200,15 @@ static void store_one(limber_format f, char *out)
     limber_format_convert(out, f, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST, &ignored);
 }
 
-/* A part that is ready to be planned or run.  It points into itself, so it must not move. */
+/* A part that is ready to be planned or run.  Its fields point to each other, so the structure must
+ * not be moved. */
 struct ready {
     struct tile_subset show[2];
     struct mask m[2];
     struct problem p;
     struct scan_result f;
     struct report report;
+    /* beta = 1 in C's format */
     char one[16];
 };
 
@@ -202,7 +218,7 @@ static void clear_ready(struct ready *r)
     limber_mask_clear(&r->m[1]);
 }
 
-/* Makes the problem, the masks and the scan's result of one part of a partitioned product. */
+/* Makes the problem, the masks and the scan result of one part.  False if memory runs out. */
 static bool prepare_part(const struct mixing *x, const struct partition *parts,
                          const struct partition_part *part, struct ready *r, struct diag *d)
 {
@@ -227,11 +243,11 @@ static bool prepare_part(const struct mixing *x, const struct partition *parts,
                                  .all_a = r->m[0],
                                  .all_b = r->m[1],
                                  .slices = r->p.contract.slices,
-                                 .first_pass = r->p.first_pass };
+                                 .first_pass = r->p.part.first_pass };
     return true;
 }
 
-/* Plans the parts for a text, or for a report that runs nothing. */
+/* Plans the parts, and adds each to the report unless that is NULL. */
 static bool plan_parts(struct mixing *x, const struct partition *parts, struct report *report,
                        struct diag *d)
 {
@@ -252,8 +268,8 @@ static bool plan_parts(struct mixing *x, const struct partition *parts, struct r
     return ok;
 }
 
-/* Gets all kernels first, so that no part fails after others have stored.  *all is false, and
- * nothing is run, if a kernel is not there yet. */
+/* Runs the parts.  Gets all kernels first, so that no part fails after others have stored results.
+ * If a kernel is not ready, *all is false and nothing is run. */
 static bool run_parts(struct mixing *x, const struct partition *parts, struct report *report,
                       bool *all, struct diag *d)
 {
@@ -285,7 +301,8 @@ static bool run_parts(struct mixing *x, const struct partition *parts, struct re
     return ok;
 }
 
-/* Derives the whole product's figures from those of the parts. scan: seconds. */
+/* Computes the scheme and the bound of the whole product, and the parts' shares, from the parts'
+ * reports. scan: seconds of scanning and partitioning. */
 static void finish_report(struct report *r, const struct problem *p, double scan)
 {
     double u = limber_format_roundoff(p->fc), all = (double)p->m * (double)p->n;
@@ -300,7 +317,8 @@ static void finish_report(struct report *r, const struct problem *p, double scan
     snprintf(r->scheme, sizeof r->scheme, r->parts > 1 ? "mixed" : "%s", r->part[0].scheme);
 }
 
-/* Partitions the product, and runs or plans its parts, where that pays. */
+/* Partitions the product, and runs or plans its parts, if that pays.  *done is false if one plan
+ * must compute the product.  False on failure. */
 static bool run_or_plan_parts(struct mixing *x, const struct mask *a, const struct mask *b,
                               struct partition *parts, bool *done, struct report *report,
                               struct diag *d)
@@ -310,11 +328,10 @@ static bool run_or_plan_parts(struct mixing *x, const struct mask *a, const stru
     bool ok, worth, all = true;
 
     *done = false;
-    limber_scheme_names(&x->p->contract, x->scheme);
-    x->workers = limber_price_workers(x->ctx);
     ok = decide_partition(x, a, b, parts, &worth, d);
     if (!ok || !worth)
         return ok;
+    x->workers = limber_price_workers(x->ctx);
     scan += report ? limber_now() - start : 0;
     ok = x->plans ? plan_parts(x, parts, &sum, d) :
                     run_parts(x, parts, report ? &sum : NULL, &all, d);
@@ -326,14 +343,14 @@ static bool run_or_plan_parts(struct mixing *x, const struct mask *a, const stru
     return ok;
 }
 
-/* Raises least and best to what the parts of a product need; a product with one plan has none. */
+/* Raises *least and *best to what the parts of the product need.  If one plan computes the product,
+ * both are unchanged. */
 static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
 {
-    struct mixing x = { .ctx = at->ctx, .p = at->p, .key = &at->key };
+    struct mixing x = { .ctx = at->ctx, .p = at->p, .key = at->key };
     struct partition parts = { .parts = 0 };
     bool ok, worth;
 
-    limber_scheme_names(&at->p->contract, x.scheme);
     ok = decide_partition(&x, at->f.a, at->f.b, &parts, &worth, at->d);
     for (int i = 0; i < parts.parts && ok && worth; i++) {
         struct ready ready;
@@ -354,8 +371,9 @@ static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
 
 /* ---- parts as a way to compute a call -------------------------------------------------------- */
 
-/* The reason why parts do not serve the call; NULL: they may. */
-static const char *refuses(const limber_context *ctx, const struct problem *p)
+/* Returns the reason why the way `parts` (a code path) cannot compute the call, as text; NULL if it
+ * may. */
+static const char *why_not_parts(const limber_context *ctx, const struct problem *p)
 {
     if ((p->queue && p->queue->capture) || limber_device_records(ctx, p->queue))
         return "a stream records the call";
@@ -364,34 +382,55 @@ static const char *refuses(const limber_context *ctx, const struct problem *p)
                "it serves single products, but no small ones, whose scheme is the library's choice";
 }
 
-/* True if the masks of lines and tiles are known, which a partition needs. */
+/* True if the masks of lines and tiles are known; without masks there is no partition. */
 static bool has_masks(const struct attempt *x)
 {
     return x->f.all_a.scanned && x->f.all_b.scanned;
 }
 
-static enum ran run(struct attempt *at)
+/* True if is_cheap, which is found out once for each kernel that a form keeps. */
+static bool is_brief(struct mixing *x, const struct attempt *at)
 {
-    struct mixing x = { .ctx = at->ctx, .p = at->p, .key = &at->key };
+    enum { UNKNOWN, BRIEF, LONG };
+    int known = atomic_load_explicit(&at->found->brief, memory_order_relaxed);
+    struct diag ignored = { 0 };
+    struct price whole;
+
+    if (known == UNKNOWN) {
+        known = predict_part_cost(x, at->f.a, at->f.b, NULL, 0, &whole, &ignored) &&
+                        is_cheap(x, &whole, at->f.a, at->f.b) ?
+                    BRIEF :
+                    LONG;
+        atomic_store_explicit(&at->found->brief, known, memory_order_relaxed);
+    }
+    return known == BRIEF;
+}
+
+/* Runs the parts of a product.  RAN_not if one plan must compute the product. */
+static enum ran run_parts_way(struct attempt *at)
+{
+    struct mixing x = { .ctx = at->ctx, .p = at->p };
     struct partition parts = { .parts = 0 };
     bool done = false, ok;
 
     if (!limber_attempt_scan(at))
         return RAN_failed;
-    if (!has_masks(at))
-        return RAN_not;
+    x.key = at->key;
     x.first_pass = at->f.first_pass;
+    if (!has_masks(at) || (at->found && is_brief(&x, at)))
+        return RAN_not;
     ok = run_or_plan_parts(&x, at->f.a, at->f.b, &parts, &done, at->r, at->d);
     limber_partition_clear(&parts);
     return ok ? limber_ran(done) : RAN_failed;
 }
 
-static enum ran plan(struct attempt *at, struct text *out, struct cut *cut)
+/* Writes the partition and the plan of each part, and fills *cut.  RAN_not if one plan must compute
+ * the product. */
+static enum ran plan_parts_way(struct attempt *at, struct text *out, struct cut *cut)
 {
     struct text trace = { 0 };
-    struct mixing x = {
-        .ctx = at->ctx, .p = at->p, .key = &at->key, .plans = true, .trace = out ? &trace : NULL
-    };
+    struct cut own = { 0 };
+    struct mixing x = { .ctx = at->ctx, .p = at->p, .plans = true, .trace = out ? &trace : NULL };
     struct partition parts = { .parts = 0 };
     bool done = false, ok;
 
@@ -399,8 +438,10 @@ static enum ran plan(struct attempt *at, struct text *out, struct cut *cut)
         return RAN_failed;
     if (!has_masks(at))
         return RAN_not;
+    x.key = at->key;
     x.first_pass = at->f.first_pass;
     ok = run_or_plan_parts(&x, at->f.a, at->f.b, &parts, &done, at->r, at->d);
+    cut = cut ? cut : &own; /* the caller wants none for a convolution */
     if (done)
         ok =
             limber_parts_cut(cut, &parts, at->p->transposed, at->r, parts.whole / x.workers, at->d);
@@ -409,13 +450,14 @@ static enum ran plan(struct attempt *at, struct text *out, struct cut *cut)
         limber_text_add(out, "%s", trace.s ? trace.s : "");
         out->failed = out->failed || trace.failed;
     }
+    limber_cut_clear(&own);
     limber_text_clear(&trace);
     limber_partition_clear(&parts);
     return ok ? limber_ran(done) : RAN_failed;
 }
 
-/* Gives a workspace that suffices for one plan and for the parts. */
-static enum ran workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
+/* Computes a workspace that suffices for one plan and for the parts. */
+static enum ran parts_workspace_way(struct attempt *at, bool batch, size_t *least, size_t *best)
 {
     if (!limber_attempt_scan(at))
         return RAN_failed;
@@ -429,7 +471,7 @@ static enum ran workspace(struct attempt *at, bool batch, size_t *least, size_t 
 
 const struct way limber_way_parts = { .id = WAY_parts,
                                       .plans = true,
-                                      .refuses = refuses,
-                                      .run = run,
-                                      .workspace = workspace,
-                                      .plan = plan };
+                                      .refuses = why_not_parts,
+                                      .run = run_parts_way,
+                                      .workspace = parts_workspace_way,
+                                      .plan = plan_parts_way };

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What a call does while its kernel is being made: the interpreter computes rows of C, from the
- * last one up, until the kernel is there for the rest. */
+ * last row upwards, until the kernel is ready to compute the remaining rows. */
 #include "jit/engine.h"
 
-static const double slice = 2e-3;       /* seconds of interpreting between two polls */
-/* Seconds.  The interpreter stops if the whole product would take it longer, since it would only
- * slow the compiler down. */
+/* seconds of interpreting between two checks whether the kernel is ready */
+static const double slice = 2e-3;
+/* Seconds.  If the interpreter would take longer for the whole product, it stops, because it slows
+ * the compiler down. */
 static const double worth = 60e-3;
-enum { FIRST = 1 << 17 };               /* multiply-adds before the first poll */
-enum { ROW = 1 << 21 }; /* multiply-adds of a row, at most: longer rows would poll too rarely */
+enum { FIRST = 1 << 17 }; /* multiply-adds that are interpreted before the first check */
+/* largest number of multiply-adds of a row; with longer rows, checks would be too rare */
+enum { ROW = 1 << 21 };
 
-/* True if rows can be computed apart.  The result must be a float, since an exact one is refused as
- * a whole. */
+/* True if rows of C can be computed separately.  The result must be a float: an integer result that
+ * does not fit makes the call fail with all of C unchanged. */
 static bool has_rows(const limber_context *ctx, const struct problem *p)
 {
     return p->groups == 1 && !p->shape && limber_is_strided(p) && p->fc.kind == LIMBER_KIND_FLOAT &&
-           !ctx->machine.backend->device_ops && limber_frees_scheme(&p->contract) &&
+           !ctx->machine.backend->device_ops && limber_allows_any_scheme(&p->contract) &&
            (double)p->n * (double)p->k <= ROW;
 }
 
-/* The problem of rows [first, first + count) of C. */
+/* Returns the problem of rows [first, first + count) of C. */
 static struct problem rows_of(const struct problem *p, int64_t first, int64_t count)
 {
     struct problem part = *p;
@@ -32,7 +34,7 @@ static struct problem rows_of(const struct problem *p, int64_t first, int64_t co
     return part;
 }
 
-/* The copy of C's rows from `first` on. */
+/* Returns the saved copy of C's rows, from row `first`. */
 static struct output_view saved_rows(const struct problem *p, const struct on_miss *w,
                                      int64_t first)
 {
@@ -42,8 +44,8 @@ static struct output_view saved_rows(const struct problem *p, const struct on_mi
                                  .inner = p->n };
 }
 
-/* Interprets the next rows upwards; their number adapts to the time that the last ones took.
- * False: it does not pay to go on. */
+/* Interprets the next *count rows, above those that were computed.  Doubles or halves *count so
+ * that the next rows take about `slice` seconds.  False if the interpreter should stop. */
 static bool interpret_rows(limber_context *generic, const struct problem *p, struct on_miss *w,
                            int64_t *count)
 {
@@ -66,6 +68,8 @@ static bool interpret_rows(limber_context *generic, const struct problem *p, str
     return took / (double)rows * (double)p->m < worth;
 }
 
+/* Interprets rows of C while the background thread compiles the kernel. w->rest: the rows that
+ * are left.  Returns true if there are any. */
 bool limber_on_miss_run(limber_context *ctx, const struct problem *p, const struct awaited *kernel,
                         struct on_miss *w)
 {
@@ -86,7 +90,8 @@ bool limber_on_miss_run(limber_context *ctx, const struct problem *p, const stru
     return w->rest.m > 0;
 }
 
-/* If the kernel failed or never came, interprets the rest, or else restores C. */
+/* Must follow limber_on_miss_run. done: the kernel has computed the remaining rows; if it is false,
+ * the interpreter computes them.  If that fails, too, restores C and returns false. */
 bool limber_on_miss_finish(limber_context *ctx, const struct problem *p, struct on_miss *w,
                            bool done)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shows how a product is partitioned: as text, and as struct cut. */
+ * Describes how a product is partitioned, as text and as struct cut. */
 #include "jit/engine.h"
 
 #include "passes/partition.h"
@@ -9,13 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* largest number of characters of a line; of lines of a printed matrix of tiles; of printed runs of
+ * blocks */
 enum { WIDE = 64, HIGH = 32, RUNS = 24 };
 
 _Static_assert((int)LIMBER_TILE_ZERO == (int)CLASS_zero &&
                    (int)LIMBER_TILE_NARROW == (int)CLASS_narrow &&
-                   (int)LIMBER_TILE_WIDE == (int)CLASS_wide,
+                   (int)LIMBER_TILE_WIDE == (int)CLASS_wide &&
+                   (int)LIMBER_TILE_BEYOND == (int)CLASS_beyond,
                "kinds are the partition's classes");
 
+/* True if some part reads only tiles of some kinds. */
 static bool uses_tiles(const struct partition *parts)
 {
     for (int i = 0; i < parts->parts; i++)
@@ -24,7 +28,7 @@ static bool uses_tiles(const struct partition *parts)
     return false;
 }
 
-/* The group of every block; NULL: no memory. */
+/* Returns the group of every block; the caller frees it.  NULL if memory runs out. */
 static unsigned char *groups_of(const struct partition_side *s)
 {
     unsigned char *group = malloc((size_t)s->first[s->groups] + 1);
@@ -35,6 +39,7 @@ static unsigned char *groups_of(const struct partition_side *s)
     return group;
 }
 
+/* Describes a partition in *cut. whole: predicted seconds of one plan for the entire product. */
 bool limber_parts_cut(struct cut *cut, const struct partition *parts, bool transposed,
                       const struct report *r, double whole, struct diag *d)
 {
@@ -72,6 +77,8 @@ void limber_cut_clear(struct cut *cut)
 
 /* ---- a partition as text --------------------------------------------------------------------- */
 
+/* Returns the number of consecutive blocks, from block i on, that are in the same group as block
+ * i. */
 static int64_t run_length(const unsigned char *group, int64_t i, int64_t n)
 {
     int64_t end = i;
@@ -81,7 +88,8 @@ static int64_t run_length(const unsigned char *group, int64_t i, int64_t n)
     return end - i;
 }
 
-/* Prints a letter per block, or runs of them. */
+/* Prints a letter for each block.  If there are many blocks, prints each run of blocks of one group
+ * as its length and a letter. */
 static void print_groups(struct text *out, const unsigned char *group, int64_t n)
 {
     int runs = 0;
@@ -101,7 +109,8 @@ static void print_groups(struct text *out, const unsigned char *group, int64_t n
     limber_text_add(out, "\n");
 }
 
-/* The widest kind among the tiles that one character stands for. */
+/* Returns the kind with the widest range of exponents among the tiles that one printed character
+ * stands for. */
 static int widest_kind(const struct cut *cut, int side, int64_t block, int64_t blocks, int64_t tile,
                        int64_t tiles)
 {
@@ -115,7 +124,8 @@ static int widest_kind(const struct cut *cut, int side, int64_t block, int64_t b
     return kind;
 }
 
-/* Prints tiles as the matrix lies: A's blocks downwards, B's across. */
+/* Prints a character for each tile, arranged as in the matrix: blocks of A downwards, blocks of B
+ * from left to right. */
 static void print_kinds(struct text *out, const struct cut *cut, int side)
 {
     int64_t down = side ? cut->tiles : cut->blocks[0], across = side ? cut->blocks[1] : cut->tiles;
@@ -125,23 +135,25 @@ static void print_kinds(struct text *out, const struct cut *cut, int side)
         limber_text_add(out, "  ");
         for (int64_t x = 0; x < across; x += dx)
             limber_text_add(out, "%c",
-                            ".nW"[side ? widest_kind(cut, 1, x, dx, y, dy) :
-                                         widest_kind(cut, 0, y, dy, x, dx)]);
+                            ".nWX"[side ? widest_kind(cut, 1, x, dx, y, dy) :
+                                          widest_kind(cut, 0, y, dy, x, dx)]);
         limber_text_add(out, "\n");
     }
 }
 
-/* Prints "a" for a group, "a:nW" for its narrow and wide tiles. */
+/* Prints "a" for a group of lines, or "a:nW" for its narrow and wide tiles. */
 static void print_side(struct text *out, const limber_part *p, int side)
 {
     char name[8];
 
-    snprintf(name, sizeof name, "%c%s%s%s", 'a' + p->group[side], p->kinds[side] ? ":" : "",
+    snprintf(name, sizeof name, "%c%s%s%s%s", 'a' + p->group[side], p->kinds[side] ? ":" : "",
              p->kinds[side] >> LIMBER_TILE_NARROW & 1 ? "n" : "",
-             p->kinds[side] >> LIMBER_TILE_WIDE & 1 ? "W" : "");
+             p->kinds[side] >> LIMBER_TILE_WIDE & 1 ? "W" : "",
+             p->kinds[side] >> LIMBER_TILE_BEYOND & 1 ? "X" : "");
     limber_text_add(out, "  %-4s", name);
 }
 
+/* Prints a table with one line for each part. */
 void limber_parts_table(struct text *out, const limber_part *part, int parts)
 {
     bool measured = false;
@@ -165,13 +177,17 @@ void limber_parts_table(struct text *out, const limber_part *part, int parts)
     }
 }
 
+/* Prints how a product is cut: groups of lines, kinds of tiles, and the table of parts. */
 void limber_parts_text(struct text *out, const struct cut *cut)
 {
     static const char *const name[] = { "A", "B" }, *const lines[] = { "rows", "columns" };
     double sum = 0;
+    bool beyond = false;
 
-    for (int i = 0; i < cut->parts; i++)
+    for (int i = 0; i < cut->parts; i++) {
         sum += cut->part[i].cost;
+        beyond = beyond || (cut->part[i].kinds[0] | cut->part[i].kinds[1]) >> CLASS_beyond;
+    }
     limber_text_add(out, "; parts\n%d part%s: predicted %.3g s", cut->parts,
                     cut->parts > 1 ? "s" : "", sum);
     limber_text_add(out,
@@ -183,14 +199,14 @@ void limber_parts_text(struct text *out, const struct cut *cut)
         print_groups(out, cut->group[i], cut->blocks[i]);
     }
     for (int i = 0; i < 2 && cut->tiles; i++) {
-        limber_text_add(out, "tiles of %s, 64 %s by %lld along k: . zero, n narrow, W wide\n",
-                        name[i], lines[i], (long long)cut->tile);
+        limber_text_add(out, "tiles of %s, 64 %s by %lld along k: . zero, n narrow, W wide%s\n",
+                        name[i], lines[i], (long long)cut->tile, beyond ? ", X beyond" : "");
         print_kinds(out, cut, i);
     }
     limber_parts_table(out, cut->part, cut->parts);
 }
 
-/* Prints schemes with their shares, in the order of the parts. */
+/* Prints the schemes with their shares of the product, in the order of the parts. */
 void limber_parts_shares(struct text *out, const struct report *r)
 {
     const char *comma = " ";

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a prepared operand keeps: masks, limbs per kernel (the least recently used ones are
- * evicted), and a copy as bytes. */
+ * The data that a prepared operand keeps: masks, limbs for each kernel (the least recently used
+ * ones are evicted), and a copy as 8-bit integers. */
 #include "jit/prepared_operand.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The number of masks.  A matrix has one, which all products of a batch share. */
+/* Returns the number of masks.  A matrix has one mask, which all products of a batch share. */
 static int64_t mask_count(const struct limber_prepared *o)
 {
     return o->parts * o->groups;
@@ -14,7 +14,7 @@ static int64_t mask_count(const struct limber_prepared *o)
 
 /* ---- limbs that a prepared operand keeps ----------------------------------------------------- */
 
-/* Frees the limbs that *at points to, and takes them out of the list. */
+/* Frees the limbs that *at points to, and removes them from the list. */
 static void drop_limbs(struct limber_prepared *o, struct limbs **at)
 {
     struct limbs *l = *at;
@@ -25,8 +25,8 @@ static void drop_limbs(struct limber_prepared *o, struct limbs **at)
     free(l);
 }
 
-/* Evicts the least recently used limbs until `bytes` more fit the limit; false: limbs in use
- * prevent it. */
+/* Evicts the least recently used limbs until `bytes` more bytes fit the limit.  False if limbs in
+ * use prevent that. */
 static bool make_room(struct limber_prepared *o, size_t bytes)
 {
     while (bytes <= o->bound && o->bytes > o->bound - bytes) {
@@ -42,7 +42,8 @@ static bool make_room(struct limber_prepared *o, size_t bytes)
     return bytes <= o->bound;
 }
 
-/* Adds an empty entry for a kernel's limbs; NULL: they do not fit the limit. */
+/* Adds an entry with memory for a kernel's limbs, which are not packed yet.  NULL if they do not
+ * fit the limit, or memory runs out. */
 static struct limbs *add_limbs(struct limber_prepared *o, const struct keeping *of, int variant,
                                size_t bytes)
 {
@@ -66,9 +67,9 @@ static struct limbs *add_limbs(struct limber_prepared *o, const struct keeping *
     return l;
 }
 
-/* keeper.alloc: the prepared limbs for a kernel, or memory to pack them into; NULL if the call
- * must pack its own. */
-static struct kept *take_limbs(void *self, int variant, size_t bytes)
+/* The `alloc` callback of a keeper: returns the kept limbs for a kernel, or memory to pack them
+ * into.  NULL if the call must pack limbs of its own. */
+static struct kept_limbs *take_limbs(void *self, int variant, size_t bytes)
 {
     const struct keeping *of = self;
     struct limber_prepared *o = of->operand;
@@ -80,7 +81,7 @@ static struct kept *take_limbs(void *self, int variant, size_t bytes)
         l = l->next;
     if (!l)
         l = add_limbs(o, of, variant, bytes);
-    else if (!l->kept.packed) /* another thread is packing them */
+    else if (!l->kept.packed) /* another thread is packing these limbs */
         l = NULL;
     if (l) {
         l->users++;
@@ -90,8 +91,8 @@ static struct kept *take_limbs(void *self, int variant, size_t bytes)
     return l ? &l->kept : NULL;
 }
 
-/* Makes limbs available to other calls once they are packed. */
-static void mark_packed(void *self, struct kept *kept)
+/* The `packed` callback of a keeper: makes limbs available to other calls once they are packed. */
+static void mark_packed(void *self, struct kept_limbs *kept)
 {
     const struct keeping *of = self;
 
@@ -100,8 +101,8 @@ static void mark_packed(void *self, struct kept *kept)
     pthread_mutex_unlock(&of->operand->lock);
 }
 
-/* Ends a call's use of limbs, after which they may be dropped. */
-static void release_limbs(void *self, struct kept *kept)
+/* The `free` callback of a keeper: ends a call's use of limbs, after which they may be evicted. */
+static void release_limbs(void *self, struct kept_limbs *kept)
 {
     const struct keeping *of = self;
 
@@ -110,11 +111,9 @@ static void release_limbs(void *self, struct kept *kept)
     pthread_mutex_unlock(&of->operand->lock);
 }
 
-const struct keeper *limber_operand_keeper(limber_prepared *o, const struct facts *f, int side,
-                                           int64_t place, struct keeping *of)
+const struct keeper *limber_prepared_keeper(limber_prepared *o, const struct facts *f, int side,
+                                            int64_t place, struct keeping *of)
 {
-    if (!o)
-        return NULL;
     *of = (struct keeping){ .keeper = { take_limbs, mark_packed, release_limbs, of },
                             .operand = o,
                             .key = f->key,
@@ -125,8 +124,8 @@ const struct keeper *limber_operand_keeper(limber_prepared *o, const struct fact
 
 /* ---- the mask that it keeps ------------------------------------------------------------------ */
 
-/* The mask of one group and part.  A probe would have stopped at a line that is wide, so it counts
- * as not scanned. */
+/* Copies the mask of a place to *m.  With SCAN_probe, a mask of an operand that needs too many bits
+ * is marked as not scanned, as a probe would have stopped. */
 void limber_prepared_mask(const limber_prepared *o, int64_t place, struct mask *m,
                           enum scan_depth depth)
 {
@@ -142,7 +141,7 @@ void limber_prepared_begin(struct limber_prepared *o)
     limber_at_fork(&o->at_fork);
 }
 
-/* Scans lines of the operand, on the device if it lies there. */
+/* Scans lines of the operand, on the device if the operand is there. */
 static bool scan_lines(const struct limber_prepared *o, const struct view *v, int64_t lines,
                        int64_t length, struct mask *m, struct diag *d)
 {
@@ -153,7 +152,8 @@ static bool scan_lines(const struct limber_prepared *o, const struct view *v, in
                limber_scan(m, v, o->x.format, lines, length, SCAN_full, &r, d);
 }
 
-/* Scans a part of filters as backward data reads them: lines are channels. */
+/* Scans, for every group, the part of the filters that one stride phase of backward data reads.
+ * Its lines are input channels. part: index of that part of the window. */
 static bool scan_part(const struct limber_prepared *o, int64_t part, struct diag *d)
 {
     struct conv c = o->conv;
@@ -169,7 +169,7 @@ static bool scan_part(const struct limber_prepared *o, int64_t part, struct diag
     for (int64_t i = 0; i < o->groups; i++) {
         if (!scan_lines(o, &v, m, k, &o->mask[part * o->groups + i], d))
             return false;
-        if (v.data) /* NULL: there are no elements */
+        if (v.data) /* it is NULL if there are no elements */
             v.data = (const char *)v.data + map.group * (int64_t)o->x.format.size;
     }
     return true;
@@ -202,11 +202,12 @@ bool limber_prepared_scan(struct limber_prepared *o, struct diag *d)
     return true;
 }
 
+/* Frees a prepared operand, with all packed forms of it. */
 void limber_prepared_drop(struct limber_prepared *o)
 {
     if (!o)
         return;
-    limber_prepared_drop(o->narrow);
+    limber_prepared_drop(o->int8);
     while (o->limbs)
         drop_limbs(o, &o->limbs);
     for (int64_t i = 0; o->mask && i < mask_count(o); i++)
@@ -220,8 +221,10 @@ void limber_prepared_drop(struct limber_prepared *o)
 
 /* ---- the operand as bytes -------------------------------------------------------------------- */
 
-/* True if the values are signed 8-bit integers in units of their lowest bit, or of 1. */
-static bool is_narrow(const struct limber_prepared *o, int *exponent)
+/* True if all values are signed 8-bit integers times 2^*exponent: *exponent is 0 if they are
+ * integers, else that of their lowest set bit.  False also if a copy would exceed the limit of
+ * memory. */
+static bool fits_bytes(const struct limber_prepared *o, int *exponent)
 {
     int low = INT32_MAX, high = INT32_MIN;
 
@@ -241,16 +244,18 @@ static bool is_narrow(const struct limber_prepared *o, int *exponent)
     return low > high || high - *exponent <= 6;
 }
 
-enum narrow_state limber_prepared_narrow(limber_prepared *o, int *exponent, limber_prepared **bytes)
+/* Returns whether an INT8 form of the operand exists, in *bytes, or is to be made by the caller.
+ * *exponent: its scale. */
+enum int8_state limber_prepared_int8(limber_prepared *o, int *exponent, limber_prepared **bytes)
 {
-    enum narrow_state state;
+    enum int8_state state;
 
-    if (!is_narrow(o, exponent))
-        return NARROW_none;
+    if (!fits_bytes(o, exponent))
+        return INT8_none;
     pthread_mutex_lock(&o->lock);
-    state = o->narrow ? NARROW_there : o->makes_narrow ? NARROW_elsewhere : NARROW_to_make;
-    *bytes = o->narrow;
-    o->makes_narrow = true;
+    state = o->int8 ? INT8_there : o->makes_int8 ? INT8_elsewhere : INT8_to_make;
+    *bytes = o->int8;
+    o->makes_int8 = true;
     pthread_mutex_unlock(&o->lock);
     return state;
 }
@@ -260,7 +265,8 @@ const void *limber_prepared_data(const limber_prepared *o)
     return o->x.data;
 }
 
-/* Makes the prepared operand of the bytes, which nobody else can change, so they need no hash. */
+/* Makes a prepared operand of the 8-bit integers at `memory`.  The new operand has no hash, because
+ * nobody else can change its elements.  NULL on failure. */
 static struct limber_prepared *make_byte_operand(const struct limber_prepared *o, void *memory,
                                                  int64_t line, int64_t p)
 {
@@ -289,14 +295,14 @@ static struct limber_prepared *make_byte_operand(const struct limber_prepared *o
     return NULL;
 }
 
-limber_prepared *limber_prepared_made_narrow(limber_prepared *o, void *memory, int64_t line,
-                                             int64_t p)
+limber_prepared *limber_prepared_set_bytes(limber_prepared *o, void *memory, int64_t line,
+                                           int64_t p)
 {
     struct limber_prepared *n = memory ? make_byte_operand(o, memory, line, p) : NULL;
 
     pthread_mutex_lock(&o->lock);
-    o->narrow = n;
-    o->makes_narrow = memory != NULL; /* NULL: the maker gave up */
+    o->int8 = n;
+    o->makes_int8 = memory != NULL; /* memory is NULL if the maker gave up */
     pthread_mutex_unlock(&o->lock);
     return n;
 }

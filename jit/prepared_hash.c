@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Checks by a hash whether the elements of a prepared operand have changed. */
+ * Finds by a hash whether the elements of a prepared operand have changed. */
 #include "jit/prepared_operand.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { HASHED = 1 << 16 };     /* elements of a task */
+enum { HASHED = 1 << 16 }; /* elements of a task */
 
-/* A matrix that is hashed by several tasks. */
+/* A matrix that several tasks hash. */
 struct hashing {
     const limber_matrix *x;
-    int64_t outer, inner; /* numbers of elements; the inner stride is the smaller one */
+    int64_t outer, inner; /* numbers of elements; the inner dimension has the smaller stride */
+    /* strides, in elements */
     int64_t outer_step, inner_step;
-    int64_t each; /* outer indices per task */
+    int64_t each; /* number of outer indices per task */
+    /* [task] */
     XXH128_hash_t *hash;
 };
 
-/* Hashes n elements of `size` bytes that are `step` apart, through a buffer. */
+/* Hashes n elements of `size` bytes each, which begin `step` bytes apart, by copying them to a
+ * buffer. */
 static void hash_apart(XXH3_state_t *state, const char *at, int64_t n, int64_t step, size_t size)
 {
     char buffer[4096];
-    int64_t most = (int64_t)(sizeof buffer / size);
+    int64_t buffer_elements = (int64_t)(sizeof buffer / size);
 
-    for (; n > 0; n -= most) {
-        int64_t some = n < most ? n : most;
+    for (; n > 0; n -= buffer_elements) {
+        int64_t some = n < buffer_elements ? n : buffer_elements;
 
         for (int64_t i = 0; i < some; i++, at += step)
             memcpy(buffer + (size_t)i * size, at, size);
@@ -31,8 +34,8 @@ static void hash_apart(XXH3_state_t *state, const char *at, int64_t n, int64_t s
     }
 }
 
-/* Task: hashes some of the outer indices. */
-static void hash_some(void *arg, int64_t task, int worker)
+/* Task: hashes the elements of some of the outer indices. */
+static void hash_task(void *arg, int64_t task, int worker)
 {
     const struct hashing *h = arg;
     size_t size = h->x->format.size;
@@ -53,7 +56,7 @@ static void hash_some(void *arg, int64_t task, int worker)
     h->hash[task] = XXH3_128bits_digest(&state);
 }
 
-/* Hashes all elements with the context's threads. */
+/* Hashes all elements on the context's threads. */
 bool limber_prepared_hash(const struct limber_prepared *o, XXH128_hash_t *out, struct diag *d)
 {
     bool by_rows = o->x.col_stride <= o->x.row_stride;
@@ -70,13 +73,14 @@ bool limber_prepared_hash(const struct limber_prepared *o, XXH128_hash_t *out, s
     h.hash = malloc((size_t)(tasks + 1) * sizeof *h.hash);
     if (!h.hash)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the hashes of an operand");
-    r.run(r.self, tasks, hash_some, &h);
+    r.run(r.self, tasks, hash_task, &h);
     *out = XXH3_128bits(h.hash, (size_t)tasks * sizeof *h.hash);
     free(h.hash);
     return true;
 }
 
-/* what: the operand's name in the error text, such as "operand a". */
+/* True if the elements are unchanged.  Else false, with an error that names the operand as
+ * `what`. */
 bool limber_prepared_is_same(const struct limber_prepared *o, const char *what, struct diag *d)
 {
     XXH128_hash_t now;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The report of a call and the cut of a product, as the engine fills them in: the public structures
- * with room for all parts.  jit/api/sized.c copies them to the caller's. */
+ * The report of a call and the cut of a product, as the engine fills them: the public structures,
+ * with space for all parts. jit/api/sized.c copies them to the caller's. */
 #ifndef LIMBER_JIT_REPORT_H
 #define LIMBER_JIT_REPORT_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The engine's report of a call; limber_report says what most fields mean. */
+/* The engine's report of a call.  limber_report describes most fields. */
 struct report {
     char scheme[32], backend[16], kernel[33];
     int rows, pruned;
@@ -18,19 +18,20 @@ struct report {
     limber_origin from;
     size_t workspace;
     int64_t recomputed;
-    double recomputed_seconds, recomputed_share; /* summed over threads; share of their time */
+    /* seconds, summed over threads; their share of the threads' time */
+    double recomputed_seconds, recomputed_share;
     int parts;
     int order;
     enum way_id way;
-    limber_part part[LIMBER_PARTS]; /* the first `parts` are set */
+    limber_part part[LIMBER_PARTS]; /* the first `parts` elements are set */
 };
-/* Clears a report except for the kilobytes of its parts. */
+/* Clears a report, except the array `part`, which takes kilobytes. */
 static inline void limber_report_clear(struct report *r)
 {
     memset(r, 0, offsetof(struct report, part));
 }
 
-/* Fills the report of a call that library code computes, without plan. */
+/* Fills the report of a call that library code computes without a plan. */
 static inline void limber_report_library(struct report *r, const char *backend, const char *scheme,
                                          double bound)
 {
@@ -42,13 +43,13 @@ static inline void limber_report_library(struct report *r, const char *backend, 
     memccpy(r->backend, backend, '\0', sizeof r->backend - 1);
 }
 
-/* Copies a report with the parts that are set. */
+/* Copies a report, with the parts that are set. */
 static inline void limber_report_copy(struct report *to, const struct report *from)
 {
     memcpy(to, from, offsetof(struct report, part) + (size_t)from->parts * sizeof *from->part);
 }
 
-/* limber_cut with room for all parts; its arrays are owned, freed by limber_cut_clear. */
+/* limber_cut with room for all parts.  Its arrays are owned, and freed by limber_cut_clear. */
 struct cut {
     int parts;
     limber_part part[LIMBER_PARTS];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs a call without statistics, by the list of ways, and logs it. */
+ * Runs a call by trying the code paths (ways) in their order, and logs it. */
 #include "jit/ways.h"
 
 #include <string.h>
 
-/* Logs one line, which begins with a command that repeats the call. */
+/* Logs one line about a call.  The line begins with a command that repeats the call. */
 void limber_call_log(const limber_context *ctx, const struct problem *p, const struct report *r)
 {
     static const char *const from[] = { "compiled", "disk", "hit", "interpreter", "library" };
@@ -43,33 +43,37 @@ void limber_call_log(const limber_context *ctx, const struct problem *p, const s
         limber_text_add(&t, ", %lld elements recomputed in %.3g ms", (long long)r->recomputed,
                         1e3 * r->recomputed_seconds);
     if (!t.failed)
-        ctx->log(ctx->log_user, t.s);
+        ctx->tells.log(ctx->tells.log_user, t.s);
     limber_text_clear(&t);
 }
 
-/* Tries the ways in their order until one computes the problem. */
-static bool run_ways(limber_context *ctx, const struct problem *p, struct report *r, struct diag *d)
+/* Tries the code paths (ways) in their order until one computes the problem. */
+static inline bool run_ways(limber_context *ctx, const struct problem *p, struct accepted *accepted,
+                            struct report *r, struct diag *d)
 {
-    struct attempt x; /* fields that are not set here are set by the ways that use them */
+    struct attempt x; /* the code paths that use the other fields set them */
 
     x.ctx = ctx;
     x.p = p;
+    x.accepted = accepted;
     x.r = r;
     x.d = d;
     return limber_ways_run(&x);
 }
 
-/* Not inlined, so that only calls with a report pay for clearing one. */
+/* Runs a call with a report.  Not inlined, so that only calls with a report pay for clearing
+ * one. */
 static __attribute__((noinline)) bool run_reported(limber_context *ctx, const struct problem *p,
-                                                   struct report *report, struct diag *d)
+                                                   struct accepted *accepted, struct report *report,
+                                                   struct diag *d)
 {
     struct report r;
 
     limber_report_clear(&r);
     if (p->m > 0 && p->n > 0 && p->groups > 0) {
-        if (!run_ways(ctx, p, &r, d))
+        if (!run_ways(ctx, p, accepted, &r, d))
             return false;
-        if (ctx->verbose > 0)
+        if (ctx->tells.verbose > 0)
             limber_call_log(ctx, p, &r);
     }
     if (report)
@@ -77,12 +81,18 @@ static __attribute__((noinline)) bool run_reported(limber_context *ctx, const st
     return true;
 }
 
-bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
-                             struct diag *d)
+bool limber_engine_run_accepted(limber_context *ctx, const struct problem *p,
+                                struct accepted *accepted, struct report *report, struct diag *d)
 {
     if (p->contract.scheme && !limber_check_small(ctx, p, d))
         return false;
-    if (report || ctx->verbose > 0)
-        return run_reported(ctx, p, report, d);
-    return p->m == 0 || p->n == 0 || p->groups == 0 || run_ways(ctx, p, NULL, d);
+    if (report || ctx->tells.verbose > 0)
+        return run_reported(ctx, p, accepted, report, d);
+    return p->m == 0 || p->n == 0 || p->groups == 0 || run_ways(ctx, p, accepted, NULL, d);
+}
+
+bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
+                             struct diag *d)
+{
+    return limber_engine_run_accepted(ctx, p, NULL, report, d);
 }

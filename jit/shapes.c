@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions for frequent shapes of small native products.  Products are counted by shape
- * in a table that many threads read and write without a lock.  Once a function would have saved as
- * much time as it costs, the background thread makes it; the bits are those of jit/direct.c.
+ * Functions for frequent shapes of small native products.  Products are counted by shape in a table
+ * that many threads read and write without a lock.  Once a function would have saved as much time
+ * as it costs, the background thread compiles it.  Its results have the bits of jit/direct.c.
  *
- * The table is a set-associative cache.  A shape that is only counted may be evicted; one that has
- * a function keeps its place for the context's life.  So at most SETS * PLACES functions are made,
- * and all other shapes use the library's code. */
+ * The table is a set-associative cache.  A shape that is only counted may be evicted; a shape that
+ * has a function keeps its place for the context's life.  So at most SETS * PLACES functions are
+ * made, and all other shapes use the library's code for any shape. */
 #include "jit/shapes.h"
 
 #include <stdlib.h>
-
-/* Nanoseconds: the cost of making a function, and what it saves per product and per multiply-add
- * (docs/performance.md, "Small products"). */
-static const int64_t cost = 12000000;
-static const double saved = 30, saved_each = 1.0 / 1600;
 
 struct shapes *limber_shapes_new(void)
 {
@@ -29,8 +24,8 @@ void limber_shapes_free(struct shapes *all)
     free(all);
 }
 
-/* The place that counts the shape: its own, or the one with the lowest count, which it takes over.
- * NULL: all places have functions. */
+/* Returns the place that counts the shape: the shape's own place, or the one with the lowest count,
+ * which is then reused for this shape.  NULL if all places of the set have functions. */
 static struct place *counter_of(struct place *set, uint64_t hash)
 {
     struct place *least = NULL;
@@ -50,6 +45,8 @@ static struct place *counter_of(struct place *set, uint64_t hash)
     return least;
 }
 
+/* Asks the background thread for the function of a shape.  False if the request cannot be
+ * queued. */
 static __attribute__((noinline)) bool ask_for_function(limber_context *ctx,
                                                        const struct product_shape *s)
 {
@@ -59,18 +56,21 @@ static __attribute__((noinline)) bool ask_for_function(limber_context *ctx,
     return limber_background_ask(ctx->background, &job, sizeof job);
 }
 
-/* Not inlined: products that have a function never come here. */
+/* Counts products of a shape, and asks for its function once that pays.  Not inlined, since
+ * products that have a function never call this. */
 static __attribute__((noinline)) void count_product(limber_context *ctx,
                                                     const struct product_shape *s, int64_t times)
 {
+    const struct functions *made = ctx->machine.cpu->fixed;
+    const int64_t cost = (int64_t)made->cost;
     const struct fixed *f = &s->fixed;
     const double work = (double)f->m * (double)f->n * (double)f->k;
     const uint64_t hash = limber_shape_hash(s);
     struct place *place = counter_of(ctx->shapes->place[hash >> (64 - SET_BITS)], hash);
-    int64_t more = (int64_t)((double)times * (saved + work * saved_each)), before;
+    int64_t more = (int64_t)((double)times * (made->saved + work * made->saved_each)), before;
 
     if (!place || atomic_load_explicit(&place->saved, memory_order_relaxed) >= cost)
-        return; /* its function is being made, or cannot be */
+        return; /* the function is being made, or cannot be made */
     before = atomic_fetch_add_explicit(&place->saved, more, memory_order_relaxed);
     if (before < cost && before + more >= cost && !ask_for_function(ctx, s))
         atomic_store_explicit(&place->saved, 0, memory_order_relaxed);
@@ -78,7 +78,7 @@ static __attribute__((noinline)) void count_product(limber_context *ctx,
 
 limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape *s, int64_t times)
 {
-    const struct made *made = limber_shape_found(ctx, s);
+    const struct made *made = limber_find_shape_function(ctx, s);
 
     if (made)
         return made->code;
@@ -89,7 +89,8 @@ limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape 
 
 /* ---- the background thread's jobs ------------------------------------------------------------ */
 
-/* A place for a shape; NULL if the shape has one already or all are taken. */
+/* Returns a free place for the function of a shape.  NULL if the shape has a function already, or
+ * all places have one. */
 static struct place *free_place(struct place *set, const struct product_shape *s)
 {
     struct place *found = NULL;
@@ -104,11 +105,13 @@ static struct place *free_place(struct place *set, const struct product_shape *s
     return found;
 }
 
+/* Returns the number of bytes from the first element of a matrix to the end of the last one. */
 static int64_t bytes_of(struct strides s, int64_t rows, int64_t cols, int64_t size)
 {
     return ((rows - 1) * s.row + (cols - 1) * s.col + 1) * size;
 }
 
+/* Compiles the function of a shape and publishes it for later calls. */
 void limber_shape_make(limber_context *ctx, const struct product_shape *s)
 {
     const limber_contract native = LIMBER_CONTRACT_INIT;
@@ -116,7 +119,7 @@ void limber_shape_make(limber_context *ctx, const struct product_shape *s)
     struct place *place =
         free_place(ctx->shapes->place[limber_shape_hash(s) >> (64 - SET_BITS)], s);
     struct made *made = place ? malloc(sizeof *made) : NULL;
-    struct diag ignored = { 0 }; /* on a failure the library's code goes on serving */
+    struct diag ignored = { 0 }; /* on failure, library code for any shape is used as before */
     void *address;
 
     if (!made)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of functions by shape (shapes.c), with the inline lookup of small products. */
+ * The table of functions for frequent shapes (shapes.c), with its inline look-up. */
 #ifndef LIMBER_JIT_SHAPES_H
 #define LIMBER_JIT_SHAPES_H
 
@@ -7,21 +7,24 @@
 
 #include <stdatomic.h>
 
+/* The table has SETS sets of PLACES places. */
 enum { SET_BITS = 6, SETS = 1 << SET_BITS, PLACES = 4 };
 
-/* A function for one shape; immutable, and freed with the table. */
+/* A function for one shape.  Immutable, and freed with the table. */
 struct made {
     struct product_shape shape;
-    int64_t bytes_a, bytes_b, bytes_c; /* from the first element to the end of the last */
+    /* bytes of A, B and C, from the first element to the end of the last one */
+    int64_t bytes_a, bytes_b, bytes_c;
     limber_kernel code;
 };
 
-/* A table of functions for one shape.  A shape has one set of places, found by its hash. */
+/* A table of functions, each for one shape.  The shape's hash selects a set of places, any of which
+ * may hold the shape. */
 struct shapes {
     struct place {
         _Atomic(struct made *) made;
-        atomic_uint_fast64_t hash; /* hash of the shape that is counted */
-        atomic_llong saved; /* nanoseconds that a function would have saved so far */
+        atomic_uint_fast64_t hash; /* hash of the shape whose products are counted here */
+        atomic_llong saved; /* nanoseconds that a function for that shape would have saved so far */
     } place[SETS][PLACES];
 };
 
@@ -30,7 +33,7 @@ static inline uint64_t limber_shape_pack(int64_t x, int64_t y, int64_t z)
     return (uint64_t)x + ((uint64_t)y << 21) + ((uint64_t)z << 42);
 }
 
-/* Multiplicative hash, of which the high bits are mixed best. */
+/* Returns a multiplicative hash of the shape, whose high bits are mixed best. */
 static inline uint64_t limber_shape_hash(const struct product_shape *s)
 {
     const struct fixed *f = &s->fixed;
@@ -48,7 +51,8 @@ static inline bool limber_strides_equal(struct strides x, struct strides y)
     return x.row == y.row && x.col == y.col;
 }
 
-/* Compares field by field: wide loads would stall on the narrow stores that have just filled *s. */
+/* True if the function was made for this shape.  Compares field by field, because loads of several
+ * fields at once would stall on the smaller stores that have just filled *s. */
 static inline bool limber_shape_is(const struct made *made, const struct product_shape *s)
 {
     const struct fixed *x = &made->shape.fixed, *y = &s->fixed;
@@ -58,9 +62,9 @@ static inline bool limber_shape_is(const struct made *made, const struct product
            x->add == y->add && made->shape.size == s->size;
 }
 
-/* The function for this shape, or NULL.  Does not count the product. */
-static inline const struct made *limber_shape_found(const limber_context *ctx,
-                                                    const struct product_shape *s)
+/* Returns the function for this shape, or NULL if there is none.  Does not count the product. */
+static inline const struct made *limber_find_shape_function(const limber_context *ctx,
+                                                            const struct product_shape *s)
 {
     const struct place *set;
 

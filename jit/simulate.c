@@ -13,13 +13,13 @@ static bool is_integer(const limber_unit *u)
     return u->acc.format.kind == LIMBER_KIND_INT;
 }
 
-/* True if beta is 1 and alpha absent, as start=c requires. */
+/* True if beta is 1 and alpha is absent, as units with start=c require. */
 static bool starts_from_c(const struct problem *p)
 {
     return p->beta && !limber_scalar(p->beta, p->fc, 1) && !p->alpha;
 }
 
-/* Checks that operands and C of an integer unit have its formats. */
+/* Checks that operands and C have the formats of an integer unit. */
 static bool check_integer(const struct problem *p, struct diag *d)
 {
     const limber_unit *u = p->contract.unit;
@@ -32,6 +32,7 @@ static bool check_integer(const struct problem *p, struct diag *d)
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.unit: C of this unit is i32");
 }
 
+/* Checks that a simulated unit can compute the problem. */
 bool limber_simulate_check(const struct problem *p, struct diag *d)
 {
     const limber_unit *u = p->contract.unit;
@@ -50,7 +51,7 @@ bool limber_simulate_check(const struct problem *p, struct diag *d)
                        "f32 holds");
 }
 
-/* Multiplies bytes on the CPU's own units, whose results are exact, too. */
+/* Simulates an integer unit by the CPU's own arithmetic, whose integer results are exact, too. */
 static bool run_integer(limber_context *ctx, const struct problem *p, struct report *report,
                         struct diag *d)
 {
@@ -60,9 +61,9 @@ static bool run_integer(limber_context *ctx, const struct problem *p, struct rep
     return limber_engine_run_plain(ctx, &q, report, d);
 }
 
-/* Runs a simulated unit without its statistics.  Integer units lose nothing, so nothing is
- * counted. */
-static bool run_plain(limber_context *ctx, const struct problem *p, struct report *report,
+/* Runs a simulated unit.  Events are counted if the contract asks for statistics.  Integer units
+ * round nothing, so no events are counted for them. */
+static bool run_model(limber_context *ctx, const struct problem *p, struct report *report,
                       struct unit_counts *counts, struct diag *d)
 {
     struct problem q = *p;
@@ -76,8 +77,8 @@ static bool run_plain(limber_context *ctx, const struct problem *p, struct repor
     return limber_engine_run_plain(ctx, &q, report, d);
 }
 
-/* Checks that all matrices lie in host memory, where statistics are computed. */
-static bool check_statistics(const limber_context *ctx, const struct problem *p, struct diag *d)
+/* Checks that all matrices are in host memory, where statistics are computed. */
+static bool check_in_host_memory(const limber_context *ctx, const struct problem *p, struct diag *d)
 {
     for (int64_t g = 0; g < p->groups; g++)
         if (limber_device_holds(ctx, limber_group_a(p, g).data) ||
@@ -89,7 +90,7 @@ static bool check_statistics(const limber_context *ctx, const struct problem *p,
     return true;
 }
 
-/* Runs the problem, and computes the statistics once C is complete. */
+/* Runs the problem and computes the statistics.  If that fails, C is restored. */
 static bool run_counted(limber_context *ctx, const struct problem *p, struct report *report,
                         struct diag *d)
 {
@@ -97,9 +98,9 @@ static bool run_counted(limber_context *ctx, const struct problem *p, struct rep
     struct backup keep;
     bool ok;
 
-    if (!check_statistics(ctx, p, d) || !limber_backup(ctx, p, &keep, d))
+    if (!check_in_host_memory(ctx, p, d) || !limber_backup(ctx, p, &keep, d))
         return false;
-    ok = run_plain(ctx, p, report, &counts, d) &&
+    ok = run_model(ctx, p, report, &counts, d) &&
          limber_statistics_fill(ctx, p, &counts, p->contract.statistics, d);
     limber_backup_end(&keep, ok);
     return ok;
@@ -110,5 +111,5 @@ bool limber_simulate_run(limber_context *ctx, const struct problem *p, struct re
 {
     return limber_simulate_check(p, d) &&
            (p->contract.statistics ? run_counted(ctx, p, report, d) :
-                                     run_plain(ctx, p, report, NULL, d));
+                                     run_model(ctx, p, report, NULL, d));
 }

@@ -13,7 +13,8 @@
 
 /* ---- distributions of magnitudes ----------------------------------------------------------- */
 
-/* Adds x.  Mean and variance are running (Welford); until the end, variance is a sum of squares. */
+/* Adds x to a distribution.  Mean and variance are running values (Welford's method); until
+ * finish_distribution is called, `variance` is a sum of squares. */
 static void add_value(limber_distribution *d, double x)
 {
     double delta;
@@ -51,14 +52,15 @@ static void finish_distribution(limber_distribution *d)
 
 /* ---- operands as matrices of doubles --------------------------------------------------------- */
 
-/* Copies of one group: lines of k doubles, as given and as loaded, and two products of C's size. */
+/* Copies of one group's data: A and B as lines of k doubles, as given (a, b) and as the unit loads
+ * them (la, lb); exact, wide: the products a b and la lb in binary64. */
 struct copies {
     double *a, *b, *la, *lb;
     double *exact, *wide;
-    int64_t *nonzero[2]; /* [k]: number of lines whose element there is not zero */
+    int64_t *nonzero[2]; /* [A or B][p]: number of lines whose element p is finite and not zero */
 };
 
-/* Allocates rows x cols numbers; NULL: no memory, or too many. */
+/* Allocates rows x cols numbers.  NULL if memory runs out, or there are too many. */
 static double *alloc_doubles(int64_t rows, int64_t cols)
 {
     size_t n;
@@ -69,7 +71,7 @@ static double *alloc_doubles(int64_t rows, int64_t cols)
     return malloc(n * sizeof(double));
 }
 
-/* Allocates the copies that the statistics need. compare: those for a product in binary64, too. */
+/* Allocates the copies that the statistics need. compare: also the two products in binary64. */
 static bool copies_new(struct copies *c, const struct problem *p, bool compare, struct diag *d)
 {
     memset(c, 0, sizeof *c);
@@ -88,6 +90,7 @@ static bool copies_new(struct copies *c, const struct problem *p, bool compare, 
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the statistics");
 }
 
+/* Frees all arrays of *c. */
 static void copies_free(struct copies *c)
 {
     free(c->a);
@@ -100,23 +103,27 @@ static void copies_free(struct copies *c)
     free(c->nonzero[1]);
 }
 
-/* Lines are loaded in parallel but added in order, so that sums do not depend on threads. */
+/* Arguments of load_line.  Lines are loaded in parallel, but added to a distribution in order, so
+ * that the sums do not depend on the number of threads. */
 struct loading {
     const struct problem *p;
     struct view v;
     limber_format f;
+    /* 0: A; 1: B */
     int side;
     double *given, *loaded;
-    struct loaded *line; /* [worker] */
+    struct loaded *line; /* [worker][k]: scratch */
+    /* the unit rounds operands when it loads them */
     bool rounds;
 };
 
+/* Returns an element as the nearest double. */
 static double element_value(limber_format f, const char *at)
 {
     double x;
     float y;
 
-    if (limber_format_equal(f, LIMBER_F64)) { /* the usual format needs no conversion */
+    if (limber_format_equal(f, LIMBER_F64)) { /* the usual formats need no conversion */
         memcpy(&x, at, sizeof x);
         return x;
     }
@@ -127,7 +134,7 @@ static double element_value(limber_format f, const char *at)
     return limber_format_value(f, at);
 }
 
-/* Task: converts line i, as given and as the unit loads it. */
+/* Task: converts line i to doubles, both as given and as the unit loads it. */
 static void load_line(void *arg, int64_t i, int worker)
 {
     const struct loading *l = arg;
@@ -146,7 +153,8 @@ static void load_line(void *arg, int64_t i, int worker)
         loaded[q] = l->rounds ? (double)line[q].value : given[q];
 }
 
-/* nonzero[q] counts the lines whose element q is finite and nonzero. */
+/* Adds all elements to the distribution.  Adds to nonzero[q] the number of lines whose element q is
+ * finite and not zero. */
 static void add_lines(limber_distribution *d, int64_t *nonzero, const double *x, int64_t lines,
                       int64_t k)
 {
@@ -157,7 +165,7 @@ static void add_lines(limber_distribution *d, int64_t *nonzero, const double *x,
         }
 }
 
-/* Loads one side of a group, and adds its elements to the distribution. */
+/* Loads one operand of a group (side 0: A, 1: B), and adds its elements to the distribution. */
 static bool load_side(limber_context *ctx, const struct problem *p, int side, int64_t group,
                       struct copies *c, limber_distribution *d, int64_t *nonzero, struct diag *diag)
 {
@@ -185,9 +193,9 @@ static bool load_side(limber_context *ctx, const struct problem *p, int side, in
 
 /* ---- comparison with a product in FP64 ------------------------------------------------------- */
 
-/* to = a b in binary64. */
-static bool multiply(limber_context *ctx, const struct problem *p, const double *a, const double *b,
-                     double *to, struct diag *d)
+/* Computes to = a b in binary64. a and b have contiguous elements along k. */
+static bool multiply_in_binary64(limber_context *ctx, const struct problem *p, const double *a,
+                                 const double *b, double *to, struct diag *d)
 {
     const struct problem q = {
         .contract = { .promise = LIMBER_CONTRACT_NATIVE, .scheme = "native" },
@@ -212,7 +220,8 @@ struct distance {
     int64_t count;
 };
 
-/* Compares C with the product in binary64, and adds both to their distributions. */
+/* Adds C to its distribution.  If there is a product in binary64, also compares C with that
+ * product, and adds the product of the loaded operands to its distribution. */
 static void compare_results(const struct problem *p, int64_t group, const struct copies *c,
                             limber_distribution *result, limber_distribution *wide,
                             struct distance *far)
@@ -235,7 +244,7 @@ static void compare_results(const struct problem *p, int64_t group, const struct
         }
 }
 
-/* Derives the statistics from the sums of all groups. */
+/* Computes the statistics from the sums over all groups. */
 static void finish_comparison(const struct problem *p, limber_statistics *s,
                               limber_distribution *wide, const struct distance *far)
 {
@@ -252,14 +261,14 @@ static void finish_comparison(const struct problem *p, limber_statistics *s,
     s->relative = plain && far->size > 0 ? far->far / far->size : NAN;
 }
 
-/* Copies the kernel's counters. */
-static void take_counts(limber_statistics *s, const struct problem *p, const struct unit_counts *c)
+/* Copies the kernel's counts to the statistics. */
+static void copy_counts(limber_statistics *s, const struct problem *p, const struct unit_counts *c)
 {
     s->products = p->m * p->n * p->k * p->groups;
     s->swamped = c->swamped;
     s->outer_sums = c->outer_sums;
     s->outer_swamped = c->outer_swamped;
-    if (s->swamped_only) /* backends may count more than was asked for */
+    if (s->swamped_only) /* a backend may count more than was asked for */
         return;
     s->mul_inexact = c->mul_inexact;
     s->mul_underflow = c->mul_underflow;
@@ -269,6 +278,8 @@ static void take_counts(limber_statistics *s, const struct problem *p, const str
     s->outer_partly = c->outer_partly;
 }
 
+/* Fills *s with statistics of a simulated product: of its operands and counts and, if
+ * s->compare, of its error against products in higher precision. */
 bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
                             const struct unit_counts *counts, limber_statistics *s, struct diag *d)
 {
@@ -285,7 +296,8 @@ bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
         ok = load_side(ctx, p, 0, g, &c, &all.a, c.nonzero[0], d) &&
              load_side(ctx, p, 1, g, &c, &all.b, c.nonzero[1], d);
         if (ok && s->compare)
-            ok = multiply(ctx, p, c.a, c.b, c.exact, d) && multiply(ctx, p, c.la, c.lb, c.wide, d);
+            ok = multiply_in_binary64(ctx, p, c.a, c.b, c.exact, d) &&
+                 multiply_in_binary64(ctx, p, c.la, c.lb, c.wide, d);
         for (int64_t q = 0; ok && q < p->k; q++)
             all.nonzero += c.nonzero[0][q] * c.nonzero[1][q];
         if (ok)
@@ -295,7 +307,7 @@ bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
     copies_free(&c);
     if (!ok)
         return false;
-    take_counts(&all, p, counts);
+    copy_counts(&all, p, counts);
     finish_comparison(p, &all, &wide, &far);
     *s = all;
     return true;

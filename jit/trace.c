@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Writes the plan after each pass, to files or as one text.  A dump that cannot be written does not
  * fail the call. */
-#define _GNU_SOURCE     /* O_CLOEXEC under any standard */
+#define _GNU_SOURCE /* O_CLOEXEC under any standard */
 #include "jit/trace.h"
 
 #include "passes/passes.h"
@@ -15,9 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FOLDER_BYTES = 6 };      /* bytes of the key in a folder's name: twelve digits */
+enum { FOLDER_BYTES = 6 }; /* bytes of the key in a folder's name, which has twelve digits */
 
-/* Opens a folder that this user or root owns.  O_NOFOLLOW: anybody may have planted a link. */
+/* Opens a directory, and makes it if it is absent.  Refuses a directory that another user owns,
+ * except root unless `own` is set.  O_NOFOLLOW, because anybody may have planted a link.  Returns
+ * -1 on failure, with the reason in *why or errno. */
 static int open_folder(int at, const char *name, bool own, const char **why)
 {
     struct stat st;
@@ -40,7 +42,8 @@ static int open_folder(int at, const char *name, bool own, const char **why)
     return -1;
 }
 
-/* Opens DIR without trailing slashes, which would follow a link in spite of O_NOFOLLOW. */
+/* Opens the dump directory.  Removes trailing slashes from its name, because they would follow a
+ * link in spite of O_NOFOLLOW. */
 static int open_dump_dir(const char *dir, const char **why)
 {
     char *name = strdup(dir);
@@ -55,24 +58,25 @@ static int open_dump_dir(const char *dir, const char **why)
     return fd;
 }
 
+/* Opens the folder for a kernel's dumps.  Returns its descriptor; 0 if there is none. */
 int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BYTES])
 {
     char hex[2 * FOLDER_BYTES + 1], line[400];
     const char *why = NULL;
     int top, fd = -1, high = 0;
 
-    if (!ctx->dump_dir)
+    if (!ctx->tells.dump_dir)
         return 0;
     limber_key_hex(key, FOLDER_BYTES, hex);
-    top = open_dump_dir(ctx->dump_dir, &why);
+    top = open_dump_dir(ctx->tells.dump_dir, &why);
     if (top >= 0)
         fd = open_folder(top, hex, true, &why);
     if (fd >= 0)
-        high = fcntl(fd, F_DUPFD_CLOEXEC, 3);       /* never 0, which means none */
-    if (high <= 0 && ctx->verbose > 0) {
-        snprintf(line, sizeof line, "limber: no dump in %.250s: %s", ctx->dump_dir,
+        high = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* never 0, which stands for no directory */
+    if (high <= 0 && ctx->tells.verbose > 0) {
+        snprintf(line, sizeof line, "limber: no dump in %.250s: %s", ctx->tells.dump_dir,
                  why ? why : strerror(errno));
-        ctx->log(ctx->log_user, line);
+        ctx->tells.log(ctx->tells.log_user, line);
     }
     if (fd >= 0)
         close(fd);
@@ -81,8 +85,8 @@ int limber_dump_folder(const limber_context *ctx, const unsigned char key[KEY_BY
     return high > 0 ? high : 0;
 }
 
-/* Writes a new file.  One with this name is removed first, since it may be a symbolic or hard
- * link. */
+/* Writes a new file.  An existing file with this name is removed first, since it may be a symbolic
+ * or hard link. */
 static void write_file(int folder, const char *name, const char *data, size_t size)
 {
     int fd;
@@ -103,6 +107,7 @@ void limber_trace_file(void *trace, const char *name, const char *data, size_t s
         write_file(s->folder, name, data, size);
 }
 
+/* Writes a text to the dump directory, and appends it to the text of all stages. */
 static void add_file(struct trace *s, const char *name, const char *data)
 {
     if (s->folder)
@@ -111,6 +116,7 @@ static void add_file(struct trace *s, const char *name, const char *data)
         limber_text_add(s->out, "; %s\n%s\n", name, data);
 }
 
+/* Writes the plan after a pass to the dump, unless it is the same as after the last one. */
 void limber_trace_stage(struct trace *s, int number, const char *pass, const struct plan *p)
 {
     struct text now = { 0 };
@@ -136,7 +142,7 @@ void limber_trace_pass(void *trace, const char *pass, const struct plan *p)
             limber_trace_stage(trace, (int)i + 1, pass, p);
 }
 
-/* Adds the line "traffic": bytes moved for m = n = k = 512, 2048 and 8192. */
+/* Adds a line on memory traffic for m = n = k = 512, 2048 and 8192. */
 static void add_traffic(struct text *out, const struct plan *p, const struct target *t)
 {
     const struct traffic small = limber_traffic(p, t, 512), middle = limber_traffic(p, t, 2048),
@@ -150,6 +156,7 @@ static void add_traffic(struct text *out, const struct plan *p, const struct tar
                         middle.rate * 1e-9, large.rate * 1e-9);
 }
 
+/* Writes the file plan.txt of a dump: scheme, error bound, cost, refused schemes. */
 void limber_trace_end(struct trace *s, const struct plan *p, const struct target *target)
 {
     struct text t = { 0 };
@@ -158,7 +165,7 @@ void limber_trace_end(struct trace *s, const struct plan *p, const struct target
         return;
     limber_text_add(&t, "scheme  %s\n", p->scheme ? p->scheme : "none");
     limber_text_add(&t, "bound   %.6g |A||B| at k = 2^%d, allowed %.6g\n", p->spent, p->kbits,
-                    limber_budget(p, ldexp(1, p->kbits)));
+                    limber_allowed_error(p, ldexp(1, p->kbits)));
     if (!isnan(p->cost))
         limber_text_add(&t, "cost    %.3g s for 2^30 multiply-adds\n", p->cost);
     add_traffic(&t, p, target);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products of a matrix and a vector, and of two vectors, native or reproducible, on operands as
- * they lie: no scan, no key, no plan, no packing.  Both contracts have the chains of order 1. */
+ * Products of a matrix and a vector, and of two vectors, native or reproducible, without scan, key,
+ * plan or packing.  Both contracts are computed with the chains of the documented order 1
+ * (limber.h). */
 #include "ir/num/prim.h"
 #include "jit/operators/inside.h"
 #include "jit/ways.h"
@@ -8,27 +9,38 @@
 #include <math.h>
 #include <string.h>
 
-/* A task has at least so many multiply-adds; sums of a task lie on the stack, ROWS at a time. */
+/* Smallest number of multiply-adds of a task, and number of rows whose sums are on the stack at
+ * once. */
 enum { TASK = 1 << 17, ROWS = 512 };
-/* Rows, and elements of a single row, that are converted at once: whole chains. */
+/* FEW: largest number of vectors that are multiplied one by one, by a matrix of at least LEAST_ROWS
+ * rows. */
+enum { FEW = 8, LEAST_ROWS = 256 };
+/* Number of rows that are converted at once, and of elements along k of a single row, which are
+ * whole chains. */
 enum { LINES = 16, LENGTH = LINES * NATIVE_CHAIN };
 
-/* The product as a matrix of m x k times a vector.  A product whose C is one row is computed
- * transposed, as C^T = B^T A^T, and m is then its n. */
+/* The product as a matrix of m x k times `vectors` vectors.  If C has fewer rows than columns, the
+ * product is computed transposed, as C^T = B^T A^T, and m is the caller's n.  row, col: strides of
+ * the matrix, step: stride of a vector, in elements.  next, next_to: distance between vectors, and
+ * between their results. */
 struct vectors {
     limber_context *ctx;
     const struct problem *p;
     int64_t m, k, row, col, step, to; /* to: elements from one element of C to the next */
-    int64_t rows; /* rows of a task */
+    int64_t vectors, next, next_to;
+    int64_t rows; /* number of rows that a task computes */
+    int width; /* sums of a row: 2 of a complex matrix, else 1 */
+    bool by_row; /* the matrix is B */
     struct scaling scaling;
+    /* alpha and beta must be applied */
     bool scales;
     limber_format fa, fx; /* formats of the matrix and of the vector */
-    int size; /* bytes of a number in sums */
+    int size; /* bytes of a sum: 4 or 8 */
     double alpha, beta;
 };
 
-/* True if order 1 sums in binary32: that holds both operands and is no less precise than C.  Else
- * it sums in binary64 (docs/accuracy.md, "The stated order"). */
+/* True if order 1 (limber.h) sums in binary32: that format holds both operands and is at least as
+ * precise as C. Otherwise sums are in binary64 (docs/accuracy.md, "The stated order"). */
 static bool sums_single(const struct problem *p)
 {
     return limber_format_embeds(p->fa, LIMBER_F32) && limber_format_embeds(p->fb, LIMBER_F32) &&
@@ -40,48 +52,80 @@ static bool is_small_float(limber_format f)
     return limber_format_is_binary(f) || (f.kind == LIMBER_KIND_FLOAT && f.size <= 2);
 }
 
-static bool converts(const struct problem *p)
+/* True if operands must be converted: unless both operands and C have one format, binary64 or
+ * binary32. */
+static bool needs_conversion(const struct problem *p)
 {
     return !limber_format_is_binary(p->fc) || !limber_format_equal(p->fa, p->fc) ||
            !limber_format_equal(p->fb, p->fc);
 }
 
-/* The reason why this way does not serve the call; NULL: it does. */
-static const char *refuses(const limber_context *ctx, const struct problem *p)
+/* True for the product of a complex matrix with contiguous columns and a vector, as
+ * jit/api/complex.c states it if the operands need no conversion. */
+static bool has_complex_columns(const struct problem *p)
 {
-    if (!limber_has_vector(p))
-        return "neither operand is a vector";
-    if (!limber_is_plain(&p->contract) || p->contract.scheme || p->roundings)
+    return p->n == 2 && p->a.pairs && p->a.pairs->kind == PAIRS_along && p->a.line == 2 &&
+           !p->b.pairs && p->b.line == 1 && p->b.p == 2 && !needs_conversion(p);
+}
+
+static bool is_by_row(const struct problem *p)
+{
+    return p->n > p->m && !p->a.pairs;
+}
+
+/* Returns the number of vectors by which a matrix is multiplied one by one: 1, or a few if the
+ * matrix's columns are contiguous but those of the result are not, so that other code would copy
+ * the matrix.  0 if this does not pay. */
+static int64_t count_vectors(const struct problem *p)
+{
+    const int64_t n = p->m < p->n ? p->m : p->n, lines = p->m < p->n ? p->n : p->m;
+    const struct view *matrix = is_by_row(p) ? &p->b : &p->a;
+    const bool columns = matrix->line == 1 && matrix->p >= lines && !needs_conversion(p) &&
+                         (is_by_row(p) ? p->c.col : p->c.row) != 1;
+
+    return n == 1 ? 1 : n <= FEW && columns && lines >= LEAST_ROWS && p->k > NATIVE_CHAIN ? n : 0;
+}
+
+/* Returns the reason why the way `vectors` (a code path) cannot compute the call, as text; NULL if
+ * it can. */
+static const char *why_not_vectors(const limber_context *ctx, const struct problem *p)
+{
+    if (p->a.pairs ? !has_complex_columns(p) : !count_vectors(p))
+        return "neither operand is a vector, or a few of them";
+    if (!limber_needs_native_sums(&p->contract) || p->contract.scheme || p->part.roundings)
         return "it serves native and reproducible products";
-    if (!ctx->machine.backend->vectors || p->shape || !is_small_float(p->fa) ||
-        !is_small_float(p->fb) || !is_small_float(p->fc))
+    if (!ctx->machine.cpu || p->shape || !is_small_float(p->fa) || !is_small_float(p->fb) ||
+        !is_small_float(p->fc))
         return "it serves f64, f32 and floats of up to 16 bits on CPUs";
     if (p->k == 0)
         return "it has nothing to multiply";
-    if (!limber_is_long_vector(p->m, p->n, p->k) && limber_has_way(ctx, WAY_direct) &&
-        !limber_way_direct.refuses(ctx, p))
+    if (!p->a.pairs && !limber_is_long_vector(p->m, p->n, p->k) &&
+        limber_has_way(ctx, WAY_direct) && !limber_way_direct.refuses(ctx, p))
         return "the vectors are short, which direct computes faster";
-    return p->c.inner >= p->n && limber_is_strided(p) ? NULL : "the operands lie otherwise";
+    return p->c.inner >= p->n && (p->a.pairs || limber_is_strided(p)) ?
+               NULL :
+               "the operands lie otherwise";
 }
 
-/* alpha sum + beta c, as limber_blend computes it.  With beta = 1 and a finite value, the first
- * line does the same without a call of fma. */
-static double join(const struct scaling *f, double sum, double c)
+/* Returns alpha sum + beta c, with the bits of limber_blend.  If beta = 1 and the value is finite,
+ * plain arithmetic gives these bits without a call of fma. */
+static double apply_scalars(const struct scaling *f, double sum, double c)
 {
     const double y = f->beta == 1 ? f->alpha * sum + c : NAN;
 
     return y - y == 0 ? y : limber_blend(f->alpha, sum, f->beta, c);
 }
 
-/* Stores sums to C, which may lie at any address. */
-static void store(const struct vectors *x, const void *sum, int64_t rows, char *c)
+/* Applies alpha and beta to one sum of each row, and stores the results to C, at any alignment. */
+static void scale_and_store(const struct vectors *x, const char *sum, int64_t rows, char *c)
 {
     const struct scaling *f = &x->scaling;
     const int size = x->p->fc.size;
 
-    for (int64_t i = 0; i < rows; i++, c += x->to * size) {
-        const double s = limber_scalar_value((const char *)sum + i * size, size),
-                     y = f->beta == 0 ? f->alpha * s : join(f, s, limber_scalar_value(c, size));
+    for (int64_t i = 0; i < rows; i++, c += x->to * size, sum += x->width * size) {
+        const double s = limber_scalar_value(sum, size),
+                     y = f->beta == 0 ? f->alpha * s :
+                                        apply_scalars(f, s, limber_scalar_value(c, size));
         const float narrow = (float)y;
 
         if (size == 8)
@@ -91,9 +135,9 @@ static void store(const struct vectors *x, const void *sum, int64_t rows, char *
     }
 }
 
-/* Converts n elements, `step` apart, to numbers of sums. */
-static void convert(const struct vectors *x, limber_format f, const char *from, int64_t step,
-                    int64_t n, char *to)
+/* Converts n elements, `step` elements apart, to the format of the sums. */
+static void convert_elements(const struct vectors *x, limber_format f, const char *from,
+                             int64_t step, int64_t n, char *to)
 {
     char dense[8 * NATIVE_CHAIN];
     double wide[NATIVE_CHAIN];
@@ -118,7 +162,8 @@ static void convert(const struct vectors *x, limber_format f, const char *from, 
     }
 }
 
-/* Computes rows [first, end) of one product, whose operands are converted block by block. */
+/* Computes rows [first, end) of one product whose operands must be converted.  Converts and
+ * multiplies them block by block. */
 static void run_converted(const struct vectors *x, int64_t first, int64_t end, const char *a,
                           const char *v, char *c)
 {
@@ -141,11 +186,11 @@ static void run_converted(const struct vectors *x, int64_t first, int64_t end, c
         for (int64_t p = 0; p < x->k; p += length) {
             s.k = x->k - p < length ? x->k - p : length;
             s.more = p > 0;
-            convert(x, x->fx, v + p * x->step * x->fx.size, x->step, s.k, vector);
+            convert_elements(x, x->fx, v + p * x->step * x->fx.size, x->step, s.k, vector);
             for (int64_t r = 0; r < s.m; r++)
-                convert(x, x->fa, a + ((i + r) * x->row + p * x->col) * x->fa.size, x->col, s.k,
-                        rows + r * length * x->size);
-            x->ctx->machine.backend->vectors(&s, &x->ctx->machine.target);
+                convert_elements(x, x->fa, a + ((i + r) * x->row + p * x->col) * x->fa.size, x->col,
+                                 s.k, rows + r * length * x->size);
+            x->ctx->machine.cpu->vectors(&s, &x->ctx->machine.target);
         }
         for (int64_t r = 0; r < s.m; r++)
             limber_store_float(c + (i + r) * x->to * fc.size, fc,
@@ -159,8 +204,8 @@ static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
 {
     const struct vectors *x = arg;
     const struct problem *p = x->p;
-    const int64_t tasks = (x->m + x->rows - 1) / x->rows, g = task / tasks,
-                  first = task % tasks * x->rows,
+    const int64_t blocks = (x->m + x->rows - 1) / x->rows, g = task / (blocks * x->vectors),
+                  v = task % x->vectors, first = task / x->vectors % blocks * x->rows,
                   end = first + x->rows < x->m ? first + x->rows : x->m;
     const struct view a = limber_group_a(p, g), b = limber_group_b(p, g);
     const struct output_view c = limber_group_c(p, g);
@@ -171,38 +216,43 @@ static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
                              .row = x->row,
                              .col = x->col,
                              .step = x->step,
-                             .x = p->n == 1 ? b.data : a.data };
+                             .x = (const char *)(x->by_row ? a.data : b.data) + v * x->next * size,
+                             .pairs = x->width == 2 };
+    const char *matrix = x->by_row ? b.data : a.data;
 
     (void)worker, (void)d;
-    if (converts(p)) {
-        run_converted(x, first, end, p->n == 1 ? a.data : b.data, s.x, c.data);
+    if (needs_conversion(p)) {
+        run_converted(x, first, end, matrix, s.x, c.data);
         return true;
     }
     for (int64_t i = first; i < end; i += s.m) {
-        char *to = (char *)c.data + i * x->to * size;
-        const bool direct = x->to == 1 && !x->scales && x->scaling.beta == 0;
+        char *to = (char *)c.data + (i * x->to + v * x->next_to) * size;
+        const bool direct = x->to == x->width && !x->scales && x->scaling.beta == 0;
+        const int64_t most = ROWS / x->width;
 
-        s.m = direct || end - i < ROWS ? end - i : ROWS;
-        s.a = (const char *)(p->n == 1 ? a.data : b.data) + i * x->row * size;
+        s.m = direct || end - i < most ? end - i : most;
+        s.a = matrix + i * x->row * size;
         s.sum = direct ? (void *)to : sum;
-        x->ctx->machine.backend->vectors(&s, &x->ctx->machine.target);
-        if (!direct)
-            store(x, sum, s.m, to);
+        x->ctx->machine.cpu->vectors(&s, &x->ctx->machine.target);
+        for (int q = 0; q < x->width && !direct; q++)
+            scale_and_store(x, (const char *)sum + q * size, s.m, to + q * size);
     }
     return true;
 }
 
-static void report(struct attempt *x)
+static void report_vectors(struct attempt *x)
 {
     limber_report_library(x->r, x->ctx->machine.backend->name, "native",
                           limber_native_bound(x->p->k, sums_single(x->p) ? 4 : 8));
 }
 
-static enum ran run(struct attempt *at)
+/* Runs the way `vectors` (a code path): computes the product in tasks of some rows of the
+ * matrix. */
+static enum ran run_vectors(struct attempt *at)
 {
     const struct problem *p = at->p;
     limber_context *ctx = at->ctx;
-    const bool by_row = p->n != 1;
+    const bool by_row = is_by_row(p);
     const struct view *v = by_row ? &p->b : &p->a;
     struct vectors x = { .ctx = ctx,
                          .p = p,
@@ -212,13 +262,18 @@ static enum ran run(struct attempt *at)
                          .col = v->p,
                          .step = by_row ? p->a.p : p->b.p,
                          .to = by_row ? p->c.col : p->c.row,
+                         .vectors = p->a.pairs ? 1 : count_vectors(p),
+                         .next = by_row ? p->a.line : p->b.line,
+                         .next_to = by_row ? p->c.row : p->c.col,
+                         .width = p->a.pairs ? 2 : 1,
+                         .by_row = by_row,
                          .fa = by_row ? p->fb : p->fa,
                          .fx = by_row ? p->fa : p->fb,
                          .size = sums_single(p) ? 4 : 8 };
     const double start = at->r ? limber_now() : 0, work = (double)x.m * (double)x.k;
     const bool shared = work * (double)p->groups > 2.0 * TASK;
 
-    if (!converts(p)) {
+    if (!needs_conversion(p)) {
         x.scales = limber_scaling(p->alpha, p->beta, p->fc.size, &x.scaling);
     } else {
         if (p->alpha)
@@ -227,14 +282,16 @@ static enum ran run(struct attempt *at)
             limber_values_widen(ctx, limber_scalar_format(p->fc), p->beta, &x.beta, 1);
     }
     x.rows = shared ? limber_task_lines(ctx, x.m, work, TASK) : x.m;
-    limber_tasks_run(ctx, ((x.m - 1) / x.rows + 1) * p->groups, shared, run_task, &x);
+    if (x.vectors > 1 && x.rows > ROWS) /* the vectors read a block in turn, from a cache */
+        x.rows = ROWS;
+    limber_tasks_run(ctx, ((x.m - 1) / x.rows + 1) * x.vectors * p->groups, shared, run_task, &x);
     if (at->r) {
-        report(at);
+        report_vectors(at);
         at->r->seconds_run = limber_now() - start;
     }
     return RAN_done;
 }
 
 const struct way limber_way_vectors = {
-    .id = WAY_vectors, .refuses = refuses, .run = run, .report = report
+    .id = WAY_vectors, .refuses = why_not_vectors, .run = run_vectors, .report = report_vectors
 };

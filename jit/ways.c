@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The list of ways, and the calls that go down it. */
+ * The list of code paths, called ways, and the functions that try them in order for a call. */
 #include "jit/ways.h"
 
 #include <string.h>
 
 /* All ways, best first. */
 static const struct way *const ways[] = {
-    &limber_way_vectors,
-    &limber_way_direct,
-    &limber_way_integers,
-    &limber_way_depthwise,
-    &limber_way_pairs,
-    &limber_way_bytes,
-    &limber_way_depthwise_exact,
-    &limber_way_depthwise_pairs,
-    &limber_way_parts,
-    &limber_way_kernel,
-    NULL,
+#define ROW(name, about) &limber_way_##name,
+    LIMBER_CALL_WAYS(ROW) ROW(kernel, "")
+#undef ROW
+        NULL,
 };
+
+uint32_t limber_ways_planless(void)
+{
+    uint32_t set = 0;
+
+    for (const struct way *const *w = ways; *w; w++)
+        set |= (*w)->plan ? 0 : limber_way_bit((*w)->id);
+    return set;
+}
 
 /* ---- the variable LIMBER_WAYS ---------------------------------------------------------------- */
 
-/* Ways that LIMBER_WAYS cannot take out: without them some calls could not be computed. */
+/* Code paths that LIMBER_WAYS cannot exclude, because without them some calls could not be
+ * computed. */
 static const uint32_t needed = 1 << WAY_packed | 1 << WAY_inside | 1 << WAY_interpreter;
 
-/* Fails with the list of names that LIMBER_WAYS may have. */
-static bool unknown(const char *name, int length, struct diag *d)
+/* Fails with the list of words that LIMBER_WAYS accepts. */
+static bool fail_unknown_word(const char *name, int length, struct diag *d)
 {
     struct text list = { 0 };
 
@@ -43,15 +46,17 @@ static bool is_word(const char *text, size_t length, const char *word)
     return strlen(word) == length && memcmp(text, word, length) == 0;
 }
 
-/* The set of ways with this name; "planless" names all that need no plan. */
+/* Returns the set of ways with this name; 0 if the name is unknown.  "planless" names all ways that
+ * need no plan. */
 static uint32_t ways_of(const char *name, size_t length)
 {
     for (int i = 1; i < WAY_count; i++)
         if (is_word(name, length, limber_way_name((enum way_id)i)))
             return limber_way_bit((enum way_id)i);
-    return is_word(name, length, "planless") ? WAYS_planless : 0;
+    return is_word(name, length, "planless") ? limber_ways_planless() : 0;
 }
 
+/* Parses LIMBER_WAYS, a list of "-NAME", and removes these ways (code paths) from *out. */
 bool limber_ways_read(const char *text, uint32_t *out, struct diag *d)
 {
     while (*text) {
@@ -59,7 +64,7 @@ bool limber_ways_read(const char *text, uint32_t *out, struct diag *d)
         const uint32_t named = *text == '-' ? ways_of(text + 1, length - 1) : 0;
 
         if (!named)
-            return unknown(text, (int)length, d);
+            return fail_unknown_word(text, (int)length, d);
         if (named & needed)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                                "LIMBER_WAYS: %.*s would leave nothing for what no other way serves",
@@ -72,8 +77,9 @@ bool limber_ways_read(const char *text, uint32_t *out, struct diag *d)
 
 /* ---- running a way, perhaps transposed ------------------------------------------------------- */
 
-/* Kernels store along rows, so if C's columns are contiguous, C^T = B^T A^T is computed.  Native
- * sums have the same bits either way. */
+/* If C is column-major, returns the transposed problem C^T = B^T A^T in *turned, because kernels
+ * store along rows.  Native sums have the same bits either way.  Other problems are returned
+ * unchanged. */
 static const struct problem *transpose(const limber_context *ctx, const struct problem *p,
                                        struct problem *turned)
 {
@@ -88,10 +94,10 @@ static const struct problem *transpose(const limber_context *ctx, const struct p
     turned->n = p->m;
     turned->a = p->b;
     turned->b = p->a;
-    turned->step_a = p->step_b;
-    turned->step_b = p->step_a;
-    turned->each_a = p->each_b;
-    turned->each_b = p->each_a;
+    turned->at.step_a = p->at.step_b;
+    turned->at.step_b = p->at.step_a;
+    turned->at.each_a = p->at.each_b;
+    turned->at.each_b = p->at.each_a;
     turned->kept[0] = p->kept[1];
     turned->kept[1] = p->kept[0];
     turned->finish = p->finish ? p->finish->turned : NULL;
@@ -104,13 +110,13 @@ static const struct problem *transpose(const limber_context *ctx, const struct p
 /* Sets the fields of an attempt that ways with a plan read. */
 static void begin_plans(struct attempt *x)
 {
-    x->p = transpose(x->ctx, x->p, &x->turned);
+    x->p = x->p->c.row == 1 ? transpose(x->ctx, x->p, &x->turned) : x->p;
     x->plans = true;
     x->scanned = false;
     memset(&x->f, 0, sizeof x->f);
 }
 
-static void begin(struct attempt *x)
+static void begin_attempt(struct attempt *x)
 {
     x->at = ways;
     x->plans = false;
@@ -118,15 +124,34 @@ static void begin(struct attempt *x)
     x->plan_again = limber_ways_plan;
 }
 
-static void end(struct attempt *x)
+static void end_attempt(struct attempt *x)
 {
     if (x->plans)
         limber_scan_result_clear(&x->f, x->p->groups);
 }
 
-/* The next way that accepts the call's arguments and, if `looks` is set, its data; NULL: none is
- * left.  Writes to `out`, unless it is NULL, why others refuse. */
-static const struct way *next(struct attempt *x, bool looks, struct text *out)
+/* Returns the reason why a way does not take a call, as text; NULL if it may. */
+static const char *refusal(const limber_context *ctx, const struct problem *p, const struct way *w)
+{
+    return w->id != WAY_none && !limber_has_way(ctx, w->id) ? "it is not wanted" :
+                                                              w->refuses(ctx, p);
+}
+
+uint32_t limber_ways_open(const limber_context *ctx, const struct problem *p)
+{
+    struct problem turned;
+    const struct problem *q = transpose(ctx, p, &turned);
+    uint32_t open = 0;
+
+    for (const struct way *const *w = ways; *w; w++)
+        if (!refusal(ctx, (*w)->plans ? q : p, *w))
+            open |= limber_way_bit((*w)->id);
+    return open;
+}
+
+/* Returns the next way that accepts the call's arguments and, if `looks`, its data.  NULL if none
+ * is left.  Unless out is NULL, writes there why the ways before it refuse. */
+static const struct way *next_way(struct attempt *x, bool looks, struct text *out)
 {
     const struct way *w;
     const char *why;
@@ -135,8 +160,10 @@ static const struct way *next(struct attempt *x, bool looks, struct text *out)
         x->at++;
         if (w->plans && !x->plans)
             begin_plans(x);
-        why = w->id != WAY_none && !limber_has_way(x->ctx, w->id) ? "it is not wanted" :
-                                                                    w->refuses(x->ctx, x->p);
+        if (x->accepted)
+            why = x->accepted->open >> w->id & 1 ? NULL : "";
+        else
+            why = refusal(x->ctx, x->p, w);
         if (!why && looks && w->suits && !w->suits(x))
             why = "the data is other";
         if (!why)
@@ -147,37 +174,40 @@ static const struct way *next(struct attempt *x, bool looks, struct text *out)
     return NULL;
 }
 
+/* Computes a product by the first way (code path) that accepts it.  False on failure. */
 bool limber_ways_run(struct attempt *x)
 {
     enum ran ran = RAN_not;
     const struct way *w;
 
-    begin(x);
-    while (ran == RAN_not && (w = next(x, false, NULL))) {
+    begin_attempt(x);
+    while (ran == RAN_not && (w = next_way(x, false, NULL))) {
         ran = w->run(x);
         if (ran == RAN_done && x->r && w->id != WAY_none)
             x->r->way = w->id;
     }
-    end(x);
+    end_attempt(x);
     return ran == RAN_done;
 }
 
+/* Computes the workspace of the first way (code path) that accepts the product. */
 bool limber_ways_workspace(struct attempt *x, bool batch, size_t *least, size_t *best)
 {
     enum ran ran = RAN_not;
     const struct way *w;
 
-    begin(x);
+    begin_attempt(x);
     *least = *best = 0;
-    while (ran == RAN_not && (w = next(x, true, NULL)))
+    while (ran == RAN_not && (w = next_way(x, true, NULL)))
         ran = w->keeps_memory ? RAN_not :
               w->workspace    ? w->workspace(x, batch, least, best) :
                                 RAN_done;
-    end(x);
+    end_attempt(x);
     return ran == RAN_done;
 }
 
-/* Announces the plan that would serve the call without this way, which needs none. */
+/* Writes that this way computes the call without a plan.  The plan that would be used without the
+ * way follows. */
 static void say_needless(const struct way *w, struct text *out)
 {
     if (out)
@@ -185,14 +215,16 @@ static void say_needless(const struct way *w, struct text *out)
                         limber_way_name(w->id), limber_way_about(w->id), limber_way_name(w->id));
 }
 
+/* Prints the plan of the way (code path) that would compute the product, and why others would
+ * not. cut: how it would be cut, or NULL. */
 bool limber_ways_plan(struct attempt *x, struct text *out, struct cut *cut)
 {
     const struct way *w, *planless = NULL; /* planless: the way that makes a plan needless */
     struct text why = { 0 };
     enum ran ran = RAN_not;
 
-    begin(x);
-    while (ran == RAN_not && (w = next(x, !planless, planless ? NULL : &why))) {
+    begin_attempt(x);
+    while (ran == RAN_not && (w = next_way(x, !planless, planless ? NULL : &why))) {
         if (!w->plan && !planless) {
             planless = w;
             say_needless(w, out);
@@ -215,6 +247,6 @@ bool limber_ways_plan(struct attempt *x, struct text *out, struct cut *cut)
         out->failed = out->failed || why.failed;
     }
     limber_text_clear(&why);
-    end(x);
+    end_attempt(x);
     return ran == RAN_done;
 }

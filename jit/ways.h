@@ -1,65 +1,89 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The ways to compute a call, tried in the order of one list, best first (ways.c).  A way first
- * accepts or refuses the arguments.  Then it computes the call, or finds that the data does not
- * suit it; then it has changed nothing, and the next way is tried. */
+ * The code paths that can compute a call, called ways (ways.c).  They are tried in the order of one
+ * list, best first.  A way first accepts or refuses the arguments.  Then it computes the call, or
+ * finds that the data does not suit it; in that case it has changed nothing, and the next way is
+ * tried. */
 #ifndef LIMBER_JIT_WAYS_H
 #define LIMBER_JIT_WAYS_H
 
-#include "jit/engine.h"
+#include "jit/accepted.h"
 
-/* A call for which the list of ways is tried. */
+/* A call while the list of ways is tried for it. */
 struct attempt {
     limber_context *ctx;
-    const struct problem *p; /* the call; ways with a plan get it with C's rows contiguous */
-    struct report *r; /* the report; NULL: none is wanted */
+    /* the call; for ways with a plan it may be transposed, so that C's rows are contiguous */
+    const struct problem *p;
+    struct report *r; /* the report; NULL if none is wanted */
     struct diag *d;
-    const struct way *const *at; /* the way that is tried next */
-    /* Try the list with another call, for ways that turn this call into one. */
+    struct accepted *accepted; /* what was decided for calls of this form, or NULL */
+    const struct way *const *at; /* the way in the list that is tried next */
+    /* Functions that try the list for another call, into which a way has turned this one: `again`
+     * computes that call, `plan_again` plans it. */
     bool (*again)(struct attempt *);
     bool (*plan_again)(struct attempt *, struct text *out, struct cut *cut);
-    bool plans; /* the fields below are set */
+    bool plans; /* true once the fields below are set, which ways with a plan need */
+    /* the transposed call */
     struct problem turned;
-    bool scanned; /* f and key are filled */
+    bool scanned; /* true if f, key and found are set */
     struct scan_result f;
-    struct kernel_key key;
+    struct found *found; /* the kernel, if the form has one for this data; else NULL */
+    const struct kernel_key *key; /* of `found`, or points to `own` */
+    struct kernel_key own;
 };
-/* Fills the report of a product computed by `pairs`, except for its times. */
+/* Fills the report of a product that the scheme `pairs` computes, except for its times. */
 void limber_pairs_report(struct attempt *x);
-/* Scans the operands and makes the key, unless that has been done. */
+/* Scans the operands and makes the kernel key, unless that has been done. */
 bool limber_attempt_scan(struct attempt *x);
 
-enum ran { RAN_not, RAN_done, RAN_failed }; /* not: nothing is done */
+/* How an attempt of a way ended.  RAN_not: the way changed nothing, so another way may compute the
+ * call. */
+enum ran { RAN_not, RAN_done, RAN_failed };
 static inline enum ran limber_ran(bool done)
 {
     return done ? RAN_done : RAN_not;
 }
 
+/* A way (code path) to compute calls. */
 struct way {
-    enum way_id id; /* WAY_none: the backend says which */
+    enum way_id id; /* WAY_none: the backend tells which way it took */
+    /* the way uses a plan */
     bool plans;
-    bool keeps_memory; /* it allocates memory, and refuses a caller's workspace */
-    /* NULL if it may serve a call; else the reason why not.  Does not read data. */
+    bool keeps_memory; /* the way allocates memory, even if the caller gives a workspace */
+    /* Returns NULL if the way may compute the call, else the reason why not, as text.  The answer
+     * depends on the call's form alone (jit/accepted.h): on neither addresses, scalars nor data. */
     const char *(*refuses)(const limber_context *, const struct problem *);
     enum ran (*run)(struct attempt *);
-    /* True if the data suits it; NULL: all data does, or its plan tells. */
+    /* Returns whether the data suits the way.  NULL if all data does, or if `plan` finds out. */
     bool (*suits)(struct attempt *);
-    /* Bytes of workspace; NULL: it needs none. */
+    /* Computes the bytes of workspace.  NULL if the way needs none. */
     enum ran (*workspace)(struct attempt *, bool batch, size_t *least, size_t *best);
-    /* Writes its plan to `out` (or NULL), and the report; NULL: it needs no plan. */
+    /* Writes the way's plan to `out` (may be NULL), and fills the report.  NULL if it has
+     * no plan. */
     enum ran (*plan)(struct attempt *, struct text *out, struct cut *cut);
-    void (*report)(struct attempt *); /* for a way without a plan; NULL: the report of a plan */
+    /* Fills the report of a way without a plan.  NULL if the report is that of a plan. */
+    void (*report)(struct attempt *);
 };
-extern const struct way limber_way_vectors, limber_way_direct, limber_way_integers,
-    limber_way_depthwise, limber_way_pairs, limber_way_bytes, limber_way_depthwise_exact,
-    limber_way_depthwise_pairs, limber_way_parts, limber_way_kernel;
+#define DECLARE(name, about) extern const struct way limber_way_##name;
+LIMBER_CALL_WAYS(DECLARE)
+#undef DECLARE
+/* launches the kernel of one plan, for which a backend then chooses one of LIMBER_LAUNCH_WAYS */
+extern const struct way limber_way_kernel;
 
-/* Reads LIMBER_WAYS: "-direct,-pairs" takes two ways out, "-planless" all that need no plan. */
+/* Returns the set of ways that have no plan. */
+uint32_t limber_ways_planless(void);
+
+/* Reads the variable LIMBER_WAYS into a set of allowed ways.  "-direct,-pairs" excludes two ways;
+ * "-planless" excludes all ways that have no plan. */
 bool limber_ways_read(const char *text, uint32_t *ways, struct diag *d);
 
-/* The functions below try the whole list for a call with at least one element of C.
- * limber_ways_run computes it and writes no log line. */
+/* Returns the set of ways that accept a call.  Bit WAY_none is always set, since a kernel computes
+ * every call. */
+uint32_t limber_ways_open(const limber_context *ctx, const struct problem *p);
+
+/* The functions below try the ways in order, for a call with at least one element of C.
+ * limber_ways_run computes the call, and writes no log line. */
 bool limber_ways_run(struct attempt *x);
-/* Writes which way would compute the call, why those before it refuse, and its plan. */
+/* Writes which way would compute the call, why the ways before it refuse, and its plan. */
 bool limber_ways_plan(struct attempt *x, struct text *out, struct cut *cut);
 bool limber_ways_workspace(struct attempt *x, bool batch, size_t *least, size_t *best);
 

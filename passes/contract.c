@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Contracts: which are valid, and what each promise means. */
+ * Contracts: which ones are valid, and what each promise means. */
 #include "ir/num/prim_num.h"
 #include "passes/contract.h"
 #include "passes/scheme.h"
@@ -10,29 +10,20 @@
 
 /* ---- checks of a contract -------------------------------------------------------------------- */
 
-/* Are k->scheme, or both names of "NARROW+WIDE", schemes? */
-static bool has_known_schemes(const limber_contract *k)
-{
-    char name[2][SCHEME_NAME];
-
-    limber_scheme_names(k, name);
-    return limber_scheme_find(name[0]) && (!strchr(k->scheme, '+') || limber_scheme_find(name[1]));
-}
-
+/* True if the contract names a scheme whose number of slices or moduli the caller may set. */
 static bool has_count(const limber_contract *k)
 {
-    char name[2][SCHEME_NAME];
-    const struct scheme *first, *second;
+    struct scheme_list list = { 0 };
+    bool any = false;
 
-    if (!k->scheme)
+    if (!k->scheme || !limber_scheme_list_read(k->scheme, &list))
         return false;
-    limber_scheme_names(k, name);
-    first = limber_scheme_find(name[0]);
-    second = limber_scheme_find(name[1]);
-    return (first && limber_scheme_has_count(first)) || (second && limber_scheme_has_count(second));
+    for (int i = 0; i < list.count; i++)
+        any = any || limber_scheme_has_count(list.scheme[i]);
+    return any;
 }
 
-/* Checks the numbers of a contract against its promise. */
+/* Checks that each number and enumerator of a contract is in its range. */
 static bool check_numbers(const limber_contract *k, struct diag *d)
 {
     if ((int)k->promise < LIMBER_CONTRACT_NATIVE || (int)k->promise >= PROMISES)
@@ -53,7 +44,7 @@ static bool check_numbers(const limber_contract *k, struct diag *d)
     return true;
 }
 
-/* Checks the simulated unit, and that statistics are asked of one. */
+/* Checks the simulated unit, and that statistics are requested only from a simulated unit. */
 static bool check_simulation(const limber_contract *k, struct diag *d)
 {
     if (!limber_simulates(k))
@@ -72,7 +63,8 @@ static bool check_simulation(const limber_contract *k, struct diag *d)
                        "contract.scheme = \"%.40s\" simulates no unit", k->scheme);
 }
 
-/* Checks that sums of this format can have the stated order. */
+/* Checks that the documented order of additions (limber_order) is possible for sums of elements of
+ * this format: floats that binary64 holds. what: the argument's name. */
 static bool check_summed(limber_format f, const char *what, struct diag *d)
 {
     const char *why = limber_num_is_int(f) ?
@@ -86,7 +78,7 @@ static bool check_summed(limber_format f, const char *what, struct diag *d)
                        limber_format_name(f, name, sizeof name), why);
 }
 
-/* Checks that formats and scheme suit the stated order, if the contract asks for it. */
+/* If the contract fixes the order of additions, checks that formats and scheme allow it. */
 static bool check_order(const limber_contract *k, limber_format a, limber_format b, limber_format c,
                         struct diag *d)
 {
@@ -100,9 +92,12 @@ static bool check_order(const limber_contract *k, limber_format a, limber_format
            (limber_format_equal(a, c) || check_summed(c, "c", d));
 }
 
+/* Checks that a product of these formats can have the contract.  False, with an error that names
+ * the argument, if not. */
 bool limber_contract_check(const limber_contract *k, limber_format a, limber_format b,
                            limber_format c, struct diag *d)
 {
+    struct scheme_list named;
     char name[32];
 
     if (!k)
@@ -112,7 +107,7 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
     if (k->promise == LIMBER_CONTRACT_FAST && !k->scheme)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.scheme is NULL, but fast needs one");
-    if (k->scheme && !has_known_schemes(k))
+    if (k->scheme && !limber_scheme_list_read(k->scheme, &named))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.scheme = \"%.40s\" is unknown",
                            k->scheme);
     if (k->slices > 0 && !has_count(k))
@@ -124,7 +119,7 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "c: %s is for operands; results are signed integers or floats",
                            limber_format_name(c, name, sizeof name));
-    /* powers of two have no zero, which padding needs */
+    /* formats of powers of two have no zero, but padding needs zeros */
     if (a.kind == LIMBER_KIND_POWER || b.kind == LIMBER_KIND_POWER)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s: %s has no zero; bf16 and f32 hold its numbers",
@@ -159,18 +154,13 @@ bool limber_refuses_overflow(const limber_contract *k, limber_format a, limber_f
     return limber_num_is_int(c) && !limber_wraps(k, a, b);
 }
 
-bool limber_simulates(const limber_contract *k)
-{
-    return k->promise == LIMBER_CONTRACT_SIMULATE;
-}
-
-bool limber_frees_scheme(const limber_contract *k)
+bool limber_allows_any_scheme(const limber_contract *k)
 {
     return k->promise != LIMBER_CONTRACT_SIMULATE && k->promise != LIMBER_CONTRACT_FAST &&
            !limber_order(k);
 }
 
-bool limber_is_integral(limber_promise promise)
+bool limber_requires_integers(limber_promise promise)
 {
     return promise == LIMBER_CONTRACT_EXACT;
 }
@@ -180,19 +170,18 @@ bool limber_errs_natively(limber_promise promise)
     return promise == LIMBER_CONTRACT_NATIVE || promise == LIMBER_CONTRACT_REPRODUCIBLE;
 }
 
-/* The number of the order that a contract states; 0: none.  A change of the order needs a new
- * number here, and new bits in test/jit/test_order.c. */
+/* Returns the version of the order of additions that the contract fixes; 0 if it fixes none.  If
+ * the order changes, it needs a new number here, and new expected bits in test/jit/test_order.c. */
 int limber_order(const limber_contract *k)
 {
     return k->promise == LIMBER_CONTRACT_REPRODUCIBLE ? 1 : 0;
 }
 
-void limber_scheme_names(const limber_contract *k, char name[2][SCHEME_NAME])
+bool limber_names_several(const limber_contract *k)
 {
-    const char *all = k->scheme ? k->scheme : "", *plus = strchr(all, '+');
+    struct scheme_list list;
 
-    snprintf(name[0], SCHEME_NAME, "%.*s", plus ? (int)(plus - all) : SCHEME_NAME, all);
-    snprintf(name[1], SCHEME_NAME, "%s", plus ? plus + 1 : "");
+    return k->scheme && limber_scheme_list_read(k->scheme, &list) && list.count > 1;
 }
 
 bool limber_names_pairs(const limber_contract *k)
@@ -207,7 +196,7 @@ bool limber_pairs_serve(const limber_contract *k, double *allowed)
            (!k->scheme || limber_names_pairs(k));
 }
 
-bool limber_is_plain(const limber_contract *k)
+bool limber_needs_native_sums(const limber_contract *k)
 {
     const struct scheme *s = k->scheme ? limber_scheme_find(k->scheme) : NULL;
 
@@ -222,12 +211,15 @@ bool limber_fixed_check(const limber_contract *k, struct diag *d)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "contract.promise: only native has functions for "
                            "one shape");
-    return limber_is_plain(k) || limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                                             "contract.scheme = \"%s\": only native has functions "
-                                             "for one shape",
-                                             k->scheme);
+    return limber_needs_native_sums(k) ||
+           limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                       "contract.scheme = \"%s\": only native has functions "
+                       "for one shape",
+                       k->scheme);
 }
 
+/* Checks that a complex product with these formats may be computed by three real products under
+ * the contract. */
 bool limber_three_products_check(const limber_contract *k, limber_format a, limber_format b,
                                  limber_format c, struct diag *d)
 {
@@ -256,9 +248,9 @@ limber_contract limber_three_products_part(const limber_contract *k)
     return part;
 }
 
-/* Names a scheme that keeps the promise without a scan of the data: `native`, or `accumulator` for
- * correct results and those in bits.  Returns NULL for other promises, and for formats of more than
- * eight bytes, for which the accumulator would be too long. */
+/* Returns a scheme that keeps the promise without a scan of the data: `native` for native, or
+ * `accumulator` for correct and bits.  NULL for other promises, and for formats of more than eight
+ * bytes, for which the accumulator would be too long. */
 static const char *unscanned_scheme(limber_promise promise, limber_format f)
 {
     if (f.kind != LIMBER_KIND_FLOAT || f.size > 8)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a contract means before there is a plan.  The engine asks here what a call needs and may do;
- * it compares neither promises nor names of schemes. */
+ * The meaning of a contract before there is a plan.  The engine asks these functions what a call
+ * needs and may do; the engine itself compares neither promises nor names of schemes. */
 #ifndef LIMBER_CONTRACT_H
 #define LIMBER_CONTRACT_H
 
@@ -8,45 +8,51 @@
 
 /* ---- contract.c: questions about a contract, without a plan ------------------------------- */
 
-/* Checks that a product of these formats can have the contract; the text names the argument. */
+/* Checks that a product of these formats can have the contract.  On failure the error text names
+ * the argument. */
 bool limber_contract_check(const limber_contract *k, limber_format a, limber_format b,
                            limber_format c, struct diag *d);
-/* True if integer results wrap modulo their size, which only sums of integers do. */
+/* True if integer results wrap modulo 2^bits of their format: native sums of integers. */
 bool limber_wraps(const limber_contract *k, limber_format a, limber_format b);
-/* True if a result in c that does not fit is refused (RANGE). */
+/* True if a result that does not fit into format c makes the call fail (RANGE). */
 bool limber_refuses_overflow(const limber_contract *k, limber_format a, limber_format b,
                              limber_format c);
-/* True if the result is what a described unit computes. */
-bool limber_simulates(const limber_contract *k);
-/* True if any scheme within the error bound may serve, so that a product may be partitioned. */
-bool limber_frees_scheme(const limber_contract *k);
-/* The scheme that the caller names.  With "NARROW+WIDE", narrow tiles use [0] and others [1].
- * Without a name both are "". */
-enum { SCHEME_NAME = 32 };
-void limber_scheme_names(const limber_contract *k, char name[2][SCHEME_NAME]);
-/* Checks that a function of one fixed shape can have this contract. */
+/* True if a simulated unit defines the result. */
+static inline bool limber_simulates(const limber_contract *k)
+{
+    return k->promise == LIMBER_CONTRACT_SIMULATE;
+}
+/* True if every scheme within the error bound is allowed, so that a product may be partitioned. */
+bool limber_allows_any_scheme(const limber_contract *k);
+/* True if the caller names several schemes, each for the tiles that the schemes before it do not
+ * suit. */
+bool limber_names_several(const limber_contract *k);
+enum { SCHEME_LIST = 48 }; /* more bytes than the names of a list of schemes take */
+/* Checks that a function that is compiled for one shape (limber_bind_shape) can have this
+ * contract. */
 bool limber_fixed_check(const limber_contract *k, struct diag *d);
-/* Checks that a complex product with this contract can be three real ones. */
+/* Checks that a complex product with this contract can be computed by three real products. */
 bool limber_three_products_check(const limber_contract *k, limber_format a, limber_format b,
                                  limber_format c, struct diag *d);
-/* The contract of each of the three products.  Native integers wrap, so their differences are
- * right. */
+/* The contract of each of the three products.  `exact` becomes `native`, since integers that wrap
+ * still have the right differences. */
 limber_contract limber_three_products_part(const limber_contract *k);
-/* The contract of a short sum of products in format f, which is a term of a result under k.
- * unscanned: choose a scheme that needs no scan of the data, where there is one. */
+/* The contract for a short sum of products in format f, which is a term of a result under contract
+ * k.  unscanned: names a scheme that needs no scan of the data, if there is one. */
 limber_contract limber_contract_of_sum(const limber_contract *k, limber_format f, bool unscanned);
-/* True if the scheme `pairs` is named. */
+/* True if the caller names the scheme `pairs`. */
 bool limber_names_pairs(const limber_contract *k);
-/* True if `pairs` can serve.  *allowed: error before the final rounding, as a coefficient of
- * |A||B|; 0: none. */
+/* True if the scheme `pairs` (double-double sums) can keep the contract.  *allowed: allowed error
+ * before the final rounding, relative to |A||B|; 0 if no error is allowed. */
 bool limber_pairs_serve(const limber_contract *k, double *allowed);
-/* True for native sums, also in the stated order, if no scheme with limbs is named. */
-bool limber_is_plain(const limber_contract *k);
-/* True if the promised error is that of native sums. */
+/* True if the contract needs only native sums, in any order or the documented one, and names no
+ * scheme with limbs. */
+bool limber_needs_native_sums(const limber_contract *k);
+/* True if the promise allows the error of native sums. */
 bool limber_errs_natively(limber_promise promise);
-/* True if results must be exact integers, so that none is rounded. */
-bool limber_is_integral(limber_promise promise);
-/* The version of the order of sums that a contract states; 0: it states none. */
+/* True if results must be exact integers, which are never rounded. */
+bool limber_requires_integers(limber_promise promise);
+/* The version of the order of additions that a contract fixes; 0 if it fixes none. */
 int limber_order(const limber_contract *k);
 
 /* ---- request.c: a product under a contract --------------------------------------------------- */
@@ -57,77 +63,88 @@ struct product_request {
     limber_format a, b, c;
     int64_t m, n, k, groups;
     bool conv; /* the product of a convolution */
-    bool fine; /* part of a product that is not coarse, so it is not coarse either */
+    /* True for a part of a larger product that is not coarse (limber_is_coarse); then the part is
+     * not coarse either. */
+    bool fine;
 };
 
-/* A plan is made after one of these looks at the operands' data. */
+/* What must be known of the operands' data before a plan can be made. */
 enum data_need {
     NEED_nothing,
     NEED_format, /* masks that follow from the formats */
-    NEED_probe, /* masks if the data is narrow; else nothing */
+    /* masks if a probe shows a small range of exponents or few bits; else nothing */
+    NEED_probe,
     NEED_masks
 };
 enum data_need limber_data_need(const struct product_request *r, const struct target *t);
-/* True if B^T A^T may be computed instead, because it has the bits of (A B)^T. */
+/* True if B^T A^T may be computed instead of A B, because the results have the same bits. */
 bool limber_may_transpose(const struct product_request *r, const struct target *t);
-/* True if several plans may compute the product, each a part of it. */
-bool limber_may_part(const struct product_request *r);
-/* True if parts along k may be rounded before they are added.  scaled: with alpha or beta. */
+/* True if the product may be partitioned, with a plan for each part. */
+bool limber_can_partition(const struct product_request *r);
+/* True if the sums over parts of k may be rounded before they are added.  scaled: alpha or beta is
+ * used. */
 bool limber_may_sum_parts(const struct product_request *r, const struct mask *a,
                           const struct mask *b, bool scaled);
-/* True if there is too little work for a second thread, or for a scan, to pay. */
+/* True if the product is so small that neither a second thread nor a scan pays. */
 bool limber_is_tiny(const struct product_request *r);
-/* True if there is too little work for kernels of narrow classes to pay. */
+/* True if the product is so small that compiling a kernel for a class of data with fewer bits does
+ * not pay. */
 bool limber_is_coarse(const struct product_request *r, const struct target *t);
 
-/* Ozaki I: bits of a slice if the library is to estimate the number of slices, else 0. */
-int limber_estimated_step(const struct product_request *r);
-/* The number of such slices that a product needs.  what_rounds[i] is sum_p |a_ip| sum_j |b_pj| of
- * row i, scales the sum of 2^(F_j) over B's columns. */
+/* Ozaki I: true if the library has to estimate the number of slices. */
+bool limber_estimates_slices(const struct product_request *r);
+/* Returns that number.  least: the smallest nonzero sum_p |a_ip| |b_pj| 2^-(E_i + F_j), where E_i
+ * and F_j are the largest exponents of row i and column j. */
 int limber_slices_needed(const struct product_request *r, const struct mask *a,
-                         const double *what_rounds, double scales, int step);
+                         const struct mask *b, double least);
 
-/* True if a first pass with fewer bits may decide most elements, and chains of binary64 do not. */
+/* True if a first pass with fewer bits may settle the rounding of most elements, while sums in
+ * binary64 do not. decided: the result of limber_decided. */
 bool limber_wants_first_pass(const struct product_request *r, const struct target *t,
                              const struct mask *a, const struct mask *b, int decided);
-/* The bits of that first pass; 0: all.  least: log2 of the least of some sampled sums
- * sum_p a_ip b_jp 2^-(E_i + F_j). */
+/* Returns the number of bits of a first pass; 0 if there is none. least: log2 of the smallest of
+ * some sampled sums |sum_p a_ip b_pj| 2^-(E_i + F_j), where E_i and F_j are the largest exponents
+ * of row i and column j. */
 int limber_first_pass_bits(const struct product_request *r, const struct target *t,
                            const struct mask *a, const struct mask *b, double least);
 
-/* True if chains of binary64 may decide most elements of the result. */
+/* True if sums in binary64 may settle the rounding of most elements of the result. */
 bool limber_wants_chains(const struct product_request *r, const struct target *t);
-/* Error bound of a chain in binary64, as a share of the product of its lines' Euclidean norms. */
+/* Returns the error bound of a sum in binary64, relative to the product of the Euclidean norms of
+ * its row and its column. */
 double limber_chain_share(const struct product_request *r);
-/* Rounds `open`, the share of elements that chains leave uncertain, to a class 2^-result. */
+/* `open` is the share of elements whose rounding sums in binary64 leave uncertain.  Returns the
+ * number r of a class with open <= 2^-r; 1 if the share is more than 2^-4; 0 if it is NAN. */
 int limber_decided(double open);
 
-/* True if the scheme `accumulator` may first sum pairs of doubles, which decide no element whose
- * products cancel far enough. */
+/* True if the scheme `accumulator` may sum in double-double first.  Such a sum leaves an element's
+ * rounding uncertain if its products cancel far enough. */
 bool limber_wants_pairs(const struct product_request *r, const struct target *t);
-/* Error bound of a sum in pairs of doubles, as a share of the product of its lines' Euclidean
- * norms. */
+/* Returns the error bound of a double-double sum, relative to the product of the Euclidean norms of
+ * its row and its column. */
 double limber_pair_share(const struct product_request *r);
-/* Rounds `open`, the share of elements that pairs leave undecided, up to a class 2^-result; 0: it
- * is too small to matter, or NAN. */
+/* `open` is the share of elements whose rounding double-double sums leave uncertain.  Returns the
+ * number r of a class with open <= 2^-r; 1 if the share is more than 2^-4; 0 if it is too small to
+ * matter, or NAN. */
 int limber_paired(double open);
 
-/* True if sums must be integers, so that fractions among the operands may be an error. */
+/* True if sums must be integers.  Then fractions among the operands may be an error. */
 bool limber_needs_integers(const struct product_request *r);
 
-/* The properties that calls must share to use one plan. */
+/* The properties of a request that two calls must have in common to use one plan. */
 struct request_class {
     int kbits, bits, size; /* as in struct plan */
     bool wrap;
-    char wanted[SCHEME_NAME]; /* the scheme, or "" */
-    struct node data[2]; /* classes of the masks, as attributes of an arg */
+    char wanted[SCHEME_LIST]; /* name of the scheme or of the list of schemes, or "" */
+    struct data_class data[2]; /* classes of the masks of A and B */
 };
-/* fractional: operands have fractions, so sums may not be the integers that they must be. */
+/* Computes the class of a request.  fractional: some elements are not integers, so sums that must
+ * be integers may not be. */
 void limber_request_class(struct request_class *out, const struct product_request *r,
                           const struct target *t, const struct mask *a, const struct mask *b,
                           const struct first_pass *first_pass, bool fractional);
-/* The error that the promise of a stated plan allows at the least k of its class, as a coefficient
- * of |A||B|; c is the result's format. */
+/* Returns the error that the promise allows at the smallest k of the plan's class, relative to
+ * |A||B|. c is the result's format. */
 double limber_stated_budget(const struct plan *p, limber_format c);
 
 #endif

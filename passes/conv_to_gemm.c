@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolution becomes an implicit GEMM.
+ * The pass `conv_to_gemm`: a convolution becomes an implicit GEMM.
  *
  *   needs   conv %x %w
- *   leaves  gemm of filters(%w): m x k and patches(%x): k x n, seen through index maps; the
- *           m x n result is written through the map `image`.  Nothing is copied.
+ *   leaves  a gemm of filters(%w), m x k, and patches(%x), k x n, which are read through index
+ *           maps.  The m x n result is written through the map `image`.  Nothing is copied.
  *           m = output channels of a group, k = (c/groups) (t) r s, n = images (od) oh ow.
- *           (Backward: ir/conv.h.)
- *           On a GPU, k runs window by window (order=rsc): a pixel's channels lie together, and
- *           tiles are fetched from the limbs of the image itself.
+ *           Backward convolutions: see ir/conv.h.
+ *           On a GPU, all channels of a window's position are adjacent along k (order=rsc), so that
+ *           tiles can be fetched from the limbs of the image itself.
  *   source  implicit GEMM: Chetlur et al., cuDNN, arXiv 1410.0759, section 3 */
 #include "ir/conv.h"
 #include "passes/passes.h"
@@ -22,7 +22,7 @@ static bool no_memory(struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "conv_to_gemm: out of memory");
 }
 
-/* Makes the epilogue's value m x n and maps it to an image. */
+/* Gives the epilogue an m x n result, and adds a node that maps this matrix to an image. */
 static bool map_result_to_image(struct plan *p, int conv, int gemm, const struct conv_geometry *g,
                                 struct diag *d)
 {
@@ -48,6 +48,8 @@ static bool map_result_to_image(struct plan *p, int conv, int gemm, const struct
     return true;
 }
 
+/* Replaces a convolution by the product of filters and im2col matrix, and maps the product's
+ * result to the image. */
 bool limber_pass_conv_to_gemm(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *conv = limber_plan_find(p, OP_conv);
@@ -60,7 +62,8 @@ bool limber_pass_conv_to_gemm(struct plan *p, const struct target *t, struct dia
     x = conv->in[0];
     w = conv->in[1];
     limber_conv_read(conv, &geometry);
-    /* Simulated units keep the definition's order of products; reproducible sums keep crs. */
+    /* Simulated units and reproducible sums need the order of products that their definition
+     * fixes. */
     if (t->blocks && !p->model && geometry.direction == DIRECTION_forward &&
         p->promise != LIMBER_CONTRACT_REPRODUCIBLE)
         geometry.order = ORDER_rsc;

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Partitions a product.  One plan would have to suit its widest rows and tiles; several plans, each
- * for data of its kind, may be faster.
+ * Partitions a product.  A single plan must suit the lines and tiles with the largest range of
+ * exponents; several plans, each for data of one kind, may be faster.
  *
- *   needs   the masks of both operands, and the price of a plan for any mask
- *   leaves  groups of blocks of lines: every element of C belongs to one group of A and one of B.
- *           Within such a rectangle, if the contract allows C to be summed in parts, up to three
- *           parts by classes of tiles: narrow x narrow, wide x all, narrow x wide
+ *   needs   the masks of both operands, and a function that predicts a plan's cost for any mask
+ *   leaves  groups of blocks of lines (rows of A, columns of B).  A group of A times a group of B
+ *           is a rectangle of C; each element of C is in one rectangle.  If the contract allows C
+ *           to be summed in parts, a rectangle has up to three parts, by classes of tiles:
+ *           narrow x narrow, wide x all, narrow x wide.  A tile is narrow if its exponents or bits
+ *           have a small range (struct narrow).  If the caller names schemes "A+B+C", there are
+ *           three classes: the tiles that suit A, those that suit B, all others; blocks with NaN or
+ *           infinities are groups of their own, for C
  *   proof   docs/accuracy.md, "Mixed products"
- *   source  Ma et al., ICS 2022, sections 5.2 and 5.3: classes of tiles, and the count of their
- * pairs by a product of the masks */
+ *   source  Ma et al., ICS 2022, sections 5.2 and 5.3: classes of tiles, and counting pairs of
+ *           tiles by a product of the masks */
 #include "passes/partition.h"
 
 #include "passes/passes.h"
@@ -18,19 +22,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* largest number of thresholds that are tried for a group; of tiles of a block whose largest
+ * exponent is tried as the common upper limit */
 enum { THRESHOLDS = 8, ANCHORS = 8 };
-/* Parts must be predicted to take less than this share of the time before.  The margin covers costs
- * that are not predicted: results that pass through scratch, panels that straddle blocks, shorter
+/* largest number of parts of a rectangle */
+enum { RECTANGLE_PARTS = 2 * SCHEMES - 1 };
+/* A cut is made only if the predicted time after it is below this share of the time before it
+ * (`worth` for groups of lines, `worth_tiles` for classes of tiles).  The margin is for costs that
+ * are not predicted: results that pass through scratch memory, panels that straddle blocks, shorter
  * chains. */
 static const double worth = 0.9, worth_tiles = 0.75;
 
-/* A partition that is being made. */
+/* State while a partition is being made. */
 struct work {
     const struct partition_input *in;
     struct partition *p;
     struct diag *d;
-    double seconds[PARTITION_GROUPS][PARTITION_GROUPS]; /* predicted, [group of A][of B] */
-    bool tiles; /* both masks have tiles */
+    /* predicted seconds of each rectangle, [group of A][group of B] */
+    double seconds[PARTITION_GROUPS][PARTITION_GROUPS];
+    bool tiles; /* the tiles of both masks are known */
+    /* the schemes for tiles, by falling preference; empty unless the caller names several */
+    struct scheme_list named;
+    int classes; /* number of classes of nonzero tiles */
+    int uncut; /* number of rectangles that must be cut by classes, but cannot */
     bool failed;
 };
 
@@ -41,8 +55,8 @@ static bool no_memory(struct diag *d)
 
 /* ---- the price of a rectangle of tiles ------------------------------------------------------- */
 
-/* Predicts the seconds of a part by the price of a plan for its masks. share: of its multiply-adds
- * that are done. */
+/* Predicts the seconds of a part from the cost of a plan for its masks. share: the share of the
+ * part's multiply-adds that are not skipped.  Infinity if no plan is possible. */
 static double predict_seconds(struct work *w, const struct mask *a, const struct mask *b,
                               const char *scheme, int roundings, double share)
 {
@@ -60,7 +74,7 @@ static double predict_seconds(struct work *w, const struct mask *a, const struct
                         price.skips ? share : 1);
 }
 
-/* The joined mask of `count` blocks of lines. */
+/* Merges the masks of `count` blocks of lines. */
 static struct mask mask_of_blocks(const struct partition_side *s, const int32_t *block,
                                   int64_t count)
 {
@@ -75,14 +89,16 @@ static struct mask mask_of_group(const struct partition_side *s, int g)
     return mask_of_blocks(s, s->block + s->first[g], s->first[g + 1] - s->first[g]);
 }
 
+/* Predicts the seconds of a rectangle of C that one plan computes. */
 static double rectangle_seconds(struct work *w, const struct mask *a, const struct mask *b)
 {
-    return predict_seconds(w, a, b, w->in->scheme[1] ? w->in->scheme[1] : w->in->scheme[0], 0, 1);
+    return predict_seconds(w, a, b, w->in->scheme, 0, 1);
 }
 
 /* ---- cutting lines into groups of similar width ---------------------------------------------- */
 
-/* The width of a block's integers in bits, which the others in its group must take, too. */
+/* Returns the number of bits of a block's scaled integers, rounded up to a multiple of 4.  All
+ * blocks of a group use that of the block with most bits. */
 static int width_key(const struct mask *m, int32_t block)
 {
     const struct block_mask *b = &m->block[block];
@@ -90,7 +106,8 @@ static int width_key(const struct mask *m, int32_t block)
     return b->flags & TILE_zero ? 0 : (b->width + 3) / 4 * 4;
 }
 
-/* Some of the keys of a group that are below its largest, ascending; returns their number. */
+/* Collects at most THRESHOLDS of the width keys in a group, all below the largest one, in rising
+ * order.  Returns how many were collected. */
 static int collect_thresholds(const struct partition_side *s, int g, int out[THRESHOLDS])
 {
     enum { KEYS = 1100 };
@@ -105,15 +122,15 @@ static int collect_thresholds(const struct partition_side *s, int g, int out[THR
     for (int k = 0; k < KEYS; k++)
         if (seen[k])
             all[n++] = 4 * k;
-    n--; /* nothing lies above the largest */
+    n--; /* the largest key cannot be a threshold, since no block exceeds it */
     for (int i = 0; i < n && kept < THRESHOLDS; i++)
         if (n <= THRESHOLDS || i * THRESHOLDS / n >= kept)
             out[kept++] = all[i];
     return kept;
 }
 
-/* Writes the group's blocks with keys up to the threshold, then the others; returns how many come
- * first. */
+/* Writes to `to` the group's blocks whose width keys are at most the threshold, then the others.
+ * Returns the number of blocks up to the threshold. */
 static int64_t split_blocks(const struct partition_side *s, int g, int threshold, int32_t *to)
 {
     int64_t n = 0, low = 0;
@@ -127,8 +144,8 @@ static int64_t split_blocks(const struct partition_side *s, int g, int threshold
     return low;
 }
 
-/* Predicts out[h][g], seconds of half h of a group with group g of the other side; returns the
- * sum. */
+/* Predicts out[h][g], the seconds of half h of a group times group g of the other operand.  Returns
+ * the sum of all. side: the operand that is cut, 0 for A. */
 static double halves_seconds(struct work *w, int side, const struct mask half[2],
                              double out[2][PARTITION_GROUPS])
 {
@@ -146,28 +163,29 @@ static double halves_seconds(struct work *w, int side, const struct mask half[2]
     return sum;
 }
 
-/* A group that may be cut in two at a threshold, and what that gains. */
+/* A cut of one group into two at a threshold, and the seconds that it gains. */
 struct split {
     int side, group, threshold;
     double gain;
     double seconds[2][PARTITION_GROUPS];
 };
 
-/* A cut of both sides at once, since wide lines on one side may hide the gain of cutting the other.
- */
+/* A cut of a group of A and a group of B at the same time.  Cutting only one operand may gain
+ * nothing as long as the other one has lines with a large range of exponents. */
 struct double_split {
     int threshold[2];
     double gain;
     double seconds[2][2];
 };
 
-/* Predicted seconds of group g of one side with group `other` of the other side. */
+/* Returns the address of the predicted seconds of group g of one operand times group `other` of the
+ * other operand. */
 static double *seconds_at(struct work *w, int side, int g, int other)
 {
     return side ? &w->seconds[other][g] : &w->seconds[g][other];
 }
 
-/* Tries all cuts of a group by its blocks' bits; *best: the one that gains most so far. */
+/* Tries to cut a group at each threshold.  *best: the cut with the largest gain so far. */
 static void try_group(struct work *w, int side, int g, int32_t *scratch, struct split *best)
 {
     const struct partition_side *s = &w->p->side[side];
@@ -184,14 +202,14 @@ static void try_group(struct work *w, int side, int g, int32_t *scratch, struct 
         struct split t = { .side = side, .group = g, .threshold = at[i] };
 
         t.gain = before - halves_seconds(w, side, half, t.seconds);
-        if (isnan(t.gain)) /* INFINITY - INFINITY: no plan with or without the cut */
+        if (isnan(t.gain)) /* INFINITY - INFINITY: no plan exists with or without the cut */
             t.gain = 0;
         if (t.gain > best->gain)
             *best = t;
     }
 }
 
-/* Cuts a group in two; the half above the threshold becomes the last group. */
+/* Cuts a group in two.  The half above the threshold becomes the operand's last group. */
 static void cut_group(struct work *w, const struct split *t, int32_t *scratch)
 {
     struct partition_side *s = &w->p->side[t->side];
@@ -212,7 +230,7 @@ static void cut_group(struct work *w, const struct split *t, int32_t *scratch)
     }
 }
 
-/* Tries all cuts of both sides' only groups at once. */
+/* Tries all pairs of cuts while A and B each have one group. */
 static void try_both(struct work *w, int32_t *scratch[2], struct double_split *best)
 {
     const struct partition_side *s = w->p->side;
@@ -239,7 +257,8 @@ static void try_both(struct work *w, int32_t *scratch[2], struct double_split *b
         }
 }
 
-/* Cuts a group of A and one of B at their thresholds, and keeps the prices of the four products. */
+/* Cuts the only group of A and the only group of B at their thresholds, and keeps the predicted
+ * seconds of the four rectangles. */
 static void cut_both(struct work *w, const struct double_split *t, int32_t *scratch)
 {
     for (int side = 0; side < 2; side++)
@@ -248,6 +267,7 @@ static void cut_both(struct work *w, const struct double_split *t, int32_t *scra
         w->seconds[q / 2][q % 2] = t->seconds[q / 2][q % 2];
 }
 
+/* Predicted seconds of all rectangles. */
 static double total_seconds(const struct work *w)
 {
     double all = 0;
@@ -258,7 +278,8 @@ static double total_seconds(const struct work *w)
     return all;
 }
 
-/* Cuts groups one by one, each time where it gains most. */
+/* Cuts one group after the other, each time with the largest gain, until no cut gains enough.
+ * False on failure. */
 static bool cut_lines(struct work *w)
 {
     int64_t a = w->in->mask[0]->tile_rows, b = w->in->mask[1]->tile_rows;
@@ -292,21 +313,24 @@ static bool cut_lines(struct work *w)
 
 /* ---- dividing tiles into narrow and wide ones ------------------------------------------------ */
 
-/* Tiles of a block are narrow if their exponents, or (bits) all their set bits, lie within
- * `binades` below one power of two. */
+/* Defines narrow tiles: a tile is narrow if its exponents or, if `bits`, its set bits lie within
+ * `binades` powers of two, the highest of which is 2^top if `fixed`, else one that the tiles of a
+ * block share. */
 struct narrow {
     bool bits;
-    int binades;
+    int binades, top;
+    bool fixed;
 };
 
-/* A tile of 2^shift elements along k. */
+/* Extremes of a tile of 2^shift elements along k: `high` is the largest exponent, `low` the
+ * smallest exponent or the exponent of the lowest set bit. */
 struct tile {
     int low, high;
     bool zero;
 };
 
-/* Joins the masks of a tile of the partition. bits: the lowest set bit counts, not the least
- * exponent. */
+/* Merges the masks of the scanned tiles that form tile c of a block. bits: `low` is the exponent of
+ * the lowest set bit, else the smallest exponent. */
 static struct tile tile_at(const struct partition_side *s, int32_t block, int64_t c, bool bits)
 {
     const struct mask *m = s->mask;
@@ -326,13 +350,14 @@ static struct tile tile_at(const struct partition_side *s, int32_t block, int64_
     return t;
 }
 
-/* True if all exponents of a tile are within `binades` binades at and below 2^top. */
+/* True if all exponents of a tile are in the `binades` powers of two up to 2^top. */
 static bool is_narrow(const struct tile *t, int top, int binades)
 {
     return t->high <= top && t->low > top - binades;
 }
 
-/* The top exponent with which most of the block's tiles are narrow. */
+/* Tries the largest exponents of some tiles as the common upper limit of a block, and returns the
+ * one with which most of the block's n tiles are narrow. */
 static int best_top(const struct tile *t, int64_t n, int binades)
 {
     int best = 0;
@@ -353,22 +378,37 @@ static int best_top(const struct tile *t, int64_t n, int binades)
     return best;
 }
 
-/* Classifies all tiles of a side; false: out of memory. */
-static bool classify_tiles(struct partition_side *s, struct narrow limits)
+/* Moves the tiles of a block that are narrow by these limits from class `from` to the class before
+ * it.  t: scratch. */
+static void lower_class(struct partition_side *s, int32_t block, int from,
+                        const struct narrow *limits, struct tile *t)
+{
+    uint8_t *class = s->tile + block * s->tiles;
+    int top;
+
+    for (int64_t c = 0; c < s->tiles; c++) {
+        t[c] = tile_at(s, block, c, limits->bits);
+        t[c].zero = t[c].zero || class[c] != from;
+    }
+    top = limits->fixed ? limits->top : best_top(t, s->tiles, limits->binades);
+    for (int64_t c = 0; c < s->tiles; c++)
+        if (!t[c].zero && is_narrow(&t[c], top, limits->binades))
+            class[c] = (uint8_t)(from - 1);
+}
+
+/* Assigns a class to each tile of an operand, 1 to `count` if it is narrow by limits[class - 1],
+ * else count + 1.  A scheme also multiplies tiles of lower classes, so these lie within the limits
+ * of all classes above.  False if memory runs out. */
+static bool classify_tiles(struct partition_side *s, const struct narrow *limits, int count)
 {
     struct tile *t = malloc((size_t)(s->tiles + 1) * sizeof *t);
 
-    for (int64_t b = 0; t && b < s->mask->tile_rows; b++) {
-        int top;
-
-        for (int64_t c = 0; c < s->tiles; c++)
-            t[c] = tile_at(s, (int32_t)b, c, limits.bits);
-        top = best_top(t, s->tiles, limits.binades);
+    for (int32_t b = 0; t && b < s->mask->tile_rows; b++) {
         for (int64_t c = 0; c < s->tiles; c++)
             s->tile[b * s->tiles + c] =
-                (uint8_t)(t[c].zero                             ? CLASS_zero :
-                          is_narrow(&t[c], top, limits.binades) ? CLASS_narrow :
-                                                                  CLASS_wide);
+                (uint8_t)(tile_at(s, b, c, false).zero ? CLASS_zero : count + 1);
+        for (int i = count; i > 0; i--)
+            lower_class(s, b, i + 1, &limits[i - 1], t);
     }
     free(t);
     return t != NULL;
@@ -379,10 +419,11 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Blocks of a grain whose tiles in column c are multiplied: all of them, or none if none is
- * kept. */
-static int64_t count_shown(const struct partition_side *s, uint32_t keep, const int32_t *block,
-                           int64_t c, int64_t count)
+/* Returns how many of `count` neighbouring blocks have their tile in column c multiplied: all if
+ * one of these tiles is kept, else none, because kernels skip tiles only for all these blocks
+ * together. */
+static int64_t count_multiplied(const struct partition_side *s, uint32_t keep, const int32_t *block,
+                                int64_t c, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         if (keep >> s->tile[block[i] * s->tiles + c] & 1)
@@ -390,8 +431,8 @@ static int64_t count_shown(const struct partition_side *s, uint32_t keep, const 
     return 0;
 }
 
-/* The share of the rectangle's pairs of tiles that a part multiplies: for each column of tiles the
- * product of the two sides' counts. */
+/* Returns the share of a rectangle's pairs of tiles that a part multiplies.  In each column of
+ * tiles the number of pairs is the number of A's tiles times that of B's. */
 static double pair_share(const struct work *w, const struct partition_part *part)
 {
     int64_t blocks[2], pairs = 0, tiles = w->p->side[0].tiles;
@@ -406,15 +447,15 @@ static double pair_share(const struct work *w, const struct partition_part *part
             const int32_t *block = s->block + s->first[part->group[side]];
 
             for (int64_t i = 0; i < blocks[side]; i += w->in->grain[side])
-                count[side] += count_shown(s, part->keep[side], block + i, c,
-                                           min64(w->in->grain[side], blocks[side] - i));
+                count[side] += count_multiplied(s, part->keep[side], block + i, c,
+                                                min64(w->in->grain[side], blocks[side] - i));
         }
         pairs += count[0] * count[1];
     }
     return tiles ? (double)pairs / ((double)blocks[0] * (double)blocks[1] * (double)tiles) : 0;
 }
 
-/* The joined mask of the tiles that a part multiplies. */
+/* Merges the masks of the tiles of one operand that a part multiplies. */
 static struct mask mask_of_part(const struct work *w, const struct partition_part *part, int side)
 {
     struct tile_subset x = limber_partition_subset(w->p, part, side);
@@ -424,7 +465,7 @@ static struct mask mask_of_part(const struct work *w, const struct partition_par
     return m;
 }
 
-/* The predicted time of a part; sets its share of the multiply-adds. */
+/* Returns the predicted seconds of a part, and sets part->share, its share of the multiply-adds. */
 static double part_seconds(struct work *w, struct partition_part *part)
 {
     struct mask a = mask_of_part(w, part, 0), b = mask_of_part(w, part, 1);
@@ -435,23 +476,22 @@ static double part_seconds(struct work *w, struct partition_part *part)
                0;
 }
 
-/* Cuts one rectangle by classes of tiles; returns the number of parts that have products, 0 to
- * 3. */
-static int cut_rectangle(struct work *w, const int group[2], struct partition_part out[3],
-                         double *seconds)
+/* Cuts one rectangle by classes of tiles.  Returns the number of parts that multiply anything, and
+ * in *seconds their predicted seconds. */
+static int cut_rectangle(struct work *w, const int group[2],
+                         struct partition_part out[RECTANGLE_PARTS], double *seconds)
 {
-    enum { NARROW = 1 << CLASS_narrow, WIDE = 1 << CLASS_wide };
-    static const uint32_t keep[3][2] = { { NARROW, NARROW },
-                                         { WIDE, NARROW | WIDE },
-                                         { NARROW, WIDE } };
     int n = 0;
 
-    for (int i = 0; i < 3; i++) {
-        struct partition_part t = { .group = { group[0], group[1] },
-                                    .keep = { keep[i][0], keep[i][1] },
-                                    .adds = n > 0,
-                                    .scheme = w->in->scheme[1] ? w->in->scheme[i > 0] :
-                                                                 w->in->scheme[0] };
+    for (int i = 0; i < 2 * w->classes - 1; i++) {
+        /* the larger class of a pair of tiles, and the classes below it */
+        const uint32_t most = 2u << (i + 1) / 2, less = most - 2;
+        struct partition_part t = {
+            .group = { group[0], group[1] },
+            .keep = { i % 2 || !i ? most : less, i % 2 || !i ? most | less : most },
+            .adds = n > 0,
+            .scheme = w->named.count > 1 ? w->named.scheme[(i + 1) / 2]->name : w->in->scheme
+        };
 
         t.share = pair_share(w, &t);
         if (t.share > 0)
@@ -465,45 +505,72 @@ static int cut_rectangle(struct work *w, const int group[2], struct partition_pa
     return n;
 }
 
+/* True if a group holds NaN or infinities. */
 static bool is_special(const struct partition_side *s, int g)
 {
     return mask_of_group(s, g).special;
 }
 
-/* True if so many parts are enough faster than one plan; parts that are added need a result that
- * may be rounded part by part. */
+/* True if the parts of a rectangle are sufficiently faster than one plan, or if the caller named
+ * several schemes.  Several parts are summed, so the result must allow a rounding after each part.
+ * whole: predicted seconds of one plan. */
 static bool is_worthwhile(const struct work *w, int parts, double seconds, double whole)
 {
     if (parts > 1 && !w->in->sums)
         return false;
-    return w->in->scheme[1] ? isfinite(seconds) :
-                              seconds < (parts > 1 ? worth_tiles : worth) * whole;
+    return w->named.count > 1 ? isfinite(seconds) :
+                                seconds < (parts > 1 ? worth_tiles : worth) * whole;
 }
 
-/* Cuts rectangles along k where that gains or the caller wants it; returns all predicted
- * seconds. */
+/* Stores in *part a rectangle that one plan computes.  True if that is right although the caller
+ * named several schemes: the first one suits all data, since one scale per line may fit lines of
+ * different magnitudes that one range of exponents per tile does not fit; or there are NaN or
+ * infinities, which only complete lines multiply with all of their zeros. */
+static bool take_whole(struct work *w, const int group[2], struct partition_part *part)
+{
+    const struct partition_side *s = w->p->side;
+    bool special = is_special(&s[0], group[0]) || is_special(&s[1], group[1]);
+    struct scheme_range ignored;
+
+    *part = (struct partition_part){ .group = { group[0], group[1] },
+                                     .share = 1,
+                                     .seconds = w->seconds[group[0]][group[1]],
+                                     .scheme = w->in->scheme };
+    if (w->named.count > 1 && !special && limber_scheme_range(w->named.scheme[0], &ignored)) {
+        struct mask a = mask_of_group(&s[0], group[0]), b = mask_of_group(&s[1], group[1]);
+        double seconds = predict_seconds(w, &a, &b, w->named.scheme[0]->name, 0, 1);
+
+        if (isfinite(seconds)) {
+            part->scheme = w->named.scheme[0]->name;
+            part->seconds = seconds;
+            return true;
+        }
+    }
+    return special || !w->tiles;
+}
+
+/* Cuts each rectangle along k where that gains, or where the caller named several schemes.  Returns
+ * the predicted seconds of all rectangles. apply: also stores the parts. */
 static double cut_tiles(struct work *w, bool apply)
 {
     struct partition *p = w->p;
     double all = 0;
 
+    w->uncut = 0;
     if (apply)
         p->parts = 0;
     for (int g = 0; g < p->side[0].groups; g++)
         for (int h = 0; h < p->side[1].groups; h++) {
-            struct partition_part part[3];
+            struct partition_part part[RECTANGLE_PARTS], one;
             double seconds = INFINITY;
-            bool finite = !is_special(&p->side[0], g) && !is_special(&p->side[1], h);
-            int n = w->tiles && finite ? cut_rectangle(w, (int[]){ g, h }, part, &seconds) : 0;
+            bool whole = take_whole(w, (int[]){ g, h }, &one);
+            int n = whole ? 0 : cut_rectangle(w, (int[]){ g, h }, part, &seconds);
 
             if (n == 0 || !is_worthwhile(w, n, seconds, w->seconds[g][h])) {
+                w->uncut += n > 0 && w->named.count > 1;
                 n = 1;
-                seconds = w->seconds[g][h];
-                part[0] = (struct partition_part){ .group = { g, h },
-                                                   .share = 1,
-                                                   .seconds = seconds,
-                                                   .scheme = w->in->scheme[1] ? w->in->scheme[1] :
-                                                                                w->in->scheme[0] };
+                seconds = one.seconds;
+                part[0] = one;
             }
             all += seconds;
             for (int i = 0; apply && i < n; i++)
@@ -512,40 +579,70 @@ static double cut_tiles(struct work *w, bool apply)
     return all;
 }
 
-static bool classify_both(struct work *w, struct narrow limits)
+static bool classify_both(struct work *w, const struct narrow *limits, int count)
 {
-    return (classify_tiles(&w->p->side[0], limits) && classify_tiles(&w->p->side[1], limits)) ||
+    w->classes = count + 1;
+    return (classify_tiles(&w->p->side[0], limits, count) &&
+            classify_tiles(&w->p->side[1], limits, count)) ||
            no_memory(w->d);
 }
 
-/* Candidates: all that is not zero; the range of scaled binary16 limbs; integers of 8 and 16
- * bits. */
-enum { ALL, RANGED, BYTES };
+/* Candidate limits for narrow tiles: all nonzero tiles; the exponent range of scaled binary16
+ * limbs; integers of 8 bits; integers of 16 bits. */
+enum { ALL, BYTES = 2 };
 static const struct narrow narrows[] = {
-    { false, 1 << 20 }, { false, 28 }, { true, 8 }, { true, 16 }
+    { false, 1 << 20, 0, false },
+    { false, 28, 0, false },
+    { true, 8, 0, false },
+    { true, 16, 0, false },
 };
 
-/* The candidate that fits a named scheme: float limbs are limited in range, integers in bits. */
-static size_t candidate_for(const char *scheme)
+/* Returns the limits of tiles that suit a named scheme: float limbs limit the range of exponents,
+ * integer limbs the number of bits. */
+static struct narrow limits_of(const struct scheme *s)
 {
-    const struct scheme *s = limber_scheme_find(scheme);
+    struct scheme_range r;
 
-    return !s || s->unit == UNIT_f64 || s->unit == UNIT_exact ? ALL : s->limbs > 1 ? RANGED : BYTES;
+    return limber_scheme_range(s, &r) ?
+               (struct narrow){ false, r.binades, r.top, r.fixed } :
+               narrows[s->unit == UNIT_f64 || s->unit == UNIT_exact ? ALL : BYTES];
 }
 
-/* Classifies tiles by each candidate range, and divides the product by the one predicted fastest.
- */
+/* Cuts by the schemes that the caller names.  Those that no plan of the machine or the contract
+ * computes are left out, the last one excepted.  False on failure. */
+static bool cut_by_named(struct work *w, const struct scheme_list *all)
+{
+    /* sets of schemes: all but the first or the second of three; of two, all are tried first */
+    static const unsigned sets[] = { 7, 5, 6, 4 };
+    for (size_t i = 0; i < COUNT(sets); i++) {
+        struct narrow limits[SCHEMES];
+
+        w->named.count = 0;
+        for (int j = 0; j < all->count; j++)
+            if (sets[i] >> (j + SCHEMES - all->count) & 1) {
+                limits[w->named.count] = limits_of(all->scheme[j]);
+                w->named.scheme[w->named.count++] = all->scheme[j];
+            }
+        if (w->tiles && !classify_both(w, limits, w->named.count - 1))
+            return false;
+        w->p->seconds = cut_tiles(w, true);
+        if (w->failed || w->uncut == 0)
+            break;
+    }
+    return !w->failed;
+}
+
+/* Classifies tiles by each candidate's limits, and cuts the product by the candidate that is
+ * predicted to be fastest.  False on failure. */
 static bool cut_along_k(struct work *w)
 {
     size_t best = 0;
     double least = INFINITY;
 
-    if (w->in->scheme[1])
-        best = candidate_for(w->in->scheme[0]);
-    for (size_t i = 0; i < COUNT(narrows) && !w->in->scheme[1]; i++) {
+    for (size_t i = 0; i < COUNT(narrows); i++) {
         double seconds;
 
-        if (!classify_both(w, narrows[i]))
+        if (!classify_both(w, &narrows[i], 1))
             return false;
         seconds = cut_tiles(w, false);
         if (seconds < least || !isfinite(least)) {
@@ -553,7 +650,7 @@ static bool cut_along_k(struct work *w)
             best = i;
         }
     }
-    if (w->failed || !classify_both(w, narrows[best]))
+    if (w->failed || !classify_both(w, &narrows[best], 1))
         return false;
     w->p->seconds = cut_tiles(w, true);
     return !w->failed;
@@ -561,7 +658,7 @@ static bool cut_along_k(struct work *w)
 
 /* ---- making partitions, and the parts they have ---------------------------------------------- */
 
-/* Begins one side's partition: one group of all blocks. */
+/* Starts the partition of one operand with a single group that holds all blocks. */
 static bool start_side(struct work *w, int side)
 {
     struct partition_side *s = &w->p->side[side];
@@ -580,25 +677,65 @@ static bool start_side(struct work *w, int side)
     return true;
 }
 
-/* True if the narrow scheme, of limited range, can take the whole product: its scale per line may
- * suit lines of different sizes better than tiles do.  Then it is the only part. */
-static bool is_narrow_throughout(struct work *w, const struct mask *a, const struct mask *b)
+/* Returns the index of the first named scheme that suits complete lines of a block, the smallest
+ * unit that can be cut if the tiles of an operand are not known.  If they are, blocks differ only
+ * in that NaN and infinities are for the last scheme. */
+static int scheme_of_block(const struct work *w, const struct scheme_list *named,
+                           const struct block_mask *b)
 {
-    bool ranged = candidate_for(w->in->scheme[0]) == RANGED;
-    double seconds = ranged ? predict_seconds(w, a, b, w->in->scheme[0], 0, 1) : INFINITY;
+    int i = 0;
 
-    if (!isfinite(seconds))
-        return false;
-    w->p->seconds = seconds;
-    w->p->parts = 1;
-    w->p->part[0] =
-        (struct partition_part){ .scheme = w->in->scheme[0], .share = 1, .seconds = seconds };
-    return true;
+    if (b->flags & TILE_special)
+        return named->count - 1;
+    for (; !w->tiles && !(b->flags & TILE_zero) && i < named->count - 1; i++) {
+        const struct narrow limits = limits_of(named->scheme[i]);
+
+        if (limits.fixed ?
+                is_narrow(&(struct tile){ b->emin, b->emax, false }, limits.top, limits.binades) :
+                (limits.bits ? b->width : b->spread + 1) <= limits.binades)
+            break;
+    }
+    return i;
 }
 
+/* Puts the blocks of an operand into groups, by the scheme that suits them. */
+static void group_by_scheme(const struct work *w, const struct scheme_list *named,
+                            struct partition_side *s)
+{
+    const int64_t blocks = s->mask->tile_rows;
+    int64_t n = 0;
+
+    s->groups = 0;
+    for (int scheme = 0; scheme < named->count; scheme++) {
+        s->first[s->groups] = n;
+        for (int64_t i = 0; i < blocks; i++)
+            if (scheme_of_block(w, named, &s->mask->block[i]) == scheme)
+                s->block[n++] = (int32_t)i;
+        s->groups += n > s->first[s->groups];
+    }
+    s->first[s->groups] = n;
+}
+
+/* Divides a product for which the caller names several schemes.  False on failure. */
+static bool divide_by_named(struct work *w, const struct scheme_list *named)
+{
+    for (int side = 0; side < 2; side++)
+        group_by_scheme(w, named, &w->p->side[side]);
+    for (int g = 0; g < w->p->side[0].groups; g++)
+        for (int h = 0; h < w->p->side[1].groups; h++) {
+            struct mask a = mask_of_group(&w->p->side[0], g), b = mask_of_group(&w->p->side[1], h);
+
+            w->seconds[g][h] = rectangle_seconds(w, &a, &b);
+        }
+    return !w->failed && cut_by_named(w, named);
+}
+
+/* Partitions the product, into groups of lines and of tiles along k, if that is predicted to
+ * pay; otherwise *p has one part.  False if memory runs out, or a cost cannot be predicted. */
 bool limber_partition_make(const struct partition_input *in, struct partition *p, struct diag *d)
 {
     struct work w = { .in = in, .p = p, .d = d };
+    struct scheme_list named;
     struct mask a, b;
 
     memset(p, 0, sizeof *p);
@@ -607,11 +744,11 @@ bool limber_partition_make(const struct partition_input *in, struct partition *p
     a = mask_of_group(&p->side[0], 0);
     b = mask_of_group(&p->side[1], 0);
     p->whole = w.seconds[0][0] = rectangle_seconds(&w, &a, &b);
-    if (in->scheme[1] && is_narrow_throughout(&w, &a, &b))
-        return !w.failed;
-    if (w.failed || (!in->scheme[1] && !cut_lines(&w)))
-        return false;
     w.tiles = in->mask[0]->tile && in->mask[1]->tile && in->k > 0;
+    if (in->scheme && limber_scheme_list_read(in->scheme, &named) && named.count > 1)
+        return !w.failed && divide_by_named(&w, &named);
+    if (w.failed || !cut_lines(&w))
+        return false;
     if (w.tiles)
         return cut_along_k(&w);
     p->seconds = cut_tiles(&w, true);

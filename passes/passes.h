@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The passes, in order.  Each is a file with one function  bool limber_pass_NAME(plan, target,
- * diag); adding one is a file and a row. */
+ * The passes, in order.  Each is a file with one function
+ *     bool limber_pass_NAME(plan, target, diag);
+ * a new pass needs a file and a row of this list. */
 #ifndef LIMBER_PASSES_H
 #define LIMBER_PASSES_H
 
@@ -20,7 +21,7 @@
 LIMBER_PASSES(P)
 #undef P
 
-/* A pass: its name, and the function that changes the plan. */
+/* A pass: its name, one line about it, and the function that changes the plan. */
 struct pass_info {
     const char *name, *about;
     bool (*run)(struct plan *, const struct target *, struct diag *);
@@ -28,24 +29,25 @@ struct pass_info {
 extern const struct pass_info limber_passes[];
 extern const size_t limber_pass_count;
 
-/* Called after every pass with its name and the plan; NULL watches nothing. */
+/* Called after every pass with its name and the plan.  visit may be NULL. */
 struct pass_watch {
     void (*visit)(void *user, const char *pass, const struct plan *);
     void *user;
 };
 
-/* Runs the passes named in the comma-separated list (NULL: all), verifying after each. */
+/* Runs the passes that are named in the comma-separated list (NULL: all), and verifies the plan
+ * after each. */
 bool limber_passes_run(struct plan *p, const struct target *t, const char *names,
                        struct pass_watch w, struct diag *d);
 
-/* What the contract allows for inner dimension k, as a coefficient of |A||B|. */
-double limber_budget(const struct plan *p, double k);
+/* Returns the error that the contract allows for inner dimension k, relative to |A||B|. */
+double limber_allowed_error(const struct plan *p, double k);
 
-/* Bytes that a finished plan moves between L2 and all memory beyond it, at m = n = k = size on one
- * core; zeros if the plan has no cache blocks of a CPU.  In tile.c. */
+/* Predicts the memory traffic of a finished plan between L2 and the memory beyond, at m = n = k =
+ * size on one core.  Zeros if the plan has no cache blocks of a CPU. In tile.c. */
 struct traffic {
-    double bytes; /* per multiply-add of the contract's product */
-    double rate; /* bytes per second, at the target's rate of limb products */
+    double bytes; /* bytes per multiply-add of the caller's product */
+    double rate; /* bytes per second, if limb products run at the target's full rate */
 };
 struct traffic limber_traffic(const struct plan *p, const struct target *t, double size);
 

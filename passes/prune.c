@@ -1,51 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Drop the rows of the product table that the contract does not need.
+ * The pass `prune`: deletes rows of the product table that the contract does not need.
  *
- *   needs   a product table with shares, largest first (split)
- *   leaves  a table in which no further row fits into the slack
- *   proof   a dropped row of share s moves an element by at most s |A||B|:
+ *   needs   a product table whose rows have shares, sorted from the largest (split)
+ *   leaves  a table in which the error of one more deletion would exceed the budget
+ *   proof   deleting a row of share s changes an element by at most s |A||B|:
  *           docs/accuracy.md, "What pruning costs" */
-#include "ir/num/prim_num.h"
+#include "passes/limbs.h"
 #include "passes/passes.h"
 #include "passes/scheme.h"
 
 #include <math.h>
 
-/* True if the mask says that the limb is zero. */
-static bool is_zero_limb(const struct plan *p, int limbs, int limb)
-{
-    const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
-    int64_t each;
-
-    if (!limber_node_has(mask, ATTR_sig))
-        return false;
-    if (limber_num(mask, ATTR_width) == 0)
-        return true;
-    if (n->op != OP_hilo)
-        return false;
-    each = limber_format_sig(n->type.format);
-    return limber_num(mask, ATTR_sig) <= each * limb;
-}
-
-/* True if a row lies above all bits of an integer result that wraps. */
-static bool wraps_away(const struct plan *p, const struct row *r)
-{
-    const struct node *out = limber_plan_find(p, OP_epilogue);
-
-    return limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_shift &&
-           limber_num_is_int(out->type.format) && limber_num(out, ATTR_wrap) == 1 &&
-           limber_num(out, ATTR_alpha) == 0 && r->weight > limber_format_sig(out->type.format);
-}
-
+/* Returns the error, relative to |A||B|, that the deletion of a row may cost; 0 if the row is known
+ * to be zero or lies above a result that wraps. */
 static double deletion_cost(const struct plan *p, const struct node *table, const struct row *r)
 {
-    if (is_zero_limb(p, table->in[0], r->a) || is_zero_limb(p, table->in[1], r->b) ||
-        wraps_away(p, r))
-        return 0;
-    return r->share;
+    return limber_row_is_free(p, table, r->a, r->b, r->weight) ? 0 : r->share;
 }
 
-/* Removes accumulators without a row; the others keep their order. */
+/* Removes accumulators that no row uses any more.  The others keep their order. */
 static void renumber_accumulators(struct node *table)
 {
     int next = 0;
@@ -63,6 +36,7 @@ static void renumber_accumulators(struct node *table)
     table->type.count = next;
 }
 
+/* Deletes rows of the product table, smallest share first, as long as the error bound allows it. */
 bool limber_pass_prune(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *table = limber_plan_find(p, OP_products);
@@ -73,16 +47,17 @@ bool limber_pass_prune(struct plan *p, const struct target *t, struct diag *d)
     (void)t, (void)d;
     if (!table || !combine)
         return true;
-    slack = p->promise == LIMBER_CONTRACT_FAST ? 0 : limber_slack(p);
+    slack = p->promise == LIMBER_CONTRACT_FAST ? 0 : limber_smallest_slack(p);
     kept = table->rows;
-    for (size_t i = table->rows; i-- > 0 && kept > 1;) {    /* smallest share first */
+    for (size_t i = table->rows; i-- > 0 && kept > 1;) { /* the smallest share comes last */
         struct row *r = &table->row[i];
         double c = deletion_cost(p, table, r);
 
-        if (c > 0 && !(c <= slack))     /* a NaN slack keeps every row, too */
+        if (c > 0 && !(c <= slack)) /* also keeps every row if slack is NaN */
             continue;
         if (c > 0) {
-            slack = nextafter(slack - c, 0);        /* rounded against the deletion */
+            /* rounded down, so that rounding never allows a deletion */
+            slack = nextafter(slack - c, 0);
             p->dropped = nextafter(p->dropped + c, INFINITY);
         }
         r->acc = -1;
@@ -94,7 +69,7 @@ bool limber_pass_prune(struct plan *p, const struct target *t, struct diag *d)
         if (table->row[i].acc >= 0)
             table->row[kept++] = table->row[i];
     table->rows = kept;
-    if (limber_num(combine, ATTR_reconstruct) != RECONSTRUCT_crt)
+    if (limber_attr_number(combine, ATTR_reconstruct) != RECONSTRUCT_crt)
         renumber_accumulators(table);
     return true;
 }

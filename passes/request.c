@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a product under a contract needs: how much must be known of its operands, and the classes by
- * which calls share plans. */
+ * What a product under a contract needs: how much must be known of its operands, and the classes of
+ * requests that share a plan. */
 #include "ir/num/prim_num.h"
 #include "passes/contract.h"
 #include "passes/passes.h"
 #include "passes/scheme.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- classes of k and of sizes --------------------------------------------------------------- */
 
 bool limber_is_tiny(const struct product_request *r)
 {
-    enum { TINY = 512 }; /* largest m, n, k; at most TINY^2 multiply-adds */
+    /* largest m, n and k, and the square root of the largest number of multiply-adds */
+    enum { TINY = 512 };
 
     return r->m <= TINY && r->n <= TINY && r->k <= TINY && (r->groups == 1 || !r->conv) &&
            r->m * r->n * r->k <= TINY * TINY;
 }
 
-/* True if a kernel for narrower classes would take longer to compile than it saves. */
+/* True if compiling a kernel for a class of data with fewer bits would take longer than the kernel
+ * saves. */
 bool limber_is_coarse(const struct product_request *r, const struct target *t)
 {
     enum { WORK = 1 << 26 }; /* multiply-adds of all groups */
@@ -28,8 +31,9 @@ bool limber_is_coarse(const struct product_request *r, const struct target *t)
     return limber_is_tiny(r) || (!r->fine && work <= WORK && !limber_is_device(t) && !r->conv);
 }
 
-/* The classes of k: a kernel serves every k <= 2^kbits that no smaller class does.  Chains of
- * these lengths are where limbs change their width. */
+/* The classes of k, as log2 of the largest k of a class.  A kernel computes the values of k that
+ * are in its class and in no smaller class.  The limits are the chain lengths at which limbs change
+ * their number of bits. */
 static const int k_classes[] = { 0, 4, 8, 10, 11, 12, 13, 14, 16, 17, 20, 24, 28, 31, 40, 62 };
 
 static int k_class(int64_t k)
@@ -41,7 +45,8 @@ static int k_class(int64_t k)
     return k_classes[i];
 }
 
-/* The smallest k of a class, whose error bound holds for the whole class; k = 0 has no error. */
+/* Returns the smallest k of a class.  An error bound for k = 1 also holds for k = 0, which has no
+ * error. */
 static double least_k(int kbits)
 {
     double least = 1;
@@ -53,40 +58,42 @@ static double least_k(int kbits)
 
 /* ---- what must be known of the data ---------------------------------------------------------- */
 
-/* True if the machine's own units can keep the contract. */
+/* True if the machine's own floating-point units can keep the contract. */
 static bool suits_own_units(const struct product_request *r)
 {
-    return limber_is_plain(r->contract) && !limber_num_is_int(r->c) &&
+    return limber_needs_native_sums(r->contract) && !limber_num_is_int(r->c) &&
            limber_format_embeds(r->a, LIMBER_F64) && limber_format_embeds(r->b, LIMBER_F64) &&
            limber_format_embeds(r->c, LIMBER_F64);
 }
 
-/* True if the machine's own unit serves, so that other schemes win for narrow data only.  On
- * devices their units are so much faster that they are always candidates. */
+/* True if the machine's own unit is the default, and other schemes can be faster only for data with
+ * few bits.  On devices other schemes are always candidates, because their units are much
+ * faster. */
 static bool is_native(const struct product_request *r, const struct target *t)
 {
     return suits_own_units(r) &&
            (r->contract->scheme || limber_order(r->contract) || !limber_is_device(t));
 }
 
-/* Bytes need one limb whatever their values, so a scan could not make a plan cheaper. */
+/* True if both operands are 8-bit integers.  These need one limb whatever their values, so a scan
+ * cannot make a plan cheaper. */
 static bool are_bytes(const struct product_request *r)
 {
     return limber_is_integer(r->a) && limber_is_integer(r->b) && r->a.size == 1 && r->b.size == 1;
 }
 
-/* Under `native` on a device, whether a scan may find a scheme that is faster, the scan's time
- * included, than the device's own unit or cuBLAS.  It is assumed that FP32 needs 3 products of FP16
- * and FP64 18 of bytes (uniform numbers take 16, normal ones 22).  Measured on an H200
- * (docs/measured/gpu-h200.md): the shares of peaks; the 50 us that a scan keeps the call waiting;
- * the bytes that memory moves in the time of scanning and cutting an element, and of making C from
- * a remainder. */
+/* True if, for a native contract on a device, a scan and the scheme that it may allow can be faster
+ * than the device's own unit or cuBLAS.  Assumes 3 FP16 products for FP32 and 18 INT8 products for
+ * FP64 (uniform numbers take 16, normal ones 22).  The constants were measured on an H200
+ * (docs/measured/gpu-h200.md): shares of peak rates; 50 us that the call waits for a scan;
+ * `element` and `result`, the bytes that memory could move while an element is scanned and split,
+ * and while an element of C is made from one residue. */
 static bool scan_may_pay(const struct product_request *r, const struct target *t)
 {
     const bool single = limber_format_embeds(r->a, LIMBER_F32) &&
                         limber_format_embeds(r->b, LIMBER_F32) && limber_format_sig(r->c) <= 24;
     const bool cublas = limber_target_has(t, "cublas") && limber_format_is_binary(r->a) &&
-                        limber_format_equal(r->a, r->b) && limber_format_equal(r->a, r->c);
+                        limber_same_format(r->a, r->b) && limber_same_format(r->a, r->c);
     const double rate = t->rate[single ? UNIT_f16 : UNIT_i8], products = single ? 3 : 18;
     const double own = t->rate[single ? UNIT_f32 : UNIT_f64] * (!cublas ? 0.5 :
                                                                 single  ? 0.76 :
@@ -101,6 +108,8 @@ static bool scan_may_pay(const struct product_request *r, const struct target *t
                m * n * k * groups / own;
 }
 
+/* Returns what a product's plan needs to know of the data: nothing, masks that follow from the
+ * formats, masks if a probe shows a small range of exponents or few bits, or masks in any case. */
 enum data_need limber_data_need(const struct product_request *r, const struct target *t)
 {
     const char *name = r->contract->scheme;
@@ -124,22 +133,19 @@ bool limber_may_transpose(const struct product_request *r, const struct target *
     return is_native(r, t);
 }
 
-static bool names_two(const struct product_request *r)
-{
-    return r->contract->scheme && strchr(r->contract->scheme, '+');
-}
-
-bool limber_may_part(const struct product_request *r)
+bool limber_can_partition(const struct product_request *r)
 {
     const struct scheme *s = r->contract->scheme ? limber_scheme_find(r->contract->scheme) : NULL;
 
-    return r->groups == 1 && !r->conv && !limber_is_tiny(r) && !limber_num_is_int(r->c) &&
-           (names_two(r) ||
-            (limber_frees_scheme(r->contract) && !(s && s->data == SCHEME_by_formats)));
+    return r->groups == 1 && !limber_num_is_int(r->c) &&
+           (limber_names_several(r->contract) ||
+            (!r->conv && !limber_is_tiny(r) && limber_allows_any_scheme(r->contract) &&
+             !(s && s->data == SCHEME_by_formats)));
 }
 
-/* Under a contract in bits a partial sum must neither overflow C's format nor be subnormal in it.
- * The range of beta c is unknown. */
+/* True if the sums over parts of k may be rounded before they are added.  Under a contract in bits
+ * a partial sum must be neither too large for C's format nor subnormal in it.  With beta that is
+ * not known, because C was not scanned. */
 bool limber_may_sum_parts(const struct product_request *r, const struct mask *a,
                           const struct mask *b, bool scaled)
 {
@@ -154,50 +160,65 @@ bool limber_may_sum_parts(const struct product_request *r, const struct mask *a,
 
 bool limber_needs_integers(const struct product_request *r)
 {
-    return limber_is_integral(r->contract->promise);
+    return limber_requires_integers(r->contract->promise);
 }
 
 /* ---- how many slices Ozaki I needs ----------------------------------------------------------- */
 
-int limber_estimated_step(const struct product_request *r)
+bool limber_estimates_slices(const struct product_request *r)
 {
-    return r->contract->promise == LIMBER_CONTRACT_FAST && r->contract->slices == 0 ?
-               limber_slice_step(r->contract->scheme, k_class(r->k)) :
-               0;
+    return r->contract->promise == LIMBER_CONTRACT_FAST && r->contract->slices == 0 &&
+           limber_slice_step(r->contract->scheme, k_class(r->k)) > 0;
 }
 
-/* With d slices of b bits the omitted products of one pair of elements are about
- * (d + 1) 2^(1 - d b) of the product of their lines' largest powers of two, and k of them add
- * up like sqrt(k).  The conventional sum errs like sqrt(k) u |A||B|.  Summed over the columns, d
- * must satisfy for every row i
- *     (d + 1) 2^(1 - d b) 2^(E_i) sum_j 2^(F_j)  <=  u sum_p |a_ip| sum_j |b_pj|.
- * A probabilistic estimate; the report carries the proven bound of the count it gives.
- * Source: Mukunoki, Ozaki, Ogita, Imamura, ISC High Performance 2020, section 3.2. */
-int limber_slices_needed(const struct product_request *r, const struct mask *a,
-                         const double *what_rounds, double scales, int step)
+/* Returns the most slices that an operand has if none of its bits is left out. */
+static int all_slices(const struct mask *m, int step, int spare)
 {
-    enum { MOST = 64 };
-    double u = limber_format_roundoff(r->c);
-    int most = 1;
+    return (m->width + spare + step - 1) / step;
+}
 
-    for (int64_t i = 0; i < r->m; i++) {
-        double omitted;
+/* Returns the number d of slices.  Let 2^E and 2^F be the largest powers of two of a row and a
+ * column.  A slice of b bits below the top one is uniform in [-1/2, 1/2) of the unit above it, so
+ * the d + 1 products of slices that are left out of a pair of elements have the standard deviation
+ *     4/3 sqrt(d + 1) 2^(E + F - d b)
+ * together, where the first and the last of them are no larger than the others.  k such pairs add
+ * up like sqrt(k).  Slices in bytes have one more bit that numbers cannot use.
+ *
+ * Conventional sums of random signs deviate by 0.4 u sum |a| |b| or, if they are computed in blocks
+ * of BLOCK products, by 0.4 u sqrt(BLOCK / k) sum |a| |b|.  Positive numbers, and sums in which few
+ * products outweigh the others, deviate by more.  Half of that is allowed, for the smallest of all
+ * sums.  If the slices of both operands end before, nothing is left out.
+ *
+ * This is a probabilistic estimate; the report has the proven bound for the resulting d.
+ * Source: Mukunoki, Ozaki, Ogita, Imamura, ISC High Performance 2020, section 3.2, who compare sums
+ * over all columns of a row. */
+int limber_slices_needed(const struct product_request *r, const struct mask *a,
+                         const struct mask *b, double least)
+{
+    enum { MOST = 64, BLOCK = 512 };
+    const char *scheme = r->contract->scheme;
+    int step = limber_slice_step(scheme, k_class(r->k)), spare = limber_slice_spare(scheme);
+    int most = all_slices(a, step, spare) + all_slices(b, step, spare) - 1;
+    double k = (double)r->k, allowed = 0.2 * limber_format_roundoff(r->c);
+    int d = spare; /* one slice in bytes would not be balanced */
 
-        if (a->line_emax[i] == INT32_MIN)
-            continue;
-        omitted = ldexp(scales, a->line_emax[i] + 1);
-        while (most < MOST && (most + 1) * ldexp(omitted, -most * step) > u * what_rounds[i])
-            most++;
-    }
-    return most;
+    allowed *= sqrt(BLOCK / fmax(k, BLOCK));
+    /* no nonzero element is below 2^-spread of its line's largest power of two */
+    allowed *= fmin(fmax(least, ldexp(1, -a->spread - b->spread)), k);
+    most = most < MOST ? most : MOST;
+    while (d < most && 4.0 / 3 * sqrt((d + 1) * k) * ldexp(1, 2 * (spare - 1) - d * step) > allowed)
+        d++;
+    return d;
 }
 
 /* ---- the first pass of a correct result ------------------------------------------------------ */
 
-/* a first pass must save at least so many bits, added over both operands: two moduli */
+/* A first pass must save at least this many bits, added over both operands: the bits of two
+ * moduli. */
 enum { GAIN = 16 };
 
-/* Bits of scaled integers without a first pass: all, or as many as a contract in bits asks for. */
+/* Returns the bits of scaled integers without a first pass: all bits of the data, or as many as a
+ * contract in bits needs, if that is less. */
 static int full_bits(const struct product_request *r, const struct mask *m)
 {
     int need = r->contract->bits + 3 + m->spread;
@@ -205,8 +226,8 @@ static int full_bits(const struct product_request *r, const struct mask *m)
     return r->contract->promise == LIMBER_CONTRACT_BITS && need < m->width ? need : m->width;
 }
 
-/* Elements that the first pass leaves uncertain are computed exactly.  So `bits` gets a first pass,
- * too: a correctly rounded result keeps it. */
+/* True if a first pass pays.  A contract in bits may use one, too: elements that the first pass
+ * leaves uncertain are computed exactly, and a correctly rounded result keeps the contract. */
 bool limber_wants_first_pass(const struct product_request *r, const struct target *t,
                              const struct mask *a, const struct mask *b, int decided)
 {
@@ -220,12 +241,16 @@ bool limber_wants_first_pass(const struct product_request *r, const struct targe
            full_bits(r, a) + full_bits(r, b) >= 2 * limber_format_sig(r->c) + GAIN;
 }
 
-/* Rounds bits up to a class; 0: they exceed all classes.  wide: with the widest class, also for a
- * scheme that the caller names, which might otherwise be refused. */
+/* Largest number of bits of a first pass.  With more bits the moduli that exist cannot hold sums of
+ * 2^12 products. */
+enum { MOST_FIRST_PASS_BITS = 164 };
+
+/* Rounds a number of bits up to a class; 0 if it exceeds all classes. wide: also allows the largest
+ * class.  A scheme that the caller names needs it, because it would otherwise be refused. */
 static int first_pass_class(int bits, bool coarse, bool wide)
 {
-    enum { STEP = 4, MOST = 164 }; /* the largest for which all moduli hold 2^12 products */
-    static const int few[] = { 80, 112, MOST };
+    enum { STEP = 4 };
+    static const int few[] = { 80, 112, MOST_FIRST_PASS_BITS };
 
     if (!coarse)
         return (bits + STEP - 1) / STEP * STEP;
@@ -235,16 +260,16 @@ static int first_pass_class(int bits, bool coarse, bool wide)
     return 0;
 }
 
-/* Returns how many bits a first pass keeps of each element; 0: there is no first pass.  least: log2
- * of the smallest sampled |sum|, relative to the product of its two lines' largest powers of two.
- * An element x of a line whose largest exponent is E is cut to X = trunc(x 2^(bits - 1 - E)), which
- * loses less than 1 (a double-double: 2), so an integer sum of 2^kbits products is off by less than
- * 2^(kbits + bits + 3).  Its rounding is certain unless the sum lies that close to a midpoint of
- * two neighbours, which are 2^(1 - sig) of the sum apart. */
+/* Returns how many bits a first pass keeps of each element; 0 if there is no first pass.  least:
+ * log2 of the smallest sampled |sum|, relative to the product of the largest powers of two of its
+ * row and column.  An element x of a line whose largest exponent is E is cut to X = trunc(x 2^(bits
+ * - 1 - E)), which loses less than 1 (a double-double: 2).  So an integer sum of 2^kbits products
+ * is off by less than 2^(kbits + bits + 3).  Its rounding is certain unless the sum is closer than
+ * that to a midpoint of two neighbouring results, which are 2^(1 - sig) of the sum apart. */
 int limber_first_pass_bits(const struct product_request *r, const struct target *t,
                            const struct mask *a, const struct mask *b, double least)
 {
-    enum { MARGIN = 8 /* bits: fewer than one element in 2^8 stays uncertain */, MOST = 165 };
+    enum { MARGIN = 8 }; /* bits, so that less than one element in 2^8 stays uncertain */
     int sig = limber_format_sig(r->c), spared = 0, bits;
 
     if (!isfinite(least))
@@ -253,7 +278,7 @@ int limber_first_pass_bits(const struct product_request *r, const struct target 
                             limber_is_coarse(r, t), sig > 64 || r->contract->scheme);
     spared += full_bits(r, a) > bits ? full_bits(r, a) - bits : 0;
     spared += full_bits(r, b) > bits ? full_bits(r, b) - bits : 0;
-    return bits <= MOST && spared >= GAIN ? bits : 0;
+    return bits <= MOST_FIRST_PASS_BITS && spared >= GAIN ? bits : 0;
 }
 
 bool limber_wants_chains(const struct product_request *r, const struct target *t)
@@ -289,7 +314,8 @@ bool limber_wants_pairs(const struct product_request *r, const struct target *t)
            r->k > 0;
 }
 
-/* Source: docs/accuracy.md, "Scaled pairs". */
+/* Returns the error bound of a double-double sum, relative to the product of the norms.  The
+ * exponent is from docs/accuracy.md, "Scaled pairs". */
 double limber_pair_share(const struct product_request *r)
 {
     return ldexp(1, 2 + 2 * (k_class(r->k) + 1) - 106);
@@ -309,8 +335,9 @@ int limber_paired(double open)
 
 /* ---- classes of requests, for which one plan serves ------------------------------------------ */
 
-/* The size of C's sides, which says how often operands are reused, affects the choice of a scheme.
- * CPUs have two classes.  A device's smallest class is for small C, the next for short sides. */
+/* Class of the size of C, on which depends how often operands are reused, and so the choice of a
+ * scheme.  Plans for CPUs have size 0 or COARSE_SIZE. The smallest class of a device is for small
+ * C; the others follow the smaller of m and n. */
 enum { COARSE_SIZE = 8 };
 
 static int size_class(const struct product_request *r)
@@ -326,7 +353,8 @@ static int size_class(const struct product_request *r)
     return classes[i];
 }
 
-/* Rounds up: more bits than the contract asks for keep it, too. */
+/* Rounds a number of bits up to a class.  A result with more bits than the contract asks for also
+ * keeps the contract. */
 static int bits_class(int bits)
 {
     static const int steps[] = { 8, 11, 16, 20, 24, 32, 40, 48, 53, 64, 80, 96, 113, 128, 160 };
@@ -337,14 +365,14 @@ static int bits_class(int bits)
     return bits;
 }
 
-/* Fewer classes of k, for promises that do not depend on k. */
+/* Rounds log2 k up to one of only a few classes, for promises that do not depend on k. */
 static int coarse_k_class(int kbits)
 {
     return kbits <= 12 ? 12 : kbits <= 16 ? 16 : kbits <= 24 ? 24 : kbits;
 }
 
-/* Returns the properties that a mask's class keeps.  Devices compare a captured call's data with
- * bounds, which have no `reach`. */
+/* Returns which properties of a mask its class keeps (CLASS_* flags).  CLASS_reach is not used on
+ * devices, because the bounds that a device checks in a captured call have no `reach`. */
 static unsigned use_of_classes(const struct product_request *r, const struct target *t, bool coarse)
 {
     bool correct = r->contract->promise == LIMBER_CONTRACT_CORRECT;
@@ -354,11 +382,12 @@ static unsigned use_of_classes(const struct product_request *r, const struct tar
            (r->conv ? CLASS_ranges | (limber_is_device(t) ? 0 : CLASS_reach) : 0);
 }
 
-/* Gives operands of similar widths one width, so that few pairs of classes occur. */
-static void join_widths(struct node *a, struct node *b, bool first_pass, bool correct)
+/* Gives operands with similar numbers of bits the same number, so that only few pairs of classes
+ * occur. */
+static void join_widths(struct data_class *a, struct data_class *b, bool first_pass, bool correct)
 {
     enum { BYTE = 8, SHORT = 24 };
-    int64_t wa = limber_num(a, ATTR_width), wb = limber_num(b, ATTR_width);
+    int64_t wa = limber_class_get(a, ATTR_width), wb = limber_class_get(b, ATTR_width);
     int64_t most = wa > wb ? wa : wb;
 
     if (wa == 0 || wb == 0 || most <= BYTE)
@@ -367,28 +396,27 @@ static void join_widths(struct node *a, struct node *b, bool first_pass, bool co
         wa = wb = most;
     wa = wa < SHORT ? SHORT : wa;
     wb = wb < SHORT ? SHORT : wb;
-    limber_node_set(a, ATTR_width, wa);
-    limber_node_set(b, ATTR_width, wb);
+    limber_class_set(a, ATTR_width, wa);
+    limber_class_set(b, ATTR_width, wb);
     if (correct) {
-        limber_node_set(a, ATTR_spread, wa);
-        limber_node_set(b, ATTR_spread, wb);
+        limber_class_set(a, ATTR_spread, wa);
+        limber_class_set(b, ATTR_spread, wb);
     }
 }
 
-/* Sets the scheme of one plan for all data: the second of two named ones, the named one, `native`
- * for a stated order, or `accumulator`, which alone can tell that a sum is no integer. */
+/* Sets the scheme of a plan: what the caller names, `native` for the documented order, or
+ * `accumulator`, the only scheme that can detect that a sum is no integer. */
 static void set_wanted(struct request_class *out, const struct product_request *r, bool fractional)
 {
-    char name[2][SCHEME_NAME];
-
-    limber_scheme_names(r->contract, name);
-    strcpy(out->wanted, *name[1]                  ? name[1] :
-                        *name[0]                  ? name[0] :
-                        limber_order(r->contract) ? "native" :
-                        fractional                ? "accumulator" :
-                                                    "");
+    snprintf(out->wanted, sizeof out->wanted, "%s",
+             r->contract->scheme       ? r->contract->scheme :
+             limber_order(r->contract) ? "native" :
+             fractional                ? "accumulator" :
+                                         "");
 }
 
+/* Fills *out with the class of a request.  Requests of the same class have the same plan and
+ * kernel. */
 void limber_request_class(struct request_class *out, const struct product_request *r,
                           const struct target *t, const struct mask *a, const struct mask *b,
                           const struct first_pass *first_pass, bool fractional)
@@ -404,9 +432,9 @@ void limber_request_class(struct request_class *out, const struct product_reques
         out->kbits = coarse_k_class(out->kbits);
         out->bits = out->bits ? bits_class(out->bits) : 0;
     }
-    out->size = limber_is_device(t)                        ? size_class(r) :
-                coarse && limber_frees_scheme(r->contract) ? COARSE_SIZE :
-                                                             0;
+    out->size = limber_is_device(t)                             ? size_class(r) :
+                coarse && limber_allows_any_scheme(r->contract) ? COARSE_SIZE :
+                                                                  0;
     out->wrap = limber_num_is_int(r->c) && limber_wraps(r->contract, r->a, r->b);
     set_wanted(out, r, fractional);
     limber_mask_class(a, r->a, use, &out->data[0]);
@@ -416,6 +444,7 @@ void limber_request_class(struct request_class *out, const struct product_reques
                     promise == LIMBER_CONTRACT_CORRECT);
 }
 
+/* Returns the error, relative to |A||B|, that the contract leaves before the final rounding. */
 double limber_stated_budget(const struct plan *p, limber_format c)
 {
     double u = limber_format_roundoff(c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The list of passes and the loop that runs them, reports each to the watcher and verifies. */
+ * Runs the passes.  After each pass, calls the watcher and verifies the plan. */
 #include "passes/passes.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ const struct pass_info limber_passes[] = {
 };
 const size_t limber_pass_count = COUNT(limber_passes);
 
-/* True if a list of names, separated by commas, has this name. */
+/* True if a comma-separated list has this name. */
 static bool is_listed(const char *names, const char *name)
 {
     size_t n = strlen(name);
@@ -22,7 +22,7 @@ static bool is_listed(const char *names, const char *name)
     return false;
 }
 
-/* Checks that all names of a list are passes. */
+/* Checks that each name of a comma-separated list is a pass. */
 static bool check_names(const char *names, struct diag *d)
 {
     for (const char *s = names; s; s = strchr(s, ','), s = s ? s + 1 : NULL) {
@@ -38,6 +38,8 @@ static bool check_names(const char *names, struct diag *d)
     return true;
 }
 
+/* Runs all passes, or those in `names`, on a plan and verifies it after each one. w.visit is
+ * called after each pass. */
 bool limber_passes_run(struct plan *p, const struct target *t, const char *names,
                        struct pass_watch w, struct diag *d)
 {

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A scheme: how a product is computed on the units at hand.  Each is a file in scheme/ whose
- * split function refuses with a reason or turns the plan's gemm into limbs, a product table
- * and their recombination.  Families share a split and differ in the row of the list. */
+ * Schemes: how a product is computed on the machine's units.  The split function of a scheme
+ * (passes/scheme/) either refuses with a reason, or replaces the plan's gemm by limbs, a product
+ * table and a node that combines the products.  Schemes of one family share a split function and
+ * differ in their row of the list. */
 #ifndef LIMBER_SCHEME_H
 #define LIMBER_SCHEME_H
 
 #include "ir/ir.h"
 
-/* The data that determines a plan of the scheme. */
+/* The properties of the data on which a plan of the scheme depends. */
 enum scheme_data {
     SCHEME_by_masks,
-    SCHEME_by_formats, /* formats; also masks under a contract in bits, since ranges may break it */
-    SCHEME_by_special /* positions of NaN and infinities, which device kernels find themselves */
+    /* formats; under a contract in bits also masks, since the data's range may break the
+     * contract */
+    SCHEME_by_formats,
+    /* positions of NaN and infinities; on devices the kernels find these themselves */
+    SCHEME_by_special
 };
 
 /* A scheme: how a product becomes products of limbs. */
@@ -26,69 +30,100 @@ struct scheme {
     enum unit unit;
     int limbs; /* hilo: limbs of an operand */
     int shift; /* hilo: scale between limbs */
-    int kept; /* hilo: the paper's scheme keeps rows with i+j < kept */
-    bool scaled; /* hilo: lines of operands are scaled */
-    bool asked; /* only used if the caller names it */
+    /* hilo: the scheme as published keeps rows with i + j < kept, i and j being the limbs */
+    int kept;
+    bool scaled; /* hilo: each line of an operand is scaled by a power of two */
+    bool asked; /* used only if the caller names it */
+    /* NULL, or "A+B+C": the row is another name of this list of schemes, and has no `split` */
+    const char *list;
     enum scheme_data data;
 };
 
 extern const struct scheme limber_schemes[];
 extern const size_t limber_scheme_count;
-const struct scheme *limber_scheme_find(const char *name); /* NULL: unknown */
-/* True if the caller may name the number of slices or moduli (limber_contract.slices). */
+/* Returns the scheme with this name; NULL if there is none, or if the name stands for a list. */
+const struct scheme *limber_scheme_find(const char *name);
+/* The schemes that a caller names, the preferred one first. */
+enum { SCHEMES = 3 };
+struct scheme_list {
+    int count;
+    const struct scheme *scheme[SCHEMES];
+};
+/* Parses "A", "A+B", "A+B+C", or a row's name for such a list.  False if a name is unknown, or
+ * there are too many. */
+bool limber_scheme_list_read(const char *text, struct scheme_list *out);
+/* The exponents of elements that the float limbs of a scheme hold: so many binades, the highest of
+ * which is 2^top if `fixed`, else any, since lines are scaled. */
+struct scheme_range {
+    int binades, top;
+    bool fixed;
+};
+/* False if exponents do not limit the scheme. */
+bool limber_scheme_range(const struct scheme *s, struct scheme_range *r);
+/* True if the caller may set the number of slices or moduli (limber_contract.slices). */
 bool limber_scheme_has_count(const struct scheme *s);
-/* Bits of a slice of the Ozaki I scheme called name for k <= 2^kbits; 0: no such scheme. */
+/* Returns the bits of a slice of the named Ozaki I scheme for k <= 2^kbits, if the number of slices
+ * is given or estimated; 0 if there is no such scheme. */
 int limber_slice_step(const char *name, int kbits);
+/* Returns how many bits of an operand's balanced slices scaled integers cannot use: one for the
+ * sign, one more in bytes. */
+int limber_slice_spare(const char *name);
 
-/* The gemm of a stated plan and its operands. */
+/* The gemm of a stated plan, the plan before the passes, with its operands. */
 struct stated {
     int gemm, a, b; /* indices of nodes */
     struct type type; /* type of the gemm's value */
     limber_format fa, fb; /* operands as stored */
     limber_format result; /* format of the epilogue's value */
-    const struct node *ma, *mb; /* the arg nodes with the masks; valid until a node is added */
+    /* the `arg` nodes that carry the masks of A and B; valid until a node is added */
+    const struct node *ma, *mb;
     const struct node *out; /* the epilogue */
     bool wraps; /* the result is an integer that wraps */
 };
-bool limber_stated(const struct plan *p, struct stated *s, struct diag *d);
+/* Finds the gemm of a stated plan and fills *s.  False, with the reason, if there is none. */
+bool limber_find_stated_gemm(const struct plan *p, struct stated *s, struct diag *d);
 
-/* The product table of two sets of limbs, and how their sums become one value. */
+/* The product table of the limbs of A and B, and how its accumulators become one value. */
 struct product_table {
-    int a, b; /* nodes of the limbs; negative: out of memory */
+    int a, b; /* nodes of the limbs of A and B; negative if memory ran out */
     enum unit unit;
     int64_t chunk;
     const struct row *row;
     size_t rows;
     int accumulators, reconstruct;
-    const int64_t *moduli; /* crt: one per accumulator; else NULL */
+    const int64_t *moduli; /* RECONSTRUCT_crt: the modulus of each accumulator; else NULL */
 };
-/* Replaces the gemm by products and a combine; copies the rows. */
+/* Replaces the gemm by `products` and `combine` nodes.  Copies the rows. */
 bool limber_split_finish(struct plan *p, const struct stated *s, const struct product_table *t,
                          struct diag *d);
 
-/* Sets the attribute sums of products on the target's tensor cores. */
+/* Sets the attribute `sums` of the products: how the target's tensor cores sum. */
 bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d);
 
-/* Bits that a scaled integer of this operand needs so that both operands together move no element
- * by more than half of the budget: all of its bits, or fewer where the budget allows.
- * false with a reason when the mask does not tell. */
+/* Computes the bits that a scaled integer of this operand needs so that both operands together
+ * change no element by more than half of the budget: all bits, or fewer if the budget allows.
+ * False, with a reason, if the mask does not tell. */
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,
                       struct diag *d);
 
-/* Bits of the scaled integers if all lines share one scale. */
+/* Returns the bits of the scaled integers if all lines of an operand share one scale. */
 int64_t limber_width_of_all(const struct node *mask);
-/* The axis along which B is scaled, and its mask for that: one scale per line, or one for all where
- * windows share the limbs of one image and that makes its integers only a little longer. */
+/* Returns the axis along which B is scaled; *mask gets B's mask for that axis.  If overlapping
+ * windows share the limbs of an image, one scale for all lines is used, unless it needs many extra
+ * bits; otherwise each line has its own scale. */
 int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask);
 
-/* log2 of the error bound of native chains of binary64 with k <= 2^kbits, as a share of the product
- * of both lines' Euclidean norms. */
+/* Returns log2 of the error bound of native sums in binary64 with k <= 2^kbits, relative to the
+ * product of the Euclidean norms of the row and the column. */
 int limber_chain_error(int kbits);
+/* above this limit (log2) sums in binary64 are not used */
 enum { MOST_CHAIN_ERROR = -20 };
 
-/* Error bound of a plan for inner dimension k, as a coefficient of |A||B|: docs/accuracy.md. */
-double limber_spent(const struct plan *p, double k);
-/* The smallest of budget - spent over all k that the plan serves. */
-double limber_slack(const struct plan *p);
+/* Returns the error bound of a plan for inner dimension k, relative to |A||B|. docs/accuracy.md has
+ * the proof. */
+double limber_error_bound(const struct plan *p, double k);
+/* Returns the smallest difference between the allowed error and the error bound, over all inner
+ * dimensions k of the plan's class. */
+double limber_smallest_slack(const struct plan *p);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Replaces operands by limbs and a product table, as the scheme says that `choose` named.
+ * The pass `split`: replaces operands by limbs and a product table, by the scheme that `choose`
+ * named.
  *
  *   needs   a stated gemm and plan.scheme
- *   leaves  no gemm: limb sets, products, combine */
+ *   leaves  no gemm, but limbs, products and a combine */
 #include "passes/passes.h"
 #include "passes/scheme.h"
 

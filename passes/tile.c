@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Register tiles and cache blocks, from the target.
+ * The pass `tile`: register tiles and cache blocks for the target.
  *
  *   needs   a product table
- *   leaves  products.tile = mr, nr, group, mb, nb, kc: the register tile is mr x nr, a panel of B
- *           (nr x kc) comes from L1 or next to it, a block of A (mb x kc) stays in a quarter
- *           of L2; group elements along k lie together.  kc divides the chunk: chains end with
- *           chunks.  On a GPU: a warp has mr x nr, a block mb x nb,
- *           its memory a ring of `group` stages of kc elements.  products.split = inside where
- *           limbs are made by the kernel that multiplies them.
+ *   leaves  products.tile = mr, nr, group, mb, nb, kc: the register tile is mr x nr; a panel of B
+ *           (nr x kc) stays in L1 or close to it; a block of A (mb x kc) stays in a quarter of L2;
+ *           `group` elements along k are packed next to each other.  kc divides the chunk, so
+ *           chains end with chunks.  On a GPU a warp has mr x nr, a thread block mb x nb, and its
+ *           shared memory is a ring of `group` stages of kc elements.  products.split = inside
+ *           if the kernel that multiplies limbs also makes them
  *   tells   limber_traffic: the bytes that a tile moves beyond L2
  *   source  Goto and van de Geijn, ACM TOMS 34 (2008); Van Zee and van de Geijn, TOMS 41 (2015) */
 #include "passes/passes.h"
@@ -15,12 +15,12 @@
 #include <math.h>
 #include <string.h>
 
-/* The most rows of a block of floats.  More fit L2, but are slower: FP64 reached 68 GFLOPS with 240
- * rows and 76 with 48 to 96 on a Xeon with 2 MiB of L2, the only CPU on which this has been
- * measured. */
+/* Largest number of rows of a block of A, for floats.  More rows fit into L2 but are slower: FP64
+ * reached 68 GFLOPS with 240 rows and 76 with 48 to 96 on a Xeon with 2 MiB of L2, the only CPU on
+ * which this was measured. */
 enum { FLOAT_ROWS = 84 };
 
-/* Columns of a block that are combined at once if a register tile has fewer. */
+/* Smallest number of columns of a block that are combined at once; blocks are multiples of it. */
 enum { COMBINED = 16 };
 
 static int64_t at_least(int64_t x, int64_t least)
@@ -35,11 +35,11 @@ static int64_t round_down(int64_t x, int64_t step)
 
 static enum unit rated_unit(const struct node *products)
 {
-    return limber_rated_unit(limber_num(products, ATTR_unit));
+    return limber_rated_unit(limber_attr_number(products, ATTR_unit));
 }
 
-/* Bytes of a packed element, accumulators per vector register, and elements summed at once along k.
- */
+/* Finds the bytes of a packed element, the accumulators per vector register (*lanes), and the
+ * number of elements along k that one instruction sums (*group). */
 static void element_shape(const struct node *n, const struct target *t, int64_t *bytes,
                           int64_t *lanes, int64_t *group)
 {
@@ -51,8 +51,8 @@ static void element_shape(const struct node *n, const struct target *t, int64_t 
     *group = u == UNIT_i8 ? t->group : 1;
 }
 
-/* Takes the target's measured tile if it is legal: at most 16 rows, whole register tiles per block.
- */
+/* Uses the target's measured tile, if there is one.  Fails if it is invalid: more than 16 rows, or
+ * a block that is not a multiple of the register tile. */
 static bool apply_measured_tile(const struct node *n, const struct target *t, int64_t nr,
                                 int64_t *mr, int64_t *mb, int64_t *nb, struct diag *d)
 {
@@ -80,12 +80,14 @@ static bool apply_measured_tile(const struct node *n, const struct target *t, in
     return true;
 }
 
+/* Chooses the sizes of register tiles, blocks and panels for the target, by measured values
+ * where there are any. */
 bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *n = limber_plan_find(p, OP_products);
     int64_t bytes, lanes, group, mr, nr, kc, mb, nb, chunk, most;
 
-    if (!n || limber_num(n, ATTR_unit) == UNIT_exact)
+    if (!n || limber_attr_number(n, ATTR_unit) == UNIT_exact)
         return true;
     if (t->blocks)
         return t->blocks->tile(p, n, t, d);
@@ -94,33 +96,35 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     element_shape(n, t, &bytes, &lanes, &group);
     mr = t->registers >= 32 ? 12 : 6;
     if (group == 8 && t->vector_bits > 128)
-        mr = 8; /* with 12, LLVM spills accumulators of SVE */
+        mr = 8; /* with 12 rows LLVM spills SVE accumulators */
     nr = 2 * lanes;
-    if (limber_target_is_outer(t)) { /* all of ZA: 2 x 4 tiles of doubles, 2 x 2 of 32-bit words */
+    /* outer products use all of ZA: 2 x 4 tiles of doubles, 2 x 2 of words */
+    if (limber_target_is_outer(t)) {
         int64_t vector = limber_target_has(t, "sme256") ? 32 : 64;
 
         mr = 2 * vector / (bytes == 8 ? 8 : 4);
         nr = bytes == 8 ? 4 * vector / 8 : mr;
     }
-    if (limber_num(n, ATTR_unit) == UNIT_model) {
-        /* a step takes a dozen operations: the kernel works on accumulators of four rows by two
-         * vectors of 64 bytes at a time */
+    if (limber_attr_number(n, ATTR_unit) == UNIT_model) {
+        /* simulating one multiply-add takes a dozen operations, so the kernel works on accumulators
+         * of four rows by two vectors of 64 bytes at a time */
         mr = 12;
         nr = 32;
-        if (!limber_node_list(p, n, ATTR_tile,
-                              (int64_t[]){ mr, nr, 1, 5 * mr, 256, limber_num(n, ATTR_chunk) }, 6))
+        if (!limber_node_list(
+                p, n, ATTR_tile,
+                (int64_t[]){ mr, nr, 1, 5 * mr, 256, limber_attr_number(n, ATTR_chunk) }, 6))
             return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
         return true;
     }
     if (rated_unit(n) == UNIT_i8 && t->matrix)
         mr = nr = 2 * t->matrix;
-    chunk = limber_num(n, ATTR_chunk);
-    /* a matrix unit is faster than L2, which can supply A alone: B's panel must fit L1 */
+    chunk = limber_attr_number(n, ATTR_chunk);
+    /* a matrix unit is so fast that L2 can supply only A, so the panel of B must fit into L1 */
     most = rated_unit(n) == UNIT_i8 && t->matrix ? t->l1 / 2 : t->l1 * 3 / 2;
-    if (limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_sum ||
+    if (limber_attr_number(limber_plan_find(p, OP_combine), ATTR_reconstruct) == RECONSTRUCT_sum ||
         chunk < 64)
-        kc = chunk; /* float totals are added once per chunk */
-    else /* mixed products leave out tiles along k, so kc stays at most 256 there */
+        kc = chunk; /* totals in floats are updated once per chunk */
+    else /* parts of a partitioned product skip tiles along k, so kc is at most 256 */
         for (kc = 64; kc * 2 <= (p->roundings && chunk > 256 ? 256 : chunk) &&
                       chunk % (kc * 2) == 0 && kc * 2 * nr * bytes <= most;)
             kc *= 2;
@@ -128,7 +132,8 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     mb = mb > 20 * mr ? 20 * mr : mb;
     if (rated_unit(n) != UNIT_i8)
         mb = mb > FLOAT_ROWS ? round_down(FLOAT_ROWS, mr) : mb;
-    else if (n->type.count > 8 || most < t->l1) /* leaves cache for the totals of a block */
+    /* smaller blocks leave cache space for the totals */
+    else if (n->type.count > 8 || most < t->l1)
         mb = mb > 10 * mr ? 10 * mr : mb;
     nb = at_least(256 / nr, 1) * nr;
     if (!apply_measured_tile(n, t, nr, &mr, &mb, &nb, d))
@@ -140,23 +145,26 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
 
 /* ---- memory traffic of a blocking ------------------------------------------------------------ */
 
-/* A block of C, in a product with m = n = k = size. */
+/* How a product with m = n = k = size is blocked. */
 struct block {
     double size, rows; /* m = n = k; rows of the product table */
-    double nr, mb, nb, kc, chunk; /* elements: columns of a tile, block, lengths along k */
-    double limbs[2], bytes; /* limbs of A and of B; bytes of a limb's element */
-    double sum, total; /* bytes of a sum in a register tile, and of an accumulator's total */
-    double totals; /* number of accumulators with a separate total; 0: sums are the totals */
-    bool columns; /* a matrix unit ends the chains of a column of register tiles together */
+    /* in elements: columns of a register tile, rows and columns of a block, lengths along k */
+    double nr, mb, nb, kc, chunk;
+    double limbs[2], bytes; /* number of limbs of A and of B; bytes of an element of a limb */
+    /* bytes per element: of a sum in a register tile, and of an accumulator's total */
+    double sum, total;
+    double totals; /* number of accumulators with a total of their own; 0 if sums are the totals */
+    /* a matrix unit finishes the chains of a whole column of register tiles at once */
+    bool columns;
 };
 
-/* The block of C that the plan's tile makes of a product with m = n = k = size. */
+/* Returns how the plan's tile blocks a product with m = n = k = size. */
 static struct block block_of(const struct plan *p, const struct node *n, const struct target *t,
                              double size)
 {
-    const int64_t *tile = limber_list(n, ATTR_tile)->v;
-    int64_t how = limber_num(limber_plan_find(p, OP_combine), ATTR_reconstruct);
-    bool single = n->rows == 1 && size <= (double)limber_num(n, ATTR_chunk);
+    const int64_t *tile = limber_attr_list(n, ATTR_tile)->v;
+    int64_t how = limber_attr_number(limber_plan_find(p, OP_combine), ATTR_reconstruct);
+    bool single = n->rows == 1 && size <= (double)limber_attr_number(n, ATTR_chunk);
     int64_t bytes, lanes, group;
 
     element_shape(n, t, &bytes, &lanes, &group);
@@ -167,33 +175,35 @@ static struct block block_of(const struct plan *p, const struct node *n, const s
         .mb = fmin((double)tile[3], size),
         .nb = fmin((double)tile[4], size),
         .kc = fmin((double)tile[5], size),
-        .chunk = (double)limber_num(n, ATTR_chunk),
+        .chunk = (double)limber_attr_number(n, ATTR_chunk),
         .limbs = { p->node[n->in[0]].type.count, p->node[n->in[1]].type.count },
         .bytes = (double)bytes,
-        .sum = limber_num(n, ATTR_unit) == UNIT_f64 ? 8 : 4,
-        .total = how != RECONSTRUCT_crt               ? 8 :
-                 limber_num(n, ATTR_unit) == UNIT_i16 ? 2 :
-                                                        1,
+        .sum = limber_attr_number(n, ATTR_unit) == UNIT_f64 ? 8 : 4,
+        .total = how != RECONSTRUCT_crt                       ? 8 :
+                 limber_attr_number(n, ATTR_unit) == UNIT_i16 ? 2 :
+                                                                1,
         .totals = how == RECONSTRUCT_sum || single ? 0 : n->type.count,
         .columns = rated_unit(n) == UNIT_i8 && t->matrix && n->rows > 1,
     };
 }
 
-/* Bytes moved per multiply-add.  Each term counts bytes per element of A, B or C: n^2 elements for
- * n^3 multiply-adds.  A store counts twice, since its cache line is fetched and later written back.
- * Reused data is fetched again if more than the cache holds is used in between. */
+/* Returns the bytes moved per multiply-add.  Each term counts bytes per element of A, B or C; there
+ * are n^2 elements for n^3 multiply-adds.  A store counts twice, because its cache line is fetched
+ * and later written back.  Data that is reused is fetched again if more data than the cache holds
+ * is used in between. operands, result: bytes of an element of A and B, of C. */
 static double block_traffic(const struct block *b, double operands, double result, double l2)
 {
     double limbs = b->limbs[0] + b->limbs[1], of_c = b->mb * b->nb;
     double used = (b->limbs[0] * b->mb + b->limbs[1] * b->nb) * b->size * b->bytes +
                   b->totals * b->total * of_c;
     double step = (b->mb + b->nb) * b->kc * b->bytes + of_c * b->sum;
-    double run = b->columns ? fmin(b->chunk, b->size) : b->kc; /* length of A that B streams past */
+    /* number of elements of A along k after which B is read again from beyond L2 */
+    double run = b->columns ? fmin(b->chunk, b->size) : b->kc;
     double each_a = ceil(b->size / b->nb), each_b = ceil(b->size / b->mb);
     double moved = operands + 2 * result;
 
     if (limbs * b->size * b->size * b->bytes > l2) {
-        moved += 2 * limbs * b->bytes; /* packing */
+        moved += 2 * limbs * b->bytes; /* packed limbs are stored */
         if (b->mb * run * b->bytes > l2)
             each_a *= ceil(b->nb / b->nr);
         if (used <= l2) /* limbs of A stay in L2 for the next block of columns */
@@ -208,6 +218,8 @@ static double block_traffic(const struct block *b, double operands, double resul
     return moved / b->size;
 }
 
+/* Predicts the memory traffic of a finished plan between L2 and the memory beyond, at m = n = k
+ * = size on one core.  Zeros if the plan has no cache blocks of a CPU. */
 struct traffic limber_traffic(const struct plan *p, const struct target *t, double size)
 {
     const struct node *n = limber_plan_find(p, OP_products);
@@ -216,7 +228,7 @@ struct traffic limber_traffic(const struct plan *p, const struct target *t, doub
     int operands;
 
     if (!n || !n->rows || !limber_node_has(n, ATTR_tile) || !limber_plan_find(p, OP_combine) ||
-        limber_num(n, ATTR_unit) == UNIT_model || limber_is_device(t) || t->group < 1)
+        limber_attr_number(n, ATTR_unit) == UNIT_model || limber_is_device(t) || t->group < 1)
         return x;
     b = block_of(p, n, t, size);
     operands =

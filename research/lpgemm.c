@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Units from configurations in LPGEMM's keys: "key = value" lines, comments behind #, and what
- * holds for one layer alone under "[layer]".  docs/simulation.md has the keys and the choices. */
+ * Reads units from configuration files with LPGEMM's keys: lines "key = value", comments after #,
+ * and sections "[layer]" for what holds for one layer only.  docs/simulation.md has the keys and
+ * the choices. */
 #include "ir/lex.h"
 #include "research/research.h"
 
@@ -13,45 +14,48 @@ static const char *const names[KEYS] = {
     "groupedCumulativeLength", "targetFloatType", "roundingType", "quantLayer", "seed",
 };
 
-/* The value of each key as written, and its line number; 0: the key is absent. */
+/* [key]: the value as written in the file, and the number of its line.  The line is 0 if the file
+ * does not have the key. */
 struct settings {
     struct word value[KEYS];
     int line[KEYS];
 };
 
-/* The file while it is read: settings of all layers, of the wanted one, and of others. */
+/* State of the reader of a configuration file. */
 struct reader {
-    /* other: settings of layers that the caller did not ask for */
+    /* settings of all layers, of the wanted layer, and of other layers */
     struct settings all, layer, other;
+    /* settings of the current section */
     struct settings *now;
     const char *wanted;
-    bool met;                           /* the wanted layer's section has been read */
+    bool met;                           /* true: the section of the wanted layer has been read */
     int line;
     struct diag *d;
 };
 
+/* Reports what is wrong with a value.  Returns false. */
 static bool bad(const struct reader *r, int line, const char *key, struct word v, const char *what)
 {
     return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: %s: '%.*s' %s", line, key,
                        (int)(v.n < MAX_NAME ? v.n : MAX_NAME), v.s, what);
 }
 
-static bool blank(char c)
+static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
 static struct word trim(struct word w)
 {
-    while (w.n && blank(*w.s))
+    while (w.n && is_blank(*w.s))
         w.s++, w.n--;
-    while (w.n && blank(w.s[w.n - 1]))
+    while (w.n && is_blank(w.s[w.n - 1]))
         w.n--;
     return w;
 }
 
-/* Removes surrounding blanks and one pair of quotes. */
-static struct word bare(struct word w)
+/* Removes surrounding white space and one pair of quotes. */
+static struct word unquote(struct word w)
 {
     w = trim(w);
     if (w.n > 1 && (*w.s == '"' || *w.s == '\'') && w.s[w.n - 1] == *w.s)
@@ -59,14 +63,15 @@ static struct word bare(struct word w)
     return trim(w);
 }
 
-/* Copies the word in lower case without blanks; false if it is empty or too long. */
-static bool small(struct word w, char name[MAX_NAME])
+/* Copies the word in lower case and without white space.  Returns false if it is empty or too
+ * long. */
+static bool lower_case(struct word w, char name[MAX_NAME])
 {
     size_t n = 0;
 
-    w = bare(w);
+    w = unquote(w);
     for (size_t i = 0; i < w.n; i++) {
-        if (blank(w.s[i]))
+        if (is_blank(w.s[i]))
             continue;
         if (n == MAX_NAME - 1)
             return false;
@@ -78,18 +83,18 @@ static bool small(struct word w, char name[MAX_NAME])
 
 /* ---- values of a configuration file -------------------------------------------------------- */
 
-/* Reads the length of groups; 1 if it is not given. */
+/* Reads the length of groups.  It is 1 if the key is absent. */
 static bool read_length(const struct reader *r, const struct settings *s, int64_t *length)
 {
     *length = 1;
     if (!s->line[LENGTH] ||
-        (limber_lex_int(bare(s->value[LENGTH]), length) && *length >= 1 && *length <= INT32_MAX))
+        (limber_lex_int(unquote(s->value[LENGTH]), length) && *length >= 1 && *length <= INT32_MAX))
         return true;
     return bad(r, s->line[LENGTH], names[LENGTH], s->value[LENGTH],
                "is not a number from 1 to 2147483647");
 }
 
-/* Reads the rounding; *mode: its two letters in a unit's words. */
+/* Reads the rounding.  Sets *mode to its two letters in a unit's description. */
 static bool read_rounding(const struct reader *r, const struct settings *s, const char **mode)
 {
     static const char *const words[][2] = {
@@ -103,7 +108,7 @@ static bool read_rounding(const struct reader *r, const struct settings *s, cons
     *mode = "rn";
     if (!s->line[ROUNDING])
         return true;
-    for (size_t i = 0; small(s->value[ROUNDING], name) && i < COUNT(words); i++)
+    for (size_t i = 0; lower_case(s->value[ROUNDING], name) && i < COUNT(words); i++)
         if (!strcmp(name, words[i][0])) {
             *mode = words[i][1];
             return true;
@@ -112,11 +117,11 @@ static bool read_rounding(const struct reader *r, const struct settings *s, cons
                "is none of nearest truncate stochastic rn ra rz ru rd ro rs");
 }
 
-/* Reads the seed, which stochastic rounding needs and nothing else may have. */
+/* Reads the seed, which stochastic rounding needs.  Sets seed to " seed=NUMBER" or "". */
 static bool read_seed(const struct reader *r, const struct settings *s, const char *mode,
                       char seed[MAX_NAME])
 {
-    struct word w = bare(s->value[SEED]);
+    struct word w = unquote(s->value[SEED]);
 
     *seed = 0;
     if (s->line[SEED]) {
@@ -136,7 +141,7 @@ static bool read_seed(const struct reader *r, const struct settings *s, const ch
     return true;
 }
 
-/* Builds the unit that the settings describe; leaves it empty if they name no format. */
+/* Makes the unit that the settings describe.  Leaves it empty if they name no format. */
 static bool describe(const struct reader *r, const struct settings *s, limber_unit *unit)
 {
     char format[MAX_NAME], seed[MAX_NAME], groups[2 * MAX_NAME + 32] = "", text[8 * MAX_NAME];
@@ -148,7 +153,7 @@ static bool describe(const struct reader *r, const struct settings *s, limber_un
         return false;
     if (!s->line[TARGET])
         return true;
-    if (!small(s->value[TARGET], format) || strpbrk(format, ":=|\n"))
+    if (!lower_case(s->value[TARGET], format) || strpbrk(format, ":=|\n"))
         return bad(r, s->line[TARGET], names[TARGET], s->value[TARGET], "is no format");
     if (length > 1)
         snprintf(groups, sizeof groups, " group=%lld outer=%s:%s", (long long)length, format, mode);
@@ -162,7 +167,7 @@ static bool describe(const struct reader *r, const struct settings *s, limber_un
 
 /* ---- lines and sections of the file -------------------------------------------------------- */
 
-/* Reads the next line of *at, without its comment; false at the end of the text. */
+/* Reads the next line of *at without its comment.  Returns false at the end of the text. */
 static bool next_line(const char **at, struct word *line)
 {
     const char *s = *at;
@@ -184,14 +189,15 @@ static bool next_line(const char **at, struct word *line)
     return true;
 }
 
-/* Begins a section "[layer]"; those of other layers are read apart. */
-static bool section(struct reader *r, struct word line)
+/* Begins a section "[layer]".  Settings of layers that are not wanted are kept separate, and not
+ * used. */
+static bool begin_section(struct reader *r, struct word line)
 {
     struct word name;
 
     if (line.n < 3 || line.s[line.n - 1] != ']')
         return bad(r, r->line, "section", line, "is not [layer]");
-    name = bare((struct word){ line.s + 1, line.n - 2 });
+    name = unquote((struct word){ line.s + 1, line.n - 2 });
     if (!name.n)
         return bad(r, r->line, "section", line, "is not [layer]");
     if (!r->wanted || !limber_lex_is(name, r->wanted)) {
@@ -206,8 +212,8 @@ static bool section(struct reader *r, struct word line)
     return true;
 }
 
-/* Reads "key = value" into the current section, and checks the value. */
-static bool assignment(struct reader *r, struct word line)
+/* Reads "key = value" into the settings of the current section, and checks the value. */
+static bool read_assignment(struct reader *r, struct word line)
 {
     struct word v = line, name = trim(limber_lex_cut(&v, '='));
     struct settings alone = { 0 };
@@ -226,7 +232,7 @@ static bool assignment(struct reader *r, struct word line)
         return bad(r, r->line, "key", name, "cannot hold for one layer");
     r->now->value[k] = trim(v);
     r->now->line[k] = r->line;
-    /* check the value at once, since those of other layers are not used later */
+    /* values are checked at once, since those for other layers are not used later */
     alone.value[k] = r->now->value[k];
     alone.line[k] = r->line;
     if (k == ROUNDING) {
@@ -236,8 +242,9 @@ static bool assignment(struct reader *r, struct word line)
     return describe(r, &alone, &ignored);
 }
 
-/* *listed: the key quantLayer is absent or names the wanted layer; without a wanted layer, any. */
-static bool is_listed(struct reader *r, int *listed)
+/* Sets *listed to true if the key quantLayer is absent or names the wanted layer.  Without a wanted
+ * layer, if it names any layer. */
+static bool find_listed(struct reader *r, int *listed)
 {
     struct word v = r->all.value[LAYERS];
     int line = r->all.line[LAYERS];
@@ -248,7 +255,7 @@ static bool is_listed(struct reader *r, int *listed)
     if (v.n < 2 || *v.s != '[' || v.s[v.n - 1] != ']')
         return bad(r, line, names[LAYERS], v, "is not [layer,layer]");
     for (struct word rest = trim((struct word){ v.s + 1, v.n - 2 }); rest.n;) {
-        struct word name = bare(limber_lex_cut(&rest, ','));
+        struct word name = unquote(limber_lex_cut(&rest, ','));
 
         if (!name.n || memchr(name.s, '[', name.n) || memchr(name.s, ']', name.n))
             return bad(r, line, names[LAYERS], v, "is not [layer,layer]");
@@ -257,6 +264,8 @@ static bool is_listed(struct reader *r, int *listed)
     return true;
 }
 
+/* Converts a configuration of LPGEMM to the unit that computes `layer` (settings of all layers,
+ * replaced by the layer's own). *listed: whether the layer is quantised; if not, *unit is empty. */
 bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *unit, int *listed,
                              struct diag *d)
 {
@@ -272,7 +281,7 @@ bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *u
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "text is NULL");
     r.now = &r.all;
     for (r.line = 1; next_line(&text, &line); r.line++)
-        if (line.n && !(*line.s == '[' ? section(&r, line) : assignment(&r, line)))
+        if (line.n && !(*line.s == '[' ? begin_section(&r, line) : read_assignment(&r, line)))
             return false;
     both = r.all;
     for (int k = 0; k < KEYS; k++)
@@ -280,7 +289,7 @@ bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *u
             both.value[k] = r.layer.value[k];
             both.line[k] = r.layer.line[k];
         }
-    if (!is_listed(&r, &quantised))
+    if (!find_listed(&r, &quantised))
         return false;
     if (quantised && !both.line[TARGET])
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is missing", names[TARGET]);

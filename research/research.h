@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Studies of units: descriptions from others' configurations, and orders of sums from their
- * results.  Only jit/api, which exports them, includes this. */
+ * Studies of arithmetic units: descriptions of units from other programs' configurations, and the
+ * order of sums from their results.  Only jit/api, which exports these functions, includes this
+ * file. */
 #ifndef LIMBER_RESEARCH_ROOM_H
 #define LIMBER_RESEARCH_ROOM_H
 
 #include "ir/ir.h"
 #include "limber/research.h"
 
-/* lpgemm.c: limber_unit_lpgemm that also says, in d, why it failed. */
+/* lpgemm.c: does limber_unit_lpgemm, and reports errors in d. */
 bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *unit, int *listed,
                              struct diag *d);
 
-/* A sum of k products whose order is to be found; the fields are limber_reveal's arguments. */
+/* A sum of k products whose order is to be found.  The fields are arguments of limber_reveal. */
 struct revealed_sum {
     limber_reveal_fn *call;
     void *user;

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Finds the order in which an implementation sums k products from its results alone.  One product
- * is M, another is -M, and all others are 1, so small that they vanish beside M.  The result counts
- * the ones that were added after M and -M cancelled, so k minus it is the number of terms below the
- * tree node where the two terms meet.  For one term, these numbers with all others are the sizes of
- * the nodes on its path to the root; terms with equal numbers hang from the same node.  If sums
- * cannot count to k, only some of the ones are set at a time.  Roundings other than to nearest also
- * leave multiples of M's last place.  source Xie, Chen, Yan, Lin, FPRev, USENIX ATC 2025: section 4
- * (the basic tree, and nodes of more than two terms) */
+ * Finds the order in which an implementation sums k products, only from its results.
+ *
+ * One product is M, another is -M, and all others are "ones": equal terms so small that they vanish
+ * when they are added to M.  The result counts the ones that were added after M and -M had
+ * cancelled. So k minus the result is the number of terms below the node of the tree where M and -M
+ * meet.  For one term, these numbers with all other terms are the sizes of the nodes on its path to
+ * the root; terms with equal numbers meet it in the same node.  If sums cannot count to k, only
+ * some ones are set at a time.  Roundings other than to nearest also leave multiples of M's last
+ * place, which are removed.
+ *
+ * Source: Xie, Chen, Yan, Lin, FPRev, USENIX ATC 2025: section 4 (the basic tree, and nodes of more
+ * than two terms). */
 #include "research/reveal.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- special numbers, and asking the summation ----------------------------------------------- */
+/* ---- what numbers the sum can have ----------------------------------------------------------- */
 
 void limber_reveal_clear(const struct reveal *r)
 {
@@ -20,7 +24,7 @@ void limber_reveal_clear(const struct reveal *r)
         r->a[p] = r->b[p] = 0;
 }
 
-/* Sets product p to 2^exponent, half of the exponent in each factor. */
+/* Sets product p to 2^exponent, by two factors that have half of the exponent each. */
 void limber_reveal_power(const struct reveal *r, int64_t p, int exponent)
 {
     const int half = exponent >= 0 ? exponent / 2 : -(-exponent / 2);
@@ -37,8 +41,9 @@ bool limber_reveal_ask(struct reveal *r, double *sum)
     return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT, "the sum under study failed");
 }
 
-/* Asks for the sum of one product 2^exponent among zeros. *back: it is 2^exponent. */
-static bool comes_back(struct reveal *r, int exponent, bool *back)
+/* Asks for the sum of one product 2^exponent among zeros.  Sets *back to true if the sum is
+ * 2^exponent.  Returns false if the sum fails. */
+static bool ask_power(struct reveal *r, int exponent, bool *back)
 {
     double sum;
 
@@ -50,25 +55,26 @@ static bool comes_back(struct reveal *r, int exponent, bool *back)
     return true;
 }
 
-/* Finds by bisection the exponent farthest from `good` towards `end` that comes_back() confirms. */
+/* Finds by bisection the last exponent, on the way from `good` to `end`, for which the sum returns
+ * the power of two unchanged. */
 static bool find_end(struct reveal *r, int good, int end, int *found)
 {
     bool back;
 
-    if (!comes_back(r, end, &back))
+    if (!ask_power(r, end, &back))
         return false;
     for (*found = back ? end : good; !back && abs(end - *found) > 1;) {
         const int middle = (*found + end) / 2;
         bool here;
 
-        if (!comes_back(r, middle, &here))
+        if (!ask_power(r, middle, &here))
             return false;
         *(here ? found : &end) = middle;
     }
     return true;
 }
 
-/* Finds the ranges of exponents that products may have and that results return unchanged. */
+/* Finds which exponents products can have, and which powers of two sums return unchanged. */
 static bool find_range(struct reveal *r)
 {
     const limber_format operand = r->sum->operand, result = r->sum->result;
@@ -78,7 +84,7 @@ static bool find_range(struct reveal *r)
 
     r->high = high < most ? high : most;
     r->low = low > least ? low : least;
-    if (!comes_back(r, 0, &back))
+    if (!ask_power(r, 0, &back))
         return false;
     if (!back)
         return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT,
@@ -90,8 +96,9 @@ static bool find_range(struct reveal *r)
     return true;
 }
 
-/* Asks for the sum of two terms, number i of 1 and number j of 2^-bits. *kept: it lost nothing. */
-static bool keeps(struct reveal *r, int64_t i, int64_t j, int bits, bool *kept)
+/* Asks for the sum of two terms: term i is 1 and term j is 2^-bits.  Sets *kept to true if the sum
+ * is exact.  Returns false if the sum fails. */
+static bool ask_two_terms(struct reveal *r, int64_t i, int64_t j, int bits, bool *kept)
 {
     double sum;
 
@@ -104,8 +111,8 @@ static bool keeps(struct reveal *r, int64_t i, int64_t j, int bits, bool *kept)
     return true;
 }
 
-/* Finds how many bits behind the leading one sums keep: the fewer of those of terms 0 and 1, and of
- * terms 0 and k - 1. */
+/* Finds the number of fraction bits that sums keep: that of the sum of terms 0 and 1, or of terms 0
+ * and k - 1 if it is smaller. */
 static bool find_bits(struct reveal *r)
 {
     int most = r->unit - r->bottom;
@@ -117,12 +124,12 @@ static bool find_bits(struct reveal *r)
         int good = 0, bad = r->bits + 1;
 
         while (bad - good > 1) {
-            /* first try the fraction bits of the result's format, and one more: the usual cases */
+            /* first try the usual cases: the fraction bits of the result's format, and one more */
             const int guess = r->sum->result.frac_bits + (good == r->sum->result.frac_bits);
             const int middle = guess > good && guess < bad ? guess : (good + bad) / 2;
             bool kept;
 
-            if (!keeps(r, 0, j, middle, &kept))
+            if (!ask_two_terms(r, 0, j, middle, &kept))
                 return false;
             *(kept ? &good : &bad) = middle;
         }
@@ -133,8 +140,9 @@ static bool find_bits(struct reveal *r)
 
 /* ---- the tree in which terms are added ------------------------------------------------------- */
 
-/* Sets terms i and j to M and -M, and up to r->counted others, from *next on, to 1.  Adds to *all
- * the ones that the sum still contains, and moves *next on. */
+/* Sets terms i and j to M and -M, and up to r->counted other terms, from *next on, to ones.  Adds
+ * to *all the number of ones that the sum contains, and moves *next behind the terms that were
+ * set. */
 static bool count_left(struct reveal *r, int32_t i, int32_t j, int32_t *next, int64_t *all)
 {
     const double last = ldexp(1, r->large - r->bits - 1);
@@ -163,9 +171,9 @@ static bool count_left(struct reveal *r, int32_t i, int32_t j, int32_t *next, in
     return true;
 }
 
-/* Returns the number of terms below the lowest tree node that has both i and j; 0 after a
- * failure. */
-static int64_t meet(struct reveal *r, int32_t i, int32_t j)
+/* Returns the number of terms below the lowest node of the tree that has both i and j below it. 0
+ * after a failure. */
+static int64_t terms_at_meeting(struct reveal *r, int32_t i, int32_t j)
 {
     int64_t left = 0;
 
@@ -175,7 +183,7 @@ static int64_t meet(struct reveal *r, int32_t i, int32_t j)
     return r->sum->k - left;
 }
 
-/* Hashes x as the generator splitmix64 does. */
+/* Returns a hash of x, computed as in the generator splitmix64. */
 uint64_t limber_reveal_mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15;
@@ -192,7 +200,8 @@ int32_t limber_reveal_leaf(struct tree *t, int32_t leaf)
     return t->nodes++;
 }
 
-/* Hashes the sets of terms below all inner nodes; trees with the same sets have the same hash. */
+/* Returns a hash of the sets of terms below all inner nodes.  Trees with the same sets have the
+ * same hash. */
 uint64_t limber_reveal_hash(const struct tree *t)
 {
     uint64_t sum = 0;
@@ -214,9 +223,10 @@ void limber_reveal_hang(struct tree *t, int32_t node, int32_t child)
     t->node[node].set += t->node[child].set;
 }
 
+/* A term in a group of terms whose tree is built. */
 struct term {
     int32_t leaf;
-    int64_t meets; /* terms below the node where it meets the group's first term */
+    int64_t meets; /* number of terms below the node where it meets the group's first term */
 };
 
 static int by_meeting(const void *a, const void *b)
@@ -226,9 +236,9 @@ static int by_meeting(const void *a, const void *b)
     return x->meets != y->meets ? (x->meets < y->meets ? -1 : 1) : x->leaf < y->leaf ? -1 : 1;
 }
 
-/* Builds the tree of `count` terms from term[i].meets, the size of the node where term i meets term
- * 0.  Returns its root; -1 after a failure. */
-static int32_t build(struct reveal *r, struct term *term, int64_t count)
+/* Builds the tree of `count` terms. term[i].meets is the size of the node where term i meets term
+ * 0.  Returns the root, or -1 after a failure. */
+static int32_t build_tree(struct reveal *r, struct term *term, int64_t count)
 {
     int32_t node = limber_reveal_leaf(&r->found, term[0].leaf), parent, child;
 
@@ -240,16 +250,16 @@ static int32_t build(struct reveal *r, struct term *term, int64_t count)
             ;
         parent = limber_reveal_leaf(&r->found, -1);
         limber_reveal_hang(&r->found, parent, node);
-        /* Terms that meet `first` in a smaller node belong to one child with it; all children of
-         * this node are siblings. */
+        /* Terms that meet `first` in a smaller node are in one child with it.  The children of this
+         * node are siblings. */
         for (int64_t first = i, same; first < end; first = same) {
             for (int64_t j = first + 1; j < end; j++)
-                if ((term[j].meets = meet(r, term[first].leaf, term[j].leaf)) == 0)
+                if ((term[j].meets = terms_at_meeting(r, term[first].leaf, term[j].leaf)) == 0)
                     return -1;
             qsort(term + first + 1, (size_t)(end - first - 1), sizeof *term, by_meeting);
             for (same = first + 1; same < end && term[same].meets < size; same++)
                 ;
-            if ((child = build(r, term + first, same - first)) < 0)
+            if ((child = build_tree(r, term + first, same - first)) < 0)
                 return -1;
             limber_reveal_hang(&r->found, parent, child);
         }
@@ -267,8 +277,9 @@ static int32_t build(struct reveal *r, struct term *term, int64_t count)
 
 /* ---- the tree as text ------------------------------------------------------------------------ */
 
-/* Returns the end of the arithmetic progression of term numbers that begins at item i. */
-static int32_t stretch(const struct branch *node, const int32_t *item, int32_t i, int32_t count)
+/* Returns the end of the arithmetic progression of terms' indices that begins at item i. */
+static int32_t progression_end(const struct branch *node, const int32_t *item, int32_t i,
+                               int32_t count)
 {
     int32_t end = i + 1;
 
@@ -279,7 +290,8 @@ static int32_t stretch(const struct branch *node, const int32_t *item, int32_t i
     return end;
 }
 
-/* True for a node with more than two children, all of which are terms: they are added at once. */
+/* Returns true for a node with more than two children that are all terms.  The sum adds these terms
+ * at once, as a block. */
 static bool is_block(const struct reveal *r, int32_t at)
 {
     if (r->found.node[at].children < 3)
@@ -292,7 +304,8 @@ static bool is_block(const struct reveal *r, int32_t at)
 
 static void print_node(const struct reveal *r, int32_t at, struct text *out);
 
-/* Prints items separated by commas; three or more equally spaced terms as first..last[:step]. */
+/* Prints nodes separated by commas.  Prints three or more equally spaced terms as
+ * first..last[:step]. */
 static void print_items(const struct reveal *r, const int32_t *item, int32_t count,
                         struct text *out)
 {
@@ -307,7 +320,7 @@ static void print_items(const struct reveal *r, const int32_t *item, int32_t cou
             limber_text_add(out, is_block(r, item[i]) ? "]" : "");
             continue;
         }
-        end = stretch(node, item, i, count);
+        end = progression_end(node, item, i, count);
         if (end - i < 3) {
             end = i + 1;
             limber_text_add(out, "%d", (int)node[item[i]].leaf);
@@ -319,7 +332,7 @@ static void print_items(const struct reveal *r, const int32_t *item, int32_t cou
     }
 }
 
-/* The child with the most terms: the sum that the others are added to. */
+/* Returns the child with the most terms.  It is the sum to which the other children are added. */
 static int32_t largest_child(const struct reveal *r, int32_t at)
 {
     int32_t largest = r->found.node[at].first;
@@ -330,7 +343,7 @@ static int32_t largest_child(const struct reveal *r, int32_t at)
     return largest;
 }
 
-/* Lists the children of a node except `but` (-1: all); returns their number. */
+/* Lists the children of a node, without the child `but` (-1: lists all).  Returns their number. */
 static int32_t list_children(const struct reveal *r, int32_t at, int32_t but, int32_t *item)
 {
     int32_t count = 0;
@@ -342,7 +355,7 @@ static int32_t list_children(const struct reveal *r, int32_t at, int32_t but, in
 }
 
 /* Prints a chain of additions: [x, y, z] adds y to x, then z to the sum; {x, y, z} adds them at
- * once.  item: space for twice as many indices as the node has terms. */
+ * once.  item: memory for twice as many indices as the node has terms. */
 static void print_path(const struct reveal *r, int32_t at, int32_t *item, struct text *out)
 {
     const struct branch *node = r->found.node;
@@ -403,7 +416,7 @@ static void print_node(const struct reveal *r, int32_t at, struct text *out)
     free(item);
 }
 
-/* ---- the whole search ------------------------------------------------------------------------ */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 static int bits_of(int64_t count)
 {
@@ -414,9 +427,9 @@ static int bits_of(int64_t count)
     return bits;
 }
 
-/* Chooses the exponents of M and of the ones for sums that count `counted` ones at a time, each at
- * least `beyond` binades below M.  Counts fewer if the range of numbers is too narrow; false if it
- * is too narrow for one. */
+/* Sets the exponents of M and of the ones, so that a sum can count `counted` ones, each at least
+ * `beyond` binades below M. If the range of numbers is too small, counts fewer ones.  Returns false
+ * if it is too small for a single one. */
 static bool set_attempt(struct reveal *r, int64_t counted, int beyond)
 {
     const int span = r->top - r->bottom;
@@ -434,8 +447,8 @@ static bool set_attempt(struct reveal *r, int64_t counted, int beyond)
     return true;
 }
 
-/* Finds the tree of all terms from where each meets the first; false: some terms never meet, or the
- * search fails. */
+/* Finds the tree of all terms from the nodes where each meets term 0.  Returns false if the search
+ * fails, or if no term vanishes beside M. */
 static bool find_tree(struct reveal *r, struct term *term)
 {
     const int64_t k = r->sum->k;
@@ -443,7 +456,7 @@ static bool find_tree(struct reveal *r, struct term *term)
 
     r->found.nodes = 0;
     for (int32_t p = 0; p < k; p++) {
-        term[p] = (struct term){ p, p ? meet(r, 0, p) : 0 };
+        term[p] = (struct term){ p, p ? terms_at_meeting(r, 0, p) : 0 };
         if (p && term[p].meets == 0)
             return false;
         exact = exact && (p == 0 || term[p].meets == 2);
@@ -452,16 +465,17 @@ static bool find_tree(struct reveal *r, struct term *term)
         return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT,
                            "nothing is lost beside a large term: sums are exact, or of more bits "
                            "than the format of results");
-    r->root = build(r, term, k);
+    r->root = build_tree(r, term, k);
     return r->root >= 0;
 }
 
-/* Tries three settings of the ones: (1) just small enough to vanish beside M when sums round to
- * nearest; (2) so few of them that what other roundings leave is still visible; (3) as far below M
- * as numbers reach, since fused blocks keep more bits of the terms that they add at once.  The
- * result is the first tree for which a unit's description exists; without one, the first tree.
- * (With fused blocks of many bits, sums of ones no longer vanish, so the tree may be wrong.)  If
- * all settings fail, the first error is reported. */
+/* Tries three settings of the ones:
+ * (1) just small enough to vanish beside M if sums round to nearest;
+ * (2) so few of them that what other roundings leave is still visible;
+ * (3) as far below M as numbers reach, since fused blocks keep more bits of terms.
+ * The result is the first tree for which there is a unit, else the first tree.  If fused blocks
+ * keep many bits, ones do not vanish, so a tree may be wrong.  If all settings fail, the first
+ * error is reported. */
 static bool try_attempts(struct reveal *r, struct term *term, struct text *tree, struct text *words)
 {
     const int64_t k = r->sum->k, all = (int64_t)1 << (r->bits < 30 ? r->bits : 30);
@@ -506,6 +520,8 @@ static bool try_attempts(struct reveal *r, struct term *term, struct text *tree,
                    (long long)k);
 }
 
+/* Finds the order in which the caller's function adds products, and writes it to `tree`. words:
+ * the description of a simulated unit that adds in this order, if there is one. */
 bool limber_reveal_order(const struct revealed_sum *sum, struct text *tree, struct text *words,
                          struct diag *d)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Finds properties of a unit other than its order, formats and roundings, from results of special
  * numbers: how far below the largest exponent fused blocks keep bits and which terms count for it,
- * the scales of operand blocks, and whether it rounds stochastically. */
+ * the scales of blocks of operands, and whether it rounds stochastically. */
 #include "ir/unit/num.h"
 #include "research/reveal.h"
 
@@ -9,49 +9,51 @@
 
 /* ---- fused blocks: how their terms are aligned ----------------------------------------------- */
 
-/* A test that shows whether a tiny term takes part in a sum: whole + half + sign tiny, in units of
- * the sum's last place, is rounded to `kept` only if it does. */
-struct tell {
+/* A test whether a sum has counted a tiny term.  The sum whole + half + sign tiny, in units of the
+ * sum's last place, is rounded to `kept` only if it has. */
+struct tiny_test {
     double whole, half;
     int sign;
     double kept;
 };
 
-static struct tell tell_of(limber_rounding rounding)
+/* Returns the test for a rounding mode. */
+static struct tiny_test tiny_test_of(limber_rounding rounding)
 {
     switch (rounding) {
-    case LIMBER_ROUND_NEAREST: return (struct tell){ 2, 0.5, 1, 3 };
-    case LIMBER_ROUND_AWAY: return (struct tell){ 1, 0.5, -1, 1 };
-    case LIMBER_ROUND_UP: return (struct tell){ 1, 0, 1, 2 };
-    case LIMBER_ROUND_ODD: return (struct tell){ 2, 0, 1, 3 };
-    default: return (struct tell){ 1, 0, -1, 0 };
+    case LIMBER_ROUND_NEAREST: return (struct tiny_test){ 2, 0.5, 1, 3 };
+    case LIMBER_ROUND_AWAY: return (struct tiny_test){ 1, 0.5, -1, 1 };
+    case LIMBER_ROUND_UP: return (struct tiny_test){ 1, 0, 1, 2 };
+    case LIMBER_ROUND_ODD: return (struct tiny_test){ 2, 0, 1, 3 };
+    default: return (struct tiny_test){ 1, 0, -1, 0 };
     }
 }
 
-/* Makes product p zero with the largest possible exponent: 0 times the largest power of two. */
+/* Sets product p to a zero with the largest possible exponent: 0 times the largest power of two. */
 static void put_zero(const struct reveal *r, int64_t p)
 {
     r->b[p] = ldexp(1, limber_format_emax(r->sum->operand));
 }
 
-/* The exponent that aligning units give the product of put_zero(). */
+/* Returns the exponent that the product of put_zero() has in units that align products. */
 static int exponent_of_zero(const struct reveal *r)
 {
     return limber_format_emax(r->sum->operand) + 1 - r->sum->operand.bias;
 }
 
-/* *kept: a product 2^e still takes part in a block's sum beside terms at the lowest bit of results.
- * zero: the block also has a zero product of large exponent. */
-static bool tiny_is_kept(struct reveal *r, const limber_unit *u, int e, bool zero, bool *kept)
+/* Sets *kept to true if a product 2^e still counts in the sum of a block whose other terms are at
+ * the lowest bit of results. zero: true if the block also has the product of put_zero().  Returns
+ * false if the sum fails. */
+static bool ask_tiny(struct reveal *r, const limber_unit *u, int e, bool zero, bool *kept)
 {
-    const struct tell t = tell_of((limber_rounding)u->acc.rounding);
+    const struct tiny_test t = tiny_test_of((limber_rounding)u->acc.rounding);
     const double value[] = { t.whole, t.half, 0, 0 };
     int64_t at[4];
     double sum;
 
     limber_reveal_clear(r);
     for (int i = 0; i < 4 && i < u->block; i++) {
-        at[i] = limber_unit_at(u, r->sum->k, i);
+        at[i] = limber_unit_index_of_position(u, r->sum->k, i);
         if (value[i] != 0)
             limber_reveal_power(r, at[i], ilogb(value[i]) + r->bottom);
     }
@@ -65,28 +67,31 @@ static bool tiny_is_kept(struct reveal *r, const limber_unit *u, int e, bool zer
     return true;
 }
 
-/* Asks for the sum of a product 2^e and a zero product of large exponent. *alone: it is 2^e. */
-static bool is_alone(struct reveal *r, const limber_unit *u, int e, bool *alone)
+/* Asks for the sum of a product 2^e and the product of put_zero().  Sets *alone to true if the sum
+ * is 2^e, because the zero did not count for the alignment.  Returns false if the sum fails. */
+static bool ask_beside_zero(struct reveal *r, const limber_unit *u, int e, bool *alone)
 {
     double sum;
 
     limber_reveal_clear(r);
-    limber_reveal_power(r, limber_unit_at(u, r->sum->k, 0), e);
-    put_zero(r, limber_unit_at(u, r->sum->k, 1));
+    limber_reveal_power(r, limber_unit_index_of_position(u, r->sum->k, 0), e);
+    put_zero(r, limber_unit_index_of_position(u, r->sum->k, 1));
     if (!limber_reveal_ask(r, &sum))
         return false;
     *alone = sum == ldexp(1, e);
     return true;
 }
 
+/* Finds `floor` and `zeros` of a unit with fused blocks: how it aligns very small terms and
+ * zeros.  False if a sum fails. */
 bool limber_reveal_alignment(struct reveal *r, limber_unit *u)
 {
     const int low = 2 * limber_format_emin(r->sum->operand),
               grid = limber_format_emin(u->acc.format);
-    const struct tell t = tell_of((limber_rounding)u->acc.rounding);
+    const struct tiny_test t = tiny_test_of((limber_rounding)u->acc.rounding);
     const int terms = t.half != 0 ? 4 : 3, largest = r->bottom + ilogb(t.whole);
     const int cut = exponent_of_zero(r) - u->frac - 1;
-    /* the exponent of ordinary zeros: that of acc at the start, and of products 0 x 0 */
+    /* the exponent of ordinary zeros: of acc at the start, and of products 0 x 0 */
     const int zeros = 2 * (1 - r->sum->operand.bias) > -126 ? 2 * (1 - r->sum->operand.bias) : -126;
     const bool ends = u->out.format.kind || u->group || u->split > 1 ||
                       u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL;
@@ -96,25 +101,24 @@ bool limber_reveal_alignment(struct reveal *r, limber_unit *u)
     if (u->block > r->sum->k)
         return true;
     if (cut >= r->bottom) {
-        if (!is_alone(r, u, cut, &zeroed))
+        if (!ask_beside_zero(r, u, cut, &zeroed))
             return false;
         u->zeros = !zeroed;
     }
     if (u->late || ends || u->block < terms)
         return true;
-    /* smaller terms are cut, although sums could hold them */
+    /* smaller terms are cut off, although sums could hold them */
     if (r->bottom > (grid > low ? grid : low)) {
         u->floor = r->bottom + u->frac;
     } else if (grid > low && least < grid - 1) {
-        if (!tiny_is_kept(r, u, least, false, &kept))
+        if (!ask_tiny(r, u, least, false, &kept))
             return false;
         for (; !kept && least < grid - 1; least++)
-            if (!tiny_is_kept(r, u, least + 1, false, &kept))
+            if (!ask_tiny(r, u, least + 1, false, &kept))
                 return false;
         if (least > low && least + u->frac > largest)
             u->floor = least + u->frac;
-        if (kept && least < exponent_of_zero(r) - u->frac &&
-            !tiny_is_kept(r, u, least, true, &zeroed))
+        if (kept && least < exponent_of_zero(r) - u->frac && !ask_tiny(r, u, least, true, &zeroed))
             return false;
         u->zeros |= !zeroed;
     }
@@ -125,7 +129,7 @@ bool limber_reveal_alignment(struct reveal *r, limber_unit *u)
 
 /* ---- scales of blocks of operands ------------------------------------------------------------ */
 
-/* Asks for the sum of one more product, a b at position p. */
+/* Sets product p to a b, and asks for the sum. */
 static bool ask_two(struct reveal *r, int64_t p, double a, double b, double *sum)
 {
     r->a[p] = a;
@@ -133,7 +137,7 @@ static bool ask_two(struct reveal *r, int64_t p, double a, double b, double *sum
     return limber_reveal_ask(r, sum);
 }
 
-/* Finds how many elements share a scale: elements in the block of a large one vanish. */
+/* Finds how many elements share a scale: elements in the block of a very large one vanish. */
 static bool find_scale_block(struct reveal *r, limber_unit *u)
 {
     const limber_format f = u->a.format;
@@ -148,19 +152,19 @@ static bool find_scale_block(struct reveal *r, limber_unit *u)
         if (sum == 1)
             return true;
     }
-    /* all k elements share a scale: assume 32, or the next power of two */
+    /* all k elements share a scale: assumes blocks of 32, or of the next power of two */
     for (u->scale_block = 32; u->scale_block < r->sum->k; u->scale_block *= 2)
         ;
     return true;
 }
 
-/* Finds the rule for scales, and whether elements saturate: compares what numbers near the end of a
- * binade become with every combination. */
+/* Finds the rule for scales, and whether elements saturate: compares the results for numbers near
+ * the end of a binade with those of every combination. */
 static bool find_scale_rule(struct reveal *r, limber_unit *u, bool *found)
 {
     const double number[] = { 1.0625, 1.53125, 1.6, 1.7, 1.75, 1.8, 1.875, 1.9, 1.9375, 1.99 };
     const int least = limber_format_emin(u->a.format) - limber_format_emax(u->a.format);
-    const int beside = u->scale_block > 1 ? 1 : 0; /* a small number with the same scale */
+    const int beside = u->scale_block > 1 ? 1 : 0; /* index of a small number with the same scale */
     double sum[COUNT(number)], small[COUNT(number)] = { 0 };
 
     for (size_t i = 0; i < COUNT(number); i++) {
@@ -193,6 +197,8 @@ static bool find_scale_rule(struct reveal *r, limber_unit *u, bool *found)
     return true;
 }
 
+/* Finds by probes whether operands have block scales, and by which rule; stores both in *u.
+ * Returns false if the tested unit cannot compute a sum. */
 bool limber_reveal_scale(struct reveal *r, limber_unit *u)
 {
     const limber_format f = r->sum->operand;
@@ -213,16 +219,16 @@ bool limber_reveal_scale(struct reveal *r, limber_unit *u)
         return true;
     if (!find_scale_block(r, &scaled) || !find_scale_rule(r, &scaled, &found))
         return false;
-    if (found) /* otherwise operands have more range than their stated format */
+    if (found) /* otherwise operands just have more range than their format */
         *u = scaled;
     return true;
 }
 
 /* ---- rounding at random: which bits decide --------------------------------------------------- */
 
-/* Asks for one product with many significant bits at several positions. *varies: the results
- * differ. */
-static bool product_varies(struct reveal *r, bool *varies)
+/* Asks for one product with many significant bits, at several positions.  Sets *varies to true if
+ * the results differ. */
+static bool ask_varying(struct reveal *r, bool *varies)
 {
     const int bits = r->sum->operand.frac_bits;
     const double third = floor(ldexp(4, bits) / 3) / ldexp(1, bits);
@@ -238,8 +244,9 @@ static bool product_varies(struct reveal *r, bool *varies)
     return true;
 }
 
-/* Finds the smallest number of sixteenths of the last place that, added to 1, rounds up; 16: none
- * does; 0: the result is neither neighbour. */
+/* Finds the smallest number n such that 1 plus n sixteenths of its last place is rounded up.
+ * *sixteenths becomes n, 16 if there is no such n, or 0 if a result is neither 1 nor the next
+ * number. */
 static bool find_threshold(struct reveal *r, int64_t p, int *sixteenths)
 {
     const double last = ldexp(1, -r->bits);
@@ -261,15 +268,16 @@ static bool find_threshold(struct reveal *r, int64_t p, int *sixteenths)
     return true;
 }
 
-/* Detects stochastic rounding.  A deterministic rounding has one of the thresholds in `fixed`: the
- * first sixteenth, the half or the one behind it, or a power of two that a block cuts terms to. */
+/* Detects stochastic rounding.  A deterministic rounding has one of the thresholds in `fixed`,
+ * which are in sixteenths of the last place: the first one, one half or the next one, or a power of
+ * two at which a block cuts off terms. */
 bool limber_reveal_random(struct reveal *r, bool *random)
 {
     static const int fixed =
         1 << 0 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 16;
 
     *random = false;
-    if (!product_varies(r, random))
+    if (!ask_varying(r, random))
         return false;
     if (r->unit - r->bits - 4 < r->bottom || r->sum->operand.frac_bits < 3)
         return true;

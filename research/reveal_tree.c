@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Searches for a simulated unit whose tree of additions is the tree that was found. */
+ * Searches for a simulated unit whose tree of additions is the tree found from results. */
 #include "ir/unit/num.h"
 #include "research/reveal.h"
 
@@ -8,7 +8,8 @@
 
 /* ---- the tree of a unit ---------------------------------------------------------------------- */
 
-/* Returns the node that adds b to a; -1 stands for no operand. */
+/* Adds a node that adds b to a, and returns it.  If a or b is -1 (nothing), returns the other
+ * one. */
 static int32_t join(struct tree *t, int32_t a, int32_t b)
 {
     int32_t node;
@@ -26,14 +27,16 @@ int64_t limber_reveal_part(const struct reveal *r, const limber_unit *u)
     return u->split > 1 ? limber_unit_part(u, r->sum->k) : r->sum->k;
 }
 
+/* Adds the term at position p of the unit's order to r->said.  Returns its node. */
 static int32_t term_at(struct reveal *r, const limber_unit *u, int64_t p)
 {
-    return limber_reveal_leaf(&r->said, (int32_t)limber_unit_at(u, r->sum->k, p));
+    return limber_reveal_leaf(&r->said, (int32_t)limber_unit_index_of_position(u, r->sum->k, p));
 }
 
-/* Builds the part of the unit's tree that adds products [from, to), at most one block, to acc. */
-static int32_t say_block(struct reveal *r, const limber_unit *u, int32_t acc, int64_t from,
-                         int64_t to)
+/* Builds the part of the unit's tree that adds products [from, to), at most one block, to node
+ * acc. */
+static int32_t build_block(struct reveal *r, const limber_unit *u, int32_t acc, int64_t from,
+                           int64_t to)
 {
     int32_t x[64], node;
 
@@ -55,47 +58,48 @@ static int32_t say_block(struct reveal *r, const limber_unit *u, int32_t acc, in
     return join(&r->said, acc, x[0]);
 }
 
-/* Adds every step-th term of [from, to) to the node `sum`, in sequence. */
-static int32_t say_stride(struct reveal *r, const limber_unit *u, int32_t sum, int64_t from,
-                          int64_t to, int64_t step)
+/* Adds every step-th term of positions [from, to) to the node `sum`, one after the other.  Returns
+ * the last sum. */
+static int32_t build_stride(struct reveal *r, const limber_unit *u, int32_t sum, int64_t from,
+                            int64_t to, int64_t step)
 {
     for (int64_t p = from; p < to; p += step)
         sum = join(&r->said, sum, term_at(r, u, p));
     return sum;
 }
 
-/* Builds the part of the unit's tree that distributes products [from, to) over lanes; returns its
+/* Builds the part of the unit's tree that distributes products [from, to) over lanes.  Returns its
  * root. */
-static int32_t say_lanes(struct reveal *r, const limber_unit *u, int64_t from, int64_t to)
+static int32_t build_lanes(struct reveal *r, const limber_unit *u, int64_t from, int64_t to)
 {
     const int64_t whole = limber_unit_steps_end(u, from, to);
     int32_t x[LIMBER_UNIT_LANES];
 
     for (int lane = 0; lane < u->lanes; lane++)
-        x[lane] = say_stride(r, u, -1, from + lane, whole, u->lanes);
+        x[lane] = build_stride(r, u, -1, from + lane, whole, u->lanes);
     if (!u->rest_after)
-        x[0] = say_stride(r, u, x[0], whole, to, 1);
+        x[0] = build_stride(r, u, x[0], whole, to, 1);
     for (int width = u->lanes; width > 1; width /= 2)
         for (int i = 0; i < width / 2; i++)
             x[i] = join(&r->said, x[limber_unit_lane(u, width, i, 0)],
                         x[limber_unit_lane(u, width, i, 1)]);
-    return u->rest_after ? say_stride(r, u, x[0], whole, to, 1) : x[0];
+    return u->rest_after ? build_stride(r, u, x[0], whole, to, 1) : x[0];
 }
 
-/* Adds the tree of one group, products [from, to), to r->said; returns its root. */
-static int32_t say_group(struct reveal *r, const limber_unit *u, int64_t from, int64_t to)
+/* Builds the tree of one group, products [from, to), in r->said.  Returns its root. */
+static int32_t build_group(struct reveal *r, const limber_unit *u, int64_t from, int64_t to)
 {
     int32_t sum = -1;
 
     if (u->lanes)
-        return say_lanes(r, u, from, to);
+        return build_lanes(r, u, from, to);
     for (int64_t p = from; p < to; p += u->block)
-        sum = say_block(r, u, sum, p, p + u->block < to ? p + u->block : to);
+        sum = build_block(r, u, sum, p, p + u->block < to ? p + u->block : to);
     return sum;
 }
 
-/* Builds the tree by which the unit sums k terms, in r->said. */
-static int32_t say_unit(struct reveal *r, const limber_unit *u)
+/* Builds the tree in which the unit sums k terms, in r->said.  Returns its root. */
+static int32_t build_unit(struct reveal *r, const limber_unit *u)
 {
     const int64_t k = r->sum->k, length = limber_reveal_part(r, u);
     int32_t total = -1, part;
@@ -107,22 +111,24 @@ static int32_t say_unit(struct reveal *r, const limber_unit *u)
         part = -1;
         for (int64_t from = p, end; from < to; from = end) {
             end = u->group ? limber_unit_group_end(u, from, to) : to;
-            part = join(&r->said, part, say_group(r, u, from, end));
+            part = join(&r->said, part, build_group(r, u, from, end));
         }
         total = join(&r->said, total, part);
     }
     return total;
 }
 
-/* ---- a unit with this tree ------------------------------------------------------------------- */
+/* ---- searching for a unit with the tree that was found --------------------------------------- */
 
-/* Block and group lengths that a unit with the tree found may have. */
+/* The lengths of blocks and groups that a unit with the found tree can have, and the hash of this
+ * tree. */
 struct candidates {
     int32_t block[8], group[40];
     int blocks, groups;
     uint64_t hash;
 };
 
+/* Adds a length of groups to the candidates, unless it is among them. */
 static void add_group(struct candidates *c, int32_t group)
 {
     for (int i = 0; i < c->groups; i++)
@@ -132,15 +138,16 @@ static void add_group(struct candidates *c, int32_t group)
         c->group[c->groups++] = group;
 }
 
-/* Returns the child that contains term 0.  It is the node's first child, and only called for nodes
- * on the path from the root to term 0. */
+/* Returns the child that contains term 0, which is the first child.  For nodes on the path from the
+ * root to term 0 only. */
 static int32_t first_child(const struct reveal *r, int32_t at)
 {
     return r->found.node[at].first;
 }
 
-/* Collects possible lengths of groups: sizes of sums on the path of term 0 to which an equally long
- * sum is added, and of those nearest to the root. */
+/* Collects possible lengths of groups.  On the path from term 0 to the root, these are the sizes of
+ * sums to which a sum of at least the same size is added, and the sizes of the sums nearest to the
+ * root. */
 static void find_groups(const struct reveal *r, struct candidates *c)
 {
     const struct branch *node = r->found.node;
@@ -163,7 +170,8 @@ static void find_groups(const struct reveal *r, struct candidates *c)
     add_group(c, (int32_t)r->sum->k);
 }
 
-/* Finds lengths of blocks and groups that the found tree suggests. */
+/* Finds lengths of blocks and groups that the found tree suggests.  A node with three or more
+ * children suggests fused blocks; without one, blocks are trees of a power of two. */
 static void find_candidates(const struct reveal *r, struct candidates *c)
 {
     int32_t most = 0;
@@ -186,7 +194,8 @@ static void find_candidates(const struct reveal *r, struct candidates *c)
     find_groups(r, c);
 }
 
-/* Sorted hashes of the term sets of all nodes found, and hashes of the sets of terms 0 to p - 1. */
+/* Hashes of the sets of terms below all nodes of the found tree, in order; and [p]: hash of the set
+ * of terms 0 to p - 1. */
 struct sets {
     uint64_t *node, *first;
     int32_t nodes;
@@ -199,7 +208,7 @@ static int by_value(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* Sorts the nodes' sets of terms, so that a set is found quickly. */
+/* Makes the tables of struct sets.  Returns false if memory runs out. */
 static bool make_sets(const struct reveal *r, struct sets *s)
 {
     const int64_t k = r->sum->k;
@@ -218,9 +227,9 @@ static bool make_sets(const struct reveal *r, struct sets *s)
     return true;
 }
 
-/* True if the revealed tree has a node for every group of u's terms, or for its mirror image where
- * the sum runs from the last term to the first.  Otherwise no unit with these groups is a
- * candidate, and the caller skips its blocks. */
+/* Returns true if the found tree has a node for every group of u's terms.  If the sum runs from the
+ * last term to the first, the groups are mirrored.  Without such nodes, no unit with these groups
+ * can have the tree, whatever its blocks are. */
 static bool has_groups(const struct reveal *r, const struct sets *s, const limber_unit *u)
 {
     const int64_t k = r->sum->k, length = limber_reveal_part(r, u);
@@ -243,14 +252,14 @@ static bool has_groups(const struct reveal *r, const struct sets *s, const limbe
     return true;
 }
 
-/* True if the unit sums by the tree that was found. */
-static bool is_same(struct reveal *r, const struct candidates *c, const limber_unit *u)
+/* Returns true if the unit is possible, and sums in the order of the found tree. */
+static bool has_found_tree(struct reveal *r, const struct candidates *c, const limber_unit *u)
 {
     struct diag ignored = { 0 };
 
     if (!limber_unit_verify(u, &ignored))
         return false;
-    say_unit(r, u);
+    build_unit(r, u);
     return limber_reveal_hash(&r->said) == c->hash;
 }
 
@@ -263,23 +272,25 @@ static bool find_lanes(struct reveal *r, const struct candidates *c, limber_unit
             for (u->unroll = 0; u->unroll <= 8 * u->lanes && u->unroll <= 64;
                  u->unroll += u->unroll ? u->unroll : u->lanes)
                 for (u->rest_after = 0; u->rest_after <= (u->unroll > 0); u->rest_after++)
-                    if (is_same(r, c, u))
+                    if (has_found_tree(r, c, u))
                         return true;
     u->lanes = u->join_halves = u->unroll = u->rest_after = 0;
     return false;
 }
 
-/* Tries all orders of k for a unit with these blocks and groups. */
+/* Tries all orders of k, with and without lanes, for a unit with these blocks and groups. */
 static bool find_inside(struct reveal *r, const struct candidates *c, limber_unit *u)
 {
     for (int order = LIMBER_ORDER_FORWARD; order <= LIMBER_ORDER_SWAPPED; order++) {
         u->order = (enum limber_unit_order)order;
-        if (is_same(r, c, u) || (u->block == 1 && u->group && find_lanes(r, c, u)))
+        if (has_found_tree(r, c, u) || (u->block == 1 && u->group && find_lanes(r, c, u)))
             return true;
     }
     return false;
 }
 
+/* Finds a unit whose tree of additions equals r->found, trying simple units first.  Sets u->block
+ * to 0 if there is none. acc: the step of all sums.  False if memory runs out. */
 bool limber_reveal_unit(struct reveal *r, const limber_step *acc, limber_unit *u)
 {
     static const int32_t halves[] = { 0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 };

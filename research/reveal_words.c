@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Describes a unit that sums in the order found (reveal_tree.c); a few more products reveal its
- * formats and roundings. */
+ * Describes a unit that sums in the order found (reveal_tree.c): a few more sums reveal its formats
+ * and roundings. */
 #include "ir/unit/num.h"
 #include "research/reveal.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* ---- formats and roundings between the tree's levels ----------------------------------------- */
+/* ---- formats and roundings of the steps of a unit -------------------------------------------- */
 
-/* Up to four terms that one level of the unit's sums (acc, outer or total) adds in sequence, each
- * addition with that level's rounding. */
+/* Up to four terms that are added one after another by one step of the unit (acc, outer or total).
+ * So each of these additions is rounded as this step rounds. */
 struct level {
     int32_t term[4];
     int terms;
 };
 
-/* The first terms that are `step` positions apart, from 0 on. */
+/* Returns the terms at positions 0, step, 2 step, ... below `to`. */
 static struct level level_at(const struct reveal *r, const limber_unit *u, int64_t step, int64_t to)
 {
     struct level l = { .terms = 0 };
 
     for (int64_t p = 0; p < to && l.terms < (int)COUNT(l.term); p += step)
-        l.term[l.terms++] = (int32_t)limber_unit_at(u, r->sum->k, p);
+        l.term[l.terms++] = (int32_t)limber_unit_index_of_position(u, r->sum->k, p);
     return l;
 }
 
-/* The terms of the first group, which the accumulator adds. */
+/* Returns terms of the first group, which the accumulator adds. */
 static struct level acc_level(const struct reveal *r, const limber_unit *u)
 {
     const int64_t k = r->sum->k, part = limber_reveal_part(r, u);
@@ -37,7 +37,7 @@ static struct level acc_level(const struct reveal *r, const limber_unit *u)
     return l.terms > 1 ? l : level_at(r, u, 1, end);
 }
 
-/* The first terms of the groups, which the outer sum adds. */
+/* Returns the first terms of the groups, which the outer sum adds. */
 static struct level outer_level(const struct reveal *r, const limber_unit *u)
 {
     const int64_t k = r->sum->k, part = limber_reveal_part(r, u);
@@ -45,12 +45,12 @@ static struct level outer_level(const struct reveal *r, const limber_unit *u)
 
     for (int64_t p = 0; p < part && p < k && l.terms < (int)COUNT(l.term);
          p = limber_unit_group_end(u, p, part < k ? part : k))
-        l.term[l.terms++] = (int32_t)limber_unit_at(u, k, p);
+        l.term[l.terms++] = (int32_t)limber_unit_index_of_position(u, k, p);
     return l;
 }
 
-/* Sets a product to value 2^unit; a value that is no power of two goes into one factor. */
-static void put(const struct reveal *r, int32_t term, double value)
+/* Sets a product to value 2^unit.  If the value is not a power of two, one factor gets it. */
+static void put_value(const struct reveal *r, int32_t term, double value)
 {
     const int exponent = ilogb(value) + r->unit, half = exponent / 2;
 
@@ -61,9 +61,9 @@ static void put(const struct reveal *r, int32_t term, double value)
     }
 }
 
-/* Asks the unit for the sum of `count` values, put into the terms of a level, in units of
- * 2^r->unit. less: one more term subtracts it again, so that the rounding of the whole result does
- * not hide the bits that sums keep. */
+/* Asks for the sum of `count` values, put into the terms of a level, in units of 2^r->unit. less:
+ * another term subtracts this number again, so that a rounding of the final result does not hide
+ * bits that sums keep. */
 static bool ask_sum(struct reveal *r, const struct level *l, const double *value, int count,
                     double less, double *sum)
 {
@@ -71,27 +71,28 @@ static bool ask_sum(struct reveal *r, const struct level *l, const double *value
 
     limber_reveal_clear(r);
     for (int i = 0; i < count; i++)
-        put(r, l->term[i], value[i]);
+        put_value(r, l->term[i], value[i]);
     if (cancels)
-        put(r, l->term[count], -less);
+        put_value(r, l->term[count], -less);
     if (!limber_reveal_ask(r, sum))
         return false;
     *sum = ldexp(*sum, -r->unit) + (cancels ? less : 0);
     return true;
 }
 
-/* A rounding to `bits` bits behind the leading one. */
+/* A rounding to `bits` fraction bits, as tests have found it. */
 struct found {
     int bits;
     limber_rounding rounding;
 };
 
-/* How a value slightly off 1 is presented: as two terms that the unit adds (the result's own
- * rounding removed or not), or as one factor times 1. */
+/* How a value near 1 reaches the unit: as a sum of terms, from which a further term subtracts 1
+ * again so that the final rounding loses nothing (BY_SUM); as such a sum without this term
+ * (BY_RESULT); or as one factor, which is multiplied by 1 (BY_FACTOR). */
 enum way { BY_SUM, BY_RESULT, BY_FACTOR };
 
-/* Asks how sign (1 + more + rest) is rounded; more is 0 or the last place.  *asked is false if the
- * level has too few terms. */
+/* Asks how sign (1 + more + rest) is rounded; more is 0 or the last place.  *asked becomes false if
+ * the level has too few terms.  Returns false if the sum fails. */
 static bool ask_rounded(struct reveal *r, const struct level *l, enum way way, double more,
                         double rest, double sign, double *sum, bool *asked)
 {
@@ -109,7 +110,8 @@ static bool ask_rounded(struct reveal *r, const struct level *l, enum way way, d
     return ask_sum(r, l, more != 0 ? value : two, more != 0 ? 3 : 2, way == BY_SUM ? sign : 0, sum);
 }
 
-/* Finds the largest bits <= most for which 1 + 2^-bits is kept. */
+/* Finds the largest number of bits, at most `most`, such that 1 + 2^-bits is returned unchanged.
+ * Returns false if a sum fails. */
 static bool find_kept(struct reveal *r, const struct level *l, enum way way, int most, int *bits)
 {
     int good = 0, bad = most + 1;
@@ -128,9 +130,8 @@ static bool find_kept(struct reveal *r, const struct level *l, enum way way, int
     return true;
 }
 
-/* Determines how sums are rounded to f->bits bits, by adding 1/4, 1/2 and 3/4 of the last place to
- * 1, whose last bit is even, and to 1 + last, whose last bit is odd.  Returns false if a sum
- * fails. */
+/* Finds how results are rounded to f->bits bits, by adding 1/4, 1/2 and 3/4 of the last place to 1,
+ * whose last bit is even, and to 1 + last, whose last bit is odd.  Returns false if a sum fails. */
 static bool find_rounding(struct reveal *r, const struct level *l, enum way way, struct found *f)
 {
     const double last = ldexp(1, -f->bits), quarter = last / 4;
@@ -150,7 +151,7 @@ static bool find_rounding(struct reveal *r, const struct level *l, enum way way,
     }
     if (!ask_rounded(r, l, way, 0, 2 * quarter, 1, &sum, &asked))
         return false;
-    /* rounding up and to odd remain possible: 1/4 may have been cut off before the addition */
+    /* rounding up and to odd are still possible: 1/4 may have been cut off before the addition */
     if (sum > 1) {
         f->rounding = LIMBER_ROUND_AWAY;
         if (!ask_rounded(r, l, way, last, 2 * quarter, 1, &sum, &asked))
@@ -177,13 +178,14 @@ static bool find_rounding(struct reveal *r, const struct level *l, enum way way,
     return true;
 }
 
-/* Returns the named format with so many fraction bits whose exponent range the results show, or one
- * made up of both.  top: the largest exponent that results return. */
+/* Returns the named format with `bits` fraction bits and the exponent range that results have; if
+ * there is none, a format (1,e,bits).  top: the largest exponent that a result had. */
 static limber_format format_of(const struct reveal *r, int bits, int top)
 {
     static const char *const names[] = { "f64", "f32", "tf32", "bf16", "f16", "e4m3", "e5m2" };
     const limber_format result = r->sum->result;
-    const bool ends = top < r->high; /* results overflow before these numbers end */
+    /* results overflow at smaller numbers than their format does */
+    const bool ends = top < r->high;
     limber_format f = { 0 };
     char name[24];
     int exp_bits = 2;
@@ -202,7 +204,7 @@ static limber_format format_of(const struct reveal *r, int bits, int top)
     return f;
 }
 
-/* Finds what an overflow gives, by adding two of the largest powers of two. */
+/* Finds what an overflow becomes, by adding two of the largest powers of two. */
 static bool find_overflow(struct reveal *r, const struct level *l, limber_step *s)
 {
     const bool nearest = s->rounding == LIMBER_ROUND_NEAREST || s->rounding == LIMBER_ROUND_AWAY;
@@ -222,15 +224,16 @@ static bool find_overflow(struct reveal *r, const struct level *l, limber_step *
     return true;
 }
 
-/* True if results return no subnormal number of f, although operands and results could hold it. */
+/* Returns true if no subnormal number of f is returned, although operands and results could hold
+ * one. */
 static bool is_flushed(const struct reveal *r, limber_format f)
 {
     return f.kind && r->low < 1 - f.bias && r->bottom == 1 - f.bias;
 }
 
-/* Finds whether a level's sums may exceed the largest result: then 2^top + 2^top - 2^top is right
- * (*wider). */
-static bool is_wider(struct reveal *r, const struct level *l, bool *wider)
+/* Finds whether sums of a level may exceed the largest result (*wider): then 2^top + 2^top - 2^top
+ * is exact.  Returns false if the sum fails. */
+static bool find_wider(struct reveal *r, const struct level *l, bool *wider)
 {
     double sum;
 
@@ -247,7 +250,7 @@ static bool is_wider(struct reveal *r, const struct level *l, bool *wider)
     return true;
 }
 
-/* Finds the format and rounding of a level's additions. */
+/* Finds format and rounding of a level's additions.  Returns false if a sum fails. */
 static bool find_step(struct reveal *r, const struct level *l, limber_step *s)
 {
     const int span = r->unit - r->bottom;
@@ -258,7 +261,7 @@ static bool find_step(struct reveal *r, const struct level *l, limber_step *s)
     if (l->terms < 2)
         return true;
     if (!find_kept(r, l, BY_SUM, span < 52 ? span : 52, &f.bits) ||
-        !find_rounding(r, l, BY_SUM, &f) || !is_wider(r, l, &wider))
+        !find_rounding(r, l, BY_SUM, &f) || !find_wider(r, l, &wider))
         return false;
     *s = (limber_step){ format_of(r, f.bits, wider ? r->high : r->top), (uint8_t)f.rounding, 0 };
     if (is_flushed(r, s->format)) { /* this step or the products flush subnormals: find out which */
@@ -277,15 +280,16 @@ static bool find_step(struct reveal *r, const struct level *l, limber_step *s)
     return find_overflow(r, l, s);
 }
 
-/* Asks for x y - lead. *left: it equals `rest`, so that the product kept its low bits. */
-static bool leaves(struct reveal *r, const struct level *l, double lead, const double factor[2],
-                   double rest, bool *left)
+/* Asks for factor[0] factor[1] - lead.  Sets *left to true if the difference is `rest`: then the
+ * product kept its low bits.  Returns false if the sum fails. */
+static bool ask_remainder(struct reveal *r, const struct level *l, double lead,
+                          const double factor[2], double rest, bool *left)
 {
     const int half = r->unit / 2;
     double sum;
 
     limber_reveal_clear(r);
-    put(r, l->term[0], -lead);
+    put_value(r, l->term[0], -lead);
     r->a[l->term[1]] = ldexp(factor[0], half);
     r->b[l->term[1]] = ldexp(factor[1], r->unit - half);
     if (!limber_reveal_ask(r, &sum))
@@ -294,18 +298,19 @@ static bool leaves(struct reveal *r, const struct level *l, double lead, const d
     return true;
 }
 
-/* Finds whether bit 2^-bits survives (*kept): in a factor or, beyond the operand's bits, in a
- * product of two. */
-static bool keeps_bit(struct reveal *r, const struct level *l, int bits, int operand, bool *kept)
+/* Finds whether bit 2^-bits of a number near 1 is kept (*kept): in a factor or, beyond the
+ * operand's bits, in a product of two factors.  Returns false if a sum fails. */
+static bool ask_bit(struct reveal *r, const struct level *l, int bits, int operand, bool *kept)
 {
     const int i = bits <= operand ? bits : (bits + 1) / 2, j = bits - i;
     const double x = 1 + ldexp(1, -i), y = j ? 1 + ldexp(1, -j) : 1, last = ldexp(1, -bits);
 
-    /* only the last bit is left in the result, so rounding cannot change it */
-    return leaves(r, l, x * y - last, (double[2]){ x, y }, last, kept);
+    /* only the last bit is left in the result, so its rounding cannot change this bit */
+    return ask_remainder(r, l, x * y - last, (double[2]){ x, y }, last, kept);
 }
 
-/* Finds by bisection the last bit, at most `most`, that an operand or a product keeps. */
+/* Finds by bisection the last fraction bit, at most `most`, that operands or products keep.
+ * operand: fraction bits of an operand. */
 static bool find_bit(struct reveal *r, const struct level *l, int most, int operand, int *bits)
 {
     const int span = r->unit - r->bottom;
@@ -315,11 +320,11 @@ static bool find_bit(struct reveal *r, const struct level *l, int most, int oper
         const int middle = good ? (good + bad) / 2 : bad - 1;
         bool kept;
 
-        if (!keeps_bit(r, l, middle, operand, &kept))
+        if (!ask_bit(r, l, middle, operand, &kept))
             return false;
         *(kept ? &good : &bad) = middle;
-        if (!kept && !good && bad > 2) { /* not all bits are kept: start from the middle */
-            if (!keeps_bit(r, l, bad / 2, operand, &kept))
+        if (!kept && !good && bad > 2) { /* not all bits are kept: continue from the middle */
+            if (!ask_bit(r, l, bad / 2, operand, &kept))
                 return false;
             *(kept ? &good : &bad) = bad / 2;
         }
@@ -328,8 +333,8 @@ static bool find_bit(struct reveal *r, const struct level *l, int most, int oper
     return true;
 }
 
-/* Finds whether the unit rounds operands to fewer bits than they have, and whether it flushes their
- * subnormals. */
+/* Finds whether the unit rounds operands to fewer bits than their format has, and whether it
+ * flushes their subnormals. */
 static bool find_operand(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const limber_format given = r->sum->operand;
@@ -347,9 +352,11 @@ static bool find_operand(struct reveal *r, const struct level *l, limber_unit *u
         r->unit - f.bits > r->bottom) {
         const double x = 1 + ldexp(1, -f.bits);
 
-        /* true if products keep more bits than a factor does, so the factor itself was rounded */
+        /* kept if products keep more bits than a factor does, so that the factor itself was
+         * rounded */
         if (2 * f.bits <= u->acc.format.frac_bits &&
-            !leaves(r, l, 1 + ldexp(2, -f.bits), (double[2]){ x, x }, ldexp(1, -2 * f.bits), &kept))
+            !ask_remainder(r, l, 1 + ldexp(2, -f.bits), (double[2]){ x, x }, ldexp(1, -2 * f.bits),
+                           &kept))
             return false;
         if (kept) {
             bool wide = true;
@@ -402,7 +409,7 @@ static bool find_mul_flush(struct reveal *r, const struct level *l, limber_unit 
     return true;
 }
 
-/* Finds whether products are rounded before they are added, and to what. */
+/* Finds whether products are rounded before they are added, and to which format. */
 static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const int operand = u->a.format.frac_bits, acc = u->acc.format.frac_bits;
@@ -421,7 +428,7 @@ static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
     }
     if (2 * operand <= acc || r->unit - 2 * half < r->bottom)
         return find_mul_flush(r, l, u); /* products are exact, but subnormal ones may be flushed */
-    if (!leaves(r, l, 1 + ldexp(2, -half), (double[2]){ x, x }, ldexp(1, -2 * half), &fused))
+    if (!ask_remainder(r, l, 1 + ldexp(2, -half), (double[2]){ x, x }, ldexp(1, -2 * half), &fused))
         return false;
     if (fused)
         return find_mul_flush(r, l, u);
@@ -430,8 +437,8 @@ static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
     return find_mul_flush(r, l, u);
 }
 
-/* Finds `frac`, the bits below the largest exponent that a fused block keeps: how far below a pair
- * that cancels a third term may lie and still be returned. */
+/* Finds `frac`, the bits below the largest exponent that a fused block keeps: how far, in binades,
+ * below two terms that cancel a third term may be and still be returned. */
 static bool find_alignment(struct reveal *r, limber_unit *u)
 {
     const int64_t k = r->sum->k;
@@ -442,7 +449,7 @@ static bool find_alignment(struct reveal *r, limber_unit *u)
     for (int i = 0; i < 3; i++) {
         if (at[i] >= k)
             return true;
-        term[i] = (int32_t)limber_unit_at(u, k, at[i]);
+        term[i] = (int32_t)limber_unit_index_of_position(u, k, at[i]);
     }
     for (u->frac = 1; u->frac < most && u->frac < 40; u->frac++) {
         double sum;
@@ -460,9 +467,8 @@ static bool find_alignment(struct reveal *r, limber_unit *u)
     return true;
 }
 
-/* Finds whether sums keep more bits than the alignment of a block (`frac`): 2^j ones and one last
- * bit are added in the last block, since the alignment of a following block would cut the sum
- * again. */
+/* Finds whether sums keep more bits than the alignment of a block (`frac`): adds 2^j ones and one
+ * last bit in the last block, since the alignment of a later block would cut the sum again. */
 static bool find_more_bits(struct reveal *r, limber_unit *u)
 {
     const int64_t k = r->sum->k, part = limber_reveal_part(r, u) < k ? limber_reveal_part(r, u) : k;
@@ -480,7 +486,7 @@ static bool find_more_bits(struct reveal *r, limber_unit *u)
 
         limber_reveal_clear(r);
         for (int i = 0; i <= ones; i++)
-            limber_reveal_power(r, limber_unit_at(u, k, start + i),
+            limber_reveal_power(r, limber_unit_index_of_position(u, k, start + i),
                                 i < ones ? r->unit : r->unit - u->frac);
         if (!limber_reveal_ask(r, &sum))
             return false;
@@ -492,14 +498,14 @@ static bool find_more_bits(struct reveal *r, limber_unit *u)
     return u->acc.format.kind;
 }
 
-/* Asks for value[0] in the first block, which becomes acc, plus two products in the next block,
- * each a power of two or 0, times 2^base. */
+/* Asks for value[0] in the first block, whose sum becomes acc, plus value[1] and value[2] in the
+ * next block.  Each value is a power of two or 0, and is multiplied by 2^base. */
 static bool ask_next(struct reveal *r, const limber_unit *u, int base, const double value[3],
                      double *sum)
 {
     limber_reveal_clear(r);
     for (int i = 0; i < 3; i++) {
-        const int64_t at = limber_unit_at(u, r->sum->k, i ? u->block + i - 1 : 0);
+        const int64_t at = limber_unit_index_of_position(u, r->sum->k, i ? u->block + i - 1 : 0);
 
         if (value[i] == 0)
             continue;
@@ -512,10 +518,10 @@ static bool ask_next(struct reveal *r, const limber_unit *u, int base, const dou
     return true;
 }
 
-/* Finds whether acc is added after the products of a block were added (`late`).  Terms aligned with
- * acc lose bits more than `frac` below it; a late acc loses fewer, which sums half-way between two
- * numbers of acc's format show.  Then a vanishing negative term rounds the sum down; otherwise it
- * is cut. */
+/* Finds whether acc is added after the products of a block (`late`).  If acc is aligned with the
+ * products, terms lose bits more than `frac` below it.  If it is late, they lose fewer.  Sums
+ * half-way between two numbers of acc's format show this: such a sum is rounded down if a tiny
+ * negative term counts, and else cut off. */
 static bool find_late(struct reveal *r, limber_unit *u)
 {
     const int tie = u->acc.format.frac_bits + 1, least = u->frac > tie ? u->frac : tie;
@@ -551,7 +557,7 @@ static bool find_late(struct reveal *r, limber_unit *u)
     return true;
 }
 
-/* Finds whether the result is rounded once more to fewer bits than the sums keep. */
+/* Finds whether the final result is rounded to fewer bits than sums keep. */
 static bool find_out(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const int sums = u->total.format.kind ? u->total.format.frac_bits :
@@ -572,7 +578,8 @@ static bool find_out(struct reveal *r, const struct level *l, limber_unit *u)
     return true;
 }
 
-/* Finds format and rounding of each step of the unit. */
+/* Finds format and rounding of every step of the unit, and its other properties.  Returns false if
+ * a sum fails or a format is not found. */
 static bool find_steps(struct reveal *r, limber_unit *u)
 {
     const int64_t k = r->sum->k;
@@ -594,6 +601,8 @@ static bool find_steps(struct reveal *r, limber_unit *u)
            limber_reveal_scale(r, u);
 }
 
+/* Writes the description of a unit that adds in the order found, or nothing if there is none.
+ * False after an error. */
 bool limber_reveal_words(struct reveal *r, struct text *words)
 {
     const limber_step any = { LIMBER_F32, LIMBER_ROUND_NEAREST, 0 };
@@ -609,7 +618,7 @@ bool limber_reveal_words(struct reveal *r, struct text *words)
         return true;
     if (!find_steps(r, &u) || !limber_reveal_random(r, &random))
         return r->d->status == LIMBER_STATUS_OK;
-    /* results cannot tell which random numbers a stochastic rounding draws */
+    /* results cannot tell which random numbers a stochastic rounding uses */
     if (!random && limber_unit_verify(&u, &ignored))
         limber_unit_print(&u, words);
     return true;

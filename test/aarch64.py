@@ -12,7 +12,7 @@ import numpy
 import limber
 
 
-ONE = 1 << 200      # integers that stand for doubles
+ONE = 1 << 200      # the integer that stands for 1.0
 
 
 def as_integers(rows):
@@ -20,7 +20,7 @@ def as_integers(rows):
 
 
 def product(a, b):
-    """Computes every element exactly, in units of 1 / ONE^2."""
+    """Multiplies exactly.  Elements are integers in units of 1 / ONE^2."""
     columns = as_integers(b.T)
     return [[sum(map(operator.mul, row, column)) for column in columns] for row in as_integers(a)]
 
@@ -50,7 +50,7 @@ a, b = (numpy.ldexp(rng.standard_normal(s), rng.integers(-30, 30, s)) for s in (
 want = exact(a, b)
 check("a program on a BLAS", a @ b, want)
 check("the package", limber.matmul(a, b, contract="correct"), want)
-# without threads, because QEMU 7.2 stops at the end of a child
+# with one thread, because QEMU 7.2 stops when a child process ends
 if "LIMBER_REPORT" not in os.environ:
     child = os.fork()
     if child == 0:
@@ -59,7 +59,8 @@ if "LIMBER_REPORT" not in os.environ:
         os._exit(0)
     if os.waitpid(child, 0)[1]:
         sys.exit("the child failed")
-# Larger than small products: kernels, and the contracts' error bounds against the exact product.
+# Products too large for the code of small products: they use kernels.  Results are compared with
+# exact ones by the contracts' error bounds.
 a, b = (numpy.ldexp(rng.standard_normal(s), rng.integers(-9, 9, s)) for s in ((50, 150), (150, 35)))
 check("correct", limber.matmul(a, b, contract="correct"), exact(a, b))
 within("bits=40", limber.matmul(a, b, contract="bits=40"), a, b, 2.0**-40 * (abs(a) @ abs(b)))
@@ -67,7 +68,7 @@ within("native", limber.matmul(a, b, contract="native"), a, b, 150 * 2.0**-53 * 
 x, y = a.astype("f4"), b.astype("f4")
 got = limber.matmul(x, y, contract="correct")
 within("correct, single", got, x, y, numpy.spacing(abs(got)).astype("f8") / 2)
-# Longer than a chain of k, with operands and results by rows and by columns.
+# k is longer than a chain, and operands and results are row-major and column-major.
 with limber.Context(backend="interp") as meaning:
     for kind in "f4", "f8":
         x, y = (rng.standard_normal(s).astype(kind) for s in ((27, 259), (259, 21)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The library without LLVM, on musl, whose threads have small stacks, and with other compilers:
- * formats, a contract, a simulated unit, threads. */
+ * Uses the library where it is built without LLVM, against musl, whose threads have small stacks,
+ * or by other compilers: formats, a contract, a simulated unit, threads. */
 #include <limber/limber.h>
 
 #include <pthread.h>
@@ -19,7 +19,8 @@ static void check(int ok, const char *what)
     failed += !ok;
 }
 
-/* Every row is 2^60, 1, 0 ..., -2^60 and every column is ones, so each element is 1. */
+/* Each row of A is 2^60, 1, 0, ..., -2^60 and B is all ones, so that every element of the product
+ * is 1. */
 static void *multiply(void *with)
 {
     limber_context *ctx = with;

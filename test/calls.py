@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks by the symbols of the library's objects that calls run down: ir, passes, backends, jit.
-Of research, which calls ir and passes, only jit/api knows.
+"""Checks, by the symbols of the library's objects, which rooms call which: jit may call backends,
+passes and ir; backends may call ir; passes may call ir.  Research may call ir and passes, and only
+jit/api may call research.
 
 usage: calls.py SOURCE BUILD     the folders that CMake reads and builds in; NM: another nm
 
-Prints each call that runs up or across with the caller, the callee and the symbol, each cycle of
-files of several rooms, and, as no fault, the cycles inside jit.
+Prints each forbidden call with the caller, the callee and the symbol, each cycle of files of
+several rooms, and the cycles inside jit, which are no fault.
 Exit status: 0 no fault, 1 a fault, 2 usage, 77 there are no objects, or nm cannot read them."""
 
 import os
@@ -15,7 +16,7 @@ import sys
 
 OBJECTS = os.path.join('CMakeFiles', 'limber.dir')
 BACKENDS = {'backends/interp', 'backends/llvm', 'backends/cuda'}
-# A room, and the other rooms that its files may call.
+# [room or backend]: the others that its files may call
 CALLS = {'ir': set(), 'passes': {'ir'}, 'research': {'ir', 'passes'},
          'backends': {'ir'} | BACKENDS,
          'jit': {'ir', 'passes', 'backends'} | BACKENDS}
@@ -40,7 +41,7 @@ def may_call(caller, callee):
 
 
 def objects_below(folder, source):
-    """Lists the objects; one whose source is missing belongs to an earlier build."""
+    """Lists the objects whose source exists.  Others belong to an earlier build."""
     found = []
     for room in ('ir', 'passes', 'backends', 'research', 'jit'):
         for at, _, names in os.walk(os.path.join(folder, room)):
@@ -116,7 +117,8 @@ def main():
     owner, used = symbols(folder, objects)
     calls, bad = {}, 0
     for caller, name in sorted(used):
-        callee = owner.get(name, caller)    # symbols of the C library and others are ignored
+        # symbols of the C library and of other libraries are ignored
+        callee = owner.get(name, caller)
         calls.setdefault(caller, set()).add(callee)
         if not may_call(caller, callee):
             print('%s calls %s: %s' % (caller, callee, name))

@@ -1,9 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Compiles the library's sources with every GCC and Clang of this machine, with all warnings as
-# errors: GCC 10 to 14, Clang 14 to 22, by
-# their names with numbers; not with those of the build (GCC 12, Clang 19 on Debian 12), which
-# compile all of it.
+# Compiles the library's sources with every GCC and Clang of this machine (GCC 10 to 14, Clang 14 to
+# 22, found by their names with numbers), with all warnings as errors.  Leaves out the compilers of
+# the build (GCC 12, Clang 19 on Debian 12), which compile everything anyway.
 #
 #   compilers.sh SOURCE BUILD [COMPILER...]
 set -eu

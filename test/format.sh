@@ -1,6 +1,7 @@
 #!/bin/sh
-# Checks that C is formatted by .clang-format (except kernel sources), and that lines have at most
-# 100 characters.  Only files that long_lines.txt lists, none of them in C, may have longer lines.
+# Checks that C files are formatted by .clang-format (except kernel sources) and name their licence,
+# and that lines have at most 100 characters.  Only files in long_lines.txt, none of them in C, may
+# have longer lines.
 cd "$1" || exit 2
 LC_ALL=C.UTF-8
 export LC_ALL
@@ -12,6 +13,10 @@ find $rooms CMakeLists.txt -name '*.[ch]' -o -name '*.sh' -o -name '*.py' -o -na
     -o -name CMakeLists.txt -o -name '*.[fF]90' |
     grep -vxF -f test/long_lines.txt | xargs grep -nE '^.{101,}' &&
     { echo "lines of more than 100 characters"; bad=1; }
+# shellcheck disable=SC2086
+find $rooms -name '*.[ch]' ! -path 'test/api/abi/*' |
+    xargs grep -L 'SPDX-License-Identifier: BSD-3-Clause' | grep . &&
+    { echo "files without a licence line"; bad=1; }
 while read -r file; do
     case $file in
     *.[ch]) echo "$file: C is not exempt"; bad=1 ;;

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# hardened.sh FOLDER: every library and program of a build looks for others in named folders alone,
-# binds all symbols when it starts, and has no memory that is both written and executed.
+# hardened.sh FOLDER: checks every library and program of a build.  Each must look for libraries in
+# absolute folders or relative to itself, bind all symbols when it starts, and have no memory that
+# is both writable and executable.
 folder=$1 files=0 failed=0
-command -v readelf > /dev/null || exit 77
+command -v readelf > /dev/null || { echo "readelf is absent: skipped"; exit 77; }
 
 wrong() {
     echo "$1"
@@ -32,7 +33,7 @@ check() {
     echo "$segments" | grep -q 'GNU_STACK' || wrong "$1: it does not say that its stack is data"
 }
 
-# Only outputs of the build are checked, not files that tests have left in its folder.
+# Checks only outputs of the build, not files that tests have left in its folder.
 command -v ninja > /dev/null && [ -e "$folder/build.ninja" ] ||
     { echo "skipped: the build is none of ninja, which tells its files"; exit 77; }
 list=$(cd "$folder" && ninja -t targets all | sed 's/: [^:]*$//' | while read -r file; do

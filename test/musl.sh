@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds the library without LLVM against musl, with all warnings, and runs a program on it.  Debian
-# has no libffi and no xxHash for musl: the system's headers and static libraries serve, which ask
-# nothing of glibc that musl lacks.
+# Builds the library without LLVM against musl, with all warnings, and runs a program with it.
+# Debian has no libffi and xxHash for musl.  The headers and static libraries for glibc are used,
+# which need nothing that musl lacks.
 #
 #   musl.sh SOURCE BUILD
 set -eu

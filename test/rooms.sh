@@ -1,16 +1,16 @@
 #!/bin/sh
-# Data flows one way: include -> ir -> passes -> backends -> jit, and no backend knows another.
-# Of research, which sees ir and passes, only jit/api knows.
-# rooms.sh SOURCE [BUILD] prints every #include that runs up or across, and every thing that the
-# library must not do; where a build folder is given, every call, too (calls.py).
+# Checks the dependencies between rooms (top folders): include -> ir -> passes -> backends -> jit.
+# No backend may use another.  Research may use ir and passes, and only jit/api may use research.
+# rooms.sh SOURCE [BUILD] prints every #include that breaks these rules, and everything that the
+# library must not do.  With a build folder it also checks calls (calls.py).
 # Exit status: 0 no fault, 1 a fault, 2 usage, 77 calls cannot be checked.
-# rooms_find.sh shows that each check finds what it is for.
+# rooms_find.sh tests that each check finds what it is for.
 here=$(cd "$(dirname "$0")" && pwd)
 build=${2:+$(cd "$2" && pwd)} || exit 2
 cd "$1" || exit 2
 bad=0
 
-forbid() {  # room pattern
+forbid() {  # arguments: room, pattern of paths that it must not include
     if grep -rnHE "#include \"($2)" --include='*.c' --include='*.h' --include='*.F90' "$1"; then
         bad=1
     fi
@@ -37,7 +37,8 @@ if grep -rnE '\b(exit|abort|printf|puts)\(' --include='*.c' --exclude=tile_text.
     echo "the library must not exit, abort or print"
     bad=1
 fi
-# Only one file reads the environment; the variables that others ask it for are in its table.
+# Only one file may read the environment, and its table must have all variables that other files ask
+# for.
 if grep -rnE '\b(secure_)?getenv *\(' --include='*.[ch]' \
        include ir passes backends research jit tools examples |
    grep -v '^jit/runtime/environment.c:'; then
@@ -50,7 +51,7 @@ for name in $(grep -rhoE '"LIMBER_[A-Z0-9_]+"' --include='*.[ch]' \
         { echo "$name is not in jit/runtime/environment.c"; bad=1; }
 done
 
-# Only one file of the tools writes files that the user names; it preserves devices, links and
+# Only one file of the tools may write files that users name.  It preserves devices, links and
 # permissions.
 if grep -rnE '\b(fopen|freopen)\([^)]*"[wa]|\b(rename|mkstemps?|creat)\(|O_CREAT' \
        --include='*.[ch]' tools |
@@ -59,7 +60,7 @@ if grep -rnE '\b(fopen|freopen)\([^)]*"[wa]|\b(rename|mkstemps?|creat)\(|O_CREAT
     bad=1
 fi
 
-# Each heading that a comment cites must exist.
+# Each heading of a page that a comment cites must exist.
 grep -rhoE 'docs/[a-z]+\.md, "[^"]+"' --include='*.[ch]' \
      ir include passes backends research jit tools |
     sort -u | {

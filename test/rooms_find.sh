@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# rooms.sh passes a tree without faults, and finds each fault that is planted in it.
+# rooms.sh must accept a tree without faults, and find each fault that is planted in it.
 rooms=$1 cc=${CC:-cc}
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
@@ -13,7 +13,7 @@ done
 failed=0
 sh "$rooms" "$tree" || { echo "FAILED: faults in a tree without any"; failed=1; }
 
-fault() {  # file, its one line
+fault() {  # arguments: file, its only line
     printf '%s\n' "$2" > "$tree/$1"
     if sh "$rooms" "$tree" > "$tree/out"; then
         echo "FAILED: not found: $1: $2"
@@ -31,7 +31,7 @@ fault backends/interp/a.c '#include "backends/cuda/cuda.h"'
 fault backends/llvm/a.h '#include "backends/interp/eval.h"'
 fault backends/llvm/a.h '#include "backends/cuda/cuda.h"'
 fault backends/cuda/a.c '#include "backends/interp/unit.h"'
-fault backends/cuda/a.c '#include "backends/llvm/cpu.h"'
+fault backends/cuda/a.c '#include "backends/llvm/llvm.h"'
 fault research/a.c '#include "backends/backend.h"'
 fault ir/a.c '#include "research/research.h"'
 fault jit/a.c '#include "research/research.h"'
@@ -57,9 +57,9 @@ fi
 # ---- calls ----
 
 rm "$tree/ir/b.c"
-# Compiles objects of files that each define limber_NAME and call the listed others.
+# Compiles objects from files, each of which defines limber_NAME and calls the listed functions.
 objects="$tree/a build/CMakeFiles/limber.dir"
-add() {  # file, symbols that it calls
+add() {  # arguments: file, symbols that it calls
     mkdir -p "$(dirname "$tree/$1")" "$(dirname "$objects/$1")"
     name=$(echo "${1%.c}" | tr / _)
     file=$1
@@ -76,7 +76,7 @@ add() {  # file, symbols that it calls
     } > "$tree/$file"
     "$cc" -c -o "$objects/$file.o" "$tree/$file" || exit 1
 }
-says() {  # status, text
+says() {  # arguments: status, text
     sh "$rooms" "$tree" "$tree/a build" > "$tree/out"
     status=$?
     [ $status = "$1" ] || { echo "FAILED: status $status, not $1: $2"; cat "$tree/out"; failed=1; }
@@ -107,7 +107,7 @@ add jit/d.c jit_b jit_a
 says 0 '3 files of jit are in cycles, 3 of them in the largest'
 says 0 '    jit/api/c.c jit/b.c jit/d.c'
 
-call() {  # caller, callee's file
+call() {  # arguments: caller, file of the callee
     cp "$objects/$1.o" "$tree/kept"
     symbol=$(echo "${2%.c}" | tr / _)
     add "$1" "$symbol"
@@ -132,7 +132,7 @@ call backends/cuda/a.c passes/a.c
 says 0 'no call runs up or across'
 add backends/llvm/a.c backends_a
 says 1 'a cycle of several rooms: backends/a.c backends/llvm/a.c'
-rm "$tree/backends/llvm/a.c"    # its object is of an earlier build
+rm "$tree/backends/llvm/a.c"    # its object belongs to an earlier build
 says 0 'no call runs up or across'
 NM=/nonexistent/nm says 77 'skipped: /nonexistent/nm: No such file'
 NM=false says 77 'skipped: false cannot read the objects'

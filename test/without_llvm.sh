@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds the library, its tools and all tests as a machine without LLVM does (tools/gpu.sh), and
-# runs one of them.  The optimiser is off, and ccache serves where it is found.
+# Builds the library, its tools and all tests as on a machine without LLVM (tools/gpu.sh), and runs
+# one of the tests.  The optimiser is off, and ccache is used if it is installed.
 #
 #   without_llvm.sh SOURCE BUILD
 set -eu

@@ -26,6 +26,8 @@ static void *symbol(void *library, const char *name)
     return p;
 }
 
+/* Calls a library's sgemm or dgemm several times, for square matrices. routine: its name, and after
+ * a colon the letters of both operands' op. */
 static void call_blas(void *library, const char *routine, int n, int calls)
 {
     const double one = 1, zero = 0;
@@ -57,6 +59,8 @@ static void call_blas(void *library, const char *routine, int n, int calls)
     free(a);
 }
 
+/* Multiplies square matrices of 8-bit integers several times, by a Limber library that is opened at
+ * run time. */
 static void call_limber(void *library, int n, int calls)
 {
     const size_t all = (size_t)n * (size_t)n;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Counts the instructions of whole products under QEMU, by Limber and by Debian's OpenBLAS for
-# arm64: those of a second call divided by its multiply-adds. Nothing is timed.
+# arm64: instructions of a second call, divided by its multiply-adds.  Nothing is timed.
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)

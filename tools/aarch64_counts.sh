@@ -8,7 +8,8 @@ root=$(sed -n 's/^LIMBER_AARCH64_ROOT:PATH=//p' "$build/CMakeCache.txt")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-loop() {    # name, unit, rows, columns, group, bits, isa, features: its main loop in $work/name.s
+# Writes the main loop of a tile to $work/name.s.
+loop() {    # name, unit, rows, columns, group, bits, isa, features
     qemu-aarch64 -L "$root" "$build/limber_tile_text" tile "$2" "$3" "$4" "$5" 0 "$6" "$7" |
         llc-19 -O1 -mtriple=aarch64-unknown-linux-gnu -mattr="$8" -o - |
         awk '/^\.LBB.*%wide$/ { on = 1 } on { print } on && /b\.(le|ge|lt|gt)/ { exit }' \
@@ -25,7 +26,7 @@ loop sdot-SVE i8 12 16 4 256 sve256 +neon,+sve
 loop usmmla-SVE i8 8 16 8 256 sve256i8mm +neon,+sve,+i8mm
 
 for core in neoverse-n1 neoverse-n2 neoverse-v1 neoverse-v2 a64fx apple-m1; do
-    # usmmla: not on n1, a64fx, m1
+    # usmmla does not exist on n1, a64fx, m1
     printf '%s' "$core"
     for name in FP64 FP32 sdot usmmla FP64-SVE FP32-SVE sdot-SVE usmmla-SVE; do
         count=$(grep -cE '^[[:space:]](fmla|fmad|sdot|usmmla)' "$work/$name.s")

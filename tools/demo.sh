@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds Limber in build/ and runs its demonstration.  Set LIMBER_DATA for real data too.
+# Builds Limber in build/ and runs its demonstration, also on real data if LIMBER_DATA names a
+# folder that has them.
 set -eu
 cd "$(dirname "$0")/.."
 . tools/setup.sh

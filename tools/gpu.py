@@ -30,10 +30,10 @@ LIMIT_OF_FILE = 16 << 20
 LIMIT_OF_STEP = 1 << 20     # bytes of results.jsonl and of log.txt
 LIMIT_OF_OUTPUT = 64 << 20  # bytes that a step may print
 TAIL = 12000                # characters of a step's text that are kept; ncu prints 10,000
-LINES_OF_STEP = 100         # of gpu.txt, on a failed step
+LINES_OF_STEP = 100         # most lines about a failed step in gpu.txt
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROBE_SECONDS = 10
-TRIAL_SECONDS = 5           # time limit of a tool's trial
+TRIAL_SECONDS = 5           # time limit of a trial call of a tool
 NO_DEVICE = 77
 TEST = re.compile(r'\s*\d+/\d+ Test +#\d+: (\S+) \.+ *\**(\S.*?) +([\d.]+) sec')
 SHORT, LONG = 200, 580
@@ -42,11 +42,11 @@ STOPPING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 SECTIONS = ['SpeedOfLight', 'LaunchStats', 'Occupancy', 'MemoryWorkloadAnalysis', 'WarpStateStats']
 ATTRIBUTES = ('name,driver_version,vbios_version,clocks.sm,clocks.max.sm,clocks.mem,power.draw,'
               'power.limit,temperature.gpu,ecc.mode.current,mig.mode.current,persistence_mode')
-# A tool of NVIDIA works if its output has the first text and not the second.
+# A tool of NVIDIA's works if its output has the first text, and not the second one.
 TOOLS = {'nvidia-smi': ('driver_version', 'NVIDIA-SMI has failed'),
          'ncu': ('Section: ', '==ERROR=='),
          'compute-sanitizer': ('ERROR SUMMARY', 'Internal Sanitizer Error')}
-# Options of a trial, before the first step of a tool.  The step of nvidia-smi is its own trial.
+# Options of the trial call that precedes a tool's first step.  nvidia-smi's step is its own trial.
 TRIED = {'ncu': ['--launch-count', '1', '--section', 'LaunchStats'],
          'compute-sanitizer': ['--tool', 'memcheck']}
 
@@ -58,7 +58,7 @@ class Step:
     def __init__(self, name, command, limit, expected, short=True, **more):
         self.name, self.command, self.limit, self.expected = name, command, limit, expected
         self.short = short
-        # the command that asks for the step's kernels, where no earlier step does
+        # a command that uses the step's kernels; None if an earlier step uses them
         self.program = more.get('program')
         self.timed = more.get('timed', False)       # times of kernels are wanted
         # name in TOOLS; the step is skipped if that tool does not work
@@ -67,8 +67,8 @@ class Step:
 
 
 class Stopped(Exception):
-    """One of the signals STOPPING arrived.  The handler only notes it, and wait() raises, so that
-    processes are ended and results are written wherever it arrives."""
+    """One of the signals STOPPING arrived.  The handler only notes the signal, and wait() raises
+    this, so that processes are ended and results are written whenever a signal arrives."""
     seen = None
 
 
@@ -86,7 +86,7 @@ def usage(text):
 # ---- the plan ----------------------------------------------------------------------------------
 
 def smoke_kinds(program):
-    """Asks test/gpu_smoke for its kinds; the second value says why there are none."""
+    """Kinds of kernels that test/gpu_smoke tests, and the reason if there are none."""
     if not os.access(program, os.X_OK):
         return [], program + ' was not built'
     try:
@@ -98,13 +98,13 @@ def smoke_kinds(program):
 
 
 def kinds_of_source():
-    """Reads the kinds in the source of test/gpu_smoke, before it is built."""
+    """Reads the kinds from the source of test/gpu_smoke, for use before it is built."""
     with open(os.path.join(SOURCE, 'test', 'cuda', 'gpu_smoke.c')) as f:
         return re.findall(r'^    \{ "([a-z0-9-]+)", "', f.read(), re.M)
 
 
 def rows(options, name, groups, size, limit, expected, compiling, short=True):
-    """compiling: additional seconds that NVRTC takes if cubins are not carried."""
+    """Makes a step of `limber gpu`.  compiling: seconds of NVRTC unless cubins are carried."""
     compiling = 0 if options.carried else compiling
     limit += compiling
     limber = os.path.join(options.build, 'tools', 'limber')
@@ -142,13 +142,13 @@ def tool_steps(options):
     return steps
 
 
-# Kinds of kernels in the shorter form: those of its rows, one of each stage.
+# Kinds of kernels in the short plan: those that its rows use, and one for each stage.
 SHORT_SMOKE = frozenset('attributes scan pack int8-wide int8-clusters reconstruct fp32-f '
                         'fp32-f-inside fp16 f64-mma conv-forward graph'.split())
 
 
 def make_plan(options):
-    """Makes all steps in their order: cheap and informative ones first."""
+    """Makes all steps in their order: short and informative ones first."""
     limber = os.path.join(options.build, 'tools', 'limber')
     smoke = os.path.join(options.build, 'test', 'gpu_smoke')
     kinds, no_smoke = (kinds_of_source(), None) if options.check else smoke_kinds(smoke)
@@ -176,7 +176,7 @@ def make_plan(options):
     if not options.tiny:
         plan += [rows(options, 'conv', 'conv', None, 60, 30, 12, False),
                  rows(options, 'small', 'small', None, 40, 12, 6, False)]
-        # Sides of C are in the same classes (passes/request.c) for eight images as for 64.
+        # With eight images, sizes of C are in the same classes (passes/request.c) as with 64.
         plan[-2].program += ['--batch', '8']
     plan += tool_steps(options)
     if not options.check and not os.path.exists(os.path.join(options.build,
@@ -226,7 +226,7 @@ def set_limits(steps, wishes):
 
 
 def print_plan(steps, used, deadline):
-    """Prints when each step begins and whether its limit still fits by then."""
+    """Prints when each step begins, and whether its time limit then fits in the time left."""
     at, late = used, []
     print('%-16s %8s %8s %8s' % ('step', 'begins', 'expected', 'limit'))
     for step in steps:
@@ -292,8 +292,8 @@ def objects_of(text):
 
 
 def without_so_far(objects):
-    """Drops what `limber gpu` printed of calls before their rows.  Where something hung, so that
-    there is no row, it becomes the row."""
+    """Removes the "so_far" objects that `limber gpu` printed of calls before their rows.  If there
+    is no row, since a call hung, the object becomes the row."""
     def call(o):
         return [o.get(x) for x in ('group', 'work', 'data', 'm', 'n', 'k', 'by')]
     rows_of = [call(o) for o in objects if 'state' in o]
@@ -361,7 +361,7 @@ def run(command, limit, environment):
 # ---- results -----------------------------------------------------------------------------------
 
 class Results:
-    """Files of results, to which each run adds.  A line with "run" begins those of a run."""
+    """The files of results, to which each run appends.  A line with "run" begins a run."""
 
     def __init__(self, folder):
         path = os.path.join(folder, 'results.jsonl')
@@ -434,7 +434,7 @@ def compiled(entry):
 
 
 def detail(entry):
-    """One line about what the step found, or why it found nothing."""
+    """A line about the results of a step, or the reason why it has none."""
     if 'skipped' in entry:
         return entry['skipped']
     wrong = failed_objects(entry)
@@ -486,7 +486,7 @@ def row_lines(row):
 
 
 def what_was_measured(entries):
-    """Lists heads of `limber gpu`, libraries by name, and rows."""
+    """The device descriptions that `limber gpu` printed, libraries by name, and rows."""
     all_objects = [o for e in entries for o in e.get('stdout', [])]
     heads = [o for o in all_objects if 'gpu' in o and 'limber' in o]
     return (heads, {p['name']: p for o in heads for p in o.get('peers', [])},
@@ -494,7 +494,7 @@ def what_was_measured(entries):
 
 
 def report_of(entry):
-    """Lines on a failed step: of gpu_smoke all that it printed, of others what failed."""
+    """Lines about a failed step: all that gpu_smoke printed, or what failed in another step."""
     smoke = entry['step'].startswith('smoke:')
     objects = entry.get('stdout', []) if smoke else failed_objects(entry)
     lines = [json.dumps(o) for o in objects[:LINES_OF_STEP]]
@@ -504,7 +504,7 @@ def report_of(entry):
 
 
 def write_page(folder, title, entries):
-    """Writes gpu.txt from the entries of a run, in front of the pages of earlier runs."""
+    """Writes the page of a run to gpu.txt, before the pages of earlier runs."""
     heads, peers, rows_of = what_was_measured(entries)
     lines = ['run %d, begun %s: %s' % (title['run'], title['begun'], shlex.join(title['command']))]
     if heads:
@@ -539,7 +539,7 @@ def write_page(folder, title, entries):
 
 
 def write_rows(folder, entries):
-    """Writes gpu.json."""
+    """Writes device, libraries and rows of a run to gpu.json."""
     heads, peers, rows_of = what_was_measured(entries)
     if rows_of:
         page = {'limber': heads[-1]['limber'] if heads else '', 'gpu': heads[-1]['gpu'] if heads
@@ -552,7 +552,7 @@ def write_rows(folder, entries):
 # ---- cubins compiled beforehand ---------------------------------------------------------------
 
 def nvrtc_version():
-    """The version of NVRTC, which compiles kernels here; None: absent."""
+    """The version of NVRTC on this machine; None if it is absent."""
     names = [os.environ.get('LIMBER_NVRTC'), 'libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so']
     for name in names:
         with contextlib.suppress(OSError, AttributeError):
@@ -564,7 +564,7 @@ def nvrtc_version():
 
 
 def device_capability():
-    """The compute capability of the first device, such as "90"; None: no device."""
+    """The compute capability of the first device, such as "90"; None if there is no device."""
     with contextlib.suppress(OSError, AttributeError):
         cuda = ctypes.CDLL(os.environ.get('LIMBER_CUDA', 'libcuda.so.1'))
         device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
@@ -576,8 +576,8 @@ def device_capability():
 
 
 def ask(what):
-    """Calls device_capability or nvrtc_version in a separate process, because libraries may hang or
-    crash.  Then the result is None, and the steps report the failure."""
+    """Calls device_capability or nvrtc_version in a separate process, since libraries may hang or
+    crash.  The result is then None, and the steps will report the failure."""
     with contextlib.suppress(subprocess.SubprocessError, IndexError):
         done = subprocess.run([sys.executable, os.path.abspath(__file__), '--ask', what.__name__],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -598,8 +598,8 @@ def target_of(capability):
 
 
 def check_carried(folder):
-    """Refuses carried kernels that are for another device, or another NVRTC than the installed one.
-    The first line of each is `limber-cubin 1 ARCHITECTURE NVRTC ...`."""
+    """Refuses carried kernels for another device, or of another NVRTC than the installed one.  The
+    first line of a kernel's file is `limber-cubin 1 ARCHITECTURE NVRTC ...`."""
     if not os.path.isdir(folder):
         usage('%s is not a folder' % folder)
     kernels = sorted(name for name in os.listdir(folder) if name.endswith('.cubin'))
@@ -626,7 +626,7 @@ def check_carried(folder):
 # ---- running -----------------------------------------------------------------------------------
 
 def tool_fault(tool, entry, log):
-    """Why a tool does not work, or None."""
+    """The reason for which a tool does not work; None if it works."""
     needed, complaint = TOOLS[tool]
     if entry['timed_out']:
         return '%s did not end within %.0f s' % (tool, entry['seconds'])
@@ -640,10 +640,10 @@ class Runner:
     def __init__(self, options, results):
         self.options, self.results = options, results
         self.limber = os.path.join(options.build, 'tools', 'limber')
-        self.suspect = False        # whether the device must be probed, after a failed step
+        self.suspect = False        # a step failed, so the device must be probed
         self.lost = None            # why no further step can use a device
-        self.late = 0               # steps for which time was too short
-        self.tools = {}             # name: why it does not work, or None
+        self.late = 0               # number of steps for which time was too short
+        self.tools = {}             # name: the reason why the tool does not work, or None
         self.timed = None           # environment in which kernels are timed, once it has been tried
 
     def left(self):
@@ -662,7 +662,7 @@ class Runner:
         return dict(entry, compiled=count) if count else entry, log
 
     def quietly(self, command, limit, environment=os.environ):
-        """Runs a process that is no step."""
+        """Runs a process that is no step, without writing a result."""
         entry, log = self.run(command, limit, environment)
         if entry.get('stopped'):
             raise Stopped
@@ -706,8 +706,8 @@ class Runner:
         return entry
 
     def judge_tool(self, tool, entry, log):
-        """A tool that complains about itself says nothing about Limber: its steps are skipped.  So
-        are those after one that did not end."""
+        """Marks a tool as not working if it reports an error of its own, or did not end.  Its
+        further steps are skipped, since they would say nothing about Limber."""
         why = tool_fault(tool, entry, log)
         if tool not in TRIED and why or TOOLS[tool][1] in log:
             entry['skipped'] = why
@@ -715,7 +715,7 @@ class Runner:
             self.tools[tool] = why
 
     def device_answers(self):
-        """Whether the device answers one of two probes, each in its own process."""
+        """True if the device answers one of two probes, which are separate processes."""
         for _ in range(2):
             if self.left() > 0 and not is_failure(self.execute(
                     'probe', [self.limber, 'gpu', '--probe'], PROBE_SECONDS)):
@@ -723,7 +723,7 @@ class Runner:
         return False
 
     def tool_works(self, tool):
-        """Whether a tool is there and works on a small product; tried once."""
+        """True if a tool exists and works on a small product, which is tried once."""
         if tool in self.tools:
             return self.tools[tool] is None
         self.tools[tool] = None
@@ -758,7 +758,7 @@ class Runner:
             return self.skip(step, self.tools[step.tool])
         if step.timed and self.timed is None:
             self.timed = self.timing_environment()
-        if not self.fits(step):     # probes and trials took their time
+        if not self.fits(step):     # probes and trials may have taken the time
             return None
         entry = self.execute(step.name, step.command,
                              self.left() if step.takes_rest else step.limit,
@@ -771,8 +771,8 @@ class Runner:
         return entry
 
     def all(self, steps):
-        """Without a device at the beginning nothing is run.  A step that finds none later is a
-        failure."""
+        """Runs the steps.  If there is no device at first, nothing is run.  A later step that finds
+        no device has failed."""
         if steps[0].name == 'attributes':
             first = self.one(steps[0])
             steps = steps[1:]

@@ -9,7 +9,7 @@
 # FOLDER (build-gpu/results) gets what tools/gpu.py writes, and logs.  The machine needs a C
 # compiler, CMake with ninja or make, Python 3, and the driver.  LLVM and cmocka are used where they
 # are found.  A machine that lacks the libraries for the build takes them from DEPS: run
-# --collect-deps on a like machine that has them.  --collect adds the kernels of these steps,
+# --collect-deps on a similar machine that has them.  --collect adds the kernels of these steps,
 # compiled by NVRTC without a GPU.  GPU_OPTIONS: more options of gpu.py.  GPU_BUILD: another build
 # folder.
 # Exit status: 0 all passed, 77 no GPU, 2 usage or kernels that are damaged or of another device or
@@ -59,8 +59,8 @@ collect_headers() {  # folder, module, header, pattern
     rm "$1/list"
 }
 
-# Copies a shared library under its link name and its load name, without links, because not every
-# way of copying keeps links.
+# Copies a shared library twice, under its link name and its load name, since symbolic links may be
+# lost when the folder is copied to the other machine.
 collect_library() {  # folder, module, name
     file=
     for path in $(pkg-config --libs-only-L "$2" | tr ' ' '\n' | sed 's/^-L//'); do
@@ -121,8 +121,8 @@ collect() (  # folder
 
 # ---- collecting kernels ----
 
-# Programs run on mock libraries that play the device and keep the source of every kernel, which
-# NVRTC then compiles. An empty library stands for cuBLAS.
+# Programs run with mock libraries in place of the device, which keep the source of each kernel.
+# NVRTC then compiles the sources.  An empty library replaces cuBLAS.
 collect_nvrtc() {  # version
     [ -z "${LIMBER_NVRTC:-}" ] || return 0
     folder=$build/nvrtc-$1
@@ -134,8 +134,8 @@ collect_nvrtc() {  # version
     [ -n "$LIMBER_NVRTC" ] || die "no libnvrtc.so in $folder"
 }
 
-# A line for each program: its name, then its command. Tests, which name $build, take the cases that
-# they take on a device.
+# Prints a line for each program: its name, then its command.  Tests, whose commands contain $build,
+# run the cases that they run on a device.
 collect_programs() {
     case $plan in *tests)
         ctest --test-dir "$build" -N -L '^gpu$' |
@@ -145,14 +145,14 @@ collect_programs() {
     python3 "$source/tools/gpu.py" --programs $more "$build"
 }
 
-# Runs the programs. Measurements of large products do not execute most kernels: then results are
-# wrong (exit status 1), but nothing may fail. A line of failed names each program that did.
+# Runs the programs.  Measurements of large products do not execute most kernels, so their results
+# are wrong (exit status 1).  Other failures count, and the file `failed` names these programs.
 collect_sources() {  # capability
     rm -rf "$build/programs" "$build/programs.log"
     mkdir -p "$build/programs" "$build/programs.log" "$build/simt"
     unexecuted=limber_multiply,limber_pack,limber_reconstruct,limber_special,limber_exact
     unexecuted=$unexecuted,limber_scale_a,limber_scale_b,limber_steps
-    # as an H100 SXM; with other rates other schemes may be chosen sometimes
+    # rates of an H100 SXM; with other rates, other schemes might be chosen
     SIMT_CC=$1 SIMT_SMS=132 SIMT_CLOCK=1980000 SIMT_MEMORY_CLOCK=2619000
     SIMT_PROGRAMS=$build/programs SIMT_CACHE=${SIMT_CACHE:-$build/simt}
     export SIMT_CC SIMT_SMS SIMT_CLOCK SIMT_MEMORY_CLOCK SIMT_PROGRAMS SIMT_CACHE build unexecuted
@@ -188,7 +188,7 @@ collect_cubins() {  # folder, architecture
     *) refuse "--arch $2: there are kernels for ${made% } only" ;;
     esac
     version=$(LIMBER_NVRTC=$LIMBER_NVRTC python3 "$source/tools/gpu.py" --ask nvrtc_version)
-    # those of an earlier build, or for another machine
+    # removes cubins of an earlier build, or for another machine
     find "$build/cubins" -name '*.cubin' ! -newer "$build/test/collect_cubins" -delete
     for file in "$build"/cubins/*.cubin; do
         case $(head -n 1 "$file" 2> /dev/null) in
@@ -250,8 +250,8 @@ use_deps() {  # folder
     export PKG_CONFIG_LIBDIR
 }
 
-# Extends the library path by carried libraries, then by NVIDIA's where the loader does not look:
-# the toolkit's folder and Python's packages. Call it after building, because compilers have such
+# Adds to the library path the carried libraries, and then NVIDIA's that the loader does not find:
+# those of the toolkit and of Python's packages.  Call it after building, since compilers use such
 # libraries of their own.
 find_libraries() {
     found=${carried:+:$carried}
@@ -293,7 +293,7 @@ options() {
 # ---- steps ----
 
 failed=0
-# Forwards a signal to the step's process group, which has the step's children.
+# Forwards a signal to the step's process group, so also to the step's children.
 stop_step() {  # the signal's number
     trap '' INT TERM HUP
     echo "stopped"
@@ -346,8 +346,8 @@ build_some() {  # step, seconds from this script's start, targets...
         --target "$@" -- $keep_going
 }
 
-# Builds what measures, which may take two thirds of the time, then the tests, until half of it is
-# gone. What is not built is not run.
+# Builds the measuring programs, until two thirds of the time have passed, then the tests, if less
+# than half of it has passed.  Steps whose programs were not built are skipped.
 build_all() {
     # shellcheck disable=SC2086
     step configure timeout -k 5 "$deadline" cmake -S "$source" -B "$build" $choice \
@@ -361,8 +361,8 @@ build_all() {
     case $plan in *tests) build_some build-tests $((deadline / 2)) gpu ;; esac
 }
 
-# Runs the steps that need the device. Their time counts from this script's start. A signal to this
-# script also ends gpu.py, which keeps the results so far.
+# Runs the steps that need the device.  The time limit counts from this script's start.  A signal to
+# this script also ends gpu.py, which keeps the results that it has.
 measure() {
     # shellcheck disable=SC2086
     python3 "$source/tools/gpu.py" --used "$(($(date +%s) - started))" \

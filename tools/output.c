@@ -11,8 +11,8 @@
 
 enum { TRIES = 100 };
 
-/* Descriptor that a name such as /dev/stdout stands for; -1: none.  Opening the name would truncate
- * a redirected file, and fails for sockets. */
+/* Returns the descriptor for which a name such as /dev/stdout stands, or -1.  Opening that name
+ * would truncate a file to which the descriptor is redirected, and fails for sockets. */
 static int descriptor_of(const char *path)
 {
     static const char *const folder[] = { "/dev/fd/", "/proc/self/fd/" };
@@ -31,6 +31,8 @@ static int descriptor_of(const char *path)
     return -1;
 }
 
+/* Creates a temporary file beside the output file, under a name that no file has.  Returns its
+ * descriptor, or -1 with errno set. */
 static int open_temporary(struct output *o)
 {
     static unsigned made;
@@ -54,8 +56,8 @@ static int open_temporary(struct output *o)
     return fd;
 }
 
-/* Copies owner and permissions of the old file.  If the owner cannot be kept, the umask applies as
- * for a new file. */
+/* Gives the new file the old file's owner and permissions.  If the owner cannot be kept, the umask
+ * applies as for a new file. */
 static void keep_access(int fd, const struct stat *old)
 {
     struct stat new;
@@ -68,6 +70,8 @@ static void keep_access(int fd, const struct stat *old)
     (void)!fchmod(fd, old->st_mode & 0777);
 }
 
+/* Opens a name for writing: a descriptor, device or pipe itself, a regular or new file by way of a
+ * temporary one.  Returns the descriptor, or -1 with errno set. */
 static int open_file(struct output *o, const char *path)
 {
     struct stat st;
@@ -78,7 +82,8 @@ static int open_file(struct output *o, const char *path)
         return fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (there && !S_ISREG(st.st_mode))
         return open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    if (!there && lstat(path, &st) == 0) /* dangling link: create the file that it names */
+    /* the name is a link to a file that does not exist; creates that file */
+    if (!there && lstat(path, &st) == 0)
         return open(path, O_WRONLY | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
     o->path = there ? realpath(path, NULL) : strdup(path);
     fd = o->path ? open_temporary(o) : -1;
@@ -94,6 +99,8 @@ static void clear_output(struct output *o)
     *o = (struct output){ 0 };
 }
 
+/* Opens an output file.  Returns false, with errno set, on failure, and leaves no temporary
+ * file. */
 bool output_open(struct output *o, const char *path)
 {
     int fd, error;
@@ -114,6 +121,8 @@ bool output_open(struct output *o, const char *path)
     return false;
 }
 
+/* Completes a file: renames the temporary file to its name if all was written, else removes it.
+ * False on failure, with the reason in errno. */
 bool output_close(struct output *o, bool ok)
 {
     int error = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Writes files that the user names such that a failure leaves the old content intact. */
+ * Writes files that the user names, in such a way that a failure keeps the old content. */
 #ifndef LIMBER_OUTPUT_H
 #define LIMBER_OUTPUT_H
 
@@ -12,15 +12,15 @@
  * device, a pipe, /dev/stdout) is written directly. */
 struct output {
     FILE *f;
-    char *path, *temporary; /* both owned; both NULL: written in place */
+    char *path, *temporary; /* owned; both are NULL if the file is written in place */
 };
-/* False with errno.  Every opened output must be closed. output_close with `ok` renames the
- * temporary file, else deletes it. */
+/* Both return false and set errno on failure.  Every opened output must be closed.  output_close
+ * renames the temporary file if `ok`, else deletes it. */
 bool output_open(struct output *o, const char *path);
 bool output_close(struct output *o, bool ok);
 
-/* Appends text to a file, or creates it, in one write, so that texts of several processes do not
- * interleave.  False with errno. */
+/* Appends text to a file, or creates the file, in one write, so that texts of several processes do
+ * not mix.  Returns false, with errno set, on failure. */
 bool output_append(const char *path, const char *text, size_t length);
 
 #endif

@@ -9,20 +9,22 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* Number of bytes that follow the first one of a UTF-8 character. */
+/* Returns the number of bytes that follow the first byte of a UTF-8 character. */
 static int continuation_bytes(unsigned char c)
 {
     return c >= 0xc2 && c < 0xe0 ? 1 : c >= 0xe0 && c < 0xf0 ? 2 : c >= 0xf0 && c < 0xf5 ? 3 : 0;
 }
 
-/* Whether a byte is a control character.  U+0080 to U+009F are, too: in UTF-8 after the byte C2,
- * and as single bytes for a terminal without UTF-8. */
+/* True if the byte is part of a control character.  U+0080 to U+009F are control characters, too:
+ * in UTF-8 after the byte C2, and as single bytes for terminals without UTF-8. */
 static bool is_control(const struct plain_text *state, unsigned char c)
 {
     return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f ||
            (c >= 0x80 && c < 0xa0 && (!state->missing || state->lead == 0xc2));
 }
 
+/* Copies n bytes with each control character replaced by its code in the form \u001b. state: an
+ * unfinished UTF-8 character at the end of the previous call.  Returns the bytes written. */
 size_t plain_text_copy(struct plain_text *state, char *to, const char *from, size_t n)
 {
     char *at = to;
@@ -31,7 +33,7 @@ size_t plain_text_copy(struct plain_text *state, char *to, const char *from, siz
         unsigned char c = (unsigned char)from[i];
 
         if (is_control(state, c)) {
-            /* C2 began this control character: overwrite it */
+            /* overwrites the byte C2, with which this control character began */
             at -= c >= 0x80 && state->missing && at > to;
             at += snprintf(at, PLAIN_TEXT_MOST + 1, "\\u%04x", c);
             state->missing = 0;
@@ -76,6 +78,8 @@ static bool write_all(const char *text, size_t n)
     return true;
 }
 
+/* For fopencookie: writes n bytes of text without control characters.  Returns n, or 0 on
+ * failure. */
 static ssize_t write_plain(void *cookie, const char *text, size_t n)
 {
     static struct plain_text state;

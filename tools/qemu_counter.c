@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A plugin of QEMU's user emulation that counts a program's instructions and prints the count when
- * it ends.  Debian has no header for plugins; these declarations follow QEMU's manual of plugins
- * and fit versions from 1 on.
- *
- *   qemu-aarch64 -plugin ./qemu_counter.so -d plugin PROGRAM */
+ * A plugin for QEMU's user emulation, which counts a program's instructions and prints their number
+ * at the end.  Debian has no header for plugins.  The declarations below follow QEMU's manual, and
+ * fit all versions from 1 on.
+ * Use: qemu-aarch64 -plugin ./qemu_counter.so -d plugin PROGRAM */
 #include <inttypes.h>
 #include <stdio.h>
 

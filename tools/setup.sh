@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the Debian packages that a build needs; `setup.sh tests`: those of the tests, too.
-# demo.sh and test.sh source it for `setup`, which installs those of its arguments that are missing.
+# Installs the Debian packages that a build needs; `setup.sh tests` also those that tests need.
+# demo.sh and test.sh source it for the function `setup`, which installs the packages that are its
+# arguments, unless they are installed.
 setup() {
     missing=
     for package in "$@"; do
@@ -27,7 +28,7 @@ liblapack-dev liblapack64-dev"
 TEST_PACKAGES="ccache libcmocka-dev abigail-tools g++ libclang-rt-19-dev binutils clang-format-19
     doxygen
     python3 python3-numpy python3-pip python3-venv gfortran gnuplot-nox libblas3 libblas-test
-    liblapack3 libopenblas0-pthread libblis4-openmp liblapack-test openmpi-bin libopenmpi-dev
+    gdb liblapack3 libopenblas0-pthread libblis4-openmp liblapack-test openmpi-bin libopenmpi-dev
     libscalapack-openmpi-dev hpcc strace libsuitesparse-dev libmumps-seq-dev python3-torch lintian
     r-base-core"
 MORE_PACKAGES="gcc-aarch64-linux-gnu qemu-user musl-tools gcc-11 clang-14"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs tests that find more faults in hours: fuzz targets with libFuzzer under sanitizers, and tests
-# whose number of iterations the environment sets.
+# Runs tests for hours, in which they find more faults: fuzz targets with libFuzzer under
+# sanitizers, and tests whose number of iterations is set by environment variables.
 set -u
 hours=1 jobs=2 what='' build=''
 usage() {
@@ -31,7 +31,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=${build:-$root/build-soak}
 awk -v h="$hours" 'BEGIN { exit !(h + 0 > 0) }' || { echo "soak.sh: --hours takes a number above 0" >&2; exit 2; }
 
-# test, and the environment that makes it longer; %SEED is replaced by a new number each time
+# test, and the environment variables that prolong it; %SEED becomes a new number in each run
 longer='test_binades LIMBER_TEST_BINADES=40
 test_failing LIMBER_TEST_LONG=1
 test_small LIMBER_TEST_LONG=1

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the test suites of NumPy, SciPy and R, each without Limber and with Limber intercepting its
-BLAS calls, and compares: what fails only with Limber is a fault.
+BLAS calls, and compares: a test that fails only with Limber shows a fault.  The suite `models` fits
+models of scikit-learn under several kernels of OpenBLAS and numbers of threads, and compares bits:
+with Limber, always under the contract `reproducible`, each must be the same.
 
 example: python3 tools/suites.py --library build/tools/interpose/blas/liblimber_blas.so numpy"""
 import argparse
@@ -15,14 +17,16 @@ import sys
 import venv
 import xml.etree.ElementTree as xml
 
-PACKAGES = "numpy scipy pytest pytest-xdist pytest-timeout hypothesis".split()
+PACKAGES = "numpy scipy scikit-learn pytest pytest-xdist pytest-timeout hypothesis".split()
+SUITES = "numpy scipy r models".split()
+KERNELS = "SkylakeX Haswell Prescott".split()       # of OpenBLAS
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-# Words in R's output that change from run to run.
+# Words in R's output that differ from run to run.
 CHANGING = re.compile(r"0x[0-9a-f]+|/tmp/\S+|Rtmp\S+|\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d")
 
 
 class Absent(Exception):
-    """Something that a suite needs is absent."""
+    """A program or package that a suite needs is absent."""
 
 
 def progress(text):
@@ -69,7 +73,7 @@ class Suites:
         return python
 
     def pytest(self, package, limber):
-        """{test: whether it failed}"""
+        """Runs a package's tests.  Returns {test: whether it failed}."""
         name = f"{package}-{'with' if limber else 'without'}"
         path = self.folder / f"{name}.xml"
         path.unlink(missing_ok=True)
@@ -103,10 +107,44 @@ class Suites:
     def scipy(self):
         return self.of_python("scipy")
 
+    # ---- scikit-learn ----
+
+    def digests(self, limber, kernel, threads):
+        """Fits all models.  Returns {model: digest of its numbers}."""
+        env = self.environment(limber, "models-with")
+        env.update(OPENBLAS_CORETYPE=kernel, OPENBLAS_NUM_THREADS=threads, LIMBER_THREADS=threads)
+        if limber:
+            library = pathlib.Path(self.wish.library).resolve()
+            found = [path for folder in (library.parent / "limber", library.parents[1] / "lapack")
+                     for path in sorted(folder.glob("liblimber_lapack??.so"))]
+            if not found:
+                raise Absent("Limber's LAPACK was not built")
+            env.update(LD_PRELOAD=":".join(map(str, [library, *found])),
+                       LIMBER_CONTRACT="reproducible")
+        models = pathlib.Path(__file__).parents[1] / "test" / "interpose" / "lapack" / "models.py"
+        told = subprocess.run([self.python(), models], env=env, check=True, capture_output=True,
+                              text=True)
+        return dict(line.split() for line in told.stdout.splitlines())
+
+    def models(self):
+        changed = {}
+        for limber in (False, True):
+            runs = [self.digests(limber, kernel, threads)
+                    for kernel in KERNELS for threads in "12"]
+            changed[limber] = [model for model in runs[0]
+                               if len({run[model] for run in runs}) > 1]
+        version = subprocess.run(
+            [self.python(), "-c", "import sklearn; print(sklearn.__version__)"],
+            capture_output=True, text=True, check=True).stdout.strip()
+        return {"contract": "reproducible", "version": version, "tests": len(runs[0]),
+                "failed_without": len(changed[False]), "failed_with": len(changed[True]),
+                "missing": 0, "only_with": changed[True], "served": self.served("models-with")}
+
     # ---- R ----
 
     def r_examples(self, name, limber):
-        """{package: output lines of its examples}, or None for the lines if they failed."""
+        """Runs the examples of R's packages.  Returns {package: lines of output}, with None for the
+        lines if the examples failed."""
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         script = """packages <- rownames(installed.packages(priority = c("base", "recommended")))
@@ -125,7 +163,7 @@ class Suites:
 
     @staticmethod
     def near(a, b):
-        """Whether two lines agree except in the last digits of numbers."""
+        """True if two lines agree except in the last digits of numbers."""
         a, b = CHANGING.sub("", a), CHANGING.sub("", b)
         if NUMBER.sub("#", a) != NUMBER.sub("#", b):
             return False
@@ -134,7 +172,7 @@ class Suites:
 
     @staticmethod
     def parts(lines):
-        """{help page: the output of its examples}"""
+        """Splits the output of examples.  Returns {help page: output}."""
         parts, name = {}, ""
         for line in lines or ():
             name = line[12:] if line.startswith("> ### Name: ") else name
@@ -142,8 +180,8 @@ class Suites:
         return parts
 
     def differing(self, a, b):
-        """Help pages whose examples print something different; "": the examples failed in one of
-        the runs."""
+        """Help pages whose examples print something different in both runs; [""] if the examples
+        failed in only one of the runs."""
         if (a is None) != (b is None):
             return {""}
         a, b = self.parts(a), self.parts(b)
@@ -179,15 +217,15 @@ def main():
     parser.add_argument("--contract", default="correct", help="(%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--json", action="store_true", help="print one object a suite")
-    parser.add_argument("suites", nargs="*", metavar="SUITE", help="numpy, scipy, r (all)")
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{', '.join(SUITES)} (all)")
     wish = parser.parse_args()
     for name in wish.suites:
-        if name not in ("numpy", "scipy", "r"):
+        if name not in SUITES:
             parser.error(f"no suite is called {name}")
     if not os.path.exists(wish.library):
         parser.error(f"--library: {wish.library}: no such file")
     suites, bad = Suites(wish), False
-    for name in wish.suites or ("numpy", "scipy", "r"):
+    for name in wish.suites or SUITES:
         progress(f"{name} ...")
         try:
             row = {"suite": name, "date": datetime.date.today().isoformat(),

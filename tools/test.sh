@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 usage() {
     cat <<'END'
-Usage: tools/test.sh [--more | --all | --long] [--jobs N] [--minutes N] [ROOM...]
+Usage: tools/test.sh [--more | --all | --long] [--jobs N] [--minutes N] [--summary FILE] [ROOM...]
 
 Builds in build-test and runs every room's tests there.
 ROOM, a folder of test/ such as jit: its tests alone.
@@ -16,13 +16,14 @@ ROOM, a folder of test/ such as jit: its tests alone.
             suites of NumPy, SciPy and R before whose BLAS Limber stands
   --jobs N  how many tests run at once (as many as there are cores)
   --minutes N   the time, builds included, after which no test begins: the others are named
+  --summary FILE    adds what an earlier run left in FILE to the summary, and this run to FILE
 The end says how many passed, failed and were skipped, and how a failure is repeated alone.  Status
 1: a test failed.
 
 example: tools/test.sh jit api
 END
 }
-quick=yes more='' long='' stop='' jobs=$(nproc) rooms=''
+quick=yes more='' long='' stop='' given='' began=$(date +%s) jobs=$(nproc) rooms=''
 while [ $# -gt 0 ]; do
     case $1 in
     --more) quick='' more=yes ;;
@@ -30,6 +31,7 @@ while [ $# -gt 0 ]; do
     --long) more=yes long=yes ;;
     --jobs) jobs=${2:?--jobs takes a number}; shift ;;
     --minutes) stop=$(($(date +%s) + 60 * ${2:?--minutes takes a number})); shift ;;
+    --summary) given=${2:?--summary takes a file}; shift ;;
     --help | -h) usage; exit 0 ;;
     -*) echo "test.sh: no option is called $1 (see --help)" >&2; exit 2 ;;
     *)  [ -d "test/$1" ] || { echo "test.sh: no room is called $1" >&2; exit 2; }
@@ -44,8 +46,7 @@ done
 # shellcheck disable=SC2086
 setup $BUILD_PACKAGES $TEST_PACKAGES ${more:+$MORE_PACKAGES}
 
-# Builds share objects that contain no paths, because prebuilt kernels take a third of a build's
-# time.
+# Builds share objects that contain no paths: prebuilt kernels take a third of a build's time.
 launcher=
 ! command -v ccache > /dev/null || launcher=-DCMAKE_C_COMPILER_LAUNCHER=ccache
 export CCACHE_BASEDIR="$PWD"
@@ -71,11 +72,11 @@ test_folders() {    # folder:labels...
 }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-summary=$work/summary
+summary=${given:-$work/summary}
 status=0
 build build-test
 if [ -n "$rooms" ]; then
-    test_folders "build-test:$rooms"
+    test_folders "build-test:$rooms:-more"
     exit $status
 fi
 [ -z "$quick" ] || test_folders build-test:-more
@@ -90,4 +91,5 @@ if [ -n "$long" ]; then
     sh tools/soak.sh || status=1
     python3 tools/suites.py --library build-test/tools/interpose/blas/liblimber_blas.so || status=1
 fi
+echo "$((($(date +%s) - began) / 60)) minutes with builds"
 exit $status

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA backend.  A kernel's bytes are its constants and a cubin, which is loaded on a device
- * when it is first launched there. */
+ * The CUDA backend.  A stored kernel consists of its constants and a cubin (machine code).  Each
+ * device loads the cubin when it first launches the kernel. */
 #include "backends/cuda/launch.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { KERNEL_VERSION = 6 };
 
-/* How a stored kernel begins; the cubin follows. */
+/* The first bytes of a stored kernel; the cubin follows. */
 struct head {
     uint32_t magic, version;
     struct cuda_config config;
@@ -27,7 +27,7 @@ static bool probe(struct target *t, struct diag *d)
     return true;
 }
 
-/* Joins a head, the configuration and the cubin to the bytes of a kernel. */
+/* Concatenates head and cubin to the bytes of a stored kernel; the caller frees out->data. */
 static bool pack_blob(const struct cuda_config *c, const struct blob *cubin, struct blob *out,
                       struct diag *d)
 {
@@ -46,7 +46,8 @@ static bool pack_blob(const struct cuda_config *c, const struct blob *cubin, str
     return true;
 }
 
-/* Compiles a source for the target's architecture, and makes the bytes of a kernel. */
+/* Compiles a source for the target's architecture, and makes a stored kernel of the cubin.  Returns
+ * false with an error if that fails. */
 static bool compile_to_blob(const struct cuda_config *c, const struct text *source,
                             const struct target *t, const struct dump *dump, struct blob *out,
                             struct diag *d)
@@ -57,8 +58,8 @@ static bool compile_to_blob(const struct cuda_config *c, const struct text *sour
 
     if (dump)
         dump->file(dump->user, "kernel.cu", source->s, source->n);
-    /* for warps, capability 12.0 has block-scaled instructions only in its family-specific
-     * target */
+    /* NVRTC has mma.sync's block-scaled instructions of capability 12.0 only for the
+     * family-specific target, "sm_120f" */
     snprintf(arch, sizeof arch, "%s%s", t->isa,
              c->mx.kind && c->mma_path == MMA_PATH_warp ? "f" : "");
     ok = limber_nvrtc(source->s, arch, t->no_compiler, dump, &cubin, d) &&
@@ -69,7 +70,7 @@ static bool compile_to_blob(const struct cuda_config *c, const struct text *sour
     return ok;
 }
 
-/* Implements backend.compile: a plan becomes constants, then a source, then a cubin. */
+/* Implements backend.compile: prints a plan as constants and source, and compiles the source. */
 static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
                     struct blob *out, struct diag *d)
 {
@@ -83,7 +84,8 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     return ok;
 }
 
-/* The key is the kernel's constants and source, which determine all that compile() makes. */
+/* Implements code_ops.key.  The key consists of the kernel's constants and source, which
+ * determine the output of compile(). */
 static bool code_key(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
 {
     struct cuda_config config;
@@ -98,7 +100,17 @@ static bool code_key(const struct plan *p, const struct target *t, struct blob *
     return ok;
 }
 
-/* Compiles the kernels that scan operands of a format, and that copy and combine numbers in it. */
+/* Implements code_ops.source. */
+static bool source_of(const struct plan *p, const struct target *t, struct text *out,
+                      struct diag *d)
+{
+    struct cuda_config config;
+
+    return limber_cuda_config(p, t, &config, d) && limber_cuda_source(p, &config, out, d);
+}
+
+/* Implements device_ops.compile_scan: compiles the kernels that scan operands of a format, and
+ * those that copy and combine numbers in this format. */
 static bool compile_scan(limber_format f, const struct target *t, const struct dump *dump,
                          struct blob *out, struct diag *d)
 {
@@ -116,7 +128,7 @@ static bool compile_scan(limber_format f, const struct target *t, const struct d
     return ok;
 }
 
-/* Compiles the kernel of an epilogue's steps. */
+/* Implements device_ops.compile_steps: compiles the kernel of an epilogue's steps. */
 static bool compile_steps(const struct epilogue *e, const struct target *t, const struct dump *dump,
                           struct blob *out, struct diag *d)
 {
@@ -132,8 +144,7 @@ static bool compile_steps(const struct epilogue *e, const struct target *t, cons
     return ok;
 }
 
-/* Implements backend.load: checks how the bytes begin, and keeps the cubin; devices load it
- * later. */
+/* Implements backend.load: checks the head and copies the cubin.  Devices load the cubin later. */
 static bool load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
 {
     struct head head;
@@ -158,7 +169,8 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
     return true;
 }
 
-/* Implements backend.way: cuBLAS where it may multiply, else the kernel's own way. */
+/* Implements backend.way: cuBLAS if the plan and the call allow it, else the way (code path) of the
+ * plan's kernel. */
 static enum way_id way(const struct plan *p, const struct target *t, const struct call *c,
                        struct text *out)
 {
@@ -172,6 +184,7 @@ static enum way_id way(const struct plan *p, const struct target *t, const struc
                                                                     limber_cuda_kernel_way(&config);
 }
 
+/* Implements backend.unload: unloads the kernel from all devices. */
 static void unload(struct kernel *k)
 {
     struct diag ignored = { 0 };
@@ -194,19 +207,37 @@ static void unload(struct kernel *k)
     free(k);
 }
 
-static const struct device_ops device_ops = { limber_cuda_is_device_memory,
-                                              compile_scan,
-                                              limber_cuda_scan,
-                                              limber_cuda_is_capturing,
-                                              limber_cuda_ready,
-                                              limber_cuda_terms,
-                                              limber_cuda_weigh,
-                                              limber_cuda_sums,
-                                              limber_cuda_pairs,
-                                              limber_cuda_alloc,
-                                              limber_cuda_free,
-                                              compile_steps,
-                                              limber_cuda_steps };
+static const struct device_ops device_ops = { .blocks = &limber_cuda_blocks,
+                                              .takes_groups = limber_cuda_takes_groups,
+                                              .holds = limber_cuda_is_device_memory,
+                                              .compile_scan = compile_scan,
+                                              .scan = limber_cuda_scan,
+                                              .records = limber_cuda_is_capturing,
+                                              .ready = limber_cuda_ready,
+                                              .terms = limber_cuda_terms,
+                                              .weigh = limber_cuda_weigh,
+                                              .sums = limber_cuda_sums,
+                                              .pairs = limber_cuda_pairs,
+                                              .alloc = limber_cuda_alloc,
+                                              .free = limber_cuda_free,
+                                              .compile_steps = compile_steps,
+                                              .steps = limber_cuda_steps };
+
+/* Returns an empty range: no thread is stopped in NVRTC's code. */
+static struct code_range compiler(void)
+{
+    return (struct code_range){ 0, 0 };
+}
+
+static const struct code_ops code_ops = { .open = limber_nvrtc_open,
+                                          .compiler = compiler,
+                                          .key = code_key,
+                                          .source = source_of,
+                                          .source_name = "kernel.cu",
+                                          .named = limber_cuda_named,
+                                          .workspace = limber_cuda_workspace,
+                                          .by_isa = true,
+                                          .carries = true };
 
 const struct backend limber_backend_cuda = { .name = "cuda",
                                              .probe = probe,
@@ -215,11 +246,5 @@ const struct backend limber_backend_cuda = { .name = "cuda",
                                              .launch = limber_cuda_launch,
                                              .unload = unload,
                                              .way = way,
-                                             .workspace = limber_cuda_workspace,
-                                             .device_ops = &device_ops,
-                                             .code_key = code_key,
-                                             .blocks = &limber_cuda_blocks,
-                                             .takes_groups = limber_cuda_takes_groups,
-                                             .code_by_isa = true,
-                                             .carries = true,
-                                             .open = limber_nvrtc_open };
+                                             .code = &code_ops,
+                                             .device_ops = &device_ops };

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Precompiled cubins that come with a program, in the folder LIMBER_CUBINS. Those that NVRTC
- * compiles are kept in the folder LIMBER_KEEP_CUBINS.
+ * Precompiled cubins (machine code), which a program ships in the folder LIMBER_CUBINS.  Cubins
+ * that NVRTC compiles are stored in the folder LIMBER_KEEP_CUBINS.
  *
- * A cubin is found by its architecture and a hash of all that NVRTC gets: source, headers, options.
- * Devices of one architecture share a folder, since nothing else of them is part of the hash.  A
- * file is a line of text, then the cubin:
+ * A cubin is found by its architecture and by a hash of all inputs of NVRTC: source, headers,
+ * options.  The hash depends on nothing else of a device, so devices of the same architecture share
+ * cubins.  A file is a line of text, then the cubin:
  *
  *   limber-cubin 1 ARCHITECTURE NVRTC PROGRAM BYTES SUM
  *
- * SUM is the hash of the line up to there and of the cubin.  It detects damage, not malice: whoever
- * can write to the folder decides what runs on the device. */
+ * NVRTC stands for NVRTC's version, PROGRAM for the hash of its inputs, and BYTES for the size of
+ * the cubin.  SUM is a hash of the line up to this word and of the cubin.  It detects damage, but
+ * not malice: whoever can write to the folder determines which code runs on the device. */
 #define _GNU_SOURCE /* for asprintf */
 #define XXH_INLINE_ALL
 #include "backends/cuda/driver.h"
@@ -28,16 +29,18 @@
 
 #include <xxhash.h>
 
-enum { HEX = 32, LINE = 128 }; /* hexadecimal digits of a hash; most bytes of the line */
+/* number of hexadecimal digits of a hash; largest number of bytes of a file's first line */
+enum { HEX = 32, LINE = 128 };
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Each kind of trouble is reported once in a process.  In all cases the folder lacks a kernel. */
+/* Kinds of errors, each of which is printed at most once in a process: no cubin for the
+ * architecture, a file that cannot be used, a file that cannot be written. */
 enum trouble { TROUBLE_architecture, TROUBLE_entry, TROUBLE_keep, TROUBLES };
 
-/* Writes a line to stderr, once in a process for each kind of trouble. */
-__attribute__((format(printf, 2, 3))) static void report(enum trouble which, const char *format,
-                                                         ...)
+/* Prints a message to stderr, unless an error of this kind has been printed before. */
+__attribute__((format(printf, 2, 3))) static void report_once(enum trouble which,
+                                                              const char *format, ...)
 {
     static atomic_bool said[TROUBLES];
     va_list args;
@@ -51,9 +54,9 @@ __attribute__((format(printf, 2, 3))) static void report(enum trouble which, con
     va_end(args);
 }
 
-/* ---- file names: hashes of all that a kernel depends on -------------------------------------- */
+/* ---- file names: hashes of a program --------------------------------------------------------- */
 
-static void to_hex(XXH128_hash_t hash, char hex[HEX + 1])
+static void print_hex(XXH128_hash_t hash, char hex[HEX + 1])
 {
     snprintf(hex, HEX + 1, "%016llx%016llx", (unsigned long long)hash.high64,
              (unsigned long long)hash.low64);
@@ -64,7 +67,7 @@ static void hash_text(XXH3_state_t *state, const char *text)
     XXH3_128bits_update(state, text, strlen(text) + 1);
 }
 
-/* Hashes all that NVRTC gets for a program: headers, source and options. */
+/* Hashes all inputs of NVRTC for a program: source, headers and options. */
 static void hash_program(const struct cuda_program *p, char hex[HEX + 1])
 {
     XXH3_state_t state;
@@ -79,10 +82,10 @@ static void hash_program(const struct cuda_program *p, char hex[HEX + 1])
     }
     for (int i = 0; i < p->options; i++)
         hash_text(&state, p->option[i]);
-    to_hex(XXH3_128bits_digest(&state), hex);
+    print_hex(XXH3_128bits_digest(&state), hex);
 }
 
-/* Hashes the first line of a kept file, and its cubin, so that damage is found. */
+/* Hashes the first line of a file, without the hash at its end, and the cubin, to detect damage. */
 static void hash_entry(const char *line, size_t length, const unsigned char *cubin, size_t size,
                        char hex[HEX + 1])
 {
@@ -92,12 +95,13 @@ static void hash_entry(const char *line, size_t length, const unsigned char *cub
     XXH3_128bits_reset(&state);
     XXH3_128bits_update(&state, line, length);
     XXH3_128bits_update(&state, cubin, size);
-    to_hex(XXH3_128bits_digest(&state), hex);
+    print_hex(XXH3_128bits_digest(&state), hex);
 }
 
-/* ---- reading a kept kernel ------------------------------------------------------------------- */
+/* ---- reading a cubin ------------------------------------------------------------------------- */
 
-/* Reads all of a regular file; NULL if that fails. */
+/* Reads a regular file into memory that the caller frees.  Returns NULL if it cannot be opened or
+ * memory is short.  If reading stops early, *size is smaller than the file. */
 static unsigned char *read_file(const char *path, size_t *size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -118,7 +122,8 @@ static unsigned char *read_file(const char *path, size_t *size)
     return bytes;
 }
 
-/* Returns why these bytes are not the cubin of this program.  NULL: they are, from *begin on. */
+/* Returns a text that says why the bytes of a file are not the program's cubin, or NULL if they
+ * are.  *begin: set to the offset of the cubin. */
 static const char *find_fault(const struct cuda_program *p, const char *program,
                               const unsigned char *bytes, size_t size, size_t *begin)
 {
@@ -144,25 +149,28 @@ static const char *find_fault(const struct cuda_program *p, const char *program,
     return c && major > c->version / 1000 ? "is of an NVRTC that is newer than the driver" : NULL;
 }
 
-/* Reports a folder without any file for the architecture: it was made for other devices.  Not while
- * the folder is being filled. */
-static void check_folder(const char *folder, const char *arch)
+/* Reports it if the folder has no cubin at all for this architecture, which probably means that it
+ * was made for other devices.  Reports nothing while cubins are being stored
+ * (LIMBER_KEEP_CUBINS). */
+static void report_missing_architecture(const char *folder, const char *arch)
 {
     DIR *d = opendir(folder);
     size_t length = strlen(arch);
     bool found = limber_setting("LIMBER_KEEP_CUBINS") != NULL;
 
     if (!d && !found)
-        report(TROUBLE_architecture, "LIMBER_CUBINS=%s: %s", folder, strerror(errno));
+        report_once(TROUBLE_architecture, "LIMBER_CUBINS=%s: %s", folder, strerror(errno));
     if (!d)
         return;
     for (const struct dirent *e; !found && (e = readdir(d));)
         found = strncmp(e->d_name, arch, length) == 0 && e->d_name[length] == '-';
     closedir(d);
     if (!found)
-        report(TROUBLE_architecture, "LIMBER_CUBINS=%s: no cubin there is for %s", folder, arch);
+        report_once(TROUBLE_architecture, "LIMBER_CUBINS=%s: no cubin there is for %s", folder,
+                    arch);
 }
 
+/* Looks for the program's file in LIMBER_CUBINS, checks it and copies its cubin to *out. */
 bool limber_cubin_find(const struct cuda_program *p, struct blob *out)
 {
     const char *folder = limber_setting("LIMBER_CUBINS"), *why;
@@ -177,9 +185,9 @@ bool limber_cubin_find(const struct cuda_program *p, struct blob *out)
         return false;
     bytes = read_file(path, &size);
     if (!bytes) {
-        check_folder(folder, p->arch);
+        report_missing_architecture(folder, p->arch);
     } else if ((why = find_fault(p, program, bytes, size, &begin))) {
-        report(TROUBLE_entry, "LIMBER_CUBINS: %s %s, so it is not used", path, why);
+        report_once(TROUBLE_entry, "LIMBER_CUBINS: %s %s, so it is not used", path, why);
     } else {
         memmove(bytes, bytes + begin, size - begin);
         *out = (struct blob){ bytes, size - begin };
@@ -190,9 +198,10 @@ bool limber_cubin_find(const struct cuda_program *p, struct blob *out)
     return out->data != NULL;
 }
 
-/* ---- keeping a kernel ------------------------------------------------------------------------ */
+/* ---- storing a cubin ------------------------------------------------------------------------- */
 
-/* Writes a temporary file and renames it, so that an entry is complete whoever else writes it. */
+/* Writes a temporary file and renames it, so that readers never see an incomplete file, even if
+ * several processes write the same one.  Returns false if that fails. */
 static bool write_file(const char *path, const char *line, const struct blob *cubin)
 {
     char *beside = NULL;
@@ -214,6 +223,8 @@ static bool write_file(const char *path, const char *line, const struct blob *cu
     return ok;
 }
 
+/* Writes a file with its first line and the cubin.  Does nothing if LIMBER_KEEP_CUBINS is not
+ * set. */
 void limber_cubin_keep(const struct cuda_program *p, int major, int minor, const struct blob *cubin)
 {
     const char *folder = limber_setting("LIMBER_KEEP_CUBINS");
@@ -231,6 +242,6 @@ void limber_cubin_keep(const struct cuda_program *p, int major, int minor, const
     if (asprintf(&path, "%s/%s-%s.cubin", folder, p->arch, program) < 0)
         return;
     if (!write_file(path, line, cubin))
-        report(TROUBLE_keep, "LIMBER_KEEP_CUBINS: %s: %s", path, strerror(errno));
+        report_once(TROUBLE_keep, "LIMBER_KEEP_CUBINS: %s: %s", path, strerror(errno));
     free(path);
 }

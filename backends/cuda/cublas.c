@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Multiplies by cuBLAS, if the program has loaded it or LIMBER_CUBLAS names it.  Its order of
- * summation is its own, so no bits are promised. */
+ * Computes products by cuBLAS, if the program has loaded it or LIMBER_CUBLAS names it.  The order
+ * of its sums is unknown, so the bits of the result are not promised. */
 #include "backends/cuda/launch.h"
 #include "backends/settings.h"
 
@@ -15,7 +15,8 @@ static struct {
     int (*create)(cublas_handle *);
     int (*destroy)(cublas_handle);
     int (*set_stream)(cublas_handle, cu_stream);
-    /* Functions for FP32 and FP64: one product, strided batches, batches of addresses. */
+    /* [FP32, FP64]: functions for one product, for strided batches, and for batches with a list of
+     * addresses. */
     int (*gemm[2])(cublas_handle, int, int, int, int, int, const void *, const void *, int,
                    const void *, int, const void *, void *, int);
     int (*strided[2])(cublas_handle, int, int, int, int, int, const void *, const void *, int,
@@ -27,6 +28,9 @@ static struct {
 } cublas;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Opens the library that LIMBER_CUBLAS names ("1" stands for the usual names) and returns its
+ * handle.  If LIMBER_CUBLAS is not set, accepts only a library that the program has already loaded.
+ * Returns NULL if there is none. */
 static void *find_library(void)
 {
     static const char *const names[] = { "libcublas.so.13", "libcublas.so.12" };
@@ -41,6 +45,7 @@ static void *find_library(void)
     return handle;
 }
 
+/* Looks up all functions of cuBLAS that this file calls.  Returns false if one is missing. */
 static bool resolve_cublas(void)
 {
     void *handle = find_library();
@@ -62,7 +67,8 @@ static bool resolve_cublas(void)
     return cublas.create && cublas.destroy && cublas.set_stream;
 }
 
-/* Searches until cuBLAS is found: a program may load it later. */
+/* True if cuBLAS can be called.  Searches in each call until cuBLAS is found, since the program may
+ * load it later. */
 bool limber_cublas_present(void)
 {
     bool found;
@@ -75,45 +81,39 @@ bool limber_cublas_present(void)
     return found;
 }
 
-/* ---- handles, one for each thread that calls ------------------------------------------------- */
+/* ---- cuBLAS handles, each used by one thread at a time --------------------------------------- */
 
-/* Takes an idle cuBLAS handle of the device, or creates one. */
+/* Takes an idle cuBLAS handle of the device, or creates one.  Returns false with an error. */
 static bool take_handle(struct device *v, cublas_handle *h, struct diag *d)
 {
     int result = 0;
 
-    pthread_mutex_lock(&v->lock);
-    *h = v->idle_handles ? v->handle[--v->idle_handles] : NULL;
-    pthread_mutex_unlock(&v->lock);
+    *h = (cublas_handle)(uintptr_t)limber_cuda_take_idle(v, &v->handles).at;
     if (!*h)
         result = cublas.create(h);
     return result == 0 ||
            limber_fail(d, LIMBER_STATUS_DEVICE, "cuBLAS gives no handle: error %d", result);
 }
 
-/* Keeps a handle for later calls, or destroys it if enough are kept. */
+/* Keeps a handle for later calls, or destroys it if enough handles are kept. */
 static void return_handle(struct device *v, cublas_handle h)
 {
-    pthread_mutex_lock(&v->lock);
-    if (v->idle_handles < CUDA_STREAMS) {
-        v->handle[v->idle_handles++] = h;
-        h = NULL;
-    }
-    pthread_mutex_unlock(&v->lock);
-    if (h)
+    if (!limber_cuda_keep_idle(v, &v->handles, (struct idle_item){ .at = (uintptr_t)h }))
         cublas.destroy(h);
 }
 
-/* ---- cuBLAS's descriptions of operands ------------------------------------------------------- */
+/* ---- operands as cuBLAS describes them ------------------------------------------------------- */
 
-/* A column-major operand of BLAS; ld: leading dimension in elements. */
+/* An operand in BLAS's terms, column-major.  op: OP_N or OP_T.  ld: leading dimension in
+ * elements. */
 struct operand {
     const void *data;
-    const struct spread *each; /* distances or addresses of a batch's matrices */
+    const struct spread *each; /* distances or addresses of the matrices of a batch */
     int op, ld;
 };
 
-/* Sets an operand's leading dimension, at least its rows; false: it exceeds cuBLAS's type. */
+/* Sets an operand's leading dimension, which is at least `rows`.  Returns false if it exceeds the
+ * int that cuBLAS takes. */
 static bool set_leading_dimension(int64_t stride, int64_t rows, struct operand *o)
 {
     int64_t ld = stride > rows ? stride : rows;
@@ -122,14 +122,15 @@ static bool set_leading_dimension(int64_t stride, int64_t rows, struct operand *
     return ld <= INT32_MAX;
 }
 
-/* Describes the view as a matrix of lines x k or, if `transposed`, of k x lines. */
+/* Describes the view as a lines x k matrix or, if `transposed`, as a k x lines matrix.  Returns
+ * false if BLAS has no such layout. */
 static bool set_operand(const struct view *v, int64_t lines, int64_t k, bool transposed,
                         struct operand *o)
 {
     o->data = v->data;
     if (!limber_view_strided(v) || (v->line != 1 && v->p != 1) || v->line < 1 || v->p < 1)
         return false;
-    if (v->line == 1) { /* columns are elements along k */
+    if (v->line == 1) { /* a column of the BLAS matrix holds the elements of one position along k */
         o->op = transposed ? OP_T : OP_N;
         return set_leading_dimension(v->p, lines, o);
     }
@@ -137,13 +138,14 @@ static bool set_operand(const struct view *v, int64_t lines, int64_t k, bool tra
     return set_leading_dimension(v->line, k, o);
 }
 
-/* A product as cuBLAS takes it. */
+/* The arguments of a product by cuBLAS. */
 struct gemm {
-    int64_t m, n, k; /* for column-major operands */
+    int64_t m, n, k; /* sizes of the column-major product */
     struct operand a, b, c;
 };
 
-/* Describes the product for cuBLAS, which computes C or, if C's rows are contiguous, C^T. */
+/* Sets the arguments of the product for C or, if C's rows are contiguous, for C^T = B^T A^T.
+ * Returns false if cuBLAS cannot take a layout or a size. */
 static bool set_gemm(const struct run *r, struct gemm *j)
 {
     const struct call *c = r->call;
@@ -151,7 +153,7 @@ static bool set_gemm(const struct run *r, struct gemm *j)
     bool by_columns = p->row == 1;
     int64_t rows = by_columns ? c->m : c->n, stride = by_columns ? p->col : p->row;
 
-    if (r->tile_subset[0].block || r->tile_subset[1].block || p->inner < c->n ||
+    if (r->subsets.tile_subset[0].block || r->subsets.tile_subset[1].block || p->inner < c->n ||
         (p->row != 1 && p->col != 1) || c->m > INT32_MAX || c->n > INT32_MAX || c->k > INT32_MAX ||
         stride < rows)
         return false;
@@ -171,7 +173,8 @@ static bool set_gemm(const struct run *r, struct gemm *j)
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
-/* Multiplies one product or a batch, strided or with addresses that lie on the device. */
+/* Computes one product, or a batch whose matrices are strided or listed by addresses in device
+ * memory.  Returns cuBLAS's status. */
 static int call_gemm(cublas_handle h, const struct gemm *j, const struct run *r)
 {
     static const float one32 = 1, zero32 = 0;
@@ -195,8 +198,8 @@ static int call_gemm(cublas_handle h, const struct gemm *j, const struct run *r)
                                 j->c.ld, c->step / size, count);
 }
 
-/* True if one call can take all products: all operands are strided, or all have addresses on the
- * device. */
+/* True if one cuBLAS call can compute all products: A, B and C are all strided, or all are listed
+ * by addresses of matrices on the device. */
 bool limber_cublas_takes_groups(const struct run *r)
 {
     int listed = 0;
@@ -206,6 +209,8 @@ bool limber_cublas_takes_groups(const struct run *r)
     return r->groups <= INT32_MAX && (listed == 0 || listed == 3);
 }
 
+/* Calls cuBLAS on the run's stream.  *done: set to true if cuBLAS computes the product.  Returns
+ * false with an error if the call fails. */
 bool limber_cublas_run(struct run *r, bool *done, struct diag *d)
 {
     struct gemm job;

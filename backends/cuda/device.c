@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Opens devices, by their number in the driver's list. */
+ * Opens devices, which are identified by their index in the driver's list, and keeps idle resources
+ * of each device. */
 #include "backends/cuda/launch.h"
 
 #include <string.h>
@@ -7,9 +8,9 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[CUDA_DEVICES];
 
-/* Creates a memory pool that keeps up to an eighth of the device's memory.  The default pool
- * returns all of it whenever the program synchronises, and mapping it again takes longer than most
- * products. */
+/* Creates a memory pool that keeps up to an eighth of the device's memory.  The driver's default
+ * pool releases all unused memory whenever the program synchronises, and mapping it again takes
+ * longer than most products.  Returns false with an error. */
 static bool open_pool(const struct cuda_driver *c, struct device *v, int device, struct diag *d)
 {
     const struct cu_pool_props props = { .type = CU_PINNED,
@@ -31,7 +32,8 @@ static bool open_pool(const struct cuda_driver *c, struct device *v, int device,
     return ok;
 }
 
-/* Opens a device: its primary context, its properties and a pool of memory. */
+/* Opens a device: its primary context, its properties and a memory pool.  Returns false with an
+ * error. */
 static bool open_device(struct device *v, int ordinal, struct diag *d)
 {
     const struct cuda_driver *c = limber_cuda(d);
@@ -59,6 +61,7 @@ static bool open_device(struct device *v, int ordinal, struct diag *d)
     return true;
 }
 
+/* Opens the device at its first use.  Returns NULL with an error if it cannot be opened. */
 struct device *limber_cuda_device(int ordinal, struct diag *d)
 {
     struct device *v = NULL;
@@ -74,23 +77,39 @@ struct device *limber_cuda_device(int ordinal, struct diag *d)
     return v;
 }
 
-/* A stream of the pool.  Its work is ordered after earlier work in the legacy default stream. */
+struct idle_item limber_cuda_take_idle(struct device *v, struct idle *x)
+{
+    struct idle_item item = { .at = 0 };
+
+    pthread_mutex_lock(&v->lock);
+    if (x->count)
+        item = x->item[--x->count];
+    pthread_mutex_unlock(&v->lock);
+    return item;
+}
+
+bool limber_cuda_keep_idle(struct device *v, struct idle *x, struct idle_item item)
+{
+    bool room;
+
+    pthread_mutex_lock(&v->lock);
+    room = x->count < CUDA_STREAMS;
+    if (room)
+        x->item[x->count++] = item;
+    pthread_mutex_unlock(&v->lock);
+    return room;
+}
+
+/* Streams are created without flags, so their work is ordered after earlier work in the legacy
+ * default stream. */
 bool limber_cuda_take_stream(struct device *v, cu_stream *s, struct diag *d)
 {
-    pthread_mutex_lock(&v->lock);
-    *s = v->idle_streams ? v->idle[--v->idle_streams] : NULL;
-    pthread_mutex_unlock(&v->lock);
+    *s = (cu_stream)(uintptr_t)limber_cuda_take_idle(v, &v->streams).at;
     return *s || limber_cuda_ok(v->driver, v->driver->cuStreamCreate(s, 0), "making a stream", d);
 }
 
 void limber_cuda_return_stream(struct device *v, cu_stream s)
 {
-    pthread_mutex_lock(&v->lock);
-    if (v->idle_streams < CUDA_STREAMS) {
-        v->idle[v->idle_streams++] = s;
-        s = NULL;
-    }
-    pthread_mutex_unlock(&v->lock);
-    if (s)
+    if (!limber_cuda_keep_idle(v, &v->streams, (struct idle_item){ .at = (uintptr_t)s }))
         v->driver->cuStreamDestroy_v2(s);
 }

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Columns of doubles for CRT reconstruction.  A kernel makes 1 + c 2^-12 of a residue c by one
- * instruction, and adds (1 + c 2^-12) (2^12 column) to a sum that starts at minus the columns' sum,
- * which leaves c column.  All columns but the highest are rounded up or down, modulus by modulus,
- * so that the start stays small. */
+ * Constants for the Chinese remainder theorem (CRT) in double arithmetic.  The product P of the
+ * moduli and the cofactors are split into columns: groups of bits that each fit a double.
+ *
+ * A kernel forms the double 1 + c 2^-12 of a residue c by one instruction, and adds (1 + c 2^-12)
+ * (2^12 column) to a sum that starts at minus the sum of all 2^12 column, so that the sum of all c
+ * column remains.  For each modulus, every column but the highest is rounded up or down so that the
+ * start value stays small. */
 #include "backends/cuda/cuda.h"
 
 #include <math.h>
 
-static const double limit = 0x1p53; /* integers are exact up to here */
+static const double limit = 0x1p53; /* integers of at most this magnitude are exact in a double */
 
-/* Largest magnitude of a column's sum in a kernel: while it adds all moduli, and after it subtracts
- * q columns of P, q <= count.  *most: largest c column. */
+/* Returns the largest magnitude that a column's sum takes in a kernel: while residues of all moduli
+ * are added, and after q times the column of P is subtracted, where q <= count.  *most: set to the
+ * largest sum of all c column. */
 static double largest_sum(const struct limber_crt *crt, const double *column, double product,
                           double *most)
 {
@@ -29,7 +33,8 @@ static double largest_sum(const struct limber_crt *crt, const double *column, do
     return fmax(largest, fmax(above, below + crt->count * product));
 }
 
-/* Splits the constants into columns of `bits` bits; the highest has the rest. */
+/* Splits P and the cofactors into columns of `bits` bits, the highest of which has all remaining
+ * bits.  Returns false if a kernel's sums would not be exact. */
 static bool split_columns(const struct limber_crt *crt, int columns, int bits,
                           struct cuda_doubles *d)
 {
@@ -56,12 +61,17 @@ static bool split_columns(const struct limber_crt *crt, int columns, int bits,
             d->begin[i] -= d->cofactor[l][i];
         }
     }
-    return others * d->inverse < 0x1p-20; /* the highest column determines q */
+    /* all columns but the highest must be negligible, since the kernel computes the quotient q from
+     * that one alone */
+    return others * d->inverse < 0x1p-20;
 }
 
+/* Tries column widths until the sums of all columns are exact.  Returns false if none is
+ * suitable. */
 bool limber_cuda_doubles(const struct limber_crt *crt, struct cuda_doubles *d)
 {
-    enum { LEAST = 10 }; /* bits: fewer would round badly */
+    /* smallest number of bits of a column; with fewer bits a start value would be too large */
+    enum { LEAST = 10 };
     double sum = 0;
 
     for (int l = 0; l < crt->count; l++)

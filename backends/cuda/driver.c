@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Opens the CUDA driver once in a process. */
+ * Opens the CUDA driver once per process. */
 #include "backends/cuda/driver.h"
 #include "backends/settings.h"
 
@@ -12,7 +12,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cuda_driver driver;
 static bool opened;
 
-/* Finds the driver's functions; those of newer drivers may stay NULL. */
+/* Looks up the driver's functions.  Returns false with an error if one is missing that every
+ * supported driver has. */
 static bool resolve_functions(void *handle, struct diag *d)
 {
 #define GET(name, arguments) \
@@ -29,6 +30,7 @@ static bool resolve_functions(void *handle, struct diag *d)
     return true;
 }
 
+/* Initialises the driver and checks that there is a device.  Returns false with an error. */
 static bool init_driver(struct diag *d)
 {
     int count = 0, result = driver.cuInit(0);
@@ -41,6 +43,8 @@ static bool init_driver(struct diag *d)
            (count > 0 || limber_fail(d, LIMBER_STATUS_DEVICE, "the CUDA driver finds no device"));
 }
 
+/* Opens the driver's library: the one that LIMBER_CUDA names, or libcuda.so.1.  Returns false with
+ * an error. */
 static bool open_driver(struct diag *d)
 {
     const char *name = limber_setting("LIMBER_CUDA");
@@ -66,6 +70,7 @@ const struct cuda_driver *limber_cuda(struct diag *d)
     return opened ? &driver : NULL;
 }
 
+/* Returns true if `result` is success, else stores the driver's name for the error in *d. */
 bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, struct diag *d)
 {
     const char *name = NULL, *text = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA driver and NVRTC, which are opened at run time.  All that is used is declared here, so
- * the build needs neither.  Source: CUDA Driver API and NVRTC reference manuals 13.0. */
+ * The CUDA driver and NVRTC, which are opened at run time.  All of their functions that are used
+ * are declared here, so that the build needs neither.  Source: CUDA Driver API and NVRTC reference
+ * manuals 13.0. */
 #ifndef LIMBER_CUDA_DRIVER_H
 #define LIMBER_CUDA_DRIVER_H
 
@@ -25,6 +26,7 @@ enum {                                          /* CUdevice_attribute */
        CU_SHARED_OPTIN = 97,
        CU_MEMORY_POOLS = 115
 };
+/* Values of CUpointer_attribute and CUmemorytype. */
 enum { CU_POINTER_MEMORY_TYPE = 2, CU_MEMORY_HOST = 1, CU_POINTER_DEVICE = 9 };
 enum {
     CU_FUNCTION_SHARED = 8 /* MAX_DYNAMIC_SHARED_SIZE_BYTES */,
@@ -37,7 +39,8 @@ enum {                                          /* CUlaunchAttributeID */
        CU_LAUNCH_CLUSTER = 4,
        CU_LAUNCH_EARLY = 6 /* PROGRAMMATIC_STREAM_SERIALIZATION */
 };
-enum { CU_EARLY_IN_GRAPHS = 12030 }; /* first driver version that captures such launches */
+/* first driver version that can capture programmatic dependent launches into graphs */
+enum { CU_EARLY_IN_GRAPHS = 12030 };
 
 struct cu_launch_attribute {
     int id, unused;
@@ -105,53 +108,59 @@ struct cuda_driver {
 #define FIELD(name, arguments) int(*name) arguments;
     LIMBER_CUDA_DRIVER(FIELD)
 #undef FIELD
-    int (*cuFuncLoad)(cu_function); /* from driver 12.4 on; else NULL */
-    /* From driver 12.0 on; else NULL. */
+    int (*cuFuncLoad)(cu_function); /* NULL before driver 12.4 */
+    /* The next three are NULL before driver 12.0. */
     int (*cuLaunchKernelEx)(const struct cu_launch *, cu_function, void **, void **);
     int (*cuOccupancyMaxActiveClusters)(int *, cu_function, const struct cu_launch *);
     int (*cuTensorMapEncodeTiled)(void *, int, unsigned, void *, const uint64_t *, const uint64_t *,
                                   const unsigned *, const unsigned *, int, int, int, int);
+    /* 1000 major + 10 minor, as cuDriverGetVersion reports it */
     int version;
 };
 
-/* Opens the driver at first use and keeps it; NULL with a reason if there is no driver or no
- * device. */
+/* Opens the driver at first use and keeps it open.  Returns NULL, with an error in *d, if there is
+ * no driver or no device. */
 const struct cuda_driver *limber_cuda(struct diag *d);
-/* Records an error of the driver; true if there is none. */
+/* Returns true if `result` is success.  Otherwise records the driver's error in *d and returns
+ * false.  what: the action that failed. */
 bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, struct diag *d);
 
-/* While another thread captures a stream, loading and allocating fail and end the capture.  Between
- * these two calls both are allowed, and belong to no capture. */
+/* While another thread captures a stream, loading code and allocating memory would fail and end
+ * that capture.  Between these two calls of a thread both are allowed, and are not captured.  relax
+ * returns the previous mode, which restore takes. */
 int limber_cuda_relax(const struct cuda_driver *c);
 void limber_cuda_restore(const struct cuda_driver *c, int mode);
 
 /* ---- nvrtc.c ------------------------------------------------------------------------------ */
 
-enum { CUDA_HEADERS = 64 }; /* most headers of a program */
+enum { CUDA_HEADERS = 64 }; /* largest number of headers of a program */
 struct cuda_header {
     const char *name, *text;
 };
-/* All that NVRTC gets for a program. */
+/* The inputs of a compilation by NVRTC. */
 struct cuda_program {
     const char *source;
     const struct cuda_header *header;
     const char *arch; /* such as "sm_90a" */
-    const char *const *option; /* the architecture's option included */
+    const char *const *option; /* compiler options, that of the architecture included */
     int headers, options;
 };
-/* Implements backend.open: loads NVRTC, unless precompiled kernels are given. */
+/* Implements code_ops.open: loads NVRTC, unless compiling is forbidden or LIMBER_CUBINS is set. */
 void limber_nvrtc_open(const struct target *t);
-/* Finds the cubin of a source for an architecture ("sm_90a"): a precompiled one or, unless
- * `no_compiler`, NVRTC's.  Its log goes to the dump; the first error goes to the diagnostic. */
+/* Returns the cubin of a source for an architecture ("sm_90a"): a precompiled one or, unless
+ * no_compiler is set, one that NVRTC compiles.  NVRTC's log is written to the dump, and its first
+ * error to the diagnostic. */
 bool limber_nvrtc(const char *source, const char *arch, bool no_compiler, const struct dump *dump,
                   struct blob *out, struct diag *d);
 
 /* ---- cubins.c ----------------------------------------------------------------------------- */
 
-/* Finds the program's cubin in the folder LIMBER_CUBINS; the caller frees it.  A file that is
- * damaged, of another program or too new for the driver is reported once and not used. */
+/* Looks for the program's cubin in the folder LIMBER_CUBINS; the caller frees it.  Returns false if
+ * there is none.  A file that is damaged, belongs to another program, or is too new for the driver,
+ * is reported once and not used. */
 bool limber_cubin_find(const struct cuda_program *p, struct blob *out);
-/* Stores a cubin of this version of NVRTC in the folder LIMBER_KEEP_CUBINS, if that is set. */
+/* Stores a cubin in the folder LIMBER_KEEP_CUBINS, if that is set.  major, minor: the version of
+ * NVRTC that compiled it. */
 void limber_cubin_keep(const struct cuda_program *p, int major, int minor,
                        const struct blob *cubin);
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls that a stream captures into a graph.  They allocate, copy and wait for nothing.  The
- * operands are scanned in the caller's workspace, and one kernel decides whether they fit the plan.
- * The kernels of both the plan and the fallback are launched; those that were not chosen return at
- * once. */
+ * Calls that a stream captures into a graph.  Such a call must not allocate memory, copy from the
+ * host, or wait.  When the graph runs, kernels scan the operands, with results in the caller's
+ * workspace, and one kernel checks whether the operands are within the plan's bounds and chooses
+ * between two plans.  The kernels of the plan and of the fallback are both launched; those that are
+ * not chosen return at once. */
 #include "backends/cuda/launch.h"
 #include "ir/num/prim_num.h"
 
 enum { ALIGN = 256, THREADS = 256 };
 
-/* Addresses within the workspace. */
+/* Addresses in the caller's workspace.  For [A, B]: results of scans per line and per pixel, flags
+ * of lines, and the largest exponent.  choice: 0 to use this plan, 1 to use the fallback.  rest:
+ * the remaining workspace. */
 struct guard_memory {
     cu_pointer found[2], pixels[2], special[2], most[2], choice, rest;
 };
@@ -18,14 +21,14 @@ static cu_pointer align_up(cu_pointer at)
     return (at + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Number of lines in all matrices of a side. */
+/* Returns the number of lines (rows of A or columns of B) over all matrices of an operand. */
 static int64_t line_count(const struct call *c, int side)
 {
     return limber_cuda_matrix_count(c, side) * (side ? c->n : c->m);
 }
 
-/* Divides device memory at `at` into what the guard of a recorded launch needs. */
-static struct guard_memory lay_out(cu_pointer at, const struct call *c)
+/* Assigns the workspace that begins at `at` to the guard's arrays. */
+static struct guard_memory divide_workspace(cu_pointer at, const struct call *c)
 {
     const int64_t lines[2] = { line_count(c, 0), line_count(c, 1) };
     struct guard_memory r;
@@ -46,10 +49,10 @@ static struct guard_memory lay_out(cu_pointer at, const struct call *c)
 
 size_t limber_cuda_guard_bytes(const struct call *c)
 {
-    return (size_t)lay_out(0, c).rest;
+    return (size_t)divide_workspace(0, c).rest;
 }
 
-/* Queues the scan of an operand, and the test whether it is still within the bounds of the recorded
+/* Queues the scan of one operand, and the check whether its data is within the bounds of the
  * plan. */
 static bool start_scan(struct call *c, int side, const struct guard_memory *memory, struct diag *d)
 {
@@ -88,7 +91,8 @@ static bool start_scan(struct call *c, int side, const struct guard_memory *memo
     return ok;
 }
 
-/* Exponents by which a side is scaled: one for each line, or one for all. */
+/* Returns the device address of the exponents that scale an operand: one per line, or one for all.
+ * Returns 0 if the operand is not scaled. */
 static cu_pointer scale_exponents(const struct kernel *k, const struct call *c,
                                   const struct guard_memory *memory, int side)
 {
@@ -100,14 +104,15 @@ static cu_pointer scale_exponents(const struct kernel *k, const struct call *c,
     }
 }
 
-/* Queues a kernel of a guarded launch, which runs if the guard's choice is `mine`. */
+/* Queues the kernels of the plan or of the fallback.  They do nothing unless the guard's choice
+ * equals `mine` when the graph runs. */
 static bool run_kernel(struct kernel *k, struct call *c, const struct guard_memory *memory,
                        int32_t mine, struct diag *d)
 {
     struct run r = { .kernel = k,
                      .call = c,
-                     .choice = memory->choice,
-                     .mine = mine,
+                     .guard.choice = memory->choice,
+                     .guard.mine = mine,
                      .view = { c->a, c->b },
                      .place = c->c };
     bool ok;
@@ -115,17 +120,18 @@ static bool run_kernel(struct kernel *k, struct call *c, const struct guard_memo
     if (!limber_cuda_enter(&r, d))
         return false;
     for (int i = 0; i < 2; i++) {
-        r.emax[i] = scale_exponents(k, c, memory, i);
-        r.special[i] = k->config.special ? memory->special[i] : 0;
+        r.scales.emax[i] = scale_exponents(k, c, memory, i);
+        r.scales.special[i] = k->config.special ? memory->special[i] : 0;
     }
-    r.given_bytes -= (size_t)(memory->rest - r.given);
-    r.given = memory->rest;
+    r.memory.given_bytes -= (size_t)(memory->rest - r.memory.given);
+    r.memory.given = memory->rest;
     ok = limber_cuda_run(&r, d);
     limber_cuda_leave(&r);
     return ok;
 }
 
-/* Checks that operands and result of a captured call lie on the device. */
+/* Checks that a captured call needs nothing from the host: operands lie on the device, overflow
+ * need not be reported, and the workspace is large enough.  Returns false with an error if not. */
 static bool check_call(const struct kernel *k, const struct call *c, struct diag *d)
 {
     const void *const at[3] = { c->a.data, c->b.data, c->c.data };
@@ -155,6 +161,7 @@ static bool check_call(const struct kernel *k, const struct call *c, struct diag
     return true;
 }
 
+/* Queues scans, checks, and the kernels of the plan and of the fallback. */
 bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d)
 {
     struct guard_memory memory;
@@ -163,8 +170,9 @@ bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d)
         return true;
     if (!check_call(k, c, d))
         return false;
-    memory = lay_out((cu_pointer)(uintptr_t)c->queue->workspace, c);
-    if (!c->guard->scan[0]) { /* a plan for any data */
+    memory = divide_workspace((cu_pointer)(uintptr_t)c->queue->workspace, c);
+    /* without scans, this plan is correct for any data and needs no check */
+    if (!c->guard->scan[0]) {
         memory.choice = 0;
         return run_kernel(k, c, &memory, 0, d);
     }

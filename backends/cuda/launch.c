@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs a call on a device: makes limbs of both operands, multiplies them, stores the elements.  C
- * is computed in parts if the workspace does not hold all limbs. */
+ * Runs a call on a device: makes limbs of both operands, multiplies them, and stores C.  C is
+ * computed in several blocks (struct part) if the workspace cannot hold all limbs. */
 #include "backends/cuda/launch.h"
 
 #include "ir/num/prim.h"
@@ -10,6 +10,9 @@
 #include <string.h>
 
 enum {
+    /* Constants that the files in kernel/ define, too.  A thread block packs LINES rows of A or
+     * columns of B by ELEMENTS elements along k.  Reconstruction computes SIDE x SIDE elements of C
+     * per thread block.  Pitches of limbs are multiples of LINE_BYTES. */
     LINES = 32,
     ELEMENTS = 64,
     PACK_THREADS = 256,
@@ -33,25 +36,26 @@ static int64_t round_up(int64_t a, int64_t b)
 
 /* ---- the kernels for a part of C ------------------------------------------------------------- */
 
-/* Bytes of k elements of a limb. */
+/* Returns the bytes of k elements of a limb.  Two elements of FP4 share a byte. */
 static int64_t k_bytes(const struct cuda_config *f, int64_t k)
 {
     return ceil_div(k * f->bytes, f->packed);
 }
 
+/* Returns the number of pipeline steps for k elements. */
 static int64_t step_count(const struct cuda_config *f, int64_t k)
 {
     return ceil_div(k_bytes(f, k), f->step);
 }
 
-/* True if totals need 64 bits: they are added up, not saved once in 32 bits. */
+/* True if totals need 64 bits.  A total that is moved out of registers only once fits 32 bits. */
 static bool is_wide(const struct cuda_config *f, int64_t k)
 {
     return f->reconstruct == RECONSTRUCT_shift &&
            (f->unit == UNIT_f64 || f->most_rows * step_count(f, k) > f->flush_steps);
 }
 
-/* Computes how k is padded to slots (kernel/args.h). */
+/* Returns how a simulated unit's elements along k are padded (struct slots in kernel/args.h). */
 static struct slots slots_of(const struct cuda_model *m, int64_t k)
 {
     const limber_unit u = { .block = m->block, .group = m->group, .split = m->split };
@@ -71,13 +75,14 @@ static struct slots slots_of(const struct cuda_model *m, int64_t k)
     return s;
 }
 
-/* Number of a side's matrices whose limbs a part holds. */
+/* Returns the number of matrices of A (side 0) or B (side 1) whose limbs a part holds. */
 static int64_t held_matrices(const struct run *r, const struct part *p, int side)
 {
     return r->matrices[side] > 1 ? p->groups : 1;
 }
 
-/* Lines that one side's limbs have in this part, padding to whole tiles included. */
+/* Returns the number of rows of A or columns of B in a part's limbs, per product, padded to
+ * complete tiles. */
 static int64_t padded_lines(const struct run *r, const struct part *p, int side)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -85,8 +90,8 @@ static int64_t padded_lines(const struct run *r, const struct part *p, int side)
     return side ? p->tiles_n * f->bn : p->tiles_m * f->bm;
 }
 
-/* Bytes of the block scales before the limbs of a unit's operand: 4 for each line or, for
- * block-scaled instructions, 1. */
+/* Returns the bytes of an operand's block scales: 1 per scale for block-scaled instructions, else
+ * 4. */
 static int64_t scale_bytes(const struct run *r, const struct part *p, int side)
 {
     int64_t line = r->kernel->config.mx.kind ? padded_lines(r, p, side) : 4 * (side ? p->n : p->m);
@@ -94,7 +99,8 @@ static int64_t scale_bytes(const struct run *r, const struct part *p, int side)
     return round_up(held_matrices(r, p, side) * line * p->scale_blocks, ALIGN);
 }
 
-/* Bytes for scales of blocks, and for the flags of tiles that a simulated unit computes in FP64. */
+/* Returns the bytes of an operand's block scales and of its flags, which tell which tiles a
+ * simulated unit computes in FP64. */
 static int64_t unit_bytes(const struct run *r, const struct part *p, int side)
 {
     bool flags = r->kernel->config.mma_path == MMA_PATH_unit;
@@ -105,8 +111,8 @@ static int64_t unit_bytes(const struct run *r, const struct part *p, int side)
                 0);
 }
 
-/* Computes the tiles of a part, its pitches, and the bytes of its limbs and totals. */
-static void lay_out(const struct run *r, struct part *p)
+/* Sets a part's numbers of tiles, its pitches, and the bytes of its limbs and totals. */
+static void lay_out_part(const struct run *r, struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
     int64_t k = r->k, size = f->total_bytes == 4 && is_wide(f, k) ? 8 : f->total_bytes;
@@ -134,12 +140,12 @@ static void lay_out(const struct run *r, struct part *p)
                         unit_bytes(r, p, 1));
 }
 
-/* Places a part's limbs and totals in the workspace.  Smaller parts use the places of the largest,
- * so that limbs stay valid. */
+/* Sets the addresses of a part's limbs and totals in the workspace.  All parts use the layout of
+ * the largest part, `most`, so that later parts can reuse limbs. */
 static void place_part(const struct run *r, const struct part *most, struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
-    cu_pointer at = r->workspace;
+    cu_pointer at = r->memory.workspace;
 
     for (int side = 0; side < 2; side++) {
         p->scales[side] = at;
@@ -150,13 +156,15 @@ static void place_part(const struct run *r, const struct part *most, struct part
     p->totals = at;
 }
 
-/* Number of columns whose limbs of B are held at once: of whole images, or all. */
+/* Returns the number of columns of C whose limbs of B are in the workspace at once: those of
+ * complete images, or all. */
 static int64_t span_columns(const struct run *r, const struct part *p)
 {
     return r->images ? p->images * r->map[1].patch.oh * r->map[1].patch.ow : r->call->n;
 }
 
-/* Halves the images whose limbs are held at once, if these take more than half of the limit. */
+/* Halves the number of images in the workspace if their limbs take more than half of the limit.
+ * Returns true if it did. */
 static bool halve_images(const struct run *r, struct part *p, size_t limit)
 {
     if (p->images < 2 || (size_t)(r->kernel->config.side[1].limbs * p->limb[1]) <= limit / 2)
@@ -167,7 +175,7 @@ static bool halve_images(const struct run *r, struct part *p, size_t limit)
     return true;
 }
 
-/* Blocks of the largest grid that a group needs. */
+/* Returns the number of thread blocks of the largest grid that one product of a batch needs. */
 static int64_t largest_grid(const struct run *r, const struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -180,19 +188,20 @@ static int64_t largest_grid(const struct run *r, const struct part *p)
     return lines > blocks ? lines : blocks;
 }
 
-/* Chooses a part that fits the limit.  First it halves the groups, which are counted in 32 bits;
- * then the images, unless they take less than half of the limit; then columns, since limbs of rows
- * serve all columns. */
+/* Returns the largest part that fits the limit.  First bounds the number of products, since grids
+ * are counted in 32 bits.  Then, while memory is short, halves the number of products, next the
+ * images if their limbs take more than half of the limit, next the columns of C (since limbs of
+ * rows are used for all columns), and at last the rows. */
 static struct part fit_part(const struct run *r, size_t limit)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct part p = { .m = r->call->m, .n = r->call->n, .groups = 1, .images = r->images };
     int64_t most;
 
-    lay_out(r, &p);
+    lay_out_part(r, &p);
     most = INT32_MAX / 2 / largest_grid(r, &p) + 1;
     p.groups = r->groups < most ? r->groups : most;
-    for (lay_out(r, &p); p.bytes > limit; lay_out(r, &p)) {
+    for (lay_out_part(r, &p); p.bytes > limit; lay_out_part(r, &p)) {
         if (p.groups > 1) {
             p.groups = ceil_div(p.groups, 2);
             continue;
@@ -211,7 +220,7 @@ static struct part fit_part(const struct run *r, size_t limit)
     return p;
 }
 
-/* Clears flags of tiles and computes block scales, which packing needs. */
+/* Prepares packing for a simulated unit: clears the flags of tiles, and computes block scales. */
 static bool pack_unit(struct run *r, const struct part *p, int side, struct pack_args *args,
                       struct diag *d)
 {
@@ -226,7 +235,8 @@ static bool pack_unit(struct run *r, const struct part *p, int side, struct pack
                SCALE_THREADS, 0, args, d);
 }
 
-/* Number of a part's first line among the lines of all matrices of a side. */
+/* Returns the index of a part's first row of A or column of B, counted over all matrices of the
+ * operand. */
 static int64_t first_line(const struct run *r, const struct part *p, int side)
 {
     int64_t lines = side ? r->call->n : r->call->m;
@@ -234,26 +244,29 @@ static int64_t first_line(const struct run *r, const struct part *p, int side)
     return (r->matrices[side] > 1 ? p->group * lines : 0) + (side ? p->j : p->i);
 }
 
-/* Exponents of a part's lines, or of its matrices. */
+/* Returns the device address of the exponents that scale a part's operand: one per line, or one per
+ * matrix. */
 static const int32_t *scales_of(const struct run *r, const struct part *p, int side)
 {
     bool lines = r->kernel->config.side[side].scaled == SCALED_lines;
     int64_t matrix = r->matrices[side] > 1 ? p->group : 0;
 
-    return r->emax[side] ? (const int32_t *)(uintptr_t)r->emax[side] +
-                               (lines ? first_line(r, p, side) : matrix) :
-                           NULL;
+    return r->scales.emax[side] ? (const int32_t *)(uintptr_t)r->scales.emax[side] +
+                                      (lines ? first_line(r, p, side) : matrix) :
+                                  NULL;
 }
 
-/* Flags of a part's lines: they have NaN or infinities. */
+/* Returns the device address of a part's flags per line (row of A or column of B): 1 if the line
+ * has NaN or infinities.  Returns NULL if there are no flags. */
 static const uint8_t *flags_of(const struct run *r, const struct part *p, int side)
 {
-    return r->special[side] ?
-               (const uint8_t *)(uintptr_t)r->special[side] + first_line(r, p, side) :
+    return r->scales.special[side] ?
+               (const uint8_t *)(uintptr_t)r->scales.special[side] + first_line(r, p, side) :
                NULL;
 }
 
-/* The distances or addresses of a part's matrices; *data moves to its first one. */
+/* Returns the distances or addresses of the matrices from number `group` on.  which: 0, 1 or 2 for
+ * A, B or C.  If there are distances, *data is moved to matrix `group`. */
 static struct spread each_of(const struct run *r, int which, int64_t group, const void **data)
 {
     struct spread x = r->each[which];
@@ -265,7 +278,7 @@ static struct spread each_of(const struct run *r, int which, int64_t group, cons
     return x;
 }
 
-/* Describes an operand that is seen through v. */
+/* Returns the kernel arguments of an operand that the view v locates, from matrix `group` on. */
 static struct operand_args operand_of(const struct run *r, const struct view *v, int side,
                                       int64_t group)
 {
@@ -275,14 +288,15 @@ static struct operand_args operand_of(const struct run *r, const struct view *v,
     return o;
 }
 
-/* Arguments and blocks of the kernel that packs one operand. */
+/* Arguments and grid of the kernel that packs one operand. */
 struct packing {
     struct pack_args args;
     int64_t blocks;
 };
 
-/* Number of blocks along k.  If there are enough stretches to fill the device, each block takes
- * four, since finding its operand takes a fifth of its instructions. */
+/* Returns the number of thread blocks along k that pack one group of lines.  Usually each packs one
+ * run of ELEMENTS.  If there are many runs, each packs four, since locating the operand takes a
+ * fifth of a block's instructions. */
 static int32_t blocks_across(const struct run *r, int64_t lines, int64_t stretches)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -292,7 +306,7 @@ static int32_t blocks_across(const struct run *r, int64_t lines, int64_t stretch
                                                                            stretches);
 }
 
-/* Packing of the images that the part holds. */
+/* Returns the arguments and the grid for packing the images that the part holds. */
 static struct packing pack_images(const struct run *r, const struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -302,8 +316,8 @@ static struct packing pack_images(const struct run *r, const struct part *p)
     args.limbs = (char *)(uintptr_t)p->limbs[1];
     args.limb = p->limb[1];
     args.emax = scales_of(r, p, 1);
-    args.choice = (const int32_t *)(uintptr_t)r->choice;
-    args.mine = r->mine;
+    args.choice = (const int32_t *)(uintptr_t)r->guard.choice;
+    args.mine = r->guard.mine;
     args.blocks_p = blocks_across(r, held_matrices(r, p, 1) * p->images * args.lines,
                                   ceil_div(args.pitch / f->bytes, ELEMENTS));
     args.blocks = (int32_t)(ceil_div(args.lines, LINES) * args.blocks_p);
@@ -323,7 +337,8 @@ struct operand_args limber_cuda_operand(const struct view *v)
     return o;
 }
 
-/* Arguments and blocks of the kernel that packs one side of a part. */
+/* Returns the arguments and the grid for packing the operand elements that a part of C needs: rows
+ * of A (side 0) or columns of B (side 1). */
 static struct packing pack_side(const struct run *r, const struct part *p, int side)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -337,9 +352,9 @@ static struct packing pack_side(const struct run *r, const struct part *p, int s
         .pitch = p->pitch,
         .limb = p->limb[side],
         .emax = scales_of(r, p, side),
-        .tile_subset = r->tile_subset[side],
-        .choice = (const int32_t *)(uintptr_t)r->choice,
-        .mine = r->mine,
+        .tile_subset = r->subsets.tile_subset[side],
+        .choice = (const int32_t *)(uintptr_t)r->guard.choice,
+        .mine = r->guard.mine,
         .slots = p->slots,
         .scales = (float *)(uintptr_t)p->scales[side],
         .scale_blocks = p->scale_blocks,
@@ -352,13 +367,13 @@ static struct packing pack_side(const struct run *r, const struct part *p, int s
     args.blocks_p = blocks_across(r, args.matrices * args.padded,
                                   ceil_div(p->pitch / f->bytes * f->packed, ELEMENTS));
     blocks = ceil_div(args.padded, LINES) * args.blocks_p;
-    /* more blocks than the driver takes: it refuses the launch */
+    /* the driver refuses launches with more blocks than INT32_MAX */
     args.blocks = blocks < INT32_MAX ? (int32_t)blocks : INT32_MAX;
     return (struct packing){ args, args.matrices * blocks };
 }
 
-/* Packs the limbs of A, of B, or of both. */
-static bool pack(struct run *r, const struct part *p, bool of_a, bool of_b, struct diag *d)
+/* Packs the limbs of A (of_a), of B (of_b), or of both in one launch. */
+static bool launch_pack(struct run *r, const struct part *p, bool of_a, bool of_b, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct packs_args args = { .first = 0 };
@@ -382,15 +397,15 @@ static bool pack(struct run *r, const struct part *p, bool of_a, bool of_b, stru
                                      LINES * (ELEMENTS + 1) * size, &args, d);
 }
 
-/* Fills the arguments of the kernels that store the results of one part of C. */
+/* Returns the arguments for storing the results of one part of C. */
 static struct result_args result_of(const struct run *r, const struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
     const struct call *c = r->call;
     const void *data = r->place.data;
     struct result_args a = {
-        .choice = (const int32_t *)(uintptr_t)r->choice,
-        .mine = r->mine,
+        .choice = (const int32_t *)(uintptr_t)r->guard.choice,
+        .mine = r->guard.mine,
         .dry = c->dry,
         .m = p->m,
         .n = p->n,
@@ -419,8 +434,9 @@ static struct result_args result_of(const struct run *r, const struct part *p)
     return a;
 }
 
-/* Describes the limbs of one operand as a tensor of elements, lines and limbs.  A box is one tile's
- * stage, or the part of it that each of `blocks` blocks fetches. */
+/* Makes a tensor map (for TMA) of one operand's limbs [limb][line][element].  A box is what one
+ * copy fetches: one pipeline stage of a tile or, with clusters, the fraction of it that each of
+ * `blocks` thread blocks fetches. */
 static bool map_limbs(struct run *r, const struct part *p, int side, int blocks,
                       struct tensor_map *map, struct diag *d)
 {
@@ -446,7 +462,7 @@ static bool map_limbs(struct run *r, const struct part *p, int side, int blocks,
                           "describing limbs to the device", d);
 }
 
-/* True if all matrices of a side begin at multiples of 16 bytes. */
+/* True if all matrices of an operand begin at multiples of 16 bytes. */
 static bool is_aligned(const struct run *r, int side)
 {
     const struct spread *listed = side ? &r->call->each_b : &r->call->each_a;
@@ -458,7 +474,8 @@ static bool is_aligned(const struct run *r, int side)
            ((uintptr_t)r->view[side].data % 16 == 0 && r->each[side].step % 16 == 0);
 }
 
-/* Where a part reads an operand, and whether it can do so by whole vectors. */
+/* Returns where the multiply kernel finds an operand's elements, and whether it can load 16 bytes
+ * at once. */
 static struct origin origin_of(const struct run *r, const struct part *p, int side)
 {
     const struct view *v = &r->view[side];
@@ -471,7 +488,8 @@ static struct origin origin_of(const struct run *r, const struct part *p, int si
     return o;
 }
 
-/* Uploads which tiles in each row of tiles, `lines` lines high, show anything. */
+/* Uploads flags [row of tiles of C][run of elements along k]: 1 if the part of the product uses any
+ * element of this run.  lines: number of rows of A (or columns of B) in a row of tiles. */
 static bool upload_shown_tiles(struct run *r, const struct part *p, int side, int64_t lines,
                                struct diag *d)
 {
@@ -483,19 +501,22 @@ static bool upload_shown_tiles(struct run *r, const struct part *p, int side, in
     for (int64_t i = 0; ok && i < count; i += LIMBER_BLOCK - (from + i) % LIMBER_BLOCK)
         for (int64_t c = 0; c < x->tiles; c++)
             any[i / lines * x->tiles + c] |=
-                limber_tile_subset_shows(x, limber_block_line(x->block, from + i), c << x->shift) !=
+                limber_tile_subset_reads(x, limber_block_line(x->block, from + i), c << x->shift) !=
                 0;
-    limber_cuda_release(r, &r->shown[side]);
-    ok = ok && limber_cuda_take_memory(r, &r->shown[side], (size_t)(rows * x->tiles), "tiles", d) &&
+    limber_cuda_release(r, &r->subsets.shown[side]);
+    ok = ok &&
+         limber_cuda_take_memory(r, &r->subsets.shown[side], (size_t)(rows * x->tiles), "tiles",
+                                 d) &&
          limber_cuda_ok(r->driver,
-                        r->driver->cuMemcpyHtoDAsync_v2(r->shown[side], any,
+                        r->driver->cuMemcpyHtoDAsync_v2(r->subsets.shown[side], any,
                                                         (size_t)(rows * x->tiles), r->stream),
                         "copying to the device", d);
     free(any);
     return ok;
 }
 
-/* Sets up skipping of steps along k that show nothing, if producer threads fetch tiles. */
+/* For a part of a product that uses only some tiles of its operands: lets producer threads skip
+ * those steps along k for which A or B has no element.  Only kernels with tensor maps skip. */
 static bool set_skipping(struct run *r, const struct part *p, struct multiply_args *args,
                          struct diag *d)
 {
@@ -508,17 +529,17 @@ static bool set_skipping(struct run *r, const struct part *p, struct multiply_ar
     if (!upload_shown_tiles(r, p, 0, f->bm * args->cluster, d) ||
         !upload_shown_tiles(r, p, 1, f->bn, d))
         return false;
-    args->shown_a = (const uint8_t *)(uintptr_t)r->shown[0];
-    args->shown_b = (const uint8_t *)(uintptr_t)r->shown[1];
+    args->shown_a = (const uint8_t *)(uintptr_t)r->subsets.shown[0];
+    args->shown_b = (const uint8_t *)(uintptr_t)r->subsets.shown[1];
     args->shown = (int32_t)x->tiles;
     args->shown_shift =
         x->shift + __builtin_ctz((unsigned)f->bytes) - __builtin_ctz((unsigned)f->step);
     return true;
 }
 
-/* Launches the multiply kernel for a part, over its tiles and, with exact totals, its
+/* Launches the multiply kernel for all tiles of a part and, with exact totals, for all
  * accumulators. */
-static bool multiply(struct run *r, const struct part *p, struct diag *d)
+static bool launch_multiply(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     int cluster = limber_cuda_fetches(f) ? limber_cuda_cluster_size(r, p->tiles_m) : 1;
@@ -566,23 +587,24 @@ static bool multiply(struct run *r, const struct part *p, struct diag *d)
     return limber_cuda_launch_kernel(r, KERNEL_multiply, tasks, f->threads, f->shared, &args, d);
 }
 
-/* Arguments of the kernel that computes a part element by element. */
+/* Returns the arguments of the kernels that compute elements of a part exactly, one by one. */
 static struct element_args elements_of(const struct run *r, const struct part *p)
 {
     return (struct element_args){
         .a = operand_of(r, &r->view[0], 0, p->group),
         .b = operand_of(r, &r->view[1], 1, p->group),
         .products = p->groups,
-        .subset_a = r->tile_subset[0],
-        .subset_b = r->tile_subset[1],
+        .subset_a = r->subsets.tile_subset[0],
+        .subset_b = r->subsets.tile_subset[1],
         .k = r->call->k,
         .seed = r->call->seed,
         .r = result_of(r, p),
     };
 }
 
-/* Launches the kernels that turn totals into elements of C, and that store special elements. */
-static bool reconstruct(struct run *r, const struct part *p, struct diag *d)
+/* Launches the kernel that combines totals to elements of C, and the kernel that computes those
+ * elements whose row or column has NaN or infinities. */
+static bool launch_reconstruct(struct run *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct result_args args = result_of(r, p);
@@ -602,22 +624,24 @@ static bool reconstruct(struct run *r, const struct part *p, struct diag *d)
 
 /* ---- a call: its parts one after another ----------------------------------------------------- */
 
-/* Takes memory for limbs: the caller's, or up to the call's limit from the pool. */
+/* Sets r->workspace to `bytes` bytes: the caller's memory, or memory from the device's pool if the
+ * caller gave none.  Fails if the caller's memory is too small. */
 static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
 {
-    if (r->given && r->given_bytes >= bytes) {
-        r->workspace = r->given;
+    if (r->memory.given && r->memory.given_bytes >= bytes) {
+        r->memory.workspace = r->memory.given;
         return true;
     }
-    if (r->given)
+    if (r->memory.given)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                            "queue.bytes = %zu: the smallest part needs %zu", r->call->queue->bytes,
-                           bytes + r->call->queue->bytes - r->given_bytes);
-    r->own_workspace = true;
-    return limber_cuda_take_memory(r, &r->workspace, bytes, "limbs", d);
+                           bytes + r->call->queue->bytes - r->memory.given_bytes);
+    r->memory.own_workspace = true;
+    return limber_cuda_take_memory(r, &r->memory.workspace, bytes, "limbs", d);
 }
 
-/* Computes columns [p->j, end), whose images are those of p, in parts no larger than `most`. */
+/* Computes the columns of C from p->j to `end`, in parts no larger than `most`.  In a convolution
+ * they belong to the images in the workspace. */
 static bool run_span(struct run *r, const struct part *most, struct part *p, int64_t end,
                      struct diag *d)
 {
@@ -631,17 +655,19 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
             bool rows = p->j == first && (first == 0 || most->m < c->m);
 
             p->n = end - p->j < most->n ? end - p->j : most->n;
-            lay_out(r, p);
+            lay_out_part(r, p);
             place_part(r, most, p);
-            if ((ahead && !pack(r, p, rows, !r->images || (p->i == 0 && p->j == first), d)) ||
-                !multiply(r, p, d) || !reconstruct(r, p, d))
+            if ((ahead &&
+                 !launch_pack(r, p, rows, !r->images || (p->i == 0 && p->j == first), d)) ||
+                !launch_multiply(r, p, d) || !launch_reconstruct(r, p, d))
                 return false;
         }
     }
     return true;
 }
 
-/* Computes the products of a part, span by span of columns. */
+/* Computes the products [p->group, p->group + p->groups), in spans of columns whose images fit the
+ * workspace. */
 static bool run_spans(struct run *r, const struct part *most, struct part *p, struct diag *d)
 {
     const struct call *c = r->call;
@@ -657,17 +683,17 @@ static bool run_spans(struct run *r, const struct part *most, struct part *p, st
     return true;
 }
 
-/* Computes by limbs: in groups of a batch, and in parts of C that fit the workspace. */
+/* Computes the call by limbs, in parts that fit the workspace.  Returns false with an error. */
 static bool run_limbs(struct run *r, struct diag *d)
 {
-    size_t limit = r->given ? r->given_bytes : r->call->workspace_limit;
+    size_t limit = r->memory.given ? r->memory.given_bytes : r->call->workspace_limit;
     struct part most, p;
 
     limber_cuda_set_order(r);
     most = p = fit_part(r, limit);
     if (!take_workspace(r, most.bytes, d))
         return false;
-    r->call->workspace = most.bytes;
+    r->call->out.workspace = most.bytes;
     for (p.group = 0; p.group < r->groups; p.group += most.groups) {
         p.groups = r->groups - p.group < most.groups ? r->groups - p.group : most.groups;
         if (!run_spans(r, &most, &p, d))
@@ -676,7 +702,7 @@ static bool run_limbs(struct run *r, struct diag *d)
     return true;
 }
 
-/* Computes all elements one by one in a long accumulator. */
+/* Computes each element of C exactly in a long accumulator. */
 static bool run_elements(struct run *r, struct diag *d)
 {
     struct part p = { .m = r->call->m, .n = r->call->n, .groups = r->groups };
@@ -688,11 +714,12 @@ static bool run_elements(struct run *r, struct diag *d)
                                      ELEMENT_THREADS, 0, &e, d);
 }
 
-/* Computes the number of outer sums, which kernels need not count. */
+/* Adds a simulated unit's additions of outer sums to the statistics.  Their number follows from the
+ * sizes, so kernels need not count them. */
 static void count_outer(const struct cuda_model *m, struct call *c)
 {
     if (m->counts)
-        c->counts.outer_sums =
+        c->out.counts.outer_sums =
             (c->groups > 1 ? c->groups : 1) * c->m * c->n *
             ((m->group ? ceil_div(c->k, m->group) * (m->lanes ? m->lanes : 1) : 0) +
              (m->split > 1 ? ceil_div(c->k, slots_of(m, c->k).part_length) : 0));
@@ -717,7 +744,8 @@ void limber_cuda_set_groups(struct run *r)
         r->matrices[i] = limber_cuda_matrix_count(c, i);
 }
 
-/* True if all matrices of one operand lie in the same kind of memory. */
+/* True if all matrices of operand `which` (0, 1, 2 for A, B, C) lie on the device, or all lie in
+ * host memory. */
 static bool is_one_kind_of_memory(const struct run *r, int which)
 {
     const void *const *at = r->each[which].address;
@@ -729,8 +757,9 @@ static bool is_one_kind_of_memory(const struct run *r, int which)
     return true;
 }
 
-/* True if one launch can take all products of the call.  A captured call cannot upload addresses,
- * and its guard compares single products of a convolution. */
+/* Implements device_ops.takes_groups: true if one launch can compute all products of the call.  A
+ * captured call cannot upload a list of addresses, and its guard does not support groups of a
+ * convolution. */
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
 {
     struct diag ignored = { 0 };
@@ -760,6 +789,8 @@ bool limber_cuda_enter_context(struct run *r, struct diag *d)
     return true;
 }
 
+/* Sets the run's device, stream, workspace and loaded kernel.  On failure it leaves the context
+ * again. */
 bool limber_cuda_enter(struct run *r, struct diag *d)
 {
     const struct call *c = r->call;
@@ -773,8 +804,8 @@ bool limber_cuda_enter(struct run *r, struct diag *d)
     r->own_stream = !c->queue;
     if (c->queue) {
         r->stream = c->queue->stream;
-        r->given = (cu_pointer)(uintptr_t)c->queue->workspace;
-        r->given_bytes = r->given ? c->queue->bytes : 0;
+        r->memory.given = (cu_pointer)(uintptr_t)c->queue->workspace;
+        r->memory.given_bytes = r->memory.given ? c->queue->bytes : 0;
     }
     if (limber_cuda_find_kernel(r, c->device, d) &&
         (c->queue || limber_cuda_take_stream(r->device, &r->stream, d)))
@@ -794,19 +825,21 @@ void limber_cuda_leave(struct run *r)
     r->driver->cuCtxPopCurrent_v2(&before);
 }
 
+/* Computes by cuBLAS if plan and call allow it, else by the plan's kernel.  Sets the call's way. */
 bool limber_cuda_run(struct run *r, struct diag *d)
 {
     const bool asks = r->call->ways & limber_way_bit(WAY_cublas);
     bool done = false;
 
-    if (r->kernel->config.library && asks && !r->choice && !limber_cublas_run(r, &done, d))
+    if (r->kernel->config.library && asks && !r->guard.choice && !limber_cublas_run(r, &done, d))
         return false;
-    r->call->way = done ? WAY_cublas : limber_cuda_kernel_way(&r->kernel->config);
+    r->call->out.way = done ? WAY_cublas : limber_cuda_kernel_way(&r->kernel->config);
     if (done)
         return true;
     return r->kernel->config.mma_path == MMA_PATH_element ? run_elements(r, d) : run_limbs(r, d);
 }
 
+/* True if the queue's stream is being captured into a graph; false if there is no queue. */
 bool limber_cuda_is_capturing(const limber_queue *queue, int device)
 {
     struct diag ignored = { 0 };
@@ -833,6 +866,8 @@ bool limber_cuda_ready(struct kernel *k, int device, struct diag *d)
     return true;
 }
 
+/* Implements code_ops.workspace.  *least: the smallest part of C and the guard; *most: all of C at
+ * once and the guard. */
 void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t *least,
                            size_t *most)
 {
@@ -851,13 +886,15 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
     *most += fit_part(&r, SIZE_MAX).bytes;
 }
 
+/* Sets the first part of a call, and the packing arguments of both operands, as a launch would, but
+ * launches nothing. */
 bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, struct diag *d)
 {
     l->run = (struct run){ .kernel = k,
                            .call = c,
                            .view = { c->a, c->b },
                            .device = limber_cuda_device(c->device, d),
-                           .workspace = (cu_pointer)(uintptr_t)c->queue->workspace };
+                           .memory.workspace = (cu_pointer)(uintptr_t)c->queue->workspace };
     if (!l->run.device)
         return false;
     limber_cuda_set_groups(&l->run);
@@ -870,6 +907,8 @@ bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, str
     return true;
 }
 
+/* Implements backend.launch: makes operands accessible, runs the kernels, and copies results back.
+ * A captured call is launched with its guard instead. */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)
 {
     struct run r = { .kernel = k, .call = c };
@@ -880,8 +919,8 @@ bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)
                            "cuda: a convolution needs the sizes of its tensors");
     if (c->guard)
         return limber_cuda_guarded(k, c, d);
-    c->overflow = 0;
-    c->workspace = 0;
+    c->out.overflow = 0;
+    c->out.workspace = 0;
     if (c->m == 0 || c->n == 0)
         return true;
     if (!limber_cuda_enter(&r, d))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Devices, and launches of kernels on them. */
+ * Devices, kernels on devices, and launches of kernels. */
 #ifndef LIMBER_CUDA_LAUNCH_H
 #define LIMBER_CUDA_LAUNCH_H
 
@@ -9,30 +9,34 @@
 
 enum { CUDA_DEVICES = 64, CUDA_STREAMS = 16 };
 
-/* device.c: opened at first use and kept for the process. */
+/* A device.  It is opened at first use and stays open until the process ends (device.c). */
 struct device {
     const struct cuda_driver *driver;
-    cu_context context;         /* the primary context, which the CUDA runtime uses, too */
+    cu_context context; /* the device's primary context, which the CUDA runtime uses, too */
     int multiprocessors;
-    bool early;                 /* supports programmatic dependent launch */
-    cu_pool pool;               /* memory of workspaces and copies */
+    bool early; /* true if the device supports programmatic dependent launch */
+    cu_pool pool; /* memory pool for workspaces and for copies of operands */
     pthread_mutex_t lock;
-    cu_stream idle[CUDA_STREAMS];       /* idle streams of this backend */
-    int idle_streams;
-    struct cublas_handle *handle[CUDA_STREAMS];     /* idle cuBLAS handles */
-    int idle_handles;
-    struct counters {                   /* idle arrays of counters for scans, all 0 */
-        cu_pointer at;
-        size_t count;
-    } counters[CUDA_STREAMS];
-    int idle_counters;
-    struct landing {                    /* idle page-locked host memory for what scans find */
-        void *at;
-        size_t bytes;
-    } landing[CUDA_STREAMS];
-    int idle_landings;
+    /* Idle resources, which calls return here and later calls take. */
+    struct idle {
+        struct idle_item {
+            uint64_t at; /* an address or a handle; 0 if there is none */
+            size_t size; /* memory: bytes; arrays of counters: number of counters */
+        } item[CUDA_STREAMS];
+        int count;
+    } streams, handles, /* `handles` has handles of cuBLAS */
+        counters, /* arrays of counters for scan kernels, in which all counters are 0 */
+        pinned; /* page-locked host memory, to which scan results are copied */
 };
+/* Returns the device with this index, which it opens if necessary; NULL, with an error in *d, if
+ * that fails. */
 struct device *limber_cuda_device(int ordinal, struct diag *d);
+/* Takes an idle resource.  The result's `at` is 0 if there is none. */
+struct idle_item limber_cuda_take_idle(struct device *v, struct idle *x);
+/* Keeps a resource for later calls.  Returns false if enough are kept; then the caller must destroy
+ * it. */
+bool limber_cuda_keep_idle(struct device *v, struct idle *x, struct idle_item item);
+/* Takes an idle stream, or creates one. */
 bool limber_cuda_take_stream(struct device *v, cu_stream *s, struct diag *d);
 void limber_cuda_return_stream(struct device *v, cu_stream s);
 
@@ -56,20 +60,22 @@ enum cuda_kernel {
     KERNEL_count
 };
 
-/* A kernel, and its functions on each device that has loaded it. */
+/* A kernel: its cubin in host memory, and its functions on each device that has loaded it. */
 struct kernel {
     struct cuda_config config;
     unsigned char *cubin;
     pthread_mutex_t lock;
-    struct on_device { /* NULL if the kernel is not loaded on the device */
+    /* [device]: the kernel's functions there; NULL if the device has not loaded the kernel */
+    struct on_device {
         cu_module module;
         cu_function function[KERNEL_count];
-        int clusters; /* resident clusters of the multiply kernel; 0 if it uses no clusters */
+        /* number of clusters of the multiply kernel that can run at once; 0 if it uses none */
+        int clusters;
     } *loaded[CUDA_DEVICES];
 };
 
-/* launch.c implements functions of backend.h; scan.c, terms.c, weigh.c, planes.c those of struct
- * device_ops. */
+/* launch.c implements functions of struct backend.  scan.c, terms.c, weigh.c, planes.c and steps.c
+ * implement functions of struct device_ops (backends/backend.h). */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d);
 bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, int device,
                       const limber_queue *queue, struct diag *d);
@@ -87,80 +93,126 @@ bool limber_cuda_alloc(void **p, size_t bytes, const char *what, int device,
                        const limber_queue *queue, struct diag *d);
 void limber_cuda_free(void *p, int device, const limber_queue *queue);
 
+/* These three are also members of struct device_ops and struct backend. */
 bool limber_cuda_is_capturing(const limber_queue *queue, int device);
 bool limber_cuda_ready(struct kernel *k, int device, struct diag *d);
 void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t *least,
                            size_t *most);
-/* guard.c: captured calls with a guard. */
+/* Launches calls that are captured into a graph, with a guard, which checks the data when the graph
+ * runs (guard.c; struct capture_check of backends/backend.h). */
 bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d);
+/* Returns the bytes of the caller's workspace that the guard needs. */
 size_t limber_cuda_guard_bytes(const struct call *c);
 
-/* memory.c: copies operands that lie in host memory to the device. */
-struct run {                    /* state of one call */
+/* Tile subsets of A and of B, with device addresses.  `block` of a subset is NULL if all elements
+ * are used. */
+struct run_subsets {
+    cu_pointer blocks[2], tiles[2], shown[2];
+    struct tile_subset tile_subset[2];
+};
+
+/* Addresses on the device.  emax: [A, B] exponents of scales.  special: [A, B] flags of lines with
+ * NaN or infinities.  Both point into `masks`. */
+struct run_scales {
+    cu_pointer masks, emax[2], special[2];
+};
+
+/* The workspace of a run, on the device. */
+struct run_memory {
+    cu_pointer given; /* the caller's workspace that is not yet used; 0 if there is none */
+    size_t given_bytes; /* bytes of `given` */
+    cu_pointer workspace;
+    bool own_workspace; /* true if the library allocated `workspace` and must free it */
+};
+
+/* The plan that a captured call's check chose. */
+struct run_guard {
+    /* Device address of the number of the plan that the guard chose (0: this plan, 1: the
+     * fallback); the address is 0 if the call has no guard.  With a guard, kernels of this run do
+     * nothing if that number is not `mine`. */
+    cu_pointer choice;
+    int32_t mine;
+};
+
+/* The state of one call.  memory.c makes its operands accessible to kernels, by copying those in
+ * host memory to the device. */
+struct run {
     struct device *device;
     const struct cuda_driver *driver;
     struct kernel *kernel;
     struct on_device *loaded;
     struct call *call;
     cu_stream stream;
-    bool own_stream, host; /* host: an operand lies in host memory, so the call synchronises */
-    int capture_mode; /* the thread's mode before the call, see limber_cuda_relax */
-    cu_pointer a, b, c; /* device copies, or 0 */
-    cu_pointer masks; /* device copy of the masks, to which emax and special point */
-    cu_pointer emax[2], special[2], overflow, counts;
-    cu_pointer blocks[2], tiles[2], shown[2], addresses[3];
-    struct tile_subset tile_subset[2]; /* on the device; block is NULL if nothing is hidden */
-    cu_pointer given; /* the caller's workspace, or 0 */
-    size_t given_bytes;
-    cu_pointer workspace;
-    bool own_workspace;
-    cu_pointer choice; /* device address of the guard's choice, compared with `mine`; 0: no guard */
-    int32_t mine;
-    struct view view[2]; /* addresses are on the device */
+    /* own_stream: true if the stream belongs to the library.  host: true if an operand lies in host
+     * memory, so that the call waits for the device. */
+    bool own_stream, host;
+    int capture_mode; /* this thread's capture mode before the call (limber_cuda_relax) */
+    cu_pointer a, b, c; /* copies of the operands on the device; 0 if an operand is not copied */
+    struct run_scales scales;
+    cu_pointer overflow, counts, addresses[3]; /* on the device */
+    struct run_subsets subsets;
+    struct run_memory memory;
+    struct run_guard guard;
+    struct view view[2]; /* views of A and B with device addresses */
+    /* where C is stored on the device */
     struct output_view place;
-    int64_t groups; /* products of a batch */
-    int64_t matrices[2]; /* matrices of A and of B: as many as products, or one for all */
-    struct spread each[3]; /* distances or addresses of A's, B's and C's matrices, on the device */
-    int64_t k; /* elements of a limb's line, a convolution's padding included */
-    struct view ordered[2]; /* operands in the plan's order of k */
+    int64_t groups; /* number of products in the batch; 1 if there is no batch */
+    /* number of matrices of A and of B: `groups`, or 1 if all products share one matrix */
+    int64_t matrices[2];
+    struct spread each[3]; /* distances or addresses of the matrices of A, B and C, on the device */
+    /* number of elements along k of each limb; for a convolution in order rsc, including the zeros
+     * that fill up the channels of each pixel */
+    int64_t k;
+    struct view ordered[2]; /* views of A and B in the plan's order along k */
     struct index_map map[2];
-    /* images whose limbs are packed, and B fetched from; 0: limbs of B itself are packed */
+    /* number of images that are packed, if B is read through the window; 0 if B itself is packed */
     int64_t images;
-    char *staged; /* dense host copy of C */
+    char *staged; /* dense copy of C in host memory; NULL if C is on the device */
 };
+/* True if p is memory that kernels can access.  limber_cuda_on_device is the variant for a call in
+ * progress. */
 bool limber_cuda_is_device_memory(const void *p, int device);
 bool limber_cuda_on_device(const struct run *r, const void *p);
+/* Makes all operands of a call accessible on the device.  Returns false with an error. */
 bool limber_cuda_upload(struct run *r, struct diag *d);
-/* Copies C back and frees what upload took. ok: the call succeeded so far. */
+/* Copies C back if it lies in host memory, and frees the copies of limber_cuda_upload.  ok: the
+ * call has succeeded so far.  Returns false if it has not, or if copying fails. */
 bool limber_cuda_download(struct run *r, bool ok, struct diag *d);
+/* Allocates device memory in the order of the run's stream.  what: names the memory in errors. */
 bool limber_cuda_take_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
                              struct diag *d);
-/* Copies host memory, which may be changed afterwards, to the device. */
+/* Allocates device memory and copies host memory to it.  The host memory may be changed after this
+ * function returns. */
 bool limber_cuda_copy(struct run *r, cu_pointer *to, const void *from, size_t bytes,
                       const char *what, struct diag *d);
+/* Frees device memory in the order of the run's stream, and sets *p to 0. */
 void limber_cuda_release(struct run *r, cu_pointer *p);
 
-/* A part of C: rows [i, i + m), columns [j, j + n), of one product or all of several; and its
- * memory. */
+/* A block of C that is computed at once: rows [i, i + m) and columns [j, j + n) of one or several
+ * products.  Its limbs and totals are in the workspace. */
 struct part {
     int64_t i, j, m, n;
     int64_t group, groups; /* first product and number of products */
+    /* number of rows, and of columns, of tiles in one product */
     int64_t tiles_m, tiles_n;
-    int64_t image, images; /* first image and number of images whose limbs are held */
-    int64_t pitch; /* bytes of a line of a limb */
-    int64_t limb[2]; /* bytes of a limb of A and of B, over all products */
-    int64_t next_b; /* bytes of a limb of B, of one product */
+    int64_t image, images; /* first image, and number of images, whose limbs the workspace holds */
+    int64_t pitch; /* bytes of one line (row of A or column of B) of a limb */
+    int64_t limb[2]; /* bytes of one limb of A and of one of B, over all products */
+    int64_t next_b; /* bytes of one limb of B in one product */
+    /* total_pitch: bytes of a row of totals; total_size: bytes of all totals of one accumulator */
     int64_t total_pitch, total_size;
+    /* limbs, totals: their device addresses in the workspace */
     cu_pointer limbs[2], totals;
-    struct slots slots; /* padding of k for a simulated unit */
-    int64_t scale_blocks; /* blocks of k in a line that have a scale each */
+    struct slots slots; /* for simulated units: how elements along k are padded */
+    int64_t scale_blocks; /* number of blocks along k, each of which has a scale */
+    /* for [A, B]: block scales, and flags of tiles for which a simulated unit needs FP64 */
     cu_pointer scales[2], wide[2];
-    size_t bytes;
+    size_t bytes; /* bytes of workspace that the block needs */
 };
 
-/* launch.c: the layout of a call's own workspace: its only part, or the first one.  Nothing is
- * launched; tools use it to look at a workspace after a call.  A layout must not be copied, since
- * run refers to itself. */
+/* The layout of a call's first part in the caller's workspace (launch.c).  Nothing is launched;
+ * tools use it to inspect a workspace after a call.  A layout must not be copied, since `run`
+ * points into it. */
 struct layout {
     struct run run;
     struct part part;
@@ -168,59 +220,73 @@ struct layout {
 };
 bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, struct diag *d);
 
-/* window.c: convolutions.  Sets the run's k, ordered and images. */
+/* Sets the run's k, `ordered`, `map` and `images` (window.c). */
 void limber_cuda_set_order(struct run *r);
+/* Returns the bytes of one limb of one image. */
 int64_t limber_cuda_image_bytes(const struct run *r);
+/* Returns the window through which the multiply kernel reads B. */
 struct window limber_cuda_window(const struct run *r, const struct part *p);
-/* Packing of the images that a part holds; the place of the limbs is not set. */
+/* Returns the arguments of the kernel that packs the part's images, except the addresses of the
+ * limbs. */
 struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p);
 
-/* cublas.c: *done is false if cuBLAS cannot take these layouts. */
+/* Computes the product by cuBLAS (cublas.c).  *done is false if cuBLAS cannot take these
+ * layouts. */
 bool limber_cublas_run(struct run *r, bool *done, struct diag *d);
-/* True if one cuBLAS call can take all products of the run. */
+/* True if one cuBLAS call can compute all products of the run. */
 bool limber_cublas_takes_groups(const struct run *r);
 
-/* load.c: finds the run's kernel on a device, whose context is current. */
+/* Loads the run's kernel on the device, unless it is loaded.  The device's context must be current
+ * (load.c). */
 bool limber_cuda_find_kernel(struct run *r, int device, struct diag *d);
+/* Launches one kernel on the run's stream.  blocks: size of the grid.  shared: bytes of dynamic
+ * shared memory. */
 bool limber_cuda_launch_kernel(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
                                int shared, void *arguments, struct diag *d);
-/* True if this kernel waits for the launch before it on the device, so it may begin early. */
+/* True if the kernel itself waits for the previous launch, so that it may begin before that launch
+ * ends. */
 bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which);
-/* launch.c: sets the run's batch fields; number of matrices of A or B. */
+/* Sets the run's fields for batches: groups, each, matrices (launch.c). */
 void limber_cuda_set_groups(struct run *r);
+/* Returns the number of matrices of A (side 0) or B (side 1) in a call. */
 int64_t limber_cuda_matrix_count(const struct call *c, int side);
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c);
 /* Makes the context of r->device current.  Until limber_cuda_leave, this thread may allocate and
- * copy although a stream of the program is being captured. */
+ * copy even if a stream of the program is being captured. */
 bool limber_cuda_enter_context(struct run *r, struct diag *d);
-/* Makes the device current, finds kernel and stream.  After success the caller must call
- * limber_cuda_leave. */
+/* Makes the device's context current, loads the kernel and takes a stream for the run.  After
+ * success the caller must call limber_cuda_leave. */
 bool limber_cuda_enter(struct run *r, struct diag *d);
 void limber_cuda_leave(struct run *r);
 /* Launches the kernels of a call whose operands are on the device. */
 bool limber_cuda_run(struct run *r, struct diag *d);
-/* Destination of a scan's findings: for lines or, if each pixel is scanned once, for pixels.  If
- * choice and most are not 0, the scan initialises them for a decision.  With counters, which are 0
- * before and after, blocks store parts that the last of them combines; without, they update what a
- * previous launch has initialised. */
+/* Device memory of a scan: its results per line (found) or per pixel (pixels), and per tile.
+ * choice and most, unless 0, are initialised for limber_decide.  If there are counters, which are 0
+ * before and after the scan, thread blocks store partial results (parts, halves) that the last
+ * block combines.  If there are none, blocks update results that a previous launch has
+ * initialised. */
 struct scan_memory {
     cu_pointer found, pixels, choice, most, tiles, counters, parts, halves;
 };
-/* Number of tiles of a matrix. */
+/* Returns the number of tiles for which a scan has results, in a matrix of lines x length
+ * elements. */
 int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length);
-/* Bytes of the findings for pixels; 0 if lines are scanned. */
+/* Returns the bytes of a scan's results per pixel; 0 if the scan works on lines, not on pixels. */
 size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t length);
-/* Scans one or two operands whose addresses are on the device. */
+/* Queues the scan of one or two operands, whose addresses are on the device. */
 bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
                             const struct scan_memory *memory, int count, struct diag *d);
-/* Converts a view with its index map to kernel arguments. */
+/* Returns the kernel arguments of an operand: the view and a copy of its index map. */
 struct operand_args limber_cuda_operand(const struct view *v);
-/* cluster.c: the multiply kernel in clusters.  Resident clusters of a device; blocks of a cluster,
- * for a product of tiles_m rows of tiles; launches clusters, at most as many as are resident, which
- * take all tasks in turn. */
+/* Returns the number of clusters of the multiply kernel that the device can run at once; 0 if it
+ * cannot launch clusters (cluster.c). */
 int limber_cuda_resident_clusters(const struct cuda_driver *c, const struct cuda_config *f,
                                   cu_function multiply);
+/* Returns the number of thread blocks per cluster for a product of tiles_m rows of tiles; 1 if it
+ * uses no clusters. */
 int limber_cuda_cluster_size(const struct run *r, int64_t tiles_m);
+/* Launches the multiply kernel with at most as many blocks or clusters as can run at once.  They
+ * loop over all tasks. */
 bool limber_cuda_start_clusters(struct run *r, struct multiply_args *args, struct diag *d);
 
 #endif

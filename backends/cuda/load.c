@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Loads a kernel's code once on each device, and launches it by name. */
+ * Loads a kernel's code once per device, and launches its functions. */
 #include "backends/cuda/launch.h"
 
 #include <stdlib.h>
 
+/* [enum cuda_kernel]: names of the functions in the source */
 static const char *const names[KERNEL_count] = {
     "limber_pack",       "limber_multiply",     "limber_reconstruct", "limber_special",
     "limber_exact",      "limber_scale_a",      "limber_scale_b",     "limber_scan",
@@ -11,7 +12,7 @@ static const char *const names[KERNEL_count] = {
     "limber_weigh",      "limber_sums",         "limber_pairs",       "limber_steps"
 };
 
-/* True if this plan's source has the kernel with number i. */
+/* True if the kernel's source contains function i (enum cuda_kernel). */
 static bool has_kernel(const struct cuda_config *c, int i)
 {
     if ((c->mma_path == MMA_PATH_steps) != (i == KERNEL_steps))
@@ -33,13 +34,15 @@ static bool has_kernel(const struct cuda_config *c, int i)
     return (i == KERNEL_exact) == (c->mma_path == MMA_PATH_element);
 }
 
-/* Finds the module's kernels, and sets the shared memory that they use. */
+/* Finds the module's functions, and sets the shared memory of the multiply kernel.  Returns false
+ * with an error. */
 static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
     const struct cuda_config *f = &r->kernel->config;
 
-    /* loaded now, since a graph may capture the first launch */
+    /* functions are loaded now, since the first launch may be captured into a graph, where loading
+     * is not allowed */
     for (int i = 0; i < KERNEL_count; i++)
         if (has_kernel(f, i) &&
             (!limber_cuda_ok(c, c->cuModuleGetFunction(&l->function[i], l->module, names[i]),
@@ -58,7 +61,7 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
     return true;
 }
 
-/* Loads the cubin as a module in the current context. */
+/* Loads the cubin as a module in the current context.  Returns false with an error. */
 static bool load_module(struct run *r, struct on_device *l, struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
@@ -72,7 +75,7 @@ static bool load_module(struct run *r, struct on_device *l, struct diag *d)
     return ok;
 }
 
-/* Loads the cubin; NULL: it failed. */
+/* Loads the cubin on the current device.  Returns NULL, with an error, if that fails. */
 static struct on_device *load_kernel(struct run *r, struct diag *d)
 {
     struct on_device *l = calloc(1, sizeof *l);
@@ -85,7 +88,7 @@ static struct on_device *load_kernel(struct run *r, struct diag *d)
     return NULL;
 }
 
-/* Loads the kernel once on each device. */
+/* Sets r->loaded, after loading the kernel if this device has not loaded it. */
 bool limber_cuda_find_kernel(struct run *r, int device, struct diag *d)
 {
     struct kernel *k = r->kernel;
@@ -103,6 +106,8 @@ bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which)
     return r->device->early && (which == KERNEL_multiply || which == KERNEL_reconstruct);
 }
 
+/* Launches a kernel, early if the kernel itself waits for the previous launch.  Does nothing if
+ * the grid is empty. */
 bool limber_cuda_launch_kernel(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
                                int shared, void *arguments, struct diag *d)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Makes operands reachable for kernels.  Device memory is used in place; host memory is copied, and
- * C is copied back, element by element if it is not dense. */
+ * Makes operands accessible to kernels.  Device memory is used in place; host memory is copied.  C
+ * is copied back to host memory, element by element if its layout is not dense. */
 #include "backends/cuda/launch.h"
 #include "ir/num/prim_num.h"
 
@@ -28,7 +28,8 @@ void limber_cuda_release(struct run *r, cu_pointer *p)
     *p = 0;
 }
 
-/* True for memory that kernels can reach, of any context of this process. */
+/* True for memory that kernels can access: device or managed memory of any context of this
+ * process. */
 bool limber_cuda_on_device(const struct run *r, const void *p)
 {
     unsigned type = 0;
@@ -38,6 +39,7 @@ bool limber_cuda_on_device(const struct run *r, const void *p)
            type != 0 && type != CU_MEMORY_HOST;
 }
 
+/* Tests p in the context of the given device. */
 bool limber_cuda_is_device_memory(const void *p, int device)
 {
     struct diag ignored = { 0 };
@@ -66,7 +68,8 @@ bool limber_cuda_copy(struct run *r, cu_pointer *to, const void *from, size_t by
 
 /* ---- operands on the device ------------------------------------------------------------------ */
 
-/* End of the last line that the tile subset shows. */
+/* Returns the number of the line (row of A or column of B) just past the last one of which the tile
+ * subset uses an element. */
 static int64_t shown_end(const struct tile_subset *x, int64_t lines)
 {
     int64_t end = 0;
@@ -80,7 +83,7 @@ static int64_t shown_end(const struct tile_subset *x, int64_t lines)
     return end;
 }
 
-/* Bytes from the first element to the end of the last one. */
+/* Returns the bytes from the begin of an operand's first element to the end of its last element. */
 static size_t extent_bytes(const struct view *v, int64_t lines, int64_t k, int size)
 {
     const struct patch *w = v->patch;
@@ -112,8 +115,8 @@ static size_t extent_bytes(const struct view *v, int64_t lines, int64_t k, int s
            (size_t)size;
 }
 
-/* Uploads the addresses of a batch's matrices, which lie on the device. */
-static bool reach_addresses(struct run *r, int which, int64_t count, struct diag *d)
+/* Uploads the list of addresses of a batch's matrices, which lie on the device themselves. */
+static bool upload_addresses(struct run *r, int which, int64_t count, struct diag *d)
 {
     struct spread *x = &r->each[which];
 
@@ -126,9 +129,9 @@ static bool reach_addresses(struct run *r, int which, int64_t count, struct diag
     return true;
 }
 
-/* Copies a batch's matrices to the device. If they overlap, as the groups of an image's channels
- * do, the whole range is copied once and their distance stays; otherwise they are copied one by one
- * to aligned addresses. */
+/* Copies an operand's matrices to the device.  Matrices that overlap, such as groups of an image's
+ * channels, are copied as one range and keep their distances.  Others are copied one by one to
+ * aligned addresses. */
 static bool copy_matrices(struct run *r, int side, size_t bytes, cu_pointer *copy, struct diag *d)
 {
     enum { ALIGN = 256 };
@@ -155,8 +158,8 @@ static bool copy_matrices(struct run *r, int side, size_t bytes, cu_pointer *cop
     return ok;
 }
 
-/* Makes an operand reachable: where it is on the device, or as a copy. */
-static bool reach_operand(struct run *r, int side, cu_pointer *copy, struct diag *d)
+/* Makes an operand accessible to kernels: in place if it lies on the device, else as a copy. */
+static bool make_operand_accessible(struct run *r, int side, cu_pointer *copy, struct diag *d)
 {
     const struct view *v = side ? &r->call->b : &r->call->a;
     size_t bytes = extent_bytes(v, side ? r->call->n : r->call->m, r->call->k,
@@ -164,13 +167,14 @@ static bool reach_operand(struct run *r, int side, cu_pointer *copy, struct diag
 
     r->view[side] = *v;
     if (bytes == 0 || limber_cuda_on_device(r, limber_spread_at(v->data, &r->each[side], 0)))
-        return reach_addresses(r, side, r->matrices[side], d);
+        return upload_addresses(r, side, r->matrices[side], d);
     r->host = true;
     return copy_matrices(r, side, bytes, copy, d);
 }
 
-/* Uploads a tile subset: its blocks of lines and classes of tiles. */
-static bool reach_subset(struct run *r, int side, struct diag *d)
+/* Uploads the arrays of an operand's tile subset: the block of each line, and the classes of
+ * tiles. */
+static bool upload_tile_subset(struct run *r, int side, struct diag *d)
 {
     const struct tile_subset *x = r->view[side].tile_subset;
     int64_t lines = side ? r->call->n : r->call->m, end;
@@ -179,15 +183,15 @@ static bool reach_subset(struct run *r, int side, struct diag *d)
         return true;
     end = (shown_end(x, lines) + LIMBER_BLOCK - 1) / LIMBER_BLOCK;
     r->view[side].tile_subset = NULL;
-    r->tile_subset[side] = *x;
-    if (!limber_cuda_copy(r, &r->blocks[side], x->block,
+    r->subsets.tile_subset[side] = *x;
+    if (!limber_cuda_copy(r, &r->subsets.blocks[side], x->block,
                           (size_t)((lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK) * sizeof *x->block,
                           "blocks", d) ||
-        (x->tile &&
-         !limber_cuda_copy(r, &r->tiles[side], x->tile, (size_t)(end * x->tiles), "tiles", d)))
+        (x->tile && !limber_cuda_copy(r, &r->subsets.tiles[side], x->tile, (size_t)(end * x->tiles),
+                                      "tiles", d)))
         return false;
-    r->tile_subset[side].block = (const int32_t *)(uintptr_t)r->blocks[side];
-    r->tile_subset[side].tile = (const uint8_t *)(uintptr_t)r->tiles[side];
+    r->subsets.tile_subset[side].block = (const int32_t *)(uintptr_t)r->subsets.blocks[side];
+    r->subsets.tile_subset[side].tile = (const uint8_t *)(uintptr_t)r->subsets.tiles[side];
     return true;
 }
 
@@ -200,10 +204,12 @@ static int32_t largest_of(const int32_t *emax, size_t lines)
     return most;
 }
 
-/* The parts of an operand's masks that kernels need. */
+/* The exponents and flags of an operand's lines that kernels need. */
 struct known {
     const struct mask *m;
-    size_t matrices, lines, each; /* exponents of a matrix: one for each line, or 1 */
+    /* number of matrices; lines per matrix; exponents per matrix: one for each line, or 1 */
+    size_t matrices, lines, each;
+    /* number of exponents, and number of flags, over all matrices; 0 if kernels need none */
     size_t emax, special;
 };
 
@@ -212,8 +218,8 @@ static bool has_special(const struct mask *m)
     return m->special && m->line_special;
 }
 
-/* Finds what the scan on the host already knows of an operand: exponents of scales and special
- * lines. */
+/* Sets *x from the results of the scan.  Returns false, with an error, if the plan scales an
+ * operand that was not scanned. */
 static bool find_known(const struct run *r, int side, struct known *x, struct diag *d)
 {
     int scaled = r->kernel->config.side[side].scaled;
@@ -231,8 +237,8 @@ static bool find_known(const struct run *r, int side, struct known *x, struct di
     return true;
 }
 
-/* Stores the exponents of all lines, or the largest of each matrix. */
-static void put_exponents(const struct known *x, int32_t *to)
+/* Stores the largest exponent of each line or, if a matrix has one scale, of each matrix. */
+static void store_exponents(const struct known *x, int32_t *to)
 {
     for (size_t g = 0; x->emax && g < x->matrices; g++, to += x->each)
         if (x->each == x->lines)
@@ -241,8 +247,8 @@ static void put_exponents(const struct known *x, int32_t *to)
             *to = largest_of(x->m[g].line_emax, x->lines);
 }
 
-/* Stores a flag for each line: it has NaN or infinities. */
-static void put_flags(const struct known *x, uint8_t *to)
+/* Stores one flag per line (row of A or column of B): 1 if the line has NaN or infinities. */
+static void store_flags(const struct known *x, uint8_t *to)
 {
     for (size_t g = 0; x->special && g < x->matrices; g++, to += x->lines)
         if (has_special(&x->m[g]))
@@ -251,8 +257,8 @@ static void put_flags(const struct known *x, uint8_t *to)
             memset(to, 0, x->lines);
 }
 
-/* Uploads exponents and flags of both operands in one copy. */
-static bool reach_masks(struct run *r, struct diag *d)
+/* Uploads exponents and flags of both operands in one copy.  Returns false with an error. */
+static bool upload_exponents_and_flags(struct run *r, struct diag *d)
 {
     struct known x[2] = { 0 };
     size_t exponents, bytes;
@@ -270,23 +276,23 @@ static bool reach_masks(struct run *r, struct diag *d)
     if (!all)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for exponents");
     flags = (uint8_t *)(all + exponents);
-    put_exponents(&x[0], all);
-    put_exponents(&x[1], all + x[0].emax);
-    put_flags(&x[0], flags);
-    put_flags(&x[1], flags + x[0].special);
-    ok = limber_cuda_copy(r, &r->masks, all, bytes, "exponents", d);
+    store_exponents(&x[0], all);
+    store_exponents(&x[1], all + x[0].emax);
+    store_flags(&x[0], flags);
+    store_flags(&x[1], flags + x[0].special);
+    ok = limber_cuda_copy(r, &r->scales.masks, all, bytes, "exponents", d);
     free(all);
     for (int i = 0; i < 2; i++) {
-        r->emax[i] = x[i].emax ? r->masks + (i ? x[0].emax : 0) * sizeof *all : 0;
-        r->special[i] =
-            x[i].special ? r->masks + exponents * sizeof *all + (i ? x[0].special : 0) : 0;
+        r->scales.emax[i] = x[i].emax ? r->scales.masks + (i ? x[0].emax : 0) * sizeof *all : 0;
+        r->scales.special[i] =
+            x[i].special ? r->scales.masks + exponents * sizeof *all + (i ? x[0].special : 0) : 0;
     }
     return ok;
 }
 
 /* ---- C on the device, and back --------------------------------------------------------------- */
 
-/* Copies one product's C to its dense copy or, if `out`, back. */
+/* Copies one matrix C to the dense copy or, if `out`, from the dense copy. */
 static void stage_one(const struct run *r, const struct output_view *c,
                       const struct output_view *dense, bool out)
 {
@@ -301,7 +307,8 @@ static void stage_one(const struct run *r, const struct output_view *c,
         }
 }
 
-/* Copies C between the caller's layout and the dense staging memory. out: to the caller's. */
+/* Copies all matrices of C between the caller's layout and the dense copy in host memory.  out:
+ * from the dense copy to the caller's layout. */
 static void copy_staged(const struct run *r, bool out)
 {
     struct output_view c = r->call->c, dense = r->place;
@@ -313,24 +320,25 @@ static void copy_staged(const struct run *r, bool out)
     }
 }
 
-/* True if the kernel reads C's old elements. */
+/* True if the kernel reads the old elements of C. */
 static bool reads_c(const struct run *r)
 {
     return r->kernel->config.beta || r->kernel->config.model.start_c;
 }
 
-/* Makes C reachable.  A dense copy has the same contiguous dimension. */
-static bool reach_c(struct run *r, struct diag *d)
+/* Makes C accessible to kernels: in place if it lies on the device, else as a dense copy whose
+ * contiguous dimension is that of C. */
+static bool make_c_accessible(struct run *r, struct diag *d)
 {
     const struct call *c = r->call;
     size_t one = (size_t)(c->m * c->n) * (size_t)r->kernel->config.result.size;
     size_t bytes = (size_t)r->groups * one;
 
     r->place = c->c;
-    r->place.rows = c->c.rows ? r->tile_subset[0].block : NULL;
-    r->place.cols = c->c.cols ? r->tile_subset[1].block : NULL;
+    r->place.rows = c->c.rows ? r->subsets.tile_subset[0].block : NULL;
+    r->place.cols = c->c.cols ? r->subsets.tile_subset[1].block : NULL;
     if (bytes == 0 || limber_cuda_on_device(r, limber_spread_at(c->c.data, &r->each[2], 0)))
-        return reach_addresses(r, 2, r->groups, d);
+        return upload_addresses(r, 2, r->groups, d);
     r->host = true;
     r->each[2] = (struct spread){ (int64_t)one, NULL };
     r->place = c->c.row == 1 ? (struct output_view){ .row = 1, .col = c->m, .inner = c->n } :
@@ -347,34 +355,37 @@ static bool reach_c(struct run *r, struct diag *d)
     return true;
 }
 
+/* Makes operands, tile subsets, exponents, flags, C and counters accessible, in this order. */
 bool limber_cuda_upload(struct run *r, struct diag *d)
 {
     const int32_t zero[2] = { 0, 0 };
     const struct unit_counts none = { 0 };
 
-    return reach_operand(r, 0, &r->a, d) && reach_operand(r, 1, &r->b, d) &&
-           reach_subset(r, 0, d) && reach_subset(r, 1, d) && reach_masks(r, d) && reach_c(r, d) &&
+    return make_operand_accessible(r, 0, &r->a, d) && make_operand_accessible(r, 1, &r->b, d) &&
+           upload_tile_subset(r, 0, d) && upload_tile_subset(r, 1, d) &&
+           upload_exponents_and_flags(r, d) && make_c_accessible(r, d) &&
            (!limber_num_is_int(r->kernel->config.result) || r->kernel->config.wrap ||
             limber_cuda_copy(r, &r->overflow, zero, sizeof zero, "a counter", d)) &&
            (!r->kernel->config.model.counts ||
             limber_cuda_copy(r, &r->counts, &none, sizeof none, "counters", d));
 }
 
-/* Copies C and the counters to the host, where they belong there. */
+/* Queues copies of C and of the counters to the host, as far as the host needs them. */
 static bool download_results(struct run *r, struct diag *d)
 {
     size_t bytes =
         (size_t)(r->groups * r->call->m * r->call->n) * (size_t)r->kernel->config.result.size;
     const struct cuda_driver *c = r->driver;
 
-    if (r->overflow && !limber_cuda_ok(c,
-                                       c->cuMemcpyDtoHAsync_v2(&r->call->overflow, r->overflow,
-                                                               sizeof r->call->overflow, r->stream),
-                                       "copying from the device", d))
+    if (r->overflow &&
+        !limber_cuda_ok(c,
+                        c->cuMemcpyDtoHAsync_v2(&r->call->out.overflow, r->overflow,
+                                                sizeof r->call->out.overflow, r->stream),
+                        "copying from the device", d))
         return false;
     if (r->counts && !limber_cuda_ok(c,
-                                     c->cuMemcpyDtoHAsync_v2(&r->call->counts, r->counts,
-                                                             sizeof r->call->counts, r->stream),
+                                     c->cuMemcpyDtoHAsync_v2(&r->call->out.counts, r->counts,
+                                                             sizeof r->call->out.counts, r->stream),
                                      "copying from the device", d))
         return false;
     return !r->staged ||
@@ -382,6 +393,8 @@ static bool download_results(struct run *r, struct diag *d)
                           "copying from the device", d);
 }
 
+/* Queues the copies of results, frees device memory in stream order, and waits if the host needs
+ * results or the stream is the library's own. */
 bool limber_cuda_download(struct run *r, bool ok, struct diag *d)
 {
     bool waits = r->own_stream || r->host || r->overflow || r->counts;
@@ -392,16 +405,16 @@ bool limber_cuda_download(struct run *r, bool ok, struct diag *d)
     limber_cuda_release(r, &r->c);
     limber_cuda_release(r, &r->overflow);
     limber_cuda_release(r, &r->counts);
-    limber_cuda_release(r, &r->masks);
+    limber_cuda_release(r, &r->scales.masks);
     for (int i = 0; i < 2; i++) {
-        limber_cuda_release(r, &r->blocks[i]);
-        limber_cuda_release(r, &r->tiles[i]);
-        limber_cuda_release(r, &r->shown[i]);
+        limber_cuda_release(r, &r->subsets.blocks[i]);
+        limber_cuda_release(r, &r->subsets.tiles[i]);
+        limber_cuda_release(r, &r->subsets.shown[i]);
     }
     for (int i = 0; i < 3; i++)
         limber_cuda_release(r, &r->addresses[i]);
-    if (r->own_workspace)
-        limber_cuda_release(r, &r->workspace);
+    if (r->memory.own_workspace)
+        limber_cuda_release(r, &r->memory.workspace);
     if (waits && !limber_cuda_ok(r->driver, r->driver->cuStreamSynchronize(r->stream),
                                  "running a kernel", d))
         ok = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Opens NVRTC when the first kernel must be compiled, and compiles. */
+ * Opens NVRTC when the first kernel must be compiled, and compiles kernels. */
 #include "backends/cuda/cuda.h"
 #include "backends/settings.h"
 
@@ -33,7 +33,8 @@ static struct {
 } nvrtc;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Opens the NVRTC of the driver's version: the driver may not load what a newer one makes. */
+/* Opens the NVRTC of the driver's major version, since a driver may refuse code of a newer NVRTC.
+ * Returns its handle or NULL. */
 static void *find_matching(void)
 {
     struct diag ignored = { 0 };
@@ -46,6 +47,8 @@ static void *find_matching(void)
     return dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
+/* Opens NVRTC's library: the one that LIMBER_NVRTC names, else that of the driver's version, else
+ * any.  Returns its handle or NULL. */
 static void *open_library(void)
 {
     static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
@@ -61,6 +64,7 @@ static void *open_library(void)
     return handle;
 }
 
+/* Opens NVRTC and looks up its functions.  Returns false with an error. */
 static bool open_nvrtc(struct diag *d)
 {
     void *handle = open_library();
@@ -94,12 +98,12 @@ void limber_nvrtc_open(const struct target *t)
 {
     struct diag ignored = { 0 };
 
-    /* with LIMBER_CUBINS it may not be needed */
+    /* if LIMBER_CUBINS is set, all kernels should be precompiled, so NVRTC is not opened */
     if (!t->no_compiler && !limber_setting("LIMBER_CUBINS"))
         open_once(&ignored);
 }
 
-/* Puts the compiler's log into the dump, and its first error into the diagnostic. */
+/* Writes NVRTC's log to the dump, and its first error to the diagnostic. */
 static void dump_log(nvrtc_program p, int result, const char *arch, const struct dump *dump,
                      struct diag *d)
 {
@@ -116,7 +120,7 @@ static void dump_log(nvrtc_program p, int result, const char *arch, const struct
     if (log && dump)
         dump->file(dump->user, "nvrtc.log", log, strlen(log));
     if (result) {
-        enum { INVALID_OPTION = 5 }; /* NVRTC does not know the architecture */
+        enum { INVALID_OPTION = 5 }; /* NVRTC's result if it does not know the architecture */
         int major = 0, minor = 0;
 
         nvrtc.nvrtcVersion(&major, &minor);
@@ -135,7 +139,8 @@ static void dump_log(nvrtc_program p, int result, const char *arch, const struct
     free(log);
 }
 
-/* Takes the compiled cubin from NVRTC. */
+/* Copies the compiled cubin from NVRTC; the caller frees out->data.  Returns false with an
+ * error. */
 static bool get_cubin(nvrtc_program p, struct blob *out, struct diag *d)
 {
     size_t size = 0;
@@ -150,7 +155,8 @@ static bool get_cubin(nvrtc_program p, struct blob *out, struct diag *d)
            limber_fail(d, LIMBER_STATUS_DEVICE, "NVRTC gave no cubin");
 }
 
-/* Compiles a program by NVRTC; its log goes to the dump. */
+/* Compiles a program by NVRTC, writes NVRTC's log to the dump, and stores the cubin in
+ * LIMBER_KEEP_CUBINS if that is set. */
 static bool compile(const struct cuda_program *program, const struct dump *dump, struct blob *out,
                     struct diag *d)
 {
@@ -176,6 +182,7 @@ static bool compile(const struct cuda_program *program, const struct dump *dump,
     return ok;
 }
 
+/* Takes a precompiled cubin if there is one; else opens NVRTC and compiles the source. */
 bool limber_nvrtc(const char *source, const char *arch, bool no_compiler, const struct dump *dump,
                   struct blob *out, struct diag *d)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Complex products by three real products: sums of planes, and joining the results, on the
- * device. */
+ * Complex products by three real products, on the device: sums of real and imaginary parts, and the
+ * combination of the three products (struct sums_job, struct pairs_job). */
 #include "backends/cuda/launch.h"
 
 enum { THREADS = 256, WAVES = 8 };
@@ -10,10 +10,10 @@ bool limber_cuda_has_planes(limber_format f)
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT || limber_format_is_binary(f);
 }
 
-/* Launches a kernel that walks over so many elements, with blocks to fill the device a few
- * times. */
-static bool start_grid(struct run *r, enum cuda_kernel which, int64_t elements, void *args,
-                       struct diag *d)
+/* Launches a kernel whose threads loop over `elements` elements, with a few thread blocks per
+ * multiprocessor. */
+static bool launch_grid(struct run *r, enum cuda_kernel which, int64_t elements, void *args,
+                        struct diag *d)
 {
     int64_t blocks = (elements + THREADS - 1) / THREADS;
     int64_t most = (int64_t)WAVES * r->device->multiprocessors;
@@ -27,9 +27,9 @@ static bool wait_for_stream(struct run *r, bool waits, struct diag *d)
                                     "running a kernel", d);
 }
 
-/* Launches the kernel that forms sums of real and imaginary parts. most: device address for the
- * largest magnitude, or 0. */
-static bool run_sums(struct run *r, struct sums_job *j, cu_pointer most, struct diag *d)
+/* Launches the kernel that computes sums of real and imaginary parts.  most: device address at
+ * which the largest magnitude is stored, or 0. */
+static bool launch_sums(struct run *r, struct sums_job *j, cu_pointer most, struct diag *d)
 {
     struct sums_args args = {
         .from = j->from,
@@ -52,13 +52,15 @@ static bool run_sums(struct run *r, struct sums_job *j, cu_pointer most, struct 
     }
     return (!most || limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(most, 0, 2, r->stream),
                                     "clearing", d)) &&
-           start_grid(r, KERNEL_sums, j->count * j->outer * j->inner, &args, d) &&
+           launch_grid(r, KERNEL_sums, j->count * j->outer * j->inner, &args, d) &&
            (!most || limber_cuda_ok(
                          r->driver,
                          r->driver->cuMemcpyDtoHAsync_v2(&j->most, most, sizeof j->most, r->stream),
                          "copying from the device", d));
 }
 
+/* Implements device_ops.sums for a sums_job.  Waits if there is no queue or a magnitude is
+ * measured. */
 bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const limber_queue *queue,
                       struct diag *d)
 {
@@ -71,7 +73,7 @@ bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const li
     if (!limber_cuda_enter(&r, d))
         return false;
     ok = (!j->measures || limber_cuda_take_memory(&r, &most, sizeof j->most, "a number", d)) &&
-         run_sums(&r, j, most, d);
+         launch_sums(&r, j, most, d);
     limber_cuda_release(&r, &most);
     limber_cuda_release(&r, &r.addresses[0]);
     ok = wait_for_stream(&r, r.own_stream || j->measures, d) && ok;
@@ -79,6 +81,7 @@ bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const li
     return ok;
 }
 
+/* Does a pairs_job: combines three real products to complex results. */
 bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
                        const limber_queue *queue, struct diag *d)
 {
@@ -95,7 +98,7 @@ bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
 
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = start_grid(&r, KERNEL_pairs, j->count, &args, d);
+    ok = launch_grid(&r, KERNEL_pairs, j->count, &args, d);
     ok = wait_for_stream(&r, r.own_stream, d) && ok;
     limber_cuda_leave(&r);
     return ok;

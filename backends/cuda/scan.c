@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Scans operands in device memory. */
+ * Scans operands in device memory for exponents, significant bits, signs and special values. */
 #include "backends/cuda/launch.h"
 
 #include <string.h>
@@ -7,7 +7,8 @@
 enum { LEAST_COUNTERS = 1024 };
 enum { LINES = 32, ELEMENTS = 64, THREADS = 256, WARPS = THREADS / 32, WAVES = 8 };
 
-/* Number of blocks along k: enough to fill the device a few times, at most one for each stretch. */
+/* Returns the number of thread blocks along k that scan one group of lines: enough to fill the
+ * device a few times, at most one per run of ELEMENTS. */
 static int32_t blocks_along_k(const struct device *v, int64_t blocks_lines, int64_t length)
 {
     int64_t stretches = (length + ELEMENTS - 1) / ELEMENTS;
@@ -30,15 +31,16 @@ int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length)
     return (lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK * ((length + ELEMENTS - 1) / ELEMENTS);
 }
 
-/* Kernel arguments and blocks of one operand's scan. */
+/* Kernel arguments and grid sizes of one operand's scan. */
 struct planned {
     struct scan_args args;
     struct windows_args windows;
     bool has_windows;
-    int64_t clearing, blocks; /* blocks of the clearing kernel and of the scan */
+    /* number of thread blocks of the kernel that initialises results, and of the scan */
+    int64_t clearing, blocks;
 };
 
-/* Divides the scan of matrices, or of images' pixels, into blocks. */
+/* Divides the scan of matrices, or of the pixels of images, among thread blocks. */
 static void divide_scan(const struct run *r, struct planned *p, int64_t images)
 {
     struct scan_args *args = &p->args;
@@ -52,8 +54,8 @@ static void divide_scan(const struct run *r, struct planned *p, int64_t images)
     p->blocks = images * blocks;
 }
 
-/* Plans the scan of an image: its pixels are scanned, then the findings of each window are
- * joined. */
+/* Plans the scan of an image that is read through windows: each pixel is scanned once, then the
+ * results of the pixels in each window are combined. */
 static void plan_pixels(const struct run *r, const struct scan_job *j, const struct pixels *x,
                         const struct scan_memory *memory, struct planned *p)
 {
@@ -76,7 +78,8 @@ static void plan_pixels(const struct run *r, const struct scan_job *j, const str
     divide_scan(r, p, j->matrices * x->images);
 }
 
-/* Plans the scan of one operand: arguments, blocks, and the memory for findings. */
+/* Returns the plan for the scan of one operand: kernel arguments, grid sizes, and memory for
+ * results. */
 static struct planned plan_scan(const struct run *r, const struct scan_job *j,
                                 const struct scan_memory *memory)
 {
@@ -105,6 +108,7 @@ static struct planned plan_scan(const struct run *r, const struct scan_job *j,
     return p;
 }
 
+/* Initialises results if the scan has no counters, scans, and combines the results of pixels. */
 bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
                             const struct scan_memory *memory, int count, struct diag *d)
 {
@@ -133,75 +137,61 @@ bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
     return ok;
 }
 
-/* ---- a scan for the host --------------------------------------------------------------------- */
+/* ---- a scan whose results the host receives -------------------------------------------------- */
 
-/* Takes an array of at least `count` counters that are 0. */
-static bool take_counters(struct run *r, struct counters *c, size_t count, struct diag *d)
+/* Takes an idle array of at least `count` counters that are 0, or allocates one.  Returns false
+ * with an error. */
+static bool take_counters(struct run *r, struct idle_item *c, size_t count, struct diag *d)
 {
-    struct device *v = r->device;
-
-    pthread_mutex_lock(&v->lock);
-    if (v->idle_counters)
-        *c = v->counters[--v->idle_counters];
-    pthread_mutex_unlock(&v->lock);
-    if (c->at && c->count >= count)
+    *c = limber_cuda_take_idle(r->device, &r->device->counters);
+    if (c->at && c->size >= count)
         return true;
     limber_cuda_release(r, &c->at);
-    c->count = count > LEAST_COUNTERS ? count : LEAST_COUNTERS;
-    return limber_cuda_take_memory(r, &c->at, c->count * sizeof(int32_t), "counters", d) &&
-           limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(c->at, 0, c->count, r->stream),
+    c->size = count > LEAST_COUNTERS ? count : LEAST_COUNTERS;
+    return limber_cuda_take_memory(r, &c->at, c->size * sizeof(int32_t), "counters", d) &&
+           limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(c->at, 0, c->size, r->stream),
                           "clearing", d);
 }
 
-/* Returns counters for reuse. are_zero: the scan succeeded, so they are 0 again. */
-static void return_counters(struct run *r, struct counters *c, bool are_zero)
+/* Keeps counters for later scans.  are_zero: the scan succeeded, so the counters are 0 again.  If
+ * they are not, they are freed. */
+static void return_counters(struct run *r, struct idle_item *c, bool are_zero)
 {
-    struct device *v = r->device;
-
-    pthread_mutex_lock(&v->lock);
-    if (are_zero && v->idle_counters < CUDA_STREAMS) {
-        v->counters[v->idle_counters++] = *c;
-        c->at = 0;
-    }
-    pthread_mutex_unlock(&v->lock);
-    limber_cuda_release(r, &c->at);
+    if (!are_zero || !limber_cuda_keep_idle(r->device, &r->device->counters, *c))
+        limber_cuda_release(r, &c->at);
 }
 
-/* Takes at least `bytes` of page-locked host memory, to which the device copies without a buffer of
- * the driver's. */
-static bool take_landing(struct run *r, struct landing *x, size_t bytes, struct diag *d)
+static void free_pinned(const struct run *r, const struct idle_item *x)
+{
+    if (x->at)
+        r->driver->cuMemFreeHost((void *)(uintptr_t)x->at);
+}
+
+/* Takes at least `bytes` bytes of page-locked host memory, to which the device copies without an
+ * intermediate buffer.  Returns false with an error. */
+static bool take_pinned(struct run *r, struct idle_item *x, size_t bytes, struct diag *d)
 {
     enum { LEAST = 1 << 18 };
-    struct device *v = r->device;
+    void *at = NULL;
+    bool ok;
 
-    pthread_mutex_lock(&v->lock);
-    if (v->idle_landings)
-        *x = v->landing[--v->idle_landings];
-    pthread_mutex_unlock(&v->lock);
-    if (x->at && x->bytes >= bytes)
+    *x = limber_cuda_take_idle(r->device, &r->device->pinned);
+    if (x->at && x->size >= bytes)
         return true;
-    if (x->at)
-        r->driver->cuMemFreeHost(x->at);
-    x->at = NULL;
-    for (x->bytes = LEAST; x->bytes < bytes;)
-        x->bytes *= 2;
-    return limber_cuda_ok(r->driver, r->driver->cuMemHostAlloc(&x->at, x->bytes, 0),
-                          "taking page-locked memory", d);
+    free_pinned(r, x);
+    for (x->size = LEAST; x->size < bytes;)
+        x->size *= 2;
+    ok = limber_cuda_ok(r->driver, r->driver->cuMemHostAlloc(&at, x->size, 0),
+                        "taking page-locked memory", d);
+    x->at = (uintptr_t)at;
+    return ok;
 }
 
-/* Keeps the memory for a later scan. */
-static void return_landing(struct run *r, struct landing *x)
+/* Keeps page-locked memory for a later scan, or frees it if enough is kept. */
+static void return_pinned(struct run *r, const struct idle_item *x)
 {
-    struct device *v = r->device;
-
-    pthread_mutex_lock(&v->lock);
-    if (x->at && v->idle_landings < CUDA_STREAMS) {
-        v->landing[v->idle_landings++] = *x;
-        x->at = NULL;
-    }
-    pthread_mutex_unlock(&v->lock);
-    if (x->at)
-        r->driver->cuMemFreeHost(x->at);
+    if (x->at && !limber_cuda_keep_idle(r->device, &r->device->pinned, *x))
+        free_pinned(r, x);
 }
 
 static size_t line_bytes(const struct scan_job *j)
@@ -216,12 +206,13 @@ static size_t tile_bytes(const struct scan_job *j)
                       0;
 }
 
-/* Memory that a job needs besides its findings. */
+/* Device memory that a scan needs in addition to its results. */
 struct needs {
-    size_t counters, parts, halves; /* bytes, except `counters`, a number */
+    size_t counters, parts, halves; /* counters: number of counters; parts, halves: bytes */
 };
 
-/* Sizes of the scan's arrays in device memory.  A block that scans a line alone needs none. */
+/* Returns the sizes of a scan's temporary arrays.  If one thread block scans a line alone, none are
+ * needed. */
 static struct needs needs_of(const struct run *r, const struct scan_job *j)
 {
     const struct scan_memory none = { .found = 0 };
@@ -239,17 +230,17 @@ static struct needs needs_of(const struct run *r, const struct scan_job *j)
     };
 }
 
-/* State of a scan whose findings the host gets. */
+/* The state of a scan whose results are copied to the host. */
 struct host_scan {
-    struct scan_job jobs[2]; /* with addresses on the device */
+    struct scan_job jobs[2]; /* the scans of one or two operands, with addresses on the device */
     struct scan_memory memory[2];
     int count;
-    cu_pointer all; /* device memory of everything but counters; the findings come first */
-    struct counters counters;
-    struct landing landing; /* findings, copied to the host */
+    cu_pointer all; /* device memory of all arrays but the counters; results are stored first */
+    struct idle_item counters;
+    struct idle_item pinned; /* page-locked host memory, to which results are copied */
 };
 
-/* Bytes of a job's findings: lines, then tiles. */
+/* Returns the bytes of a scan's results: those of lines, then those of tiles. */
 static size_t found_bytes(const struct scan_job *j)
 {
     return line_bytes(j) + tile_bytes(j);
@@ -260,31 +251,33 @@ static size_t all_found_bytes(const struct host_scan *s)
     return found_bytes(&s->jobs[0]) + (s->count > 1 ? found_bytes(&s->jobs[1]) : 0);
 }
 
-/* Reserves bytes of an allocation that is made later; returns their offset. */
-static cu_pointer reserve(size_t *all, size_t bytes)
+/* Adds bytes to the size of an allocation that is made later.  Returns their offset, or 0 for 0
+ * bytes. */
+static cu_pointer reserve_bytes(size_t *all, size_t bytes)
 {
     *all += bytes;
     return bytes ? *all - bytes : 0;
 }
 
-/* Reserves and takes the memory of a scan whose findings the host gets. */
-static bool reach_memory(struct run *r, struct host_scan *s, struct diag *d)
+/* Allocates the device memory of both scans.  Results are stored first, so that one copy fetches
+ * them. */
+static bool allocate_scan_memory(struct run *r, struct host_scan *s, struct diag *d)
 {
     struct needs needs[2] = { 0 };
     size_t all = 0;
 
     for (int i = 0; i < s->count; i++) {
         needs[i] = needs_of(r, &s->jobs[i]);
-        s->memory[i].found = reserve(&all, line_bytes(&s->jobs[i]));
-        s->memory[i].tiles = reserve(&all, tile_bytes(&s->jobs[i]));
+        s->memory[i].found = reserve_bytes(&all, line_bytes(&s->jobs[i]));
+        s->memory[i].tiles = reserve_bytes(&all, tile_bytes(&s->jobs[i]));
     }
     for (int i = 0; i < s->count; i++) {
         const struct scan_job *j = &s->jobs[i];
 
-        s->memory[i].pixels =
-            reserve(&all, (size_t)j->matrices * limber_cuda_scan_pixels(j->v, j->lines, j->length));
-        s->memory[i].parts = reserve(&all, needs[i].parts);
-        s->memory[i].halves = reserve(&all, needs[i].halves);
+        s->memory[i].pixels = reserve_bytes(
+            &all, (size_t)j->matrices * limber_cuda_scan_pixels(j->v, j->lines, j->length));
+        s->memory[i].parts = reserve_bytes(&all, needs[i].parts);
+        s->memory[i].halves = reserve_bytes(&all, needs[i].halves);
     }
     if (!take_counters(r, &s->counters, needs[0].counters + needs[1].counters, d) ||
         !limber_cuda_take_memory(r, &s->all, all, "a scan", d))
@@ -302,9 +295,9 @@ static bool reach_memory(struct run *r, struct host_scan *s, struct diag *d)
     return true;
 }
 
-/* Copies the addresses of a batch's matrices to the device, if they are listed. */
-static bool reach_addresses(struct run *r, struct scan_job *j, cu_pointer *addresses,
-                            struct diag *d)
+/* Uploads the list of addresses of a batch's matrices, if it has one. */
+static bool upload_addresses(struct run *r, struct scan_job *j, cu_pointer *addresses,
+                             struct diag *d)
 {
     if (!j->each.address)
         return true;
@@ -315,19 +308,20 @@ static bool reach_addresses(struct run *r, struct scan_job *j, cu_pointer *addre
     return true;
 }
 
-/* Copies all findings to the host by one copy, for which the caller waits. */
-static bool download_findings(struct run *r, struct host_scan *s, struct diag *d)
+/* Queues one copy of all results to page-locked memory.  The caller must wait for the copy. */
+static bool download_results(struct run *r, struct host_scan *s, struct diag *d)
 {
-    return take_landing(r, &s->landing, all_found_bytes(s), d) &&
+    return take_pinned(r, &s->pinned, all_found_bytes(s), d) &&
            limber_cuda_ok(r->driver,
-                          r->driver->cuMemcpyDtoHAsync_v2(s->landing.at, s->all, all_found_bytes(s),
-                                                          r->stream),
+                          r->driver->cuMemcpyDtoHAsync_v2((void *)(uintptr_t)s->pinned.at, s->all,
+                                                          all_found_bytes(s), r->stream),
                           "copying from the device", d);
 }
 
-static void store_findings(struct host_scan *s)
+/* Copies results from page-locked memory to the arrays that the caller has named. */
+static void store_results(struct host_scan *s)
 {
-    const char *at = s->landing.at;
+    const char *at = (const char *)(uintptr_t)s->pinned.at;
 
     for (int i = 0; i < s->count; i++) {
         const struct scan_job *j = &s->jobs[i];
@@ -339,6 +333,7 @@ static void store_findings(struct host_scan *s)
     }
 }
 
+/* Scans, copies the results to the host, and waits for them. */
 bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, int device,
                       const limber_queue *queue, struct diag *d)
 {
@@ -355,9 +350,9 @@ bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, 
     if (!limber_cuda_enter(&r, d))
         return false;
     for (int i = 0; ok && i < s.count; i++)
-        ok = reach_addresses(&r, &s.jobs[i], &r.addresses[i], d);
-    ok = ok && reach_memory(&r, &s, d) &&
-         limber_cuda_scan_start(&r, s.jobs, s.memory, s.count, d) && download_findings(&r, &s, d);
+        ok = upload_addresses(&r, &s.jobs[i], &r.addresses[i], d);
+    ok = ok && allocate_scan_memory(&r, &s, d) &&
+         limber_cuda_scan_start(&r, s.jobs, s.memory, s.count, d) && download_results(&r, &s, d);
     for (int i = 0; i < s.count; i++)
         limber_cuda_release(&r, &r.addresses[i]);
     limber_cuda_release(&r, &s.all);
@@ -365,8 +360,8 @@ bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, 
         ok = false;
     return_counters(&r, &s.counters, ok);
     if (ok)
-        store_findings(&s);
-    return_landing(&r, &s.landing);
+        store_results(&s);
+    return_pinned(&r, &s.pinned);
     limber_cuda_leave(&r);
     return ok;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prints the source of a plan's kernels: its constants as text, then the files that they
- * specialise. */
+ * Prints the source of a plan's kernels: the plan's constants, then #includes of the files in
+ * kernel/, which are specialised by these constants. */
 #include "backends/cuda/cuda.h"
 #include "ir/num/digits.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- the kernels' files, embedded ----------------------------------------------------------- */
+/* ---- the files of kernel/, embedded without comments ----------------------------------------- */
 
 /* clang-format off */
 #define FILES(F) \
@@ -60,14 +60,14 @@
 
 #define EMBED(id, name, path) \
     __asm__(".section .rodata\n" \
-            "limber_cuda_file_" #id ":\n.incbin \"" LIMBER_SOURCE "/" path "\"\n.byte 0\n" \
+            "limber_cuda_file_" #id ":\n.incbin \"" LIMBER_CUDA_TEXTS "/" path "\"\n.byte 0\n" \
             ".previous\n"); \
     extern const char limber_cuda_file_##id[] __attribute__((visibility("hidden")));
 FILES(EMBED)
 
 const struct cuda_header limber_cuda_headers[] = {
 #define HEADER(id, name, path) { name, limber_cuda_file_##id },
-    FILES(HEADER){ "stddef.h", "" },         /* device.h declares their types */
+    FILES(HEADER){ "stddef.h", "" }, /* device.h declares the types of this header and the next */
     { "stdint.h", "" },
 };
 const int limber_cuda_header_count = COUNT(limber_cuda_headers);
@@ -75,7 +75,7 @@ _Static_assert(COUNT(limber_cuda_headers) <= CUDA_HEADERS, "as many as NVRTC is 
 
 /* ---- tables of formats, operands and shape --------------------------------------------------- */
 
-/* Prints a table of integers as a constant array. */
+/* Prints an array of integers as a constant table. */
 static void print_integers(struct text *t, const char *type, const char *name, const int64_t *v,
                            size_t count)
 {
@@ -91,6 +91,7 @@ void limber_cuda_format_source(struct text *t, limber_format f)
                     f.bias, f.size, f.carried);
 }
 
+/* Prints the enumerations of ir/words.h that kernels use. */
 static void print_enums(struct text *t)
 {
     limber_text_add(t, "enum {");
@@ -105,12 +106,13 @@ static void print_enums(struct text *t)
     limber_text_add(t, " };\n");
 }
 
-/* Prints what kernels need of both operands. */
+/* Prints the properties of both operands and of the result as constants. */
 static void print_sides(struct text *t, const struct cuda_config *c)
 {
-    limber_text_add(t, "struct side {\n    limber_format f, limb;\n"
-                       "    int limb_kind, limbs, scaled, top, shift, step, is_signed;\n};\n"
-                       "constexpr struct side SIDES[2] = {\n");
+    limber_text_add(t,
+                    "struct side {\n    limber_format f, limb;\n"
+                    "    int limb_kind, limbs, scaled, top, shift, step, is_signed, balanced;\n};\n"
+                    "constexpr struct side SIDES[2] = {\n");
     for (int i = 0; i < 2; i++) {
         const struct cuda_side *s = &c->side[i];
 
@@ -118,8 +120,8 @@ static void print_sides(struct text *t, const struct cuda_config *c)
         limber_cuda_format_source(t, s->f);
         limber_text_add(t, ", ");
         limber_cuda_format_source(t, s->limb);
-        limber_text_add(t, ", %d, %d, %d, %d, %d, %d, %d },\n", s->limb_kind, s->limbs, s->scaled,
-                        s->top, s->shift, s->step, s->is_signed);
+        limber_text_add(t, ", %d, %d, %d, %d, %d, %d, %d, %d },\n", s->limb_kind, s->limbs,
+                        s->scaled, s->top, s->shift, s->step, s->is_signed, s->balanced);
     }
     limber_text_add(t, "};\nconstexpr int DIGITS[2] = { %d, %d };\n", c->side[0].digits,
                     c->side[1].digits);
@@ -130,7 +132,7 @@ static void print_sides(struct text *t, const struct cuda_config *c)
     limber_text_add(t, ";\n");
 }
 
-/* Prints sizes and properties of the plan as enumerators. */
+/* Prints sizes and flags of the plan as enumerators and macros. */
 static void print_shape(struct text *t, const struct cuda_config *c)
 {
     limber_text_add(
@@ -142,7 +144,7 @@ static void print_shape(struct text *t, const struct cuda_config *c)
         "    LIMBS_A = %d, LIMBS_B = %d, BYTES = %d, SCALED = %d, ALPHA = %d, "
         "BETA = %d, WRAP = %d, MISFITS = %s,\n"
         "    BM = %d, BN = %d, WM = %d, WN = %d, STEP = %d, STAGES = %d,\n"
-        "    CHUNK_STEPS = %d, FLUSH_STEPS = %d, LONG_BASE = %d, WINDOW = %d, "
+        "    CHUNK_STEPS = %d, JOINED = %d, FLUSH_STEPS = %d, LONG_BASE = %d, WINDOW = %d, "
         "PARTED = %d, LAUNCHED = %d, COLUMNS_TAKEN = %d,\n"
         "    PACKED = %d, SCALES = %d, CLUSTER = %d\n};\n"
         "#define LONG_WORDS %d\n#define SPECIAL %d\n#define INSIDE %d\n#define MX %d\n",
@@ -150,9 +152,10 @@ static void print_shape(struct text *t, const struct cuda_config *c)
         c->most_rows == 1 && c->rows == c->accumulators, c->accumulators, c->side[0].limbs,
         c->side[1].limbs, c->bytes, c->side[0].scaled || c->side[1].scaled, c->alpha, c->beta,
         c->wrap, c->integral ? "NUM_overflow | NUM_inexact" : "NUM_overflow", c->bm, c->bn, c->wm,
-        c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps, c->flush_steps, c->long_base,
-        c->window, c->parted, c->threads, c->mma_path == MMA_PATH_tensor ? 512 : 0, c->packed,
-        c->mx.scales, c->cluster, c->long_words, c->special, c->inside, c->mx.kind);
+        c->wn, c->step ? c->step : 128, c->stages, c->chunk_steps, c->joins ? c->accumulators : 1,
+        c->flush_steps, c->long_base, c->window, c->parted, c->threads,
+        c->mma_path == MMA_PATH_tensor ? 512 : 0, c->packed, c->mx.scales, c->cluster,
+        c->long_words, c->special, c->inside, c->mx.kind);
     limber_text_add(t, "typedef %s sum_type;\n",
                     c->unit == UNIT_i8  ? "int32_t" :
                     c->unit == UNIT_f64 ? "double" :
@@ -161,13 +164,15 @@ static void print_shape(struct text *t, const struct cuda_config *c)
 
 /* ---- rows: which limbs are multiplied -------------------------------------------------------- */
 
-/* True if limb l of this operand is signed. */
+/* True if elements of limb l of this operand are signed. */
 static int is_signed_limb(const struct cuda_side *s, int l)
 {
-    return s->is_signed && (s->limb_kind != LIMB_KIND_slices || l == 0);
+    return s->is_signed && (s->limb_kind != LIMB_KIND_slices || s->balanced || l == 0);
 }
 
-/* Prints the rows of the product table by accumulator: as a table for loops, and as constants. */
+/* Prints the product table, sorted by accumulator, for loops at run time.  If the multiply kernel
+ * does not store exact totals, also prints it in the plan's order, as constants for unrolled
+ * loops. */
 static void print_rows(struct text *t, const struct cuda_config *c, const struct node *n)
 {
     int64_t a[CUDA_ROWS], b[CUDA_ROWS], signs[CUDA_ROWS], first[CUDA_ACCUMULATORS + 1];
@@ -210,7 +215,7 @@ static void print_rows(struct text *t, const struct cuda_config *c, const struct
 
 /* ---- tables for the Chinese remainder theorem ------------------------------------------------ */
 
-/* base^e mod p. */
+/* Returns base^e modulo p. */
 static uint32_t power_mod(uint32_t base, int e, uint32_t p)
 {
     uint32_t x = 1;
@@ -220,9 +225,10 @@ static uint32_t power_mod(uint32_t base, int e, uint32_t p)
     return x;
 }
 
-/* Prints powers of 256 modulo each modulus, by which bytes of an offset integer become residues.
- * A's are also multiplied by the inverse of the cofactor, so that totals are ready to be
- * weighted. */
+/* Prints the table POWER: powers of 256 modulo each modulus.  Multiplied by the bytes of an
+ * integer, they give its residue.  The integer has an offset that makes it positive; START
+ * subtracts the offset's residue.  The powers for A are also multiplied by the inverse of the
+ * cofactor, which the Chinese remainder theorem needs. */
 static void print_powers(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
 {
     limber_text_add(t, "TABLE uint32_t POWER[2][%d][%d] = {", crt->count,
@@ -258,7 +264,8 @@ static void print_powers(struct text *t, const struct cuda_config *c, const stru
     limber_text_add(t, " };\n");
 }
 
-/* Encodes a digit in e4m3: bias 7, three fraction bits. */
+/* Returns the e4m3 code (bias 7, three fraction bits) of a digit.  |digit| is 0 or at least
+ * 2^-6. */
 static uint32_t e4m3_code(double digit)
 {
     int e;
@@ -268,8 +275,9 @@ static uint32_t e4m3_code(double digit)
                         (digit < 0 ? 128u : 0u) | (uint32_t)(e + 6) << 3 | ((uint32_t)(16 * x) - 8);
 }
 
-/* Prints the digits of each residue as a word, the first digit lowest, and the first entry and the
- * limbs of each modulus. */
+/* Prints, for residues in e4m3, a table with one word per residue, whose bytes are its digits, the
+ * first digit lowest; and per modulus where its words begin (CODES_BEGIN) and its first limb
+ * (FIRST_LIMB). */
 static void print_digits(struct text *t, const struct cuda_config *c, const struct limber_crt *crt,
                          const int64_t *limbs)
 {
@@ -310,8 +318,9 @@ static void print_doubles_row(struct text *t, const double *v, int count)
         limber_text_add(t, " %a,", v[i]);
 }
 
-/* Prints P and P/p_l in columns of doubles, for devices with a high FP64 rate, if C is the rounded
- * integer. */
+/* Prints the product P of the moduli and the cofactors P/p_l as columns of doubles (doubles.c).
+ * Does so only for devices with fast FP64, and for binary64 or binary32 results without alpha and
+ * beta. */
 static void print_doubles(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
 {
     struct cuda_doubles d;
@@ -337,7 +346,8 @@ static void print_doubles(struct text *t, const struct cuda_config *c, const str
 
 enum { SHARE_BITS = 40 };
 
-/* limbs: modulus of each limb of the residues. */
+/* Prints the tables for reconstruction by the Chinese remainder theorem.  limbs: [limb] the index
+ * of its modulus. */
 static void print_crt(struct text *t, const struct cuda_config *c, const struct limber_crt *crt,
                       const int64_t *limbs)
 {
@@ -380,7 +390,7 @@ static void print_crt(struct text *t, const struct cuda_config *c, const struct 
     print_doubles(t, c, crt);
 }
 
-/* Prints the number of columns and words that the largest weighted total needs. */
+/* Prints how many 32-bit columns and how many 64-bit words hold the largest weighted total. */
 static void print_columns(struct text *t, const struct cuda_config *c, const struct node *n)
 {
     int most = 0;
@@ -389,7 +399,8 @@ static void print_columns(struct text *t, const struct cuda_config *c, const str
         most = n->row[i].weight > most ? n->row[i].weight : most;
     limber_text_add(t, "enum { SHARE_BITS = 1, COLUMNS = %d, WORDS = %d };\n", (most + 48) / 32 + 3,
                     (most + 64 + 16) / 64 + 1);
-    if (c->reconstruct != RECONSTRUCT_crt) /* these tables are named in the source, but not used */
+    /* without CRT the source mentions its tables but never uses them, so empty ones are printed */
+    if (c->reconstruct != RECONSTRUCT_crt)
         limber_text_add(t,
                         "TABLE uint32_t MODULUS[1] = { 3 };\nTABLE int32_t QUOTIENT[1] = { 0 };\n"
                         "TABLE uint64_t SHARE[1] = { 0 };\nTABLE uint32_t INVERSE[1] = { 0 };\n"
@@ -399,12 +410,13 @@ static void print_columns(struct text *t, const struct cuda_config *c, const str
                         "TABLE int32_t START[2][1] = { { 0 } };\n");
 }
 
-/* ---- the whole text of a plan's kernels ------------------------------------------------------ */
+/* ---- the complete text of a plan's kernels --------------------------------------------------- */
 
+/* [enum cuda_mma_path]: the file with the multiply kernel */
 static const char *const mma_path_file[] = { "lane.h", "warp.h", "group.h", "portable.h",
                                              "tensor.h" };
 
-/* Words that hold an exact result after alpha and beta. */
+/* Returns the number of words that hold an exact result after alpha and beta are applied. */
 static int big_words(const struct cuda_config *c)
 {
     return !c->alpha && !c->beta                                       ? 4 :
@@ -412,6 +424,8 @@ static int big_words(const struct cuda_config *c)
                                                                          200;
 }
 
+/* Prints constants and tables, and then includes the files of the kernels that the plan needs.
+ * Returns false with an error if memory is short. */
 bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struct text *out,
                         struct diag *d)
 {
@@ -420,8 +434,8 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
     struct limber_crt crt;
 
     if (c->reconstruct == RECONSTRUCT_crt &&
-        !limber_crt_init(&crt, limber_list(combine, ATTR_moduli)->v,
-                         limber_list(combine, ATTR_moduli)->n))
+        !limber_crt_init(&crt, limber_attr_list(combine, ATTR_moduli)->v,
+                         limber_attr_list(combine, ATTR_moduli)->n))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: bad moduli");
     limber_text_add(out,
                     "#define LIMBER_BIG_WORDS %d\n#include \"device.h\"\n"
@@ -433,7 +447,7 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
     if (c->mma_path != MMA_PATH_element)
         print_rows(out, c, n);
     if (c->reconstruct == RECONSTRUCT_crt)
-        print_crt(out, c, &crt, limber_list(&p->node[n->in[0]], ATTR_moduli)->v);
+        print_crt(out, c, &crt, limber_attr_list(&p->node[n->in[0]], ATTR_moduli)->v);
     else
         print_columns(out, c, n);
     if (c->mma_path == MMA_PATH_unit)
@@ -468,7 +482,7 @@ bool limber_cuda_source(const struct plan *p, const struct cuda_config *c, struc
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");
 }
 
-/* Prints the enumerations of backends/backend.h. */
+/* Prints the enumerations scan_field and scan_flag of backends/backend.h. */
 static void print_scan_enums(struct text *t)
 {
     limber_text_add(
@@ -479,6 +493,7 @@ static void print_scan_enums(struct text *t)
         SCAN_negative);
 }
 
+/* Prints the constants of one format, and then includes the kernels of a scan. */
 bool limber_cuda_scan_source(const struct cuda_config *c, struct text *out, struct diag *d)
 {
     limber_text_add(out,

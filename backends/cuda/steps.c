@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Epilogue steps on arrays in device memory: prints the source of their kernel, and launches it. */
+ * Epilogues on arrays in device memory: prints the source of a kernel for an epilogue's steps, and
+ * launches that kernel. */
 #include "backends/cuda/launch.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@ enum { THREADS = 256, WAVES = 8 };
 
 /* ---- the text of a kernel for steps ---------------------------------------------------------- */
 
-/* Prints a double by its bits. */
+/* Prints a double by its bit pattern. */
 static void print_number(struct text *t, double x)
 {
     uint64_t bits;
@@ -17,7 +18,8 @@ static void print_number(struct text *t, double x)
     limber_text_add(t, "fn_double(0x%llxul)", (unsigned long long)bits);
 }
 
-/* Prints operand i of a step: a constant or the value of an earlier step. */
+/* Prints operand i of a step: a constant, or the name of the variable that holds an input or an
+ * earlier step's result. */
 static void print_operand(struct text *t, const struct epilogue_step *s, int i)
 {
     if (s->operand[i] == VALUE_number)
@@ -26,7 +28,7 @@ static void print_operand(struct text *t, const struct epilogue_step *s, int i)
         limber_text_add(t, "v%d", s->operand[i]);
 }
 
-/* Prints the call of a function, with its parameters as constants. */
+/* Prints a call of the step's function, with the function's parameters as constants. */
 static void print_function(struct text *t, const struct epilogue *e, const struct epilogue_step *s)
 {
     bool narrow = limber_format_equal(e->compute, LIMBER_F32);
@@ -44,7 +46,7 @@ static void print_function(struct text *t, const struct epilogue *e, const struc
     limber_text_add(t, ", %d })", a.odd);
 }
 
-/* Prints one step as an expression. */
+/* Prints one step as an expression in C. */
 static void print_line(struct text *t, const struct epilogue *e, const struct epilogue_step *s)
 {
     static const char *const sign[] = { "", " + ", " - ", " * ", " / ", ", ", ", " };
@@ -64,6 +66,7 @@ static void print_line(struct text *t, const struct epilogue *e, const struct ep
     limber_text_add(t, ");");
 }
 
+/* True if the only step converts the format, so that the kernel copies without arithmetic. */
 static bool is_copy(const struct epilogue *e)
 {
     const struct epilogue_step *s = e->steps->step;
@@ -72,7 +75,8 @@ static bool is_copy(const struct epilogue *e)
            s->function == LIMBER_FUNCTION_CAST;
 }
 
-/* Prints the steps as one macro, one step in a line. */
+/* Prints the macro LINES, which declares a variable for each input and each step, and the macro
+ * LAST, the name of the result's variable. */
 static void print_lines(struct text *t, const struct epilogue *e)
 {
     const struct steps *s = e->steps;
@@ -89,6 +93,7 @@ static void print_lines(struct text *t, const struct epilogue *e)
     limber_text_add(t, "\n#define LAST v%d\n", limber_steps_result(s));
 }
 
+/* Prints the source of an epilogue's kernel: formats, steps, and an #include of the kernel. */
 bool limber_cuda_steps_source(const struct epilogue *e, struct text *out, struct diag *d)
 {
     limber_text_add(out, "#include \"device.h\"\n#include \"ir/num/prim.h\"\n#include \"args.h\"\n"
@@ -114,13 +119,14 @@ bool limber_cuda_steps_source(const struct epilogue *e, struct text *out, struct
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "cuda: no memory for the source");
 }
 
-/* ---- launching that kernel ------------------------------------------------------------------- */
+/* ---- launching the kernel -------------------------------------------------------------------- */
 
 static struct steps_numbers kernel_numbers(const struct numbers *n)
 {
     return (struct steps_numbers){ (char *)(uintptr_t)n->data, n->row, n->col, n->plane };
 }
 
+/* Launches the kernel of an epilogue's steps, whose threads loop over elements. */
 bool limber_cuda_steps(struct kernel *k, const struct epilogue *e, int device,
                        const limber_queue *queue, struct diag *d)
 {

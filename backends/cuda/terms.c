@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Device support for second products of complex numbers: their terms, and memory. */
+ * Device operations for complex products: copying scalars and C (struct terms_job), and allocation
+ * of device memory. */
 #include "backends/cuda/launch.h"
 
 #include <string.h>
 
 enum { THREADS = 256, WAVES = 8 };
 
-/* Blocks for a kernel that handles one element at a time; 1 if the kernel has nothing to do for
- * each. */
+/* Returns the grid size: a few blocks per multiprocessor, whose threads loop over complex numbers
+ * of C; 1 block if none are copied (width below 4). */
 static int64_t grid_blocks(const struct run *r, const struct terms_job *j)
 {
     int64_t blocks = (j->count * j->m * j->n + THREADS - 1) / THREADS;
@@ -16,8 +17,8 @@ static int64_t grid_blocks(const struct run *r, const struct terms_job *j)
     return j->width < 4 || blocks < 1 ? 1 : blocks < most ? blocks : most;
 }
 
-/* Launches the kernel that copies the terms of a complex product. */
-static bool run_terms(struct run *r, const struct terms_job *j, struct diag *d)
+/* Launches the kernel that makes the copies of a terms_job. */
+static bool launch_terms(struct run *r, const struct terms_job *j, struct diag *d)
 {
     struct terms_args args = {
         .c = j->c,
@@ -46,6 +47,7 @@ static bool run_terms(struct run *r, const struct terms_job *j, struct diag *d)
     return ok;
 }
 
+/* Implements device_ops.terms: does a terms_job, and waits for it if there is no queue. */
 bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
                        const limber_queue *queue, struct diag *d)
 {
@@ -55,7 +57,7 @@ bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
 
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = run_terms(&r, j, d);
+    ok = launch_terms(&r, j, d);
     if (r.own_stream)
         ok = limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a kernel",
                             d) &&
@@ -66,7 +68,8 @@ bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
 
 /* ---- the device's memory --------------------------------------------------------------------- */
 
-/* Enters the device.  Without a queue each call synchronises its stream, so any stream serves. */
+/* Makes the device's context current and sets r->stream.  Without a queue any stream will do, since
+ * each call then waits for its stream. */
 static bool enter_device(struct run *r, int device, const limber_queue *queue, struct diag *d)
 {
     r->device = limber_cuda_device(device, d);
@@ -84,6 +87,7 @@ static bool enter_device(struct run *r, int device, const limber_queue *queue, s
     return false;
 }
 
+/* Implements device_ops.alloc: sets *p to memory of the device's pool. */
 bool limber_cuda_alloc(void **p, size_t bytes, const char *what, int device,
                        const limber_queue *queue, struct diag *d)
 {

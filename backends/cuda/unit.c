@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Flattens a simulated unit into constants of its kernels, and finds what its FP32 lanes may
- * compute. */
+ * Flattens a simulated unit into the constants of its kernels, and decides whether FP32 lanes can
+ * simulate the unit. */
 #include "backends/cuda/cuda.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { LEAST = -50 };           /* FP32 lanes take magnitudes from 2^LEAST on */
+enum { LEAST = -50 }; /* nonzero magnitudes of elements must be at least 2^LEAST in FP32 lanes */
 
-/* Assumptions of kernel/unit_narrow.h, which docs/simulation.md proves. */
+/* Properties of a unit that kernel/unit_narrow.h relies on; docs/simulation.md proves why. */
 struct limits {
+    /* fused: blocks are fused sums.  safe: rounding to FP32 and then to acc's format is innocuous.
+     * safe_outer: so it is for outer and total.  clamps: products may be below the range of acc's
+     * format.  ends: some format has few exponents, so the kernel checks for overflow. */
     bool fused, safe, safe_outer, clamps, ends;
-    int head;                   /* |a b| < 2^(sum of exponents + head) */
-    int most;                   /* magnitudes are below 2^most */
-    int chunk;                  /* products whose sum fits 31 bits */
-    bool one_sum;               /* a block and the accumulator fit 31 bits */
-    int64_t k;                  /* most products */
+    int head; /* bound on products: |a b| < 2^(sum of both exponents + head) */
+    int most; /* magnitudes of elements are below 2^most */
+    int chunk; /* number of terms whose sum fits 31 bits */
+    bool one_sum; /* a block's terms and the accumulator together fit in 31 bits */
+    int64_t k; /* largest length of a sum */
 };
 
 static double quantum_of(limber_format f)
@@ -23,14 +26,14 @@ static double quantum_of(limber_format f)
     return ldexp(1, limber_format_quantum(f));
 }
 
-/* True if overflow is checked, since the exponents are small.  Ranges exclude overflow in other
- * formats. */
+/* True if the format's exponents are so small that the kernel must check for overflow.  For other
+ * formats the bounds of set_bounds exclude overflow. */
 static bool has_small_exponents(limber_format f)
 {
     return (1 << f.exp_bits) - 1 - f.bias <= 60;
 }
 
-/* True if an FP32 sum can be rounded to this step as the kernel rounds. */
+/* True if the kernel's FP32 arithmetic can round a sum to this step's format. */
 static bool can_round_step(const limber_unit *u, const limber_step *s, bool fused)
 {
     limber_format f = s->format;
@@ -45,20 +48,22 @@ static bool can_round_step(const limber_unit *u, const limber_step *s, bool fuse
         return false;
     if (!has_small_exponents(f))
         return !(f.flags & (LIMBER_FORMAT_NO_INF | LIMBER_FORMAT_FINITE));
-    return fused || !(f.flags & LIMBER_FORMAT_FINITE);  /* else NaN would become a number */
+    /* a format without NaN would turn NaN into a number */
+    return fused || !(f.flags & LIMBER_FORMAT_FINITE);
 }
 
-/* True if double rounding is innocuous: a sum of two `from` values, rounded to nearest in FP32,
- * rounds to `to` as the exact sum does.  Needs 24 >= 2 p + 2 (Figueroa 1995), and no term with bits
- * below the least of `to`. */
+/* True if the sum of two numbers of the format of `from`, rounded to nearest in FP32 and then to
+ * the format of `to`, equals the exact sum rounded to `to`.  This needs 24 >= 2 p + 2 for a
+ * precision of p bits (Figueroa 1995), and numbers without bits below the lowest bit of `to`. */
 static bool is_double_rounding_innocuous(const limber_step *from, const limber_step *to)
 {
     return to->rounding == LIMBER_ROUND_NEAREST && from->format.frac_bits <= to->format.frac_bits &&
            to->format.frac_bits <= 10 && quantum_of(from->format) >= quantum_of(to->format);
 }
 
-/* True if products are exact in FP32, are rounded to FP32, or are only rounded when they are
- * added. */
+/* True if products are exact in FP32; or, if blocks have one product and the plan does not count
+ * inexact ones (counts), if the unit rounds products to nearest FP32 or adds them by a fused
+ * multiply-add. */
 static bool has_exact_products(const limber_unit *u, int counts)
 {
     int bits =
@@ -69,7 +74,7 @@ static bool has_exact_products(const limber_unit *u, int counts)
                                                    u->mul.rounding == LIMBER_ROUND_NEAREST)));
 }
 
-/* True if sums of neighbours, which share their scales, are exact in FP32. */
+/* True if FP32 holds exactly the sums of `sub` neighbouring products, which share their scales. */
 static bool has_exact_sums(const limber_unit *u)
 {
     double units = limber_format_largest(u->a.format) / quantum_of(u->a.format) *
@@ -79,15 +84,16 @@ static bool has_exact_sums(const limber_unit *u)
            units * (u->scale == LIMBER_SCALE_UE4M3 ? 225 : 1) <= 0x1p24;
 }
 
-/* True if a block's terms can be summed in 31 bits, or as a tree. *l: how many at a time. */
+/* True if a block's terms can be summed in 31-bit integers, or as a tree in FP32.  Sets l->chunk
+ * and l->one_sum. */
 static bool can_sum_block(const limber_unit *u, struct limits *l)
 {
-    int spare = 31 - l->head - u->frac;  /* log2 of the number of terms that fit one sum */
+    int spare = 31 - l->head - u->frac; /* log2 of the number of terms whose sum fits 31 bits */
 
     if (u->block == 1)
         return true;
     if (u->tree)
-        return u->mul.format.kind && u->block <= 8;     /* larger trees make too much code */
+        return u->mul.format.kind && u->block <= 8; /* larger trees would need too much code */
     if (u->sub > 1)
         return has_exact_sums(u);
     if (spare < 2 || u->block > 2 << spare || u->floor > 60)
@@ -97,8 +103,8 @@ static bool can_sum_block(const limber_unit *u, struct limits *l)
     return true;
 }
 
-/* Sets bounds that exclude overflow in formats with large exponents: |sums| < 2^(2 most + 1 + 24)
- * for 2^24 products, times 2^16 for rounding away from zero. */
+/* Sets bounds on elements and on k that exclude overflow in formats with large exponents.  Sums of
+ * 2^24 products are below 2^(2 most + 1 + 24), times 2^16 if the unit rounds away from zero. */
 static void set_bounds(const limber_unit *u, struct limits *l)
 {
     const limber_step *all[] = { &u->mul, &u->acc, &u->outer, &u->total };
@@ -123,7 +129,8 @@ static void set_bounds(const limber_unit *u, struct limits *l)
     }
 }
 
-/* True if FP32 lanes can compute the unit; *l: for which values. */
+/* True if FP32 lanes can simulate the unit exactly.  *l: set to the bounds on the data, and to the
+ * roundings that need extra code. */
 static bool can_use_f32_lanes(const limber_unit *u, int counts, struct limits *l)
 {
     const limber_step *sum = u->group ? &u->outer : &u->acc;
@@ -144,6 +151,7 @@ static bool can_use_f32_lanes(const limber_unit *u, int counts, struct limits *l
            can_round_step(u, &u->outer, false) && can_round_step(u, &u->total, false);
 }
 
+/* Copies the unit's sizes, and decides whether FP32 lanes may be used. */
 void limber_cuda_set_unit(const struct plan *p, struct cuda_config *c)
 {
     const limber_unit *u = p->model;
@@ -179,9 +187,9 @@ void limber_cuda_set_block_scaled(const struct plan *p, const struct target *t,
     c->special = 0;
 }
 
-/* ---- a unit as constants of a kernel's text -------------------------------------------------- */
+/* ---- printing a unit as constants ------------------------------------------------------------ */
 
-/* Prints a step of a unit as an initialiser. */
+/* Prints a rounding step of a unit as an initialiser in C. */
 static void print_step(struct text *t, const limber_step *s)
 {
     limber_format f = s->format;
@@ -198,7 +206,7 @@ static void print_numbers(struct text *t, const int32_t *v, size_t count)
     limber_text_add(t, "\n");
 }
 
-/* Prints all fields of the model in order. */
+/* Prints the unit as a constant in C, all its fields in order. */
 static void print_model(struct text *t, const limber_unit *u)
 {
     limber_text_add(t, "constexpr limber_unit MODEL = { sizeof(limber_unit),\n");
@@ -224,6 +232,7 @@ static void print_model(struct text *t, const limber_unit *u)
     limber_text_add(t, "};\n");
 }
 
+/* Prints the unit's description, and the limits within which FP32 lanes can simulate it. */
 void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, struct text *out)
 {
     struct limits l;
@@ -247,7 +256,7 @@ void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, 
 #undef NAME
 }
 
-/* Number of a format in instruction descriptors, and in device.h. */
+/* Returns the number of a format in instruction descriptors, and in kernel/device.h. */
 static int format_number(limber_format f)
 {
     return f.exp_bits == 4  ? 0 :

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sums magnitudes of an operand's elements on the device, for estimates on the host. */
+ * Weighted sums of the magnitudes in an operand, computed on the device for error estimates on the
+ * host (struct weigh_job). */
 #include "backends/cuda/launch.h"
 
 enum { THREADS = 256 };
 
-/* Launches the kernel that sums magnitudes of lines. */
-static bool run_weigh(struct run *r, const struct weigh_job *j, cu_pointer weights, cu_pointer to,
-                      struct diag *d)
+/* Uploads the weights, launches the kernel, and queues the copy of the sums to the host.  Returns
+ * false with an error. */
+static bool launch_weigh(struct run *r, const struct weigh_job *j, cu_pointer weights,
+                         cu_pointer to, struct diag *d)
 {
     size_t bytes = (size_t)j->length * sizeof *j->weights;
     struct weigh_args args = {
@@ -30,6 +32,7 @@ static bool run_weigh(struct run *r, const struct weigh_job *j, cu_pointer weigh
                           "copying from the device", d);
 }
 
+/* Does a weigh_job: allocates device memory, launches the kernel, and waits for the sums. */
 bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,
                        const limber_queue *queue, struct diag *d)
 {
@@ -42,11 +45,11 @@ bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = (!j->weights || j->length == 0 ||
+    ok = (j->length == 0 ||
           limber_cuda_take_memory(&r, &weights, (size_t)j->length * sizeof *j->weights, "weights",
                                   d)) &&
          limber_cuda_take_memory(&r, &to, (size_t)j->lines * sizeof *j->to, "sums", d) &&
-         run_weigh(&r, j, weights, to, d);
+         launch_weigh(&r, j, weights, to, d);
     limber_cuda_release(&r, &weights);
     limber_cuda_release(&r, &to);
     ok = limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a kernel", d) &&

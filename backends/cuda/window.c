@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions whose image is packed once, pixel by pixel (NHWC), and whose products fetch B from
- * it through the window.  If channels do not fill pieces of 16 bytes, or the window sees few of the
- * pixels, the whole patches matrix is packed instead. */
+ * Convolutions that pack each pixel of the image once (NHWC).  The multiply kernel then reads B
+ * from the packed image through the convolution's window.  If a pixel's channels are no multiple of
+ * 16 bytes, or the window covers few of the pixels, the im2col matrix is packed instead. */
 #include "backends/cuda/launch.h"
 
 #include "ir/num/prim.h"
 
-enum { PIECE = 16, MOST = 1 << 27 /* most rows or columns, so that their sums do not overflow */ };
+enum {
+    PIECE = 16,
+    /* largest number of rows or columns of an image; sums of such numbers do not overflow 32
+     * bits */
+    MOST = 1 << 27
+};
 
+/* True if all sizes fit the 32-bit arithmetic of the kernels. */
 static bool is_small(const struct patch *w)
 {
     int64_t sizes[] = { w->h,      w->w,         w->oh,        w->ow,        w->r,
@@ -20,14 +26,15 @@ static bool is_small(const struct patch *w)
     return true;
 }
 
-/* True if packing the image pays.  Finding an element of the patches matrix takes divisions, which
- * are slower than splitting four elements. */
+/* True if packing the image instead of the im2col matrix is possible and pays.  Locating an element
+ * of the im2col matrix takes divisions, which are slower than splitting four elements. */
 static bool should_pack_image(const struct patch *w, int bytes)
 {
     return !w->t && is_small(w) && w->depth * bytes % PIECE == 0 && w->row == w->w * w->col &&
            w->h * w->w <= 4 * w->oh * w->ow * w->r * w->s;
 }
 
+/* In a convolution, orders k as the plan says, and decides whether to pack the image. */
 void limber_cuda_set_order(struct run *r)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -49,7 +56,7 @@ void limber_cuda_set_order(struct run *r)
         f->window && r->k > 0 && should_pack_image(&r->map[1].patch, f->bytes) ? conv.sizes.n : 0;
 }
 
-/* Bytes of a limb of one image. */
+/* Returns the bytes of one limb of one image. */
 int64_t limber_cuda_image_bytes(const struct run *r)
 {
     const struct patch *w = &r->map[1].patch;
@@ -57,8 +64,8 @@ int64_t limber_cuda_image_bytes(const struct run *r)
     return w->h * w->w * w->depth * r->kernel->config.bytes;
 }
 
-/* The window through which B is fetched; a matrix is a row of pixels, each seen by a window of
- * one. */
+/* Returns the window through which the multiply kernel reads B.  A matrix is treated as an image
+ * with one row of pixels, and a window of one pixel. */
 static struct window window_of(const struct run *r, const struct part *p)
 {
     const struct patch *w = &r->map[1].patch;
@@ -94,6 +101,7 @@ static struct window window_of(const struct run *r, const struct part *p)
     return a;
 }
 
+/* Returns the window with the constants by which kernels divide. */
 struct window limber_cuda_window(const struct run *r, const struct part *p)
 {
     struct window a = window_of(r, p);
@@ -103,7 +111,8 @@ struct window limber_cuda_window(const struct run *r, const struct part *p)
     return a;
 }
 
-/* Packing of the first product's pixels, as lines of a matrix of channels. */
+/* Returns the arguments for packing the pixels of a part's images: pixels are rows of a matrix
+ * whose columns are channels. */
 struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p)
 {
     const struct patch *w = &r->map[1].patch;

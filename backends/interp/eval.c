@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The meaning of every operation.  Slow and obvious: whole matrices, one element at a time, in the
- * order that docs/ir.md states. */
+ * Evaluates each operation of a plan as docs/ir.md defines it: complete matrices, one element at a
+ * time, in the order that docs/ir.md states.  Written to be obviously right, not fast. */
 #include "backends/interp/eval.h"
 #include "backends/interp/unit.h"
 #include "backends/served.h"
@@ -13,17 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Evaluates `arg`: an operand in the plan's order of k. */
+/* Evaluates `arg`: makes the view of an operand, with elements in the plan's order along k. */
 static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
 {
-    int64_t index = limber_num(n, ATTR_index);
+    int64_t index = limber_attr_number(n, ATTR_index);
 
     v->view = &e->view[index == 0 ? 0 : 1];
     v->lines = index == 0 ? e->c->m : e->c->n;
     return true;
 }
 
-/* The view of a convolution's tensor; set_maps made its index map. */
+/* Evaluates `patches` (side 0) or `filters` (side 1): a view of the convolution's tensor as a
+ * matrix, which set_maps has made. */
 static bool eval_map(struct eval *e, int side, struct val *v)
 {
     v->view = &e->view[side];
@@ -50,6 +51,8 @@ static bool eval_image(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
+/* Evaluates `gemm`: fails, since a finished plan has limb products in the place of every gemm and
+ * conv. */
 static bool eval_gemm(struct eval *e, const struct node *n, struct val *v)
 {
     (void)v;
@@ -71,7 +74,7 @@ static limber_format format_named(const char *name)
     return f;
 }
 
-/* An element as a double; zero for padding. */
+/* Returns an operand's element as a double; 0 if it is padding. */
 static double element_value(const struct view *v, limber_format f, int64_t line, int64_t p)
 {
     const char *at = limber_view_at(v, line, p, f.size);
@@ -79,7 +82,8 @@ static double element_value(const struct view *v, limber_format f, int64_t line,
     return at ? limber_format_value(f, at) : 0;
 }
 
-/* floor(log2|x|) of the largest finite element of the line; INT32_MIN for a zero line. */
+/* Returns floor(log2 |x|) of the largest finite element of a line (row of A or column of B);
+ * INT32_MIN if all are zero. */
 static int line_emax(const struct view *v, limber_format f, int64_t line, int64_t k)
 {
     int most = INT32_MIN;
@@ -100,8 +104,9 @@ static int line_emax(const struct view *v, limber_format f, int64_t line, int64_
     return most;
 }
 
-/* Largest exponent of all visible tiles of the block, used where tiles are left out: scans know
- * tiles of a block, not each line's part of a tile. */
+/* Returns the largest exponent of a block of lines (rows of A or columns of B), over all tiles that
+ * the product reads.  It replaces the exponents of single lines if a product reads only some tiles,
+ * since scans know exponents by tile, but not by line and tile. */
 static int block_emax(const struct view *v, limber_format f, int64_t line, int64_t lines, int64_t k)
 {
     int64_t from = line / LIMBER_BLOCK * LIMBER_BLOCK, to = from + LIMBER_BLOCK;
@@ -115,12 +120,13 @@ static int block_emax(const struct view *v, limber_format f, int64_t line, int64
     return most;
 }
 
-/* Sets scales that bring the largest element of every line (axis=all: of all lines) below 2^top; 0
- * for axis=none. */
+/* Sets for each line (row of A or column of B) the exponent of the scale that brings its largest
+ * element below 2^top.  With axis=all every line gets the scale of the largest element of all
+ * lines; with axis=none all exponents are 0. */
 static bool scale_lines(struct eval *e, const struct node *n, struct val *v, limber_format f,
                         int top)
 {
-    int64_t axis = limber_num(n, ATTR_axis);
+    int64_t axis = limber_attr_number(n, ATTR_axis);
     bool tiles = v->view->tile_subset && v->view->tile_subset->tile;
     int all = INT32_MIN, most = INT32_MIN;
 
@@ -140,7 +146,8 @@ static bool scale_lines(struct eval *e, const struct node *n, struct val *v, lim
     return true;
 }
 
-/* Sets what all kinds of limbs have: lines, format, memory and scales. */
+/* Sets the view, lines, memory and scales of a node whose value consists of limbs.  *f: set to the
+ * operand's format. */
 static bool start_limbs(struct eval *e, const struct node *n, struct val *v, limber_format *f,
                         int top)
 {
@@ -153,14 +160,15 @@ static bool start_limbs(struct eval *e, const struct node *n, struct val *v, lim
     return v->limb && scale_lines(e, n, v, *f, top);
 }
 
-/* Limbs that are the elements themselves. */
+/* Evaluates `whole`: the only limb is the unchanged operand. */
 static bool eval_whole(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
     if (!start_limbs(e, n, v, &f, 0))
         return false;
-    /* a format wider than binary64: only the exact unit takes it, and reads the operand itself */
+    /* formats that double cannot hold are read from the operand by unit `exact`, so no limb is
+     * stored */
     if (limber_format_equal(f, n->type.format) && !limber_format_embeds(f, format_named("f64")))
         return true;
     for (int64_t i = 0; i < v->lines; i++)
@@ -169,12 +177,13 @@ static bool eval_whole(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* Limbs hi and lo: each is the scaled rest of the ones before, rounded to the unit's format. */
+/* Evaluates `hilo`: each limb is the remainder after the earlier limbs, scaled and rounded to the
+ * unit's format. */
 static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
-    if (!start_limbs(e, n, v, &f, (int)limber_num(n, ATTR_top)))
+    if (!start_limbs(e, n, v, &f, (int)limber_attr_number(n, ATTR_top)))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++) {
@@ -185,48 +194,50 @@ static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
                 double x = limber_format_round(n->type.format, rest);
 
                 *limb_at(e, v, l, i, p) = x;
-                rest = ldexp(rest - x, (int)limber_num(n, ATTR_shift));
+                rest = ldexp(rest - x, (int)limber_attr_number(n, ATTR_shift));
             }
         }
     return true;
 }
 
-/* Element p of a line as an integer, scaled by 2^-shift, in two's complement. */
-static void scaled_integer(const struct eval *e, const struct val *v, limber_format f, int64_t line,
-                           int64_t p, int shift, uint64_t w[LIMBER_WIDE])
+/* Stores in w element (line, p) times the line's scale as an integer in two's complement: truncated
+ * or, if `nearest`, rounded to nearest. */
+static void scaled_integer(const struct val *v, limber_format f, int64_t line, int64_t p,
+                           bool nearest, uint64_t w[LIMBER_WIDE])
 {
     const char *at = limber_view_at(v->view, line, p, f.size);
 
-    (void)e;
     memset(w, 0, LIMBER_WIDE * sizeof *w);
     if (at)
-        limber_fix(w, f, at, shift);
+        limber_fix(w, f, at, v->scale[line], nearest);
 }
 
-/* Limbs that are digits of scaled integers. */
+/* Evaluates `slices`: limbs are digits of scaled integers (Ozaki I). */
 static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
 {
-    bool digits = limber_format_equal(n->type.format, format_named("e4m3"));
-    int step = (int)limber_num(n, ATTR_step);
+    int64_t sign = limber_attr_number(n, ATTR_sign);
+    int step = (int)limber_attr_number(n, ATTR_step), count = n->type.count;
+    bool balanced = sign == SIGN_balanced;
     limber_format f;
 
-    if (!start_limbs(e, n, v, &f, (int)limber_num(n, ATTR_bits)))
+    if (!start_limbs(e, n, v, &f, (int)limber_attr_number(n, ATTR_bits)))
         return false;
     for (int64_t i = 0; i < v->lines; i++)
         for (int64_t p = 0; p < e->k; p++) {
             uint64_t w[LIMBER_WIDE];
 
-            scaled_integer(e, v, f, i, p, v->scale[i], w);
-            for (int l = 0; l < n->type.count; l++)
-                *limb_at(e, v, l, i, p) = digits ?
-                                              limber_signed_slice(w, l, n->type.count, step) :
-                                              limber_slice(w, l, n->type.count, step,
-                                                           limber_num(n, ATTR_sign) == SIGN_signed);
+            scaled_integer(v, f, i, p, balanced, w);
+            if (balanced)
+                limber_balance(w, count, step);
+            for (int l = 0; l < count; l++)
+                *limb_at(e, v, l, i, p) = balanced ?
+                                              limber_balanced_slice(w, l, count, step) :
+                                              limber_slice(w, l, count, step, sign == SIGN_signed);
         }
     return true;
 }
 
-/* w mod m in [0, m); w is in two's complement. */
+/* Returns w modulo m, in [0, m).  w is an integer in two's complement. */
 static int residue_modulo(const uint64_t w[LIMBER_WIDE], int m)
 {
     int64_t r = (int64_t)w[LIMBER_WIDE - 1] % m;
@@ -237,10 +248,10 @@ static int residue_modulo(const uint64_t w[LIMBER_WIDE], int m)
     return (int)(r < 0 ? r + m : r);
 }
 
-/* Makes residues as digits, one limb per digit. */
+/* Makes limbs of residues in e4m3: each residue is split into digits, and each digit is a limb. */
 static bool eval_digits(struct eval *e, const struct node *n, struct val *v, limber_format f)
 {
-    const struct dims_list *moduli = limber_list(n, ATTR_moduli);
+    const struct dims_list *moduli = limber_attr_list(n, ATTR_moduli);
     int side = limber_plan_find(e->p, OP_products)->in[1] == (int)(n - e->p->node), count;
     double digit[LIMBER_RESIDUES][LIMBER_DIGITS];
 
@@ -255,7 +266,7 @@ static bool eval_digits(struct eval *e, const struct node *n, struct val *v, lim
                 uint64_t w[LIMBER_WIDE];
                 int r;
 
-                scaled_integer(e, v, f, i, p, v->scale[i], w);
+                scaled_integer(v, f, i, p, false, w);
                 r = residue_modulo(w, m);
                 for (int x = 0; x < count; x++)
                     *limb_at(e, v, l + x, i, p) = digit[r][x];
@@ -264,12 +275,12 @@ static bool eval_digits(struct eval *e, const struct node *n, struct val *v, lim
     return true;
 }
 
-/* Limbs that are remainders of scaled integers. */
+/* Evaluates `residues`: limbs are scaled integers modulo each of several moduli (Ozaki II). */
 static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
 
-    if (!start_limbs(e, n, v, &f, (int)limber_num(n, ATTR_bits)))
+    if (!start_limbs(e, n, v, &f, (int)limber_attr_number(n, ATTR_bits)))
         return false;
     if (limber_format_equal(n->type.format, format_named("e4m3")))
         return eval_digits(e, n, v, f);
@@ -277,11 +288,11 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
         for (int64_t p = 0; p < e->k; p++) {
             uint64_t w[LIMBER_WIDE];
 
-            scaled_integer(e, v, f, i, p, v->scale[i], w);
+            scaled_integer(v, f, i, p, false, w);
             for (int l = 0; l < n->type.count; l++) {
-                int m = (int)limber_list(n, ATTR_moduli)->v[l], r = residue_modulo(w, m);
+                int m = (int)limber_attr_list(n, ATTR_moduli)->v[l], r = residue_modulo(w, m);
 
-                *limb_at(e, v, l, i, p) = limber_num(n, ATTR_sign) == SIGN_unsigned ?
+                *limb_at(e, v, l, i, p) = limber_attr_number(n, ATTR_sign) == SIGN_unsigned ?
                                               r :
                                               limber_symmetric((uint32_t)r, (uint32_t)m);
             }
@@ -289,7 +300,7 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* Operands of a simulated unit, rounded to its formats. */
+/* Evaluates `quantize`: rounds elements to the format in which the simulated unit loads them. */
 static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f = e->p->node[n->in[0]].type.format;
@@ -302,7 +313,7 @@ static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
     for (int64_t i = 0; line && v->loaded && v->scale && i < v->lines; i++) {
         for (int64_t p = 0; p < e->k; p++)
             line[p] = element_value(v->view, f, i, p);
-        limber_unit_load(e->p->model, limber_num(n, ATTR_axis) == AXIS_col, line, e->k,
+        limber_unit_load(e->p->model, limber_attr_number(n, ATTR_axis) == AXIS_col, line, e->k,
                          v->loaded + i * e->k);
     }
     free(line);
@@ -316,7 +327,7 @@ static bool eval_products(struct eval *e, const struct node *n, struct val *v)
 
 /* ---- sums from products of limbs ------------------------------------------------------------- */
 
-/* The weight of an accumulator: its total counts 2^weight. */
+/* Returns the exponent of an accumulator's weight, which is a power of two. */
 static int weight_of(const struct node *products, int acc)
 {
     for (size_t i = 0; i < products->rows; i++)
@@ -325,8 +336,8 @@ static int weight_of(const struct node *products, int acc)
     return 0;
 }
 
-/* Sums the weighted accumulators of an element in binary64, and removes the scales of its row and
- * column. */
+/* Reconstruction `sum`: adds an element's weighted accumulators in binary64, and removes the scales
+ * of its row and column. */
 static void combine_sum(struct eval *e, const struct node *products, const struct val *s,
                         struct val *v, int64_t at, int64_t i, int64_t j)
 {
@@ -334,7 +345,7 @@ static void combine_sum(struct eval *e, const struct node *products, const struc
     int last = products->type.count - 1;
     double x = 0;
 
-    for (int acc = last; acc >= 0; acc--) { /* smallest first */
+    for (int acc = last; acc >= 0; acc--) { /* from the last accumulator, whose sums are smallest */
         double t = ldexp(s->total[acc * size + at], weight_of(products, acc));
 
         x = acc == last ? t : x + t;
@@ -342,7 +353,8 @@ static void combine_sum(struct eval *e, const struct node *products, const struc
     v->total[at] = ldexp(x, -(s->scale_a[i] + s->scale_b[j]));
 }
 
-/* Adds all accumulators' totals of one element, each shifted by its weight. */
+/* Reconstruction `shift`: adds an element's accumulators, each shifted by its weight, as an
+ * integer. */
 static void combine_shift(struct eval *e, const struct node *products, const struct val *s,
                           struct val *v, int64_t at)
 {
@@ -353,7 +365,7 @@ static void combine_shift(struct eval *e, const struct node *products, const str
     limber_columns_words(column, 1, 64, v->word + at * v->words, v->words);
 }
 
-/* Computes an element from its residues by the Chinese remainder theorem. */
+/* Reconstruction `crt`: computes an element's integer from its residues (ir/num/crt.h). */
 static void combine_crt(struct eval *e, const struct limber_crt *t, const struct val *s,
                         struct val *v, int64_t at)
 {
@@ -374,17 +386,17 @@ static void combine_crt(struct eval *e, const struct limber_crt *t, const struct
     limber_columns_words(column, 1, t->digits, v->word + at * v->words, v->words);
 }
 
-/* Evaluates `combine`: totals of limbs become exact values or float sums. */
+/* Evaluates `combine`: turns each element's accumulators into one exact integer or one float. */
 static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
 {
     const struct node *products = &e->p->node[n->in[0]];
     const struct val *s = &e->val[n->in[0]];
-    int64_t m = e->c->m, cols = e->c->n, reconstruct = limber_num(n, ATTR_reconstruct);
+    int64_t m = e->c->m, cols = e->c->n, reconstruct = limber_attr_number(n, ATTR_reconstruct);
     struct limber_crt crt;
 
     v->scale_a = s->scale_a;
     v->scale_b = s->scale_b;
-    if (limber_num(products, ATTR_unit) == UNIT_exact) {
+    if (limber_attr_number(products, ATTR_unit) == UNIT_exact) {
         v->words = s->words;
         v->base = s->base;
         v->word = alloc_array(e, m, cols, v->words, sizeof *v->word);
@@ -393,7 +405,8 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
         return v->word != NULL;
     }
     if (reconstruct == RECONSTRUCT_crt &&
-        !limber_crt_init(&crt, limber_list(n, ATTR_moduli)->v, limber_list(n, ATTR_moduli)->n))
+        !limber_crt_init(&crt, limber_attr_list(n, ATTR_moduli)->v,
+                         limber_attr_list(n, ATTR_moduli)->n))
         return limber_fail(e->d, LIMBER_STATUS_INTERNAL, "%%%s: bad moduli", n->name);
     v->words = reconstruct == RECONSTRUCT_crt ? (crt.digits + 1) / 2 : 32;
     if (reconstruct == RECONSTRUCT_sum)
@@ -415,7 +428,7 @@ static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
 
 /* ---- elements of C --------------------------------------------------------------------------- */
 
-/* The sum of products as NaN and infinities determine it; finite values do not matter. */
+/* Returns the value of a sum with NaN or infinite terms.  Finite values do not affect it. */
 static double special_sum(const struct eval *e, limber_format fa, limber_format fb, int64_t i,
                           int64_t j)
 {
@@ -437,23 +450,27 @@ static double special_sum(const struct eval *e, limber_format fa, limber_format 
     return x;
 }
 
-static bool is_special(const struct call *c, int64_t i, int64_t j)
+/* True if row i of A or column j of B has NaN or infinite elements. */
+static bool has_special_terms(const struct call *c, int64_t i, int64_t j)
 {
     return (c->mask_a && c->mask_a->line_special && c->mask_a->line_special[i]) ||
            (c->mask_b && c->mask_b->line_special && c->mask_b->line_special[j]);
 }
 
-/* Formats and scalars for storing elements. */
+/* Inputs of the code that stores results: formats of A, B and C, the scalars (also as doubles), and
+ * the plan's attribute `uncertain` (log2 of the error bound). */
 struct results {
     limber_format a, b, f;
     struct limber_scalars sc;
     double alpha, beta;
     bool is_uncertain;
     int uncertain;
-    double *norm[2]; /* uncertain chains: Euclidean norms of the lines of A and of B; owned */
+    /* chains with an error bound: Euclidean norms of [0: rows of A, 1: columns of B], owned */
+    double *norm[2];
 };
 
-/* Stores the correctly rounded result, summed exactly from the operands; false: out of memory. */
+/* Stores one correctly rounded result, summed exactly from the operands.  Returns false if memory
+ * is short. */
 static bool store_exact(struct eval *e, const struct results *r, int64_t i, int64_t j)
 {
     struct limber_big sum = { NULL, limber_dot_words(r->a, r->b, 62), limber_dot_base(r->a, r->b) };
@@ -465,12 +482,12 @@ static bool store_exact(struct eval *e, const struct results *r, int64_t i, int6
     limber_store_exact(limber_output_at(&e->out, i, j, r->f.size), r->f, sum.w, sum.n, sum.base,
                        &r->sc);
     free(sum.w);
-    e->c->recomputed++;
+    e->c->out.recomputed++;
     return true;
 }
 
-/* Stores the rounded result if all values within 2^uncertain of the integer round alike, else that
- * of the exact sum. */
+/* Stores the rounded integer if all values within 2^uncertain of the sum round to the same number,
+ * else the rounded exact sum.  Returns false if memory is short. */
 static bool store_uncertain(struct eval *e, const struct val *x, const struct results *r, int64_t i,
                             int64_t j)
 {
@@ -480,7 +497,8 @@ static bool store_uncertain(struct eval *e, const struct val *x, const struct re
            store_exact(e, r, i, j);
 }
 
-/* store_uncertain for a sum in binary64, whose error is below 2^uncertain times both norms. */
+/* Stores a sum in binary64 if all values within its error bound round to the same number, else the
+ * rounded exact sum.  The bound is 2^uncertain times the norms of its row and column. */
 static bool store_near(struct eval *e, const struct val *x, const struct results *r, int64_t i,
                        int64_t j)
 {
@@ -493,7 +511,8 @@ static bool store_near(struct eval *e, const struct val *x, const struct results
            store_exact(e, r, i, j);
 }
 
-/* The Euclidean norms of lines; NULL: out of memory. */
+/* Returns the Euclidean norms of the rows of A (side 0) or the columns of B (side 1), or NULL if
+ * memory is short. */
 static double *line_norms(struct eval *e, int side, limber_format f, int64_t lines)
 {
     double *norm = alloc_array(e, lines, 1, 1, sizeof *norm);
@@ -509,9 +528,9 @@ static double *line_norms(struct eval *e, int side, limber_format f, int64_t lin
     return norm;
 }
 
-/* Prepares the storing of results. chains: sums are doubles, whose error bounds need the lines'
- * norms. */
-static bool set_results(struct eval *e, const struct node *n, bool chains, struct results *r)
+/* Collects what storing of results needs.  chains: sums are doubles, whose error bounds need the
+ * norms of rows and columns.  Returns false if memory is short. */
+static bool init_results(struct eval *e, const struct node *n, bool chains, struct results *r)
 {
     const struct node *products = limber_plan_find(e->p, OP_products);
     const struct node *combine = limber_plan_find(e->p, OP_combine);
@@ -522,12 +541,12 @@ static bool set_results(struct eval *e, const struct node *n, bool chains, struc
         fs = format_named("i64");
     r->a = e->p->node[e->p->node[products->in[0]].in[0]].type.format;
     r->b = e->p->node[e->p->node[products->in[1]].in[0]].type.format;
-    r->sc = (struct limber_scalars){ limber_num(n, ATTR_alpha) ? e->c->alpha : NULL,
-                                     limber_num(n, ATTR_beta) ? e->c->beta : NULL, fs };
+    r->sc = (struct limber_scalars){ limber_attr_number(n, ATTR_alpha) ? e->c->alpha : NULL,
+                                     limber_attr_number(n, ATTR_beta) ? e->c->beta : NULL, fs };
     r->alpha = r->sc.alpha ? limber_format_value(fs, r->sc.alpha) : 1;
     r->beta = r->sc.beta ? limber_format_value(fs, r->sc.beta) : 0;
     r->is_uncertain = limber_node_has(combine, ATTR_uncertain);
-    r->uncertain = (int)limber_num(combine, ATTR_uncertain);
+    r->uncertain = (int)limber_attr_number(combine, ATTR_uncertain);
     if (!r->is_uncertain || !chains)
         return true;
     r->norm[0] = line_norms(e, 0, r->a, e->c->m);
@@ -541,8 +560,8 @@ static int store_special(const struct eval *e, const struct results *r, int64_t 
     return limber_store_class(dst, r->f, special_sum(e, r->a, r->b, i, j), &r->sc);
 }
 
-/* Stores an element of C: as special values say, as its uncertain sum allows, or by one
- * rounding. */
+/* Stores element (i, j) of C by one of three rules: NaN and infinities determine it, its error
+ * bound is tested, or its sum is rounded once. */
 static bool store_element(struct eval *e, const struct node *n, const struct val *x,
                           const struct results *r, int64_t i, int64_t j)
 {
@@ -550,21 +569,22 @@ static bool store_element(struct eval *e, const struct node *n, const struct val
     int64_t at = i * e->c->n + j;
     int flags = 0, exp = x->base - (x->scale_a ? x->scale_a[i] + x->scale_b[j] : 0);
 
-    if (is_special(e->c, i, j))
+    if (has_special_terms(e->c, i, j))
         flags = store_special(e, r, i, j, dst);
     else if (r->is_uncertain)
         return x->total ? store_near(e, x, r, i, j) : store_uncertain(e, x, r, i, j);
     else if (x->total)
         limber_store_float(dst, r->f, x->total[at], r->sc.alpha != NULL, r->alpha,
                            r->sc.beta != NULL, r->beta);
-    else if (limber_num_is_int(r->f) && limber_num(n, ATTR_wrap))
+    else if (limber_num_is_int(r->f) && limber_attr_number(n, ATTR_wrap))
         limber_store_wrapped(dst, r->f, limber_big_units(x->word + at * x->words, x->words, exp),
                              &r->sc);
     else
         flags = limber_store_exact(dst, r->f, x->word + at * x->words, x->words, exp, &r->sc);
-    e->c->overflow +=
+    e->c->out.overflow +=
         limber_num_is_int(r->f) &&
-        (flags & (limber_num(n, ATTR_integral) ? NUM_overflow | NUM_inexact : NUM_overflow));
+        (flags &
+         (limber_attr_number(n, ATTR_integral) ? NUM_overflow | NUM_inexact : NUM_overflow));
     return true;
 }
 
@@ -573,10 +593,10 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 {
     const struct val *x = &e->val[n->in[0]];
     struct results r = { .uncertain = 0 };
-    bool ok = set_results(e, n, x->total != NULL, &r);
+    bool ok = init_results(e, n, x->total != NULL, &r);
 
     (void)v;
-    e->c->recomputed = 0;
+    e->c->out.recomputed = 0;
     for (int64_t i = 0; i < e->c->m; i++)
         for (int64_t j = 0; ok && j < e->c->n; j++)
             ok = store_element(e, n, x, &r, i, j);
@@ -585,12 +605,12 @@ static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
     return ok;
 }
 
-/* ---- a whole plan ---------------------------------------------------------------------------- */
+/* ---- evaluating a plan ----------------------------------------------------------------------- */
 
 #define R LIMBER_READS
 #define W LIMBER_WORD
-/* The operations that the interpreter serves in addition to the common table.  No value depends on
- * tile and split. */
+/* Operations and words that the interpreter supports in addition to those of backends/served.c.  It
+ * ignores `tile` and `split`, on which no value depends. */
 static const struct served served = {
     .backend = "interp",
     .all_doubles = true,
@@ -598,7 +618,7 @@ static const struct served served = {
     .op = {
         LIMBER_SERVES(patches, R(order)),
         LIMBER_SERVES(filters, R(order)),
-        LIMBER_SERVES(products, R(sums) | R(split)),
+        LIMBER_SERVES(products, R(sums) | R(joins) | R(split)),
         LIMBER_SERVES(combine, R(uncertain)),
     },
     .words = {
@@ -613,12 +633,14 @@ static const struct served served = {
 #undef R
 #undef W
 
+/* [operation]: its evaluator */
 static bool (*const eval[OP_count])(struct eval *, const struct node *, struct val *) = {
 #define OP(name, least, most, attributes, flags) eval_##name,
 #include "ir/ops.h"
 };
 
-/* The patches node has the whole geometry, from which all three maps of backward data are made. */
+/* Returns the node with the complete geometry of the convolution: the plan's node `patches`, or n
+ * if there is none.  In the backward-data pass, `filters` and `image` lack some attributes. */
 static const struct node *geometry_node(const struct eval *e, const struct node *n)
 {
     const struct node *patches = limber_plan_find(e->p, OP_patches);
@@ -626,8 +648,8 @@ static const struct node *geometry_node(const struct eval *e, const struct node 
     return patches ? patches : n;
 }
 
-/* Makes a node's map with the call's sizes: in the order of memory (crs) and in the node's
- * order. */
+/* Makes two views of an operand from a node's index map and the call's sizes: in the plan's order
+ * along k, and in memory order (crs). */
 static void set_operand(struct eval *e, int side, const struct node *n, const void *data, int bytes)
 {
     struct conv conv = { .sizes = e->c->conv->sizes };
@@ -639,9 +661,11 @@ static void set_operand(struct eval *e, int side, const struct node *n, const vo
     conv.geometry.order = ORDER_crs;
     limber_conv_map(&e->map[side], n->op, &conv, bytes);
     e->operand[side] = limber_map_view(&e->map[side], data);
+    e->view[side].tile_subset = e->operand[side].tile_subset =
+        (side ? &e->c->b : &e->c->a)->tile_subset;
 }
 
-/* Sets where a convolution's results are stored. */
+/* Makes the view that tells where the elements of a convolution's result are stored. */
 static void set_result(struct eval *e, const struct node *n)
 {
     struct conv conv = { .sizes = e->c->conv->sizes };
@@ -650,9 +674,12 @@ static void set_result(struct eval *e, const struct node *n)
     limber_conv_read(geometry_node(e, n), &conv.geometry);
     limber_conv_map(&map, n->op, &conv, 0);
     e->out = limber_map_output(&map, e->c->c.data);
+    e->out.rows = e->c->c.rows;
+    e->out.cols = e->c->c.cols;
 }
 
-/* Finds operands and result: where the call says, or for a convolution by the plan's index maps. */
+/* Makes the views of operands and result: of the call's matrices or, for a convolution, from the
+ * plan's index maps. */
 static bool set_maps(struct eval *e)
 {
     const struct node *filters = limber_plan_find(e->p, OP_filters);
@@ -679,6 +706,8 @@ static bool set_maps(struct eval *e)
     return true;
 }
 
+/* Evaluates a plan's nodes in order, for one call; the last one stores C.  Returns false on an
+ * error. */
 bool limber_interp_eval(const struct plan *p, struct call *c, struct diag *d)
 {
     struct eval e = { .p = p, .c = c, .d = d };
@@ -687,7 +716,7 @@ bool limber_interp_eval(const struct plan *p, struct call *c, struct diag *d)
     e.val = calloc(p->nodes ? p->nodes : 1, sizeof *e.val);
     ok = (e.val || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "interp: out of memory")) &&
          limber_plan_served(p, &served, d);
-    c->overflow = 0;
+    c->out.overflow = 0;
     ok = ok && set_maps(&e);
     for (size_t i = 0; ok && i < p->nodes; i++)
         ok = eval[p->node[i].op](&e, &p->node[i], &e.val[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The meaning of a plan: one evaluator per operation, element by element. */
+ * The interpreter's state, and its evaluators of operations. */
 #ifndef LIMBER_EVAL_H
 #define LIMBER_EVAL_H
 
@@ -7,34 +7,40 @@
 
 #include <stdlib.h>
 
-/* The value of a node; which fields are used depends on its operation. */
+/* The value of a node.  Its operation determines which fields are used. */
 struct val {
-    const struct view *view;    /* operands */
+    const struct view *view;    /* operands and limbs: where the operand's elements lie */
+    /* number of rows of A or columns of B */
     int64_t lines;
-    double *limb;               /* limb sets: [limb][line][p]; every limb value is a double */
+    /* limbs: [limb][line][p], where a line is a row of A or column of B; each is exact as a
+     * double */
+    double *limb;
     struct loaded *loaded;      /* quantized operands: [line][p] */
-    int *scale;                 /* limb sets: [line]; limbs are of x 2^scale */
-    int64_t *sum;               /* exact totals: [accumulator][i][j] */
-    double *total;              /* float totals: [accumulator][i][j] */
-    uint64_t *word;             /* exact values: [i][j][words], two's complement */
-    int words, base;            /* bit 0 counts 2^(base - scales of the line and the column) */
+    int *scale; /* limbs: [line]: exponents; the limbs are those of x 2^scale */
+    int64_t *sum;               /* exact sums: [accumulator][row][column] */
+    double *total;              /* floating-point sums: [accumulator][row][column] */
+    uint64_t *word;             /* exact values: [row][column][words], in two's complement */
+    /* words per element; bit 0 of an element is 2^(base - scale_a[row] - scale_b[column]) */
+    int words, base;
     const int *scale_a, *scale_b;
 };
 
+/* The evaluation of one plan for one call. */
 struct eval {
     const struct plan *p;
     struct call *c;
-    struct val *val;
+    struct val *val; /* [node of the plan]: the node's value */
     struct diag *d;
-    struct view operand[2];        /* A and B */
+    struct view operand[2];     /* views of A and B in memory order along k */
     struct index_map map[2];    /* convolutions: the index maps of operand[] */
-    struct view view[2];        /* A and B in the plan's order along k */
+    struct view view[2];        /* views of A and B in the plan's order along k */
     struct index_map ordered[2]; /* convolutions: the index maps of view[] */
-    int64_t k;                  /* elements along k, with the padding of that order */
-    struct output_view out;     /* C */
+    int64_t k; /* number of elements along k in the plan's order, with the zeros that it adds */
+    struct output_view out;     /* where C is stored */
 };
 
-/* Allocates a x b x c zeroed elements, at least one; NULL with an error if that is too much. */
+/* Allocates a x b x c zeroed elements; a factor of 0 counts as 1.  Returns NULL, with an error, if
+ * that fails. */
 static inline void *alloc_array(struct eval *e, int64_t a, int64_t b, int64_t c, size_t size)
 {
     __int128 n = (__int128)(a ? a : 1) * (b ? b : 1) * (c ? c : 1) * (__int128)size;
@@ -51,9 +57,10 @@ static inline double *limb_at(const struct eval *e, struct val *v, int limb, int
     return &v->limb[(limb * v->lines + line) * e->k + p];
 }
 
-/* products.c: the operation `products`. */
+/* Evaluates `products` (products.c). */
 bool limber_interp_products(struct eval *e, const struct node *n, struct val *v);
 
+/* Evaluates a plan for one call.  Returns false on an error. */
 bool limber_interp_eval(const struct plan *p, struct call *c, struct diag *d);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The interpreter as a backend: its compiled form is the plan's text. */
+ * The interpreter as a backend.  Its kernels are plans, stored as text. */
 #include "backends/backend.h"
 #include "backends/interp/eval.h"
 
@@ -10,7 +10,8 @@ struct kernel {
     struct plan plan;
 };
 
-/* Implements backend.probe: a machine without properties of its own. */
+/* Implements backend.probe.  The numbers only guide the passes; they describe no property of the
+ * interpreter. */
 static bool probe(struct target *t, struct diag *d)
 {
     (void)d;
@@ -21,15 +22,15 @@ static bool probe(struct target *t, struct diag *d)
     t->l1 = 32768;
     t->l2 = 1 << 20;
     t->group = 1;
-    /* All units have one rate, since every operation is evaluated alike; so plans with few products
-     * are preferred. */
+    /* all units but `exact` get the same rate, since the interpreter takes equally long for each;
+     * plans with few products are thus preferred */
     for (int u = 0; u < UNIT_count; u++)
         t->rate[u] = 1e8;
     t->rate[UNIT_exact] = 1e6;
     return true;
 }
 
-/* The bytes of a kernel are the plan's text. */
+/* Implements backend.compile: the stored form of a kernel is the plan's text. */
 static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
                     struct blob *out, struct diag *d)
 {
@@ -57,7 +58,7 @@ static bool load(const unsigned char *data, size_t size, struct kernel **kernel,
         memcpy(text, data, size);
         text[size] = 0;
         limber_plan_init(&k->plan);
-        ok = limber_plan_parse(&k->plan, text, d) && limber_plan_verify(&k->plan, d);
+        ok = limber_plan_read(&k->plan, text, d);
     } else {
         limber_fail(d, LIMBER_STATUS_NO_MEMORY, "interp: out of memory");
     }
@@ -73,7 +74,7 @@ static bool load(const unsigned char *data, size_t size, struct kernel **kernel,
 
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
-    c->way = WAY_interpreter;
+    c->out.way = WAY_interpreter;
     return limber_interp_eval(&k->plan, c, d);
 }
 

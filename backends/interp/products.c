@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The operation `products`: exact sums, chains of fused multiply-adds, sums of tensor cores, and
- * simulated units. */
+ * Evaluates the operation `products`: exact sums, chains of fused multiply-adds, sums in the order
+ * of tensor cores, and sums of simulated units. */
 #include "backends/interp/eval.h"
 #include "backends/interp/unit.h"
 
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Sums exact products of any two formats in a long accumulator. */
+/* Unit `exact`: sums products of any two formats exactly in a long accumulator. */
 static bool products_exact(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format fa = e->p->node[n->in[0]].type.format, fb = e->p->node[n->in[1]].type.format;
@@ -29,7 +29,8 @@ static bool products_exact(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* A chain of FMAs in a float accumulator. */
+/* Returns the sum of k products: a chain of fused multiply-adds from +0, in binary64 or, if
+ * `narrow`, in binary32. */
 static double fma_chain(const double *a, const double *b, int64_t k, bool narrow)
 {
     double acc = 0;
@@ -39,13 +40,14 @@ static double fma_chain(const double *a, const double *b, int64_t k, bool narrow
     return acc;
 }
 
-/* Adds a chain to its total.  The first chain is stored as it is, so that -0 survives. */
+/* Adds the sum of a chain to its total, in binary32 if `narrow`.  The first sum becomes the total
+ * unchanged, so that -0 stays -0. */
 static void add_chain(double *total, double x, bool first, bool narrow)
 {
     *total = first ? x : narrow ? (double)((float)*total + (float)x) : *total + x;
 }
 
-/* True if no row before r has the same accumulator. */
+/* True if row r is the first of the product table for its accumulator. */
 static bool is_first(const struct node *products, size_t r)
 {
     for (size_t i = 0; i < r; i++)
@@ -54,17 +56,20 @@ static bool is_first(const struct node *products, size_t r)
     return true;
 }
 
-/* A chain of products of integers, exact. */
+/* Returns the exact sum of k products of integers. */
 static int64_t exact_chain(const double *a, const double *b, int64_t k)
 {
     int64_t acc = 0;
 
     for (int64_t p = 0; p < k; p++)
-        acc += (int64_t)(a[p] * b[p]); /* digits may be scaled, A's down and B's up */
+        /* a digit in e4m3 may be scaled, but A's by 2^-3 and B's by 2^3, so each product is an
+         * integer */
+        acc += (int64_t)(a[p] * b[p]);
     return acc;
 }
 
-/* Computes products as the plan's simulated unit does. */
+/* Evaluates products of the unit `model`: computes each element as the plan's simulated unit
+ * does. */
 static bool products_model(struct eval *e, const struct node *n, struct val *v)
 {
     const struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
@@ -78,7 +83,7 @@ static bool products_model(struct eval *e, const struct node *n, struct val *v)
     for (int64_t i = 0; i < e->c->m; i++)
         for (int64_t j = 0; j < cols; j++) {
             struct model_dot dot = { u, a->loaded + i * k, b->loaded + j * k, k, 0, e->c->seed, i,
-                                     j, &e->c->counts };
+                                     j, &e->c->out.counts };
 
             if (u->start_c)
                 dot.start = limber_unit_start(
@@ -90,7 +95,8 @@ static bool products_model(struct eval *e, const struct node *n, struct val *v)
 
 /* ---- sums of tensor cores -------------------------------------------------------------------- */
 
-/* Limbs in the unit's format: [limb][line][p]; owned by the caller. */
+/* Returns the limbs of an operand as the simulated tensor core loads them, [limb][row or
+ * column][p], owned by the caller.  Returns NULL if memory is short. */
 static struct loaded *load_limbs(struct eval *e, const struct val *v, int limbs, limber_format f)
 {
     int64_t count = limbs * v->lines * e->k;
@@ -101,16 +107,19 @@ static struct loaded *load_limbs(struct eval *e, const struct val *v, int limbs,
     return out;
 }
 
-/* Operands of products that are summed as tensor cores sum them. */
+/* Operands of products that are summed in the order of a tensor core.  u: the simulated core. */
 struct tensor {
     const struct node *n;
     const limber_unit *u;
     const struct loaded *a, *b;
-    int64_t lines_a, lines_b, k, step; /* step: elements along k of one instruction */
+    /* rows of A, columns of B, elements along k, and elements along k that one instruction
+     * multiplies */
+    int64_t lines_a, lines_b, k, step;
 };
 
-/* Adds products p .. p + len of one accumulator to d.  Its rows take turns every `step`
- * elements. */
+/* Returns d plus the products at positions [p, p + len) along k for one accumulator.  The
+ * accumulator's rows of the product table alternate: each contributes `step` positions, then the
+ * next. */
 static double tensor_chain(const struct tensor *t, int acc, int64_t i, int64_t j, int64_t p,
                            int64_t len, double d)
 {
@@ -134,7 +143,9 @@ static double tensor_chain(const struct tensor *t, int acc, int64_t i, int64_t j
     return d;
 }
 
-/* The first accumulator is promoted to its total after every chunk; the others sum all of k. */
+/* Evaluates products in the order of a tensor core.  Accumulator 0 is added to its total after
+ * every chunk of k, and with `joins` the others after it; else each other accumulator sums over all
+ * of k. */
 static bool products_tensor(struct eval *e, const struct node *n, const limber_unit *u,
                             struct val *v)
 {
@@ -143,7 +154,8 @@ static bool products_tensor(struct eval *e, const struct node *n, const limber_u
     struct loaded *lb = load_limbs(e, b, e->p->node[n->in[1]].type.count, u->b.format);
     struct tensor t = { n,        u,        la,   lb,
                         a->lines, b->lines, e->k, 32 / e->p->node[n->in[0]].type.format.size };
-    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = limber_num(n, ATTR_chunk);
+    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = limber_attr_number(n, ATTR_chunk);
+    const bool joins = limber_node_has(n, ATTR_joins);
 
     v->total = alloc_array(e, n->type.count, m, cols, sizeof *v->total);
     for (int acc = 0; la && lb && v->total && acc < n->type.count; acc++)
@@ -152,31 +164,33 @@ static bool products_tensor(struct eval *e, const struct node *n, const limber_u
                 double *total = &v->total[(acc * m + i) * cols + j];
 
                 if (acc)
-                    *total = tensor_chain(&t, acc, i, j, 0, k, 0);
+                    *total = joins ? 0 : tensor_chain(&t, acc, i, j, 0, k, 0);
                 for (int64_t p = 0; acc == 0 && p < k; p += chunk)
-                    add_chain(total,
-                              tensor_chain(&t, acc, i, j, p, k - p < chunk ? k - p : chunk, 0),
-                              p == 0, true);
+                    for (int q = 0; q < (joins ? n->type.count : 1); q++)
+                        add_chain(total,
+                                  tensor_chain(&t, q, i, j, p, k - p < chunk ? k - p : chunk, 0),
+                                  p == 0 && q == 0, true);
             }
     free(la);
     free(lb);
     return la && lb && v->total;
 }
 
+/* Evaluates `products` by the unit that the node names.  Returns false if memory is short. */
 bool limber_interp_products(struct eval *e, const struct node *n, struct val *v)
 {
-    const struct unit_info *unit = &limber_units[limber_num(n, ATTR_unit)];
+    const struct unit_info *unit = &limber_units[limber_attr_number(n, ATTR_unit)];
     struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
-    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = limber_num(n, ATTR_chunk);
+    int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = limber_attr_number(n, ATTR_chunk);
     bool narrow = strcmp(unit->acc, "f32") == 0;
     bool exact = n->type.format.kind == LIMBER_KIND_INT;
     limber_unit model;
 
     v->scale_a = a->scale;
     v->scale_b = b->scale;
-    if (limber_num(n, ATTR_unit) == UNIT_exact)
+    if (limber_attr_number(n, ATTR_unit) == UNIT_exact)
         return products_exact(e, n, v);
-    if (limber_num(n, ATTR_unit) == UNIT_model)
+    if (limber_attr_number(n, ATTR_unit) == UNIT_model)
         return products_model(e, n, v);
     if (!exact && limber_unit_of_sums(n, &model))
         return products_tensor(e, n, &model, v);

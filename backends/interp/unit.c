@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The meaning of simulated units: exact values, rounded where the description says so. */
+ * Simulates an arithmetic unit for one dot product.  Sums are exact, and are rounded where the
+ * unit's description says so. */
 #include "backends/interp/unit.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 128 };            /* largest number of products in a block */
+enum { MOST = 128 };            /* largest number of products in a block of a unit */
 
-/* One simulated sum. */
+/* One simulated dot product. */
 struct machine {
     const struct model_dot *d;
-    uint32_t element;           /* hash that this element's random numbers are derived from */
+    uint32_t element; /* hash of the element, from which its random numbers are derived */
 };
 
 /* ---- exact sums of terms ------------------------------------------------------------------- */
 
-/* x + y, with a sticky bit below; neither is NaN or infinite, both have at most 106 bits. */
+/* Adds x and y, which are finite and have at most 106 bits each.  *out: the sum's leading bits.
+ * Returns 1 if nonzero bits below *out's last bit were dropped, else 0. */
 static int add_finite(struct limber_num *out, struct limber_num x, struct limber_num y)
 {
     limber_u128 u, v;
@@ -38,7 +40,7 @@ static int add_finite(struct limber_num *out, struct limber_num x, struct limber
         x = y;
         y = t;
     }
-    /* x with its top bit at 125; y at the same unit */
+    /* shift x so that its top bit is bit 125, and y to the same exponent as x */
     gap = 126 - limber_sig_bits(limber_num_sig(&x));
     u = limber_num_sig(&x) << (int)gap;
     x.exp -= (int32_t)gap;
@@ -70,7 +72,7 @@ static int add_finite(struct limber_num *out, struct limber_num x, struct limber
     return sticky;
 }
 
-/* add_finite that also handles NaN and infinities. */
+/* Adds x and y, which may be NaN or infinite.  Returns the sticky bit, as add_finite does. */
 static int add_numbers(struct limber_num *out, const struct limber_num *x,
                        const struct limber_num *y)
 {
@@ -93,11 +95,11 @@ static struct limber_num number_of(double v)
     return x;
 }
 
-/* The exact product at position p of the unit's order of k. */
+/* Returns the exact product at position p of the unit's order along k. */
 static struct limber_num exact_product(const struct machine *m, int64_t p)
 {
     const struct model_dot *d = m->d;
-    int64_t at = limber_unit_at(d->u, d->k, p);
+    int64_t at = limber_unit_index_of_position(d->u, d->k, p);
     struct limber_num x = number_of(d->a[at].value), y = number_of(d->b[at].value);
     limber_u128 sig;
 
@@ -110,36 +112,38 @@ static struct limber_num exact_product(const struct machine *m, int64_t p)
 
 /* ---- products added one by one, each rounded ------------------------------------------------- */
 
-/* Rounds x to a step's format. r: random number, of which the highest bits count; *loss: what
- * rounding lost. */
+/* Returns x, plus a sticky bit below it, rounded to a step's format.  random: a number whose upper
+ * bits are used.  *loss: set to flags of enum limber_num_loss. */
 static double round_to_step(const struct machine *m, const limber_step *s,
-                            const struct limber_num *x, int sticky, uint32_t r, int *loss)
+                            const struct limber_num *x, int sticky, uint32_t random, int *loss)
 {
     struct limber_num out;
 
-    limber_step_round(&out, s, x, sticky, r >> (32 - m->d->u->random_bits), m->d->u->random_bits,
-                      loss);
+    limber_step_round(&out, s, x, sticky, random >> (32 - m->d->u->random_bits),
+                      m->d->u->random_bits, loss);
     return limber_num_value(&out);
 }
 
-/* Rounds sum + x to step s with the random bits r. *loss: NUM_ flags of what was lost. */
+/* Returns sum + x rounded to step s.  random: number for stochastic rounding.  *loss: set to flags
+ * of enum limber_num_loss. */
 static double accumulate(const struct machine *m, const limber_step *s, double sum,
-                         const struct limber_num *x, uint32_t r, int *loss)
+                         const struct limber_num *x, uint32_t random, int *loss)
 {
     struct limber_num a = number_of(sum), out;
     int sticky = add_numbers(&out, &a, x);
 
-    return round_to_step(m, s, &out, sticky, r, loss);
+    return round_to_step(m, s, &out, sticky, random, loss);
 }
 
+/* True if a sum did not change although a nonzero term was added to it. */
 static bool is_swamped(double before, double after, bool inexact)
 {
     return inexact && after == before && isfinite(before);
 }
 
-/* The product at position p, rounded to the unit's product format if it has one; counts what that
- * lost. */
-static struct limber_num rounded_product(const struct machine *m, int64_t p, uint32_t r)
+/* Returns the product at position p, rounded to the unit's product format if it has one.  Counts
+ * bits lost by this rounding.  random: number for stochastic rounding. */
+static struct limber_num rounded_product(const struct machine *m, int64_t p, uint32_t random)
 {
     struct unit_counts *c = m->d->counts;
     struct limber_num x = exact_product(m, p);
@@ -148,7 +152,7 @@ static struct limber_num rounded_product(const struct machine *m, int64_t p, uin
 
     if (!m->d->u->mul.format.kind)
         return x;
-    v = round_to_step(m, &m->d->u->mul, &x, 0, r << 16, &loss);
+    v = round_to_step(m, &m->d->u->mul, &x, 0, random << 16, &loss);
     if (x.kind == NUM_finite) {
         c->mul_inexact += loss & NUM_inexact ? 1 : 0;
         c->mul_underflow += v == 0;
@@ -157,7 +161,8 @@ static struct limber_num rounded_product(const struct machine *m, int64_t p, uin
     return number_of(v);
 }
 
-/* Counts a sum that lost its term x, wholly or in part, or that overflowed. */
+/* Updates the event counters after x was added to a sum: all of x lost, some bits of x lost, or
+ * overflow. */
 static void count_sum(const struct machine *m, double before, double x, double after, int loss)
 {
     struct unit_counts *c = m->d->counts;
@@ -172,7 +177,7 @@ static void count_sum(const struct machine *m, double before, double x, double a
         c->partly_swamped += loss & NUM_inexact ? 1 : 0;
 }
 
-/* Adds product p to acc, both rounded as the unit rounds them. */
+/* Returns acc plus product p, with the unit's roundings. */
 static double add_one_product(const struct machine *m, double acc, int64_t p)
 {
     uint32_t h = limber_unit_number(m->element, 0, (uint32_t)p);
@@ -186,7 +191,8 @@ static double add_one_product(const struct machine *m, double acc, int64_t p)
 
 /* ---- blocks of terms, added by a tree or aligned --------------------------------------------- */
 
-/* Adds n products from p on as a binary tree of rounded additions. */
+/* Returns acc plus the n products from p on.  The products are first summed as a balanced tree of
+ * rounded additions. */
 static double add_tree(const struct machine *m, double acc, int64_t p, int64_t n)
 {
     const limber_unit *u = m->d->u;
@@ -213,11 +219,11 @@ static double add_tree(const struct machine *m, double acc, int64_t p, int64_t n
 
 /* A term of a fused block. */
 struct term {
-    double value; /* exact */
-    int exponent; /* sum of the factors' exponents; not normalised */
+    double value; /* the product, exact */
+    int exponent; /* sum of the factors' exponents, which may differ from the product's exponent */
 };
 
-/* The term as an integer in units of 2^unit, cut toward zero. */
+/* Returns a term as an integer in units of 2^unit, truncated toward zero. */
 static __int128 aligned_integer(double value, int unit)
 {
     struct limber_num x = number_of(value);
@@ -230,7 +236,8 @@ static __int128 aligned_integer(double value, int unit)
     return x.sign ? -(__int128)v : (__int128)v;
 }
 
-/* Counts terms that lost some bits, or all of them. */
+/* Counts those of the terms t[1] to t[n - 1] that lose some or all of their bits when they are
+ * truncated to multiples of 2^unit. */
 static void count_terms(const struct machine *m, const struct term *t, int n, int unit)
 {
     for (int q = 1; q < n; q++) {
@@ -243,9 +250,9 @@ static void count_terms(const struct machine *m, const struct term *t, int n, in
     }
 }
 
-/* ---- blocks to which acc is added late ------------------------------------------------------ */
+/* ---- blocks to which acc is added after the products ----------------------------------------- */
 
-/* v units of 2^unit in units of 2^to, rounded down. */
+/* Converts v from units of 2^unit to units of 2^to, rounded down. */
 static __int128 shift_down(__int128 v, int64_t unit, int64_t to)
 {
     if (unit >= to)
@@ -253,13 +260,14 @@ static __int128 shift_down(__int128 v, int64_t unit, int64_t to)
     return to - unit < 127 ? v >> (int)(to - unit) : v < 0 ? -1 : 0;
 }
 
-/* A sum of terms in units of 2^(exponent - frac). */
+/* A sum of aligned terms, in units of 2^(exponent - frac), where frac belongs to the unit. */
 struct late_sum {
     __int128 sum;
-    int exponent; /* INT32_MIN: no terms */
+    int exponent; /* INT32_MIN if there are no terms */
 };
 
-/* The sum of every step-th product from `first` on, aligned to the largest of them. */
+/* Returns the sum of the products t[first], t[first + step] and so on, aligned to the largest
+ * exponent among them.  Counts bits lost by the alignment. */
 static struct late_sum aligned_sum(const struct machine *m, const struct term *t, int n, int first,
                                    int step)
 {
@@ -276,9 +284,9 @@ static struct late_sum aligned_sum(const struct machine *m, const struct term *t
     return s;
 }
 
-/* Sums a block whose products are aligned among themselves, before acc (t[0]) is aligned to their
- * sum. */
-static double sum_late(const struct machine *m, const struct term *t, int n, uint32_t r)
+/* Returns the rounded sum of acc (t[0]) and a block of products.  Products are aligned to each
+ * other and summed first; then their sum and acc are aligned and summed. */
+static double sum_late(const struct machine *m, const struct term *t, int n, uint32_t random)
 {
     const limber_unit *u = m->d->u;
     struct late_sum s = aligned_sum(m, t, n, 1, u->halves ? 2 : 1), other;
@@ -307,13 +315,14 @@ static double sum_late(const struct machine *m, const struct term *t, int n, uin
         x = (struct limber_num){ (uint64_t)(size >> 64), (uint64_t)size, most - u->late, s.sum < 0,
                                  NUM_finite };
     }
-    v = round_to_step(m, &u->acc, &x, 0, r, &loss);
+    v = round_to_step(m, &u->acc, &x, 0, random, &loss);
     m->d->counts->sum_overflow += loss & NUM_overflow ? 1 : 0;
     return v;
 }
 
-/* Sums a block whose terms are aligned to the largest exponent and cut there. */
-static double sum_fused(const struct machine *m, const struct term *t, int n, uint32_t r)
+/* Returns the rounded sum of a fused block, of which t[0] is acc.  All terms are aligned to the
+ * largest exponent, truncated and added exactly; the sum is rounded once. */
+static double sum_fused(const struct machine *m, const struct term *t, int n, uint32_t random)
 {
     const limber_unit *u = m->d->u;
     struct limber_num x = { .kind = NUM_zero };
@@ -336,32 +345,33 @@ static double sum_fused(const struct machine *m, const struct term *t, int n, ui
         x = (struct limber_num){ (uint64_t)(size >> 64), (uint64_t)size, most - u->frac, sum < 0,
                                  NUM_finite };
     }
-    v = round_to_step(m, &u->acc, &x, 0, r, &loss);
+    v = round_to_step(m, &u->acc, &x, 0, random, &loss);
     m->d->counts->sum_overflow += loss & NUM_overflow ? 1 : 0;
     return v;
 }
 
-/* Adds n products from p on to acc as one block. */
+/* Returns acc plus n products from p on, added as one fused block. */
 static double add_fused(const struct machine *m, double acc, int64_t p, int64_t n)
 {
     const struct model_dot *d = m->d;
     const limber_unit *u = d->u;
     struct term t[MOST + 1];
     int terms = 1;
-    double rest = 0; /* becomes NaN or infinite with any such term */
+    double rest = 0; /* the sum of NaN and infinite terms; 0 if there are none */
 
     t[0] = (struct term){ acc, limber_unit_exponent(LIMBER_F32, acc) };
     rest += isfinite(acc) ? 0 : acc;
     for (int64_t q = 0; q < n; q += u->sub) {
         t[terms] = (struct term){ 0, INT32_MIN };
         for (int64_t s = q; s < n && s < q + u->sub; s++) {
-            int64_t at = limber_unit_at(u, d->k, p + s);
+            int64_t at = limber_unit_index_of_position(u, d->k, p + s);
             double x = (double)d->a[at].value * (double)d->b[at].value;
 
             if (u->late && fabs(x) >= LIMBER_UNIT_TOO_LARGE)
                 x = copysign(INFINITY, x);
             rest += isfinite(x) ? 0 : x;
-            t[terms].value += x; /* exact: few bits where sub > 1 */
+            /* exact: formats of units with sub > 1 have few bits and a small range of exponents */
+            t[terms].value += x;
             t[terms].exponent = d->a[at].exponent + d->b[at].exponent;
         }
         terms++;
@@ -378,7 +388,8 @@ static double add_fused(const struct machine *m, double acc, int64_t p, int64_t 
 
 /* ---- groups of products, and parts of k ------------------------------------------------ */
 
-/* Adds products [from, to) to acc, a block at a time: by a tree, as one fused sum, or singly. */
+/* Returns acc plus the products [from, to), added block by block: as trees, as fused sums, or one
+ * by one. */
 static double sum_chain(const struct machine *m, double acc, int64_t from, int64_t to)
 {
     const limber_unit *u = m->d->u;
@@ -393,7 +404,8 @@ static double sum_chain(const struct machine *m, double acc, int64_t from, int64
     return acc;
 }
 
-/* Adds a partial sum to an outer sum, rounded by s. */
+/* Returns a sum of partial sums plus one more, rounded to step s.  stream, index: select the random
+ * number. */
 static double add_outer(const struct machine *m, const limber_step *s, double sum, double part,
                         uint32_t stream, int64_t index)
 {
@@ -413,7 +425,8 @@ static double add_outer(const struct machine *m, const limber_step *s, double su
     return after;
 }
 
-/* Sums the products of a group in several accumulators, which are then added in a tree. */
+/* Returns the sum of a group's products: several accumulators (lanes) sum interleaved products, and
+ * are then added as a tree. */
 static double sum_lanes(const struct machine *m, int64_t from, int64_t to)
 {
     const limber_unit *u = m->d->u;
@@ -439,7 +452,8 @@ static double sum_lanes(const struct machine *m, int64_t from, int64_t to)
     return acc[0];
 }
 
-/* Sums positions [from, to) of a part of k onto `start`: group by group, or as one chain. */
+/* Returns `start` plus the products [from, to) of a section of k, group by group or as one
+ * chain. */
 static double sum_part(const struct machine *m, double start, int64_t from, int64_t to)
 {
     const limber_unit *u = m->d->u;
@@ -455,10 +469,11 @@ static double sum_part(const struct machine *m, double start, int64_t from, int6
     return start;
 }
 
+/* Sums over the sections of k that the unit adds separately, and then adds their sums. */
 double limber_interp_dot(const struct model_dot *d)
 {
     const limber_unit *u = d->u;
-    struct machine m = { d, limber_unit_element(limber_unit_row(d->seed, d->i), d->j) };
+    struct machine m = { d, limber_unit_element(limber_unit_row_hash(d->seed, d->i), d->j) };
     int64_t length = limber_unit_part(u, d->k);
     double sum = d->start;
     int loss;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The micro-kernel on AMX: 2 x 2 AMX tiles of 16 x 16 accumulators; each step of its loop covers 64
- * bytes of k.  The tiles are configured before a block and released after it, so that threads keep
- * no AMX state between calls.
+ * The micro-kernel on AMX: 2 x 2 AMX tiles of 16 x 16 accumulators.  Each step of its loop covers
+ * 64 bytes along k.  The tiles are configured before a block of C and released after it, so that
+ * threads keep no AMX state between calls.
  *
  *   source  Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18 */
 #include "backends/llvm/llvm.h"
@@ -17,11 +17,13 @@ static const char declarations[] =
     "declare void @llvm.x86.tdpbssd(i8 immarg, i8 immarg, i8 immarg)\n"
     "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n";
 
-/* The operand of LDTILECFG: palette 1, eight tiles of 16 rows by 64 bytes. */
+/* Emits the operand of LDTILECFG: palette 1, and eight tiles of 16 rows by 64 bytes. */
 static void emit_tile_config(struct text *out)
 {
     limber_text_add(out, "@limber_tiles = internal constant [64 x i8] [");
     for (int i = 0; i < 64; i++) {
+        /* Bytes 16 to 31: bytes per row of each tile, 16 bits each; bytes 48 to 55: rows of each
+         * tile. */
         int v = i == 0 ? 1 : i >= 16 && i < 32 ? (i % 2 ? 0 : 64) : i >= 48 && i < 56 ? TILE : 0;
 
         limber_text_add(out, "%si8 %d", i ? ", " : "", v);
@@ -29,8 +31,8 @@ static void emit_tile_config(struct text *out)
     limber_text_add(out, "], align 64\n");
 }
 
-/* Emits the loop over k.  Accumulators are tiles 0 to 3, row-major; A is in tiles 4 and 5, B in 6
- * and 7. */
+/* Emits the loop over k.  Accumulators are the AMX tiles 0 to 3, row-major; A is loaded to tiles 4
+ * and 5, B to tiles 6 and 7. */
 static void emit_loop(const struct kernel_config *k, struct text *out)
 {
     limber_text_add(out, "loop:\n  %%i = phi i64 [ 0, %%entered ], [ %%i1, %%loop ]\n"
@@ -67,7 +69,7 @@ static void emit_loop(const struct kernel_config *k, struct text *out)
                     2 * STEP, TILE * k->nr * 4, KERNEL_FETCHES);
 }
 
-/* Emits loads or stores of the four accumulator tiles. */
+/* Emits loads from C into the four accumulator tiles, or stores of these tiles to C. */
 static void emit_tile_moves(bool store, const char *name, struct text *out)
 {
     for (int t = 0; t < 4; t++) {
@@ -81,6 +83,7 @@ static void emit_tile_moves(bool store, const char *name, struct text *out)
     }
 }
 
+/* Prints the micro-kernel, and the functions that configure and release AMX tiles. */
 bool limber_amx_text(const struct kernel_config *k, struct text *out)
 {
     limber_text_add(out, "%s", declarations);
@@ -99,7 +102,8 @@ bool limber_amx_text(const struct kernel_config *k, struct text *out)
         limber_text_add(out, "  call void @llvm.x86.tilezero(i8 %d)\n", t);
     limber_text_add(out, "  br label %%entered\nbiased:\n"
                          "  %%bias1 = getelementptr i8, ptr %%bias, i64 64\n");
-    for (int t = 0; t < 4; t++)         /* a stride of 0 repeats the row of biases in every row */
+    /* a stride of 0 loads the same row of biases into every row of the tile */
+    for (int t = 0; t < 4; t++)
         limber_text_add(out, "  call void @llvm.x86.tileloadd64(i8 %d, ptr %%bias%s, i64 0)\n", t,
                         t % 2 ? "1" : "");
     limber_text_add(out, "  br label %%entered\nadded:\n");

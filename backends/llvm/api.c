@@ -13,13 +13,15 @@
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct llvm llvm;        /* written once under the lock, constant afterwards */
-static struct code_range code;  /* libLLVM's executable pages; written as llvm is */
+static struct llvm llvm;        /* set once while the lock is held, constant afterwards */
+static struct code_range code;  /* libLLVM's executable pages; set together with `llvm` */
 static atomic_bool ready;
 
 static const char *const name[] = { "libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM-19.so",
                                     "libLLVM.so.20.1", "libLLVM.so.21.1", "libLLVM.so.22.1" };
 
+/* Opens libLLVM: the file that LIMBER_LLVM names (`wish`) or, if that is NULL, the first installed
+ * version.  Returns its handle, or NULL. */
 static void *open_library(const char *wish)
 {
     if (wish)
@@ -33,7 +35,8 @@ static void *open_library(const char *wish)
     return NULL;
 }
 
-/* Callback of dl_iterate_phdr: finds the executable range of the library that holds `function`. */
+/* Callback of dl_iterate_phdr.  If the library contains `function`, stores the library's executable
+ * address range in `code` and returns 1, which ends the iteration. */
 static int find_code(struct dl_phdr_info *info, size_t size, void *function)
 {
     struct code_range found = { UINTPTR_MAX, 0 };
@@ -55,7 +58,7 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *function)
     return 1;
 }
 
-/* Finds libLLVM's functions; fails if one is missing. */
+/* Finds libLLVM's functions.  Returns false with an error if one is missing. */
 static bool resolve_functions(void *h, struct diag *d)
 {
 #define F(name) \
@@ -67,7 +70,8 @@ static bool resolve_functions(void *h, struct diag *d)
     return true;
 }
 
-/* Starts an architecture's code generator; false if this libLLVM was built without it. */
+/* Defines init_NAME functions, which initialise the code generator of an architecture.  They return
+ * false if this libLLVM was built without it. */
 #define F(name) \
     { \
         __typeof__(&name) start; \
@@ -90,10 +94,12 @@ static bool start_aarch64(void *h)
 }
 #undef F
 
-/* libLLVM ends the process if an allocation fails.  Under RLIMIT_AS it is used only if far more is
- * left than the largest kernel takes: about 130 MiB for the library and as much for its work. */
+/* MiB that RLIMIT_AS must leave free for libLLVM to be used.  libLLVM ends the process if an
+ * allocation fails, so this is far more than the largest kernel takes: about 130 MiB for the
+ * library, and as much for its work. */
 enum { ROOM_MIB = 512 };
 
+/* True if RLIMIT_AS leaves enough memory for libLLVM; otherwise reports an error. */
 static bool has_room(struct diag *d)
 {
     struct rlimit limit;
@@ -115,6 +121,8 @@ static bool has_room(struct diag *d)
                              ROOM_MIB);
 }
 
+/* Returns libLLVM's functions, which the first call looks up.  Returns NULL, with an error, if
+ * libLLVM cannot be used. */
 const struct llvm *limber_llvm(struct diag *d)
 {
     void *h;
@@ -134,7 +142,7 @@ const struct llvm *limber_llvm(struct diag *d)
             llvm.x86 = start_x86(h);
             llvm.aarch64 = start_aarch64(h);
             dl_iterate_phdr(find_code, *(void **)&llvm.LLVMContextCreate);
-            ready = true; /* the handle stays open: LLVM cannot be unloaded safely */
+            ready = true; /* libLLVM is never closed, since it cannot be unloaded safely */
         } else {
             dlclose(h);
         }

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Blobs: a kernel's configuration and its object file.  Loading one does not touch LLVM. */
+ * Blobs, the bytes that backend.compile returns: a kernel's configuration and its object file.
+ * Loading a blob does not use LLVM. */
 #include "backends/llvm/part.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct blob_head {
-    uint32_t config_size; /* bytes of the configuration, unpacked */
-    uint32_t cpu; /* CPU features that the code needs */
-    uint32_t packed; /* bytes of the packed configuration; the object follows it */
-    uint32_t unused; /* 0: fills the structure up to a multiple of 8 bytes */
+    uint32_t config_size; /* bytes of the configuration before compression */
+    uint32_t cpu; /* set of CPU features that the code needs */
+    uint32_t packed; /* bytes of the compressed configuration; the object file follows */
+    uint32_t unused; /* 0; makes the size a multiple of 8 bytes */
 };
 
-/* Offset of the object file in the blob: a multiple of 8 bytes. */
+/* Returns the offset of the object file in the blob, rounded up to a multiple of 8 bytes. */
 static size_t object_at(const struct blob_head *head)
 {
     return (sizeof *head + (size_t)head->packed + 7) & ~(size_t)7;
 }
 
-/* Joins a configuration and its object, which is empty where the library has the code. */
+/* Writes head, compressed configuration and object file into one new blob.  The object file is
+ * empty if the kernel's code is part of this library.  7: bytes of padding before it, at most. */
 static bool join_blob(const struct kernel_config *k, unsigned cpu, const struct blob *object,
                       struct blob *out, struct diag *d)
 {
@@ -35,7 +37,8 @@ static bool join_blob(const struct kernel_config *k, unsigned cpu, const struct 
     return true;
 }
 
-/* The configuration that a plan is flattened into; NULL: it is not served. */
+/* Flattens a plan into a configuration, which the caller frees.  Returns NULL, with an error, if
+ * the plan is not supported. */
 static struct kernel_config *config_of(const struct plan *p, const struct target *t, struct diag *d)
 {
     struct kernel_config *k = malloc(sizeof *k);
@@ -49,6 +52,8 @@ static struct kernel_config *config_of(const struct plan *p, const struct target
     return k;
 }
 
+/* Implements backend.compile.  Kernels of the scheme `accumulator` are library code, so their blobs
+ * have no object file. */
 bool limber_blob_compile(const struct plan *p, const struct target *t, const struct dump *dump,
                          struct blob *out, struct diag *d)
 {
@@ -65,6 +70,18 @@ bool limber_blob_compile(const struct plan *p, const struct target *t, const str
     return ok;
 }
 
+bool limber_blob_source(const struct plan *p, const struct target *t, struct text *out,
+                        struct diag *d)
+{
+    struct kernel_config *k = config_of(p, t, d);
+    bool ok = k && limber_kernel_source(k, out, d);
+
+    free(k);
+    return ok;
+}
+
+/* Implements cpu_ops.prebuilt: makes a blob without an object file, if the kernel's code is part of
+ * this library. */
 bool limber_blob_prebuilt(const struct plan *p, const struct target *t, struct blob *out,
                           struct diag *d)
 {
@@ -82,8 +99,9 @@ bool limber_blob_prebuilt(const struct plan *p, const struct target *t, struct b
     return ok;
 }
 
-/* Reads a kernel's head and configuration from bytes that may be damaged. */
-static bool take_config(struct kernel *k, const unsigned char *data, size_t size,
+/* Reads a blob's head and configuration.  The bytes may be damaged.  Returns false with an error if
+ * they are. */
+static bool read_config(struct kernel *k, const unsigned char *data, size_t size,
                         struct blob_head *head, struct diag *d)
 {
     if (size < sizeof *head)
@@ -99,27 +117,19 @@ static bool take_config(struct kernel *k, const unsigned char *data, size_t size
     return !(head->cpu & ~limber_cpu()) || limber_cpu_lacks(head->cpu & ~limber_cpu(), d);
 }
 
-/* Kernels of the scheme `accumulator` are part of the library, one for each instruction set. */
+/* Sets the entry points of the scheme `accumulator`, whose kernels are part of the library: the
+ * variant for the CPU's instruction set. */
 static void set_exact(struct kernel *k, unsigned cpu)
 {
-    k->pack = limber_exact_pack;
-    k->block = limber_exact_block;
-#if defined(LIMBER_EXACT_X86)
-    if (cpu & CPU_avx512) {
-        k->pack = limber_exact_pack_avx512;
-        k->block = limber_exact_block_avx512;
-    } else if (cpu & CPU_avx2) {
-        k->pack = limber_exact_pack_avx2;
-        k->block = limber_exact_block_avx2;
-    }
-#else
-    (void)cpu;
-#endif
+    k->pack = LIMBER_BEST(LIMBER_FALLBACK, cpu, limber_exact_pack, limber_exact_pack);
+    k->block = LIMBER_BEST(LIMBER_FALLBACK, cpu, limber_exact_block, limber_exact_block);
 }
 
-/* Maps a kernel's object file and finds its two entry points. */
+/* Maps a kernel's object file and finds its two entry points.  Returns false with an error if that
+ * fails. */
 static bool load_object(struct kernel *k, const unsigned char *data, size_t size, struct diag *d)
 {
+    /* the object's tables need alignment */
     unsigned char *aligned = malloc(size + 1);
     bool ok = aligned || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
 
@@ -137,6 +147,7 @@ static bool load_object(struct kernel *k, const unsigned char *data, size_t size
     return ok;
 }
 
+/* Implements backend.load.  A blob without an object file refers to code of the library. */
 bool limber_blob_load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
 {
     struct kernel *k = calloc(1, sizeof *k);
@@ -144,7 +155,7 @@ bool limber_blob_load(const unsigned char *data, size_t size, struct kernel **ou
     bool ok = k || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
 
     *out = NULL;
-    ok = ok && take_config(k, data, size, &head, d);
+    ok = ok && read_config(k, data, size, &head, d);
     if (ok)
         k->cpu = head.cpu;
     if (ok && k->config.unit == UNIT_exact) {

@@ -1,30 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions and products of bytes to 32-bit integers by code of the library (kernel/bytes.c).
- * In a matrix product rows of A are pixels, and columns of B are filters of one element.  The image
- * is converted to unsigned bytes in NHWC order, padding included.  Windows are read from it, so no
- * panel is gathered.  Filters are packed as words of four channels, sixteen filters side by side.
- * A signed image has 128 added to each byte; each sum starts at what that adds, negated.  Without
- * VNNI, image and filters are packed as words of two channels of 16 bits, and signs stay.  An NCHW
- * image under 1 x 1 windows keeps its order: blocks of its pixels are packed as panels. */
+ * Convolutions and products of 8-bit integers, summed in 32-bit integers by library code
+ * (kernel/bytes.c).  In a matrix product, rows of A are treated as pixels with k channels, and
+ * columns of B as 1 x 1 filters.  The image is converted to unsigned bytes in NHWC order, padding
+ * included.  The code reads windows directly from this image and packs no panels.
+ *
+ * Filters are packed as 32-bit words of four channels, interleaved by sixteen filters (a filter
+ * unit).  If the image is signed, 128 is added to each byte, and each sum starts at minus the
+ * effect of that.  Without VNNI, image and filters are packed as words of two 16-bit channels,
+ * which keep their signs.  An NCHW image under 1 x 1 windows keeps its order: blocks of its pixels
+ * are packed as panels. */
 #include "backends/llvm/kernel/join.h"
 #include "backends/llvm/windows.h"
 
 #include <string.h>
 
 enum {
-    PIXELS = 96, /* most pixels of a task */
-    LEAST = 24, /* fewest pixels of a task where workers want more tasks */
+    PIXELS = 96, /* largest number of pixels of a task */
+    /* smallest number of pixels of a task, used if there are too few tasks for the workers */
+    LEAST = 24,
     MOST_K = 65536, /* largest k: no sum overflows 32 bits */
-    TURNED = 32, /* most pixels of an NCHW image that is transposed under 1 x 1 windows */
-    PANEL = 2048, /* most channels of a panel */
-    DEEPEST = 8192, /* largest k of matrices: rows of A stay in the L2 cache */
-    TASKS = 4 /* tasks for each worker */
+    /* an NCHW image of at most this many pixels is transposed under 1 x 1 windows; larger ones keep
+     * NCHW */
+    TURNED = 32,
+    PANEL = 2048, /* largest number of channels of an NCHW image that keeps its order */
+    DEEPEST = 8192, /* largest k of matrix products; then rows of A fit in the L2 cache */
+    TASKS = 4 /* desired number of tasks per worker */
 };
 
-/* ---- which calls are served ------------------------------------------------------------------ */
+/* ---- which calls are supported --------------------------------------------------------------- */
 
-/* True if the plan is one product of bytes, summed in 32 bits. image: the side that holds the
- * image. */
+/* True if the plan is one product of 8-bit integers, summed in 32 bits.  image: the operand that
+ * holds the image (0: A, 1: B). */
 static bool is_byte_product(const struct kernel_config *f, int image)
 {
     const limber_format *w = &f->side[!image].f, *x = &f->side[image].f;
@@ -35,8 +41,9 @@ static bool is_byte_product(const struct kernel_config *f, int image)
            x->size == 1;
 }
 
-/* Sets the image.  Under a 1 x 1 window it shrinks to the pixels that windows see: strides become
- * part of its own. */
+/* Sets the caller's image.  If windows are 1 x 1 and reach no padding, the image is reduced to the
+ * pixels that windows read, so that the window's stride becomes 1.  Returns false if the image has
+ * an unsuitable layout. */
 static bool set_image(struct windows *x)
 {
     const struct call *c = x->call;
@@ -45,7 +52,7 @@ static bool set_image(struct windows *x)
 
     if (v->tile_subset || v->pairs)
         return false;
-    if (!w) { /* a matrix is an image of one row or, transposed, of one column */
+    if (!w) { /* a matrix is treated as an image of one row or, if transposed, of one column */
         bool rows = c == &x->turned;
         int64_t h = rows ? c->n : 1, width = rows ? 1 : c->n;
 
@@ -79,15 +86,15 @@ static bool set_image(struct windows *x)
     return true;
 }
 
-/* True if all filters are one dense array: each has the elements of one input channel, all taps,
- * after another. */
+/* True if constant strides locate the elements of all filters. */
 static bool are_filters_dense(const struct call *c)
 {
     return !c->a.tile_subset && (c->a.patch ? limber_is_window_over_whole_image(c->a.patch) :
                                               limber_view_strided(&c->a));
 }
 
-/* True if filters lie as packing wants them: whole words of channels, taps in order. */
+/* True if a filter's elements lie in memory in the order of a window's words: full words of
+ * channels, taps in order. */
 static bool are_in_order(const struct windows *x)
 {
     const struct view *v = &x->call->a;
@@ -100,8 +107,8 @@ static bool are_in_order(const struct windows *x)
                x->taps == 1 && v->p == 1;
 }
 
-/* True if C lies in memory as rows: of pixels whose filters are contiguous (sets `across`), or of
- * filters whose pixels are contiguous. */
+/* True if this code can write C's layout: the results of all filters for a pixel are contiguous
+ * (sets `across`), or the results of all pixels of an image for one filter are. */
 static bool set_result(struct windows *x)
 {
     const struct call *c = x->call;
@@ -115,8 +122,8 @@ static bool set_result(struct windows *x)
                        v->col == 1 && (v->inner % pixels == 0 || v->inner >= c->n);
 }
 
-/* Takes an NCHW image under 1 x 1 windows as planes, in place or copied if its pixels are not
- * contiguous. */
+/* Sets up an NCHW image under 1 x 1 windows, which keeps its order.  It is copied if its pixels are
+ * not contiguous.  Returns false if the image is unsuitable. */
 static bool set_planes(struct windows *x)
 {
     struct patch *w = &x->window;
@@ -124,12 +131,13 @@ static bool set_planes(struct windows *x)
     if (x->across || x->channels > PANEL || x->from.h != x->from.oh || x->from.w != x->from.ow ||
         x->from.d != x->from.od || x->from.pad[0] || x->from.pad[1] || x->from.pad[2] ||
         x->from.stride[0] != 1 || x->from.stride[1] != 1 || x->from.stride[2] != 1)
-        return false; /* windows see padding, if only at the end */
+        return false; /* windows reach padding past the last pixel */
     x->planes = true;
     x->flips = false;
     x->copies = x->from.col != 1 || (x->from.oh > 1 && x->from.row != x->from.ow);
     *w = x->from;
-    if (x->copies) { /* one plane for each plane of the result */
+    /* the copy has one image for each plane of the result, since each is a product of its own */
+    if (x->copies) {
         w->col = 1;
         w->channel = round_up(w->oh * w->ow, LINE);
         w->image = x->channels * w->channel;
@@ -138,7 +146,7 @@ static bool set_planes(struct windows *x)
     return true;
 }
 
-/* Sets the image that windows read: the caller's, or a copy with padding and whole words of
+/* Sets the image that windows read: the caller's image, or a copy with padding and full words of
  * channels. */
 static void set_window(struct windows *x)
 {
@@ -169,7 +177,8 @@ static void set_window(struct windows *x)
     x->window.image = x->deep * x->window.plane;
 }
 
-/* Computes A B = C as C^T = B^T A^T, if rows of A and of C are dense and A is not prepared. */
+/* Sets up A B as C^T = B^T A^T, if rows of A and of C are contiguous and A is not prepared.
+ * Returns false if the product is unsuitable. */
 static bool set_matrices(struct windows *x)
 {
     const struct call *c = x->call;
@@ -191,8 +200,8 @@ static bool set_matrices(struct windows *x)
     return true;
 }
 
-/* Sets sizes, and how bytes are packed: groups of channels, and the flip of signed bytes to
- * unsigned. */
+/* Sets sizes and the packing of bytes: the number of channels in a word, and the value that makes
+ * signed bytes unsigned. */
 static void set_sizes(struct windows *x, const struct kernel_config *f)
 {
     const struct call *c = x->call;
@@ -201,6 +210,7 @@ static void set_sizes(struct windows *x, const struct kernel_config *f)
     if (!x->from.t) { /* a two-dimensional image has one plane */
         x->from.d = x->from.od = x->from.t = 1;
         x->from.stride[2] = x->from.dilate[2] = 1;
+        /* with one plane, the distance between planes is not used */
         x->from.pad[2] = x->from.plane = 0;
     }
     x->taps = x->from.t * x->from.r * x->from.s;
@@ -216,8 +226,9 @@ static void set_sizes(struct windows *x, const struct kernel_config *f)
     set_window(x);
 }
 
-/* Checks everything but the size of the workspace. */
-static const char *refuses(const struct kernel *k, const struct call *call, struct windows *x)
+/* Fills *x and checks everything but the size of the workspace.  Returns the reason of a refusal,
+ * or NULL. */
+static const char *why_refused(const struct kernel *k, const struct call *call, struct windows *x)
 {
     const struct kernel_config *f = &k->config;
 
@@ -246,7 +257,8 @@ static const char *refuses(const struct kernel *k, const struct call *call, stru
 
 /* ---- sizes of buffers ------------------------------------------------------------------------ */
 
-/* Bytes of the image's copy.  In double: padding and dilation may exceed any memory. */
+/* Returns the bytes of the image's copy, as a double because padding and dilation may exceed any
+ * memory. */
 static double image_bytes(const struct windows *x)
 {
     if (x->planes)
@@ -257,7 +269,8 @@ static double image_bytes(const struct windows *x)
                        0;
 }
 
-/* Bytes of a unit: the start values of sixteen sums, then the words of sixteen filters. */
+/* Returns the bytes of a filter unit: the start values of sixteen sums, then the words of sixteen
+ * filters. */
 static int64_t unit_bytes(const struct windows *x)
 {
     return (1 + x->words) * BYTES_UNIT * 4;
@@ -268,7 +281,8 @@ static int64_t filters_bytes(const struct windows *x)
     return x->units * unit_bytes(x);
 }
 
-/* Bytes of a worker's memory.  It holds sixteen unpacked filters or, later, a block of sums. */
+/* Returns the bytes of a worker's memory.  While filters are packed it holds sixteen transposed
+ * filters.  Later it holds a panel of pixels, or the addresses of windows and a block of sums. */
 static int64_t worker_bytes(const struct windows *x)
 {
     int64_t turned = BYTES_UNIT * round_up(4 * x->words + 64, 64);
@@ -280,7 +294,7 @@ static int64_t worker_bytes(const struct windows *x)
 
 const char *limber_windows_refuses(const struct kernel *k, const struct call *c, struct windows *x)
 {
-    const char *why = refuses(k, c, x);
+    const char *why = why_refused(k, c, x);
     double bytes;
 
     if (why)
@@ -290,26 +304,31 @@ const char *limber_windows_refuses(const struct kernel *k, const struct call *c,
     return limber_workspace_holds(c, bytes, &x->bytes) ? NULL : "the workspace is too small";
 }
 
-/* All that the tasks of one launch share. */
+/* State that the tasks of one launch share. */
 struct launch_state {
     const struct windows *x;
-    const uint8_t *image; /* = copy, or the caller's image */
+    const uint8_t *image; /* the image that windows read: `copy` or the caller's image */
     uint8_t *copy;
     int8_t *filters;
-    int64_t *at, *nowhere; /* byte offsets of a window's words; zeros */
+    /* at: byte offsets of a window's words.  nowhere: an array of zeros with as many entries. */
+    int64_t *at, *nowhere;
+    /* memory of all workers, `room` bytes each */
     char *rooms;
     int64_t room;
     int64_t image_tasks, filter_tasks;
-    int64_t strips, blocks, pixels; /* for each image; `pixels` in a block */
-    int64_t parts; /* tasks that divide the strips of one block of pixels */
+    /* strips: number of strips of filters.  blocks: number of blocks of an image.  pixels: pixels
+     * in a block. */
+    int64_t strips, blocks, pixels;
+    /* number of tasks that share one block of pixels; each computes some strips of filters */
+    int64_t parts;
 };
 
-/* ---- rows of the image for the windows ------------------------------------------------------- */
+/* ---- copying the image ----------------------------------------------------------------------- */
 
 typedef uint8_t sixteen __attribute__((vector_size(16)));
 
-/* Copies bytes and XORs each with `flip`: 128 turns signed bytes into unsigned ones that are 128
- * larger. */
+/* Copies bytes and XORs each with `flip`.  A flip of 128 adds 128 to signed bytes, which makes them
+ * unsigned; 0 changes nothing. */
 static void flip_bytes(char *to, const char *from, int64_t count, int flip)
 {
     const sixteen all = (sixteen){ 0 } + (uint8_t)flip;
@@ -329,8 +348,8 @@ static void flip_bytes(char *to, const char *from, int64_t count, int flip)
 typedef int16_t pairs __attribute__((vector_size(32)));
 typedef int8_t signed_sixteen __attribute__((vector_size(16)));
 
-/* Sign- or zero-extends bytes to 16 bits. */
-static void widen(char *to, const char *from, int64_t count, bool sign)
+/* Extends 8-bit integers to 16 bits: signed ones if `sign`, else unsigned ones. */
+static void widen_bytes_to_16(char *to, const char *from, int64_t count, bool sign)
 {
     int64_t i = 0;
 
@@ -343,8 +362,8 @@ static void widen(char *to, const char *from, int64_t count, bool sign)
     }
 }
 
-/* Interleaves sixteen bytes of each row into words: of four bytes (group 4), or of two elements
- * that are widened to 16 bits (group 2). */
+/* Interleaves sixteen bytes of each of `group` rows into sixteen words.  A word has four bytes
+ * (group 4), or two elements that are widened to 16 bits (group 2). */
 static void join_words(int group, const char *const *row, bool sign, char *to)
 {
     if (group == 4)
@@ -353,8 +372,8 @@ static void join_words(int group, const char *const *row, bool sign, char *to)
         join_two_widened(row, sign, to);
 }
 
-/* Copies every second byte.  The last ones are copied singly: nothing behind the last byte is
- * read. */
+/* Copies every second byte.  The last bytes are copied one by one, so that nothing past the last
+ * byte is read. */
 static void copy_every_second(char *to, const char *from, int64_t count)
 {
     int64_t i = 0;
@@ -371,7 +390,8 @@ static void copy_every_second(char *to, const char *from, int64_t count)
         to[i] = from[2 * i];
 }
 
-/* Gathers `count` pixels of a channel; zeros for a channel that does not exist. */
+/* Gathers up to sixteen pixels of a channel, `step` bytes apart, into 16 bytes at `to`.  Bytes from
+ * `count` on may have any value.  A channel that does not exist gives zeros. */
 static void gather_channel(const struct windows *x, int64_t channel, const char *at,
                            const char *end, int64_t count, char *to)
 {
@@ -391,8 +411,8 @@ static void gather_channel(const struct windows *x, int64_t channel, const char 
         to[l] = at[l * step];
 }
 
-/* Transposes up to sixteen pixels of up to sixteen channel groups from NCHW. It may read beyond the
- * last pixel, but not at or beyond `end`. */
+/* Transposes up to sixteen pixels of up to sixteen groups of channels from NCHW to NHWC.  May read
+ * past the last pixel, but not at or beyond `end`. */
 static void transpose_pixels(const struct windows *x, const char *from, const char *end,
                              int64_t count, int64_t group, char *to)
 {
@@ -430,7 +450,8 @@ static void transpose_pixels(const struct windows *x, const char *from, const ch
     }
 }
 
-/* Copies pixels of `words` bytes, `step` bytes apart, to places `to_step` bytes apart. */
+/* Copies `count` pixels of `words` bytes each and XORs each byte with `flip`.  Pixels are `step`
+ * bytes apart at `from`, and `to_step` bytes apart at `to`. */
 static inline __attribute__((always_inline)) void copy_words(char *to, int64_t to_step,
                                                              const char *from, int64_t step,
                                                              int64_t words, int64_t count, int flip)
@@ -450,7 +471,7 @@ static inline __attribute__((always_inline)) void copy_words(char *to, int64_t t
 typedef int8_t four_bytes __attribute__((vector_size(4)));
 typedef int16_t four_pairs __attribute__((vector_size(8)));
 
-/* Widens NHWC pixels to 16 bits.  Reads nothing at or beyond `end`, as copy_pixels. */
+/* Copies NHWC pixels and widens their bytes to 16 bits.  Reads nothing at or beyond `end`. */
 static void widen_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
                          char *to)
 {
@@ -458,9 +479,10 @@ static void widen_pixels(const struct windows *x, const char *from, const char *
     const four_pairs mask = (four_pairs){ 0 } + (int16_t)(x->sign ? -1 : 0xff);
 
     if (step == x->channels && 2 * step == to_step) {
-        widen(to, from, step * count, x->sign);
+        widen_bytes_to_16(to, from, step * count, x->sign);
         return;
     }
+    /* one instruction widens the four bytes of a pixel */
     for (; count > 0 && words == 8 && end - from >= 4; count--, from += step, to += 8) {
         four_bytes some;
         four_pairs p;
@@ -472,12 +494,12 @@ static void widen_pixels(const struct windows *x, const char *from, const char *
     }
     for (; count > 0; count--, from += step, to += to_step) {
         memset(to + words - 4, 0, 4);
-        widen(to, from, x->channels, x->sign);
+        widen_bytes_to_16(to, from, x->channels, x->sign);
     }
 }
 
-/* Copies NHWC pixels.  The last word's bytes beyond the image's channels may have any value, since
- * filters have zeros there; but nothing at or beyond `end` is read. */
+/* Copies NHWC pixels.  Reads nothing at or beyond `end`.  Bytes of the last word for which the
+ * image has no channels may have any value, since filters have zeros there. */
 static void copy_pixels(const struct windows *x, const char *from, const char *end, int64_t count,
                         char *to)
 {
@@ -491,16 +513,22 @@ static void copy_pixels(const struct windows *x, const char *from, const char *e
         flip_bytes(to, from, words * count, x->flip);
         return;
     }
+    /* The last pixels are copied channel by channel, since copying their last full words would read
+     * at or beyond `end`. */
     for (; count > 0 && end - (from + (count - 1) * step) < words; count--)
         flip_bytes(to + (count - 1) * to_step, from + (count - 1) * step, x->channels, x->flip);
-    if (words == 4) /* a constant length: RGB images */
+    if (words == 4) /* a constant length lets the compiler inline the copy, for RGB images */
         copy_words(to, 4, from, step, 4, count, x->flip);
     else
         copy_words(to, to_step, from, step, words, count, x->flip);
 }
 
-/* Copies an NCHW image of at most four channels: one word a pixel, as in a panel. */
-static void fill_words(const struct windows *x, const char *from, int64_t count, char *to)
+/* Interleaves `count` pixels of an NCHW image with at most four channels: copies them to NHWC
+ * with one 32-bit word per pixel.  The panels' packing code copies up to BYTES_PANEL pixels at
+ * a time; an incomplete last panel is written to `end` first, so that nothing past its pixels is
+ * changed. */
+static void interleave_four_channels(const struct windows *x, const char *from, int64_t count,
+                                     char *to)
 {
     uint8_t end[4 * BYTES_PANEL];
 
@@ -520,7 +548,8 @@ static void fill_words(const struct windows *x, const char *from, int64_t count,
     }
 }
 
-/* Copies three or four channels as two words of 16-bit elements. */
+/* Copies an NCHW image of three or four channels as two words of 16-bit elements per pixel.  If
+ * there is no fourth channel, the third is stored twice. */
 static void fill_two_words(const struct windows *x, const char *from, int64_t count, char *to)
 {
     for (int64_t i = 0; i < count; i += 16) {
@@ -536,11 +565,11 @@ static void fill_two_words(const struct windows *x, const char *from, int64_t co
                 memcpy(ends[q], at, (size_t)pixels);
         }
         join_four(row, words);
-        widen(to + 8 * i, words, 4 * pixels, x->sign);
+        widen_bytes_to_16(to + 8 * i, words, 4 * pixels, x->sign);
     }
 }
 
-/* Copies a row of the image with its padding. */
+/* Task: copies a row of the image with its padding.  row: number among the rows of all planes. */
 static void fill_row(const struct launch_state *j, int64_t row)
 {
     const struct windows *x = j->x;
@@ -548,6 +577,7 @@ static void fill_row(const struct launch_state *j, int64_t row)
     int64_t y = row % to->h + x->first[0], image = row / to->h / x->deep;
     int64_t z = row / to->h % x->deep + x->first[2];
     char *at = (char *)j->copy + row * to->row;
+    /* columns [begin, stop) of the copy are pixels; all other columns are padding */
     int64_t begin = x->first[1] < 0 ? smaller(-x->first[1], to->w) : 0;
     int64_t stop = smaller(from->w - x->first[1], to->w), column;
     const char *data = x->call->b.data, *line, *end;
@@ -560,6 +590,7 @@ static void fill_row(const struct launch_state *j, int64_t row)
     memset(at + stop * to->col, x->flip, (size_t)((to->w - stop) * to->col));
     line = data + image * from->image + z * from->plane + y * from->row +
            (x->first[1] + begin) * from->col;
+    /* address just past the last byte of the image */
     end = data + (x->images / from->od - 1) * from->image + (x->channels - 1) * from->channel +
           (from->d - 1) * from->plane + (from->h - 1) * from->row + (from->w - 1) * from->col + 1;
     if (from->channel == 1) {
@@ -567,7 +598,7 @@ static void fill_row(const struct launch_state *j, int64_t row)
         return;
     }
     if (x->groups == 1 && from->col == 1) {
-        fill_words(x, line, stop - begin, at + begin * to->col);
+        interleave_four_channels(x, line, stop - begin, at + begin * to->col);
         return;
     }
     if (x->groups == 2 && x->group == 2 && from->col == 1) {
@@ -580,7 +611,7 @@ static void fill_row(const struct launch_state *j, int64_t row)
                              smaller(stop - column, 16), g, at + column * to->col + 4 * g);
 }
 
-/* Copies one channel of an image: the pixels that windows see. */
+/* Task: copies the pixels of one channel of one NCHW image. */
 static void fill_channel(const struct launch_state *j, int64_t task)
 {
     const struct windows *x = j->x;
@@ -602,7 +633,8 @@ static void fill_channel(const struct launch_state *j, int64_t task)
 
 /* ---- packed filters -------------------------------------------------------------------------- */
 
-/* Start values of the sums: minus the filters' sums of an image whose bytes are all `flip`. */
+/* Sets the start values of a filter unit's sums: minus the sums that an image would give if all its
+ * bytes were `flip`. */
 static void start_sums(const struct launch_state *j, const int8_t *filters, int64_t step,
                        int32_t *start)
 {
@@ -629,14 +661,15 @@ static void start_sums(const struct launch_state *j, const int8_t *filters, int6
         start[l] = -sums[l];
 }
 
-/* First unit of a strip.  Units are divided among strips as evenly as possible; those of a strip
- * are interleaved word by word. */
+/* Returns the number of the first filter unit (sixteen filters) of a strip.  Units are divided
+ * among strips as evenly as possible.  The units of a strip are interleaved word by word. */
 static int64_t first_unit(const struct launch_state *j, int64_t strip)
 {
     return strip * j->x->units / j->strips;
 }
 
-/* Interleaves rows of a matrix into words, from `column` on. */
+/* Interleaves k rows of `columns` elements, which are contiguous in a row, into words of `group`
+ * rows.  column: the first column. */
 static void join_rows(const struct windows *x, int64_t column, int64_t columns, char *to,
                       int64_t stride)
 {
@@ -662,8 +695,8 @@ static void join_rows(const struct windows *x, int64_t column, int64_t columns, 
     }
 }
 
-/* Transposes filters into words.  Bytes to be widened are staged in the second half of a line's
- * memory. */
+/* Transposes up to sixteen filters into words.  Filters that are widened to 16 bits are first
+ * stored as bytes in the second half of the filter's memory. */
 static void transpose_filters(const struct windows *x, int64_t filter, int64_t filters, char *room,
                               char *to, int64_t stride)
 {
@@ -675,14 +708,16 @@ static void transpose_filters(const struct windows *x, int64_t filter, int64_t f
     for (int64_t l = 0; l < BYTES_UNIT; l++) {
         int64_t own = smaller(l, filters - 1);
 
-        line[l] = x->in_order ? limber_line_at(&x->call->a, filter + own, 1) : room + own * step;
+        line[l] =
+            x->in_order ? limber_filter_address(&x->call->a, filter + own, 1) : room + own * step;
         if (l < filters && !x->in_order)
             limber_transpose_filter(&order, &x->call->a, x->call->k, 1, filter + l,
                                     room + l * step + later);
         if (x->group == 4)
             continue;
         if (l < filters)
-            widen(room + l * step, x->in_order ? line[l] : room + l * step + later, elements, true);
+            widen_bytes_to_16(room + l * step, x->in_order ? line[l] : room + l * step + later,
+                              elements, true);
         line[l] = room + own * step;
     }
     limber_transpose_here()(line, 4, BYTES_UNIT, to, stride, whole);
@@ -691,7 +726,7 @@ static void transpose_filters(const struct windows *x, int64_t filter, int64_t f
             memcpy(to + p * stride + 4 * l, line[l] + 4 * p, 4);
 }
 
-/* Packs a unit of filters, preceded by the start values of their sums. */
+/* Packs a unit of sixteen filters, behind the start values of its sums.  room: scratch memory. */
 static void pack_unit(const struct launch_state *j, int64_t unit, char *room)
 {
     const struct windows *x = j->x;
@@ -709,7 +744,7 @@ static void pack_unit(const struct launch_state *j, int64_t unit, char *room)
 
 /* ---- tasks: packing, then blocks of sums ----------------------------------------------------- */
 
-/* Task: copies a row or channel of the image, or packs a unit of filters. */
+/* Task: copies a row or a channel of the image, or packs a unit of sixteen filters. */
 static void run_packing(void *arg, int64_t task, int worker)
 {
     const struct launch_state *j = arg;
@@ -722,8 +757,7 @@ static void run_packing(void *arg, int64_t task, int worker)
         pack_unit(j, task - j->image_tasks, j->rooms + worker * j->room);
 }
 
-/* Stores the sums of some pixels and filters to C, whose rows are filters: sixteen elements at a
- * time. */
+/* Stores sums[pixel][filter] to C, whose rows are filters, by transposing blocks of 16 x 16. */
 static void store_filter_rows(const struct output_view *v, const int32_t *sums, int64_t row,
                               int64_t filter, int64_t filters, int64_t pixel, int64_t pixels)
 {
@@ -745,7 +779,8 @@ static void store_filter_rows(const struct output_view *v, const int32_t *sums, 
         }
 }
 
-/* First byte that windows of a plane of the result see. */
+/* Returns the address of the first byte that the windows of one plane of the result read.  It may
+ * lie in padding. */
 static const uint8_t *plane_seen(const struct windows *x, const uint8_t *image, int64_t plane)
 {
     const struct patch *w = &x->window;
@@ -754,7 +789,7 @@ static const uint8_t *plane_seen(const struct windows *x, const uint8_t *image, 
            (plane % w->od * w->stride[2] - w->pad[2] - x->first[2]) * w->plane;
 }
 
-/* Sets line[i] to the first byte of the window of pixel `first` + i. */
+/* Sets line[i] to the address of the window of output pixel `first` + i. */
 static void find_lines(const struct launch_state *j, const uint8_t *image, int64_t first,
                        int64_t count, const uint8_t **line)
 {
@@ -773,7 +808,7 @@ static void find_lines(const struct launch_state *j, const uint8_t *image, int64
     }
 }
 
-/* Calls the caller's epilogue on this block of C, which is final. */
+/* Applies the caller's epilogue to a block of C whose sums are final. */
 static void finish_block(const struct windows *x, int64_t filter, int64_t filters, int64_t pixel,
                          int64_t pixels)
 {
@@ -785,8 +820,9 @@ static void finish_block(const struct windows *x, int64_t filter, int64_t filter
         f->block(f, filter, filters, pixel, pixels);
 }
 
-/* Multiplies a block of pixels, starting at C's column `pixel`, by a strip of filters. sums:
- * scratch memory, or the pixels as a panel. */
+/* Multiplies a block of pixels, which begins at C's column `pixel`, by a strip of filters, and
+ * stores the result.  sums: scratch memory; if the image keeps its NCHW order, it holds the packed
+ * pixels. */
 static void sum_strip(const struct launch_state *j, int64_t strip, struct byte_strip *s,
                       int64_t pixel, int32_t *sums)
 {
@@ -819,7 +855,9 @@ static void sum_strip(const struct launch_state *j, int64_t strip, struct byte_s
     finish_block(x, filter, s->count, pixel, s->pixels);
 }
 
-/* Task: computes a block of pixels by a range of strips. */
+/* Task: computes a block of an image's output pixels for some strips of output channels.  If the
+ * image keeps its NCHW order, first packs the input pixels of the block; else first finds the
+ * addresses of the windows. */
 static void run_block(void *arg, int64_t task, int worker)
 {
     const struct launch_state *j = arg;
@@ -854,7 +892,7 @@ static void run_block(void *arg, int64_t task, int worker)
 
 /* ---- a launch of all tasks ------------------------------------------------------------------- */
 
-/* Sets the offsets of a window's words, in the order of the filters' words. */
+/* Sets at[] to the byte offsets of a window's words, in the order of the filters' words. */
 static void set_words(const struct windows *x, int64_t *at)
 {
     const struct patch *w = &x->window;
@@ -868,8 +906,9 @@ static void set_words(const struct windows *x, int64_t *at)
     }
 }
 
-/* Divides the result into blocks of pixels, and those into parts of strips if workers would be
- * idle. */
+/* Divides each output image into blocks of pixels.  If tasks are too few for the workers, blocks
+ * become smaller; if tasks are still too few, the strips of a block are divided among several
+ * tasks. */
 static void divide_work(struct launch_state *j)
 {
     const struct windows *x = j->x;
@@ -881,18 +920,19 @@ static void divide_work(struct launch_state *j)
     while (x->images * j->blocks < tasks && j->blocks < ceil_div(pixels, LEAST))
         j->blocks++;
     j->pixels = ceil_div(pixels, j->blocks);
-    if (!x->across) /* tasks write whole cache lines of C */
+    if (!x->across) /* tasks write full cache lines of C */
         j->pixels = smaller(round_up(j->pixels, 16), most);
     j->blocks = ceil_div(pixels, j->pixels);
     j->parts = x->images * j->blocks < tasks ? smaller(j->strips, tasks) : 1;
 }
 
+/* Computes an accepted launch: copies the image and packs filters, then computes blocks of C. */
 void limber_windows_run(const struct windows *x, char *memory)
 {
     const struct runner *runner = x->call->runner;
     const struct keeper *keep = x->call->keep[0];
     struct launch_state j = { .x = x };
-    struct kept *kept;
+    struct kept_limbs *kept;
 
     memory = limber_aligned(memory);
     j.at = (int64_t *)(void *)limber_take_memory(&memory, 16 * x->words);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Flattens a finished plan into the constants of its kernel. */
+ * Flattens a finished plan into a kernel configuration: the constants for which its kernel is
+ * compiled. */
 #include "backends/llvm/llvm.h"
 
 #include "backends/served.h"
@@ -9,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Operations that this backend serves beyond backends/served.c.  Kernels read no index maps: the
- * engine applies them. */
+/* Operations, attributes and words that this backend supports beyond those of backends/served.c.
+ * Kernels read no index maps, since the views that they get contain them. */
 static const struct served served = {
     .backend = "llvm",
     .op = { LIMBER_SERVES(combine, LIMBER_READS(uncertain)) },
@@ -22,8 +23,9 @@ bool limber_llvm_serves(const struct plan *p, struct diag *d)
     return limber_plan_served(p, &served, d);
 }
 
-/* Kernels read an element as a sum of doubles.  The interpreter serves other formats. */
-static bool can_read(limber_format f, struct diag *d)
+/* True if kernels can read elements of this format, as a sum of doubles.  Only the interpreter
+ * reads other formats. */
+static bool can_read_format(limber_format f, struct diag *d)
 {
     char name[64];
 
@@ -33,23 +35,27 @@ static bool can_read(limber_format f, struct diag *d)
                        limber_format_name(f, name, sizeof name));
 }
 
-/* Offset that is added to bytes so that signs suit the unit.  With groups of 4 or 8, instructions
- * multiply u8 by s8, or s8 by s8 (`same_sign`): A is shifted to unsigned, or as B to signed. */
+/* Returns the offset (0, 128 or -128) that is added to each byte of an operand so that it has the
+ * sign that the instruction takes.  Dot products of 4 or 8 bytes take unsigned bytes of A and
+ * signed bytes of B.  With `same_sign` they take signed bytes of both. */
 static int offset_of(const struct kernel_config *k, const struct side *s, int side, int limb)
 {
-    bool is_signed = s->limb_kind == LIMB_KIND_residues ? s->is_signed : limb == 0 && s->is_signed;
+    /* of slices in two's complement only the top one, limb 0, is signed */
+    bool all = s->limb_kind == LIMB_KIND_residues || s->balanced;
+    bool is_signed = s->is_signed && (all || limb == 0);
 
     if (k->group < 4)
         return 0;
     return side == 0 && !k->same_sign ? (is_signed ? 128 : 0) : (is_signed ? 0 : -128);
 }
 
-/* Bits of the digits from which residues are computed.  For 12-bit residues: the most whose
- * weighted sum of digits, with powers below 2^11, stays within 2^24. */
+/* Returns the bits of the digits of scaled integers from which residues are computed.  For 12-bit
+ * residues (wide) it is the largest number for which the weighted sum of the digits stays within
+ * 2^24; the weights, powers modulo p, are below 2^11. */
 static int digit_bits(const struct plan *p, const struct node *products, bool wide)
 {
-    int64_t a = limber_num(&p->node[products->in[0]], ATTR_bits);
-    int64_t b = limber_num(&p->node[products->in[1]], ATTR_bits), bits = a > b ? a : b;
+    int64_t a = limber_attr_number(&p->node[products->in[0]], ATTR_bits);
+    int64_t b = limber_attr_number(&p->node[products->in[1]], ATTR_bits), bits = a > b ? a : b;
     int base = 11;
 
     while (bits / base + 1 > 1 << (14 - base))
@@ -57,10 +63,9 @@ static int digit_bits(const struct plan *p, const struct node *products, bool wi
     return wide ? base : KERNEL_DIGIT;
 }
 
-/* Sets what packing needs of operand `which`. top: bits of scaled integers, or of Hi/Lo limbs the
- * power below which lines are scaled. base, digits: scaled integers are packed as `digits` digits
- * of `base` bits. sums: an offset on one side adds a multiple of the other side's sum to each
- * element, so the other side must be summed. copied: elements are packed as they lie. */
+/* Fills k->side[which], what packing must know of operand A (0) or B (1), from the plan's node that
+ * makes the operand's limbs.  struct side explains the fields.  An offset of this operand also sets
+ * `sums` of the other one. */
 static void set_side(const struct plan *p, const struct node *products, int which,
                      struct kernel_config *k)
 {
@@ -71,12 +76,14 @@ static void set_side(const struct plan *p, const struct node *products, int whic
     s->limb = n->type.format;
     s->limb_kind = (int32_t)limber_limb_kind(n->op);
     s->limbs = n->type.count;
-    s->axis = (int)limber_num(n, ATTR_axis);
-    s->top = (int)(n->op == OP_hilo ? limber_num(n, ATTR_top) : limber_num(n, ATTR_bits));
-    s->shift = (int)limber_num(n, ATTR_shift);
-    s->step = (int)limber_num(n, ATTR_step);
-    s->is_signed = limber_num(n, ATTR_sign) == SIGN_signed;
-    /* either remainder serves, so the signed one */
+    s->axis = (int)limber_attr_number(n, ATTR_axis);
+    s->top = (int)(n->op == OP_hilo ? limber_attr_number(n, ATTR_top) :
+                                      limber_attr_number(n, ATTR_bits));
+    s->shift = (int)limber_attr_number(n, ATTR_shift);
+    s->step = (int)limber_attr_number(n, ATTR_step);
+    s->balanced = limber_attr_number(n, ATTR_sign) == SIGN_balanced;
+    s->is_signed = s->balanced || limber_attr_number(n, ATTR_sign) == SIGN_signed;
+    /* signed and unsigned residues are both correct, but this instruction takes signed ones */
     if (s->limb_kind == LIMB_KIND_residues && k->same_sign)
         s->is_signed = true;
     s->pieces = s->f.kind == LIMBER_KIND_DD || (s->f.kind == LIMBER_KIND_INT && s->f.size == 8) ?
@@ -85,11 +92,12 @@ static void set_side(const struct plan *p, const struct node *products, int whic
                                            1;
     if (k->unit == UNIT_exact)
         s->limbs = s->pieces;
-    s->narrow =
-        s->limb_kind == LIMB_KIND_slices && limber_num(n, ATTR_bits) <= 30 && s->pieces == 1;
+    s->narrow = s->limb_kind == LIMB_KIND_slices && limber_attr_number(n, ATTR_bits) <= 30 &&
+                s->pieces == 1;
     s->base = s->limb_kind == LIMB_KIND_residues ? digit_bits(p, products, k->wide) : s->step;
-    s->digits =
-        s->limb_kind == LIMB_KIND_residues ? (int)limber_num(n, ATTR_bits) / s->base + 1 : s->limbs;
+    s->digits = s->limb_kind == LIMB_KIND_residues ?
+                    (int)limber_attr_number(n, ATTR_bits) / s->base + 1 :
+                    s->limbs;
     s->lines = which ? k->nr : k->mr;
     for (size_t r = 0; r < products->rows; r++)
         s->used[which ? products->row[r].b : products->row[r].a] = 1;
@@ -112,16 +120,20 @@ bool limber_sums_pairs(const struct kernel_config *c)
            limber_format_embeds(c->side[1].f, LIMBER_F64);
 }
 
-/* Elements of groups below 4 fill words of 32 bits. */
+/* Returns the bytes of a packed element of an integer unit.  A group of fewer than four elements
+ * fills a 32-bit word. */
 static int packed_bytes(int group)
 {
     return group < 4 ? 4 / group : 1;
 }
 
-/* Takes the register tile and the cache blocks from the plan. */
-static bool set_tile(const struct node *products, struct kernel_config *k, struct diag *d)
+/* Copies the register tile and the cache blocks from a plan for k up to 2^kbits.  Returns false if
+ * they do not suit kernels. */
+static bool set_tile(const struct node *products, int kbits, struct kernel_config *k,
+                     struct diag *d)
 {
-    const struct dims_list *tile = limber_list(products, ATTR_tile);
+    const struct dims_list *tile = limber_attr_list(products, ATTR_tile);
+    const int64_t piece = k->unit == UNIT_i8 ? KERNEL_BYTES : KERNEL_BLOCK;
 
     if (k->unit == UNIT_exact) {
         k->mr = k->nr = 16;
@@ -139,11 +151,16 @@ static bool set_tile(const struct node *products, struct kernel_config *k, struc
     k->mb = (int)tile->v[3];
     k->nb = (int)tile->v[4];
     k->kc = tile->v[5];
+    if (k->chunk % k->kc != 0 && kbits < 62 && k->chunk < (int64_t)1 << kbits)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "llvm: chains of %lld products do not end with blocks of %lld",
+                           (long long)k->chunk, (long long)k->kc);
     k->bytes = k->unit == UNIT_f64 ? 8 : k->unit == UNIT_i8 ? packed_bytes(k->group) : 4;
     return true;
 }
 
-/* Sets k->words, the number of 64-bit words that hold the largest exact sum and its sign. */
+/* Sets k->words, the number of 64-bit words that hold the largest exact sum and its sign, and the
+ * flags that mark smaller sums. */
 static void set_words(const struct plan *p, struct kernel_config *k)
 {
     int top = 0;
@@ -156,25 +173,26 @@ static void set_words(const struct plan *p, struct kernel_config *k)
     }
     for (int i = 0; i < k->accumulators; i++)
         top = k->weight[i] > top ? k->weight[i] : top;
-    /* a total is below 2^(2*21 + kbits + log2 of its rows) < 2^63 beyond the top weight */
+    /* an accumulator is below 2^63 times the top weight; 63 is at least 2 * 21 bits of a product of
+     * slices, plus kbits, plus log2 of the number of rows that share the accumulator */
     k->words = (top + 64) / 64 + 1;
     k->small = k->side[0].top + k->side[1].top + p->kbits <= 61;
 }
 
-/* x mod p in [-p/2, p/2]. */
+/* Returns x, in [0, p), as the congruent number in [-p/2, p/2]. */
 static float symmetric_residue(uint32_t x, uint32_t p)
 {
     return x > p / 2 ? (float)x - (float)p : (float)x;
 }
 
-/* Splits a number of 32-bit digits into columns of `bits` bits, as doubles. */
+/* Splits a number of 32-bit digits into columns of `bits` bits each, stored as doubles. */
 static void split_columns(const uint32_t *digit, int bits, double *column)
 {
     for (int c = 0; c < KERNEL_COLUMNS; c++)
         column[c] = limber_crt_bits(digit, bits * c, bits);
 }
 
-/* Weight of a 12-bit residue: cofactor times symmetric inverse. */
+/* Sets the weight of residue l of 12 bits: its cofactor times its inverse in [-p/2, p/2]. */
 static void set_wide_weight(struct kernel_config *k, int l)
 {
     float inverse = symmetric_residue(k->crt.inverse[l], (uint32_t)k->crt.modulus[l]);
@@ -192,13 +210,14 @@ static void set_wide_weight(struct kernel_config *k, int l)
     k->share[l] = (double)inverse / k->crt.modulus[l];
 }
 
-/* Sets the moduli's constants, from which columns of the Chinese remainder are summed. */
+/* Sets the constants of the Chinese remainder theorem for the moduli, as columns of few bits that
+ * kernels sum. */
 static bool set_crt(const struct node *combine, struct kernel_config *k, struct diag *d)
 {
     int bits = k->wide ? KERNEL_WIDE_COLUMN : KERNEL_COLUMN;
 
-    if (!limber_crt_init(&k->crt, limber_list(combine, ATTR_moduli)->v,
-                         limber_list(combine, ATTR_moduli)->n))
+    if (!limber_crt_init(&k->crt, limber_attr_list(combine, ATTR_moduli)->v,
+                         limber_attr_list(combine, ATTR_moduli)->n))
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: moduli are not pairwise coprime");
     split_columns(k->crt.product, bits, k->product);
     k->columns = KERNEL_COLUMNS;
@@ -226,8 +245,8 @@ static bool set_crt(const struct node *combine, struct kernel_config *k, struct 
     return true;
 }
 
-/* True if one packing function serves both sides: they differ in lines, offsets and residues' sign
- * at most. */
+/* True if one packing function works for both operands.  They may differ in lines per panel and
+ * offsets, and residues also in their sign. */
 static bool are_alike(const struct side *a, const struct side *b)
 {
     return limber_format_equal(a->f, b->f) && a->limb_kind == b->limb_kind &&
@@ -236,11 +255,12 @@ static bool are_alike(const struct side *a, const struct side *b)
            a->shift == b->shift && a->step == b->step && a->pieces == b->pieces &&
            a->narrow == b->narrow && a->base == b->base && a->digits == b->digits &&
            a->copied == b->copied &&
-           (a->limb_kind == LIMB_KIND_residues || a->is_signed == b->is_signed);
+           (a->limb_kind == LIMB_KIND_residues ||
+            (a->is_signed == b->is_signed && a->balanced == b->balanced));
 }
 
-/* True if the register tile holds final elements of C: one product, unscaled, without alpha and
- * beta. */
+/* True if register tiles hold final elements of C: one product, unscaled, with alpha 1 and beta
+ * 0. */
 static bool is_direct(const struct kernel_config *k)
 {
     if (k->rows != 1 || !k->plain || k->weight[0] != 0 || k->c.carried)
@@ -253,7 +273,8 @@ static bool is_direct(const struct kernel_config *k)
            (k->unit == UNIT_f64 ? limber_num_is_f64(k->c) : limber_num_is_f32(k->c));
 }
 
-/* Sets base and words of a long accumulator that holds every sum of these products. */
+/* Sets the lowest exponent and the number of words of a long accumulator that can hold every sum of
+ * products of the plan's formats. */
 static void set_exact(const struct plan *p, struct kernel_config *k)
 {
     limber_format a = k->side[0].f, b = k->side[1].f;
@@ -264,14 +285,16 @@ static void set_exact(const struct plan *p, struct kernel_config *k)
 
 /* ---- which simulated units have fast code -------------------------------------------------- */
 
-/* The format's least positive number, a power of two. */
+/* Returns the format's smallest positive number, a power of two. */
 static double quantum_of(limber_format f)
 {
     return ldexp(1, limber_format_quantum(f));
 }
 
-/* True if FP32 lanes can round as this step does.  Only AVX-512 has instructions with a rounding of
- * their own.  A step with 23 fraction bits is not rounded again, which needs FP32's exponents. */
+/* True if FP32 lanes can round as this step does.  Only AVX-512 has instructions with a rounding
+ * mode of their own.  A step to 23 fraction bits needs no second rounding, but it needs FP32's
+ * exponent range and a rounding mode that FP32 has.  safe: rounding to FP32 and then to the step's
+ * format gives the same result as one rounding. */
 static bool can_round_in_f32(const limber_step *s, bool safe, bool avx512)
 {
     bool cut = s->rounding == LIMBER_ROUND_AWAY || s->rounding == LIMBER_ROUND_STOCHASTIC;
@@ -283,16 +306,17 @@ static bool can_round_in_f32(const limber_step *s, bool safe, bool avx512)
     return avx512 || (s->rounding == LIMBER_ROUND_NEAREST && (safe || s->format.frac_bits == 23));
 }
 
-/* True if double rounding is innocuous: a sum of two `from` values, rounded to nearest in FP32,
- * rounds to `to` as the exact sum does.  Needs 24 >= 2 p + 2 (Figueroa 1995), and no term with bits
- * below the least of `to`. */
+/* True if double rounding is innocuous: the sum of two numbers of the format of `from`, rounded to
+ * nearest in FP32 and then to the format of `to`, equals the exact sum rounded to `to`.  This needs
+ * 24 >= 2 p + 2 for a precision of p bits (Figueroa 1995), and numbers that are multiples of the
+ * smallest positive number of `to`. */
 static bool is_double_rounding_innocuous(const limber_step *from, const limber_step *to)
 {
     return to->rounding == LIMBER_ROUND_NEAREST && from->format.frac_bits <= to->format.frac_bits &&
            to->format.frac_bits <= 10 && quantum_of(from->format) >= quantum_of(to->format);
 }
 
-/* True if FP32 lanes can round all of the unit's steps at random. */
+/* True if FP32 lanes can compute all of the unit's stochastic roundings. */
 static bool can_round_randomly_in_f32(const limber_unit *u)
 {
     const limber_step *all[] = { &u->mul, &u->acc, &u->outer, &u->total };
@@ -304,24 +328,26 @@ static bool can_round_randomly_in_f32(const limber_unit *u)
     return true;
 }
 
-/* True if products are exact in FP32, or are rounded to FP32. */
+/* True if products are exact in FP32, or the unit rounds them to FP32 anyway.  counts: the plan
+ * counts inexact products. */
 static bool has_exact_products(const limber_unit *u, int counts)
 {
     return u->a.format.frac_bits + u->b.format.frac_bits <= 22 ||
            (u->mul.format.frac_bits == 23 && u->mul.rounding == LIMBER_ROUND_NEAREST && !counts);
 }
 
-/* True if sums of neighbours, which share their scales, are exact in FP32. */
+/* True if FP32 holds exactly the sums of those neighbouring products that share scales. */
 static bool has_exact_sums(const limber_unit *u)
 {
     double units = limber_format_largest(u->a.format) / quantum_of(u->a.format) *
                    (limber_format_largest(u->b.format) / quantum_of(u->b.format)) * u->sub;
 
-    /* 225 = 15^2: two scales with significands of four bits */
+    /* 225 = 15^2: the scales' significands have four bits */
     return units * (u->scale == LIMBER_SCALE_UE4M3 ? 225 : 1) <= 0x1p24;
 }
 
-/* True if FP32 lanes give the bits of the unit's blocks, trees or single products. */
+/* True if FP32 lanes give the same bits as the unit for its sums of blocks, trees or single
+ * products. */
 static bool can_sum_blocks(const limber_unit *u, bool avx512)
 {
     if (u->block == 1)
@@ -331,19 +357,19 @@ static bool can_sum_blocks(const limber_unit *u, bool avx512)
         return u->mul.format.kind;
     if (u->sub > 1)
         return u->block / u->sub <= 16 && has_exact_sums(u);
-    /* E: the block's exponent.  The floor keeps 2^(frac - E) an FP32 number */
+    /* E is the largest exponent in a block; the floor keeps 2^(frac - E) representable in FP32 */
     return avx512 && u->frac <= 29 && u->block <= 1 << (30 - u->frac) && u->floor <= 100;
 }
 
-/* True if FP32 can detect the format's overflow: its exponents are small, and it has NaN or
+/* True if FP32 lanes can detect overflow of this format: its exponents are small, and it has NaN or
  * infinity. */
 static bool can_detect_overflow(limber_format f)
 {
     return !f.kind || (limber_format_emax(f) < 60 && !(f.flags & LIMBER_FORMAT_FINITE));
 }
 
-/* Sets the magnitudes for which FP32 lanes give the unit's bits; tiles beyond them take FP64
- * lanes. */
+/* Sets the bounds on exponents and magnitudes within which FP32 lanes give the unit's bits.  Tiles
+ * that exceed a bound are computed in FP64 lanes. */
 static void set_bounds(struct kernel_config *k)
 {
     const limber_unit *u = &k->model;
@@ -370,9 +396,9 @@ static void set_bounds(struct kernel_config *k)
     }
 }
 
-/* True if FP16 lanes compute this unit: formats (1,5,10) or (1,5,2) throughout, rounding to
- * nearest. */
-static bool is_half(const limber_unit *u, int counts, unsigned cpu)
+/* True if FP16 lanes can compute this unit: all its formats are (1,5,10), or all are (1,5,2), and
+ * it rounds to nearest. */
+static bool can_use_f16_lanes(const limber_unit *u, int counts, unsigned cpu)
 {
     const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total };
     int m = u->acc.format.frac_bits;
@@ -390,7 +416,7 @@ static bool is_half(const limber_unit *u, int counts, unsigned cpu)
     return true;
 }
 
-/* True if the unit is AArch64's BFDOT, which its kernels use. */
+/* True if the unit is AArch64's BFDOT, so that kernels can use the instruction itself. */
 static bool is_bfdot(const limber_unit *u, int counts, unsigned cpu)
 {
 #if defined(__aarch64__)
@@ -413,7 +439,8 @@ static bool is_bfdot(const limber_unit *u, int counts, unsigned cpu)
 #endif
 }
 
-/* Sets the constants of a simulated unit, and which lanes may compute it. */
+/* Sets the constants of a simulated unit, and which kinds of lanes (FP64, FP32, FP16) may compute
+ * it. */
 static void set_model(const struct plan *p, struct kernel_config *k, unsigned cpu)
 {
     const limber_unit *u = p->model;
@@ -442,16 +469,16 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
                 can_round_in_f32(&u->total, k->safe_outer, avx512);
     set_bounds(k);
     k->pairs = is_bfdot(u, p->counts, cpu);
-    if (k->pairs || is_half(u, p->counts, cpu)) {
+    if (k->pairs || can_use_f16_lanes(u, p->counts, cpu)) {
         k->side[0].limb_kind = k->side[1].limb_kind = LIMB_KIND_half;
         k->bytes = 2;
     }
-    /* overflow is tracked where formats are small: then bounds rarely hold, yet sums rarely
-     * overflow */
+    /* for small formats, overflow is detected after the sum: bounds that exclude it beforehand
+     * rarely hold, yet sums rarely overflow */
     k->tracks = avx512 && k->frees && k->largest < 2048;
 }
 
-/* True if no row of the product table adds to one of the accumulators. */
+/* True if some accumulator occurs in no row of the product table. */
 static bool has_unused_accumulator(const struct kernel_config *k)
 {
     bool used[KERNEL_ACCUMULATORS] = { false };
@@ -464,6 +491,8 @@ static bool has_unused_accumulator(const struct kernel_config *k)
     return count < k->accumulators;
 }
 
+/* Fills the configuration of a plan's kernel.  Returns false, with an error, if the backend does
+ * not support the plan. */
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
                           struct diag *d)
 {
@@ -483,13 +512,13 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
                            "llvm: %zu rows and %d accumulators are too many", products->rows,
                            products->type.count);
     k->version = KERNEL_VERSION;
-    k->unit = (int)limber_rated_unit(limber_num(products, ATTR_unit));
-    k->wide = limber_num(products, ATTR_unit) == UNIT_i16;
-    if (limber_num(products, ATTR_sums))
+    k->unit = (int)limber_rated_unit(limber_attr_number(products, ATTR_unit));
+    k->wide = limber_attr_number(products, ATTR_unit) == UNIT_i16;
+    if (limber_attr_number(products, ATTR_sums))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "llvm has no sums of tensor cores");
-    k->chunk = limber_num(products, ATTR_chunk);
+    k->chunk = limber_attr_number(products, ATTR_chunk);
     k->matrix = k->unit == UNIT_i8 ? t->matrix : 0;
-    if (!set_tile(products, k, d))
+    if (!set_tile(products, p->kbits, k, d))
         return false;
     if (k->wide && t->group != 2)
         return limber_fail(d, LIMBER_STATUS_INTERNAL,
@@ -497,19 +526,20 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     k->same_sign = limber_same_sign(k->unit, k->group, k->matrix, cpu);
     set_side(p, products, 0, k);
     set_side(p, products, 1, k);
-    for (int i = 0; i < 2; i++) /* slices and their carries must be exact in FP32 */
+    /* slices and their carries must be exact in FP32, so they have few bits */
+    for (int i = 0; i < 2; i++)
         if (k->side[i].limb_kind == LIMB_KIND_slices && !k->side[i].narrow && k->side[i].step > 22)
             return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                                "llvm: slices of %d bits, at most 22 are cut", k->side[i].step);
     if (k->unit == UNIT_model)
         set_model(p, k, cpu);
-    if (!can_read(k->side[0].f, d) || !can_read(k->side[1].f, d))
+    if (!can_read_format(k->side[0].f, d) || !can_read_format(k->side[1].f, d))
         return false;
     k->c = out->type.format;
     k->scalars = limber_scalar_format(k->c);
     k->rows = (int)products->rows;
     k->accumulators = products->type.count;
-    k->reconstruct = (int)limber_num(combine, ATTR_reconstruct);
+    k->reconstruct = (int)limber_attr_number(combine, ATTR_reconstruct);
     for (int r = 0; r < k->rows; r++) {
         k->row[r].a = (int16_t)products->row[r].a;
         k->row[r].b = (int16_t)products->row[r].b;
@@ -517,13 +547,13 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         k->weight[products->row[r].acc] = products->row[r].weight;
     }
     k->bare = has_unused_accumulator(k);
-    k->has_alpha = (int)limber_num(out, ATTR_alpha);
-    k->has_beta = (int)limber_num(out, ATTR_beta);
+    k->has_alpha = (int)limber_attr_number(out, ATTR_alpha);
+    k->has_beta = (int)limber_attr_number(out, ATTR_beta);
     k->plain = !k->has_alpha && !k->has_beta;
-    k->wrap = (int)limber_num(out, ATTR_wrap);
-    k->integral = (int)limber_num(out, ATTR_integral);
+    k->wrap = (int)limber_attr_number(out, ATTR_wrap);
+    k->integral = (int)limber_attr_number(out, ATTR_integral);
     k->uncertain_count = limber_node_has(combine, ATTR_uncertain);
-    k->uncertain = (int)limber_num(combine, ATTR_uncertain);
+    k->uncertain = (int)limber_attr_number(combine, ATTR_uncertain);
     k->norms = k->uncertain_count && k->reconstruct == RECONSTRUCT_sum;
     if (k->unit == UNIT_exact || k->uncertain_count)
         set_exact(p, k);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Emits an object file from a configuration, the text of its micro-kernel and the kernel's bitcode.
+ * Compiles a kernel to an object file, from a configuration, the text of its micro-kernel and the
+ * bitcode of the kernel's source.
  *
- * LLVM ends the process on an instruction that it cannot select.  So only features that the CPU
- * reported reach it, and the micro-kernel's text uses an intrinsic only with its feature. */
+ * LLVM ends the process if it finds no machine instruction for an operation.  So LLVM is told only
+ * features that the CPU reported, and the micro-kernel's text uses an intrinsic only if the CPU has
+ * its feature. */
 #include "backends/llvm/llvm.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Embeds the bitcode for each kind of limb. */
+/* Embeds the bitcode of the kernel's source in this object file, once for each kind of limb. */
 #define BITCODE(limb_kind) \
     __asm__(".section .rodata\n.balign 16\n" \
             "limber_bitcode_" #limb_kind ":\n.incbin \"" LIMBER_BITCODE "/kernel_" #limb_kind \
@@ -32,7 +34,7 @@ static void ignore_diagnostic(LLVMDiagnosticInfoRef info, void *user)
     (void)info, (void)user;
 }
 
-/* A compilation by libLLVM. */
+/* The state of one compilation by libLLVM. */
 struct emit {
     const struct llvm *l;
     LLVMContextRef context;
@@ -43,7 +45,8 @@ struct emit {
     struct text features;
 };
 
-/* Creates the context.  Features of the target tell the architecture. */
+/* Starts a compilation: sets the architecture from the target's features, and creates LLVM's
+ * context.  Returns false with an error if that fails. */
 static bool begin_emit(struct emit *e, const struct target *t, struct diag *d)
 {
     unsigned cpu = limber_cpu_of(t);
@@ -66,7 +69,7 @@ static bool begin_emit(struct emit *e, const struct target *t, struct diag *d)
     return true;
 }
 
-/* Reports an error of libLLVM and frees its message; returns false. */
+/* Reports an error of libLLVM, frees its message, and always returns false. */
 static bool fail_llvm(struct emit *e, const char *what, char *message)
 {
     limber_fail(e->d, LIMBER_STATUS_INTERNAL, "llvm: %s: %s", what, message ? message : "unknown");
@@ -75,7 +78,7 @@ static bool fail_llvm(struct emit *e, const char *what, char *message)
     return false;
 }
 
-/* Reads the bitcode of the kernel's kind of limbs, and links the micro-kernel into it. */
+/* Reads the bitcode for the kernel's kind of limbs, and links the micro-kernel into the module. */
 static bool read_modules(struct emit *e, const struct kernel_config *k, const struct target *t)
 {
     int limb_kind = k->side[0].limb_kind;
@@ -93,14 +96,14 @@ static bool read_modules(struct emit *e, const struct kernel_config *k, const st
     if (!ok)
         return fail_llvm(e, "the kernel's bitcode does not read", NULL);
     if (k->unit == UNIT_model)
-        return true; /* simulated units have no micro-kernel; its declaration stays unused */
+        return true; /* simulated units have no micro-kernel, and its declaration stays unused */
     if (!limber_micro_text(k, t, &text)) {
         limber_text_clear(&text);
         return limber_fail(e->d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
     }
     buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(text.s, text.n, "micro");
     limber_text_clear(&text);
-    /* the parser owns the buffer */
+    /* the parser takes ownership of the buffer */
     if (e->l->LLVMParseIRInContext(e->context, buffer, &micro, &message))
         return fail_llvm(e, "the register tile does not parse", message);
     e->l->LLVMSetTarget(micro, e->triple);
@@ -109,7 +112,8 @@ static bool read_modules(struct emit *e, const struct kernel_config *k, const st
     return true;
 }
 
-/* Replaces the external configuration by constant bytes, which the optimiser folds. */
+/* Replaces the kernel's external configuration by constant bytes, so that the optimiser folds them
+ * into the code. */
 static bool set_config(struct emit *e, const struct kernel_config *k)
 {
     LLVMValueRef old = e->l->LLVMGetNamedGlobal(e->module, "limber_kernel_constants"), bytes,
@@ -128,7 +132,8 @@ static bool set_config(struct emit *e, const struct kernel_config *k)
     return true;
 }
 
-/* Gives each function the target's CPU features. */
+/* Gives each function the target's CPU features, and internal linkage to all but the entry
+ * points. */
 static void set_attributes(struct emit *e)
 {
     const unsigned whole = (unsigned)LLVMAttributeFunctionIndex;
@@ -163,7 +168,7 @@ static void set_attributes(struct emit *e)
     }
 }
 
-/* Makes LLVM's code generator for the target. */
+/* Creates LLVM's code generator for the target. */
 static bool make_machine(struct emit *e)
 {
     LLVMTargetRef target;
@@ -184,14 +189,15 @@ static bool make_machine(struct emit *e)
     return true;
 }
 
-/* The kernel's source is vectorised by hand and inlined at build time.  What remains is to fold
- * constants, remove dead code and unroll loops over registers. */
+/* The optimiser's passes.  The kernel's source is vectorised by hand and inlined at build time, so
+ * the passes only fold constants, remove dead code and unroll loops over registers. */
 static const char passes[] =
     "globaldce,function(early-cse,simplifycfg),"
     "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg),globaldce,"
     "function(loop-mssa(loop-rotate,licm),loop(indvars,loop-deletion,loop-unroll-full),"
     "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)";
 
+/* Runs the passes on the module.  Returns false with an error if they fail. */
 static bool optimise(struct emit *e)
 {
     LLVMPassBuilderOptionsRef options = e->l->LLVMCreatePassBuilderOptions();
@@ -200,7 +206,6 @@ static bool optimise(struct emit *e)
 
     e->l->LLVMDisposePassBuilderOptions(options);
     if (!error)
-        /* Writes the module as an object file or as assembly. */
         return true;
     message = e->l->LLVMGetErrorMessage(error);
     limber_fail(e->d, LIMBER_STATUS_INTERNAL, "llvm: passes: %s", message);
@@ -208,7 +213,8 @@ static bool optimise(struct emit *e)
     return false;
 }
 
-/* Compiles the module to an object file or to assembly, in a buffer of libLLVM. */
+/* Compiles the module to an object file or to assembly.  Returns false with an error if that fails.
+ * The caller disposes of *buffer by libLLVM. */
 static bool write_file(struct emit *e, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *buffer)
 {
     char *message = NULL;
@@ -218,7 +224,7 @@ static bool write_file(struct emit *e, LLVMCodeGenFileType kind, LLVMMemoryBuffe
     return true;
 }
 
-/* Compiles the module and copies the object file. */
+/* Compiles the module and copies the object file to *object, which the caller frees. */
 static bool emit_object(struct emit *e, struct blob *object)
 {
     LLVMMemoryBufferRef buffer;
@@ -251,20 +257,29 @@ static bool read_text(struct emit *e, const char *text, size_t size)
     char *message = NULL;
 
     buffer = e->l->LLVMCreateMemoryBufferWithMemoryRangeCopy(text, size, "text");
-    /* the parser owns the buffer */
+    /* the parser takes ownership of the buffer */
     return !e->l->LLVMParseIRInContext(e->context, buffer, &e->module, &message) ||
            fail_llvm(e, "the function's text does not parse", message);
 }
 
-/* Dumps IR and assembly.  Code generation changes the module, so the assembly is made from another
- * one, parsed from the text.  What fails is left out of the dump. */
+/* Writes the IR and the assembly to the dump.  Code generation changes a module, so the assembly is
+ * made from a new module, parsed from the text.  On failure there is only no assembly in the
+ * dump. */
 static void dump_texts(const struct target *t, const char *text, const struct dump *dump)
 {
     LLVMMemoryBufferRef assembly;
+    const char *constants = strstr(text, "@limber_constants") ?
+                                "; @limber_constants: limber_kernel_constants of kernel.c\n" :
+                                "";
     struct diag ignored = { 0 };
+    struct text all = { 0 };
     struct emit e;
 
-    dump->file(dump->user, "kernel.ll", text, strlen(text));
+    limber_text_add(&all, "%s", constants);
+    limber_text_add(&all, "%s", text);
+    if (!all.failed)
+        dump->file(dump->user, "kernel.ll", all.s, all.n);
+    limber_text_clear(&all);
     if (dump->without && strcmp(dump->without, "kernel.s") == 0)
         return;
     if (begin_emit(&e, t, &ignored) && read_text(&e, text, strlen(text)) && make_machine(&e) &&
@@ -276,7 +291,8 @@ static void dump_texts(const struct target *t, const char *text, const struct du
     emit_clear(&e);
 }
 
-/* Emits the object before the texts are dumped, so that a dump does not change it. */
+/* Compiles the object file first and writes the dump afterwards, so that dumping does not change
+ * the object file. */
 static bool emit_object_and_dump(struct emit *e, const struct target *t, const struct dump *dump,
                                  struct blob *object)
 {
@@ -290,14 +306,16 @@ static bool emit_object_and_dump(struct emit *e, const struct target *t, const s
     return ok;
 }
 
+/* Compiles a kernel: links bitcode and micro-kernel, sets the configuration, optimises, and writes
+ * the object file. */
 bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
                         const struct dump *dump, struct blob *object, struct diag *d)
 {
     struct emit e;
     bool ok = begin_emit(&e, t, d) && read_modules(&e, k, t);
 
-    /* Only dumps show names of values, and they take time.  Functions keep theirs.  A module parsed
-     * from text keeps its names. */
+    /* Names of values take time, and only dumps show them.  Functions, and modules parsed from
+     * text, keep their names. */
     if (ok && !dump)
         e.l->LLVMContextSetDiscardValueNames(e.context, 1);
     ok = ok && make_machine(&e) && set_config(&e, k);
@@ -310,6 +328,8 @@ bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
     return ok;
 }
 
+/* Compiles a module from text: sets its attributes, creates the code generator, and writes the
+ * object file and the dump. */
 bool limber_llvm_text_object(const struct text *text, const struct target *t,
                              const struct dump *dump, struct blob *object, struct diag *d)
 {
@@ -324,9 +344,9 @@ bool limber_llvm_text_object(const struct text *text, const struct target *t,
     return ok;
 }
 
-/* A module that makes libLLVM fill all tables that kernels need.  It has the name of a library
- * function, an SVE intrinsic and, in a loop, constant vectors with equal and with different
- * lanes. */
+/* A module that is compiled to warm up libLLVM, which builds some internal tables at first use.  To
+ * need all tables that kernels need, the module has a call of a library function, an SVE intrinsic
+ * and, in a loop, splat and non-splat constant vectors. */
 #define FIVES "float 5.0, float 5.0, float 5.0, float 5.0"
 static const char first[] =
     "declare <vscale x 4 x float> @llvm.aarch64.sve.ld1.nxv4f32(<vscale x 4 x i1>, ptr)\n"
@@ -358,9 +378,10 @@ static const char first[] =
     "}\n";
 #undef FIVES
 
-/* Makes libLLVM create its tables early.  It registers their destructors when it first needs them;
- * any registered later would run at exit before Limber's function that waits for compilations.
- * Writing assembly needs all that writing an object needs. */
+/* Makes libLLVM create its static tables before Limber registers its exit function, which waits for
+ * running compilations.  Destructors run at exit in reverse order, so tables that were created
+ * later would be destroyed while a compilation still runs.  Writing assembly creates all tables
+ * that writing an object file needs. */
 void limber_llvm_open(const struct target *t)
 {
     static atomic_bool done;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Transposes filters whose elements do not lie in the order of k: the channels of a tap are
- * contiguous in memory (or words of several channels are wanted), while k goes through taps first.
- * A task transposes its lines before it packs them, so that memory is read in order. */
+ * Transposes filters whose elements lie in memory in another order than the product's k: the
+ * channels of a tap are contiguous, or k consists of words of several channels.  A task transposes
+ * its filters before it packs them, so that memory is read in order. */
 #include "backends/llvm/kernel/join.h"
 #include "backends/llvm/part.h"
 
-/* Strides of a filter, in elements: channel c, row r, column s is at channel c + row r + col s. */
+/* Strides of a filter in elements: element (channel c, row y, column x) is at c * channel + y * row
+ * + x * col.  The filter has r x s taps, and `size` is bytes per element. */
 struct filter_strides {
     int64_t channel, row, col, r, s, channels;
     int size;
 };
 
-/* True if each window is a whole image, as filters are, and k goes through it channel by
- * channel. */
+/* True if A's rows are read as windows that each cover a full image, as filters are; k then runs
+ * through the image channel by channel. */
 static bool is_window_over_whole_image(const struct call *c)
 {
     const struct patch *w = c->a.patch;
@@ -22,14 +23,16 @@ static bool is_window_over_whole_image(const struct call *c)
            w->dilate[0] == 1 && w->dilate[1] == 1;
 }
 
-/* True if filters can be transposed to words of channels.  A deep image counts planes as channels;
- * filters in NCHW order do not. */
+/* True if filters can be transposed to words of channels.  In a deep image k treats planes like
+ * channels, which does not match the elements of filters in NHWC order. */
 bool limber_can_transpose_filters(const struct call *c)
 {
     return is_window_over_whole_image(c) ? !c->b.patch || !c->b.patch->t :
                                            limber_view_strided(&c->a) && !c->a.tile_subset;
 }
 
+/* Returns the order in which A is packed along k: words of channels if the image is packed in such
+ * words. */
 struct filters limber_filter_order(const struct kernel_config *f, const struct call *c, bool planes)
 {
     const struct patch *w = c->b.patch;
@@ -52,7 +55,7 @@ int64_t limber_transposed_bytes(const struct kernel_config *f, const struct filt
     return x->turned ? round_up(lines * x->k * f->side[0].f.size + 128, 64) : 0;
 }
 
-/* Strides of filters in NHWC or NCHW order, or of planes as channels. */
+/* Returns the strides of the elements of a filter.  k: number of elements of a filter in memory. */
 static struct filter_strides filter_strides_of(const struct view *v, const struct filters *x,
                                                int64_t k, int size)
 {
@@ -63,7 +66,7 @@ static struct filter_strides filter_strides_of(const struct view *v, const struc
     return (struct filter_strides){ x->taps * v->p, 0, v->p, 1, x->taps, k / x->taps, size };
 }
 
-/* Copies pieces of `bytes` bytes with strides. */
+/* Copies `count` runs of `bytes` bytes.  Steps are distances in bytes from one run to the next. */
 static inline __attribute__((always_inline)) void copy_runs(char *to, int64_t to_step,
                                                             const char *from, int64_t from_step,
                                                             int64_t count, size_t bytes)
@@ -72,11 +75,12 @@ static inline __attribute__((always_inline)) void copy_runs(char *to, int64_t to
         memcpy(to + i * to_step, from + i * from_step, bytes);
 }
 
-/* Copies `count` elements of `bytes` bytes, with a constant length for each usual size. */
+/* Copies `count` runs of `bytes` bytes, with a constant length for each usual size, so that the
+ * compiler inlines the copy. */
 static void copy_apart(char *to, int64_t to_step, const char *from, int64_t from_step,
                        int64_t count, size_t bytes)
 {
-    switch (bytes) { /* constant lengths */
+    switch (bytes) {
     case 1: copy_runs(to, to_step, from, from_step, count, 1); break;
     case 2: copy_runs(to, to_step, from, from_step, count, 2); break;
     case 4: copy_runs(to, to_step, from, from_step, count, 4); break;
@@ -87,8 +91,8 @@ static void copy_apart(char *to, int64_t to_step, const char *from, int64_t from
     }
 }
 
-/* Transposes one tap of channel groups [first, end); `step` is the distance of groups in
- * elements. */
+/* Transposes one tap of the channel groups [first, end), of `group` channels each.  `step` is the
+ * distance in elements between groups at `to`. */
 static void transpose_tap(const struct filter_strides *s, const char *from, int64_t first,
                           int64_t end, int group, int64_t step, char *to)
 {
@@ -113,7 +117,7 @@ typedef int64_t four_longs __attribute__((vector_size(32)));
 typedef int32_t four_ints __attribute__((vector_size(16)));
 typedef int16_t four_shorts __attribute__((vector_size(8)));
 
-/* Transposes 4 x 4 elements. */
+/* Transposes a 4 x 4 matrix: four elements of each of four rows. */
 #define TURN_FOUR(vector, row, to) \
     do { \
         vector r[4], low[2], high[2]; \
@@ -131,7 +135,8 @@ typedef int16_t four_shorts __attribute__((vector_size(8)));
         memcpy(to, r, sizeof r); \
     } while (0)
 
-/* Interleaves four channels: 16 bytes, or four larger elements, of each. */
+/* Interleaves four channels, element by element.  Each channel has 16 elements of 1 byte, or four
+ * elements of another size. */
 static void interleave_four(const char *const row[4], int size, char *to)
 {
     switch (size) {
@@ -145,8 +150,8 @@ static void interleave_four(const char *const row[4], int size, char *to)
 typedef int64_t two_longs __attribute__((vector_size(16)));
 typedef int16_t eight_shorts __attribute__((vector_size(16)));
 
-/* Interleaves the elements of two rows: those of the rows' lower halves go to `to`, of the upper
- * ones behind them. */
+/* Interleaves the elements of two rows and stores two vectors at `to`: first those from the rows'
+ * lower halves, then those from the upper halves. */
 #define TURN_TWO(vector, row, to, low, high) \
     do { \
         vector r[2], turned; \
@@ -160,7 +165,7 @@ typedef int16_t eight_shorts __attribute__((vector_size(16)));
     } while (0)
 #define LIST(...) __VA_ARGS__
 
-/* Interleaves two channels of 16 bytes, element by element. */
+/* Interleaves two channels of 16 bytes each, element by element. */
 static void interleave_two(const char *const row[2], int size, char *to)
 {
     switch (size) {
@@ -173,18 +178,20 @@ static void interleave_two(const char *const row[2], int size, char *to)
     }
 }
 
-/* Interleaves channels by twos or fours, where the taps of a channel are contiguous. */
+/* Transposes the channel groups [first, end) of a filter whose taps are contiguous within a
+ * channel, by interleaving two or four channels at a time. */
 static inline __attribute__((always_inline)) void interleave_taps(const struct filter_strides *s,
                                                                   const char *from, int64_t first,
                                                                   int64_t end, int group, char *to)
 {
     int64_t taps = s->r * s->s, row = taps * s->size, all = s->channels * taps, q = first;
+    /* elements of a channel that one call interleaves */
     int64_t once = group == 2 ? 16 / s->size : s->size == 1 ? 16 : 4;
 
     for (; q < end; q++, to += group * row) {
         const char *at = from + group * q * row;
 
-        /* nothing beyond the last channel is read */
+        /* stop where the vectors would read past the last channel */
         if ((group * (q + 1) - 1) * taps + round_up(taps, once) > all)
             break;
         for (int64_t t = 0; t < row && group == 2; t += once * s->size)
@@ -194,11 +201,12 @@ static inline __attribute__((always_inline)) void interleave_taps(const struct f
                 (const char *[]){ at + t, at + row + t, at + 2 * row + t, at + 3 * row + t },
                 s->size, to + 4 * t);
     }
+    /* the last groups: channels are missing, or vectors would read past the last channel */
     for (int64_t t = 0; t < taps && q < end; t++)
         transpose_tap(s, from + t * s->size, q, end, group, group * taps, to + group * t * s->size);
 }
 
-/* Transposes channel groups [first, end) of one filter. */
+/* Transposes the channel groups [first, end) of one filter, from `from` to `to`. */
 static void transpose_line(const struct filter_strides *s, const char *from, int64_t first,
                            int64_t end, int group, char *to)
 {
@@ -218,7 +226,7 @@ static void transpose_line(const struct filter_strides *s, const char *from, int
                       group, group * taps, to + t * group * s->size);
 }
 
-const char *limber_line_at(const struct view *v, int64_t line, int size)
+const char *limber_filter_address(const struct view *v, int64_t line, int size)
 {
     const struct patch *w = v->patch;
 
@@ -230,9 +238,12 @@ void limber_transpose_filter(const struct filters *x, const struct view *v, int6
 {
     const struct filter_strides s = filter_strides_of(v, x, k, size);
 
-    transpose_line(&s, limber_line_at(v, line, size), 0, x->k / (x->taps * x->group), x->group, to);
+    transpose_line(&s, limber_filter_address(v, line, size), 0, x->k / (x->taps * x->group),
+                   x->group, to);
 }
 
+/* Transposes the filters that one packing task reads, and returns a call whose A is the transposed
+ * copy. */
 struct kernel_call limber_transposed_call(const struct part *p, int64_t task, char *memory)
 {
     struct kernel_call call = p->call;
@@ -246,8 +257,8 @@ struct kernel_call limber_transposed_call(const struct part *p, int64_t task, ch
     int64_t each = x->taps * x->group, end = smaller(p0 + call.depth[0], x->k);
 
     for (int64_t i = from; i < to; i++)
-        transpose_line(&s, limber_line_at(v, o->line0 + i, size), p0 / each, ceil_div(end, each),
-                       x->group, memory + (i - from) * x->k * size);
+        transpose_line(&s, limber_filter_address(v, o->line0 + i, size), p0 / each,
+                       ceil_div(end, each), x->group, memory + (i - from) * x->k * size);
     o->view =
         (struct view){ .data = memory - (o->line0 + from) * x->k * size, .line = x->k, .p = 1 };
     return call;

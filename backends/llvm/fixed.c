@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions for fixed shapes.  A blob is a short head and an object file with one function, which
- * is called directly.  Loading one does not use LLVM. */
+ * Functions for products of one fixed shape.  A blob consists of a short head and an object file
+ * with one function, which callers call directly.  Loading a blob does not use LLVM. */
 #include "backends/llvm/llvm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* A loaded function. */
 struct function {
     struct object object;
 };
 
+/* Head of a blob. */
 struct head {
     char magic[8];
     uint32_t version, cpu;      /* cpu: mask of features that the code needs */
@@ -17,7 +19,9 @@ struct head {
 
 static const struct head expected_head = { .magic = "fixed", .version = 1 };
 
-/* Serves single products whose formats are all FP64 or all FP32. */
+/* Checks that the plan is one product, all FP64 or all FP32, of a supported shape.  Stores its
+ * arithmetic unit in *unit and the length of its chains along k in *chunk.  Returns false with an
+ * error if it is not. */
 static bool check_plan(const struct plan *p, const struct fixed *f, enum unit *unit, int64_t *chunk,
                        struct diag *d)
 {
@@ -27,7 +31,7 @@ static bool check_plan(const struct plan *p, const struct fixed *f, enum unit *u
 
     if (!limber_llvm_serves(p, d))
         return false;
-    *unit = n ? (enum unit)limber_num(n, ATTR_unit) : UNIT_count;
+    *unit = n ? (enum unit)limber_attr_number(n, ATTR_unit) : UNIT_count;
     if (!n || !end || n->rows != 1 || (*unit != UNIT_f64 && *unit != UNIT_f32))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "llvm: no function of fixed shape for scheme %s",
@@ -40,14 +44,14 @@ static bool check_plan(const struct plan *p, const struct fixed *f, enum unit *u
     if (!limber_format_equal(end->type.format, in))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "llvm: the result is not in the unit's format");
-    *chunk = limber_num(n, ATTR_chunk);
+    *chunk = limber_attr_number(n, ATTR_chunk);
     if (f->m < 1 || f->n < 1 || f->k < 1 || *chunk < 1 ||
         (f->c.col != 1 && f->n > 1 && f->c.row != 1 && f->m > 1))
         return limber_fail(d, LIMBER_STATUS_INTERNAL, "llvm: a shape that is not served");
     return true;
 }
 
-/* Implements functions.compile: a product of one fixed shape, as an object behind a head. */
+/* Implements functions.compile: makes a blob with the function of one product. */
 static bool compile(const struct plan *p, const struct target *t, const struct fixed *f,
                     const struct dump *dump, struct blob *out, struct diag *d)
 {
@@ -78,7 +82,7 @@ static bool compile(const struct plan *p, const struct target *t, const struct f
     return ok;
 }
 
-/* Checks the head of a stored function, whose bytes may be damaged. */
+/* Checks the head of a stored function.  The bytes may be damaged.  Returns false with an error. */
 static bool check_head(const unsigned char *data, size_t size, struct diag *d)
 {
     struct head head;
@@ -102,7 +106,7 @@ static void unload(struct function *f)
     free(f);
 }
 
-/* Implements functions.load: maps the object and finds its entry. */
+/* Implements functions.load: maps the object file and finds the function. */
 static bool load(const unsigned char *data, size_t size, struct function **out, void **entry,
                  struct diag *d)
 {
@@ -116,7 +120,7 @@ static bool load(const unsigned char *data, size_t size, struct function **out, 
         return false;
     size -= sizeof(struct head);
     f = calloc(1, sizeof *f);
-    aligned = malloc(size + 1);     /* the object's tables need alignment */
+    aligned = malloc(size + 1); /* the object's tables need alignment */
     ok = (f && aligned) || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
     if (ok) {
         memcpy(aligned, data + sizeof(struct head), size);
@@ -134,4 +138,9 @@ static bool load(const unsigned char *data, size_t size, struct function **out, 
     return ok;
 }
 
-const struct functions limber_llvm_functions = { compile, load, unload };
+const struct functions limber_llvm_functions = { .compile = compile,
+                                                 .load = load,
+                                                 .unload = unload,
+                                                 .cost = 12e6,
+                                                 .saved = 30,
+                                                 .saved_each = 1.0 / 1600 };

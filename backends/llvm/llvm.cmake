@@ -62,41 +62,28 @@ foreach(kind ${_kinds})
 endforeach()
 add_custom_target(limber_bitcode DEPENDS ${LIMBER_BITCODE_FILES})
 
-file(GLOB LIMBER_LLVM_SOURCES CONFIGURE_DEPENDS backends/llvm/*.c
-     backends/llvm/kernel/cold.c backends/llvm/kernel/transpose*.c
-     backends/llvm/kernel/dots*.c backends/llvm/kernel/exact*.c
-     backends/llvm/kernel/pairs*.c backends/llvm/kernel/planes*.c backends/llvm/kernel/vectors*.c
-     backends/llvm/kernel/special.c)
-if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  list(FILTER LIMBER_LLVM_SOURCES EXCLUDE REGEX "kernel/(transpose|dots|exact|pairs|planes|vectors)_")
-endif()
+file(GLOB LIMBER_LLVM_SOURCES CONFIGURE_DEPENDS backends/llvm/*.c)
+foreach(name transpose dots exact pairs planes vectors)
+  list(APPEND LIMBER_LLVM_SOURCES backends/llvm/kernel/${name}.c)
+  limber_variants(LIMBER_LLVM_SOURCES backends/llvm/kernel/${name}.c)
+endforeach()
+list(APPEND LIMBER_LLVM_SOURCES backends/llvm/kernel/cold.c backends/llvm/kernel/special.c)
 list(APPEND LIMBER_SOURCES ${LIMBER_LLVM_SOURCES})
 set_source_files_properties(${LIMBER_LLVM_SOURCES} PROPERTIES
   INCLUDE_DIRECTORIES ${LIMBER_LLVM_INCLUDE})
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  foreach(name transpose dots exact pairs planes vectors)
-    set_property(SOURCE backends/llvm/kernel/${name}_avx2.c
-                 PROPERTY COMPILE_OPTIONS -march=x86-64-v3)
-    set_property(SOURCE backends/llvm/kernel/${name}_avx512.c
-                 PROPERTY COMPILE_OPTIONS -march=x86-64-v4)
-  endforeach()
+if(LIMBER_FALLBACK)
   # On CPUs without FMA most of these functions' time is that of fma(), a call for each lane.
   set_property(SOURCE backends/llvm/kernel/dots.c backends/llvm/kernel/exact.c
                       backends/llvm/kernel/pairs.c
                PROPERTY COMPILE_OPTIONS -Os)
-  set_property(SOURCE backends/llvm/kernel/cold.c PROPERTY COMPILE_DEFINITIONS LIMBER_TRANSPOSE_X86)
-  set_property(SOURCE backends/llvm/backend.c backends/llvm/blob.c
-               PROPERTY COMPILE_DEFINITIONS LIMBER_EXACT_X86)
 endif()
-file(GLOB _lanes backends/llvm/kernel/dots*.c backends/llvm/kernel/exact*.c
-     backends/llvm/kernel/pairs*.c backends/llvm/kernel/vectors*.c)
-set_property(SOURCE ${_lanes} APPEND PROPERTY COMPILE_OPTIONS -Wno-psabi)
+set_property(SOURCE backends/llvm/kernel/dots.c backends/llvm/kernel/exact.c
+                    backends/llvm/kernel/pairs.c backends/llvm/kernel/vectors.c
+             APPEND PROPERTY COMPILE_OPTIONS -Wno-psabi)
 set_source_files_properties(backends/llvm/emit.c PROPERTIES
   COMPILE_DEFINITIONS "LIMBER_BITCODE=\"${LIMBER_BITCODE}\""
   OBJECT_DEPENDS "${LIMBER_BITCODE_FILES}")
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|aarch64|arm64")
-  include(backends/llvm/prebuilt.cmake)
-endif()
+include(backends/llvm/prebuilt.cmake)
 target_sources(limber PRIVATE ${LIMBER_LLVM_SOURCES})
 target_compile_definitions(limber PRIVATE LIMBER_HAVE_LLVM)
 add_dependencies(limber limber_bitcode)
@@ -104,24 +91,23 @@ add_dependencies(limber limber_bitcode)
 # GCC makes scalar code of vectors longer than the CPU's registers where they are compared, which is
 # eight times as slow as clang's.  AVX-512 has registers as long as those of the scan.
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    set(_scan measure_avx2)
-    set(_scan_for -march=x86-64-v3)
-  else()
-    set(_scan measure)
-    set(_scan_for ${_bitcode_for})
+  set(_scan jit/scan/measure.c)
+  set(_scan_for ${_bitcode_for})
+  if(LIMBER_FALLBACK)
+    set(_scan ${LIMBER_VARIANTS}/measure_avx2.c)
+    set(_scan_for -march=x86-64-v3 -DLIMBER_ISA=avx2)
   endif()
-  set(_object ${CMAKE_CURRENT_BINARY_DIR}/${_scan}.o)
+  set(_object ${CMAKE_CURRENT_BINARY_DIR}/measure.o)
   add_custom_command(
     OUTPUT ${_object}
     COMMAND ${CMAKE_C_COMPILER_LAUNCHER} ${LIMBER_CLANG} -std=gnu11 -O2 -c ${_scan_for} ${_sysroot}
             -ffp-contract=off -fno-math-errno -fPIC -fvisibility=hidden -Wall -Wextra -Wno-psabi
-            -I${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/jit/scan/${_scan}.c
+            -I${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/jit/scan/measure.c
             -o ${_object}
-    DEPENDS jit/scan/${_scan}.c jit/scan/measure.c jit/scan/measure.h jit/scan/measure_wide.h
-            jit/scan/wide_avx2.h
-    COMMAND_EXPAND_LISTS COMMENT "Scan ${_scan}" VERBATIM)
-  set_source_files_properties(jit/scan/${_scan}.c PROPERTIES HEADER_FILE_ONLY ON)
+    DEPENDS jit/scan/measure.c jit/scan/measure.h jit/scan/measure_wide.h jit/scan/wide_avx2.h
+            ir/isa.h
+    COMMAND_EXPAND_LISTS COMMENT "Scan" VERBATIM)
+  set_source_files_properties(${_scan} PROPERTIES HEADER_FILE_ONLY ON)
   set_source_files_properties(${_object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   target_sources(limber PRIVATE ${_object})
   list(APPEND LIMBER_PREBUILT_OBJECTS ${_object})

@@ -4,9 +4,9 @@
 #define LIMBER_LLVM_H
 
 #include "backends/backend.h"
-#include "backends/llvm/cpu.h"
 #include "backends/llvm/kernel/bytes.h"
 #include "backends/llvm/loaded.h"
+#include "ir/cpu.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/BitReader.h>
@@ -17,7 +17,7 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-/* The functions of LLVM's C API that are used. */
+/* The functions of LLVM's C API that this backend uses. */
 /* clang-format off */
 #define LIMBER_LLVM_API(F) \
     F(LLVMContextCreate) F(LLVMContextDispose) F(LLVMDisposeMessage) \
@@ -40,7 +40,8 @@
     F(LLVMGetErrorMessage) F(LLVMDisposeErrorMessage) \
     F(LLVMTargetMachineEmitToMemoryBuffer)
 
-/* Initialisation functions of each architecture, which libLLVM may lack. */
+/* Initialisation functions of LLVM's code generators.  libLLVM lacks those of architectures for
+ * which it was not built. */
 #define LIMBER_LLVM_X86(F) \
     F(LLVMInitializeX86TargetInfo) F(LLVMInitializeX86Target) F(LLVMInitializeX86TargetMC) \
     F(LLVMInitializeX86AsmPrinter)
@@ -54,77 +55,93 @@ struct llvm {
 #define F(name) __typeof__(&name) name;
     LIMBER_LLVM_API(F)
 #undef F
-    bool x86, aarch64; /* libLLVM generates code for it */
+    bool x86, aarch64; /* true if libLLVM can generate code for this architecture */
 };
 
-/* Opens libLLVM at first use and keeps it open; NULL with a reason if there is none. */
+/* Implements backend.probe. */
+bool limber_llvm_probe(struct target *t, struct diag *d);
+/* Reports an error that names the missing features, and returns false. */
+bool limber_cpu_lacks(unsigned missing, struct diag *d);
+/* Opens libLLVM at first use and keeps it open.  Returns NULL, with a reason, if it cannot be
+ * used. */
 const struct llvm *limber_llvm(struct diag *d);
-/* Address range of libLLVM's code; empty before it is opened. */
+/* Returns the address range of libLLVM's code; empty before libLLVM is opened. */
 struct code_range limber_llvm_code(void);
 
-/* Print the micro-kernel as LLVM assembly: micro.c, or amx.c and sme.c for tiles of a matrix
- * unit. */
+/* Each prints the micro-kernel as LLVM assembly: for vectors (micro.c), AMX (amx.c) and SME
+ * (sme.c).  Returns false if that is not possible. */
 bool limber_micro_text(const struct kernel_config *k, const struct target *t, struct text *out);
 bool limber_amx_text(const struct kernel_config *k, struct text *out);
 bool limber_sme_text(const struct kernel_config *k, const struct target *t, struct text *out);
-/* small.c: prints a product of fixed shape as LLVM assembly; its one function is limber_fixed. */
+/* Prints a product of fixed shape as LLVM assembly, with the single function limber_fixed
+ * (small.c). */
 bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, const struct target *t,
                        struct text *out);
-/* fixed.c: compiles and loads a product of fixed shape as a C function. */
+/* Compiles and loads products of fixed shape as C functions (fixed.c). */
 extern const struct functions limber_llvm_functions;
-/* True if the unit's dot-product instruction takes signed bytes on both sides. */
+/* True if the unit's dot-product instruction takes signed bytes of both operands. */
 static inline bool limber_same_sign(int unit, int group, int matrix, unsigned cpu)
 {
     return unit == UNIT_i8 && (matrix || (group == 4 && (cpu & CPU_neon) && !(cpu & CPU_sme)));
 }
-/* config.c: checks that the backend serves all of a plan; flattens it into constants. */
+/* config.c: limber_llvm_serves checks that the backend supports all of a plan; limber_kernel_config
+ * flattens the plan into constants. */
 bool limber_llvm_serves(const struct plan *p, struct diag *d);
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
                           struct diag *d);
-/* prebuilt.c: entry points of the library's kernel for this configuration and these CPU features;
- * false if there is none. */
+/* Prints a kernel as C: its configuration as an initialiser, and the source (source.c). */
+bool limber_kernel_source(const struct kernel_config *k, struct text *out, struct diag *d);
+/* Implements code_ops.source and code_ops.named. */
+bool limber_blob_source(const struct plan *p, const struct target *t, struct text *out,
+                        struct diag *d);
+bool limber_llvm_named(struct target *t, const char *name);
+/* Finds the entry points of the library's prebuilt kernel for this configuration and these CPU
+ * features (prebuilt.c).  Returns false if there is none. */
 bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
                           kernel_block **block);
-/* prebuilt.c (backend.direct): computes a product of one fixed shape at once, by code in the
- * library for this CPU's instructions, without making a kernel.  False: the library has no such
- * code. */
+/* Implements cpu_ops.direct: computes a product by library code for this CPU's instruction set,
+ * without making a kernel (prebuilt.c).  Returns false if the library has no such code. */
 bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
                    const void *a, const void *b, void *c);
-/* prebuilt.c: the strip micro-kernel for these CPU features; NULL if there is none. */
+/* Returns the micro-kernel of the way `unpacked` for these CPU features, or NULL if there is none
+ * (prebuilt.c). */
 kernel_strip *limber_strip_code(unsigned cpu);
-/* prebuilt.c: the library's functions that multiply bytes (kernel/bytes.c) for these CPU features;
- * NULL pointers if there are none. */
+/* The library's functions that multiply 8-bit integers (kernel/bytes.c) for given CPU features.
+ * The pointers are NULL if there are none. */
 struct bytes_code {
     kernel_bytes *run;
     kernel_bytes_join *join;
     kernel_bytes_planes *planes;
-    int group; /* channels in a 32-bit word: 4 bytes, or 2 elements of 16 bits */
-    int units; /* a pixel is multiplied by up to this many units of filters, a strip, at once */
+    int group; /* channels in a 32-bit word: four bytes, or two elements of 16 bits */
+    /* largest number of units of sixteen filters (a strip) by which a pixel is multiplied at
+     * once */
+    int units;
 };
 struct bytes_code limber_bytes_code(unsigned cpu);
-/* prebuilt.c: further functions of the backend. */
+/* Members depthwise, functions and int8 of cpu_ops (prebuilt.c). */
 extern const struct depthwise_ops limber_llvm_depthwise;
 extern const struct function_ops limber_llvm_elementwise;
-extern const struct narrow_ops limber_llvm_narrow;
-/* zeros.c: compresses `size` bytes, mostly zeros, `size` a multiple of 4.  Returns the bytes
- * written to `to`, at most LIMBER_ZEROS_MOST. Unpacking returns false on damaged data. */
+extern const struct int8_ops limber_llvm_int8;
+/* Compression of bytes that are mostly zeros (zeros.c).  limber_zeros_pack compresses `size` bytes,
+ * a multiple of 4, and returns the number of bytes written to `to`, at most
+ * LIMBER_ZEROS_MOST(size).  limber_zeros_unpack returns false on damaged data. */
 #define LIMBER_ZEROS_MOST(size) (2 * (size) + 8)
 size_t limber_zeros_pack(const void *from, size_t size, unsigned char *to);
 bool limber_zeros_unpack(const unsigned char *from, size_t packed, void *to, size_t size);
-/* emit.c: implements backend.open: opens libLLVM and lets it compile a small function, so that all
- * of its parts are initialised. */
+/* Implements code_ops.open: opens libLLVM and compiles a small function, so that all of libLLVM is
+ * initialised (emit.c). */
 void limber_llvm_open(const struct target *t);
-/* emit.c: compiles a kernel to an object file. */
+/* Compiles a kernel to an object file (emit.c). */
 bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
                         const struct dump *dump, struct blob *object, struct diag *d);
 
-/* emit.c: compiles LLVM assembly that needs no optimiser to an object file; features are set
- * here. */
+/* Compiles LLVM assembly that needs no optimiser to an object file (emit.c).  Gives all functions
+ * the target's CPU features. */
 bool limber_llvm_text_object(const struct text *text, const struct target *t,
                              const struct dump *dump, struct blob *object, struct diag *d);
 
-/* object.c: maps an ELF object of this architecture, without a linker.  It refuses what it does not
- * understand. */
+/* Loading of object files (object.c): maps an ELF object file of this architecture without a
+ * linker, and refuses what it does not understand. */
 /* Tests whether the system lets this process execute memory that it has written.  A refusal is
  * remembered. */
 bool limber_object_may_run(struct diag *d);

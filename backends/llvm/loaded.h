@@ -11,13 +11,13 @@ struct object {
     size_t size;
 };
 
-/* A kernel that is loaded, or part of the library. */
+/* A kernel, loaded from an object file or taken from the library. */
 struct kernel {
     struct kernel_config config;
     struct object object;
     kernel_pack *pack;
     kernel_block *block;
-    unsigned cpu; /* mask of features that the code needs */
+    unsigned cpu; /* set of CPU features that the code needs */
 };
 
 /* ---- blob.c: backend.compile, prebuilt, load, unload and code_key ---------------------------- */

@@ -6,24 +6,27 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* Fresh memory costs a page fault a page.  So the largest workspace that is not in use is kept for
- * the next call of any kernel, while any kernel is loaded. */
+/* A workspace that is kept for the next call of any kernel, since fresh memory costs one page fault
+ * per page.  At most one unused workspace is kept, and only while a kernel is loaded. */
 struct spare {
     size_t size;
     char memory[];
 };
 enum {
+    /* a workspace of at most this many bytes is always kept */
     SPARE_MOST = 256 << 20,
-    /* bytes that the spare may keep for each worker, where that exceeds its limit for all */
+    /* a larger workspace is kept if it has at most this many bytes per worker */
     SPARE_EACH = 16 << 20,
     HUGE_PAGE = 2 << 20
 };
 
+/* the unused workspace that is kept, or NULL */
 static _Atomic(struct spare *) spare_kept;
+/* number of loaded kernels */
 static atomic_size_t kernels;
 
-/* Takes the spare workspace if it is large enough; else frees it and allocates, large ones in huge
- * pages. */
+/* Returns the kept workspace if it is large enough.  Otherwise frees it and allocates a new one, in
+ * huge pages if it is large.  Returns NULL if memory is short. */
 static struct spare *take_spare(size_t size)
 {
     struct spare *s = atomic_exchange(&spare_kept, NULL);
@@ -43,8 +46,8 @@ static struct spare *take_spare(size_t size)
     return s;
 }
 
-/* Keeps a workspace as the spare, in the place of the last one, if it is within the limits; else
- * frees it. */
+/* Keeps a workspace in place of the one kept so far, if its size is within the limits; else frees
+ * it. */
 static void return_spare(struct spare *s, int workers)
 {
     struct spare *old = NULL;
@@ -56,6 +59,8 @@ static void return_spare(struct spare *s, int workers)
     free(old);
 }
 
+/* Gets workspace for a call, from the first of these that there is: the queue, the allocator, the
+ * kept workspace.  Returns false with an error if memory is short. */
 bool limber_workspace_take(const struct call *c, size_t bytes, struct launch_memory *r,
                            struct diag *d)
 {
@@ -77,8 +82,8 @@ bool limber_workspace_take(const struct call *c, size_t bytes, struct launch_mem
     return r->memory || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "workspace of %zu bytes", bytes);
 }
 
-bool limber_workspace_reach(const struct call *c, const struct launch_memory *given, size_t bytes,
-                            struct launch_memory *r, struct diag *d)
+bool limber_workspace_use_given(const struct call *c, const struct launch_memory *given,
+                                size_t bytes, struct launch_memory *r, struct diag *d)
 {
     if (!given->memory)
         return limber_workspace_take(c, bytes, r, d);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prints the micro-kernel: mr x nr accumulators in registers, one group of k in each step.
+ * Prints the micro-kernel as LLVM assembly.  It keeps mr x nr accumulators in registers, and each
+ * step multiplies one group of elements along k.
  *
  *   source  Goto and van de Geijn, ACM TOMS 34 (2008), section 4: outer products in registers */
 #include "backends/llvm/llvm.h"
@@ -7,20 +8,23 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Unrolling of the loop over k, in groups.  Without it loop overhead costs a tenth. */
+/* Groups of elements along k in one round of the unrolled loop.  Without unrolling, the loop's
+ * overhead would cost a tenth of the time. */
 enum { GROUPS = 4 };
 
-/* LLVM's types and intrinsic for a step of one unit. */
+/* LLVM's types and intrinsic for one step along k, for one unit. */
 struct step {
-    /* accumulator; broadcast element; operand of the intrinsic */
+    /* LLVM types of an accumulator (vector), a broadcast element (scalar) and the intrinsic's
+     * operands (packed) */
     char vector[40], scalar[8], packed[40];
-    int lanes, bytes; /* lanes of the accumulator vector; bytes of an element */
-    bool scalable; /* SVE: LLVM's vector type has no fixed length, but the CPU has `lanes` */
-    const char *intrinsic; /* NULL: multiply and add without one */
+    int lanes, bytes; /* lanes: of the accumulator vector; bytes: of an element of it */
+    /* SVE: LLVM's vector type has no fixed length; `lanes` is then that of this CPU */
+    bool scalable;
+    const char *intrinsic; /* NULL if multiplication and addition are separate instructions */
 };
 
-/* Name of the intrinsic that sums dot products of four bytes in 32 bits, for vectors of these
- * bits. */
+/* Returns the name of the intrinsic that adds dot products of four bytes to 32-bit sums, for
+ * vectors of `bits` bits. */
 static const char *dot_product(const struct step *s, int bits)
 {
     if (s->scalable)
@@ -30,19 +34,20 @@ static const char *dot_product(const struct step *s, int bits)
     return bits == 512 ? "@llvm.x86.avx512.vpdpbusd.512" : "@llvm.x86.avx512.vpdpbusd.256";
 }
 
-static const char *matrix_intrinsic(const struct step *s)
+static const char *i8mm_intrinsic(const struct step *s)
 {
     return s->scalable ? "@llvm.aarch64.sve.usmmla.nxv4i32" :
                          "@llvm.aarch64.neon.usmmla.v4i32.v16i8";
 }
 
-/* Chooses types and intrinsic of a step of the loop over k for the unit and the CPU. */
+/* Chooses the types and the intrinsic of a step of the loop over k, for the unit and the CPU. */
 static void describe_step(const struct kernel_config *k, const struct target *t, struct step *s)
 {
     int bits = t->vector_bits >= 128 ? t->vector_bits : 128;
     bool dbl = k->unit == UNIT_f64, integer = k->unit == UNIT_i8;
 
-    int lanes; /* lanes in LLVM's type: of 128 bits if it is scalable */
+    /* number of lanes of LLVM's type; for a scalable type, the number of lanes in 128 bits */
+    int lanes;
 
     s->scalable = strncmp(t->isa, "sve", 3) == 0;
     s->lanes = bits / (dbl ? 64 : 32);
@@ -54,7 +59,7 @@ static void describe_step(const struct kernel_config *k, const struct target *t,
     snprintf(s->packed, sizeof s->packed, "%s", s->vector);
     s->intrinsic = NULL;
     if (integer && k->group >= 4) {
-        s->intrinsic = k->group == 8 ? matrix_intrinsic(s) : dot_product(s, bits);
+        s->intrinsic = k->group == 8 ? i8mm_intrinsic(s) : dot_product(s, bits);
         if (s->scalable || bits == 128)
             snprintf(s->packed, sizeof s->packed, "<%s16 x i8>", s->scalable ? "vscale x " : "");
     } else if (integer && k->group == 2) {
@@ -72,8 +77,9 @@ static void describe_step(const struct kernel_config *k, const struct target *t,
     }
 }
 
-/* SVE's FMA needs a predicate, here one that is always true, which the text hides from LLVM. LLVM's
- * unpredicated form has a separate destination, so accumulators would be copied. */
+/* True if the FMA instruction has a predicate, as SVE's has.  All lanes are active here, but the
+ * text hides that from LLVM: LLVM's unpredicated form has a separate destination, so accumulators
+ * would be copied. */
 static bool has_predicate(const struct kernel_config *k, const struct step *s)
 {
     return s->scalable && k->unit != UNIT_i8;
@@ -85,41 +91,43 @@ static const char *predicate_intrinsic(const struct step *s)
                            "@llvm.aarch64.sve.whilelo.nxv4i1.i64";
 }
 
-/* True for NEON's by-element form, which multiplies by a lane: whole vectors of A are loaded. */
+/* True if NEON's by-element instruction is used, which multiplies by one lane of a vector of A. */
 static bool uses_by_element(const struct kernel_config *k, const struct step *s)
 {
     return s->lanes * s->bytes == 16 && !s->scalable && k->mr % s->lanes == 0;
 }
 
-/* On Arm the loop's end costs one addition less. */
+/* True for Arm code.  Its loop compares a counter with a precomputed limit, which saves one
+ * addition. */
 static bool is_arm(const struct step *s)
 {
     return s->scalable || s->lanes * s->bytes == 16;
 }
 
-/* True for I8MM instructions.  A group is eight elements of k.  Each 128 bits of an accumulator
- * hold 2 x 2 sums: accumulators (2 i, v) and (2 i + 1, v) have rows 2 i and 2 i + 1, and the
- * columns of B's vectors 2 v and 2 v + 1. */
-static bool is_matrix(const struct kernel_config *k)
+/* True for I8MM instructions, whose group has eight elements along k.  Each 128 bits of an
+ * accumulator hold 2 x 2 sums.  Accumulators (2 i, v) and (2 i + 1, v) belong to rows 2 i and 2 i +
+ * 1, and to the columns of B's vectors 2 v and 2 v + 1. */
+static bool is_i8mm(const struct kernel_config *k)
 {
     return k->unit == UNIT_i8 && k->group == 8;
 }
 
-/* Names in one unrolled copy: `in` and `sum` prefix the accumulators before and after it, `at` ends
- * all other names. */
+/* Parts of LLVM names in one unrolled copy of a step.  `in` and `sum` are prefixes of the
+ * accumulators before and after the step.  `at` is the suffix of all other names. */
 struct copy {
     const char *in, *sum, *at;
-    int group; /* its number within the loop's round */
+    int group; /* number of the copy within a round of the loop */
 };
 
-/* Shuffles of pairs of words.  ZIP interleaves the lower (0) or upper (1) halves of x and y; UNZIP
- * takes even (0) or odd (1) pairs. */
+/* Shuffles of vectors x and y as pairs of 32-bit words.  ZIP interleaves their lower (0) or upper
+ * (1) halves.  UNZIP concatenates their even (0) or odd (1) pairs. */
 enum shuffle { ZIP, UNZIP };
 
-/* Emits `to` = shuffle of x and y, for NEON or for SVE. which: lower or upper halves, even or odd
- * pairs. */
+/* Emits `to` = shuffle of x and y, for NEON or for SVE.  which: 0 for lower halves or even pairs, 1
+ * for upper halves or odd pairs. */
 static void emit_shuffle(const struct step *s, enum shuffle how, int which, const char *to,
                          const char *x, const char *y, struct text *out)
+/* NEON's vectors have two pairs, so ZIP and UNZIP are the same shuffle */
 {
     if (!s->scalable)
         limber_text_add(out,
@@ -137,7 +145,7 @@ static void emit_shuffle(const struct step *s, enum shuffle how, int which, cons
                         which + 1, to, to, to, to, s->vector);
 }
 
-/* Emits the declarations that the instructions of I8MM need. */
+/* Emits declarations of the intrinsics that I8MM code needs. */
 static void emit_matrix_declarations(const struct step *s, struct text *out)
 {
     limber_text_add(out, "declare %s %s(%s, %s, %s)\n", s->vector, s->intrinsic, s->vector,
@@ -158,7 +166,7 @@ static void emit_matrix_declarations(const struct step *s, struct text *out)
 /* Prints declarations of the intrinsics that this micro-kernel calls. */
 static void emit_declarations(const struct kernel_config *k, const struct step *s, struct text *out)
 {
-    if (is_matrix(k))
+    if (is_i8mm(k))
         emit_matrix_declarations(s, out);
     else if (has_predicate(k, s))
         limber_text_add(out,
@@ -174,20 +182,21 @@ static void emit_declarations(const struct kernel_config *k, const struct step *
                         s->packed, s->packed);
 }
 
-/* True if operands are loaded in another type than the instruction's, and cast. */
+/* True if operands are loaded as another type than the intrinsic takes, and then cast. */
 static bool has_casts(const struct step *s)
 {
     return strcmp(s->packed, s->vector) != 0;
 }
 
-/* Prefix of a name: `yes` where operands are cast to the intrinsic's type, else `no`. */
+/* Returns the prefix of an operand's LLVM name: `yes` if operands are cast to the intrinsic's type,
+ * else `no`. */
 static char cast_prefix(const struct step *s, char yes, char no)
 {
     return has_casts(s) ? yes : no;
 }
 
-/* Emits acc + a b for accumulator (r, v).  LLVM would sum several integer products before it adds
- * them, which spills registers; an empty asm statement keeps the order. */
+/* Emits acc + a b for accumulator (r, v).  LLVM would first add several integer products to each
+ * other, which spills registers; an empty asm statement keeps the order. */
 static void emit_multiply_add(const struct kernel_config *k, const struct step *s,
                               const struct copy *c, int r, int v, struct text *out)
 {
@@ -202,7 +211,8 @@ static void emit_multiply_add(const struct kernel_config *k, const struct step *
     else if (k->unit != UNIT_i8)
         limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%a%d.%s, %s %%b%d.%s, %s %%%s%d.%d)\n",
                         c->sum, r, v, w, s->intrinsic, w, r, at, w, v, at, w, c->in, r, v);
-    else if (k->group == 4 && uses_by_element(k, s)) /* the operand with the lane comes last */
+    /* NEON's intrinsic takes the operand that is indexed by lane last */
+    else if (k->group == 4 && uses_by_element(k, s))
         limber_text_add(out, "  %%%s%d.%d = call %s %s(%s %%%s%d.%d, %s %%y%d.%s, %s %%x%d.%s)\n",
                         c->sum, r, v, w, s->intrinsic, w, c->in, r, v, s->packed, v, at, s->packed,
                         r, at);
@@ -225,7 +235,8 @@ static void emit_multiply_add(const struct kernel_config *k, const struct step *
                         r, v, at, w, r, at, v, at, c->sum, r, v, w, c->in, r, v, r, v, at);
 }
 
-/* Emits the load of A's element in row r, broadcast to a vector or as a lane of one. */
+/* Emits a vector with all lanes equal to A's element in row r.  With by-element instructions, loads
+ * a vector of A at the first of its rows, and takes one lane of it. */
 static void emit_element(const struct kernel_config *k, const struct step *s, int r,
                          const struct copy *c, const char *loop, struct text *out)
 {
@@ -247,8 +258,8 @@ static void emit_element(const struct kernel_config *k, const struct step *s, in
     limber_text_add(out, ">\n");
 }
 
-/* Emits loads and multiply-adds of one group of k, for all rows and nv vectors of the register
- * tile. */
+/* Emits the loads and multiply-adds of one group along k, for all rows and all nv vectors of the
+ * register tile. */
 static void emit_group(const struct kernel_config *k, const struct step *s, int nv,
                        const struct copy *c, const char *loop, struct text *out)
 {
@@ -286,7 +297,8 @@ static void emit_group(const struct kernel_config *k, const struct step *s, int 
     }
 }
 
-/* Variant of emit_group for I8MM: a vector of A is two rows; SVE repeats them in each 128 bits. */
+/* Variant of emit_group for I8MM.  A vector of A holds two rows, which SVE repeats in each 128
+ * bits. */
 static void emit_matrix_group(const struct kernel_config *k, const struct step *s, int nv,
                               const struct copy *c, const char *loop, struct text *out)
 {
@@ -317,7 +329,7 @@ static void emit_matrix_group(const struct kernel_config *k, const struct step *
     }
 }
 
-/* Converts biases to 2 x 2 blocks. */
+/* Emits the conversion of biases from rows to 2 x 2 blocks of sums. */
 static void emit_matrix_biases(const struct step *s, int nv, struct text *out)
 {
     char from[24], to[40];
@@ -330,7 +342,7 @@ static void emit_matrix_biases(const struct step *s, int nv, struct text *out)
         }
 }
 
-/* Converts 2 x 2 blocks of sums to rows. */
+/* Emits the conversion of 2 x 2 blocks of sums to rows. */
 static void emit_matrix_rows(const struct kernel_config *k, const struct step *s, int nv,
                              struct text *out)
 {
@@ -345,13 +357,14 @@ static void emit_matrix_rows(const struct kernel_config *k, const struct step *s
         }
 }
 
-/* A predecessor of a basic block.  Accumulators are named `name` in the block and `x` in the
- * predecessor; x = NULL: they start at zero or at a bias. */
+/* A predecessor of a basic block.  `x` is the prefix of the accumulators' names in it; if `x` is
+ * NULL, accumulators start as zeros or biases. */
 struct from {
     const char *label, *x;
 };
 
-/* Emits phi nodes for all accumulators. from: the two blocks that control may come from. */
+/* Emits phi nodes for all accumulators, with the prefix `name` in the new block.  from: the block's
+ * two predecessors. */
 static void emit_phis(const struct kernel_config *k, const struct step *s, int nv, const char *name,
                       const struct from from[2], struct text *out)
 {
@@ -362,7 +375,7 @@ static void emit_phis(const struct kernel_config *k, const struct step *s, int n
                 limber_text_add(out, "%s[ ", i ? ", " : "");
                 if (from[i].x)
                     limber_text_add(out, "%%%s%d.%d", from[i].x, r, v);
-                else if (is_matrix(k))
+                else if (is_i8mm(k))
                     limber_text_add(out, "%%zz%d.%d", v, r % 2);
                 else if (k->unit == UNIT_i8)
                     limber_text_add(out, "%%z%d", v);
@@ -374,7 +387,8 @@ static void emit_phis(const struct kernel_config *k, const struct step *s, int n
         }
 }
 
-/* Emits phi nodes of the pointers and the count.  Values from `entry` have no suffix. */
+/* Emits phi nodes of the loop's counter and pointers.  label: the two predecessors; in the block
+ * `entry`, names have no suffix. */
 static void emit_pointer_phis(const char *name, const char *const label[2], struct text *out)
 {
     static const struct {
@@ -397,12 +411,13 @@ static void emit_pointer_phis(const char *name, const char *const label[2], stru
     }
 }
 
-/* Emits a loop over `groups` groups at a time. */
+/* Emits the loop `name`.  Each of its rounds multiplies `groups` groups along k. */
 static void emit_loop(const struct kernel_config *k, const struct step *s, int nv, const char *name,
                       const char *before, int groups, struct text *out)
 {
     char sum[8], in[8], at[8], start[8], end[8], ahead[16], next[16];
-    int bytes = is_matrix(k) ? 8 : s->bytes; /* bytes of a group in one line */
+    /* bytes of a group in one row (A) or column (B) of a panel */
+    int bytes = is_i8mm(k) ? 8 : s->bytes;
 
     snprintf(start, sizeof start, "c%c", name[0]);
     snprintf(end, sizeof end, "n%c", name[0]);
@@ -425,7 +440,7 @@ static void emit_loop(const struct kernel_config *k, const struct step *s, int n
                         "  %%%s = getelementptr i8, ptr %%%s, i64 %%step\n",
                         ahead, next, ahead);
         snprintf(ahead, sizeof ahead, "%s", next);
-        if (is_matrix(k))
+        if (is_i8mm(k))
             emit_matrix_group(k, s, nv, &c, name, out);
         else
             emit_group(k, s, nv, &c, name, out);
@@ -447,7 +462,7 @@ static void emit_loop(const struct kernel_config *k, const struct step *s, int n
                     groups > 1 ? "rest" : "done");
 }
 
-/* Emits the stores of the register tile to C. add: C's old values are added. */
+/* Emits stores of the register tile to C.  add: sums are added to C's old values. */
 static void emit_store(const struct kernel_config *k, const struct step *s, int nv, bool add,
                        struct text *out)
 {
@@ -475,7 +490,7 @@ static void emit_store(const struct kernel_config *k, const struct step *s, int 
     limber_text_add(out, "  ret void\n");
 }
 
-/* Emits prefetches of the tile of C, before the loop. */
+/* Emits prefetches of the tile of C, which run before the loop over k. */
 static void emit_prefetches(const struct kernel_config *k, const struct step *s, int nv,
                             struct text *out)
 {
@@ -492,6 +507,9 @@ static void emit_prefetches(const struct kernel_config *k, const struct step *s,
     }
 }
 
+/* Prints the micro-kernel as the function limber_micro: an unrolled loop over k (wide), a loop over
+ * the last groups (tail), and stores that set C or add to it.  Returns false if the register tile
+ * does not suit. */
 bool limber_micro_text(const struct kernel_config *k, const struct target *t, struct text *out)
 {
     struct step s;
@@ -502,8 +520,8 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
     if (strncmp(t->isa, "sme", 3) == 0)
         return limber_sme_text(k, t, out);
     describe_step(k, t, &s);
-    if (is_matrix(k) && k->mr % 2)
-        return false; /* an accumulator holds two rows */
+    if (is_i8mm(k) && k->mr % 2)
+        return false; /* not supported: a vector of A, and so an accumulator, has two rows */
     nv = k->nr / s.lanes;
     emit_declarations(k, &s, out);
     limber_text_add(out, "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n"
@@ -514,9 +532,9 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
                         "  %%w%d = getelementptr i8, ptr %%bias, i64 %d\n"
                         "  %%z%d = load %s, ptr %%w%d, align 4\n",
                         v, v * s.lanes * 4, v, s.vector, v);
-    if (is_matrix(k))
+    if (is_i8mm(k))
         emit_matrix_biases(&s, nv, out);
-    if (is_matrix(k) && s.scalable)
+    if (is_i8mm(k) && s.scalable)
         limber_text_add(out, "  %%whole = call <vscale x 16 x i1> "
                              "@llvm.aarch64.sve.ptrue.nxv16i1(i32 31)\n");
     else if (has_predicate(k, &s))
@@ -539,9 +557,9 @@ bool limber_micro_text(const struct kernel_config *k, const struct target *t, st
                          "  br i1 %%some, label %%tail, label %%done\n");
     emit_loop(k, &s, nv, "tail", "rest", 1, out);
     limber_text_add(out, "done:\n");
-    emit_phis(k, &s, nv, is_matrix(k) ? "m" : "n",
+    emit_phis(k, &s, nv, is_i8mm(k) ? "m" : "n",
               (struct from[]){ { "rest", "cr" }, { "tail", "nt" } }, out);
-    if (is_matrix(k))
+    if (is_i8mm(k))
         emit_matrix_rows(k, &s, nv, out);
     limber_text_add(out, "  %%fresh = icmp ne i64 %%first, 0\n"
                          "  br i1 %%fresh, label %%set, label %%add\n");

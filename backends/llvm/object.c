@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Turns a relocatable object into executable memory: lays out its sections in one mapping, applies
- * the few relocations of self-contained code, then removes write permission.  Every offset is
- * checked, and what is not understood is refused.
+ * Turns a relocatable ELF object file into executable memory: lays out its sections in one mapping,
+ * applies the few relocations of self-contained code, then removes write permission.  Every offset
+ * is checked, and everything that this code does not understand is refused.
  *
  *   source  ELF-64 object file format 1.5 */
 #include "backends/llvm/llvm.h"
@@ -22,15 +22,17 @@ enum { MACHINE = EM_X86_64 };
 static const char foreign[] = "no x86-64 object file";
 #endif
 
+/* limits: number of sections in a file, and bytes of the mapping */
 enum { SECTIONS = 64, MOST_BYTES = 1 << 28 };
 
-/* An object file, and where its sections lie in the mapping. */
+/* An object file, and the positions of its sections in the mapping. */
 struct layout {
     const unsigned char *data;
     size_t size;
     const Elf64_Ehdr *head;
     const Elf64_Shdr *section;
-    size_t at[SECTIONS];        /* offset in the mapping; SIZE_MAX: not mapped */
+    /* [section]: offset in the mapping; SIZE_MAX if the section is not mapped */
+    size_t at[SECTIONS];
     size_t total;
 };
 
@@ -39,13 +41,13 @@ static bool fail_object(struct diag *d, const char *what)
     return limber_fail(d, LIMBER_STATUS_IO, "object: %s", what);
 }
 
-/* True if a range of the file lies inside it. */
+/* True if the range [offset, offset + size) lies inside the file. */
 static bool is_inside(const struct layout *l, uint64_t offset, uint64_t size)
 {
     return offset <= l->size && size <= l->size - offset;
 }
 
-/* Checks the ELF header and finds the table of sections. */
+/* Checks the ELF header and finds the section table.  Returns false with an error. */
 static bool read_head(struct layout *l, struct diag *d)
 {
     l->head = (const Elf64_Ehdr *)(const void *)l->data;
@@ -60,7 +62,7 @@ static bool read_head(struct layout *l, struct diag *d)
     return true;
 }
 
-/* Assigns each section that is loaded an offset in the mapping. */
+/* Assigns an offset in the mapping to each section that is loaded.  Returns false with an error. */
 static bool lay_out(struct layout *l, struct diag *d)
 {
     for (int i = 0; i < l->head->e_shnum; i++) {
@@ -87,8 +89,9 @@ static bool lay_out(struct layout *l, struct diag *d)
     return l->total > 0 || fail_object(d, "nothing to map");
 }
 
-/* Finds the symbol table; NULL if it is damaged. */
-static const Elf64_Sym *symbols(const struct layout *l, uint32_t index, size_t *count)
+/* Returns the symbol table in section `index`, or NULL if there is none or it is damaged.  *count:
+ * set to the number of its entries. */
+static const Elf64_Sym *find_symbols(const struct layout *l, uint32_t index, size_t *count)
 {
     const Elf64_Shdr *s = l->section + (index < l->head->e_shnum ? index : 0);
 
@@ -98,9 +101,9 @@ static const Elf64_Sym *symbols(const struct layout *l, uint32_t index, size_t *
     return (const Elf64_Sym *)(const void *)(l->data + s->sh_offset);
 }
 
-/* Applies one relocation to the mapped section. */
-static bool relocate_one(const struct layout *l, unsigned char *map, size_t section,
-                         const Elf64_Rela *r, const Elf64_Sym *sym, struct diag *d)
+/* Applies one relocation to a mapped section.  Returns false with an error. */
+static bool apply_relocation(const struct layout *l, unsigned char *map, size_t section,
+                             const Elf64_Rela *r, const Elf64_Sym *sym, struct diag *d)
 {
     const Elf64_Shdr *s = &l->section[section];
     uint64_t base = (uint64_t)(uintptr_t)map;
@@ -120,8 +123,8 @@ static bool relocate_one(const struct layout *l, unsigned char *map, size_t sect
            fail_object(d, "relocation out of range");
 }
 
-/* Applies all relocations of the sections that are mapped. */
-static bool relocate(const struct layout *l, unsigned char *map, struct diag *d)
+/* Applies all relocations of the mapped sections.  Returns false with an error. */
+static bool apply_relocations(const struct layout *l, unsigned char *map, struct diag *d)
 {
     for (int i = 0; i < l->head->e_shnum; i++) {
         const Elf64_Shdr *s = &l->section[i];
@@ -134,23 +137,29 @@ static bool relocate(const struct layout *l, unsigned char *map, struct diag *d)
         if (s->sh_type != SHT_RELA || s->sh_info >= l->head->e_shnum ||
             l->at[s->sh_info] == SIZE_MAX)
             continue;
-        sym = symbols(l, s->sh_link, &count);
+        sym = find_symbols(l, s->sh_link, &count);
         if (!sym || s->sh_offset % 8)
             return fail_object(d, "relocations without symbols");
         rela = (const Elf64_Rela *)(const void *)(l->data + s->sh_offset);
-        for (size_t j = 0; j < s->sh_size / sizeof *rela; j++)
-            if (ELF64_R_SYM(rela[j].r_info) >= count ||
-                !relocate_one(l, map, s->sh_info, &rela[j], &sym[ELF64_R_SYM(rela[j].r_info)], d))
+        for (size_t j = 0; j < s->sh_size / sizeof *rela; j++) {
+            uint64_t symbol = ELF64_R_SYM(rela[j].r_info);
+
+            if (symbol >= count)
                 return fail_object(d, "relocation of an unknown symbol");
+            if (!apply_relocation(l, map, s->sh_info, &rela[j], &sym[symbol], d))
+                return false;
+        }
     }
     return true;
 }
 
 /* ---- copying code to executable memory ------------------------------------------------------- */
 
-static atomic_bool known, refused; /* whether this process may map executable memory */
+/* known: this process has tried to make memory executable.  refused: the system did not allow
+ * it. */
+static atomic_bool known, refused;
 
-/* Makes the mapping executable, and no longer writable. */
+/* Makes the mapping executable and no longer writable.  Returns false if the system refuses. */
 static bool make_executable(void *map, size_t size)
 {
     if (mprotect(map, size, PROT_READ | PROT_EXEC) == 0)
@@ -160,6 +169,8 @@ static bool make_executable(void *map, size_t size)
     return false;
 }
 
+/* Tests, once per process, whether memory that was written can be made executable.  Returns false
+ * with an error if not. */
 bool limber_object_may_run(struct diag *d)
 {
     enum { LEAST = 1 };
@@ -179,6 +190,8 @@ bool limber_object_may_run(struct diag *d)
                        "nothing can be compiled");
 }
 
+/* Maps the object file: copies its sections, applies relocations, and makes the mapping executable.
+ * Returns false with an error. */
 bool limber_object_map(const unsigned char *data, size_t size, struct object *o, struct diag *d)
 {
     struct layout l = { .data = data, .size = size };
@@ -193,7 +206,7 @@ bool limber_object_map(const unsigned char *data, size_t size, struct object *o,
     for (int i = 0; i < l.head->e_shnum; i++)
         if (l.at[i] != SIZE_MAX)
             memcpy(map + l.at[i], data + l.section[i].sh_offset, l.section[i].sh_size);
-    if (!relocate(&l, map, d)) {
+    if (!apply_relocations(&l, map, d)) {
         munmap(map, l.total);
         return false;
     }
@@ -210,6 +223,7 @@ bool limber_object_map(const unsigned char *data, size_t size, struct object *o,
     return true;
 }
 
+/* Returns the address of the symbol `name` in a mapped object file, or NULL if there is none. */
 void *limber_object_symbol(const unsigned char *data, size_t size, const struct object *o,
                            const char *name)
 {
@@ -220,13 +234,13 @@ void *limber_object_symbol(const unsigned char *data, size_t size, const struct 
         return NULL;
     for (uint32_t i = 0; i < l.head->e_shnum; i++) {
         size_t count, length = strlen(name);
-        const Elf64_Sym *sym = symbols(&l, i, &count);
+        const Elf64_Sym *sym = find_symbols(&l, i, &count);
         const Elf64_Shdr *strings;
 
         if (!sym || l.section[i].sh_link >= l.head->e_shnum)
             continue;
         strings = &l.section[l.section[i].sh_link];
-        if (strings->sh_type != SHT_STRTAB) /* a string table's bytes are in the file */
+        if (strings->sh_type != SHT_STRTAB) /* a string table, whose bytes are in the file */
             continue;
         for (size_t j = 0; j < count; j++) {
             uint16_t in = sym[j].st_shndx;

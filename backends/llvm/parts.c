@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs a launch part by part of C and k: packs both sides, then computes blocks of C. */
+ * Runs a launch of packed operands, one part (submatrix) of C and of k after another.  Packs both
+ * operands' lines of the part, then computes its blocks of C. */
 #include "backends/llvm/part.h"
 #include "backends/llvm/stage.h"
 #include "ir/poison.h"
@@ -8,43 +9,52 @@
 #include <string.h>
 
 enum {
+    /* a part's panels of both operands have at most this many bytes, to fit in the last-level
+     * cache */
     PART_BYTES = 128 << 20,
-    /* bytes of B's panels that blocks of all rows read before the next group */
+    /* bytes of B's panels that the blocks of all rows read before the next group of columns
+     * begins */
     GROUP_BYTES = 8 << 20,
-    COLUMNS = 2, /* fewest blocks of columns in a part of C */
-    CUT = 512, /* fewest elements along k that a task packs */
-    EXACT_PART = 1024, /* fewest elements along k of a part for the long accumulator */
-    SHORT_PART = 64, /* fewest for integers: packing works on 64 bytes along k */
-    LONG_PART = 1 << 14 /* parts of k get no shorter while C can be divided instead */
+    /* number of blocks of columns that a part of C keeps while its rows can still be halved */
+    COLUMNS = 2,
+    CUT = 512, /* smallest number of elements along k that a task packs */
+    /* smallest number of elements along k of a part for the scheme `accumulator` */
+    EXACT_PART = 1024,
+    /* smallest number of elements along k of a part for integers, since packing works on 64 bytes
+     * along k */
+    SHORT_PART = 64,
+    /* parts of k do not become shorter than this while C can be divided instead */
+    LONG_PART = 1 << 14
 };
 
-/* Workers that a launch can keep busy. */
+/* Returns the number of workers that a launch can keep busy. */
 static int busy_workers(const struct call *c)
 {
     return limber_runner_busy(c->runner);
 }
 
-/* Bytes of one limb of a panel: an odd number of cache lines, since the limbs of a panel are
- * written in turn and must not share cache sets. */
+/* Returns the bytes of one limb of a panel: an odd number of cache lines.  Packing writes the limbs
+ * of a panel in turn, and they must not share cache sets. */
 static int64_t limb_bytes(const struct kernel_config *c, int side, int64_t k)
 {
     int64_t step = c->matrix ? 16 * c->group : c->group;
-    int bytes = limber_sums_pairs(c) ? KERNEL_PAIRS : c->bytes;
+    int bytes = c->unit == UNIT_exact && limber_sums_pairs(c) ? KERNEL_PAIRS : c->bytes;
     int64_t lines = ceil_div(round_up(k, step) * c->side[side].lines * bytes, 64);
 
-    if (c->unit == UNIT_exact) /* each line's exponent range and norm */
+    if (c->unit == UNIT_exact) /* add the exponent range and the norm of each line */
         lines += 4;
     return (lines | 1) * 64;
 }
 
-/* Number of chains along k. k = 0 has one empty chain, whose sums are zero. */
+/* Returns the number of chains of sums along k.  With k = 0 there is one empty chain, whose sums
+ * are zero. */
 static int64_t chain_count(const struct kernel_config *c, int64_t k)
 {
     return k ? ceil_div(k, c->chunk) : 1;
 }
 
-/* Lines that have sums.  Whole strips are summed, and the last one may end beyond the last
- * panel. */
+/* Returns the number of lines for which sums must have memory.  Packing sums strips of KERNEL_LANES
+ * lines, and the last strip may end past the last panel. */
 static int64_t sum_lines(const struct kernel_config *c, int side, int64_t panels)
 {
     int64_t lines = c->side[side].lines;
@@ -53,13 +63,13 @@ static int64_t sum_lines(const struct kernel_config *c, int side, int64_t panels
     return round_up(round_up(panels * lines, strip), KERNEL_LANES);
 }
 
-/* Bytes of the value ranges of a simulated unit's packed lines. */
+/* Returns the bytes of the value ranges of all packed lines; 0 if the unit is not simulated. */
 static int64_t range_bytes(const struct kernel_config *c, int side, int64_t panels)
 {
     return c->unit == UNIT_model ? KERNEL_RANGES * sum_lines(c, side, panels) * 4 : 0;
 }
 
-/* Bytes of the packed lines' Euclidean norms. */
+/* Returns the bytes of the Euclidean norms of all packed lines; 0 if the plan needs none. */
 static int64_t norm_bytes(const struct kernel_config *c, int side, int64_t panels)
 {
     return c->norms ? sum_lines(c, side, panels) * 8 : 0;
@@ -75,14 +85,15 @@ int64_t limber_side_bytes(const struct kernel_config *c, int side, int64_t lines
            range_bytes(c, side, panels) + norm_bytes(c, side, panels);
 }
 
-/* Bytes of a worker's sums for a block of `rows` rows: of all accumulators, and of their total. */
+/* Returns the bytes of a worker's sums for a block of `rows` rows: one register tile, all
+ * accumulators, and their totals. */
 static int64_t scratch_bytes(const struct kernel_config *c, int64_t rows)
 {
     int64_t block = rows * c->nb, wide = c->unit == UNIT_f64 ? 8 : 4;
 
     if (c->unit == UNIT_exact)
         return KERNEL_EXACT_BLOCK * KERNEL_EXACT_BLOCK * KERNEL_EXACT_PAIR;
-    /* a strip may read beyond the last column */
+    /* reading the last vector of columns may go past the last column, so there is slack */
     return (c->reconstruct == RECONSTRUCT_sum ? 0 : kernel_tile_bytes(c, rows, wide)) +
            block * (c->small ? 1 : c->accumulators) *
                (c->reconstruct == RECONSTRUCT_sum ? wide :
@@ -91,8 +102,8 @@ static int64_t scratch_bytes(const struct kernel_config *c, int64_t rows)
            KERNEL_LANES * 8;
 }
 
-/* Assigns a side's memory: limbs, flags, sums, ranges and norms of its panels.  Returns the first
- * free byte. */
+/* Assigns memory for an operand's panels: limbs, nonzero flags, value ranges, norms and sums.
+ * Returns the first free byte. */
 static char *set_side(const struct kernel_config *c, struct packed *o, int side, int64_t k,
                       char *memory)
 {
@@ -124,9 +135,10 @@ static char *set_side(const struct kernel_config *c, struct packed *o, int side,
     return limber_aligned(memory);
 }
 
-/* ---- before packing: cleared flags and sums, order of tasks ---------------------------------- */
+/* ---- before packing: clearing flags and sums, order of tasks --------------------------------- */
 
-/* Clears flags and sums. begins: norms, too, which span all parts of k. */
+/* Clears flags, value ranges and sums of an operand.  begins: this is the first part of k.  Then it
+ * also clears norms, which are summed over all of k. */
 static void clear_side(const struct kernel_config *c, const struct packed *o, int side, bool begins)
 {
     int64_t limbs = c->side[side].limbs;
@@ -140,8 +152,8 @@ static void clear_side(const struct kernel_config *c, const struct packed *o, in
         memset(o->sums, 0, (size_t)(limbs * o->chunks * o->sum_lines) * 4);
 }
 
-/* Marks which blocks of k of each panel may be nonzero, where packing copies elements unchanged and
- * does not look. */
+/* Sets the nonzero flags of those blocks of k whose tiles belong to this part of the product.
+ * Packing does not set flags of elements that it copies unchanged. */
 static void mark_blocks(const struct kernel_config *c, const struct packed *o, int side, int64_t k)
 {
     const struct tile_subset *x = o->view.tile_subset;
@@ -149,23 +161,28 @@ static void mark_blocks(const struct kernel_config *c, const struct packed *o, i
 
     if (c->side[side].limb_kind != LIMB_KIND_whole || c->unit == UNIT_exact)
         return;
+    if (!x || !x->tile) {
+        memset(o->nonzero, 1, (size_t)(o->panels * o->blocks));
+        return;
+    }
     for (int64_t panel = 0; panel < o->panels; panel++)
         for (int64_t b = 0; b < o->blocks; b++) {
             uint8_t *any = &o->nonzero[panel * o->blocks + b];
             int64_t to = (panel + 1) * lines < o->lines ? (panel + 1) * lines : o->lines;
             int64_t end = (b + 1) * c->kc < k ? (b + 1) * c->kc : k;
 
-            *any = !x || !x->tile;
+            *any = 0;
             for (int64_t i = panel * lines; i < to && !*any; i++)
                 for (int64_t p = b * c->kc; p < end && !*any; p += KERNEL_BLOCK)
-                    *any = limber_tile_subset_shows(x, limber_block_line(x->block, o->line0 + i),
+                    *any = limber_tile_subset_reads(x, limber_block_line(x->block, o->line0 + i),
                                                     p) != 0;
         }
 }
 
-/* Interleaves the tasks of both sides evenly: each worker packs its share of either side, so that
- * neither side's limbs end up in the memory of a few workers. */
-static int64_t mix_tasks(const int64_t tasks[2], int64_t task)
+/* Interleaves the packing tasks of both operands evenly: returns the number of the task that runs
+ * at this position, where tasks of B follow those of A.  Each worker then packs a share of both
+ * operands, so that no operand's limbs lie in memory near a few workers only. */
+static int64_t interleaved_task(const int64_t tasks[2], int64_t task)
 {
     int64_t all = tasks[0] + tasks[1], of_a = task * tasks[0] / all;
 
@@ -174,14 +191,14 @@ static int64_t mix_tasks(const int64_t tasks[2], int64_t task)
 
 /* ---- tasks of a part ------------------------------------------------------------------------- */
 
-/* Task: packs lines of A or B, transposed first where their elements along k lie in another
- * order. */
+/* Task: packs some lines of A or B, or a section of the image's planes.  Elements that do not lie
+ * in the order of k are transposed first. */
 static void run_pack(void *arg, int64_t task, int worker)
 {
     struct part *p = arg;
     struct kernel_call call;
 
-    task = mix_tasks(p->call.tasks, task);
+    task = interleaved_task(p->call.tasks, task);
     if (p->copies && task >= p->call.tasks[0]) {
         limber_planes_task(p, task - p->call.tasks[0]);
         return;
@@ -195,7 +212,7 @@ static void run_pack(void *arg, int64_t task, int worker)
     p->k->pack(&call, task);
 }
 
-/* Computes a block in a buffer and copies it to C, whose rows are not dense. */
+/* Computes a block in a buffer and copies it to C, whose rows are not contiguous. */
 static void run_staged(struct part *p, int64_t task, char *scratch)
 {
     const struct kernel_config *f = p->call.config;
@@ -221,7 +238,7 @@ static void run_staged(struct part *p, int64_t task, char *scratch)
     limber_stage_store(&s);
 }
 
-/* Runs the steps behind the product on a block of C. */
+/* Applies the caller's epilogue to a block of C. */
 static void finish_block(const struct part *p, int64_t task)
 {
     const struct kernel_call *c = &p->call;
@@ -231,14 +248,16 @@ static void finish_block(const struct part *p, int64_t task)
                      smaller(c->n - j, c->nb));
 }
 
-/* Reorders blocks into groups of columns, each going down all rows.  A group's panels of B stay in
- * the last-level cache: each panel of B is read from memory once, a panel of A once a group. */
-static int64_t group_block(const struct kernel_call *c, int64_t task)
+/* Reorders blocks: returns the block to compute at this position.  Blocks form groups of columns,
+ * and each group runs through all rows.  A group's panels of B fit in the last-level cache, so each
+ * panel of B is read from memory once, and a panel of A once per group. */
+static int64_t reordered_block(const struct kernel_call *c, int64_t task)
 {
     int64_t rows = ceil_div(c->m, c->mb), group, first, of;
     int64_t bytes = ceil_div(c->nb, c->config->nr) * c->op[1].panel_bytes;
 
-    /* many limbs make a block compute-bound; planes are gathered anew for each block */
+    /* keep the order: with many limbs, arithmetic is the bottleneck; planes are gathered anew for
+     * each block */
     if (!c->stores || c->op[1].planes)
         return task;
     group = bytes < GROUP_BYTES ? GROUP_BYTES / bytes : 1;
@@ -254,9 +273,10 @@ static void run_block(void *arg, int64_t task, int worker)
     struct part *p = arg;
     char *scratch = p->scratches + (p->keeps ? task : worker) * p->scratch;
 
-    task = group_block(&p->call, task);
+    task = reordered_block(&p->call, task);
     if (p->call.k > 0 && !(p->keeps && (p->call.adds || p->call.row)))
-        limber_poison(scratch, (size_t)p->scratch); /* with k = 0 the scratch was zeroed once */
+        /* scratch memory that k = 0 has cleared must stay zero, so it is not poisoned */
+        limber_poison(scratch, (size_t)p->scratch);
     if (p->stage && !p->call.more)
         run_staged(p, task, scratch);
     else
@@ -265,9 +285,9 @@ static void run_block(void *arg, int64_t task, int worker)
         finish_block(p, task);
 }
 
-/* Fewest elements along k that a task packs.  A task owns the flags of whole blocks of k and the
- * sums of whole chains; norms need all of k. */
-static int64_t least_depth(const struct kernel_config *f, int64_t k)
+/* Returns the smallest number of elements along k that a task may pack.  The flags of a block of k
+ * and the sums of a chain must be written by one task.  Norms need all of k. */
+static int64_t smallest_task_depth(const struct kernel_config *f, int64_t k)
 {
     int64_t own = f->offsets ? f->chunk : f->kc;
 
@@ -278,14 +298,15 @@ static int64_t least_depth(const struct kernel_config *f, int64_t k)
     return smaller(round_up(CUT, own), k);
 }
 
-/* Divides packing into tasks and returns their number. Several panels are packed at once if
- * adjacent lines are adjacent in memory. Tasks are divided along k only if there are too few panels
- * for the workers. */
+/* Divides the packing of an operand into tasks and returns their number.  A task packs several
+ * panels if neighbouring lines are neighbours in memory.  Tasks divide k only if there are too few
+ * panels for the workers. */
 static int64_t divide_packing(const struct kernel_config *f, struct kernel_call *call, int side,
                               int busy)
 {
     int64_t lines = f->side[side].lines, panels = call->op[side].panels, step = 1;
-    int64_t least = least_depth(f, call->k), cuts = busy > 1 ? ceil_div(call->k, least) : 1, wanted;
+    int64_t least = smallest_task_depth(f, call->k), cuts = busy > 1 ? ceil_div(call->k, least) : 1,
+            wanted;
 
     while (step * lines < KERNEL_LANES)
         step++;
@@ -313,8 +334,8 @@ struct call limber_straightened(const struct call *c)
     return s;
 }
 
-/* Work of the busiest worker on an m x n part, in elements.  A block counts as some panels larger
- * than it is, for the panels of A and B that it fetches. */
+/* Returns the cost of an m x n part of C for the busiest worker, in elements.  Fetching the panels
+ * of A and B for a block counts as 2 mr more rows and nr more columns. */
 static int64_t busiest_work(const struct kernel_config *f, int64_t m, int64_t n, int64_t rows,
                             int64_t columns, int busy)
 {
@@ -323,8 +344,8 @@ static int64_t busiest_work(const struct kernel_config *f, int64_t m, int64_t n,
     return ceil_div(blocks, busy) * (rows + 2 * f->mr) * (smaller(columns, n) + f->nr);
 }
 
-/* Sets rows and columns of a block: whole panels, as even as possible, such that the busiest worker
- * ends soonest. */
+/* Sets the rows and columns of a block to multiples of full panels, as even as possible, such that
+ * the busiest worker ends earliest. */
 static void set_block(const struct kernel_config *f, struct kernel_call *call, int64_t m, int64_t n,
                       int busy)
 {
@@ -348,13 +369,14 @@ static void set_block(const struct kernel_config *f, struct kernel_call *call, i
         }
 }
 
-bool limber_stores(const struct kernel_config *f, const struct call *c)
+bool limber_can_store_tiles(const struct kernel_config *f, const struct call *c)
 {
     return f->direct && !c->c.rows && !c->c.cols && c->k > 0 && !c->a.tile_subset &&
            !c->b.tile_subset && (f->unit != UNIT_i8 || c->k <= f->chunk);
 }
 
-/* True if C's rows are not dense, so that a part of C is computed in a buffer. */
+/* True if blocks of C are computed in a buffer and then copied, since the rows of C are not
+ * contiguous or c.wide is set.  False if C has address arrays (c.rows or c.cols). */
 static bool is_staged(const struct call *c)
 {
     return (c->c.col != 1 || c->c.inner < c->n || c->c.wide) && !c->c.rows && !c->c.cols;
@@ -362,29 +384,32 @@ static bool is_staged(const struct call *c)
 
 /* ---- limbs of prepared operands -------------------------------------------------------------- */
 
-struct whole limber_whole_of(const struct kernel_config *f, const struct call *c)
+struct launch_operands limber_init_launch_operands(const struct kernel_config *f,
+                                                   const struct call *c)
 {
     const bool planes = limber_has_planes(f, c);
 
-    return (struct whole){ .planes = planes ? c : NULL,
-                           .stages = is_staged(c),
-                           .filters = limber_filter_order(f, c, planes) };
+    return (struct launch_operands){ .planes = planes ? c : NULL,
+                                     .stages = is_staged(c),
+                                     .filters = limber_filter_order(f, c, planes) };
 }
 
-/* Packs a prepared side, unless an earlier call has. */
+/* Packs all lines of a prepared operand, unless an earlier call has packed them.  Leaves
+ * w->kept[side] NULL if memory is short. */
 static void prepare_side(struct kernel *k, const struct call *c, const struct kernel_call *call,
-                         int side, struct whole *w)
+                         int side, struct launch_operands *w)
 {
     const struct kernel_config *f = &k->config;
     struct part p = { .k = k, .call = *call, .filters = w->filters };
     struct packed *o = &p.call.op[side];
     const struct keeper *keep = c->keep[side];
-    struct kept *kept;
+    struct kept_limbs *kept;
     int variant = call->stores && f->offsets;
 
     o->line0 = 0;
     o->lines = side ? c->n : c->m;
-    /* the variant tells sums that registers begin with from sums subtracted at the end */
+    /* bit 0 of the variant tells how offsets are corrected: by start values of registers, or by
+     * subtracting sums at the end */
     if (side == 0 && w->filters.turned) {
         variant += 2 * (int)w->filters.taps;
         p.turned = malloc((size_t)(c->runner->workers * limber_transposed_bytes(f, &w->filters)));
@@ -410,14 +435,14 @@ static void prepare_side(struct kernel *k, const struct call *c, const struct ke
     w->side[side] = *o;
 }
 
-/* Packs both prepared sides. cut: k is divided; then sums of offsets, which span all of k, cannot
- * be used. */
+/* Packs those operands that are prepared.  is_cut: k is divided.  Then the sums for offsets, which
+ * span all of k, cannot be used. */
 static void prepare_sides(struct kernel *k, const struct call *c, const struct kernel_call *call,
-                          bool cut, struct whole *w)
+                          bool is_cut, struct launch_operands *w)
 {
     const struct kernel_config *f = &k->config;
 
-    if (f->unit == UNIT_exact || f->unit == UNIT_model || c->k == 0 || (cut && f->offsets))
+    if (f->unit == UNIT_exact || f->unit == UNIT_model || c->k == 0 || (is_cut && f->offsets))
         return;
     for (int side = 0; side < 2; side++)
         if (c->keep[side] && !call->op[side].view.tile_subset &&
@@ -425,17 +450,18 @@ static void prepare_sides(struct kernel *k, const struct call *c, const struct k
             prepare_side(k, c, call, side, w);
 }
 
-/* Tells the keepers of prepared limbs that the launch no longer uses them. */
-static void release_sides(const struct call *c, const struct whole *w)
+/* Tells the keepers of prepared operands that the launch no longer uses their limbs. */
+static void release_sides(const struct call *c, const struct launch_operands *w)
 {
     for (int side = 0; side < 2; side++)
         if (w->kept[side])
             c->keep[side]->free(c->keep[side]->self, w->kept[side]);
 }
 
-/* Points a part to its lines in the prepared side; both begin at panels. */
+/* Points a part to its lines within the panels of a prepared operand.  The part begins at the first
+ * line of a panel. */
 static void point_to_prepared(const struct kernel_config *f, struct packed *o,
-                              const struct whole *w, int side)
+                              const struct launch_operands *w, int side)
 {
     const struct packed *all = &w->side[side];
     int64_t lines = f->side[side].lines, panel = o->line0 / lines;
@@ -452,26 +478,50 @@ static void point_to_prepared(const struct kernel_config *f, struct packed *o,
     o->norm = all->norm ? all->norm + o->line0 : NULL;
 }
 
+/* ---- layouts that are kept from launch to launch --------------------------------------------- */
+
+void limber_layout_keep(const struct call *c, const struct kept_layout *x)
+{
+    void *none = NULL;
+    struct kept_layout *new;
+
+    if (!c->layout || c->conv || c->keep[0] || c->keep[1] || c->launch_memory || c->dry ||
+        limber_layout_kept(c) || !(new = malloc(sizeof *new)))
+        return;
+    *new = *x;
+    if (!__atomic_compare_exchange_n(c->layout, &none, new, false, __ATOMIC_RELEASE,
+                                     __ATOMIC_RELAXED))
+        free(new);
+}
+
 /* ---- parts of a launch ----------------------------------------------------------------------- */
 
-/* Most rows of a block in a part of m rows. */
+/* Returns the number of rows of a block in a part of m rows. */
 static int64_t block_rows(const struct kernel_config *f, int64_t m)
 {
     return smaller(f->mb, round_up(m, f->mr));
 }
 
-/* Bytes of a worker's scratch: sums of a block of `rows` rows, a panel gathered from planes, and a
- * buffer for a block of C. */
-static int64_t worker_bytes(const struct kernel_config *f, const struct whole *w, int64_t rows)
+/* Returns the bytes of a worker's memory beside its sums: a panel gathered from planes, and a
+ * buffer for a block of C of `rows` rows. */
+static int64_t buffer_bytes(const struct kernel_config *f, const struct launch_operands *w,
+                            int64_t rows)
 {
-    return round_up(scratch_bytes(f, rows), 64) +
-           (w->planes ? limber_planes_room(f, w->filters.k) : 0) +
+    return (w->planes ? limber_gathered_panel_bytes(f, w->filters.k) : 0) +
            (w->stages ? round_up(rows * f->nb * f->c.size, 64) : 0);
 }
 
-/* Bytes of the limbs of m rows and n columns; a prepared side has its own and needs none. */
-static int64_t sides_bytes(const struct kernel_config *f, const struct whole *w, int64_t m,
-                           int64_t n, int64_t k)
+/* Returns the bytes of a worker's scratch memory for blocks of `rows` rows. */
+static int64_t worker_bytes(const struct kernel_config *f, const struct launch_operands *w,
+                            int64_t rows)
+{
+    return round_up(scratch_bytes(f, rows), 64) + buffer_bytes(f, w, rows);
+}
+
+/* Returns the bytes of the limbs of m rows and n columns.  A prepared operand has memory of its own
+ * and counts as empty. */
+static int64_t sides_bytes(const struct kernel_config *f, const struct launch_operands *w,
+                           int64_t m, int64_t n, int64_t k)
 {
     return limber_side_bytes(f, 0, w->kept[0] ? 0 : m, k) +
            (w->planes ? limber_planes_bytes(f, w->planes, n) :
@@ -479,18 +529,20 @@ static int64_t sides_bytes(const struct kernel_config *f, const struct whole *w,
            256;
 }
 
-/* Bytes of a part of m rows and n columns: both sides' limbs, and all workers' scratch. */
-static int64_t part_bytes(const struct kernel_config *f, const struct whole *w, int64_t m,
+/* Returns the bytes of a part of m rows and n columns: both operands' limbs, and all workers'
+ * scratch memory. */
+static int64_t part_bytes(const struct kernel_config *f, const struct launch_operands *w, int64_t m,
                           int64_t n, int64_t k, int workers)
 {
     return sides_bytes(f, w, m, n, k) + workers * (worker_bytes(f, w, block_rows(f, m)) +
                                                    limber_transposed_bytes(f, &w->filters));
 }
 
-/* Sets up a side's memory for packing, or points it to the prepared limbs.  Returns the first free
- * byte.  Panels have room for `depth` elements along k, so that all parts of k have one layout. */
-static char *begin_side(struct part *p, const struct whole *w, int side, int64_t depth, int busy,
-                        char *memory)
+/* Assigns memory for packing an operand, or points the part to prepared limbs.  Returns the first
+ * free byte.  Panels have room for `depth` elements along k, so that all parts of k have the same
+ * layout. */
+static char *begin_side(struct part *p, const struct launch_operands *w, int side, int64_t depth,
+                        int busy, char *memory)
 {
     const struct kernel_config *f = p->call.config;
     struct packed *o = &p->call.op[side];
@@ -513,8 +565,8 @@ static char *begin_side(struct part *p, const struct whole *w, int side, int64_t
     return end;
 }
 
-/* Computes columns [j, j + width) of a part whose rows are packed. */
-static void run_columns(struct part *p, struct call *c, const struct whole *w, int64_t j,
+/* Computes columns [j, j + width) of a part.  The first call also packs the part's rows of A. */
+static void run_columns(struct part *p, struct call *c, const struct launch_operands *w, int64_t j,
                         int64_t width, char *memory)
 {
     struct kernel_call *call = &p->call;
@@ -530,38 +582,41 @@ static void run_columns(struct part *p, struct call *c, const struct whole *w, i
     tasks = call->tasks[0] + call->tasks[1];
     if (call->k > 0 && tasks > 0)
         c->runner->run(c->runner->self, tasks, run_pack, p);
-    call->tasks[0] = 0; /* the rows are packed now */
+    call->tasks[0] = 0; /* the rows of A are packed now, so later calls do not pack them */
     call->blocks_j = ceil_div(width, call->nb);
     c->runner->run(c->runner->self, ceil_div(call->m, call->mb) * call->blocks_j, run_block, p);
-    c->overflow += call->overflow;
+    c->out.overflow += call->overflow;
     call->overflow = 0;
 }
 
-/* Sets up the part of C of rows [i, i + height), for at most `width` columns at a time. */
+/* Returns the state of a part of C: rows [i, i + height), at most `width` columns at a time. */
 static struct part begin_rows(struct kernel *k, const struct call *c,
-                              const struct kernel_call *call, const struct whole *w, int64_t i,
-                              int64_t height, int64_t width)
+                              const struct kernel_call *call, const struct launch_operands *w,
+                              int64_t i, int64_t height, int64_t width)
 {
     const struct kernel_config *f = &k->config;
-    struct part p = { .k = k,
-                      .call = *call,
-                      .scratch = worker_bytes(f, w, block_rows(f, height)),
-                      .filters = w->filters,
-                      .finish = w->last ? c->finish : NULL };
+    struct part p = {
+        .k = k, .call = *call, .filters = w->filters, .finish = w->last ? c->finish : NULL
+    };
 
     p.call.room = round_up(scratch_bytes(f, block_rows(f, height)), 64);
-    p.stage = w->stages ? p.call.room + (w->planes ? limber_planes_room(f, w->filters.k) : 0) : 0;
+    p.scratch = p.call.room + buffer_bytes(f, w, block_rows(f, height));
+    p.stage = w->stages ?
+                  p.call.room + (w->planes ? limber_gathered_panel_bytes(f, w->filters.k) : 0) :
+                  0;
     p.call.m = height;
     p.call.i0 = i;
-    set_block(f, &p.call, height, smaller(width, c->n), busy_workers(c));
+    if (!call->mb || height != c->m) /* else the caller knows the blocks of this part */
+        set_block(f, &p.call, height, smaller(width, c->n), busy_workers(c));
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;
     return p;
 }
 
-/* Computes rows [i, i + height), `width` columns at a time. */
+/* Computes rows [i, i + height) of C, `width` columns at a time. */
 static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
-                     const struct whole *w, int64_t i, int64_t height, int64_t width, char *memory)
+                     const struct launch_operands *w, int64_t i, int64_t height, int64_t width,
+                     char *memory)
 {
     const struct kernel_config *f = &k->config;
     struct part p = begin_rows(k, c, &call, w, i, height, width);
@@ -575,10 +630,11 @@ static void run_rows(struct kernel *k, struct call *c, struct kernel_call call,
         run_columns(&p, c, w, j, c->n - j < width ? c->n - j : width, memory);
 }
 
-/* Elements along k of a part: its packed panels stay in the last-level cache, and fit the workspace
- * for at least one block of C. All of k if C cannot hold partial sums. */
+/* Returns the number of elements along k of a part, such that its packed panels fit in the
+ * last-level cache and, together with the sums of one block of C, in the workspace.  Returns all of
+ * k if C cannot hold partial sums. */
 static int64_t part_depth(const struct kernel_config *f, const struct kernel_call *call,
-                          const struct whole *w, int workers, int64_t limit)
+                          const struct launch_operands *w, int workers, int64_t limit)
 {
     int64_t bytes = (call->m + call->n) * f->bytes, kc = f->kc, part;
     int64_t rows = smaller(call->m, f->mb), columns = smaller(call->n, f->nb);
@@ -593,24 +649,26 @@ static int64_t part_depth(const struct kernel_config *f, const struct kernel_cal
     return part;
 }
 
-/* Most elements of a part along k, padding of words included. */
+/* Returns the largest number of elements along k of a part, with the padding of words of channels.
+ * If there is such padding, or an operand is no plain matrix, k is not divided. */
 static int64_t largest_part_depth(const struct kernel_config *f, const struct call *c,
-                                  const struct kernel_call *call, const struct whole *w)
+                                  const struct kernel_call *call, const struct launch_operands *w)
 {
     return w->filters.k > call->k ? w->filters.k :
                                     smaller(call->k, part_depth(f, call, w, c->runner->workers,
                                                                 (int64_t)c->workspace_limit));
 }
 
-/* Address of the operand's elements from position p along k on. */
+/* Returns the address of the operand's elements from position p along k on.  A convolution's
+ * operand is always read from k = 0. */
 static const void *data_at_k(const struct view *v, int64_t p, int size)
 {
     return limber_view_strided(v) ? (const char *)v->data + p * v->p * size : v->data;
 }
 
-/* True if scratch may keep, from one part of k to the next, the sums that C cannot hold. */
+/* True if scratch memory may keep sums that C cannot hold from one part of k to the next. */
 static bool can_keep_sums(const struct kernel_config *f, const struct kernel_call *call,
-                          const struct whole *w)
+                          const struct launch_operands *w)
 {
     const struct view *a = &call->op[0].view, *b = &call->op[1].view;
     bool plain = limber_view_strided(a) && limber_view_strided(b) && !a->tile_subset &&
@@ -620,23 +678,23 @@ static bool can_keep_sums(const struct kernel_config *f, const struct kernel_cal
            !(f->offsets && (w->kept[0] || w->kept[1]));
 }
 
-/* Parts of k are multiples of this.  The order of float sums depends on whole blocks of k, and
- * prepared sides are packed in them. */
-static int64_t least_part_depth(const struct kernel_config *f, const struct whole *w)
+/* Returns the smallest part of k, of which all parts are multiples.  The order of float sums
+ * depends on full blocks of k, and prepared operands are packed in such blocks. */
+static int64_t smallest_part_depth(const struct kernel_config *f, const struct launch_operands *w)
 {
     return f->unit == UNIT_exact                                         ? EXACT_PART :
            f->reconstruct == RECONSTRUCT_sum || w->kept[0] || w->kept[1] ? f->kc :
                                                                            SHORT_PART;
 }
 
-/* Number of blocks in an m x n part of C. */
+/* Returns the number of blocks in an m x n part of C. */
 static int64_t block_count(const struct kernel_call *call, int64_t m, int64_t n)
 {
     return ceil_div(m, call->mb) * ceil_div(n, call->nb);
 }
 
 int64_t limber_extent_bytes(const struct kernel_config *f, const struct call *c,
-                            const struct whole *w, const struct extent *x)
+                            const struct launch_operands *w, const struct part_size *x)
 {
     struct kernel_call block;
     int64_t m = smaller(x->m, c->m), n = smaller(x->n, c->n);
@@ -648,20 +706,22 @@ int64_t limber_extent_bytes(const struct kernel_config *f, const struct call *c,
            block_count(&block, m, n) * worker_bytes(f, w, block_rows(f, m));
 }
 
-/* About half of x, rounded up to a multiple of `step`. */
+/* Returns half of x, rounded up to a multiple of `step`. */
 static int64_t halve(int64_t x, int64_t step)
 {
     return round_up(ceil_div(x, 2), step);
 }
 
-/* Shrinks the extent one step, in an order that does not depend on the limit.  First fewer columns,
- * since packed rows serve all of them, but a block for each worker; then fewer rows; then parts of
- * k for some blocks, and for one.  False if it is the smallest. */
+/* Makes the parts one step smaller; returns false if they are the smallest.  The sequence of steps
+ * does not depend on the workspace limit: first fewer columns, since packed rows are used for all
+ * columns, down to one block per worker; then fewer rows; then shorter parts of k, first for
+ * several blocks of C, at last for one. */
 static bool shrink_extent(const struct kernel_config *f, const struct call *c,
-                          const struct kernel_call *call, const struct whole *w, struct extent *x)
+                          const struct kernel_call *call, const struct launch_operands *w,
+                          struct part_size *x)
 {
     int64_t columns = ceil_div(busy_workers(c), ceil_div(x->m, f->mb)),
-            least = least_part_depth(f, w);
+            least = smallest_part_depth(f, w);
 
     columns = columns > COLUMNS ? columns : COLUMNS;
     if (!x->sums) {
@@ -672,8 +732,8 @@ static bool shrink_extent(const struct kernel_config *f, const struct call *c,
         else if (x->n > f->nb && !w->kept[1])
             x->n = halve(x->n, f->nb);
         else if (x->k > least && can_keep_sums(f, call, w))
-            *x = (struct extent){ smaller(c->m, COLUMNS * f->mb), smaller(c->n, columns * f->nb),
-                                  halve(x->k, least), true };
+            *x = (struct part_size){ smaller(c->m, COLUMNS * f->mb), smaller(c->n, columns * f->nb),
+                                     halve(x->k, least), true };
         else
             return false;
         return true;
@@ -693,13 +753,14 @@ static bool shrink_extent(const struct kernel_config *f, const struct call *c,
     return true;
 }
 
-struct extent limber_extent_of(const struct kernel_config *f, const struct call *c,
-                               const struct kernel_call *call, const struct whole *w)
+/* Starts with one part and shrinks it step by step until the workspace suffices. */
+struct part_size limber_extent_of(const struct kernel_config *f, const struct call *c,
+                                  const struct kernel_call *call, const struct launch_operands *w)
 {
     const int64_t limit = (int64_t)c->workspace_limit;
-    struct extent x = { .m = c->m,
-                        .n = c->n,
-                        .k = smaller(w->filters.k, largest_part_depth(f, c, call, w)) };
+    struct part_size x = { .m = c->m,
+                           .n = c->n,
+                           .k = smaller(w->filters.k, largest_part_depth(f, c, call, w)) };
 
     while (limber_extent_bytes(f, c, w, &x) > limit && shrink_extent(f, c, call, w, &x))
         ;
@@ -708,16 +769,18 @@ struct extent limber_extent_of(const struct kernel_config *f, const struct call 
 }
 
 /* Computes one part of C over all parts of k.  Rows of the product table that share a float
- * accumulator run one after another. */
+ * accumulator run one after another, each over all of k. */
 static void run_sums(struct kernel *k, struct call *c, const struct kernel_call *call,
-                     struct whole *w, const struct extent *x, int64_t i, int64_t j, char *memory)
+                     struct launch_operands *w, const struct part_size *x, int64_t i, int64_t j,
+                     char *memory)
 {
     const struct kernel_config *f = &k->config;
     const bool in_turn = f->reconstruct == RECONSTRUCT_sum && f->rows > f->accumulators;
     struct part p = begin_rows(k, c, call, w, i, smaller(c->m, x->m), x->n);
     struct kernel_call *here = &p.call;
 
-    p.keeps = true; /* the last parts of C have at most as many blocks */
+    /* the buffer fits later parts, too: they have at most as many blocks as the first one */
+    p.keeps = true;
     p.finish = c->finish;
     here->m = here->op[0].lines = smaller(c->m - i, x->m);
     here->n = smaller(c->n - j, x->n);
@@ -739,38 +802,86 @@ static void run_sums(struct kernel *k, struct call *c, const struct kernel_call 
                 c->runner->run(c->runner->self, here->tasks[0] + here->tasks[1], run_pack, &p);
             c->runner->run(c->runner->self, block_count(here, here->m, here->n), run_block, &p);
         }
-    c->overflow += here->overflow;
+    c->out.overflow += here->overflow;
 }
 
+/* Packs prepared operands, and divides C and k into parts that fit the workspace.  *x: the
+ * division.  most: bytes of workspace. */
+static void divide_launch(struct kernel *k, const struct call *c, struct kernel_call *call,
+                          struct launch_operands *w, struct part_size *x, int64_t most)
+{
+    const struct kernel_config *f = &k->config;
+
+    *w = limber_init_launch_operands(f, c);
+    call->stores = limber_can_store_tiles(f, c);
+    x->k = largest_part_depth(f, c, call, w);
+    call->k = w->filters.k;
+    prepare_sides(k, c, call, x->k < w->filters.k, w);
+    call->k = c->k;
+    *x = limber_extent_of(f, c, call, w);
+    if ((w->kept[0] || w->kept[1]) && limber_extent_bytes(f, c, w, x) > most) {
+        /* prepared operands need full blocks of k; parts that pack their own limbs can be
+         * shorter */
+        release_sides(c, w);
+        *w = limber_init_launch_operands(f, c);
+        *x = limber_extent_of(f, c, call, w);
+    }
+}
+
+/* Keeps how a launch is divided.  The blocks of its parts are kept if all rows are one part. */
+static void keep_division(const struct kernel_config *f, const struct call *c,
+                          const struct kernel_call *call, const struct launch_operands *w,
+                          const struct part_size *x)
+{
+    struct kept_layout kept = { .way = WAY_packed,
+                                .stores = call->stores,
+                                .operands = *w,
+                                .part = *x,
+                                .bytes = (int64_t)c->out.workspace };
+    struct kernel_call blocks = { .m = 0 };
+
+    if (!c->layout)
+        return;
+    if (x->m >= c->m && !x->sums) {
+        set_block(f, &blocks, c->m, smaller(x->n, c->n), busy_workers(c));
+        kept.mb = blocks.mb;
+        kept.nb = blocks.nb;
+    }
+    limber_layout_keep(c, &kept);
+}
+
+/* Runs a launch: computes the parts of C and k, which fit the workspace, one after another.  kept:
+ * how an earlier launch was divided, or NULL. */
 bool limber_parts_run(struct kernel *k, struct call *c, struct kernel_call call,
-                      const struct launch_memory *given, struct diag *d)
+                      const struct launch_memory *given, const struct kept_layout *kept,
+                      struct diag *d)
 {
     const struct kernel_config *f = &k->config;
     const int64_t most = (int64_t)(given->memory ? given->bytes : c->workspace_limit);
-    struct whole w = limber_whole_of(f, c);
+    struct launch_operands w;
     struct launch_memory taken;
-    struct extent x;
-    int64_t all = w.filters.k, step;
+    struct part_size x;
+    int64_t all, step;
     char *memory;
     bool ok;
 
-    call.stores = limber_stores(f, c);
     call.view_k = c->k;
     call.whole[0] = call.op[0].view;
     call.whole[1] = call.op[1].view;
-    x.k = largest_part_depth(f, c, &call, &w);
-    call.k = all;
-    prepare_sides(k, c, &call, x.k < all, &w);
-    call.k = c->k;
-    x = limber_extent_of(f, c, &call, &w);
-    if ((w.kept[0] || w.kept[1]) && limber_extent_bytes(f, c, &w, &x) > most) {
-        /* prepared sides need whole blocks of k: parts without them can be shorter */
-        release_sides(c, &w);
-        w = limber_whole_of(f, c);
-        x = limber_extent_of(f, c, &call, &w);
+    if (kept) {
+        w = kept->operands;
+        x = kept->part;
+        call.stores = kept->stores;
+        call.mb = kept->mb;
+        call.nb = kept->nb;
+        c->out.workspace = (size_t)kept->bytes;
+    } else {
+        divide_launch(k, c, &call, &w, &x, most);
+        c->out.workspace = (size_t)limber_extent_bytes(f, c, &w, &x);
+        keep_division(f, c, &call, &w, &x);
     }
-    c->workspace = (size_t)limber_extent_bytes(f, c, &w, &x);
-    ok = limber_workspace_reach(c, given, c->workspace, &taken, d);
+    all = w.filters.k;
+    ok = limber_workspace_use_given(c, given, c->out.workspace, &taken, d);
     memory = limber_aligned(taken.memory);
     for (int64_t i = 0; ok && x.sums && i < c->m; i += x.m)
         for (int64_t j = 0; j < c->n; j += x.n)
@@ -789,6 +900,6 @@ bool limber_parts_run(struct kernel *k, struct call *c, struct kernel_call call,
     if (ok && !given->memory)
         limber_workspace_give(c, &taken);
     release_sides(c, &w);
-    c->finished = ok && c->finish;
+    c->out.finished = ok && c->finish;
     return ok;
 }

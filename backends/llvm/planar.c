@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Filter gradients for NHWC images with few channels, such as RGB. Code for these would fill only a
- * part of each vector.  So the image is copied to NCHW, the gradient is computed from planes, and
- * then stored from a buffer to C. */
+ * Filter gradients for NHWC images with few channels, such as RGB.  Code that vectorises over
+ * channels would fill only a few lanes of each vector.  So the image is copied to NCHW, and the
+ * gradient is computed from this copy in a buffer and then copied to C. */
 #include "backends/llvm/kernel/join.h"
 #include "backends/llvm/unpacked.h"
 
 #include <string.h>
 
-enum { CHANNELS = 8, PIXELS = 1024 }; /* most channels; pixels of a task */
+/* CHANNELS: largest number of channels of an NHWC image that is copied to NCHW; PIXELS: number of
+ * pixels that a task copies */
+enum { CHANNELS = 8, PIXELS = 1024 };
 
+/* Sets up the NCHW copy of the image.  Returns true if the call is a filter gradient of an NHWC
+ * image with few channels, which this code can compute. */
 bool limber_planar_init(const struct call *c, struct planar *x)
 {
     const struct patch *w = c->b.patch;
@@ -27,7 +31,9 @@ bool limber_planar_init(const struct call *c, struct planar *x)
     x->patch.channel = x->pixels;
     x->patch.image = channels * x->pixels;
     x->patch.origin = 0;
-    x->call.b.patch = NULL; /* limber_planar_call sets it */
+    /* limber_planar_call sets the patch later, so that copies of *x do not point into the
+     * original */
+    x->call.b.patch = NULL;
     x->call.c = (struct output_view){ .row = c->n, .col = 1, .inner = c->n };
     x->call.finish = NULL;
     return true;
@@ -53,7 +59,7 @@ void limber_planar_place(struct planar *x, char *memory)
     x->call.c.data = x->gradient = memory + round_up(x->images * x->patch.image * x->size, LINE);
 }
 
-/* Task: copies some rows of the image, which has pixels of all channels side by side, to planes. */
+/* Task: copies some rows of an NHWC image to planes, one plane per channel. */
 static void fill_rows(void *arg, int64_t task, int worker)
 {
     const struct planar *x = arg;
@@ -68,7 +74,8 @@ static void fill_rows(void *arg, int64_t task, int worker)
                              (from->origin + image * from->image + y * from->row + c) * x->size;
             char *to = x->image + ((image * x->channels + c) * x->pixels + y * from->w) * x->size;
 
-            if (x->size == 4 && from->col == 3) /* constant step and length */
+            /* a constant distance and length, for which the compiler makes vector code */
+            if (x->size == 4 && from->col == 3)
                 join_steps(to, at, 3, from->w, 4);
             else if (x->size == 4)
                 join_steps(to, at, from->col, from->w, 4);

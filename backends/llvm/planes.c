@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Planes of a convolution's image: whether they are used, their size, and the tasks that pack them.
- * kernel/planes.c packs them and gathers panels from them. */
+ * Planes of a convolution's image, one per channel or word of channels.  Decides whether a launch
+ * uses planes, and sets their sizes and packing tasks.  kernel/planes.c packs planes and gathers
+ * panels from them. */
 #include "backends/llvm/part.h"
 
 #include "ir/poison.h"
 
 #include <string.h>
 
-enum { STRIP = 64 }; /* most columns of a panel if the plan's nr is smaller */
+enum { STRIP = 64 }; /* largest number of columns of a panel, if the plan's nr is smaller */
 
-/* One dimension of a window.  With strides, pixels fall into `phases` interleaved sets; a window
- * sees consecutive pixels of each, up to `reach` beyond the first.  A flipped window (`back`) is
- * reversed. */
+/* One dimension of a window and its movement over the image.  Under a stride, pixels fall into
+ * `phases` interleaved sets, and a window reads consecutive pixels of each set, up to `reach`
+ * pixels past its first one.  count: number of elements of the window, which are `step` pixels
+ * apart.  back: the window is flipped. */
 struct direction {
     int64_t count, step, stride, phases, reach, pad;
     bool back;
 };
 
-/* Taps and phases along rows (0), columns (1) or depth (2): under a stride, taps of one phase see
- * every stride-th pixel. */
+/* Returns the geometry of windows in one dimension: 0 for rows, 1 for columns.  The number of
+ * phases is the stride divided by its greatest common divisor with the dilation, but at most
+ * `count`. */
 static struct direction direction_of(const struct patch *w, int of)
 {
     int64_t count = of ? w->s : w->r, stride = w->stride[of];
@@ -42,7 +45,8 @@ static struct direction direction_of(const struct patch *w, int of)
                                back };
 }
 
-/* Most rows of planes that n columns of the result see. all: exact for all images. */
+/* Returns the largest number of rows of planes that n columns of the result read.  all: number of
+ * columns of all images, for which the number of rows is exact. */
 static int64_t most_rows(const struct patch *w, int64_t n, int64_t all)
 {
     struct direction down = direction_of(w, 0);
@@ -51,8 +55,9 @@ static int64_t most_rows(const struct patch *w, int64_t n, int64_t all)
     return smaller(rows + images * down.reach, all / (w->oh * w->ow) * (w->oh + down.reach));
 }
 
-/* Elements from one channel to the next: whole strips and cache lines, an odd number, so that
- * channels do not share cache sets.  A panel at the last pixels reads nr elements more. */
+/* Returns the distance in elements from one channel to the next.  It leaves room for a panel of nr
+ * elements that begins at the last pixel, and is an odd number of cache lines, so that channels do
+ * not share cache sets. */
 static int64_t channel_length(const struct kernel_config *f, const struct patch *w, int group,
                               int64_t rows)
 {
@@ -66,29 +71,31 @@ static int64_t channel_length(const struct kernel_config *f, const struct patch 
     return (ceil_div(pixels + (f->nr > STRIP ? f->nr : STRIP), unit) | 1) * unit;
 }
 
-/* Channels that a k of this length goes through; planes of a deep image count as channels. */
+/* Returns the number of channels that k runs through.  The planes of a deep image count as
+ * channels. */
 static int64_t channel_count(const struct patch *w, int64_t k)
 {
     return k / (w->r * w->s);
 }
 
-/* Bytes of the table of phases. */
+/* Returns the bytes of the table of stride phases. */
 static int64_t phase_bytes(const struct patch *w)
 {
     return direction_of(w, 0).phases * direction_of(w, 1).phases * (int64_t)sizeof(int64_t[2]);
 }
 
-/* Bytes of the table of taps. */
+/* Returns the bytes of the table of taps (window elements). */
 static int64_t tap_bytes(const struct patch *w)
 {
     return w->r * w->s * (int64_t)sizeof(int64_t);
 }
 
-/* Integer sums are exact, so k may take channels in any order.  Words of channels, if few of their
- * bytes are padding, let panels be gathered without shuffling bytes. */
+/* Returns the number of channels that are packed as one word; 1 if each has a plane of its own.
+ * With words, panels are gathered without shuffling bytes.  Words are used only for integers, whose
+ * sums are exact in any order of channels, and if at most a third of their bytes is padding. */
 int limber_planes_group(const struct kernel_config *f, const struct call *c)
 {
-    int group = f->group < 4 ? f->group : 4; /* elements in a word */
+    int group = f->group < 4 ? f->group : 4; /* number of elements that fit in a word */
     int64_t channels = channel_count(c->b.patch, c->k), all = round_up(channels, group);
     int64_t k = channels ? c->k / channels * all : 0;
     bool fits = !f->offsets || k <= f->chunk;
@@ -112,8 +119,9 @@ int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c,
                    (f->norms ? length * 8 : 0) + phase_bytes(w) + tap_bytes(w) + 256;
 }
 
-/* A panel, followed by its columns' sums.  Only a single chain limits a panel's depth. */
-int64_t limber_planes_room(const struct kernel_config *f, int64_t k)
+/* Returns the bytes of a panel that is gathered from planes, followed by the sums or norms of its
+ * columns.  Sums and norms are stored after kc elements along k, even if k is smaller. */
+int64_t limber_gathered_panel_bytes(const struct kernel_config *f, int64_t k)
 {
     int64_t whole = round_up(k, KERNEL_BLOCK * f->group);
     int64_t depth = f->offsets || f->norms ? f->kc : smaller(f->kc, whole);
@@ -123,8 +131,9 @@ int64_t limber_planes_room(const struct kernel_config *f, int64_t k)
                     64);
 }
 
-/* True if planes are not much larger than panels of all windows.  Padding and dilation can make
- * them so, or exceed any memory. */
+/* True if planes are not much larger than panels of all windows would be.  Padding and dilation can
+ * make planes larger than that, or than any memory, so their size is first estimated as a
+ * double. */
 static bool has_small_planes(const struct kernel_config *f, const struct call *c)
 {
     const struct patch *w = c->b.patch;
@@ -147,12 +156,13 @@ bool limber_has_planes(const struct kernel_config *f, const struct call *c)
            (!f->offsets || c->k <= f->chunk) && has_small_planes(f, c);
 }
 
-/* True if planes are copies of the image's elements: rows of pixels, or words of channels. */
+/* True if planes hold unchanged elements of the image: one row of pixels after another, or words of
+ * channels. */
 static bool is_copied(const struct kernel_config *f, const struct patch *w, int group)
 {
     const struct side *s = &f->side[1];
 
-    if (group == 2) /* bytes widened to 16 bits */
+    if (group == 2) /* 8-bit integers are widened to 16 bits, so they are not unchanged */
         return f->bytes == 2 && !f->offsets && s->limbs == 1 && s->axis == AXIS_none &&
                s->f.size == 1 && s->f.kind != LIMBER_KIND_FLOAT && !w->t && w->col == 1;
     if (group > 1)
@@ -161,7 +171,8 @@ static bool is_copied(const struct kernel_config *f, const struct patch *w, int 
            (s->f.size == 1 || s->f.size == 4 || s->f.size == 8);
 }
 
-/* Sets the tables of phases and taps: for each, the place where its pixels lie in a plane. */
+/* Sets two tables.  phase: first pixel of each stride phase in the padded image.  tap: offset in a
+ * plane of each element of the window. */
 static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[2], int64_t *tap)
 {
     struct direction down = direction_of(w, 0);
@@ -188,8 +199,9 @@ static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[2
     }
 }
 
-/* Divides the packing of planes into tasks: ranges of pixels and channels, or rows if they are
- * copied.  One task computes all sums of a pixel. */
+/* Divides the packing of planes into tasks.  If elements are copied, a task has a range of rows and
+ * channels; else it has a range of pixels and channels.  The sums and norms of a pixel are computed
+ * by a single task. */
 static void divide_planes(const struct kernel_config *f, struct part *p, int busy)
 {
     struct kernel_call *call = &p->call;
@@ -212,6 +224,8 @@ static void divide_planes(const struct kernel_config *f, struct part *p, int bus
     call->tasks[1] = ceil_div(all, call->lines[1]) * call->cuts[1];
 }
 
+/* Sets the layout of the planes that a part of C reads, assigns their memory, and divides their
+ * packing into tasks.  Returns the first free byte. */
 char *limber_planes_begin(const struct kernel_config *f, struct part *p, int busy, char *memory)
 {
     struct kernel_call *call = &p->call;

@@ -1,27 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Chooses the library's prebuilt kernel for a configuration. */
+ * Chooses the library's code for a CPU: the prebuilt kernel of a configuration, and functions that
+ * need no kernel. */
 #include "backends/llvm/llvm.h"
-
-#if defined(LIMBER_HAVE_PREBUILT)
+#include "ir/num/prim_num.h"
 #include "prebuilt_rows.h"
-
-/* CPU features that each instruction set needs. */
-enum {
-    NEEDS_avx2 = CPU_avx2 | CPU_fma,
-    NEEDS_avxvnni = NEEDS_avx2 | CPU_avxvnni,
-    NEEDS_avx512 = NEEDS_avx2 | CPU_avx512,
-    NEEDS_avx512vnni = NEEDS_avx512 | CPU_vnni,
-    NEEDS_amx = NEEDS_avx512vnni | CPU_amx,
-    NEEDS_neon = CPU_neon,
-    NEEDS_dotprod = NEEDS_neon | CPU_dotprod,
-    NEEDS_i8mm = NEEDS_dotprod | CPU_i8mm,
-    NEEDS_sve256 = NEEDS_neon | CPU_sve256,
-    NEEDS_sve512 = NEEDS_neon | CPU_sve512,
-    NEEDS_sve256i8mm = NEEDS_sve256 | CPU_i8mm,
-    NEEDS_sve512i8mm = NEEDS_sve512 | CPU_i8mm,
-    NEEDS_sme256 = NEEDS_neon | CPU_sme256,
-    NEEDS_sme512 = NEEDS_neon | CPU_sme512
-};
 
 #define DECLARE(isa, unit, kind, columns, ...) \
     kernel_pack limber_pack_##isa##_##unit##_##kind##_##columns; \
@@ -39,35 +21,37 @@ LIMBER_PREBUILT(DECLARE)
       matrix, \
       limber_pack_##isa##_##unit##_##kind##_##columns, \
       limber_block_##isa##_##unit##_##kind##_##columns },
+/* The prebuilt kernels, each with the CPU features that it needs, and an empty row at the end. */
 static const struct prebuilt {
     unsigned cpu;
     int unit, limb_kind, columns, mr, nr, group, matrix;
     kernel_pack *pack;
     kernel_block *block;
-} prebuilt[] = { LIMBER_PREBUILT(ROW) };
+} prebuilt[] = { LIMBER_PREBUILT(ROW){ 0 } };
 
-/* True if the kernel has this kind of limbs.  Residue kernels with groups of two (CPUs without
- * VNNI) serve 12-bit residues only. */
+/* True if the prebuilt kernel makes the limbs of this configuration.  On CPUs without VNNI (groups
+ * of two) only 12-bit residues are prebuilt. */
 static bool has_limbs(const struct prebuilt *p, const struct kernel_config *k)
 {
     return p->limb_kind == k->side[0].limb_kind &&
            (p->limb_kind != LIMB_KIND_residues || (p->group == 2) == (k->wide != 0));
 }
 
-/* Units of narrower floats compute in FP32. */
+/* Returns the unit of the prebuilt kernels for this configuration.  Floats with fewer bits than
+ * FP32 are computed in FP32. */
 static int prebuilt_unit(const struct kernel_config *k)
 {
     return k->unit == UNIT_f64 || k->unit == UNIT_i8 ? k->unit : UNIT_f32;
 }
 
+/* Finds the prebuilt kernel with this configuration's unit, register tile and kind of limbs that
+ * the CPU can run.  Returns false if there is none. */
 bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
                           kernel_block **block)
 {
     if (k->unit == UNIT_model || k->unit == UNIT_exact)
         return false;
-    for (size_t i = 0; i < COUNT(prebuilt); i++) {
-        const struct prebuilt *p = &prebuilt[i];
-
+    for (const struct prebuilt *p = prebuilt; p->pack; p++)
         if (!(p->cpu & ~cpu) && p->unit == prebuilt_unit(k) && has_limbs(p, k) &&
             p->columns >= k->columns && p->mr == k->mr && p->nr == k->nr && p->group == k->group &&
             p->matrix == k->matrix &&
@@ -76,30 +60,24 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
             *block = p->block;
             return true;
         }
-    }
     return false;
 }
 
-/* The best code for this CPU; NULL if there is none. */
-#if defined(__aarch64__)
-#define CODE_FOR(cpu, name) (!(NEEDS_neon & ~(cpu)) ? limber_##name##_neon : NULL)
-#else
-#define CODE_FOR(cpu, name) \
-    (!(NEEDS_avx512 & ~(cpu)) ? limber_##name##_avx512 : \
-     !(NEEDS_avx2 & ~(cpu))   ? limber_##name##_avx2 : \
-                                NULL)
-#endif
+/* The library's function for the best instruction set of this CPU; NULL if there is none. */
+#define CODE_FOR(cpu, name) LIMBER_BEST(LIMBER_VECTORS, cpu, limber_##name, NULL)
 
 bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
                    const void *a, const void *b, void *c)
 {
-    kernel_direct *run = CODE_FOR(limber_cpu_of(t), direct_run);
+    const unsigned cpu = limber_cpu_of(t);
+    kernel_direct *run = CODE_FOR(cpu, direct_run);
 
     if (run)
         run(f, x, size, a, b, c);
     return run != NULL;
 }
 
+/* The numbers 0, 1, 2, ... as constants, for limber_direct_along. */
 #define EIGHT(x) x, x + 1, x + 2, x + 3, x + 4, x + 5, x + 6, x + 7
 #define SIXTY_FOUR(x) \
     EIGHT(x), EIGHT(x + 8), EIGHT(x + 16), EIGHT(x + 24), EIGHT(x + 32), EIGHT(x + 40), \
@@ -114,182 +92,110 @@ kernel_strip *limber_strip_code(unsigned cpu)
     return CODE_FOR(cpu, direct_strip);
 }
 
+/* Returns the code that multiplies 8-bit integers on this CPU; its pointers are NULL if there is
+ * none. */
 struct bytes_code limber_bytes_code(unsigned cpu)
 {
-#if !defined(__aarch64__)
-    if (!(NEEDS_avx512vnni & ~cpu))
-        return (struct bytes_code){ limber_bytes_avx512vnni, limber_bytes_join_avx512vnni,
-                                    limber_bytes_planes_avx512vnni, 4, BYTES_UNITS };
-    if (!(NEEDS_avxvnni & ~cpu))
-        return (struct bytes_code){ limber_bytes_avxvnni, limber_bytes_join_avxvnni,
-                                    limber_bytes_planes_avxvnni, 4, 1 };
-    if (!(NEEDS_avx2 & ~cpu) && !(cpu & CPU_avx512)) /* AVX-512 has vectors twice as wide */
-        return (struct bytes_code){ limber_bytes_avx2, limber_bytes_join_avx2,
-                                    limber_bytes_planes_avx2, 2, 1 };
-#endif
+/* kernels for AVX-512 are faster than this code with vectors of half the length */
+#define RETURN_CODE(isa, cpu) \
+    if (!(NEEDS_##isa & ~(cpu)) && (BITS_##isa > 256 || !((cpu) & CPU_avx512))) \
+        return (struct bytes_code){ limber_bytes_##isa, limber_bytes_join_##isa, \
+                                    limber_bytes_planes_##isa, GROUP_##isa, \
+                                    BITS_##isa > 256 ? BYTES_UNITS : 1 };
+    LIMBER_BYTES(RETURN_CODE, cpu)
+#undef RETURN_CODE
     (void)cpu;
     return (struct bytes_code){ 0 };
 }
 
-/* In order of preference. */
-static const struct {
-    unsigned needs;
-    kernel_depthwise_cut *plan;
-    kernel_depthwise_piece *run;
-    kernel_depthwise_wide *wide;
-} depthwise[] = {
-#if defined(__aarch64__)
-    { NEEDS_neon, limber_depthwise_cut_neon, limber_depthwise_piece_neon,
-      limber_depthwise_wide_neon },
-#else
-    { NEEDS_avx512vnni, limber_depthwise_cut_avx512vnni, limber_depthwise_piece_avx512vnni,
-      limber_depthwise_wide_avx512vnni },
-    { NEEDS_avx512, limber_depthwise_cut_avx512, limber_depthwise_piece_avx512,
-      limber_depthwise_wide_avx512 },
-    { NEEDS_avx2, limber_depthwise_cut_avx2, limber_depthwise_piece_avx2,
-      limber_depthwise_wide_avx2 },
-#endif
-};
-
-/* Index of the best depthwise code for this CPU. */
-static size_t find_depthwise(const struct target *t)
-{
-    unsigned cpu = limber_cpu_of(t);
-    size_t i = 0;
-
-    while (i < COUNT(depthwise) && depthwise[i].needs & ~cpu)
-        i++;
-    return i;
-}
+#define DEPTHWISE_FOR(cpu, name) LIMBER_BEST(LIMBER_DEPTHWISE, cpu, limber_depthwise_##name, NULL)
 
 static bool plan_depthwise(const struct depthwise *d, const struct target *t, int workers,
                            struct depthwise_plan *plan)
 {
-    size_t i = find_depthwise(t);
+    const unsigned cpu = limber_cpu_of(t);
+    kernel_depthwise_cut *run = DEPTHWISE_FOR(cpu, cut);
 
-    return i < COUNT(depthwise) && depthwise[i].plan(d, workers, plan);
+    return run && run(d, workers, plan);
 }
 
 static void run_depthwise(const struct depthwise *d, const struct target *t,
                           const struct depthwise_plan *plan, int64_t task, void *room)
 {
-    depthwise[find_depthwise(t)].run(d, plan, task, room);
+    const unsigned cpu = limber_cpu_of(t);
+    kernel_depthwise_piece *run = DEPTHWISE_FOR(cpu, piece);
+
+    run(d, plan, task, room);
 }
 
 static bool run_wide(const struct depthwise *d, const struct target *t, int64_t task, float *zeros,
                      uint8_t *unsure)
 {
-    size_t i = find_depthwise(t);
+    const unsigned cpu = limber_cpu_of(t);
+    kernel_depthwise_wide *run = DEPTHWISE_FOR(cpu, wide);
 
-    return i < COUNT(depthwise) && depthwise[i].wide(d, task, zeros, unsure);
+    return run && run(d, task, zeros, unsure);
 }
 
-#define FUNCTIONS_FOR(cpu, name) CODE_FOR(cpu, functions_##name)
-#define STEPS_FOR(cpu, name) CODE_FOR(cpu, steps_##name)
-#define NARROW_FOR(cpu, name) CODE_FOR(cpu, narrow_##name)
-#else
-#define FUNCTIONS_FOR(cpu, name) ((void)(cpu), (kernel_functions_##name *)NULL)
-#define STEPS_FOR(cpu, name) ((void)(cpu), (kernel_steps_##name *)NULL)
-#define NARROW_FOR(cpu, name) ((void)(cpu), (kernel_narrow_##name *)NULL)
-
-bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pack **pack,
-                          kernel_block **block)
-{
-    (void)k, (void)cpu, (void)pack, (void)block;
-    return false;
-}
-
-bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
-                   const void *a, const void *b, void *c)
-{
-    (void)f, (void)x, (void)t, (void)size, (void)a, (void)b, (void)c;
-    return false;
-}
-
-kernel_strip *limber_strip_code(unsigned cpu)
-{
-    (void)cpu;
-    return NULL;
-}
-
-struct bytes_code limber_bytes_code(unsigned cpu)
-{
-    (void)cpu;
-    return (struct bytes_code){ 0 };
-}
-
-static bool plan_depthwise(const struct depthwise *d, const struct target *t, int workers,
-                           struct depthwise_plan *plan)
-{
-    (void)d, (void)t, (void)workers, (void)plan;
-    return false;
-}
-
-static void run_depthwise(const struct depthwise *d, const struct target *t,
-                          const struct depthwise_plan *plan, int64_t task, void *room)
-{
-    (void)d, (void)t, (void)plan, (void)task, (void)room;
-}
-
-static bool run_wide(const struct depthwise *d, const struct target *t, int64_t task, float *zeros,
-                     uint8_t *unsure)
-{
-    (void)d, (void)t, (void)task, (void)zeros, (void)unsure;
-    return false;
-}
-#endif
-
-/* Computes a function of doubles in place, by code for this CPU; false if there is none. */
+/* Computes a function of doubles in place.  Returns false if the library has no code for this
+ * CPU. */
 static bool run_function(const struct target *t, limber_function f, const struct fn_args *a,
                          double *x, int64_t n, bool single)
 {
-    kernel_functions_run *run = FUNCTIONS_FOR(limber_cpu_of(t), run);
+    const unsigned cpu = limber_cpu_of(t);
+    kernel_functions_run *run = CODE_FOR(cpu, functions_run);
 
     if (run)
         run((int)f, a, x, n, single);
     return run != NULL;
 }
 
-/* True if the prebuilt functions convert arrays of this format. */
+/* True if the library has code that converts arrays of this format. */
 static bool is_small(limber_format f)
 {
     return limber_format_is_binary(f) || f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT ||
-           (f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size <= 2 &&
-            !(f.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO)));
+           limber_num_is_small(f);
 }
 
-/* Converts elements to doubles; false if no code for this CPU does. */
+/* Converts elements of format f to doubles.  Returns false if the library has no code for this
+ * format and CPU. */
 static bool widen(const struct target *t, limber_format f, const void *src, double *x, int64_t n)
 {
-    kernel_functions_widen *run = is_small(f) ? FUNCTIONS_FOR(limber_cpu_of(t), widen) : NULL;
+    const unsigned cpu = limber_cpu_of(t);
+    kernel_functions_widen *run = is_small(f) ? CODE_FOR(cpu, functions_widen) : NULL;
 
     if (run)
         run(f, src, x, n);
     return run != NULL;
 }
 
-/* Converts doubles to elements, rounded once; false if no code for this CPU does. */
+/* Converts doubles to elements of format f, rounded once.  Returns false if the library has no code
+ * for this format and CPU. */
 static bool narrow(const struct target *t, limber_format f, const double *x, void *dst, int64_t n)
 {
-    kernel_functions_narrow *run = is_small(f) ? FUNCTIONS_FOR(limber_cpu_of(t), narrow) : NULL;
+    const unsigned cpu = limber_cpu_of(t);
+    kernel_functions_narrow *run = is_small(f) ? CODE_FOR(cpu, functions_narrow) : NULL;
 
     if (run)
         run(f, x, dst, n);
     return run != NULL;
 }
 
-/* Maps elements by a table of all values; false if no code for this CPU does. */
+/* Maps elements by a table with an entry for each bit pattern.  Returns false if the library has no
+ * code for this CPU. */
 static bool look_up(const struct target *t, const struct lookup *l, const void *src, void *dst,
                     int64_t n)
 {
     const unsigned cpu = limber_cpu_of(t);
-    kernel_functions_look_up *run = FUNCTIONS_FOR(cpu, look_up);
+    kernel_functions_look_up *run = CODE_FOR(cpu, functions_look_up);
 
-#if defined(LIMBER_HAVE_PREBUILT) && !defined(__aarch64__)
+#if defined(__x86_64__)
     const unsigned bytes = NEEDS_avx512 | CPU_vbmi;
 
     if (run && l->from == 2 && l->to == 2 && limber_cpu_gathers_slowly())
-        run = limber_functions_look_up_avx2; /* loads single elements instead of gathering */
+        /* this variant loads entries of the table one by one, since gather instructions are slow on
+         * this CPU */
+        run = limber_functions_look_up_avx2;
     if (l->from == 1 && l->to == 1 && !(bytes & ~cpu))
         run = limber_functions_look_up_bytes;
 #endif
@@ -300,22 +206,24 @@ static bool look_up(const struct target *t, const struct lookup *l, const void *
 
 const struct depthwise_ops limber_llvm_depthwise = { plan_depthwise, run_depthwise, run_wide };
 
-/* Runs an epilogue step on arrays of binary32 (narrow) or binary64. false: no prebuilt code
- * does. */
+/* Applies a step of an epilogue to arrays of binary32 (if `narrow`) or binary64.  Returns false if
+ * the library has no code for the step and this CPU. */
 static bool run_step(const struct target *t, const struct epilogue_step *s, bool narrow,
                      const void *x, const void *y, void *to, int64_t n)
 {
-    kernel_steps_run *run = STEPS_FOR(limber_cpu_of(t), run);
+    const unsigned cpu = limber_cpu_of(t);
+    kernel_steps_run *run = CODE_FOR(cpu, steps_run);
 
     return run && run(s, narrow, x, y, to, n);
 }
 
-/* Converts results x of an epilogue to f. Only binary32 (narrow) has code; false: the caller
- * converts. */
+/* Converts results x of an epilogue, binary32 (if `narrow`) or binary64, to format f.  Returns
+ * false if the caller must convert; the library has code only for binary32. */
 static bool store_converted(const struct target *t, bool narrow, const void *x, limber_format f,
                             void *to, int64_t n)
 {
-    kernel_steps_store *run = narrow ? STEPS_FOR(limber_cpu_of(t), store) : NULL;
+    const unsigned cpu = limber_cpu_of(t);
+    kernel_steps_store *run = narrow ? CODE_FOR(cpu, steps_store) : NULL;
 
     return run && run(x, f, to, n);
 }
@@ -323,27 +231,32 @@ static bool store_converted(const struct target *t, bool narrow, const void *x, 
 const struct function_ops limber_llvm_elementwise = { run_function, widen,    narrow,
                                                       look_up,      run_step, store_converted };
 
-/* True if this CPU has code that finds bytes in floats. */
-static bool narrows(const struct target *t)
+/* True if the library has code for this CPU that converts floats to 8-bit integers. */
+static bool serves_int8(const struct target *t)
 {
-    return NARROW_FOR(limber_cpu_of(t), bytes) != NULL;
+    const unsigned cpu = limber_cpu_of(t);
+
+    return CODE_FOR(cpu, int8_from_floats) != NULL;
 }
 
-/* Converts floats to bytes in units of `unit`; false if one is not a byte in [low, high]. */
-static bool narrow_bytes(const struct target *t, int size, const void *x, double unit, int low,
-                         int high, uint8_t *to, int64_t n)
+/* Divides floats by `unit` and converts them to 8-bit integers.  Returns false if a quotient is not
+ * an integer in [low, high]. */
+static bool floats_to_int8(const struct target *t, int size, const void *x, double unit, int low,
+                           int high, uint8_t *to, int64_t n)
 {
-    kernel_narrow_bytes *run = NARROW_FOR(limber_cpu_of(t), bytes);
+    const unsigned cpu = limber_cpu_of(t);
+    kernel_int8_from_floats *run = CODE_FOR(cpu, int8_from_floats);
 
     return run(size, x, unit, low, high, to, n);
 }
 
-/* Converts 32-bit sums to floats in units of the operands. */
-static void widen_sums(const struct target *t, const struct widened *w)
+/* Converts 32-bit integer sums to floats and multiplies them by w->unit. */
+static void int32_to_floats(const struct target *t, const struct widened *w)
 {
-    kernel_narrow_widen *run = NARROW_FOR(limber_cpu_of(t), widen);
+    const unsigned cpu = limber_cpu_of(t);
+    kernel_int8_to_floats *run = CODE_FOR(cpu, int8_to_floats);
 
     run(w);
 }
 
-const struct narrow_ops limber_llvm_narrow = { narrows, narrow_bytes, widen_sums };
+const struct int8_ops limber_llvm_int8 = { serves_int8, floats_to_int8, int32_to_floats };

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Decides which native products of floats read A unpacked, and how. */
+ * Decides which native products of floats read A without packing it, and how they read A and B. */
 #include "backends/llvm/unpacked.h"
 #include "ir/num/prim.h"
 
 enum {
-    THIN = 128, /* rows or columns of a product too thin to pack */
-    PIXELS = 128, /* least k of a filter gradient: with shorter sums, storing C dominates */
-    TURNED = 128, /* most rows of a result that is transposed because B's columns are dense */
-    SMALL = 288, /* largest m, n and k computed without packing: FP32, and any type on NEON */
-    /* limit in the place of SMALL on CPUs that load wide vectors fast from L2: FP32 */
+    /* a product with at most this many rows or columns may be too thin to repay packing */
+    THIN = 128,
+    /* smallest k of a filter gradient; with shorter sums, storing C takes most of the time */
+    PIXELS = 128,
+    /* a product whose columns of B are contiguous is transposed if A has at most this many rows */
+    TURNED = 128,
+    /* products with m * n * k up to this number cubed are not packed: FP32, and any type on NEON */
+    SMALL = 288,
+    /* replaces SMALL for FP32 on CPUs for which limber_cpu_reads_wide() is true */
     SMALL_WIDE = 544,
-    SMALL_WIDE_F64 = 256, /* limit on such CPUs: FP64 */
-    TURNING = 4096 /* bytes along k: with shorter sums, packed panels lose more by transposing C */
+    SMALL_WIDE_F64 = 256, /* replaces SMALL for FP64 on the same CPUs */
+    /* up to this many bytes along k, transposing C costs more than packing saves */
+    TURNING = 4096
 };
 
-/* Reads alpha and beta.  False if they are not 1 and 0 and k has more than one chain. */
+/* Reads alpha and beta.  Returns false if k has more than one chain and the result is scaled or
+ * added to C. */
 static bool set_scaling(struct product *p)
 {
     const struct call *c = p->call;
@@ -26,8 +32,8 @@ static bool set_scaling(struct product *p)
     return !(p->adds || limber_scales(x)) || c->k <= LIMBER_SMALL_K;
 }
 
-/* True for one native float product whose chains have LIMBER_SMALL_K elements, or are all of k as
- * in a simulated unit. */
+/* True if the plan is one native product of floats whose chains have LIMBER_SMALL_K elements, or
+ * all of k.  (Simulated units have chains of all of k.) */
 static bool is_native(const struct kernel_config *f, int64_t k)
 {
     const struct side *a = &f->side[0], *b = &f->side[1];
@@ -48,8 +54,8 @@ bool limber_is_window_over_whole_image(const struct patch *w)
            w->dilate[1] == 1;
 }
 
-/* True for windows of a forward convolution: not transposed, without padded channels, gaps or an
- * origin. */
+/* True if w is the image of a forward convolution: no transposition, no padded channels, no zeros
+ * between pixels, and no origin. */
 static bool is_image(const struct patch *w)
 {
     return !w->depth && !w->transposed && !w->divide[0] && !w->origin;
@@ -65,7 +71,8 @@ void limber_patch_reach(const struct patch *w, int of, int64_t *first, int64_t *
     *end = result * w->stride[of] - w->pad[of] + (spread > 0 ? spread : 0) + 1;
 }
 
-/* True if windows reach into padding, so that the image is copied into a frame. */
+/* True if windows reach into padding, so that the image must be copied together with its
+ * padding. */
 static bool has_frame(const struct patch *w)
 {
     const int64_t size[] = { w->h, w->w, w->d };
@@ -80,7 +87,8 @@ static bool has_frame(const struct patch *w)
     return false;
 }
 
-/* Sets the image that windows read; a two-dimensional one has one plane. */
+/* Sets the image that windows read.  A two-dimensional image is treated as one plane.  Returns
+ * false if the image is not NHWC, or does not belong to a forward convolution. */
 static bool set_window(struct product *p, const struct patch *w)
 {
     if (!is_image(w) || w->channel != 1)
@@ -91,12 +99,14 @@ static bool set_window(struct product *p, const struct patch *w)
         p->window.stride[2] = p->window.dilate[2] = 1;
         p->window.pad[2] = p->window.plane = 0;
     }
+    /* also copy the image if windows would share L1 sets; the copy's pixels are one cache line
+     * longer */
     p->frames = has_frame(&p->window) || (limber_shares_sets(w->col * p->size, w->stride[1]) &&
                                           w->r * w->s * p->window.t > 1);
     return true;
 }
 
-struct call limber_forward_call(const struct call *c)
+struct call limber_exchange_n_and_k(const struct call *c)
 {
     struct call forward = *c;
 
@@ -105,8 +115,8 @@ struct call limber_forward_call(const struct call *c)
     return forward;
 }
 
-/* True if k goes through all pixels of an image or a result, one channel a line: the gradient of 1
- * x 1 filters. */
+/* True for an operand of the gradient of 1 x 1 filters: a line is one channel, and k runs through
+ * all pixels of the image or of the result. */
 static bool is_pixel_gradient(const struct patch *w)
 {
     return w->transposed && !w->depth && !w->t && !w->divide[0] && w->r == 1 && w->s == 1 &&
@@ -114,7 +124,8 @@ static bool is_pixel_gradient(const struct patch *w)
            w->oh == w->h && w->ow == w->w;
 }
 
-/* Sets how rows of A are read: dense in either direction, or windows of an image. */
+/* Determines what rows of A are: contiguous along k, interleaved, windows of an image, or taps.
+ * Returns false if this code cannot read A. */
 static bool set_a(struct product *p)
 {
     const struct patch *w = p->a.patch;
@@ -131,7 +142,7 @@ static bool set_a(struct product *p)
     return set_window(p, w);
 }
 
-/* Sets how strips of B are read: rows, lines, filters, planes or taps. */
+/* Determines where strips of B come from.  Returns false if this code cannot read B. */
 static bool set_b(struct product *p)
 {
     const struct patch *w = p->b.patch;
@@ -165,8 +176,8 @@ static bool set_b(struct product *p)
     return p->call->b.patch == w && w->col == 1 && limber_has_planes(p->f, p->call);
 }
 
-/* True for a filter gradient of an NCHW image: it is transposed, so that elements of windows become
- * rows of A. */
+/* True for a filter gradient of an NCHW image.  Such a product is transposed, so that the window
+ * elements become rows of A. */
 static bool should_transpose_gradient(const struct product *p)
 {
     const struct patch *w = p->call->b.patch;
@@ -177,40 +188,42 @@ static bool should_transpose_gradient(const struct product *p)
         return false;
     forward = *w;
     forward.transposed = 0;
-    c = limber_forward_call(p->call);
+    c = limber_exchange_n_and_k(p->call);
     c.b.patch = &forward;
     return limber_has_planes(p->f, &c);
 }
 
-/* True if all columns of C are equally far apart, also from image to image. */
+/* True if all neighbouring columns of C have the same distance, also from one image to the next. */
 static bool has_even_columns(const struct output_view *v, int64_t n)
 {
     return !v->wide && (v->inner >= n || v->outer == v->inner * v->col);
 }
 
-/* True for few rows of A and many dense columns of B, as a layer's weights.  Computed as C^T, B's
- * columns are read as rows without transposing; only the small result is transposed. */
+/* True for few rows of A and many contiguous columns of B, such as a layer's weights.  In the
+ * transposed product C^T = B^T A^T these columns are read as rows, and only the small result must
+ * be transposed. */
 static bool should_transpose_columns(const struct call *c, const struct output_view *v)
 {
     return has_even_columns(v, c->n) && !c->a.patch && !c->b.patch && !c->keep[0] && !c->keep[1] &&
            c->b.p == 1 && c->b.line != 1 && c->m <= TURNED && c->n >= 4 * c->m;
 }
 
-/* True if elements along k, or pixels of an image, are contiguous. */
+/* True if elements along k are contiguous; for an image, k runs through its pixels. */
 static bool is_dense_along(const struct view *v)
 {
     return v->patch ? is_pixel_gradient(v->patch) && v->patch->col == 1 : v->p == 1 && v->line != 1;
 }
 
-/* Cost of one element along k, in sixths of a cycle: a register tile in half vectors, and columns
- * to transpose. */
+/* Returns the estimated cost of one step along k, in sixths of a cycle: multiply-adds of the
+ * register tile, counted in half vectors, and the transposing of columns. */
 static int64_t k_step_cost(const struct product *p, int64_t rows, int64_t columns)
 {
     return 3 * rows * ceil_div(2 * columns, p->lanes) + 4 * columns;
 }
 
-/* True if a 1 x 1 filter gradient is cheaper transposed.  Rows of both operands are contiguous
- * along k, so one is transposed; if C is turned, its result is, too. */
+/* True if the gradient of 1 x 1 filters is estimated to be cheaper as a transposed product.  Both
+ * operands are contiguous along k, so one of them (B) must be transposed while it is read.
+ * Transposing the product exchanges them, but then C must be transposed, too. */
 static bool should_transpose_pixels(const struct product *p, const struct output_view *v)
 {
     const struct call *c = p->call;
@@ -220,8 +233,8 @@ static bool should_transpose_pixels(const struct product *p, const struct output
            k_step_cost(p, c->n, c->m) + 5 * c->m * c->n / c->k < k_step_cost(p, c->m, c->n);
 }
 
-/* Sets A, B and C, or transposes the product: C^T has dense rows or, for a gradient, reads the
- * image. */
+/* Sets A, B and C, and decides whether to transpose the product: C^T then has contiguous rows or,
+ * for a gradient, A is the image.  Returns false if this code cannot store C. */
 static bool set_sides(struct product *p)
 {
     const struct call *c = p->call;
@@ -230,7 +243,7 @@ static bool set_sides(struct product *p)
 
     if (v->rows || v->cols)
         return false;
-    /* each column begins a new stretch, so all are equally far apart */
+    /* if each contiguous stretch has one column, the distance between columns is constant */
     if (v->inner == 1 && !v->wide) {
         v->col = v->outer;
         v->inner = INT64_MAX;
@@ -258,8 +271,9 @@ static bool set_sides(struct product *p)
     return !p->gradient || has_even_columns(v, c->n);
 }
 
-/* True if rows of A are gathered into a copy.  Their elements interleave with those of the next
- * filter, and lie on different pages: each strip of B would read all these cache lines again. */
+/* True if rows of A should first be gathered into a copy.  This pays for filters whose elements
+ * alternate with those of the next filter and lie on different pages: without a copy, each strip of
+ * B would read all these cache lines again. */
 static bool needs_gathering(const struct product *p)
 {
     const struct patch *w = p->a.patch;
@@ -273,9 +287,10 @@ int64_t limber_product_channels(const struct product *p)
     return (p->source == SOURCE_taps ? p->n : p->k) / (p->window.t * p->window.r * p->window.s);
 }
 
-/* True if the product is faster unpacked.  Packed panels are read faster, which pays where each is
- * read often, where elements of A's rows lie on different pages, and where pixels have too few
- * channels for a strip.  Packed panels also avoid transposing gradients with short sums. */
+/* True if the product is faster without packing.  Packed panels are faster to read.  Packing pays
+ * if each panel is read often, if elements of A's rows lie on different pages, or if pixels have
+ * too few channels for a strip of columns.  It also pays for gradients with short sums, since
+ * without packing C must be transposed. */
 static bool is_faster_unpacked(const struct kernel *kernel, const struct product *p)
 {
     const bool neon = kernel->cpu & CPU_neon && !(kernel->cpu & CPU_sve256);
@@ -285,15 +300,20 @@ static bool is_faster_unpacked(const struct kernel *kernel, const struct product
                                                  0;
     const bool thin = smaller(p->m, p->n) <= THIN || p->m * p->n <= small * small * small / p->k;
 
-    /* C is column-major, as NHWC results are: packed panels would compute it in a buffer */
+    /* C is column-major, like NHWC results.  With packed panels it would be computed in a buffer
+     * and then copied. */
     if (p->turned && p->result == RESULT_dense && p->call->c.row == 1 && p->call->c.col != 1 &&
         p->k * p->size <= TURNING && !(kernel->cpu & (CPU_sve512 | CPU_sme)))
         return true;
     if (!p->a.patch && !p->b.patch && (p->call->keep[0] || p->call->keep[1]) &&
         !(p->keep && thin) && smaller(p->m, p->n) > FEW)
-        return false; /* prepared panels cost nothing; for thin products prepared strips do */
+        /* prepared panels need no packing in this call; for thin products, prepared strips need
+         * none either */
+        return false;
     if (kernel->cpu & (CPU_sve512 | CPU_sme))
-        return smaller(p->m, p->n) <= FEW; /* strips use NEON, far slower than wide SVE or SME */
+        /* strips are multiplied by NEON code, which is far slower than SVE or SME with long
+         * vectors */
+        return smaller(p->m, p->n) <= FEW;
     if (p->rows == ROWS_apart && !p->a.patch && p->a.p != 1 && p->m * p->k * p->size > ROWS_BYTES &&
         (p->a.p * p->size >= NEAR ||
          (p->source == SOURCE_taps && limber_product_channels(p) < p->lanes)))
@@ -303,6 +323,8 @@ static bool is_faster_unpacked(const struct kernel *kernel, const struct product
     return p->a.patch || p->b.patch || thin;
 }
 
+/* Fills *p and returns NULL if the call should be computed unpacked.  Otherwise returns the reason
+ * why not. */
 const char *limber_product_refuses(const struct kernel *kernel, const struct call *c,
                                    struct product *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Applies relocations: a whole address or distance on both architectures, and on AArch64 also bit
- * fields of instructions.
+ * Applies relocations.  They write a complete address or distance on both architectures, and on
+ * AArch64 also bit fields of instructions.
  *
  *   source  System V ABI, AMD64 supplement, section 4.4; ELF for the Arm 64-bit Architecture
  *           (AArch64), section 5.7 */
@@ -10,11 +10,13 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The value X that a relocation writes: S + A, S + A - P, or the distance of their pages. */
+/* How the value X of a relocation is computed.  Its target is S + A, and its own address is P.  X
+ * is S + A (target), S + A - P (distance), or the distance between their 4 KiB pages (pages). */
 enum of { OF_target, OF_distance, OF_pages };
 
-/* Writes bits [low, low + bits) of X to a word of `width` bytes, from its bit `at` on.  X must be a
- * multiple of 2^aligned. checked: higher bits must be copies of the sign, or 0 for a target. */
+/* The rule of one kind of relocation: bits [low, low + bits) of X are written to a word of `width`
+ * bytes, from the word's bit `at` on.  X must be a multiple of 2^aligned.  checked: X must fit the
+ * field, as an unsigned number if it is a target, else as a signed one. */
 struct rule {
     uint32_t kind;
     uint8_t width, of, low, bits, at, aligned;
@@ -28,7 +30,8 @@ static const struct rule x86[] = {
     { R_X86_64_PLT32, 4, OF_distance, 0, 32, 0, 0, true },
 };
 
-/* Relocations of 4-byte instructions.  A 21-bit distance has its two lowest bits elsewhere. */
+/* Relocations of data words and of 4-byte instructions.  Instructions hold the two lowest bits of a
+ * 21-bit distance in a separate field. */
 static const struct rule aarch64[] = {
     { R_AARCH64_ABS64, 8, OF_target, 0, 64, 0, 0, false },
     { R_AARCH64_PREL64, 8, OF_distance, 0, 64, 0, 0, false },
@@ -56,7 +59,7 @@ static const struct rule aarch64[] = {
     { R_AARCH64_MOVW_UABS_G3, 4, OF_target, 48, 16, 5, 0, false },
 };
 
-/* How this architecture's relocation writes its value; NULL: it is unknown. */
+/* Returns the rule of a relocation of this architecture, or NULL if its kind is unknown. */
 static const struct rule *find_rule(uint16_t machine, uint32_t kind)
 {
     const struct rule *all = machine == EM_X86_64 ? x86 : machine == EM_AARCH64 ? aarch64 : NULL;
@@ -80,8 +83,8 @@ static uint64_t low_bits(unsigned n)
     return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
 }
 
-/* True if the relocation's field holds x, and x is aligned as the rule says. */
-static bool is_in_range(const struct rule *r, uint64_t x)
+/* True if X fits the relocation's field and has the required alignment. */
+static bool fits_field(const struct rule *r, uint64_t x)
 {
     unsigned end = r->low + r->bits;
 
@@ -91,10 +94,12 @@ static bool is_in_range(const struct rule *r, uint64_t x)
         return true;
     if (r->of == OF_target)
         return x >> end == 0;
-    x += UINT64_C(1) << (end - 1); /* maps the least value, -2^(end-1), to 0 */
+    x += UINT64_C(1) << (end - 1); /* the smallest value, -2^(end-1), becomes 0 */
     return x >> end == 0;
 }
 
+/* Computes a relocation's value and writes it into the bytes at `at`.  Returns false if the kind is
+ * unknown or the value does not fit. */
 bool limber_relocation_apply(const struct relocation *r, unsigned char *at)
 {
     const struct rule *rule = find_rule(r->machine, r->kind);
@@ -106,11 +111,11 @@ bool limber_relocation_apply(const struct relocation *r, unsigned char *at)
         x -= r->place;
     else if (rule->of == OF_pages)
         x = (x & ~low_bits(12)) - (r->place & ~low_bits(12));
-    if (!is_in_range(rule, x))
+    if (!fits_field(rule, x))
         return false;
     memcpy(&word, at, rule->width);
     field = x >> rule->low & low_bits(rule->bits);
-    if (rule->bits == 21) { /* adr and adrp keep the two lowest bits in bits 29 and 30 */
+    if (rule->bits == 21) { /* ADR and ADRP hold the two lowest bits in bits 29 and 30 */
         word &= ~(low_bits(2) << 29 | low_bits(19) << 5);
         word |= (field & 3) << 29 | field >> 2 << 5;
     } else {

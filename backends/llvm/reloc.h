@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Relocations of self-contained code; either architecture can apply those of both. */
+ * Relocations of self-contained code.  Each of x86-64 and AArch64 can apply the relocations of
+ * both. */
 #ifndef LIMBER_LLVM_RELOC_H
 #define LIMBER_LLVM_RELOC_H
 
@@ -7,15 +8,16 @@
 #include <stdint.h>
 
 struct relocation {
-    uint16_t machine; /* e_machine: EM_X86_64 or EM_AARCH64 */
+    uint16_t machine; /* the object's e_machine: EM_X86_64 or EM_AARCH64 */
     uint32_t kind;
-    /* addresses: of the patched bytes (P), and of symbol plus addend (S + A) */
+    /* place: address of the patched bytes (P); target: symbol plus addend (S + A) */
     uint64_t place, target;
 };
 
-/* Number of patched bytes; 0 if the relocation is unknown. */
+/* Returns the number of bytes that the relocation changes; 0 if its kind is unknown. */
 unsigned limber_relocation_width(uint16_t machine, uint32_t kind);
-/* Patches them; false if the target is out of range or misaligned. */
+/* Applies the relocation to the bytes at `at`.  Returns false if the target is out of range or
+ * misaligned. */
 bool limber_relocation_apply(const struct relocation *r, unsigned char *at);
 
 #endif

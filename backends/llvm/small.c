@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prints a small product of fixed shape as LLVM assembly: one function over unpacked operands.  C
- * is divided into register tiles of sizes as equal as possible, so that edges waste little.  A tile
- * keeps its sums in registers over all of k: vectors of B times broadcast elements of A. The last
- * vector of a row is masked.  If B's rows are not contiguous, a panel of B is first transposed on
- * the stack.
+ * Prints a small product of fixed shape as LLVM assembly: one function that reads unpacked
+ * operands.  C is divided into register tiles of sizes as equal as possible, so that the tiles at
+ * the edges waste little.  A tile keeps its sums in registers over all of k; vectors of B are
+ * multiplied by broadcast elements of A.  The last vector of a row is masked.  If B's rows are not
+ * contiguous, a panel of B is first transposed on the stack.
  *
- *   needs   C with contiguous rows; limber_small_text swaps the roles of A and B to get them
- *   bits    docs/ir.md: a chain of fused multiply-adds from +0 for each chunk of k, chains added in
- *           the order of k to a total that starts from +0, then c0
+ *   needs   C with contiguous rows; limber_small_text exchanges A and B to get them
+ *   bits    docs/ir.md: a chain of fused multiply-adds from +0 for each chunk of k; chains are
+ *           added in the order of k to a total that starts from +0; then C's old value is added
  *   source  Heinecke, Henry, Hutchinson, Pabst: LIBXSMM, SC 2016, section III */
 #include "backends/llvm/llvm.h"
 
@@ -15,29 +15,32 @@
 #include <string.h>
 
 enum {
-    MOST_WIDE = 4,          /* most vectors in a tile's row */
-    MOST_SUMS = 32,         /* most accumulators of a tile */
-    STRAIGHT = 64           /* most multiply-adds of a kernel that is fully unrolled over k */
+    MOST_WIDE = 4,          /* largest number of vectors in a row of a tile */
+    MOST_SUMS = 32,         /* largest number of accumulators of a tile */
+    /* loops over k are fully unrolled if the function has at most this many multiply-adds */
+    STRAIGHT = 64
 };
 
-/* `count` groups of `size` rows or vectors.  The last vector of a row may have fewer lanes,
- * `width`, of which `used` hold elements. */
+/* `count` groups of `size` rows each, or of `size` vectors of columns each.  The last vector of a
+ * row may have fewer lanes, `width`, of which `used` hold elements. */
 struct part {
     int size, count, width, used;
 };
 
-/* A function that is being printed: its product, tiles and registers. */
+/* The function that is being printed: its product, its tiles, and the last numbers of values and
+ * labels. */
 struct small {
     struct text *out;
-    struct fixed f;         /* transposed if needed: C's rows are contiguous */
+    struct fixed f;         /* the product, transposed if that makes C's rows contiguous */
     int64_t chunk;
     int lanes, bytes, registers;
     const char *scalar, *suffix;        /* LLVM's names of the element type: "double", "f64" */
+    /* groups of rows and of columns; `rows` and `cols` are the numbers of groups in use */
     struct part row[2], col[3];
     int rows, cols;
-    bool straight;
-    int value, label;       /* numbers of the last value and label */
-    const char *a, *b; /* names of the operands, swapped if the product is transposed */
+    bool straight; /* all loops over k are unrolled */
+    int value, label;       /* numbers of the last LLVM value and of the last label */
+    const char *a, *b; /* LLVM's names of the operands, exchanged if the product is transposed */
 };
 
 static int new_value(struct small *s)
@@ -45,7 +48,7 @@ static int new_value(struct small *s)
     return ++s->value;
 }
 
-/* Prints the name of a vector; number 0 is a vector of zeros. */
+/* Returns the name of a vector in LLVM's text.  Number 0 is a vector of zeros. */
 static const char *vector_name(int value, char room[24])
 {
     snprintf(room, 24, value ? "%%v%d" : "zeroinitializer", value);
@@ -54,7 +57,8 @@ static const char *vector_name(int value, char room[24])
 
 /* ---- choice of tiles ------------------------------------------------------------------------- */
 
-/* Divides n into groups of at most `most`, with sizes as equal as possible, larger ones first. */
+/* Divides n into groups of at most `most`, as equal as possible, larger groups first.  Returns the
+ * number of different sizes (1 or 2). */
 static int divide_evenly(int n, int most, struct part part[2])
 {
     int groups = (n + most - 1) / most, large = n % groups, count = 0;
@@ -65,8 +69,8 @@ static int divide_evenly(int n, int most, struct part part[2])
     return count;
 }
 
-/* Cost of a tile: each step of k is bound by the two FMA units, by loads, or by the latency of a
- * sum. */
+/* Returns the estimated cost of a tile of `high` rows of `wide` vectors.  A step along k is bound
+ * by the two FMA units, by loads, or by the latency of a sum. */
 static double tile_cost(const struct small *s, int high, int wide)
 {
     int slots = high * wide;
@@ -76,7 +80,7 @@ static double tile_cost(const struct small *s, int high, int wide)
     return (double)s->f.k * slots + 3 * high * wide + 30;
 }
 
-/* Cost of all tiles if rows are divided into these groups. */
+/* Returns the estimated cost of all tiles for these groups of rows and columns. */
 static double tiling_cost(const struct small *s, const struct part *row, int rows,
                           const struct part *col, int cols)
 {
@@ -88,8 +92,9 @@ static double tiling_cost(const struct small *s, const struct part *row, int row
     return sum;
 }
 
-/* Gives a row's narrower last vector to a group of its own.  Powers of two need no mask: a masked
- * load right after a masked store is not forwarded and waits for the cache. */
+/* If the last vectors of the rows are not full, puts them into a group of their own.  Their width
+ * is a power of two, and if all lanes are used they need no mask.  Masks are avoided because a
+ * masked load right after a masked store is not forwarded and waits for the cache. */
 static void set_tail(struct small *s)
 {
     int tail = (int)s->f.n % s->lanes;
@@ -109,7 +114,7 @@ static void set_tail(struct small *s)
         last->width *= 2;
 }
 
-/* Chooses the register tile that is estimated to be fastest. */
+/* Chooses the register tile with the lowest estimated cost. */
 static void choose_tiles(struct small *s)
 {
     int vectors = (int)((s->f.n + s->lanes - 1) / s->lanes), tail = (int)s->f.n % s->lanes;
@@ -117,7 +122,8 @@ static void choose_tiles(struct small *s)
     double least = 0;
 
     for (int wide = 1; wide <= MOST_WIDE && wide <= vectors; wide++) {
-        /* one register for the element of A, one spare, one for AVX2's mask */
+        /* registers beside sums and B: one for the element of A, one spare, and one for AVX2's
+         * mask */
         for (int high = (s->registers - wide - 2 - vector_mask) / wide; high >= 1; high--) {
             struct part row[2], col[2];
             int rows = divide_evenly((int)s->f.m, high, row),
@@ -140,12 +146,12 @@ static void choose_tiles(struct small *s)
 
 /* ---- emitting single instructions and loops -------------------------------------------------- */
 
-/* Lanes of a vector, and how many of them hold elements. */
+/* width: lanes of a vector; used: how many of them hold elements. */
 struct lanes {
     int width, used;
 };
 
-/* Emits a constant mask whose first lanes are set. */
+/* Emits a constant mask whose first n.used lanes are set. */
 static void emit_mask(struct small *s, struct lanes n)
 {
     limber_text_add(s->out, "<%d x i1> <", n.width);
@@ -154,8 +160,8 @@ static void emit_mask(struct small *s, struct lanes n)
     limber_text_add(s->out, ">");
 }
 
-/* Emits the load of a vector at `base` plus `at` bytes, masked if not all of its lanes are used;
- * returns its number. */
+/* Emits the load of a vector from `base` plus `at` bytes, with a mask if some lanes are unused.
+ * Returns the number of the vector's LLVM value. */
 static int emit_load(struct small *s, const char *base, int64_t at, struct lanes n)
 {
     int p = new_value(s), v = new_value(s);
@@ -176,8 +182,7 @@ static int emit_load(struct small *s, const char *base, int64_t at, struct lanes
     return v;
 }
 
-/* Emits the store of vector v at `base` plus `at` bytes, masked if not all of its lanes are
- * used. */
+/* Emits the store of vector v at `base` plus `at` bytes, with a mask if some lanes are unused. */
 static void emit_store(struct small *s, int v, const char *base, int64_t at, struct lanes n)
 {
     char room[24];
@@ -198,7 +203,8 @@ static void emit_store(struct small *s, int v, const char *base, int64_t at, str
     limber_text_add(s->out, ")\n");
 }
 
-/* Emits the load of one element. */
+/* Emits the load of one element from `base` plus `at` bytes.  Returns the number of its LLVM
+ * value. */
 static int emit_element(struct small *s, const char *base, int64_t at)
 {
     int p = new_value(s), x = new_value(s);
@@ -210,7 +216,8 @@ static int emit_element(struct small *s, const char *base, int64_t at)
     return x;
 }
 
-/* Emits the broadcast of element x to `width` lanes; returns the vector's number. */
+/* Emits the broadcast of element x to `width` lanes.  Returns the number of the vector's LLVM
+ * value. */
 static int emit_splat(struct small *s, int x, int width)
 {
     int i = new_value(s), v = new_value(s);
@@ -224,16 +231,17 @@ static int emit_splat(struct small *s, int x, int width)
     return v;
 }
 
-/* A pointer that a loop advances by `step` bytes or, unless NULL, by the value `by`.  In loop N,
- * %iN counts, and pointer X is %pN.X, which begins at `from`. */
+/* A pointer that each round of a loop advances by `step` bytes or, if `by` is not NULL, by the
+ * value named `by`.  In loop number N the counter is named %iN, and pointer number X is named %pN.X
+ * and starts at `from`. */
 struct loop_pointer {
     const char *from;
     int64_t step;
     const char *by;
 };
 
-/* Emits the head of a loop, with a phi node for its counter and each pointer; returns its label's
- * number. */
+/* Emits the head of a loop, with a phi node for its counter and for each pointer.  Returns the
+ * loop's number. */
 static int emit_loop_head(struct small *s, const struct loop_pointer *pointer, int pointers)
 {
     int l = ++s->label;
@@ -248,7 +256,8 @@ static int emit_loop_head(struct small *s, const struct loop_pointer *pointer, i
     return l;
 }
 
-/* Emits the end of loop l: advances its pointers, and goes back until `count` rounds are done. */
+/* Emits the end of loop l, which advances the pointers and branches back until `count` rounds are
+ * done. */
 static void emit_loop_foot(struct small *s, int l, const struct loop_pointer *pointer, int pointers,
                            int64_t count)
 {
@@ -269,22 +278,26 @@ static void emit_loop_foot(struct small *s, int l, const struct loop_pointer *po
 
 /* ---- emitting the sums of a tile ------------------------------------------------------------- */
 
+/* A register tile of `high` rows of `wide` vectors of C. */
 struct tile {
     int high, wide;
-    struct lanes last; /* lanes of the last vector in each row */
-    const char *a, *b, *c; /* names of pointers to its first elements */
-    int64_t line; /* bytes from one row of B to the next */
-    bool whole; /* rows of B are padded to whole vectors */
+    struct lanes last; /* lanes of the last vector of each row */
+    const char *a, *b, *c; /* LLVM's names of pointers to the tile's first elements */
+    int64_t line; /* distance in bytes from one row of B to the next */
+    bool whole; /* rows of B are padded to full vectors, so loads of B need no mask */
+    /* numbers of the vectors that hold the current chain's sums, and of those that hold totals; 0:
+     * zeros */
     int sum[MOST_SUMS], total[MOST_SUMS];
 };
 
-/* Lanes of vector v in a row of the tile. */
+/* Returns the lanes of vector v of a row of the tile. */
 static struct lanes lanes_of(const struct small *s, const struct tile *t, int v)
 {
     return v == t->wide - 1 ? t->last : (struct lanes){ s->lanes, s->lanes };
 }
 
-/* Emits n = a b + sum.  A chain begins with +0, which decides the sign of a zero sum. */
+/* Emits value number n = a * b + sum.  A chain begins with +0, which determines the sign of a sum
+ * of zeros. */
 static void emit_multiply_add(struct small *s, int n, int width, int a, int b, int sum)
 {
     char type[24], room[24];
@@ -294,8 +307,8 @@ static void emit_multiply_add(struct small *s, int n, int width, int a, int b, i
                     type, width, s->suffix, type, a, type, b, type, vector_name(sum, room));
 }
 
-/* Emits one step of k, with A and B at these byte offsets.  Sums get the numbers in `to`, or new
- * ones. */
+/* Emits one step along k.  at, bt: byte offsets from the pointers a and b.  The new sums get the
+ * numbers in `to`, or new numbers if `to` is NULL. */
 static void emit_step(struct small *s, struct tile *t, const char *a, int64_t at, const char *b,
                       int64_t bt, const int *to)
 {
@@ -321,7 +334,7 @@ static void emit_step(struct small *s, struct tile *t, const char *a, int64_t at
     }
 }
 
-/* Emits `count` steps of k one behind another, from element `from` on. */
+/* Emits `count` unrolled steps along k, from element `from` on. */
 static void emit_steps(struct small *s, struct tile *t, const char *a, const char *b, int64_t from,
                        int64_t count)
 {
@@ -329,18 +342,19 @@ static void emit_steps(struct small *s, struct tile *t, const char *a, const cha
         emit_step(s, t, a, p * s->f.a.col * s->bytes, b, p * t->line, NULL);
 }
 
-/* Steps of k in one round of its loop: enough to hide loop overhead, few to compile. */
-static int unrolling(const struct tile *t)
+/* Returns the number of steps along k in one round of the loop: enough to hide the loop's overhead,
+ * but few, so that compiling is fast. */
+static int steps_per_round(const struct tile *t)
 {
     int sums = t->high * t->wide;
 
     return sums >= 16 ? 1 : sums >= 8 ? 2 : 4;
 }
 
-/* Emits a loop over k: `count` rounds from element `from` on. */
+/* Emits a loop over k of `count` rounds, from element `from` on. */
 static void emit_k_loop(struct small *s, struct tile *t, int64_t from, int64_t count)
 {
-    int l = ++s->label, next[MOST_SUMS], sums = t->high * t->wide, deep = unrolling(t);
+    int l = ++s->label, next[MOST_SUMS], sums = t->high * t->wide, deep = steps_per_round(t);
     int64_t ac = s->f.a.col * s->bytes;
     char a[24], b[24], room[24];
 
@@ -377,7 +391,8 @@ static void emit_k_loop(struct small *s, struct tile *t, int64_t from, int64_t c
                     (long long)count, l, l, l, l);
 }
 
-/* Emits x + y.  A sum that does not exist yet becomes y itself, which keeps -0. */
+/* Emits *x + y and sets *x to the number of the result.  If there is no *x yet (0), the result is y
+ * itself, which keeps -0. */
 static void emit_add(struct small *s, int *x, int y, int width)
 {
     char rx[24], ry[24];
@@ -392,10 +407,11 @@ static void emit_add(struct small *s, int *x, int y, int width)
     *x = v;
 }
 
-/* Emits all of k: chains of at most `chunk` products, each from +0, added in order. */
+/* Emits the sums over all of k: chains of at most `chunk` products, each from +0, which are added
+ * in order. */
 static void emit_chains(struct small *s, struct tile *t)
 {
-    int sums = t->high * t->wide, deep = unrolling(t);
+    int sums = t->high * t->wide, deep = steps_per_round(t);
 
     for (int i = 0; i < sums; i++)
         t->total[i] = 0;
@@ -413,7 +429,7 @@ static void emit_chains(struct small *s, struct tile *t)
     }
 }
 
-/* Byte offset of vector v of row r in C. */
+/* Returns the byte offset in C of vector v of row r of a tile. */
 static int64_t c_offset(const struct small *s, int r, int v)
 {
     return (r * s->f.c.row + v * s->lanes) * s->bytes;
@@ -427,8 +443,9 @@ static void emit_add_c0(struct small *s, struct tile *t, int r, int v)
     emit_add(s, &t->total[r * t->wide + v], emit_load(s, t->c, c_offset(s, r, v), n), n.width);
 }
 
-/* Adds c0 and stores the tile.  With a mask, all of c0 is read before the first store: a load that
- * overlaps a masked store, even in lanes that it does not write, would stall. */
+/* Emits the stores of a tile, after adding C's old values if the product asks for it.  If stores
+ * are masked, all old values are loaded first: a load that overlaps an earlier masked store would
+ * stall, even in lanes that the store does not write. */
 static void emit_result(struct small *s, struct tile *t)
 {
     bool masked = t->last.used != t->last.width;
@@ -446,7 +463,8 @@ static void emit_result(struct small *s, struct tile *t)
 
 /* ---- emitting the packing of a panel of B ---------------------------------------------------- */
 
-/* Emits the transpose of lanes x lanes elements: blocks of 1, 2, 4 .. are exchanged. */
+/* Emits the transposition of a square matrix in registers: `lanes` vectors, in place.  Each round
+ * exchanges blocks of 1, 2, 4, ... elements. */
 static void emit_transpose(struct small *s, int *v)
 {
     char x[24], y[24];
@@ -473,7 +491,8 @@ static void emit_transpose(struct small *s, int *v)
         }
 }
 
-/* Emits the packing of `deep` <= lanes steps of k for one vector's columns. */
+/* Emits the packing of `deep` steps along k, at most `lanes`, for the columns of one vector, as a
+ * transposition in registers.  used: number of columns that exist. */
 static void emit_pack_block(struct small *s, const char *from, const char *to, int used, int deep)
 {
     int v[16];
@@ -492,7 +511,8 @@ static void emit_pack_block(struct small *s, const char *from, const char *to, i
     }
 }
 
-/* Emits the packing of `deep` steps of k, element by element. */
+/* Emits the packing of `deep` steps along k for the columns of one vector, element by element in a
+ * loop. */
 static void emit_pack_elements(struct small *s, const char *a, const char *b, int used, int deep)
 {
     const struct loop_pointer pointer[2] = { { a, s->f.b.row * s->bytes, NULL },
@@ -514,7 +534,7 @@ static void emit_pack_elements(struct small *s, const char *a, const char *b, in
     emit_loop_foot(s, l, pointer, 2, deep);
 }
 
-/* Emits the packing of all of k for one vector's columns, in blocks that are transposed. */
+/* Emits the packing of all of k for the columns of one vector, in blocks that are transposed. */
 static void emit_pack_blocks(struct small *s, int used)
 {
     const struct loop_pointer pointer[2] = { { "%from", s->lanes * s->bytes, NULL },
@@ -533,14 +553,16 @@ static void emit_pack_blocks(struct small *s, int used)
         emit_loop_foot(s, l, pointer, 2, turns);
         *strchr(from, 'p') = *strchr(to, 'p') = 'q';
     }
-    if (rest && turns && s->lanes > 8) /* few steps, and large transposes are slow to compile */
+    /* use a loop over elements for the few last steps, since large transpositions are slow to
+     * compile */
+    if (rest && turns && s->lanes > 8)
         emit_pack_elements(s, from, to, used, rest);
     else if (rest)
         emit_pack_block(s, from, to, used, rest);
 }
 
-/* Emits a function that transposes one vector's columns, of which `used` exist, to rows at `to`
- * that are `line` bytes apart. */
+/* Emits a function that packs the columns of one vector: transposes all of k to rows at `to` that
+ * are `line` bytes apart.  `used` of the columns exist; the others are filled with zeros. */
 static void emit_packer(struct small *s, int used)
 {
     limber_text_add(s->out, "define internal void @pack%d(ptr %%from, ptr %%to, i64 %%line) {\n",
@@ -552,7 +574,7 @@ static void emit_packer(struct small *s, int used)
     limber_text_add(s->out, "  ret void\n}\n");
 }
 
-/* True if B's columns are contiguous, so that a panel of rows is packed first. */
+/* True if rows of B are not contiguous, so that panels of B must be packed. */
 static bool needs_packing(const struct small *s)
 {
     return s->f.b.col != 1 && s->f.n > 1;
@@ -570,7 +592,7 @@ static void emit_packers(struct small *s)
         emit_packer(s, last);
 }
 
-/* Emits the calls that pack the columns of a group into the panel. */
+/* Emits calls that pack the columns of one group into a panel. */
 static void emit_pack_calls(struct small *s, const char *b, const struct part *c, int64_t line)
 {
     for (int v = 0; v < c->size; v++) {
@@ -586,9 +608,9 @@ static void emit_pack_calls(struct small *s, const char *b, const struct part *c
     }
 }
 
-/* ---- emitting the whole function ------------------------------------------------------------- */
+/* ---- emitting the function ------------------------------------------------------------------ */
 
-/* Emits the tiles of one group of rows, in a loop if there are several. */
+/* Emits the tiles of one group of rows, in a loop if the group has several tiles. */
 static void emit_row_tiles(struct small *s, const struct part *r, const char *a, const char *c,
                            struct tile t)
 {
@@ -611,7 +633,7 @@ static void emit_row_tiles(struct small *s, const struct part *r, const char *a,
         emit_loop_foot(s, l, pointer, 2, r->count);
 }
 
-/* Emits all rows of one group of columns. */
+/* Emits the tiles of all rows for one group of columns. */
 static void emit_columns(struct small *s, const struct part *col, const char *b, const char *c)
 {
     struct tile t = {
@@ -639,7 +661,7 @@ static void emit_columns(struct small *s, const struct part *col, const char *b,
     }
 }
 
-/* Emits the body: groups of columns, each with all rows. */
+/* Emits the function's body: for each group of columns, the tiles of all rows. */
 static void emit_body(struct small *s)
 {
     int64_t along = 0;
@@ -671,7 +693,8 @@ static void emit_body(struct small *s)
     }
 }
 
-/* Swaps A and B if C's columns are contiguous instead of its rows: C^T = B^T A^T. */
+/* Sets the product, transposed (C^T = B^T A^T) if C has contiguous columns instead of contiguous
+ * rows. */
 static void orient_product(struct small *s, const struct fixed *f)
 {
     s->f = *f;
@@ -688,7 +711,7 @@ static void orient_product(struct small *s, const struct fixed *f)
     s->b = "%a";
 }
 
-/* Prints declarations of the intrinsics for vectors of this width. */
+/* Emits declarations of the intrinsics for vectors of `width` lanes. */
 static void emit_declarations(struct small *s, int width)
 {
     char v[24];
@@ -702,8 +725,8 @@ static void emit_declarations(struct small *s, int width)
                     v, width);
 }
 
-/* Emits declarations and the function's head.  The prefix is readable memory before the entry,
- * where sanitizers of indirect calls look. */
+/* Emits declarations, packing functions and the function's head.  The `prefix` puts readable memory
+ * before the entry point, since sanitizers of indirect calls read there. */
 static void emit_head(struct small *s)
 {
     int wide = 0, last = s->col[s->cols - 1].width;
@@ -725,7 +748,7 @@ static void emit_head(struct small *s)
                         (long long)(s->f.k * wide * s->lanes * s->bytes));
 }
 
-/* True if k is fully unrolled: the tiles together are short. */
+/* True if the product is so short that all loops over k are unrolled. */
 static bool is_straight(const struct small *s)
 {
     int64_t total = 0;
@@ -736,10 +759,12 @@ static bool is_straight(const struct small *s)
     return total <= STRAIGHT;
 }
 
+/* Prints the function of a small product: chooses its tiles, then emits its head and its body.
+ * Returns false if the text cannot be made. */
 bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, const struct target *t,
                        struct text *out)
 {
-    /* SVE is used in register tiles only */
+    /* Arm code uses NEON here; SVE is used only in micro-kernels */
     bool large = t->vector_bits >= 512 && !(limber_cpu_of(t) & CPU_neon), wide = unit == UNIT_f64;
     struct small s = { .out = out,
                        .chunk = chunk,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The micro-kernel on SME: outer products of vectors with sums in ZA. A register tile takes all of
- * ZA: with 512-bit vectors 2 x 4 tiles of 8 x 8 doubles, or 2 x 2 of 16 x 16 words.
+ * Prints the micro-kernel for SME as LLVM assembly: outer products of vectors, with sums in the
+ * matrix register ZA.  A register tile takes all of ZA: with 512-bit vectors 2 x 4 ZA tiles of 8 x
+ * 8 doubles, or 2 x 2 ZA tiles of 16 x 16 words.
  *
  * A thread enables ZA and streaming mode for one register tile.  The library's caller may have left
- * live sums in ZA, under lazy saving: TPIDR2_EL0 points to where they must be saved.
+ * live sums in ZA, to be saved lazily: then TPIDR2_EL0 points to a description of the buffer in
+ * which they must be saved.
  *
  *   source  Arm Architecture Reference Manual, FEAT_SME; Procedure Call Standard for the Arm 64-bit
  *           Architecture, "ZA and the lazy saving scheme" */
@@ -11,13 +13,14 @@
 
 #include <string.h>
 
-/* LLVM's types and intrinsics for a step of one unit. */
+/* LLVM's types and intrinsics for one step along k, for one unit. */
 struct step {
-    const char *vector, *packed; /* types: as loaded; as the outer product takes them */
+    /* vector types: as vectors are loaded, and as the outer product takes them */
+    const char *vector, *packed;
     const char *product, *name, *add;
-    int lanes, taken; /* lanes of these two types in 128 bits */
-    int length, bytes; /* bytes of a vector; bytes of an element */
-    int rows, columns; /* ZA tiles in a column and in a row of the register tile */
+    int lanes, taken; /* number of elements in 128 bits: of `vector`, and of `packed` */
+    int length, bytes; /* length: bytes of the CPU's vector; bytes: size of a sum */
+    int rows, columns; /* number of ZA tiles in a column, and in a row, of the register tile */
 };
 
 static const struct step of_doubles = { .vector = "<vscale x 2 x double>",
@@ -45,7 +48,8 @@ static const struct step of_bytes = { .vector = "<vscale x 4 x i32>",
                                       .taken = 16,
                                       .bytes = 4 };
 
-/* Describes one step of the micro-kernel; false: its tile does not fit the registers of ZA. */
+/* Describes a step of the micro-kernel.  Returns false if the register tile is not divisible into
+ * ZA tiles, or needs more ZA tiles than there are. */
 static bool describe_step(const struct kernel_config *k, const struct target *t, struct step *s)
 {
     *s = k->unit == UNIT_f64 ? of_doubles : k->unit == UNIT_i8 ? of_bytes : of_floats;
@@ -56,8 +60,9 @@ static bool describe_step(const struct kernel_config *k, const struct target *t,
            s->rows > 0 && s->columns > 0 && s->rows * s->columns <= s->bytes;
 }
 
-/* Lazy save, as __arm_tpidr2_save of the standard does it: stores ZA row by row to the caller's
- * buffer and clears TPIDR2_EL0, which the caller reads when it resumes. */
+/* Assembly that saves ZA for its previous user, as __arm_tpidr2_save of the standard does: stores
+ * ZA row by row to that user's buffer, and clears TPIDR2_EL0, which tells the user that ZA was
+ * saved. */
 static const char save_za[] = "mrs x9, TPIDR2_EL0\\0A"
                               "cbz x9, 3f\\0A"
                               "ldr x10, [x9]\\0A"
@@ -77,10 +82,11 @@ static const char save_za[] = "mrs x9, TPIDR2_EL0\\0A"
     "(ptr %%a, ptr %%b, i64 %%n, ptr %%c, i64 %%ldc, i64 %%first, ptr %%bias, ptr %%next, i64 " \
     "%%step)"
 
-/* Emits a mode change in inline assembly.  LLVM is told that the function is called in streaming
- * mode; its own mode change would call a library for the vector length each time.  The change
- * clears vectors and predicates, so LLVM must hold nothing in them across it.  The caller uses an
- * address that LLVM cannot see through. */
+/* Emits a change of streaming mode in inline assembly.  LLVM is told that the function is already
+ * called in streaming mode, since LLVM's own mode change would call a library for the vector length
+ * each time.  The change clears vectors and predicates, so LLVM must hold nothing in them at that
+ * point.  The entry point calls the function by an address that LLVM cannot see through, so LLVM
+ * does not notice the difference. */
 static void emit_mode_change(bool start, struct text *out)
 {
     limber_text_add(out, "  %%m%d = call i64 asm sideeffect \"%s%s\", \"=r,0", start,
@@ -94,6 +100,7 @@ static void emit_mode_change(bool start, struct text *out)
     limber_text_add(out, ",~{nzcv},~{memory}\"(i64 -1)\n");
 }
 
+/* Prints declarations of the intrinsics that the micro-kernel calls. */
 static void emit_declarations(const struct step *s, struct text *out)
 {
     limber_text_add(out,
@@ -112,7 +119,7 @@ static void emit_declarations(const struct step *s, struct text *out)
                         s->taken, s->taken);
 }
 
-/* Prints the load of vector `at` of A's or B's panel (side 'a' or 'b'). */
+/* Emits the load of vector number `at` of a panel.  side: 'a' for A, 'b' for B. */
 static void emit_load(const struct step *s, char side, int at, struct text *out)
 {
     limber_text_add(out,
@@ -123,8 +130,8 @@ static void emit_load(const struct step *s, char side, int at, struct text *out)
                     s->vector, side, at, s->packed);
 }
 
-/* Emits the loop over k, one group a round.  It is not unrolled: the core runs the loop's overhead,
- * the SME unit the products. */
+/* Emits the loop over k, with one group per round.  It is not unrolled: the CPU core executes the
+ * loop's overhead while the SME unit computes the products. */
 static void emit_loop(const struct kernel_config *k, const struct step *s, struct text *out)
 {
     limber_text_add(out, "loop:\n"
@@ -154,7 +161,8 @@ static void emit_loop(const struct kernel_config *k, const struct step *s, struc
                     k->mr * s->bytes, k->nr * s->bytes);
 }
 
-/* Emits stores of the sums to C: each round stores row `i` of every ZA tile. */
+/* Emits a loop that stores the sums to C.  Each round stores one row of every ZA tile.  add: sums
+ * are added to C's old values. */
 static void emit_store(const struct kernel_config *k, const struct step *s, bool add,
                        struct text *out)
 {
@@ -201,6 +209,8 @@ static void emit_store(const struct kernel_config *k, const struct step *s, bool
                     p, p, p, p, s->length / s->bytes, p, p);
 }
 
+/* Prints the micro-kernel, and an entry point that calls it in streaming mode.  Returns false if
+ * the register tile does not suit. */
 bool limber_sme_text(const struct kernel_config *k, const struct target *t, struct text *out)
 {
     struct step s;

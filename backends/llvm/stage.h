@@ -4,8 +4,8 @@
 
 #include "backends/llvm/kernel/kernel.h"
 
-/* A block of C, from (i0, j0) on, and the buffer in which it is computed; `row` is the buffer's
- * leading dimension in elements. */
+/* A block of C whose first element is (i0, j0), and the buffer in which the block is computed.
+ * `row` is the buffer's leading dimension in elements, `size` the bytes of an element. */
 struct staged {
     const struct output_view *c;
     int64_t i0, j0, rows, cols;
@@ -13,7 +13,9 @@ struct staged {
     char *buffer;
     int64_t row;
 };
+/* Copies the block from C to the buffer. */
 void limber_stage_load(const struct staged *s);
+/* Copies the block from the buffer to C. */
 void limber_stage_store(const struct staged *s);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Native products of floats by code of the library that reads A unpacked.  Rows of A have any
- * address, and a table has the offsets of their elements along k.  So neither filters nor windows
- * of an image are packed.  B is read strip by strip, in place or from a copy of one chain that
- * stays in L1 and L2.
+ * Native products of floats by library code that reads A without packing it.  Rows of A may have
+ * any addresses, and a table contains the offsets of a row's elements along k, so neither filters
+ * nor windows of an image are packed.  B is read in strips of columns: in place, or from a copy of
+ * one chain along k, which fits in L1 and L2.
  *
  *   source  Goto, van de Geijn, ACM TOMS 34(3), 2008, without the packing of A;
  *           rows of windows by address: Dukhan, indirect convolution, arXiv 1907.02129 */
@@ -12,53 +12,63 @@
 #include <string.h>
 
 enum {
-    /* bytes of C that a task updates chain by chain in the cache; larger operands are prefetched */
+    /* bytes of C that a task updates chain by chain, so few that they stay cached; an operand with
+     * more bytes is prefetched */
     RESULT_BYTES = 1 << 20,
-    MANY = 96, /* rows of A that repay a copy of B, if its vectors straddle cache lines */
-    /* largest k for which storing C dominates.  Then a few rows from end to end are faster than
-     * many rows strip by strip, whose cache lines lie on many pages */
+    /* smallest number of rows of A that repay a copy of B whose vectors straddle cache lines */
+    MANY = 96,
+    /* largest k for which storing C takes most of the time.  A task then computes few full rows of
+     * C.  This is faster than many rows strip by strip, whose cache lines lie on many pages. */
     SHORT = 64,
-    GATHERED = 8, /* rows of A that are interleaved in a gathered copy */
-    KEPT_ROWS = 64, /* rows that a task gathers for a prepared operand */
-    TASKS = 4 /* tasks for each worker */
+    GATHERED = 8, /* number of rows of A that a gathered copy interleaves */
+    KEPT_ROWS = 64, /* number of rows of A that a task gathers for a prepared operand */
+    TASKS = 4 /* desired number of tasks per worker */
 };
 
-/* State of a launch: tables, buffers and the division into tasks. */
+/* State of a launch: tables of offsets, buffers and the division into tasks. */
 struct launch_state {
     struct product p;
-    struct view image; /* view of the image that windows read, before padding is added */
-    struct patch unframed; /* its patch */
-    struct part planes; /* planes of the image or of its gradient (SOURCE_planes, ROWS_taps) */
-    struct patch forward; /* patch of the planes */
+    struct view image; /* the operand that is read through windows, before padding is added */
+    struct patch unframed; /* the patch (window geometry) of `image` */
+    /* planes of the image (SOURCE_planes), or of the image that a gradient reads (ROWS_taps) */
+    struct part planes;
+    struct patch forward; /* patch of the forward convolution for which the planes are packed */
     kernel_strip *strip;
-    int64_t *at, *b_at; /* offsets of elements along k, for lines of A and of B */
-    /* not 0: their constant distance; the tables then have LIMBER_SMALL_K entries */
+    /* offsets of elements along k, in elements: in lines of A, and in lines of B */
+    int64_t *at, *b_at;
+    /* constant distance between neighbours along k, in lines of A and of B; 0 if it varies.  With a
+     * constant distance the tables have LIMBER_SMALL_K entries, enough for one chain. */
     int64_t step, b_step;
-    bool stretches; /* lines of A are contiguous along k */
-    bool fetches; /* A exceeds the caches: prefetch it */
-    int64_t gathered[LIMBER_SMALL_K]; /* offsets along k in gathered rows of A */
+    bool stretches; /* the elements of a row of A are contiguous along k */
+    bool fetches; /* A exceeds the caches, so this code prefetches it */
+    int64_t gathered[LIMBER_SMALL_K]; /* offsets of elements along k in gathered rows of A */
+    /* frame: the image with padding; packed: strips of B; rooms: memory of all workers */
     char *frame, *packed, *rooms;
-    struct kept *kept; /* prepared strips, in the place of `packed`; or NULL */
-    struct kept *kept_rows; /* prepared gathered rows of A, or NULL */
-    int64_t row_keeping; /* number of tasks that gather these */
-    int64_t room; /* bytes of a worker's memory */
-    int64_t rows, strips; /* rows of A and strips of B in a task */
+    struct kept_limbs *kept; /* prepared strips, used instead of `packed`; NULL if there are none */
+    struct kept_limbs *kept_rows; /* prepared gathered rows of A; NULL if there are none */
+    int64_t row_keeping; /* number of tasks that gather rows for `kept_rows` */
+    int64_t room; /* bytes of one worker's memory */
+    int64_t rows, strips; /* number of rows of A, and of strips of B, that a task multiplies */
+    /* number of tasks into which rows, and strips, are divided */
     int64_t row_tasks, strip_tasks;
-    int64_t inner, groups; /* columns of a contiguous stretch of C; strips in it */
+    /* inner: number of columns of a contiguous stretch of C; groups: number of strips in a
+     * stretch */
+    int64_t inner, groups;
+    /* number of tasks that copy rows of the image, and of tasks that pack strips */
     int64_t frame_rows, pack_tasks;
     const struct finisher *finish; /* epilogue of each block of C, or NULL */
 };
 
 /* ---- sizes of buffers ------------------------------------------------------------------------ */
 
-/* Images of the batch. */
+/* Returns the number of images in the batch. */
 static int64_t image_count(const struct product *p)
 {
     return (p->source == SOURCE_taps ? p->k : p->m) / (p->window.od * p->window.oh * p->window.ow);
 }
 
-/* Elements from pixel to pixel of a frame, padded by a cache line where windows would share
- * sets. */
+/* Returns the distance in elements between pixels in the copy with padding.  If windows would share
+ * L1 sets, each pixel becomes one cache line longer. */
 static int64_t frame_step(const struct product *p)
 {
     const int64_t channels = limber_product_channels(p);
@@ -67,7 +77,8 @@ static int64_t frame_step(const struct product *p)
                                                                          channels;
 }
 
-/* Bytes of the padded image.  In double: padding and dilation may exceed any memory. */
+/* Returns the bytes of the copy of the image with padding, as a double because padding and dilation
+ * may exceed any memory. */
 static double frame_bytes(const struct product *p)
 {
     double pixels = 1;
@@ -83,44 +94,44 @@ static double frame_bytes(const struct product *p)
     return pixels * (double)image_count(p) * (double)(frame_step(p) * p->size);
 }
 
-/* Strips that B is cut into. */
+/* Returns the number of strips into which B is packed before it is multiplied; 0 if B is not. */
 static int64_t strip_count(const struct product *p)
 {
     return p->packs ? ceil_div(p->n, p->width) : 0;
 }
 
-/* Bytes of all packed strips. */
+/* Returns the bytes of all packed strips. */
 static int64_t packed_bytes(const struct product *p)
 {
     return strip_count(p) * p->width * p->k * p->size;
 }
 
-/* Bytes of one chain of a strip.  Gathering writes whole vectors, so there is some more. */
+/* Returns the bytes of one chain of a strip, with slack, since gathering writes full vectors. */
 static int64_t strip_bytes(const struct product *p)
 {
     return round_up((smaller(p->k, LIMBER_SMALL_K) + 16) * p->width * p->size, 64);
 }
 
-/* The most rows of C that a block computes at once. */
+/* Returns the largest number of rows of C that a task computes. */
 static int64_t most_rows(const struct product *p)
 {
     return ROWS_BYTES / (LIMBER_SMALL_K * p->size);
 }
 
-/* Bytes of the buffer for a block of C. */
+/* Returns the bytes of the buffer for a block of C; 0 if the block is computed in place. */
 static int64_t stage_bytes(const struct product *p)
 {
     return p->result == RESULT_staged ? RESULT_BYTES + most_rows(p) * p->width * p->size : 0;
 }
 
-/* Elements of one chain of GATHERED interleaved rows.  A cache line of padding puts groups into
- * different sets. */
+/* Returns the number of elements of one chain of GATHERED interleaved rows.  A cache line of
+ * padding puts groups of rows into different cache sets. */
 static int64_t gathered_group(int64_t len)
 {
     return len * GATHERED + LINE / 4;
 }
 
-/* Bytes of one chain of a block's gathered rows of A. */
+/* Returns the bytes of one chain of a task's gathered rows of A. */
 static int64_t gathered_bytes(const struct product *p)
 {
     int64_t groups = ceil_div(smaller(most_rows(p), p->m), GATHERED);
@@ -130,22 +141,22 @@ static int64_t gathered_bytes(const struct product *p)
                0;
 }
 
-/* Bytes of all gathered rows of A, for all chains. */
+/* Returns the bytes of all gathered rows of A, for all chains. */
 static int64_t kept_rows_bytes(const struct product *p)
 {
     return ceil_div(p->m, GATHERED) *
            (p->k * GATHERED + ceil_div(p->k, LIMBER_SMALL_K) * (LINE / 4)) * p->size;
 }
 
-/* Bytes of a worker's memory: a strip, a staged block of C, gathered rows of A, and the addresses
- * of rows of A and C. */
+/* Returns the bytes of a worker's memory: a strip of B, a block of C, the addresses of rows of A
+ * and C, and gathered rows of A. */
 static int64_t worker_bytes(const struct product *p)
 {
     return strip_bytes(p) + stage_bytes(p) +
            round_up(2 * most_rows(p) * (int64_t)sizeof(void *), 64) + gathered_bytes(p);
 }
 
-/* Bytes of the planes of a forward convolution or a gradient. */
+/* Returns the bytes of the planes of an image that a forward convolution or a gradient reads. */
 static int64_t planes_bytes(const struct product *p)
 {
     struct call forward;
@@ -155,14 +166,14 @@ static int64_t planes_bytes(const struct product *p)
         return limber_planes_bytes(p->f, p->call, p->n);
     if (!p->gradient)
         return 0;
-    forward = limber_forward_call(p->call);
+    forward = limber_exchange_n_and_k(p->call);
     w = *p->a.patch;
     w.transposed = 0;
     forward.b.patch = &w;
     return limber_planes_bytes(p->f, &forward, p->k);
 }
 
-/* Bytes of all that a launch takes. */
+/* Returns the bytes of workspace of a launch. */
 static double workspace_bytes(const struct product *p)
 {
     return frame_bytes(p) + (double)packed_bytes(p) + 2.0 * (double)p->k * 8 +
@@ -170,8 +181,9 @@ static double workspace_bytes(const struct product *p)
            1024;
 }
 
-/* Finds the products that a call becomes.  Each NCHW image is a product of its own: an image, or
- * its planes, then stays in L2. */
+/* Fills *u with the products that compute a call.  Returns the reason if they are refused, else
+ * NULL.  Each NCHW image becomes a product of its own, so that an image, or its planes, fit in
+ * L2. */
 static const char *find_product(const struct kernel *k, const struct call *c, struct unpacked *u)
 {
     const struct patch *w = c->b.patch;
@@ -192,7 +204,8 @@ static const char *find_product(const struct kernel *k, const struct call *c, st
     return limber_product_refuses(k, &u->first, &u->product);
 }
 
-/* Finds the product; refuses it if its memory, with `own` bytes beside, exceeds the workspace. */
+/* Fills *u with the products that compute a call.  Refuses them also if their memory, together with
+ * `own` more bytes, exceeds the workspace limit.  Returns the reason of a refusal, or NULL. */
 static const char *find_fitting_product(const struct kernel *k, const struct call *c, double own,
                                         struct unpacked *u)
 {
@@ -205,7 +218,8 @@ static const char *find_fitting_product(const struct kernel *k, const struct cal
     return limber_workspace_holds(c, bytes, &u->bytes) ? NULL : "the workspace is too small";
 }
 
-/* Finds the product for a filter gradient with few channels, whose NCHW copy takes memory, too. */
+/* Fills *u for a filter gradient with few channels, which is computed from an NCHW copy of the
+ * image.  Returns the reason of a refusal, or NULL. */
 static const char *find_planar(const struct kernel *k, const struct call *c, struct unpacked *u)
 {
     double own;
@@ -226,7 +240,7 @@ const char *limber_unpacked_refuses(const struct kernel *k, const struct call *c
 
 /* ---- tables of offsets of window elements ---------------------------------------------------- */
 
-/* Sets the offset of each element of a window, in the order of k. */
+/* Sets at[] to the offset of each element of a window, in the order of k. */
 static void set_taps(const struct patch *w, int64_t k, int64_t *at)
 {
     const int64_t planes = w->t ? w->t : 1;
@@ -239,7 +253,7 @@ static void set_taps(const struct patch *w, int64_t k, int64_t *at)
                           r * w->dilate[0] * w->row + s * w->dilate[1] * w->col;
 }
 
-/* Sets the offset of each pixel's window, in the order of k; the arguments are distances between
+/* Sets at[] to the offset of each pixel, in the order of k.  down, across, image: distances between
  * rows, pixels and images, in elements. */
 static void set_pixels(const struct patch *w, int64_t down, int64_t across, int64_t image,
                        int64_t k, int64_t *at)
@@ -252,14 +266,15 @@ static void set_pixels(const struct patch *w, int64_t down, int64_t across, int6
                 at[p++] = i * image + y * down + x * across;
 }
 
-/* The constant distance of these offsets; 0 if it varies. */
+/* Returns the distance between successive offsets that set_pixels sets, if it is constant; else
+ * 0. */
 static int64_t pixel_step(const struct patch *w, int64_t down, int64_t across, int64_t image,
                           int64_t k)
 {
     return down == w->ow * across && (k <= w->oh * w->ow || image == w->oh * down) ? across : 0;
 }
 
-/* Distance in elements between neighbours along k; 0 if it varies. */
+/* Returns the distance in elements between neighbours along k, if it is constant; else 0. */
 static int64_t k_step(const struct view *v, int64_t k)
 {
     const struct patch *w = v->patch;
@@ -275,8 +290,9 @@ static int64_t k_step(const struct view *v, int64_t k)
     return w->row == w->s * w->col && w->channel == w->r * w->row ? w->col : 0;
 }
 
-/* Sets the offsets along k. step: their constant distance, for which LIMBER_SMALL_K of them
- * suffice; or 0.  A matrix with step 0 repeats one element. */
+/* Sets at[] to the offsets of elements along k.  step: their constant distance, for which
+ * LIMBER_SMALL_K offsets are enough, or 0 if it varies.  If a matrix has the distance 0 along k,
+ * all offsets are 0. */
 static void set_table(const struct view *v, int64_t k, int64_t step, int64_t *at)
 {
     const struct patch *w = v->patch;
@@ -290,27 +306,29 @@ static void set_table(const struct view *v, int64_t k, int64_t step, int64_t *at
         set_taps(w, k, at);
 }
 
-/* Offset of element p along k in lines of B. */
+/* Returns the offset of element p along k in a line of B. */
 static int64_t b_offset(const struct launch_state *j, int64_t p)
 {
     return j->b_step ? p * j->b_step : j->b_at[p];
 }
 
-/* Elements from one line of an operand to the next. */
+/* Returns the distance in elements from one line of an operand to the next. */
 static int64_t line_step(const struct view *v)
 {
     return !v->patch ? v->line : v->patch->transposed ? v->patch->channel : v->patch->image;
 }
 
-/* Address of an operand's first element; windows of an image begin at its origin. */
+/* Returns the address of an operand's first element.  The windows of an image begin at its
+ * origin. */
 static const char *first_element(const struct view *v, int size)
 {
     return (const char *)v->data + (v->patch ? v->patch->origin * size : 0);
 }
 
-/* ---- images copied with padding -------------------------------------------------------------- */
+/* ---- copying images with their padding ------------------------------------------------------ */
 
-/* Sets up the copy of the image with padding, if windows need one. */
+/* If windows need a copy of the image with padding, sets up that copy and points the operand to
+ * it. */
 static void set_frame(struct launch_state *j)
 {
     struct product *p = &j->p;
@@ -337,7 +355,8 @@ static void set_frame(struct launch_state *j)
     image->data = j->frame;
 }
 
-/* Copies a row of the image into the frame, an image whose padding is stored as zeros. */
+/* Task: copies a row of the image, with its padding as zeros.  row: number among the rows of all
+ * planes. */
 static void fill_frame(const struct launch_state *j, int64_t row)
 {
     const struct product *p = &j->p;
@@ -351,7 +370,7 @@ static void fill_frame(const struct launch_state *j, int64_t row)
         limber_patch_reach(from, i, &first[i], &end[i]);
     y = row % to->h + first[0];
     z = row / to->h % to->d + first[2];
-    /* columns [begin, stop) of the frame are pixels */
+    /* columns [begin, stop) of the copy are pixels; all other columns are padding */
     begin = first[1] < 0 ? smaller(-first[1], to->w) : 0;
     stop = smaller(from->w - first[1], to->w);
     if (y < 0 || y >= from->h || z < 0 || z >= from->d || stop <= begin) {
@@ -372,7 +391,8 @@ static void fill_frame(const struct launch_state *j, int64_t row)
     memset(at + stop * to->col * p->size, 0, (size_t)((to->w - stop) * to->col * p->size));
 }
 
-/* Sets line[l] to the first element of row i + l of A: a pixel's window. */
+/* Sets line[l] to the address of the first element of row i + l of A, which is the window of an
+ * output pixel. */
 static void find_rows(const struct product *p, int64_t i, int64_t rows, const void **line)
 {
     const struct patch *w = &p->window;
@@ -395,9 +415,10 @@ static void find_rows(const struct product *p, int64_t i, int64_t rows, const vo
     }
 }
 
-/* ---- strips of B, and of filters ------------------------------------------------------------- */
+/* ---- strips of B ----------------------------------------------------------------------------- */
 
-/* Transposes up to sixteen lines; missing ones repeat the first.  A row has `width` elements. */
+/* Transposes up to sixteen lines of `count` elements to rows that are `stride` bytes apart.  If
+ * there are fewer than sixteen lines, the first line is read again for each missing one. */
 static void transpose_lines(const struct product *p, const char *data, int64_t line, int64_t lines,
                             int64_t count, char *to, int64_t stride)
 {
@@ -412,7 +433,7 @@ static void transpose_lines(const struct product *p, const char *data, int64_t l
             memcpy(to + i * stride + l * p->size, from[l] + i * p->size, (size_t)p->size);
 }
 
-/* Packs columns [first, last) of filters, for all of k. */
+/* Packs filters [first, last), which are columns of B, for all of k. */
 static void pack_filters(const struct product *p, int64_t first, int64_t last, char *to)
 {
     const struct patch *w = p->b.patch;
@@ -427,7 +448,7 @@ static void pack_filters(const struct product *p, int64_t first, int64_t last, c
                             to + t * stride + (line - first) * p->size, taps * stride);
 }
 
-/* Number of elements along k from p on that are equally far apart. */
+/* Returns the number of elements along k, from p on, whose distance is constant. */
 static int64_t contiguous_count(const struct view *v, int64_t p)
 {
     const struct patch *w = v->patch;
@@ -435,7 +456,8 @@ static int64_t contiguous_count(const struct view *v, int64_t p)
     return w ? w->oh * w->ow - p % (w->oh * w->ow) : INT64_MAX;
 }
 
-/* Packs rows [p0, p0 + len) of B from lines that start at `data`. */
+/* Packs rows [p0, p0 + len) of `lines` columns of B by transposing them.  data: address of the
+ * first column. */
 static void pack_lines(const struct launch_state *j, const char *data, int64_t lines, int64_t p0,
                        int64_t len, char *to)
 {
@@ -451,7 +473,7 @@ static void pack_lines(const struct launch_state *j, const char *data, int64_t l
     }
 }
 
-/* Packs a strip of columns of B. */
+/* Packs a strip of columns of B, for all of k. */
 static void pack_strip(const struct launch_state *j, int64_t strip)
 {
     const struct product *p = &j->p;
@@ -468,8 +490,8 @@ static void pack_strip(const struct launch_state *j, int64_t strip)
                (size_t)((last - first) * p->size));
 }
 
-/* Offset of a column of a filter gradient, in the first pixel's window.  Columns go through the
- * channels of one tap, then of the next. */
+/* Returns the offset, in the window of the first pixel, of a column of a filter gradient.  Columns
+ * run through the channels of one tap, then through those of the next tap. */
 static int64_t tap_offset(const struct product *p, int64_t column)
 {
     const struct patch *w = &p->window;
@@ -479,7 +501,8 @@ static int64_t tap_offset(const struct product *p, int64_t column)
            (tap % w->s * w->dilate[1] - w->pad[1]) * w->col;
 }
 
-/* Reads dense rows of B in place, or has the micro-kernel copy them to `room` first. */
+/* Sets up the reading of contiguous rows of B: in place, or the micro-kernel first copies them to
+ * `room`. */
 static void set_rows(const struct launch_state *j, struct direct_strip *s, const char *data,
                      int64_t p0, char *room)
 {
@@ -494,8 +517,8 @@ static void set_rows(const struct launch_state *j, struct direct_strip *s, const
     s->room = room;
 }
 
-/* Points to columns [column, column + width) and rows [p0, p0 + len) of B, in place or in a
- * copy. */
+/* Points s->b to rows [p0, p0 + len) of columns [column, column + width) of B: in place, packed
+ * before, or packed into `room` now. */
 static void set_strip(const struct launch_state *j, struct direct_strip *s, int64_t column,
                       int64_t width, int64_t p0, int64_t len, char *room)
 {
@@ -523,8 +546,8 @@ static void set_strip(const struct launch_state *j, struct direct_strip *s, int6
 
 /* ---- tasks: strips and blocks of C ----------------------------------------------------------- */
 
-/* Sets the columns of a strip.  Strips stay within contiguous stretches of C; their widths are as
- * even as whole vectors allow. */
+/* Sets the first column and the width of a strip.  A strip lies within one contiguous stretch of C.
+ * Strips that are not packed have widths as equal as full vectors allow. */
 static void place_strip(const struct launch_state *j, int64_t strip, int64_t *column,
                         int64_t *width)
 {
@@ -545,7 +568,7 @@ static void place_strip(const struct launch_state *j, int64_t strip, int64_t *co
     *width = smaller(to, count) - smaller(from, count);
 }
 
-/* Sets the first elements of a block's rows of A, if they are windows or taps. */
+/* Sets line[] to the addresses of rows of A for a block, if the rows are windows or taps. */
 static void find_lines(const struct launch_state *j, int64_t i, int64_t rows, const void **line)
 {
     const struct product *p = &j->p;
@@ -558,7 +581,7 @@ static void find_lines(const struct launch_state *j, int64_t i, int64_t rows, co
                   ((i + l) / x->taps * x->length + x->tap[(i + l) % x->taps]) * p->size;
 }
 
-/* Address of C's row i at a column. */
+/* Returns the address of the element of C in row i and column `column`. */
 static char *result_at(const struct product *p, int64_t i, int64_t column)
 {
     if (p->source == SOURCE_taps)
@@ -566,7 +589,8 @@ static char *result_at(const struct product *p, int64_t i, int64_t column)
     return limber_output_at(&p->c, i, column, p->size);
 }
 
-/* Calls the epilogue on strips [first, end) of some rows; all lie in one stretch. */
+/* Applies the caller's epilogue to `rows` rows of the strips [first, end), which lie in one stretch
+ * of C. */
 static void finish_block(const struct launch_state *j, int64_t i, int64_t rows, int64_t first,
                          int64_t end)
 {
@@ -577,8 +601,8 @@ static void finish_block(const struct launch_state *j, int64_t i, int64_t rows, 
     j->finish->block(j->finish, i, rows, from, to + width - from);
 }
 
-/* Prefetches a chain of filters whose channels lie on different pages, which hardware prefetchers
- * do not follow.  A channel's elements are contiguous cache lines. */
+/* Prefetches one chain of filters whose channels lie on different pages, since hardware prefetchers
+ * do not cross pages.  A channel's elements for all rows of A are contiguous. */
 static void prefetch_filters(const struct product *p, const struct direct_strip *s)
 {
     const struct patch *w = p->a.patch;
@@ -592,8 +616,8 @@ static void prefetch_filters(const struct product *p, const struct direct_strip 
             __builtin_prefetch((const char *)s->a + s->at[q] * p->size + b, 0, 2);
 }
 
-/* Gathers a chain of rows of A, interleaved by GATHERED. The inner loop goes through the rows,
- * since their elements are near each other. */
+/* Gathers one chain of rows of A, interleaved by GATHERED.  The inner loop runs through rows, since
+ * their elements are near each other in memory. */
 static inline __attribute__((always_inline)) void gather_rows(const struct launch_state *j,
                                                               int64_t i, int64_t rows, int64_t p0,
                                                               int64_t len, int size, char *room)
@@ -613,17 +637,18 @@ static inline __attribute__((always_inline)) void gather_rows(const struct launc
     }
 }
 
-/* Gathers `len` elements along k of some rows of A, interleaved. */
+/* Gathers `len` elements along k, from p0 on, of `rows` rows of A into `room`, interleaved. */
 static void gather_a(const struct launch_state *j, int64_t i, int64_t rows, int64_t p0, int64_t len,
                      char *room)
 {
-    if (j->p.size == 4) /* constant lengths */
+    if (j->p.size == 4) /* constant sizes let the compiler specialise the loops */
         gather_rows(j, i, rows, p0, len, 4, room);
     else
         gather_rows(j, i, rows, p0, len, 8, room);
 }
 
-/* Address of row i in the prepared gathered rows, in the chain from p0 on. */
+/* Returns the address of row i among the prepared gathered rows, for the chain that begins at
+ * p0. */
 static char *prepared_row(const struct launch_state *j, int64_t i, int64_t p0, int64_t len)
 {
     const struct product *p = &j->p;
@@ -634,7 +659,7 @@ static char *prepared_row(const struct launch_state *j, int64_t i, int64_t p0, i
                p->size;
 }
 
-/* Task: gathers some rows of A for a prepared operand. */
+/* Task: gathers some rows of A, for one chain, into the memory of a prepared operand. */
 static void gather_prepared_rows(const struct launch_state *j, int64_t task)
 {
     const struct product *p = &j->p;
@@ -645,7 +670,8 @@ static void gather_prepared_rows(const struct launch_state *j, int64_t task)
     gather_a(j, i, smaller(p->m - i, KEPT_ROWS), p0, len, prepared_row(j, i, p0, len));
 }
 
-/* Task: fills a row of the frame, packs a strip, gathers prepared rows or fills planes. */
+/* Task: copies a row of the image, packs a strip, gathers prepared rows of A, or packs planes.  The
+ * task's number tells which. */
 static void run_preparation(void *arg, int64_t task, int worker)
 {
     const struct launch_state *j = arg;
@@ -661,7 +687,7 @@ static void run_preparation(void *arg, int64_t task, int worker)
         limber_planes_task(&j->planes, task - j->row_keeping);
 }
 
-/* Task: computes some rows of C by some strips of B. */
+/* Task: computes some rows of C for some strips of columns, chain by chain. */
 static void run_block(void *arg, int64_t task, int worker)
 {
     const struct launch_state *j = arg;
@@ -707,7 +733,8 @@ static void run_block(void *arg, int64_t task, int worker)
         s.at = j->step ? j->at : j->at + p0;
         prefetch_filters(p, &s);
         if (j->stretches)
-            s.at = limber_direct_along; /* a constant table that the micro-kernel recognises */
+            /* the micro-kernel recognises this table's address and reads contiguous elements */
+            s.at = limber_direct_along;
         if (p->gathers && !j->kept_rows)
             gather_a(j, i, s.m, p0, s.k, gathered);
         for (int64_t l = 0; l < s.m && p->gathers; l++)
@@ -739,8 +766,8 @@ static void run_block(void *arg, int64_t task, int worker)
         finish_block(j, i, s.m, first, end);
 }
 
-/* Divides the work into tasks: rows whose part of a chain stays in L2, and enough tasks for all
- * workers. */
+/* Divides the work into tasks.  One chain of the rows of A of a task fits in L2, and there are
+ * enough tasks for all workers. */
 static void divide_work(struct launch_state *j, int busy)
 {
     const struct product *p = &j->p;
@@ -755,7 +782,7 @@ static void divide_work(struct launch_state *j, int busy)
     j->rows = ceil_div(p->m, ceil_div(p->m, most_rows(p)));
     if (j->p.lanes * p->size == 64 && p->source == SOURCE_rows && p->result == RESULT_dense &&
         p->k <= SHORT && p->c.row * p->size >= NEAR)
-        j->rows = smaller(j->rows, FEW); /* measured with AVX-512; otherwise many rows are faster */
+        j->rows = smaller(j->rows, FEW); /* few rows are faster only with AVX-512, as measured */
     j->strips = all;
     if (p->k > LIMBER_SMALL_K || p->result == RESULT_staged)
         j->strips = smaller(all, RESULT_BYTES / (j->rows * p->width * p->size) + 1);
@@ -771,8 +798,8 @@ static void divide_work(struct launch_state *j, int busy)
     j->strip_tasks = ceil_div(all, j->strips);
 }
 
-/* Sets up planes of B, or of the image whose gradient is transposed; returns the number of tasks
- * that pack them. */
+/* Sets up planes of B, or of the image that a gradient reads.  Returns the number of tasks that
+ * pack them. */
 static int64_t begin_planes(struct launch_state *j, char *memory)
 {
     const struct product *p = &j->p;
@@ -780,7 +807,7 @@ static int64_t begin_planes(struct launch_state *j, char *memory)
     struct kernel_call *call = &j->planes.call;
 
     j->forward = *v.patch;
-    if (p->gradient) { /* the planes have one pixel for each pixel of the result */
+    if (p->gradient) { /* the planes have as many output pixels as the forward convolution has */
         j->forward.transposed = 0;
         v.patch = &j->forward;
     }
@@ -793,7 +820,7 @@ static int64_t begin_planes(struct launch_state *j, char *memory)
     return call->tasks[1];
 }
 
-/* Sets the offsets of the pixels that a filter gradient goes through along k. */
+/* Sets the table of offsets of the pixels that a filter gradient reads along k. */
 static void set_window_table(struct launch_state *j)
 {
     const struct patch *w = &j->p.window;
@@ -806,7 +833,7 @@ static void set_window_table(struct launch_state *j)
         set_pixels(w, down, across, w->image, j->p.k, j->b_at);
 }
 
-/* Returns whether the epilogue has been applied. */
+/* Computes one product.  Returns true if the caller's epilogue has been applied. */
 static bool run_product(const struct kernel *k, const struct product *p, char *memory)
 {
     const struct call *c = p->call;
@@ -869,7 +896,7 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
     return j.finish != NULL;
 }
 
-/* Points the product to the call's current data. */
+/* Points the product's operands and result to those of the call, exchanged if it is transposed. */
 static void set_data(struct product *p, const struct call *c)
 {
     p->a.data = p->turned ? c->b.data : c->a.data;
@@ -877,6 +904,9 @@ static void set_data(struct product *p, const struct call *c)
     p->c.data = c->c.data;
 }
 
+/* Computes the products of a launch, one after another.  A filter gradient with few channels is
+ * computed from an NCHW copy of its image.  Returns true if the caller's epilogue has been
+ * applied. */
 bool limber_unpacked_run(const struct kernel *k, struct unpacked *u, char *memory)
 {
     struct call *c = &u->first;
@@ -890,7 +920,8 @@ bool limber_unpacked_run(const struct kernel *k, struct unpacked *u, char *memor
         c->c.data = u->planar.call.c.data;
     }
     if (u->products > 1)
-        c->finish = NULL; /* the epilogue is applied to all images' results or to none */
+        /* the caller applies the epilogue after the results of all images are stored */
+        c->finish = NULL;
     for (int64_t i = 0; i < u->products; i++) {
         if (i > 0) {
             c->b.data = (const char *)c->b.data + u->image * u->product.size;

@@ -1,35 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Byte convolutions and products that read windows where the image lies (bytes.c). */
+ * Convolutions and products of 8-bit integers that read windows directly from the image, not from
+ * packed panels (bytes.c). */
 #ifndef LIMBER_LLVM_WINDOWS_H
 #define LIMBER_LLVM_WINDOWS_H
 
 #include "backends/llvm/unpacked.h"
 
-/* An accepted launch.  It must not be copied: it points into itself and to the call. */
+/* An accepted launch.  The structure must not be copied, since it contains pointers into itself and
+ * to the call. */
 struct windows {
     const struct call *call; /* the caller's call, or `turned` */
-    struct call turned; /* transposed product: A's rows are pixels, B's columns are filters */
+    /* transposed product: its rows of A are filters, its columns of B are pixels */
+    struct call turned;
     struct bytes_code code;
-    struct patch from, window; /* the caller's image; the image of bytes that windows read */
-    int64_t first[3]; /* first row, column and plane of the copied image */
-    int64_t deep; /* planes of the copied image; 1 if it has two dimensions */
-    int64_t images, channels, groups,
-        taps; /* images: planes of the result; groups: of `group` channels, one word each */
-    int64_t words; /* words in a window */
-    int64_t units; /* units of sixteen filters */
-    int group; /* channels in a word: four bytes, or two elements of 16 bits */
-    bool sign; /* the image's bytes are signed */
-    /* XOR that makes signed bytes unsigned: 128 if a word has four bytes of a signed image, else
-     * 0 */
+    /* from: the caller's image; window: the image of 8-bit integers that windows read */
+    struct patch from, window;
+    /* first row, column and plane of the caller's image in the copy; negative in padding */
+    int64_t first[3];
+    int64_t deep; /* number of planes of the image that windows read; 1 if it is two-dimensional */
+    /* images: number of planes of the result, over all images; groups: number of words in a pixel,
+     * with `group` channels each; taps: number of taps of a window */
+    int64_t images, channels, groups, taps;
+    int64_t words; /* number of 32-bit words in a window */
+    int64_t units; /* number of units of sixteen filters; the last unit is padded */
+    int group; /* number of channels in a word: four bytes, or two elements of 16 bits */
+    bool sign; /* true if the image's bytes are signed */
+    /* number that is XORed to each byte to make signed bytes unsigned: 128 if a word has four bytes
+     * of a signed image, else 0 */
     int flip;
-    bool in_order; /* filters lie in the order of windows, channels innermost */
-    bool flips; /* the micro-kernel flips signs as it reads; else copying does */
-    bool copies; /* the image is copied first */
-    bool across; /* in memory, C's rows are pixels; else filters */
-    bool planes; /* the image keeps its NCHW order */
+    /* true if the elements of a filter lie in the order of a window's words, channels innermost */
+    bool in_order;
+    /* true: the micro-kernel flips signs while it reads the image; false: the copy has flipped
+     * signs */
+    bool flips;
+    bool copies; /* true if windows read a copy of the image */
+    /* true: a row of C in memory is a pixel, with one column per filter; false: a row is a
+     * filter */
+    bool across;
+    /* true if the image keeps its NCHW order, and blocks of its pixels are packed as panels */
+    bool planes;
     int64_t bytes; /* bytes of workspace */
 };
-/* NULL if this way serves a launch; else the reason why not. */
+/* Fills *x and returns NULL if the way `windows` can compute the launch; else returns the
+ * reason. */
 const char *limber_windows_refuses(const struct kernel *k, const struct call *c, struct windows *x);
 void limber_windows_run(const struct windows *x, char *memory);
 

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Compresses bytes that are mostly zeros, for the disk.  The format is a sequence of (number of
- * zero words, number of other words, these words). */
+ * Compresses bytes that are mostly zeros, for files on disk.  The format is a sequence of runs.  A
+ * run has the number of 4-byte words that are zero, the number of words that are not, and then
+ * these nonzero words. */
 #include "backends/llvm/llvm.h"
 
 #include <string.h>
 
 enum { WORD = 4 };
 
+/* Head of a run. */
 struct run {
     uint16_t zeros, words;
 };
 
-/* The number of words from `from` on, at most 65535, that are all zero, or (zero false) all not
- * zero. */
-static size_t run_of(const unsigned char *from, size_t count, bool zero)
+/* Returns the number of words, from `from` on and at most 65535, that are all zero or, if `zero` is
+ * false, all nonzero. */
+static size_t count_words(const unsigned char *from, size_t count, bool zero)
 {
     static const unsigned char none[WORD];
     size_t n = 0;
@@ -23,6 +25,7 @@ static size_t run_of(const unsigned char *from, size_t count, bool zero)
     return n;
 }
 
+/* Compresses `size` bytes to `to`; returns the number of bytes written. */
 size_t limber_zeros_pack(const void *from, size_t size, unsigned char *to)
 {
     const unsigned char *at = from;
@@ -31,10 +34,10 @@ size_t limber_zeros_pack(const void *from, size_t size, unsigned char *to)
     while (left) {
         struct run run;
 
-        run.zeros = (uint16_t)run_of(at, left, true);
+        run.zeros = (uint16_t)count_words(at, left, true);
         at += run.zeros * (size_t)WORD;
         left -= run.zeros;
-        run.words = (uint16_t)run_of(at, left, false);
+        run.words = (uint16_t)count_words(at, left, false);
         memcpy(to + out, &run, sizeof run);
         memcpy(to + out + sizeof run, at, run.words * (size_t)WORD);
         out += sizeof run + run.words * (size_t)WORD;
@@ -44,6 +47,8 @@ size_t limber_zeros_pack(const void *from, size_t size, unsigned char *to)
     return out;
 }
 
+/* Expands `packed` bytes to exactly `size` bytes.  Returns false if the packed bytes are
+ * damaged. */
 bool limber_zeros_unpack(const unsigned char *from, size_t packed, void *to, size_t size)
 {
     unsigned char *at = to;

@@ -1,8 +1,8 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! Limber for Fortran 2008.  Types and procedures with C's names are those of limber.h, which
-! describes them; arguments that may be NULL are type(c_ptr), by value.  At the end are those for
-! Fortran alone: limber_open, limber_multiply, limber_format_of, limber_scheme, limber_text, and
-! texts.
+! Limber for Fortran 2008.  limber.h describes the types and procedures that have C's names.
+! Arguments that may be NULL in C are type(c_ptr), passed by value.  The procedures limber_open,
+! limber_multiply, limber_format_of, limber_scheme and limber_text exist in Fortran only.  Functions
+! that return text in C, such as limber_error_text, return a Fortran character string here.
 module limber
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64, real32, real64
@@ -223,7 +223,7 @@ module limber
                    prepared_b = c_null_ptr, batch = c_null_ptr, queue = c_null_ptr
   end type
 
-  type, bind(c) :: limber_scheme_row     ! C's limber_scheme
+  type, bind(c) :: limber_scheme_row     ! limber_scheme in C, a name that is a function here
     type(c_ptr) :: name = c_null_ptr, about = c_null_ptr
   end type
 
@@ -231,7 +231,7 @@ module limber
     integer(c_size_t) :: size = 32
     integer(c_size_t) :: bytes = 0
     integer(c_int) :: changes = LIMBER_CHANGES_TRUSTED
-    integer(c_int64_t) :: operation = 0   ! limber_operation, of filters
+    integer(c_int64_t) :: operation = 0   ! limber_operation for which filters are prepared
   end type
 
   type, bind(c) :: limber_batch
@@ -411,8 +411,8 @@ module limber
       type(limber_unit), intent(inout) :: unit
       integer(c_int) :: status
     end function
-    ! inout: the call changes memory that the problem points to; gfortran assumes that intent(in)
-    ! excludes this
+    ! problem is intent(inout) because the call changes memory that problem points to.  With
+    ! intent(in) gfortran would assume that this memory does not change.
     function limber_run(ctx, problem, report) bind(c) result(status)
       import
       type(c_ptr), value :: ctx, report
@@ -564,11 +564,12 @@ module limber
     end function
   end interface
 
-  ! call limber_multiply(ctx, contract, a, b, c [, alpha, beta, report, stat, errmsg])
-  ! c = alpha a b + beta c for matrices of one kind, whole or sections: strides are passed on.
-  ! Copies are made only where a section runs backwards or its elements are components of larger
-  ! ones.  Without beta c is not read.  As in ALLOCATE, stat is LIMBER_STATUS_OK or says why c is as
-  ! it was, errmsg then holds the text, and without stat a failure ends the program.
+  ! call limber_multiply(ctx, contract, a, b, c [, alpha, beta, report], stat=stat [, errmsg=text])
+  ! Computes c = alpha a b + beta c.  All matrices have elements of one kind.  They are arrays or
+  ! array sections, whose strides are passed to C.  A matrix is copied only if it is a section that
+  ! runs backwards, or if its elements are components of larger elements.  Without beta, c's old
+  ! values do not matter.  stat is required: LIMBER_STATUS_OK, or the status of the failure.  On
+  ! failure c is unchanged and errmsg holds the error text.
   interface limber_multiply
     procedure multiply_real32, multiply_real64, multiply_complex32, multiply_complex64
 #ifdef LIMBER_REAL128
@@ -582,7 +583,7 @@ module limber
 
 contains
 
-  ! The text at an address, "" for NULL.
+  ! Returns a copy of the C string at `address`, or an empty string if `address` is NULL.
   function text_at(address) result(text)
     type(c_ptr), intent(in) :: address
     character(len=:), allocatable :: text
@@ -598,7 +599,7 @@ contains
     end do
   end function
 
-  ! A NUL-terminated C string in an array (such as limber_report's scheme) as Fortran text.
+  ! Converts a NUL-terminated C string in an array, such as limber_report's scheme, to Fortran text.
   function limber_text(letter) result(text)
     character(kind=c_char), intent(in) :: letter(:)
     character(len=:), allocatable :: text
@@ -630,7 +631,7 @@ contains
     text = text_at(status_meaning_c(status))
   end function
 
-  ! The format with this name; its kind is 0 if there is none.
+  ! Returns the format with this name, such as 'bf16'.  Its kind is 0 if there is no such format.
   function limber_format_of(name) result(format)
     character(len=*), intent(in) :: name
     type(limber_format) :: format
@@ -640,7 +641,8 @@ contains
     if (status /= LIMBER_STATUS_OK) format = limber_format()
   end function
 
-  ! The scheme with this name, for limber_contract; c_null_ptr if there is none.
+  ! Returns the scheme with this name, for the component `scheme` of limber_contract.  c_null_ptr if
+  ! there is none.
   function limber_scheme(name) result(scheme)
     character(len=*), intent(in) :: name
     type(c_ptr) :: scheme, at
@@ -659,7 +661,8 @@ contains
     end do
   end function
 
-  ! limber_create with the default configuration.
+  ! Calls limber_create with the default configuration, changed by the arguments that are present.
+  ! ctx must be destroyed by limber_destroy.
   subroutine limber_open(ctx, backend, threads, cache_dir, verbose, stat, errmsg)
     type(c_ptr), intent(out) :: ctx
     character(len=*), intent(in), optional :: backend, cache_dir
@@ -682,7 +685,7 @@ contains
     call finish(limber_create(ctx, c_loc(config)), stat, errmsg)
   end subroutine
 
-  ! Sets stat, and errmsg to the error text after a failure.
+  ! Sets stat to `status`, and after a failure errmsg to the thread's last error text.
   subroutine finish(status, stat, errmsg)
     integer(c_int), intent(in) :: status
     integer, intent(out) :: stat

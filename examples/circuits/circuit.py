@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Simulates quantum circuits in OpenQASM 2.0, in several formats.
 
-Gates that follow each other are fused to a matrix on at most --fuse qubits.  The state is brought
-into an order in which these qubits are its first axes, and the matrix is multiplied with it: one
-GEMM for each fused gate.  A complex number is two real ones, so a matrix M becomes
-[Re M, -Im M; Im M, Re M], and the same program takes every format and scheme of Limber.
+Gates that follow each other are fused to a matrix on at most --fuse qubits.  Axes of the state are
+permuted so that these qubits are its first axes, and one GEMM multiplies the matrix by the state.
+A complex number is stored as two real numbers, so a matrix M becomes [Re M, -Im M; Im M, Re M], and
+the program works with every format and scheme of Limber.
 
     python circuit.py qft_n18.qasm                         # all formats, errors against binary128
     python circuit.py qft_n18.qasm --formats fp32-f,f64    # some of them
@@ -23,7 +23,7 @@ import numpy as np
 import qasm
 from limber.chart import chart, writable
 
-# name: (type of state and matrices, format, contract, scheme)
+# name: (NumPy type of state and matrices, Limber format, contract, scheme); binary128 has no type
 FORMATS = {
     "binary128": (None, "f128", "native", None),
     "f64": (np.float64, "f64", "native", None),
@@ -33,12 +33,12 @@ FORMATS = {
     "fp32-b": (np.float32, "f32", "fast", "fp32-b"),
     "f16": (np.float16, "f16", "native", None),
 }
-NOTHING = 2.0 ** -50     # smaller elements of a matrix count as 0, such as cos(pi / 2) in doubles
+NOTHING = 2.0 ** -50     # smaller elements of a matrix become 0, such as cos(pi / 2) in doubles
 
 
 def fuse(gates, most):
-    """Fuses gates to matrices on at most `most` qubits: a gate joins the last matrix while qubits
-    fit."""
+    """Fuses gates to matrices on at most `most` qubits.  A gate is multiplied into the last matrix
+    if both together have at most `most` qubits; otherwise it starts a new matrix."""
     fused = []
     for gate in gates:
         if len(gate.qubits) > most:
@@ -54,7 +54,7 @@ def fuse(gates, most):
 
 
 def widen(gate, qubits):
-    """A gate's matrix expanded to more qubits."""
+    """Returns the matrix of a gate on `qubits`, which are the gate's qubits and others."""
     rest = [q for q in qubits if q not in gate.qubits]
     matrix = np.kron(gate.matrix, np.eye(1 << len(rest)))
     axes = [(list(gate.qubits) + rest).index(q) for q in qubits]
@@ -64,7 +64,11 @@ def widen(gate, qubits):
 
 
 class Arithmetic:
-    """Arrays of a format and their products; a binary128 number is two 64-bit words."""
+    """Arrays of a format and their products.  A binary128 number is two 64-bit words, which are the
+    last axis of an array.
+
+    seconds     time in products
+    refused     products that were computed by `native`, because the scheme refused them"""
 
     def __init__(self, name, blas=None):
         self.kind, self.format, self.contract, self.scheme = FORMATS[name]
@@ -89,7 +93,7 @@ class Arithmetic:
             try:
                 c = self.context.matmul(a, b, contract=self.contract, scheme=self.scheme,
                                         dtype=self.format)
-            # the elements of a line span too wide a range for the scheme
+            # The exponents in a row of a or a column of b differ too much for the scheme.
             except self.limber.NoScheme:
                 self.refused += 1
                 c = self.context.matmul(a, b, contract="native", dtype=self.format)
@@ -98,13 +102,13 @@ class Arithmetic:
 
 
 def simulate(qubits, gates, arithmetic, progress):
-    """The state [2][2^qubits], real and imaginary parts; the first qubit is the lowest bit of an
-    index."""
+    """Applies the gates to the state |0...0>; returns the state [2][2^qubits], which is real parts
+    and imaginary parts.  The first qubit is the lowest bit of an index."""
     tail = (2,) if arithmetic.quad else ()
     state = np.zeros((2, 1 << qubits))
     state[0, 0] = 1
     state = arithmetic.of(state).reshape((2,) * (qubits + 1) + tail)
-    order = list(range(qubits))[::-1]       # qubit of each axis after the first
+    order = list(range(qubits))[::-1]       # [axis of the state - 1]: its qubit
     for i, gate in enumerate(gates):
         progress(i, len(gates))
         k = len(gate.qubits)
@@ -124,7 +128,7 @@ def simulate(qubits, gates, arithmetic, progress):
 
 
 def amplitudes(state, arithmetic):
-    """Amplitudes as doubles, and for binary128 the remainders."""
+    """Converts a state to doubles; returns (doubles, what they lack of binary128 numbers or 0)."""
     if arithmetic.quad:
         return arithmetic.limber.Quad.of_words(state).to_pairs()
     return state.astype(np.float64), 0
@@ -137,7 +141,7 @@ def largest_error(state, reference):
 
 
 def bar(name):
-    """A progress bar on a terminal."""
+    """Returns a function that shows progress, which does nothing if stderr is no terminal."""
     if not sys.stderr.isatty():
         return lambda done, all_of: None
 
@@ -149,7 +153,8 @@ def bar(name):
 
 
 def measure(path, names, chosen):
-    """{name: (seconds, seconds in products, largest error, products that went native)}."""
+    """Simulates a circuit in each format.  Returns (qubits, state in binary128, {name: (seconds,
+    seconds in products, largest error, products that `native` computed)})."""
     try:
         qubits, gates = qasm.read(path, chosen.most)
     except (qasm.Error, OSError) as e:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads OpenQASM 2.0: a program becomes a list of gates, matrices on qubits.
 
-Cross et al., "Open Quantum Assembly Language", arXiv 1707.03429.  The gates of qelib1.inc are
-built in.  Circuits are unitary: a measurement ends a qubit's use; `reset`, `if` and opaque gates
-are refused.
-Errors name the file's line and column."""
+The language: Cross et al., "Open Quantum Assembly Language", arXiv 1707.03429.  The gates of
+qelib1.inc are built in.  Circuits must be unitary: a measured qubit must not be used again, and
+`reset`, `if` and uses of opaque gates are refused.  Errors name the file's line and column."""
 import cmath
 import math
 import os
@@ -25,7 +24,7 @@ class Error(Exception):
     pass
 
 
-# ---- matrices: the first qubit of a gate is the highest bit of an index ------------------------
+# ---- matrices of gates; a gate's first qubit is the highest bit of an index ---------------------
 
 def u3(theta, phi, lam):
     c, s = math.cos(theta / 2), math.sin(theta / 2)
@@ -49,7 +48,7 @@ def controlled(matrix, controls=1):
 
 
 def two_turns(pauli):
-    """e^(-i angle/2 P P) of a Pauli matrix."""
+    """Returns a function that maps an angle to e^(-i angle/2 (P x P)), for a Pauli matrix P."""
     both = np.kron(pauli, pauli)
     return lambda angle: math.cos(angle / 2) * np.eye(4) - 1j * math.sin(angle / 2) * both
 
@@ -75,11 +74,11 @@ def relative_cccx():
 
 
 def turn(theta, phi, lam):
-    """A rotation about an axis in the plane, for rx and ry."""
+    """Returns a function that maps an angle to the matrix u3(angle theta, phi, lam), a rotation."""
     return lambda angle: u3(angle * theta, phi, lam)
 
 
-# name: (parameters, qubits, matrix of the parameters)
+# name: (number of parameters, number of qubits, function from parameters to the matrix)
 GATES = {
     "U": (3, 1, u3), "CX": (0, 2, lambda: controlled(X)),
     "u3": (3, 1, u3), "u": (3, 1, u3), "u2": (2, 1, lambda p, q: u3(math.pi / 2, p, q)),
@@ -109,7 +108,7 @@ GATES = {
 # ---- the reader --------------------------------------------------------------------------------
 
 class Gate:
-    """A matrix [2^k][2^k] on k qubits, the first of which is the highest bit of an index."""
+    """A matrix [2^k][2^k] on k qubits.  The first qubit is the highest bit of an index."""
 
     def __init__(self, name, matrix, qubits):
         self.name, self.matrix, self.qubits = name, np.asarray(matrix, complex), tuple(qubits)
@@ -140,7 +139,7 @@ class Reader:
         return self.tokens[self.next][1]
 
     def take(self, what=None, kind=None):
-        """Consumes the next token, which must be `what` or of a kind."""
+        """Consumes and returns the next token, which must be the text `what` or of this kind."""
         found, text, at = self.tokens[self.next]
         if (what is not None and text != what) or (kind is not None and found != kind):
             raise self.error(at, f"{text} where {what or 'a ' + kind} should be")
@@ -150,7 +149,7 @@ class Reader:
     def here(self):
         return self.tokens[self.next][2]
 
-    # Expressions become functions of the parameters' values.
+    # An expression becomes a function that maps {parameter's name: value} to a number.
 
     def expression(self, names):
         left = self.product(names)
@@ -248,7 +247,8 @@ class Reader:
             self.qubits += int(size)
 
     def argument(self, quantum=True):
-        """The qubits of q or of q[i]; or the bits of a classical register."""
+        """Parses q or q[i].  Returns (its qubits or classical bits, whether it is a whole
+        register)."""
         at, name = self.here(), self.take(kind="word")
         if name not in self.sizes or (name in self.registers) != quantum:
             raise self.error(at, f"{name} is no {'quantum' if quantum else 'classical'} register")
@@ -296,7 +296,8 @@ class Reader:
                 raise self.error(at, f"{name} takes {want} {what}{'s' * (want != 1)}, not {have}")
 
     def apply(self, name, made_of, values, qubits, at):
-        """Applies a gate. made_of: its definition, or None for a built-in gate."""
+        """Appends a gate to self.gates, split into built-in gates.  made_of is its definition, or
+        None for a built-in gate."""
         if len(set(qubits)) < len(qubits):
             raise self.error(at, f"{name} takes the same qubit twice")
         if self.measured & set(qubits):
@@ -316,7 +317,8 @@ class Reader:
                        [where[p] for p in inner_places], inner_at)
 
     def gate(self):
-        """Parses the use of a gate; whole registers stand for each of their qubits."""
+        """Parses the use of a gate.  With registers as arguments, the gate is applied once for each
+        index into them."""
         at, name = self.here(), self.take(kind="word")
         values = [e({}) for e in self.values([])]
         found = self.arguments()
@@ -416,6 +418,7 @@ class Reader:
 
 
 def read(path, most=LARGEST):
-    """(number of qubits, at most `most`; list of Gate) of a file."""
+    """Reads a file; returns (number of qubits, list of Gate).  More qubits than `most` are an
+    error."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return Reader(file.read(), os.path.basename(path), most).read()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Clusters of handwritten digits, by k-means.
 
-A centre is a sum of n images, s, divided by n.  The squared distance of an image x from it, less
-|x|^2, is (|s|^2 / n - 2 x s) / n, where s, x s and |s|^2 are integers below 2^53.  One exact
-product a turn gives all x s, so that neither the machine nor the BLAS decides where an image goes.
+The centre of a cluster is s / n, where s is the sum of its n images.  The squared distance of an
+image x from the centre, minus |x|^2, is (|s|^2 / n - 2 x s) / n, where s, x s and |s|^2 are
+integers below 2^53.  One exact product a turn gives x s for all images and clusters, so that the
+cluster of an image depends on neither the machine nor the BLAS.
 
     python clusters.py --data FOLDER --k 20 --picture centres.png
     python clusters.py --data FOLDER --blas f32            # the same by NumPy's BLAS"""
@@ -13,7 +14,9 @@ from digits import Products, load, options, picture, tell
 
 
 def cluster(images, k, most_turns, product):
-    """(turns, the cluster of each image, sums of clusters, their sizes)."""
+    """Clusters images until no image changes its cluster, or after most_turns turns.  Returns
+    (turns, the cluster of each image, the sum of each cluster's images, the number of its
+    images)."""
     sums = images[np.linspace(0, len(images) - 1, k).astype(int)].astype(np.int32)
     sizes, old = np.ones(k, np.int64), None
     for turn in range(1, most_turns + 1):
@@ -22,10 +25,10 @@ def cluster(images, k, most_turns, product):
         if old is not None and (members == old).all():
             break
         old = members
-        sizes = np.maximum(np.bincount(members, minlength=k), 1)
-        for c in range(k):
-            if (members == c).any():
-                sums[c] = images[members == c].sum(0, dtype=np.int32)
+        found = np.bincount(members, minlength=k)
+        for c in np.flatnonzero(found):     # a cluster that has become empty keeps its centre
+            sums[c] = images[members == c].sum(0, dtype=np.int32)
+            sizes[c] = found[c]
     return turn, members, sums, sizes
 
 

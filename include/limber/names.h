@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Other usual names of formats.
+ * Usual other names of formats.
  *
- * limber_format_named reads them beside the names of LIMBER_FORMATS, so every text that names a
- * format may use them.  What Limber prints is the name of LIMBER_FORMATS.
+ * limber_format_named accepts these names in addition to the names of LIMBER_FORMATS, so every text
+ * that names a format may use them.  Limber itself prints the names of LIMBER_FORMATS.
  *
- * Names that mean different formats to different programs are left out: "float" (32 bits in C, 64
+ * Names that mean different formats in different programs are left out: "float" (32 bits in C, 64
  * in Python), "float128" (80 bits in NumPy on x86-64), "float8_e4m3" (with infinities in some
  * libraries), "int" and "long". */
 #ifndef LIMBER_NAMES_H
 #define LIMBER_NAMES_H
 
-/* ROW(NAME, "name"): NAME is that of a row of LIMBER_FORMATS. */
+/* ROW(NAME, "name"): NAME is the name of a row of LIMBER_FORMATS. */
 /* clang-format off */
 #define LIMBER_FORMAT_NAMES(ROW) \
     ROW(F16, "fp16") ROW(F16, "float16") ROW(F16, "binary16") ROW(F16, "half") \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elementwise functions on arrays of small floats.
+ * Elementwise functions of arrays, reductions, and epilogues of products.
  *
  *     limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
  *     e.function = LIMBER_FUNCTION_GELU;
@@ -8,11 +8,12 @@
  *     limber_apply(ctx, &e);
  *
  * Results in formats of 8 and 16 bits are correctly rounded in every direction: the exact value of
- * the function, rounded once.  Tests hold every operand of 8 and 16 bits to that; of wider operands
- * a value nearer to a middle of the format than 2^-50 of itself may go to the other side (about one
- * in 2^38).  Formats (1,e,m) with at most 16 fraction bits: the same.  Results in binary32
- * and tf32 are off by less than 0.501 ulp, in binary64 by the bounds of docs/operators.md.  All
- * CPUs, threads and lengths give the same bits. */
+ * the function, rounded once.  Tests check this for every operand of 8 and 16 bits.  For wider
+ * operands, a value that is nearer than 2^-50 of itself to a midpoint of two results may be rounded
+ * to the other one (about one value in 2^38).  The same holds for formats (1,e,m) with at most 16
+ * fraction bits.  Errors are less than 0.501 ulp for results in binary32 and tf32, and within the
+ * bounds of docs/operators.md for binary64.  All CPUs, numbers of threads and lengths of arrays
+ * give the same bits. */
 #ifndef LIMBER_OPS_H
 #define LIMBER_OPS_H
 
@@ -22,8 +23,8 @@
 extern "C" {
 #endif
 
-/* Every function, once: ROW(NAME, name, parameters, what it computes).  The parameters p and q are
- * those of limber_elementwise. */
+/* Every function, once: ROW(NAME, name, number of parameters, what it computes).  p and q are the
+ * parameters of limber_elementwise. */
 /* clang-format off */
 #define LIMBER_FUNCTIONS(ROW) \
     ROW(CAST, cast, 0, "x") \
@@ -78,49 +79,54 @@ typedef enum limber_function {
         LIMBER_FUNCTION_COUNT
 } limber_function;
 
-/* The function called name, as in the list above.  BAD_ARGUMENT when there is none. */
+/* Finds the function with this name, as in the list above.  BAD_ARGUMENT if there is none. */
 LIMBER_API limber_status limber_function_named(const char *name, limber_function *out);
 
-/* What function i is called, what it computes and how many parameters it has, from 0 on; NULL
- * behind the last one.  meaning and parameters may be NULL. */
+/* Returns the name of function i, from 0; NULL past the last one.  *meaning: what it computes;
+ * *parameters: how many parameters it has; either may be NULL. */
 LIMBER_API const char *limber_function_at(int i, const char **meaning, int *parameters);
 
-/* Where a function is evaluated before its result is rounded to `to`. */
+/* In which precision a function is evaluated before its result is rounded to `to`. */
 typedef enum limber_compute {
-    LIMBER_COMPUTE_EXACT, /* nowhere: the exact value is rounded once */
-    LIMBER_COMPUTE_F32 /* its nearest binary32, which is rounded again, as most frameworks do */
+    LIMBER_COMPUTE_EXACT, /* the exact value is rounded once */
+    /* the nearest binary32 of the value is rounded again, as in most frameworks */
+    LIMBER_COMPUTE_F32
 } limber_compute;
 
-/* A call of limber_apply.  Start from LIMBER_ELEMENTWISE_INIT. */
+/* A call of limber_apply.  Initialise it by LIMBER_ELEMENTWISE_INIT. */
 typedef struct limber_elementwise {
     size_t size; /* sizeof(limber_elementwise) */
     limber_function function;
-    limber_rounding rounding; /* rounding of results; not STOCHASTIC */
+    limber_rounding rounding; /* of the results; not STOCHASTIC */
     limber_compute compute;
-    int nan_to_zero; /* 1: `to` may be a format without NaN (e2m1 and so on), which gets 0 */
-    limber_format from, to; /* floats whose values are values of binary64.  cast, and results of
-                               isnan and isinf: any format */
+    /* 1: `to` may be a format without NaN (e2m1 and so on); a result NaN is then stored as 0 */
+    int nan_to_zero;
+    /* Floats whose values binary64 can represent.  For cast, and for results of isnan and isinf:
+     * any format. */
+    limber_format from, to;
     double p, q; /* the function's parameters */
     const void *src;
-    void *dst; /* may be src where both formats have elements of one size; else apart */
-    size_t count; /* elements of both, side by side */
-    const limber_queue *queue; /* for arrays on a device: the stream to use; NULL: the call waits */
+    /* may be src if elements of both formats have the same size; else must not overlap it */
+    void *dst;
+    size_t count; /* number of elements of src and dst, which are contiguous */
+    /* The stream, for arrays on a device.  If NULL, the call waits until dst is complete. */
+    const limber_queue *queue;
 } limber_elementwise;
 #define LIMBER_ELEMENTWISE_INIT LIMBER_SIZED(limber_elementwise)
 
-/* dst[i] = function(src[i]) for all i, rounded once.  NaN gives NaN (and 0 where to has none, if
- * nan_to_zero allows that); results beyond a format follow limber_convert.  ctx: its threads work;
- * NULL: the caller alone.  Both arrays may lie in the memory of ctx's device, which computes then:
- * the same bits.  There is one NaN, as limber_convert stores it: positive, quiet, without payload.
- * On failure dst is untouched.
- * BAD_ARGUMENT: an unknown function, rounding or compute; a format that the function is not defined
- * on; a parameter that is NaN, or p > q of clamp; a NULL or overlapping array; one array on a
+/* Computes dst[i] = function(src[i]) for all i, rounded once.  NaN gives NaN (or 0 if `to` has none
+ * and nan_to_zero allows that).  Results beyond a format are converted as limber_convert does.
+ * The threads of ctx compute, or only the caller's thread if ctx is NULL.  Both arrays may be in
+ * the memory of ctx's device, which then computes the same bits.  The only NaN that is stored is
+ * limber_convert's: positive, quiet, without payload.  On failure dst is unchanged.
+ * BAD_ARGUMENT: an unknown function, rounding or compute; a format for which the function is not
+ * defined; a parameter that is NaN, or p > q for clamp; a NULL or overlapping array; one array on a
  * device and one not; a queue for arrays in host memory. */
 LIMBER_API limber_status limber_apply(limber_context *ctx, const limber_elementwise *e);
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
-/* The first four reduce `count` numbers to one; the others give `count` numbers. */
+/* The first four reduce `count` numbers to one.  The others give `count` results. */
 typedef enum limber_reduction {
     LIMBER_REDUCTION_SUM,
     LIMBER_REDUCTION_MEAN, /* sum / count */
@@ -132,75 +138,86 @@ typedef enum limber_reduction {
     LIMBER_REDUCTION_COUNT
 } limber_reduction;
 
-/* How sums are carried. */
+/* In which precision sums are computed. */
 typedef enum limber_carry {
-    LIMBER_CARRY_EXACT, /* sums are exact, other steps in binary64.  A sum, a mean and a maximum are
-                           the exact value, rounded once */
-    LIMBER_CARRY_F32, /* every step in binary32.  Sixteen sums, of the elements i, i + 16, ..., are
-                         added: 8 to 8, then 4 to 4, 2 to 2 and 1 to 1 */
-    LIMBER_CARRY_COMPENSATED, /* sixteen sums in binary32, each with a compensation term
-                                 (Neumaier); other steps are rounded to binary32 */
-    LIMBER_CARRY_STORAGE /* every step is rounded to `from`, one element after the other, as a unit
-                            does that has nothing wider */
+    /* Sums are exact, other steps in binary64.  A sum, a mean and a maximum are the exact value,
+     * rounded once. */
+    LIMBER_CARRY_EXACT,
+    /* Every step is in binary32.  Sum i of sixteen adds the elements i, i + 16, ...; at the end the
+     * sums are added in pairs: 8 to 8, then 4 to 4, 2 to 2 and 1 to 1. */
+    LIMBER_CARRY_F32,
+    /* Sixteen sums in binary32, each with a compensation term (Neumaier).  Other steps are rounded
+     * to binary32. */
+    LIMBER_CARRY_COMPENSATED,
+    /* Every step is rounded to the format `from`, one element after the other, as on a unit that
+     * has no wider format. */
+    LIMBER_CARRY_STORAGE
 } limber_carry;
 
-/* A call of limber_reduce.  Start from LIMBER_REDUCE_INIT.  src is an array [outer][count][inner],
- * dense; dst is [outer][inner], or of src's shape. */
+/* A call of limber_reduce.  Initialise it by LIMBER_REDUCE_INIT.  src is a dense array
+ * [outer][count][inner]; dst is [outer][inner], or has the shape of src. */
 typedef struct limber_reduce_call {
     size_t size; /* sizeof(limber_reduce_call) */
     limber_reduction reduction;
     limber_carry carry;
-    limber_rounding rounding; /* rounding of results; not STOCHASTIC */
-    int correction; /* what a variance subtracts from the count: 0, or 1 for a sample's */
+    limber_rounding rounding; /* of the results; not STOCHASTIC */
+    /* a variance divides by count - correction: 0, or 1 for the variance of a sample */
+    int correction;
     limber_format from, to; /* floats whose values are values of binary64 */
     double epsilon; /* added under the root of norms; not negative */
     size_t outer, count, inner;
     const void *src;
-    void *dst; /* apart from src */
-    const void *scale, *shift; /* count elements in `from` each; NULL: 1, 0 */
-    uint64_t *swallowed; /* out, for sums and means in F32 and STORAGE: nonzero elements whose
-                            addition left the sum unchanged; NULL: not counted */
-    const void *const *arrays; /* replace src: `count` arrays of `inner` elements each, with
-                                  outer = 1; so the sum is add_n.  dst may be one of them where
-                                  results are one for many, of from's size.  NULL: src */
-    int nan_to_zero; /* 1: `to`, and `from` where steps are rounded to it, may be a format without
-                        NaN (e2m1 and so on), which gets 0 */
+    void *dst; /* must not overlap src */
+    const void *scale, *shift; /* count elements each, in `from`; NULL for scale 1, shift 0 */
+    /* Out, for sums and means with CARRY_F32 and CARRY_STORAGE: number of nonzero elements whose
+     * addition left the sum unchanged.  If NULL, they are not counted. */
+    uint64_t *swallowed;
+    /* Replaces src: `count` arrays of `inner` elements each, with outer = 1; a sum then adds the
+     * arrays element by element. dst may be one of these arrays if there is one result per column
+     * and both formats have elements of one size.  If NULL, src is used. */
+    const void *const *arrays;
+    /* 1: `to`, and `from` if steps are rounded to it, may be a format without NaN (e2m1 and so on),
+     * in which NaN becomes 0. */
+    int nan_to_zero;
 } limber_reduce_call;
 #define LIMBER_REDUCE_INIT LIMBER_SIZED(limber_reduce_call) /* outer, count and inner are 0 */
 
-/* Reduces along `count`.  ctx: its threads work; NULL: the caller alone.  The bits depend neither
- * on threads nor on the machine, those of NaN either.  All arrays lie in host memory.  On failure
- * dst is untouched.
- * BAD_ARGUMENT: an unknown word; a format that is no float or wider than binary64, or has no NaN;
- * sizes that overflow; a NULL or overlapping array; a negative epsilon; count not above correction;
- * src and arrays; arrays with another outer than 1. */
+/* Reduces along `count`.  The threads of ctx compute, or only the caller's thread if ctx is NULL.
+ * The bits, those of NaN included, depend neither on threads nor on the machine.  All arrays are in
+ * host memory.  On failure dst is unchanged.
+ * BAD_ARGUMENT: an unknown enumerator; a format that is no float, has more than binary64, or has no
+ * NaN; sizes that overflow; a NULL or overlapping array; a negative epsilon; count not above
+ * correction; both src and arrays; arrays with outer other than 1. */
 LIMBER_API limber_status limber_reduce(limber_context *ctx, const limber_reduce_call *r);
 
 /* ---- epilogues ------------------------------------------------------------------------------- */
 
-/* How the numbers of an epilogue's input belong to the elements of C. */
+/* Which number of an epilogue's input is used for an element of C. */
 typedef enum limber_input_shape {
     LIMBER_INPUT_SCALAR, /* one number for all elements */
-    LIMBER_INPUT_ROW, /* one for each row of C: each channel of a convolution's result, each filter
-                         of a gradient of filters */
-    LIMBER_INPUT_COLUMN, /* one for each column of C; not of convolutions */
-    LIMBER_INPUT_MATRIX /* one for each element of C */
+    /* One number for each row of C: for each channel of a convolution's result, or for each filter
+     * of a gradient of filters. */
+    LIMBER_INPUT_ROW,
+    LIMBER_INPUT_COLUMN, /* one number for each column of C; not for convolutions */
+    LIMBER_INPUT_MATRIX /* one number for each element of C */
 } limber_input_shape;
 
-/* Numbers that steps read.  Start from LIMBER_EPILOGUE_INPUT_INIT. */
+/* Numbers that the steps of an epilogue read.  Initialise it by LIMBER_EPILOGUE_INPUT_INIT. */
 typedef struct limber_epilogue_input {
     size_t size; /* sizeof(limber_epilogue_input) */
-    const char *name; /* letters, digits and _; not x */
+    const char *name; /* letters, digits and _; not "x" */
     limber_input_shape shape;
-    limber_format format; /* a float whose values are values of binary64, or an integer of at most
-                             32 bits */
-    const void *data; /* where C is, in host memory or on the device; apart from C, unless it is the
-                         matrix C itself */
+    /* A float whose values are values of binary64, or an integer of at most 32 bits. */
+    limber_format format;
+    /* In host memory or on the device, as C is.  Must not overlap C, unless it is the matrix C
+     * itself. */
+    const void *data;
     /* strides of a MATRIX, as in limber_matrix; 0 for convolutions, whose input is dense in C's
      * layout */
     int64_t row_stride, col_stride;
-    int64_t
-        step; /* in a batch: numbers from one product's input to the next's; 0: all read the same */
+    /* in a batch: numbers from one product's input to the next one's; 0: all products read the same
+     * numbers */
+    int64_t step;
 } limber_epilogue_input;
 #define LIMBER_EPILOGUE_INPUT_INIT LIMBER_SIZED(limber_epilogue_input)
 
@@ -215,39 +232,43 @@ typedef struct limber_epilogue_input {
  *     e.inputs = &bias, e.input_count = 1;
  *     problem.epilogue = &e;
  *
- * Steps     one a line, `%name = operation operands`.  Operands are %x, inputs, earlier lines and
- *           numbers.  Operations: add sub mul div max min of two operands, and every function of
- *           LIMBER_FUNCTIONS of one, with p=NUMBER q=NUMBER behind it (leaky_relu without p: 0.01).
- *           `;` starts a comment.  The last line is stored in C; without a line x is.  At most 16.
- *           Every line but the last is read by a later one; an input need not be read, so that
- *           several texts can share their inputs.
- * Formats   steps compute in binary32 where C's format has no value beyond it, and C is no integer
- *           of more than 16 bits; else in binary64.  Numbers of the text and of inputs are rounded
- *           to that; a number of the text that is beyond it is refused (infinity is `inf`).  Each
- *           step is rounded once, to nearest; max and min give NaN where there is
- *           one.  Functions as limber_apply has them.  The last result is converted to C's format
- *           as limber_convert does it: integers are rounded to nearest even and saturate.
+ * Steps     one a line, `%name = operation operands`.  Operands are %x, inputs, names of earlier
+ *           lines, and numbers.  Operations: add sub mul div max min with two operands, and every
+ *           function of LIMBER_FUNCTIONS with one, followed by p=NUMBER q=NUMBER if it has
+ *           parameters (leaky_relu without p: 0.01).  `;` starts a comment.  The result of the last
+ *           line is stored in C; x is stored if there is no line.  At most 16 lines.  Every line
+ *           but the last must be read by a later one.  An input need not be read, so that several
+ *           texts can share their inputs.
+ * Formats   steps compute in binary32 if every value of C's format is a value of binary32, and C is
+ *           no integer of more than 16 bits; else in binary64.  Numbers of the text and of inputs
+ *           are rounded to that format; a number of the text that is beyond it is refused (infinity
+ *           is `inf`).  Each step is rounded once, to nearest; max and min give NaN if an operand
+ *           is NaN.  Functions are those of limber_apply.  The last result is converted to C's
+ *           format as by limber_convert: integers are rounded to nearest even and saturate.
  * Contract  holds for x in the format of the steps, so `correct` rounds x once, before the steps.
- *           Where the first step adds an input to %x and beta is 0, x is alpha A B + that input
- *           under the contracts `correct` and `bits`.  Where C is a float and steps (behind that
- *           one, whose input's numbers are numbers of C's format) only select (relu, abs, neg, and
- *           clamp, max and min with numbers of C's format), x is rounded to C's format itself under
- *           all contracts but native, so that `correct` rounds the whole once.
- * Memory    where x has not C's format, begins with an input, or an input is C, the call keeps x in
- *           memory of its own, by the context's allocator, beside the workspace.
- * Errors    as limber_run; BAD_ARGUMENT names the line and the word of the text, or the input.  On
- *           failure C is untouched.  Many threads may use one epilogue.
- * Serves    real GEMMs, batches and convolutions, of every scheme and backend; C is neither
- *           binary128 nor a double-double, and the contract not `exact`.  Where C lies on a device,
- *           steps run there, in the order of problem.queue; into a stream that is being captured
- *           only if the call needs no memory for x.  Steps give one NaN, as limber_apply does. */
+ *           Under the contracts `correct` and `bits`, if the first step adds an input to %x and
+ *           beta is 0, then x is alpha A B + that input.  If C is a float and the steps only select
+ *           a value, x is rounded to C's format itself under all contracts but native, so that
+ *           `correct` rounds only once.  Steps that select are relu, abs, neg, and clamp, max and
+ *           min with numbers of C's format; before them may be the step that adds an input whose
+ *           values are values of C's format.
+ * Memory    if x is not in C's format, begins with an input, or an input is C, the call keeps x in
+ *           memory of its own, from the context's allocator, in addition to the workspace.
+ * Errors    those of limber_run; BAD_ARGUMENT names the line and the word of the text, or the
+ *           input.  On failure C is unchanged.  Many threads may use one epilogue.
+ * Serves    real GEMMs, batches and convolutions, with every scheme and backend, if C is neither
+ *           binary128 nor a double-double, and the contract is not `exact`.  If C is on a
+ *           device, the steps run there, in the order of problem.queue; into a stream that is
+ *           being captured only if the call needs no memory for x.  Steps store only one NaN, as
+ *           limber_apply. */
 typedef struct limber_epilogue {
     size_t size; /* sizeof(limber_epilogue) */
-    const char *steps; /* NULL: none */
-    const limber_epilogue_input *inputs; /* input_count of them, at most 8, each of inputs[0].size
-                                            bytes; read during the call */
+    const char *steps; /* NULL if there are none */
+    /* input_count of them, at most 8, each of inputs[0].size bytes; read during the call */
+    const limber_epilogue_input *inputs;
     int input_count;
-    int nan_to_zero; /* 1: C may be of a float without NaN (e2m1 and so on), which gets 0 */
+    /* 1: C may be in a float format without NaN (e2m1 and so on), in which NaN becomes 0 */
+    int nan_to_zero;
 } limber_epilogue;
 #define LIMBER_EPILOGUE_INIT LIMBER_SIZED(limber_epilogue)
 

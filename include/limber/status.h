@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a call can answer.  Define LIMBER_STATUS_ROW and expand LIMBER_STATUSES to read the list. */
+ * Status codes of calls.  To read the list, define LIMBER_STATUS_ROW and expand LIMBER_STATUSES. */
 #ifndef LIMBER_STATUS_H
 #define LIMBER_STATUS_H
 

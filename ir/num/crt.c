@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* x = x f, in digits of 32 bits. */
+/* Multiplies x, in 32-bit digits, by f. */
 static void multiply_by(uint32_t *x, uint32_t f)
 {
     uint64_t carry = 0;
@@ -15,7 +15,7 @@ static void multiply_by(uint32_t *x, uint32_t f)
     }
 }
 
-/* x mod p, by long division. */
+/* Returns x mod p, by long division. */
 static uint32_t remainder_modulo(const uint32_t *x, uint32_t p)
 {
     uint64_t r = 0;
@@ -25,7 +25,7 @@ static uint32_t remainder_modulo(const uint32_t *x, uint32_t p)
     return (uint32_t)r;
 }
 
-/* x^-1 mod p by search, p <= 4096; 0: there is none. */
+/* Returns the inverse of x modulo p <= 4096, which it searches. 0 if there is none. */
 static uint32_t inverse_modulo(uint32_t x, uint32_t p)
 {
     for (uint32_t y = 1; y < p; y++)
@@ -34,6 +34,8 @@ static uint32_t inverse_modulo(uint32_t x, uint32_t p)
     return p == 1;
 }
 
+/* Computes the constants of the Chinese remainder theorem.  False if there are more than
+ * LIMBER_MODULI moduli, or they are not pairwise coprime numbers in 2..4096. */
 bool limber_crt_init(struct limber_crt *c, const int64_t *moduli, size_t count)
 {
     memset(c, 0, sizeof *c);

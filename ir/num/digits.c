@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Columns: modulus p, number of digits, `by`, and the largest digit of either side.  `by` makes the
- * product of these two least; the test test_digits recomputes it. */
+/* Columns: modulus p, number of digits, `by`, and the largest digits of A and of B.  `by` makes the
+ * product of the last two as small as possible; test_digits recomputes it. */
 /* clang-format off */
 const struct limber_digits limber_digits[] = {
     { 61, 1, 0, { 160, 160 } }, { 53, 1, 0, { 72, 72 } }, { 49, 1, 0, { 32, 32 } },
@@ -39,16 +39,16 @@ const struct limber_digits *limber_digits_of(int64_t p, int count)
     return NULL;
 }
 
-/* True if v >= 0 has at most four significant bits. */
-static int is_held(int v)
+/* True if v >= 0 has at most four significant bits, so that E4M3 holds it. */
+static int fits_e4m3(int v)
 {
     while (v > 15 && v % 2 == 0)
         v /= 2;
     return v <= 15;
 }
 
-/* number[r]: the number of least magnitude, congruent to r modulo p, that e4m3 holds, scaled or
- * not. */
+/* Sets number[r] to the number of smallest magnitude that is congruent to r modulo p and has at
+ * most four significant bits. */
 static void find_least_numbers(int p, int number[LIMBER_RESIDUES])
 {
     enum { LARGEST = 1920 };
@@ -56,7 +56,7 @@ static void find_least_numbers(int p, int number[LIMBER_RESIDUES])
     for (int r = 0; r < p; r++)
         number[r] = INT_MAX;
     for (int v = 0; v <= LARGEST; v++)
-        for (int sign = 1; is_held(v) && sign >= -1; sign -= 2) {
+        for (int sign = 1; fits_e4m3(v) && sign >= -1; sign -= 2) {
             int r = ((sign * v) % p + p) % p;
 
             if (number[r] == INT_MAX)
@@ -64,7 +64,7 @@ static void find_least_numbers(int p, int number[LIMBER_RESIDUES])
         }
 }
 
-/* The residue classes of r's digits, for one of at most p choices. */
+/* Sets class[i] to the residue modulo p of digit i of r, for one of the p choices of l or z. */
 static void digit_classes(const struct limber_digits *d, int side, int r, int choice,
                           int class[LIMBER_DIGITS])
 {
@@ -83,6 +83,8 @@ static void digit_classes(const struct limber_digits *d, int side, int r, int ch
     }
 }
 
+/* Sets digit[r] to the digits of each residue r of A (side 0) or B (side 1).  Of all choices,
+ * takes the one whose largest digit is smallest. */
 void limber_digits_fill(const struct limber_digits *d, int side,
                         double digit[LIMBER_RESIDUES][LIMBER_DIGITS])
 {

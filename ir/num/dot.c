@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The long accumulator: digits of 32 bits in columns of 64, so that carries are propagated late.
+ * Exact dot products in a long accumulator.  Products are added to 32-bit digits in 64-bit columns,
+ * so that carries need not be propagated at once.
  *
  *   source  Kulisch, Computer Arithmetic and Validity, 2013, chapter 8; Neal, Fast exact summation
  *           using small and large superaccumulators, arXiv 1505.05571 (columns) */
@@ -8,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Elements are decoded in their carrier's format, whose lowest bit is further down. */
+/* Elements of a format that is stored in a carrier are decoded as the carrier's, whose lowest bit
+ * has a smaller exponent. */
 int limber_dot_base(limber_format a, limber_format b)
 {
     return limber_format_quantum(limber_num_carrier(a)) +
@@ -24,13 +26,14 @@ int limber_dot_words(limber_format a, limber_format b, int kbits)
 
 /* ---- exact sums of binary32 and binary64 ----------------------------------------------------- */
 
-/* A decoded element of magnitude m 2^(exp + emin of its format); m = 0 for NaN and infinities. */
+/* An element in decoded form, of magnitude m 2^(exp + emin of its format), where emin is the
+ * exponent of the format's lowest bit. m is 0 for NaN and infinities. */
 struct binary {
     uint64_t m;
     int exp, sign;
 };
 
-/* Decodes a binary32 or binary64 as an integer and an exponent; NaN and infinities count as 0. */
+/* Decodes an element of binary32 (size 4) or binary64 (8); NaN and infinities become 0. */
 PRIM struct binary decode(const char *p, int size)
 {
     int frac = size == 8 ? 52 : 23, fields = size == 8 ? 0x7ff : 0xff, field;
@@ -49,7 +52,7 @@ PRIM struct binary decode(const char *p, int size)
     return x;
 }
 
-/* Adds a product to columns of 32 bits, which may carry later. */
+/* Adds a product to columns of 32-bit digits, without carries between columns. */
 PRIM void add_product(int64_t *column, struct binary x, struct binary y)
 {
     unsigned __int128 p = (unsigned __int128)x.m * y.m;
@@ -66,9 +69,9 @@ PRIM void add_product(int64_t *column, struct binary x, struct binary y)
     }
 }
 
-enum { COLUMNS = 150, CARRY = 1 << 30 }; /* 2^30 additions of 32 bits fit a column */
+enum { COLUMNS = 150, CARRY = 1 << 30 }; /* 2^30 additions of 32-bit digits fit a column */
 
-/* Adds the columns, with their carries, to the sum, and clears them. */
+/* Adds the value of the columns to the sum, and clears the columns. */
 static void propagate_carries(struct limber_big *sum, int64_t *column)
 {
     uint64_t w[COLUMNS / 2];
@@ -84,7 +87,7 @@ static void propagate_carries(struct limber_big *sum, int64_t *column)
     memset(column, 0, COLUMNS * sizeof *column);
 }
 
-/* Elements `step` bytes apart. */
+/* Elements in memory that are `step` bytes apart. */
 struct run {
     const char *at;
     int64_t step;
@@ -101,7 +104,7 @@ PRIM void add_run(int64_t *column, struct run a, int size_a, struct run b, int s
 static void add_runs(int64_t *column, struct run a, int size_a, struct run b, int size_b,
                      int64_t count)
 {
-    if (size_a == 8 && size_b == 8) /* constants let the compiler specialise the loop */
+    if (size_a == 8 && size_b == 8) /* constant sizes let the compiler specialise the loop */
         add_run(column, a, 8, b, 8, count);
     else if (size_a == 4 && size_b == 4)
         add_run(column, a, 4, b, 4, count);
@@ -111,7 +114,7 @@ static void add_runs(int64_t *column, struct run a, int size_a, struct run b, in
 
 /* ---- exact sums in any format ---------------------------------------------------------------- */
 
-/* Adds one product exactly; a pair of doubles has two parts. */
+/* Adds one product exactly.  A double-double element is a sum of two numbers. */
 static void add_decoded(struct limber_big *sum, const char *a, limber_format fa, const char *b,
                         limber_format fb)
 {
@@ -123,13 +126,13 @@ static void add_decoded(struct limber_big *sum, const char *a, limber_format fa,
                 limber_big_add_product(sum, &x[s], &y[t]);
 }
 
-/* True if the elements of a line have a constant stride, and all are shown. */
+/* Returns true if elements along k have a constant stride and the product reads all of them. */
 static bool is_plain(const struct view *v)
 {
     return limber_view_strided(v) && !(v->tile_subset && v->tile_subset->tile);
 }
 
-/* Adds the dot product of two lines of binary32 or binary64 to *sum, by way of columns. */
+/* Adds the dot product of a row of A and a column of B, in binary32 or binary64, to *sum. */
 static void dot_binary(struct limber_big *sum, const struct view *a, int size_a, int64_t i,
                        const struct view *b, int size_b, int64_t j, int64_t k)
 {
@@ -151,6 +154,7 @@ static void dot_binary(struct limber_big *sum, const struct view *a, int size_a,
     propagate_carries(sum, column);
 }
 
+/* Sets *sum to the exact sum over p < k of a(i,p) b(j,p).  NaN and infinities count as 0. */
 void limber_dot(struct limber_big *sum, const struct view *a, limber_format fa, int64_t i,
                 const struct view *b, limber_format fb, int64_t j, int64_t k)
 {
@@ -169,7 +173,8 @@ void limber_dot(struct limber_big *sum, const struct view *a, limber_format fa, 
 
 /* ---- rounding a sum whose error is bounded --------------------------------------------------- */
 
-/* to = the integer of n words at w plus or minus 2^uncertain, in n + 1 words. */
+/* Sets `to`, of n + 1 words, to w + 2^uncertain, where w is an integer of n words.  If `down`, to w
+ * - 2^uncertain. */
 static void add_error(uint64_t *to, const uint64_t *w, int n, int uncertain, bool down)
 {
     struct limber_big sum = { to, n + 1, 0 };
@@ -180,20 +185,22 @@ static void add_error(uint64_t *to, const uint64_t *w, int n, int uncertain, boo
     limber_big_add(&sum, down, &one, 1, uncertain);
 }
 
-/* True for the NaN of an overflow, which has no sign: the two ends may overflow on either side of
- * 0. */
+/* Returns true for the NaN of an overflow in a format where -0 is NaN. This NaN has no sign, so if
+ * both ends of an interval give it, they may still have overflowed on different sides of 0. */
 static bool has_no_sign(limber_format f, const void *code)
 {
     return f.flags & LIMBER_FORMAT_NO_MINUS_ZERO && isnan(limber_format_value(f, code));
 }
 
+/* Stores round(alpha s 2^exp + beta dst) to dst if this is the same value for all s within
+ * 2^uncertain of the integer at w.  Otherwise returns false and leaves dst unchanged. */
 bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, int uncertain,
                           int exp, const struct limber_scalars *sc)
 {
     char low[16], high[16];
     uint64_t scratch[LIMBER_BIG];
 
-    memcpy(low, dst, f.size); /* the store reads c, for beta c */
+    memcpy(low, dst, f.size); /* limber_store_exact reads C from here, for beta C */
     memcpy(high, dst, f.size);
     add_error(scratch, w, n, uncertain, true);
     limber_store_exact(low, f, scratch, n + 1, exp, sc);
@@ -205,7 +212,7 @@ bool limber_store_certain(void *dst, limber_format f, const uint64_t *w, int n, 
     return true;
 }
 
-/* s + e = a + b */
+/* Knuth's TwoSum: returns s = a + b rounded, and its rounding error *e. */
 static double two_sum(double a, double b, double *e)
 {
     double s = a + b, part = s - a;
@@ -214,7 +221,8 @@ static double two_sum(double a, double b, double *e)
     return s;
 }
 
-/* alpha s + beta c; its rounding errors are added to off. */
+/* Returns alpha s + beta c.  The errors of this computation are added to the error bound of the
+ * result. */
 static struct near_sum apply_scalars(struct near_sum s, double alpha, double beta, double c)
 {
     double x = alpha * s.high, y = beta * c, e;
@@ -228,8 +236,9 @@ static struct near_sum apply_scalars(struct near_sum s, double alpha, double bet
     return s;
 }
 
-/* Rounds r + rest to odd.  A format with at least two bits less rounds that odd double as it rounds
- * every number between the two neighbouring doubles. */
+/* Returns r + rest, rounded to odd, where rest is at most half an ulp of r; only its sign matters.
+ * If the result is rounded again, to a format of at least two bits less, this gives the same as
+ * rounding r + rest once. */
 static double round_to_odd(double r, double rest)
 {
     int64_t bits;
@@ -238,6 +247,8 @@ static double round_to_odd(double r, double rest)
     return rest == 0 || bits & 1 ? r : nextafter(r, rest > 0 ? INFINITY : -INFINITY);
 }
 
+/* Stores round(alpha s + beta dst) to dst if this is the same value for all sums within s.off of
+ * s.  Otherwise returns false and leaves dst unchanged. */
 bool limber_store_near(void *dst, limber_format f, struct near_sum s, const double *scalars)
 {
     char lower[16], upper[16];
@@ -266,6 +277,8 @@ bool limber_store_near(void *dst, limber_format f, struct near_sum s, const doub
     return true;
 }
 
+/* Stores round(alpha s + beta dst) to dst, where s is the exact dot product, or `class` if that
+ * is NaN or infinite. */
 void limber_dot_store(void *dst, limber_format f, const struct limber_lines *x, double class,
                       const struct limber_scalars *sc)
 {

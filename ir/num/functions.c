@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elementary functions of one element, which define the bits of every backend. */
+ * Elementary functions of one number.  They define the bits that every backend gives. */
 #include "ir/num/functions.h"
 #include "ir/ir.h"
 
@@ -50,8 +50,8 @@ static bool is_test(limber_function f)
     return f == LIMBER_FUNCTION_ISNAN || f == LIMBER_FUNCTION_ISINF;
 }
 
-/* True if a double has `more` bits beyond those of f.  With two, a value rounded to odd can be
- * rounded again. */
+/* Returns true if binary64 has at least `more` bits beyond those of f, in f's range.  If there are
+ * two more bits, a value rounded to odd can be rounded again to f. */
 static bool has_spare_bits(limber_format f, int more)
 {
     return limber_format_equal(f, LIMBER_F64) ||
@@ -75,7 +75,7 @@ static bool refuse_format(const limber_elementwise *e, const char *what, limber_
                        functions[e->function].name, limber_format_name(f, text, sizeof text));
 }
 
-/* Checks that the function is defined on both formats and their rounding. */
+/* Checks that the function is defined on both formats and for their rounding. */
 static bool check_formats(const limber_elementwise *e, struct diag *d)
 {
     char text[64];
@@ -102,6 +102,7 @@ static bool check_formats(const limber_elementwise *e, struct diag *d)
     return true;
 }
 
+/* Checks the function, formats and parameters of an elementwise operation. */
 bool limber_function_check(const limber_elementwise *e, struct diag *d)
 {
     if ((unsigned)e->function >= LIMBER_FUNCTION_COUNT)
@@ -121,6 +122,8 @@ bool limber_function_check(const limber_elementwise *e, struct diag *d)
     return check_formats(e, d);
 }
 
+/* The cases of a switch.  Functions of angles reduce large arguments in another way than small
+ * ones; the other functions need one case each. */
 #define ANGLE(NAME, name) \
     case LIMBER_FUNCTION_##NAME: \
         return fn_value(FN_ABS(x) >= FN_FAR ? fn_##name##_far(x) : fn_##name(x, a), x, a->odd);

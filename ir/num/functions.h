@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Elementary functions in binary64, written once for the interpreter, for vector code and for
- * devices: straight code of additions, multiplications, divisions, square roots and fused
- * multiply-adds, so that every machine gives the same bits.  Hence C without libc.
+ * devices. They consist of additions, multiplications, divisions, square roots and fused
+ * multiply-adds without branches, so that every machine gives the same bits.  They use no libc.
  *
- * A function gives its value as hi + lo, where lo is not zero if the value is inexact.  Rounded to
- * odd (fn_odd), it can be rounded once more to a narrow format, in any direction, as if the exact
- * value were rounded.  Near simple numbers (e^x near 1, sin x near x) hi is that number and lo
- * the small difference, however small.
+ * A function gives its value as hi + lo, where lo is not 0 if the value is inexact.  This value is
+ * rounded to odd (fn_finish); then it can be rounded once more to a format with fewer bits, in any
+ * direction, as if the exact value were rounded.  Where a function is near a simple number (e^x
+ * near 1, sin x near x), hi is that number and lo the difference, however small.
  *
  * Source: the reductions are those of fdlibm (log, sin) and Cephes (atan, asin); rounding to odd is
  * Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", IEEE Trans. Computers 57
@@ -18,7 +18,7 @@
 #include "ir/num/function_tables.h"
 #include "ir/num/prim_num.h"
 
-/* All functions but the trigonometric ones, which first test the size of x, and isnan, isinf. */
+/* All functions except sin, cos and tan, which first test the size of x, and isnan and isinf. */
 #define FN_PLAIN(F) \
     F(CAST, cast) \
     F(ASIN, asin) \
@@ -59,6 +59,7 @@
     F(HARDSWISH, hardswish) \
     F(CLAMP, clamp)
 
+/* An unevaluated sum hi + lo. */
 struct fn_pair {
     double hi, lo;
 };
@@ -84,7 +85,7 @@ PRIM double fn_double(uint64_t b)
 #define FN_INF __builtin_inf()
 #define FN_NAN __builtin_nan("")
 #define FN_STEP(c) y_ = FN_FMA(y_, z_, c);
-/* y = the polynomial TABLE in z */
+/* Sets y to the value at z of the polynomial with coefficients TABLE, by Horner's rule. */
 #define FN_POLY(y, z, TABLE) \
     do { \
         const double z_ = z; \
@@ -92,7 +93,7 @@ PRIM double fn_double(uint64_t b)
         TABLE(FN_STEP) \
         y = y_; \
     } while (0)
-#define FN_MAGIC 0x1.8p52 /* x + FN_MAGIC is rounded to an integer, in the low bits */
+#define FN_MAGIC 0x1.8p52 /* x + FN_MAGIC is rounded to an integer, which is in its low bits */
 
 PRIM struct fn_pair fn_pair(double hi, double lo)
 {
@@ -101,7 +102,7 @@ PRIM struct fn_pair fn_pair(double hi, double lo)
     return p;
 }
 
-/* a + b exactly; |a| >= |b| or a = 0 */
+/* Returns a + b exactly, if |a| >= |b| or a = 0. */
 PRIM struct fn_pair fn_fast_sum(double a, double b)
 {
     double s = a + b;
@@ -109,7 +110,7 @@ PRIM struct fn_pair fn_fast_sum(double a, double b)
     return fn_pair(s, b - (s - a));
 }
 
-/* a + b exactly */
+/* Returns a + b exactly. */
 PRIM struct fn_pair fn_sum(double a, double b)
 {
     double s = a + b, c = s - a;
@@ -122,7 +123,7 @@ PRIM struct fn_pair fn_select(int first, struct fn_pair a, struct fn_pair b)
     return fn_pair(first ? a.hi : b.hi, first ? a.lo : b.lo);
 }
 
-/* The pair with the sign of x. */
+/* Returns the pair times the sign of x. */
 PRIM struct fn_pair fn_signed(struct fn_pair p, double x)
 {
     uint64_t sign = fn_bits(x) & 1ull << 63;
@@ -130,7 +131,8 @@ PRIM struct fn_pair fn_signed(struct fn_pair p, double x)
     return fn_pair(fn_double(fn_bits(p.hi) ^ sign), fn_double(fn_bits(p.lo) ^ sign));
 }
 
-/* Replaces the values at the infinities, since x was clamped: low at -inf, high at +inf. */
+/* Replaces the values at -infinity (by `low`) and +infinity (by `high`), which p does not have
+ * since x was clamped. */
 PRIM struct fn_pair fn_limits(struct fn_pair p, double x, double low, double high)
 {
     int ends = FN_ABS(x) == FN_INF;
@@ -138,8 +140,9 @@ PRIM struct fn_pair fn_limits(struct fn_pair p, double x, double low, double hig
     return fn_pair(ends ? x < 0 ? low : high : p.hi, ends ? 0 : p.lo);
 }
 
-/* The value of a function that is zero or infinite only at zero and the infinities.  Elsewhere a
- * value out of binary64's range becomes the nearest number in range, which is odd. */
+/* For a function that is 0 or infinite only at 0 and at infinities: if its value will be rounded
+ * again, replaces a value elsewhere that underflowed to 0 or overflowed by the nearest nonzero
+ * finite double, whose last bit is odd as that of an inexact value. */
 PRIM struct fn_pair fn_open(struct fn_pair p, double x, const struct fn_args *a)
 {
     int zero = p.hi == 0 && p.lo == 0, outside = a->odd && (zero || FN_ABS(p.hi) == FN_INF);
@@ -149,20 +152,21 @@ PRIM struct fn_pair fn_open(struct fn_pair p, double x, const struct fn_args *a)
     return fn_pair(outside ? last : p.hi, outside ? 0 : p.lo);
 }
 
-/* Added to a term that may underflow, it keeps the term nonzero where x is not zero. */
+/* Returns a tiny number if x is not 0.  Added to a term that may underflow, it keeps the term from
+ * becoming 0. */
 PRIM double fn_trace(double x)
 {
     return x != 0 ? 0x1p-1000 : 0;
 }
 
-PRIM double fn_cut(double x, double low, double high) /* clamps x; NaN passes */
+PRIM double fn_cut(double x, double low, double high) /* clamps x; NaN stays NaN */
 {
     double y = x < low ? low : x;
 
     return y > high ? high : y;
 }
 
-/* hi + lo rounded to odd, or to nearest. */
+/* Returns hi + lo, rounded to odd if `odd`, else to nearest. */
 PRIM double fn_finish(struct fn_pair p, int odd)
 {
     double lo = FN_ABS(p.hi) < FN_INF && p.lo == p.lo ? p.lo : 0;
@@ -174,13 +178,14 @@ PRIM double fn_finish(struct fn_pair p, int odd)
     return p.hi == 0 && lo == 0 ? p.hi : s; /* keeps the sign of a zero */
 }
 
-/* The canonical NaN for every NaN, since machines differ in the NaN of an invalid operation. */
+/* Replaces every NaN by the canonical one, since machines differ in the NaN of an invalid
+ * operation. */
 PRIM double fn_one_nan(double x)
 {
     return x != x ? FN_NAN : x;
 }
 
-/* The value that a function stores; NaN gives the canonical NaN. */
+/* Returns the double that a function returns for its value p at x.  A NaN is the canonical one. */
 PRIM double fn_value(struct fn_pair p, double x, int odd)
 {
     double y = fn_finish(p, odd);
@@ -190,14 +195,14 @@ PRIM double fn_value(struct fn_pair p, double x, int odd)
 
 /* ---- exponentials ---------------------------------------------------------------------------- */
 
-/* e^x = (m + l) s t with powers of two s and t; r and k of x = k log 2 + r */
+/* e^x = (m + l) s t, where s and t are powers of two; p = e^r - 1 for x = k log 2 + r. */
 struct fn_power {
     double m, l, s, t, k, r, p;
 };
 
-#define FN_WIDE 760 /* bound of results in binary64: e^-760 is zero there */
+#define FN_WIDE 760 /* bound for results in binary64, where e^-760 is 0 */
 
-/* e^x with its parts, for x clipped to [-bound, bound]: e^x = (m + l) s t. */
+/* Computes e^x and its parts, for x clamped to [-bound, bound]. */
 PRIM struct fn_power fn_power(double x, double bound)
 {
     struct fn_power e;
@@ -221,7 +226,7 @@ PRIM struct fn_power fn_power(double x, double bound)
     return e;
 }
 
-/* e^x as a pair. */
+/* Returns e^x as a pair. */
 PRIM struct fn_pair fn_power_pair(struct fn_power e)
 {
     return fn_pair(e.m * e.s * e.t, e.l * e.s * e.t);
@@ -232,7 +237,7 @@ PRIM struct fn_pair fn_exp(double x, const struct fn_args *a)
     return fn_open(fn_limits(fn_power_pair(fn_power(x, a->bound)), x, 0, FN_INF), x, a);
 }
 
-/* e^x - 1: near 0 by a polynomial, elsewhere from e^x. */
+/* Returns e^x - 1.  Near 0 it is a polynomial, elsewhere computed from e^x. */
 PRIM struct fn_pair fn_expm1(double x, const struct fn_args *a)
 {
     struct fn_power e = fn_power(x, a->bound);
@@ -244,7 +249,7 @@ PRIM struct fn_pair fn_expm1(double x, const struct fn_args *a)
     return fn_open(fn_limits(d, x, -1, FN_INF), x, a);
 }
 
-/* sinh and cosh near zero: x + s and 1 + c */
+/* Computes s and c of sinh x = x + s and cosh x = 1 + c, for |x| <= 1. */
 PRIM void fn_hyperbolic(double x, double *s, double *c)
 {
     double z = x * x + fn_trace(x), p, q;
@@ -308,7 +313,7 @@ PRIM struct fn_pair fn_tanh_shrink(double x, const struct fn_args *a)
 
 /* ---- logarithms and inverse hyperbolic functions --------------------------------------------- */
 
-/* u = 2^k (1 + f), sqrt(1/2) <= 1 + f < sqrt(2); u > 0 */
+/* Splits u > 0 into 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2). */
 PRIM void fn_split(double u, double *k, double *f)
 {
     int tiny = u < 0x1p-1022;
@@ -319,7 +324,7 @@ PRIM void fn_split(double u, double *k, double *f)
     *f = fn_double(b - (((t >> 52) - 1024) << 52)) - 1;
 }
 
-/* log(1 + f) = f + the value */
+/* Returns log(1 + f) - f. */
 PRIM double fn_log_rest(double f)
 {
     double half = 0.5 * f * f, s = f / (2 + f), z = s * s, p;
@@ -328,7 +333,7 @@ PRIM double fn_log_rest(double f)
     return -(half - s * (half + z * p));
 }
 
-/* k log 2 + log(1 + f) + c */
+/* Returns k log 2 + log(1 + f) + c, for small c. */
 PRIM struct fn_pair fn_log_sum(double k, double f, double c)
 {
     struct fn_pair a = fn_fast_sum(k * FN_LN2_0, f);
@@ -336,7 +341,8 @@ PRIM struct fn_pair fn_log_sum(double k, double f, double c)
     return fn_fast_sum(a.hi, a.lo + (k * FN_LN2_1 + (fn_log_rest(f) + c)));
 }
 
-/* The value of a logarithm outside its domain: -inf at zero, NaN below. */
+/* Sets the values of a logarithm for x <= 0 and x = infinity: -infinity at 0, NaN below 0, infinity
+ * at infinity. */
 PRIM struct fn_pair fn_domain(struct fn_pair y, double x)
 {
     double hi = x < 0 ? FN_NAN : x == 0 ? -FN_INF : y.hi;
@@ -354,7 +360,7 @@ PRIM struct fn_pair fn_log(double x, const struct fn_args *a)
     return fn_domain(fn_log_sum(k, f, 0), x);
 }
 
-/* log(1 + w + c) for |c| much less than |w| */
+/* Returns log(1 + w + c), for |c| much smaller than |w|. */
 PRIM struct fn_pair fn_log1p_of(double w, double c)
 {
     struct fn_pair u = fn_sum(1, w);
@@ -374,7 +380,7 @@ PRIM struct fn_pair fn_log1p(double x, const struct fn_args *a)
     return fn_pair(x == 0 ? x : y.hi, x > -1 ? y.lo : 0);
 }
 
-/* y times the constant high + low */
+/* Returns y times the constant high + low. */
 PRIM struct fn_pair fn_times(struct fn_pair y, double high, double low)
 {
     double p = y.hi * high;
@@ -395,6 +401,7 @@ PRIM struct fn_pair fn_log2(double x, const struct fn_args *a)
     return fn_domain(fn_pair(s.hi, s.lo + y.lo), x);
 }
 
+/* log10 x = k log10 2 + log(1 + f) / log 10.  Powers of ten up to 1e22 get their exact value. */
 PRIM struct fn_pair fn_log10(double x, const struct fn_args *a)
 {
     static const double tens[23] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -462,16 +469,16 @@ PRIM struct fn_pair fn_atanh(double x, const struct fn_args *a)
 
 /* ---- circular functions and their inverses --------------------------------------------------- */
 
-/* x = n pi / 2 + r + l, n modulo 4 */
+/* An angle x = n pi/2 + r + l, n modulo 4. */
 struct fn_angle {
     double r, l;
     uint64_t n;
 };
 
-#define FN_FAR 0x1p20 /* beyond it fn_far reduces x */
+#define FN_FAR 0x1p20 /* from this |x| on, fn_far reduces x */
 
-/* Subtracts the nearest multiple of pi/2, in three parts, from an angle of moderate size. */
-PRIM struct fn_angle fn_near(double x)
+/* Reduces |x| < FN_FAR: subtracts the nearest multiple of pi/2, which is held in three parts. */
+PRIM struct fn_angle fn_reduce_near(double x)
 {
     struct fn_angle y;
     double at = FN_FMA(x, FN_TWO_OVER_PI_0, FN_MAGIC), k = at - FN_MAGIC, low;
@@ -485,7 +492,8 @@ PRIM struct fn_angle fn_near(double x)
     return y;
 }
 
-/* 64 bits of 2 / pi, beginning `from` bits behind the point; zeros before it. */
+/* Returns 64 bits of 2/pi from bit `from` after the binary point on.  Bits before the point are
+ * 0. */
 PRIM uint64_t fn_two_over_pi(int from)
 {
     static const uint64_t words[] = { 0, FN_TWO_OVER_PI_WORDS };
@@ -494,8 +502,8 @@ PRIM uint64_t fn_two_over_pi(int from)
     return shift ? words[i] << shift | words[i + 1] >> (64 - shift) : words[i];
 }
 
-/* fn_near for any |x| >= 2^20 (Payne and Hanek): multiplies the significand by those 192 bits of
- * 2 / pi that are worth less than 4. */
+/* Reduces |x| >= FN_FAR (Payne and Hanek): multiplies the significand of x by 192 bits of 2/pi.
+ * Higher bits of 2/pi would only add multiples of 4. */
 PRIM struct fn_angle fn_far(double x)
 {
     struct fn_angle y;
@@ -508,7 +516,7 @@ PRIM struct fn_angle fn_far(double x)
     top = m * fn_two_over_pi(from) + (uint64_t)(p1 >> 64);
     y.n = top >> 62;
     f = ((limber_u128)top << 64 | (uint64_t)p1) << 2 | (uint64_t)p0 >> 62;
-    negative = (int)(f >> 127); /* a fraction in [-1/2, 1/2) */
+    negative = (int)(f >> 127); /* makes the fraction lie in [-1/2, 1/2) */
     y.n += (uint64_t)negative;
     f = negative ? -f : f;
     top = (uint64_t)(f >> 64);
@@ -527,7 +535,7 @@ PRIM struct fn_angle fn_far(double x)
     return y;
 }
 
-/* sin r = r + s, cos r = 1 + c */
+/* Computes s and c of sin(r + l) = r + s and cos(r + l) = 1 + c, for a reduced angle y. */
 PRIM void fn_circular(struct fn_angle y, double *s, double *c)
 {
     double z = y.r * y.r + fn_trace(y.r), p, q;
@@ -538,7 +546,7 @@ PRIM void fn_circular(struct fn_angle y, double *s, double *c)
     *c = FN_FMA(z, q, -y.r * y.l);
 }
 
-/* The sine of a reduced angle plus `quarter` times pi/2 (1: the cosine). */
+/* Returns the sine of a reduced angle plus `quarter` times pi/2; quarter 1 gives the cosine. */
 PRIM struct fn_pair fn_sine(struct fn_angle y, uint64_t quarter)
 {
     double s, c;
@@ -550,6 +558,7 @@ PRIM struct fn_pair fn_sine(struct fn_angle y, uint64_t quarter)
     return fn_pair(fn_double(fn_bits(p.hi) ^ sign), fn_double(fn_bits(p.lo) ^ sign));
 }
 
+/* Returns the tangent of a reduced angle. */
 PRIM struct fn_pair fn_tangent(struct fn_angle y)
 {
     double s, c, q, inverse;
@@ -564,12 +573,13 @@ PRIM struct fn_pair fn_tangent(struct fn_angle y)
     return fn_select(y.n & 1, u, fn_pair(y.r, (s - y.r * c) / (1 + c)));
 }
 
-/* y, but x itself where x is 0, to keep its sign. */
+/* Returns y, or x if x is 0, which keeps the sign of a zero. */
 PRIM struct fn_pair fn_keep_zero(struct fn_pair y, double x)
 {
     return fn_select(x == 0, fn_pair(x, 0), y);
 }
 
+/* Defines fn_NAME for |x| < FN_FAR, and fn_NAME_far for larger |x|, NaN at infinities. */
 #define FN_ANGLE(name, ...) \
     PRIM struct fn_pair fn_##name##_far(double x) \
     { \
@@ -578,7 +588,7 @@ PRIM struct fn_pair fn_keep_zero(struct fn_pair y, double x)
     } \
     PRIM struct fn_pair fn_##name(double x, const struct fn_args *a) \
     { \
-        struct fn_angle y = fn_near(x); \
+        struct fn_angle y = fn_reduce_near(x); \
         (void)a; \
         return __VA_ARGS__; \
     }
@@ -586,10 +596,11 @@ FN_ANGLE(sin, fn_keep_zero(fn_sine(y, 0), x))
 FN_ANGLE(cos, fn_sine(y, 1))
 FN_ANGLE(tan, fn_keep_zero(fn_tangent(y), x))
 
+/* atan |x|: by a polynomial in |x|, in (|x| - 1) / (|x| + 1) plus pi/4, or in -1/|x| plus pi/2. */
 PRIM struct fn_pair fn_atan(double x, const struct fn_args *a)
 {
     double v = FN_ABS(x), num, den, u, z, p, base, low;
-    /* beyond sqrt(2) - 1, beyond sqrt(2) + 1 */
+    /* above sqrt(2) - 1; above sqrt(2) + 1 */
     int middle = v > 0x1.a827999fcef32p-2, far = v > 0x1.3504f333f9de6p+1;
     struct fn_pair y;
 
@@ -605,7 +616,8 @@ PRIM struct fn_pair fn_atan(double x, const struct fn_args *a)
     return fn_signed(fn_pair(y.hi, y.lo + (low + u * z * p)), x);
 }
 
-/* asin s = s + rest for s = |x|, or s = sqrt((1 - |x|) / 2) beyond 1/2 */
+/* Computes s and rest of asin s = s + rest, where s = |x| up to 1/2, and s = sqrt((1 - |x|) / 2)
+ * above. */
 PRIM void fn_arc(double x, double *s, double *rest)
 {
     double v = FN_ABS(x), z = v > 0.5 ? 0.5 * (1 - v) : v * v, root = __builtin_sqrt(z), p, low;
@@ -616,7 +628,7 @@ PRIM void fn_arc(double x, double *s, double *rest)
     *rest = FN_FMA(*s * z, p, v > 0.5 ? low : 0);
 }
 
-/* asin x: below 1/2 directly, beyond it as pi/2 - 2 asin sqrt((1 - |x|) / 2). */
+/* asin |x|: directly up to 1/2, above as pi/2 - 2 asin sqrt((1 - |x|) / 2). */
 PRIM struct fn_pair fn_asin(double x, const struct fn_args *a)
 {
     double s, rest;
@@ -629,7 +641,7 @@ PRIM struct fn_pair fn_asin(double x, const struct fn_args *a)
     return fn_signed(fn_select(FN_ABS(x) > 0.5, y, fn_pair(s, rest)), x);
 }
 
-/* acos x, from asin in the same two ranges. */
+/* acos x from asin, with the reduction of asin above 1/2. */
 PRIM struct fn_pair fn_acos(double x, const struct fn_args *a)
 {
     double s, rest, minus;
@@ -648,15 +660,16 @@ PRIM struct fn_pair fn_acos(double x, const struct fn_args *a)
 
 /* ---- powers and roots ------------------------------------------------------------------------ */
 
-/* If one binary64 operation gives the correctly rounded result in binary64, hi is that result and
- * lo stays 0: lo would be wrong where it is subnormal. */
+/* If one operation in binary64 gives the correctly rounded result, hi is that result, and lo is 0
+ * if the result is binary64: a computed lo would be wrong where it is subnormal. */
 
 /* sqrt x, with its rounding error if results are rounded again. */
 PRIM struct fn_pair fn_sqrt(double x, const struct fn_args *a)
 {
     double s = __builtin_sqrt(x);
 
-    return fn_pair(s, a->odd ? FN_FMA(-s, s, x) / (2 * s) : 0); /* 0 / 0 counts as 0 */
+    /* 0 / 0: fn_finish ignores a NaN in lo */
+    return fn_pair(s, a->odd ? FN_FMA(-s, s, x) / (2 * s) : 0);
 }
 
 /* 1 / sqrt x, corrected by one step of Newton's method. */
@@ -721,10 +734,10 @@ PRIM struct fn_pair fn_leaky_relu(double x, const struct fn_args *a)
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
-/* x / (1 + e^-(v + l)) */
+/* Returns x / (1 + e^-(v + l)), for l much smaller than v. */
 PRIM struct fn_pair fn_gate(double x, double v, double l, const struct fn_args *a)
 {
-    /* limited as arguments of e^x are */
+    /* low: x, clamped from below at -bound as the argument of e^x is */
     double w = FN_ABS(v), s, c, t, q, low = fn_cut(x, -a->bound, FN_INF);
     struct fn_power e = fn_power(-w, a->bound);
     struct fn_pair y;
@@ -763,7 +776,7 @@ PRIM struct fn_pair fn_gelu_tanh(double x, const struct fn_args *a)
     return fn_open(fn_limits(h, x, -0.0, FN_INF), x, a);
 }
 
-/* x times the normal distribution function: x (1 - Q(x)), where Q is the upper tail. */
+/* GELU: x times the normal distribution function, x (1 - Q(x)) with the upper tail Q. */
 PRIM struct fn_pair fn_gelu(double x, const struct fn_args *a)
 {
     double v = fn_cut(FN_ABS(x), 0, 64), z = v * v, p, t = (v - 4) / (v + 4), q; /* e^-2048 is 0 */
@@ -778,7 +791,7 @@ PRIM struct fn_pair fn_gelu(double x, const struct fn_args *a)
     return fn_open(fn_limits(y, x, -0.0, FN_INF), x, a);
 }
 
-/* log(1 + e^x) */
+/* log(1 + e^x). */
 PRIM struct fn_pair fn_softplus(double x, const struct fn_args *a)
 {
     struct fn_pair e = fn_power_pair(fn_power(-FN_ABS(x), a->bound));
@@ -804,7 +817,7 @@ PRIM struct fn_pair fn_softsign(double x, const struct fn_args *a)
     return fn_signed(y, x);
 }
 
-/* x min(max(x + 3, 0), 6) / 6 */
+/* x min(max(x + 3, 0), 6) / 6. */
 PRIM struct fn_pair fn_hardswish(double x, const struct fn_args *a)
 {
     double y = x + 3, n = x * y, q = n / 6;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Exact sums of doubles: 32-bit digits in 64-bit words, so that carries can wait 2^30 additions.
- *
- * Source: the small superaccumulator of Neal, arXiv 1505.05571. */
+ * Exact sums of doubles: 32-bit digits in 64-bit words, so that carries need only be propagated
+ * after 2^30 additions.  Source: the small superaccumulator of Neal, arXiv 1505.05571. */
 #ifndef LIMBER_LONG_SUM_H
 #define LIMBER_LONG_SUM_H
 
 #include "ir/num/functions.h"
 
-/* Digit i counts 2^(32 i - 1088). */
+/* Digit i has weight 2^(32 i + LONG_BASE).  LONG_WAIT: additions after which carries are
+ * propagated. */
 enum { LONG_DIGITS = 69, LONG_BASE = -1088, LONG_WAIT = 1 << 30 };
 
-/* A sum of doubles without error. added: terms since carries were last propagated. */
+/* A sum of doubles without error.  added: terms since carries were last propagated. */
 struct long_sum {
     int64_t digit[LONG_DIGITS];
     uint32_t added;
-    double special; /* the sum of infinities and NaN; 0: none */
+    double special; /* the sum of infinite and NaN terms; 0 if there are none */
 };
 
-/* Propagates carries: digits below the top one become 0 .. 2^32 - 1. */
+/* Propagates carries.  After that, all digits below the top one are in 0 to 2^32 - 1. */
 static inline void limber_long_carry(struct long_sum *s)
 {
     int64_t carry = 0;
@@ -32,7 +32,7 @@ static inline void limber_long_carry(struct long_sum *s)
     s->added = 0;
 }
 
-/* Adds x to three digits; carries wait. */
+/* Adds x to three digits, and propagates no carries. */
 static inline void limber_long_add(struct long_sum *s, double x)
 {
     uint64_t b = fn_bits(x), m = b & 0xfffffffffffffull;
@@ -58,7 +58,7 @@ static inline void limber_long_add(struct long_sum *s, double x)
         limber_long_carry(s);
 }
 
-/* The sum divided by a positive number, rounded once to f. */
+/* Stores the sum divided by a positive integer, rounded once to f. */
 static inline void limber_long_store(struct long_sum *s, uint64_t by, limber_format f,
                                      limber_rounding mode, void *to)
 {
@@ -77,7 +77,7 @@ static inline void limber_long_store(struct long_sum *s, uint64_t by, limber_for
     for (i = 0; x.sign && i < LONG_DIGITS; i++)
         s->digit[i] = -s->digit[i];
     limber_long_carry(s);
-    /* Digits of the quotient from the top: four, from the first nonzero one on. */
+    /* Computes four digits of the quotient, from its first nonzero digit on. */
     for (i = LONG_DIGITS - 1; i >= 0 && filled < 4; i--) {
         rest = rest << 32 | (uint32_t)s->digit[i];
         if (i == LONG_DIGITS - 1)
@@ -89,7 +89,8 @@ static inline void limber_long_store(struct long_sum *s, uint64_t by, limber_for
     for (int j = i; j >= 0; j--)
         sticky |= s->digit[j] != 0;
     sticky |= rest != 0;
-    /* The remainder of a short quotient gives digits behind the point. */
+    /* If the integer part of the quotient has fewer digits, computes digits of the fraction from
+     * the remainder. */
     for (; filled < 4 && rest; filled += filled || value, i--) {
         rest <<= 32;
         value = value << 32 | rest / by;

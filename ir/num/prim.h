@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Limb arithmetic, written once: read by the C compiler for the interpreter and as bitcode by the
- * LLVM backend; hence C without libc.
+ * Arithmetic of limbs and of exact sums.  Written once for the library's C compiler and, as
+ * bitcode, for the LLVM backend; so it does not use libc.
  *
- *   wide     an integer of 192 bits in two's complement: a scaled operand, |X| < 2^165
- *   columns  signed sums of 32-bit digits: what CRT and weighted accumulators add up to
- *   big      a fixed-point number of any length in two's complement: exact sums            */
+ *   wide     an integer of 192 bits in two's complement: a scaled element, |X| < 2^165
+ *   columns  sums of 32-bit digits in signed 64-bit words: of CRT and of weighted accumulators
+ *   big      a fixed-point number of any length in two's complement: exact sums */
 #ifndef LIMBER_PRIM_H
 #define LIMBER_PRIM_H
 
@@ -14,13 +14,15 @@
 #define PRIM_BODY static __attribute__((unused))
 #endif
 
-#ifndef LIMBER_BIG_WORDS        /* kernels define less: they have less memory and fewer formats */
+/* device kernels define fewer words, since they have less memory and fewer formats */
+#ifndef LIMBER_BIG_WORDS
 #define LIMBER_BIG_WORDS 1640
 #endif
 
+/* words of a wide integer; largest number of words of a big number */
 enum { LIMBER_WIDE = 3, LIMBER_BIG = LIMBER_BIG_WORDS };
 
-/* LIMBER_F64 as a function, since device code cannot read the constant. */
+/* LIMBER_F64, as a function, since device code cannot read the constant. */
 PRIM limber_format limber_binary64(void)
 {
     limber_format f = { LIMBER_KIND_FLOAT, 11, 52, 0, 1023, 8, 0 };
@@ -30,10 +32,12 @@ PRIM limber_format limber_binary64(void)
 
 /* ---- elements as scaled integers ------------------------------------------------------------- */
 
-/* trunc(x 2^shift) as a wide; |x| 2^shift < 2^191.  NaN and infinities count as zero. */
-PRIM void limber_fix_num(uint64_t w[LIMBER_WIDE], const struct limber_num *x, int shift)
+/* Sets w to x 2^shift as a wide integer; |x| 2^shift < 2^190.  It is truncated or, if `nearest`,
+ * rounded to nearest, ties away from zero.  NaN and infinities become 0. */
+PRIM void limber_fix_num(uint64_t w[LIMBER_WIDE], const struct limber_num *x, int shift,
+                         int nearest)
 {
-    int s = x->exp + shift;
+    int round = nearest && x->exp + shift < 0, s = x->exp + shift + round;
     uint64_t m[LIMBER_WIDE] = { x->lo, x->hi, 0 };
 
     w[0] = w[1] = w[2] = 0;
@@ -58,6 +62,14 @@ PRIM void limber_fix_num(uint64_t w[LIMBER_WIDE], const struct limber_num *x, in
         m[1] = m[1] << s | m[0] >> (64 - s);
         m[0] <<= s;
     }
+    if (round) { /* m has one bit below 1, and m + 1 fits 129 bits */
+        m[0]++;
+        m[1] += m[0] == 0;
+        m[2] = m[0] == 0 && m[1] == 0;
+        m[0] = m[0] >> 1 | m[1] << 63;
+        m[1] = m[1] >> 1 | m[2] << 63;
+        m[2] = 0;
+    }
     if (x->sign) {
         m[0] = ~m[0] + 1;
         m[1] = ~m[1] + (m[0] == 0);
@@ -68,8 +80,9 @@ PRIM void limber_fix_num(uint64_t w[LIMBER_WIDE], const struct limber_num *x, in
     w[2] = m[2];
 }
 
-/* limber_fix_num of the element at p; the two doubles of a dd are truncated apart. */
-PRIM void limber_fix(uint64_t w[LIMBER_WIDE], limber_format f, const void *p, int shift)
+/* Does limber_fix_num for the element at p.  The two doubles of a dd are rounded one by one. */
+PRIM void limber_fix(uint64_t w[LIMBER_WIDE], limber_format f, const void *p, int shift,
+                     int nearest)
 {
     struct limber_num x;
 
@@ -78,9 +91,9 @@ PRIM void limber_fix(uint64_t w[LIMBER_WIDE], limber_format f, const void *p, in
         unsigned carry;
 
         limber_num_decode(&x, limber_binary64(), p);
-        limber_fix_num(high, &x, shift);
+        limber_fix_num(high, &x, shift, nearest);
         limber_num_decode(&x, limber_binary64(), (const char *)p + 8);
-        limber_fix_num(w, &x, shift);
+        limber_fix_num(w, &x, shift, nearest);
         w[0] += high[0];
         carry = w[0] < high[0];
         w[1] += carry;
@@ -91,13 +104,14 @@ PRIM void limber_fix(uint64_t w[LIMBER_WIDE], limber_format f, const void *p, in
         return;
     }
     limber_num_decode(&x, f, p);
-    limber_fix_num(w, &x, shift);
+    limber_fix_num(w, &x, shift, nearest);
 }
 
-/* trunc(x 2^shift), below 2^63 in magnitude.  NaN and infinities count as zero. */
-PRIM int64_t limber_fix64_num(const struct limber_num *x, int shift)
+/* Returns x 2^shift as an integer, rounded like that of limber_fix_num; its magnitude must be below
+ * 2^63.  NaN and infinities become 0. */
+PRIM int64_t limber_fix64_num(const struct limber_num *x, int shift, int nearest)
 {
-    int s = x->exp + shift;
+    int round = nearest && x->exp + shift < 0, s = x->exp + shift + round;
     uint64_t m;
 
     if (x->kind != NUM_finite || s <= -128 || s >= 64)
@@ -108,10 +122,12 @@ PRIM int64_t limber_fix64_num(const struct limber_num *x, int shift)
         m = x->lo >> -s | x->hi << (64 + s);
     else
         m = x->hi >> (-s - 64);
+    m = round ? (m >> 1) + (m & 1) : m;
     return x->sign ? -(int64_t)m : (int64_t)m;
 }
 
-/* Bits [from, from + count) of a wide, count <= 32, sign-extended above its top. */
+/* Returns bits [from, from + count) of a wide integer, count <= 32.  Bits above its top are copies
+ * of the sign. */
 PRIM uint32_t limber_wide_bits(const uint64_t w[LIMBER_WIDE], int from, int count)
 {
     uint64_t sign = (uint64_t)((int64_t)w[LIMBER_WIDE - 1] >> 63);
@@ -122,7 +138,8 @@ PRIM uint32_t limber_wide_bits(const uint64_t w[LIMBER_WIDE], int from, int coun
     return (uint32_t)(v & (((uint64_t)1 << count) - 1));
 }
 
-/* Slice `slice` of `slices`, each of `step` bits; 0 is the top one, signed if the operand is. */
+/* Returns slice number `slice` of `slices`, each of `step` bits.  Slice 0 has the top bits, and is
+ * signed if the operand is. */
 PRIM int32_t limber_slice(const uint64_t w[LIMBER_WIDE], int slice, int slices, int step,
                           int is_signed)
 {
@@ -133,22 +150,38 @@ PRIM int32_t limber_slice(const uint64_t w[LIMBER_WIDE], int slice, int slices, 
     return v;
 }
 
-/* A slice as a signed digit in [-2^(step-1), 2^(step-1)]: a digit whose first bit is set is reduced
- * by 2^step, and the one above it increased by 1.  The integer and its sign must fit the slices.
- * Source: Booth, Q. J. Mech. Appl. Math. 4 (1951), with step bits at once. */
-PRIM int32_t limber_signed_slice(const uint64_t w[LIMBER_WIDE], int slice, int slices, int step)
+/* Adds 2^(step-1) to each of the `slices` digits but the top one.  Then the bits of a lower digit,
+ * minus 2^(step-1), are its balanced digit. */
+PRIM void limber_balance(uint64_t w[LIMBER_WIDE], int slices, int step)
+{
+    for (int at = step - 1; at < (slices - 1) * step; at += step) {
+        uint64_t bit = (uint64_t)1 << (at & 63);
+
+        for (int q = at >> 6; q < LIMBER_WIDE && bit; q++) {
+            w[q] += bit;
+            bit = w[q] < bit;
+        }
+    }
+}
+
+/* Returns a slice of a number that limber_balance has prepared, as a signed digit: in
+ * [-2^(step-1), 2^(step-1)) or, for slice 0, in [-2^(step-1), 2^(step-1)] if the number is at most
+ * 2^(slices step - 1). */
+PRIM int32_t limber_balanced_slice(const uint64_t w[LIMBER_WIDE], int slice, int slices, int step)
 {
     int from = step * (slices - 1 - slice);
-    int32_t v = (int32_t)limber_wide_bits(w, from, step);
 
-    return v - (v >> (step - 1) << step) + (from ? (int32_t)limber_wide_bits(w, from - 1, 1) : 0);
+    if (slice > 0)
+        return (int32_t)limber_wide_bits(w, from, step) - ((int32_t)1 << (step - 1));
+    return (int32_t)(limber_wide_bits(w, from, step + 1) << (31 - step)) >> (31 - step);
 }
 
 /* ---- residues -------------------------------------------------------------------------------- */
 
-/* The residue of t in [-half, p - half) for t + half < 2^24 and 2 <= p <= 256.  inverse = 2^32/p is
- * rounded up, so it is too large by less than 1 and the product by less than 2^24.  A quotient's
- * largest fraction is 1/p below the next integer, 2^32/p in the product, which is at least 2^24. */
+/* Returns the residue of t modulo p in [-half, p - half), for t + half < 2^24 and 2 <= p <= 256.
+ * inverse: 2^32/p rounded up, too large by less than 1, so the product is too large by less than
+ * 2^24.  The fraction of a quotient is at most 1 - 1/p, and 2^32/p >= 2^24, so the quotient's
+ * integer part is right. */
 PRIM int32_t limber_mod24(uint32_t t, uint32_t half, uint32_t p, uint32_t inverse)
 {
     uint32_t q = (uint32_t)((uint64_t)(t + half) * inverse >> 32);
@@ -156,8 +189,8 @@ PRIM int32_t limber_mod24(uint32_t t, uint32_t half, uint32_t p, uint32_t invers
     return (int32_t)(t - q * p);
 }
 
-/* t mod p in [0, p) for any t, 2 < p <= 256, quotient = 2^32/p rounded to nearest: the product's
- * high word is off by one at most. */
+/* Returns t mod p in [0, p) for any t and 2 < p <= 256. quotient: 2^32/p rounded to nearest, with
+ * which the computed quotient of t is off by at most 1. */
 PRIM uint32_t limber_mod32(int32_t t, uint32_t p, int32_t quotient)
 {
     uint32_t r = (uint32_t)t - (uint32_t)(int32_t)((int64_t)t * quotient >> 32) * p;
@@ -167,15 +200,16 @@ PRIM uint32_t limber_mod32(int32_t t, uint32_t p, int32_t quotient)
     return down < r ? down : r;
 }
 
-/* The `inverse` argument of limber_divide_by for d > 0; 0 for d = 0, by which nobody divides. */
+/* Returns the argument `inverse` of limber_divide_by for d > 0. 0 for d = 0, by which no caller
+ * divides. */
 PRIM uint32_t limber_inverse(int32_t d)
 {
     return d > 0 ? 0xffffffffu / (uint32_t)d : 0;
 }
 
-/* n / d for n >= 0 and d > 0.  The inverse is too small by less than 1, so the product by less than
- * n / 2^32, and the quotient by at most 1, which the remainder shows.  A GPU needs some twenty
- * instructions to divide by a variable. */
+/* Returns n / d for n >= 0 and d > 0, rounded down.  The inverse is too small by less than 1, so
+ * the quotient is too small by at most 1, which the remainder shows.  This is faster than a
+ * division by a variable, which takes some twenty instructions on a GPU. */
 PRIM int32_t limber_divide_by(int32_t n, int32_t d, uint32_t inverse)
 {
     int32_t q = (int32_t)((uint64_t)(uint32_t)n * inverse >> 32);
@@ -183,15 +217,16 @@ PRIM int32_t limber_divide_by(int32_t n, int32_t d, uint32_t inverse)
     return q + (n - q * d >= d);
 }
 
-/* The symmetric residue in [-p/2, p/2) of r in [0, p). */
+/* Returns the residue in [-p/2, p/2) of r in [0, p). */
 PRIM int32_t limber_symmetric(uint32_t r, uint32_t p)
 {
     return r >= (p + 1) / 2 ? (int32_t)r - (int32_t)p : (int32_t)r;
 }
 
-/* ---- columns: a sum of words, whose carries wait --------------------------------------------- */
+/* ---- columns: sums of 32-bit digits, without carries between columns ------------------------- */
 
-/* Adds t 2^weight; |sum of columns| stays below 2^63 for up to 2^15 additions. */
+/* Adds t 2^weight to the columns. stride: distance of columns in memory.  Columns stay below 2^63
+ * for up to 2^15 additions. */
 PRIM void limber_columns_add(int64_t *column, int64_t stride, int64_t t, int weight)
 {
     for (int i = 0; i < 4; i++) {
@@ -202,7 +237,8 @@ PRIM void limber_columns_add(int64_t *column, int64_t stride, int64_t t, int wei
     }
 }
 
-/* Converts columns to 64-bit words in two's complement, which must be wide enough. */
+/* Propagates carries, and converts columns to `words` 64-bit words in two's complement.  `words`
+ * must be enough for the sum. */
 PRIM void limber_columns_words(const int64_t *column, int64_t stride, int columns, uint64_t *w,
                                int words)
 {
@@ -223,10 +259,11 @@ PRIM void limber_columns_words(const int64_t *column, int64_t stride, int column
 
 /* ---- big integers of fixed length ------------------------------------------------------------ */
 
+/* A fixed-point number in two's complement. */
 struct limber_big {
     uint64_t *w;
-    int n; /* words; the highest bit is the sign */
-    int base; /* exponent of bit 0 */
+    int n; /* number of words; the highest bit is the sign */
+    int base; /* the number's value is the integer times 2^base */
 };
 
 PRIM_BODY void limber_big_zero(struct limber_big *b)
@@ -235,13 +272,14 @@ PRIM_BODY void limber_big_zero(struct limber_big *b)
         b->w[i] = 0;
 }
 
-/* Adds (-1)^sign m 2^exp, m of n words.  The caller ensures exp >= base and room for the sum. */
+/* Adds (-1)^sign m 2^exp to *b, where m has n words.  The caller ensures that exp >= b->base, and
+ * that the sum fits. */
 PRIM_BODY void limber_big_add(struct limber_big *b, int sign, const uint64_t *m, int n, int exp)
 {
     int at = (exp - b->base) >> 6, r = (exp - b->base) & 63, i;
     uint64_t below = 0, carry = sign ? 1 : 0, flip = sign ? ~(uint64_t)0 : 0;
 
-    /* minus m is ~m + 1, with ones above */
+    /* -m is ~m + 1, with ones in all words above it */
     for (i = 0; i <= n && at + i < b->n; i++) {
         uint64_t v = i < n ? m[i] : 0, x = r ? v << r | below : v, s;
 
@@ -257,13 +295,13 @@ PRIM_BODY void limber_big_add(struct limber_big *b, int sign, const uint64_t *m,
         uint64_t s = b->w[at + i] + flip + carry;
 
         carry = flip ? s != ~(uint64_t)0 : s == 0;
-        /* with ones added: a carry leaves unless the word was 0 and none came in */
+        /* when -m is added, a carry leaves the word unless the word was 0 and no carry came in */
         b->w[at + i] = s;
     }
 }
 
-/* The top 128 bits of the magnitude, its exponent and the sign; *sticky is 1 if lower bits are set.
- * The words become the magnitude. */
+/* Sets *x to the sign, the top 128 bits of the magnitude and their exponent.  *sticky becomes 1 if
+ * lower bits are set.  Replaces the words of b by the magnitude. */
 PRIM_BODY void limber_big_num(struct limber_big *b, struct limber_num *x, int *sticky)
 {
     uint64_t carry = 1, next = 0, rest = 0;
@@ -276,7 +314,7 @@ PRIM_BODY void limber_big_num(struct limber_big *b, struct limber_num *x, int *s
     }
     x->hi = x->lo = 0;
     x->exp = 0;
-    for (int i = b->n - 1; i >= 0; i--) { /* finds the first two words from the first nonzero one */
+    for (int i = b->n - 1; i >= 0; i--) { /* finds the first nonzero word and the word after it */
         uint64_t w = b->w[i];
 
         if (x->hi == 0) {
@@ -293,7 +331,8 @@ PRIM_BODY void limber_big_num(struct limber_big *b, struct limber_num *x, int *s
     x->kind = x->hi | x->lo ? NUM_finite : NUM_zero;
     *sticky = (next | rest) != 0;
     z = *sticky ? __builtin_clzll(x->hi) : 0;
-    if (z) { /* normalises, so that leading zeros cost no rounding bit */
+    /* shifts the words to the left, so that leading zeros do not take bits that rounding needs */
+    if (z) {
         x->hi = x->hi << z | x->lo >> (64 - z);
         x->lo = x->lo << z | next >> (64 - z);
         x->exp -= z;
@@ -303,6 +342,7 @@ PRIM_BODY void limber_big_num(struct limber_big *b, struct limber_num *x, int *s
         x->exp = 0;
 }
 
+/* Computes the 128-bit product of two words. */
 PRIM void limber_mul64(uint64_t a, uint64_t b, uint64_t *hi, uint64_t *lo)
 {
     unsigned __int128 p = (unsigned __int128)a * b;
@@ -311,7 +351,7 @@ PRIM void limber_mul64(uint64_t a, uint64_t b, uint64_t *hi, uint64_t *lo)
     *lo = (uint64_t)p;
 }
 
-/* m (n words) times (hi, lo) into out (n + 2 words). */
+/* Sets `out`, of n + 2 words, to m, of n words, times (hi, lo). */
 PRIM_BODY void limber_mul_words(uint64_t *out, const uint64_t *m, int n, uint64_t hi, uint64_t lo)
 {
     for (int i = 0; i < n + 2; i++)
@@ -334,7 +374,7 @@ PRIM_BODY void limber_mul_words(uint64_t *out, const uint64_t *m, int n, uint64_
     }
 }
 
-/* Adds the exact product of two finite numbers. */
+/* Adds the exact product of two finite numbers to b. */
 PRIM_BODY void limber_big_add_product(struct limber_big *b, const struct limber_num *x,
                                       const struct limber_num *y)
 {
@@ -351,7 +391,7 @@ PRIM_BODY void limber_big_add_product(struct limber_big *b, const struct limber_
 
 /* ---- rounding a result to its format --------------------------------------------------------- */
 
-/* Decodes an element into one number, or a dd into its two; returns their count. */
+/* Decodes an element as one number or, if it is a dd, as two.  Returns their number. */
 PRIM int limber_parts(struct limber_num part[2], limber_format f, const void *p)
 {
     if (f.kind == LIMBER_KIND_DD) {
@@ -363,6 +403,7 @@ PRIM int limber_parts(struct limber_num part[2], limber_format f, const void *p)
     return 1;
 }
 
+/* Rounds x plus sticky to nearest in f, and stores it.  Returns the flags of limber_num_encode. */
 PRIM int limber_num_store(void *p, limber_format f, const struct limber_num *x, int sticky)
 {
     if (f.kind == LIMBER_KIND_DD)
@@ -370,8 +411,8 @@ PRIM int limber_num_store(void *p, limber_format f, const struct limber_num *x, 
     return limber_num_encode(p, f, x, sticky, LIMBER_ROUND_NEAREST);
 }
 
-/* Rounds a big once to f and stores it.  A dd stores high, then the rounded remainder.  The big's
- * words are destroyed.  Returns the flags of limber_num_encode. */
+/* Rounds a big number once to f and stores it.  Of a dd, high is rounded first, then the remainder.
+ * The words of b are overwritten.  Returns the flags of limber_num_encode. */
 PRIM_BODY int limber_big_store(void *p, limber_format f, struct limber_big *b)
 {
     struct limber_num x, high, low = { 0 };
@@ -386,7 +427,7 @@ PRIM_BODY int limber_big_store(void *p, limber_format f, struct limber_big *b)
     limber_num_decode(&high, limber_binary64(), p);
     low.sign = x.sign;
     if (x.kind == NUM_finite && high.kind == NUM_finite) {
-        /* high is a multiple of the sum's unit: its lowest set bit is not below bit 0 */
+        /* the lowest set bit of high is not below bit 0 of the sum */
         int zeros = __builtin_ctzll(high.lo);
 
         m = high.lo >> zeros;
@@ -400,7 +441,7 @@ PRIM_BODY int limber_big_store(void *p, limber_format f, struct limber_big *b)
     return flags;
 }
 
-/* A double that stands for x's class: 0, 1 (finite), infinity or NaN, with x's sign. */
+/* Returns a double that stands for x's class: 0, 1 (finite), infinity or NaN, with x's sign. */
 PRIM double limber_num_class(const struct limber_num *x)
 {
     double v = x->kind == NUM_zero   ? 0 :
@@ -411,7 +452,7 @@ PRIM double limber_num_class(const struct limber_num *x)
     return x->sign ? -v : v;
 }
 
-/* A number of the class that v stands for; finite values become 0. */
+/* Sets *x to a number of the class that v stands for; if v is finite, to 0 with v's sign. */
 PRIM void limber_num_of_class(struct limber_num *x, double v)
 {
     x->hi = x->lo = 0;
@@ -420,7 +461,8 @@ PRIM void limber_num_of_class(struct limber_num *x, double v)
     x->kind = v != v ? NUM_nan : v - v != 0 ? NUM_inf : NUM_zero;
 }
 
-/* alpha and beta of the epilogue, in format f; NULL: 1 and 0. */
+/* alpha and beta of the epilogue, in format f.  A NULL pointer stands for alpha = 1 and beta =
+ * 0. */
 struct limber_scalars {
     const void *alpha, *beta;
     limber_format f;
@@ -435,7 +477,8 @@ PRIM int limber_max_int(int a, int b)
     return a > b ? a : b;
 }
 
-/* dst = alpha x + beta dst where x, alpha, beta or dst makes the result infinite or NaN. */
+/* Stores alpha x + beta dst to dst, if x, alpha, beta or dst makes it infinite or NaN.  x stands
+ * for a class. */
 PRIM_BODY int limber_store_class(void *dst, limber_format f, double x,
                                  const struct limber_scalars *s)
 {
@@ -457,8 +500,9 @@ PRIM_BODY int limber_store_class(void *dst, limber_format f, double x,
     return limber_num_store(dst, f, &r, 0);
 }
 
-/* dst = round(alpha s 2^exp + beta dst), one rounding; s of n words in two's complement, n <
- * LIMBER_BIG - 2, is destroyed.  Returns the flags of limber_num_encode. */
+/* Stores round(alpha s 2^exp + beta dst) to dst, with one rounding.  s: n words in two's
+ * complement, n < LIMBER_BIG - 2, which are overwritten.  Returns the flags of
+ * limber_num_encode. */
 PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n, int exp,
                                  const struct limber_scalars *sc)
 {
@@ -502,7 +546,7 @@ PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n,
                 low = limber_min_int(low, b[i].exp + c[j].exp);
                 high = limber_max_int(high, b[i].exp + c[j].exp + 64 * 4);
             }
-    if (low == INT32_MAX) { /* all terms are zeros, whose signs decide */
+    if (low == INT32_MAX) { /* all terms are zeros, and their signs decide the sign of the result */
         limber_num_of_class(&x, special);
         return limber_num_store(dst, f, &x, 0);
     }
@@ -527,7 +571,7 @@ PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n,
     return limber_big_store(dst, f, &sum);
 }
 
-/* An integer in memory, sign-extended to 64 bits. */
+/* Loads an integer element, sign-extended to 64 bits. */
 PRIM int64_t limber_load_int(limber_format f, const void *p)
 {
     uint64_t v = 0;
@@ -540,7 +584,7 @@ PRIM int64_t limber_load_int(limber_format f, const void *p)
                (int64_t)(v << (64 - 8 * f.size)) >> (64 - 8 * f.size);
 }
 
-/* The integer part of n words times 2^exp, modulo 2^64. */
+/* Returns the integer part of n words times 2^exp, modulo 2^64. */
 PRIM uint64_t limber_big_units(const uint64_t *w, int n, int exp)
 {
     uint64_t sign = (uint64_t)((int64_t)w[n - 1] >> 63), low, high;
@@ -553,7 +597,7 @@ PRIM uint64_t limber_big_units(const uint64_t *w, int n, int exp)
     return r ? low >> r | high << (64 - r) : low;
 }
 
-/* dst = alpha s + beta dst modulo 2^(bits of f); scalars are i64. */
+/* Stores alpha s + beta dst to dst, modulo 2^(bits of f).  The scalars are i64. */
 PRIM int limber_store_wrapped(void *dst, limber_format f, uint64_t s,
                               const struct limber_scalars *sc)
 {
@@ -573,8 +617,8 @@ PRIM int limber_store_wrapped(void *dst, limber_format f, uint64_t s,
     return 0;
 }
 
-/* alpha x + beta c.  If a term overflows binary64 but the sum may not, the sum is computed scaled
- * by 2^-1024; the other term is never so small then that it would lose bits that matter. */
+/* Returns alpha x + beta c.  If a term overflows binary64, the sum may not, so it is computed
+ * scaled by 2^-1024.  Then the other term is never so small that scaling loses bits that matter. */
 PRIM double limber_blend(double alpha, double x, double beta, double c)
 {
     double r = __builtin_fma(beta, c, alpha * x), half = 0x1p-512;
@@ -585,7 +629,8 @@ PRIM double limber_blend(double alpha, double x, double beta, double c)
     return r * 0x1p512 * 0x1p512;
 }
 
-/* dst = alpha x + beta dst in binary64, rounded to f; x is a sum in floats. */
+/* Computes alpha x + beta dst in binary64, rounds it to f, and stores it to dst. x: a sum of
+ * floats. */
 PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha, double alpha,
                             int has_beta, double beta)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Numbers in any format, written once: decode to sign, significand and exponent; encode with one
- * rounding.  Read by the C compiler for the library, and as bitcode by the LLVM backend; hence C
- * without libc and without 128-bit division.  With a constant format all of it folds to
- * straight code.
+ * Numbers in any format: decoding to sign, significand and exponent, and encoding with one
+ * rounding. Written once for the library's C compiler and, as bitcode, for the LLVM backend; so it
+ * uses neither libc nor 128-bit division.  If the format is constant, compilers reduce it to code
+ * without branches.
  *
  * Source: IEEE 754-2019, sections 3.4, 4.3, 7; OCP 8-bit floating point specification 1.0. */
 #ifndef LIMBER_PRIM_NUM_H
@@ -16,12 +16,13 @@
 
 enum limber_num_kind { NUM_zero, NUM_finite, NUM_inf, NUM_nan };
 
-/* Losses of an encoding.  NUM_overflow: a float's magnitude or an integer's value did not fit.
- * NUM_underflow: inexact, and smaller than the smallest normal before rounding. */
+/* Flags of what an encoding lost.  NUM_overflow: a float's magnitude or an integer's value did not
+ * fit. NUM_underflow: the result is inexact, and the number was smaller than the smallest normal
+ * number. */
 enum limber_num_loss { NUM_inexact = 1, NUM_overflow = 2, NUM_underflow = 4 };
 
-/* (-1)^sign * (hi * 2^64 + lo) * 2^exp; finite: hi and lo are not both zero, nothing is
- * normalised.  Zeros carry their sign.  hi, lo and exp mean nothing for the other kinds. */
+/* A number (-1)^sign * (hi * 2^64 + lo) * 2^exp of kind NUM_finite, whose hi and lo are not both 0;
+ * it need not be normalised.  For other kinds only the sign counts. */
 struct limber_num {
     uint64_t hi, lo;
     int32_t exp;
@@ -30,12 +31,13 @@ struct limber_num {
 
 __extension__ typedef unsigned __int128 limber_u128;
 
+/* Returns the significand hi * 2^64 + lo. */
 PRIM limber_u128 limber_num_sig(const struct limber_num *x)
 {
     return (limber_u128)x->hi << 64 | x->lo;
 }
 
-/* Number of bits of a significand; 1 for zero. */
+/* Returns the number of bits of a significand from its highest set bit on; 1 for 0. */
 PRIM int limber_sig_bits(limber_u128 v)
 {
     uint64_t hi = (uint64_t)(v >> 64);
@@ -43,6 +45,7 @@ PRIM int limber_sig_bits(limber_u128 v)
     return hi ? 128 - __builtin_clzll(hi) : 64 - __builtin_clzll((uint64_t)v | 1);
 }
 
+/* Loads an unsigned integer of 1, 2, 4 or 8 bytes. */
 PRIM uint64_t limber_num_get(const void *p, int size)
 {
     uint8_t v8;
@@ -58,6 +61,7 @@ PRIM uint64_t limber_num_get(const void *p, int size)
     }
 }
 
+/* Stores the low 1, 2, 4 or 8 bytes of v. */
 PRIM void limber_num_put(void *p, int size, uint64_t v)
 {
     uint8_t v8 = (uint8_t)v;
@@ -72,7 +76,7 @@ PRIM void limber_num_put(void *p, int size, uint64_t v)
     }
 }
 
-/* Sixteen bytes in memory as one integer in native byte order. */
+/* Loads 16 bytes as one integer in native byte order. */
 PRIM limber_u128 limber_num_get16(const void *p)
 {
     limber_u128 v;
@@ -86,14 +90,14 @@ PRIM void limber_num_put16(void *p, limber_u128 v)
     __builtin_memcpy(p, &v, 16);
 }
 
-/* True for the signed integers that results may be. */
+/* True for the signed integer formats that results may have. */
 PRIM int limber_num_is_int(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_SHORT;
 }
 
-/* True for formats that equal binary64, binary32, bfloat16 or binary128 in every field; the number
- * of fraction bits alone does not tell. */
+/* True for formats that equal binary64 (binary32, binary128, bfloat16) in every field.  The number
+ * of fraction bits alone would not tell. */
 PRIM int limber_num_is_f64(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT && f.size == 8 && f.exp_bits == 11 && f.frac_bits == 52 &&
@@ -118,7 +122,15 @@ PRIM int limber_num_is_bf16(limber_format f)
            f.bias == 127 && !f.flags && !f.carried;
 }
 
-/* The number that a float's code stands for. */
+/* True for floats of 8 or 16 bits that vector code converts: those that have -0 and subnormals and
+ * are stored as themselves (not carried in a larger format). */
+PRIM int limber_num_is_small(limber_format f)
+{
+    return f.kind == LIMBER_KIND_FLOAT && f.size <= 2 && !f.carried &&
+           !(f.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO));
+}
+
+/* Decodes a float with e exponent and m fraction bits from its bit pattern. */
 PRIM void limber_num_unpack(struct limber_num *x, int e, int m, int bias, int flags,
                             limber_u128 code)
 {
@@ -142,7 +154,8 @@ PRIM void limber_num_unpack(struct limber_num *x, int e, int m, int bias, int fl
     x->lo = (uint64_t)frac;
 }
 
-/* The float that the elements of f are stored as: f itself or its carrier. */
+/* Returns the format as which elements of f are stored: f itself or its carrier, binary32 or
+ * binary64. */
 PRIM limber_format limber_num_carrier(limber_format f)
 {
     if (f.kind == LIMBER_KIND_FLOAT && f.carried) {
@@ -155,11 +168,11 @@ PRIM limber_format limber_num_carrier(limber_format f)
     return f;
 }
 
-/* ---- posits, powers of two and others that are no floats ------------------------------------- */
+/* ---- decoding posits, powers of two and integers --------------------------------------------- */
 
-/* Decodes a posit: behind the sign a run of equal bits and the bit that ends it, exp_bits bits of
- * the exponent, and the fraction.  Its unit is not below the smallest posit, which fixed-point sums
- * of products rely on. */
+/* Decodes a posit from its bit pattern.  After the sign come a run of equal bits, the bit that ends
+ * the run, exp_bits bits of the exponent, and the fraction.  The last bit of x is never below the
+ * smallest posit; fixed-point sums of products rely on this. */
 PRIM void limber_num_unpack_posit(struct limber_num *x, limber_format f, uint64_t code)
 {
     int bits = 8 * f.size, run, k, fraction;
@@ -167,7 +180,7 @@ PRIM void limber_num_unpack_posit(struct limber_num *x, limber_format f, uint64_
 
     x->sign = (uint8_t)(code >> (bits - 1) & 1);
     x->hi = 0;
-    if (!(code << (65 - bits))) { /* 0, or NaR */
+    if (!(code << (65 - bits))) { /* 0, or NaR (not a real) */
         x->kind = x->sign ? NUM_nan : NUM_zero;
         x->sign = 0;
         x->lo = 0;
@@ -185,13 +198,13 @@ PRIM void limber_num_unpack_posit(struct limber_num *x, limber_format f, uint64_
     x->kind = NUM_finite;
 }
 
-/* The value of a short integer's code. */
+/* Returns the value of a short integer (i4, i2) from its bit pattern. */
 PRIM int64_t limber_num_short(limber_format f, uint64_t code)
 {
     return (int64_t)(code << (63 - f.frac_bits)) >> (63 - f.frac_bits);
 }
 
-/* Decodes the element at p, of any format but dd and exact. */
+/* Decodes the element at p, of any format except dd and exact. */
 PRIM void limber_num_decode(struct limber_num *x, limber_format f, const void *p)
 {
     limber_format c = limber_num_carrier(f);
@@ -226,7 +239,7 @@ PRIM void limber_num_decode(struct limber_num *x, limber_format f, const void *p
     x->kind = v ? NUM_finite : NUM_zero;
 }
 
-/* x is the double v, exactly; returns x->kind. */
+/* Sets x to the double v, which is exact.  Returns x->kind. */
 PRIM int limber_num_from_f64(struct limber_num *x, double v)
 {
     uint64_t code;
@@ -236,9 +249,9 @@ PRIM int limber_num_from_f64(struct limber_num *x, double v)
     return x->kind;
 }
 
-/* Rounds v * 2^-shift plus (sticky ? less than one unit of v : 0) to an integer.  A sticky
- * amount under a unit that is itself coarser than the result (shift <= 0) counts as less than
- * half. */
+/* Rounds v * 2^-shift to an integer.  sticky: a positive amount below one unit of v is added
+ * before.  If shift <= 0, so that the result has units of v or smaller ones, this amount counts as
+ * less than half of the result's unit. */
 PRIM limber_u128 limber_num_shift(limber_u128 v, int64_t shift, int sticky, int sign,
                                   limber_rounding mode, int *inexact)
 {
@@ -270,15 +283,16 @@ PRIM limber_u128 limber_num_shift(limber_u128 v, int64_t shift, int sticky, int 
     return kept + (unsigned)up;
 }
 
-/* True if an overflow rounds to infinity, not to the largest finite magnitude. */
+/* True if an overflow is rounded to infinity, not to the largest finite magnitude. */
 PRIM int limber_num_beyond(int sign, limber_rounding mode)
 {
     return mode == LIMBER_ROUND_NEAREST || mode == LIMBER_ROUND_AWAY ||
            (mode == LIMBER_ROUND_UP && !sign) || (mode == LIMBER_ROUND_DOWN && sign);
 }
 
-/* The code of x rounded to a float, including the sign.
- * NO_SUBNORMAL: what rounds below the smallest normal becomes zero, in every mode. */
+/* Rounds x to a float with e exponent and m fraction bits.  *code: its bit pattern, with the sign.
+ * sticky: as in limber_num_encode.  With NO_SUBNORMAL, a result below the smallest normal number
+ * becomes 0 in every mode.  Returns flags of enum limber_num_loss. */
 PRIM int limber_num_pack(limber_u128 *code, int e, int m, int bias, int flags,
                          const struct limber_num *x, int sticky, limber_rounding mode)
 {
@@ -317,7 +331,7 @@ PRIM int limber_num_pack(limber_u128 *code, int e, int m, int bias, int flags,
     if (lead - m - tiny < (1 << e)) {
         quantum = lead - m > tiny ? lead - m : tiny;
         c = limber_num_shift(v, quantum - x->exp, sticky, x->sign, mode, &inexact);
-        /* The hidden bit adds one to the field, and so does a carry out of the fraction. */
+        /* the hidden bit adds 1 to the exponent field, and so does a carry out of the fraction */
         c += (limber_u128)(uint64_t)(quantum - tiny) << m;
     } else {
         c = largest + 1;
@@ -335,8 +349,9 @@ PRIM int limber_num_pack(limber_u128 *code, int e, int m, int bias, int flags,
     return loss;
 }
 
-/* The code of x rounded to a posit: its infinite bit string rounded to nearest, ties to even, but
- * never to 0 and never beyond the largest. */
+/* Rounds x to a posit: its infinitely long bit string is rounded to nearest even, but never to 0
+ * and never beyond the largest posit.  *code: the bit pattern.  Returns flags of enum
+ * limber_num_loss. */
 PRIM int limber_num_pack_posit(uint64_t *code, limber_format f, const struct limber_num *x,
                                int sticky)
 {
@@ -371,7 +386,7 @@ PRIM int limber_num_pack_posit(uint64_t *code, limber_format f, const struct lim
     return inexact ? NUM_inexact : 0;
 }
 
-/* The code of x rounded to a power of two. */
+/* Rounds x to a power of two.  *code: the bit pattern.  Returns flags of enum limber_num_loss. */
 PRIM int limber_num_pack_power(uint64_t *code, limber_format f, const struct limber_num *x,
                                int sticky, limber_rounding mode)
 {
@@ -386,7 +401,7 @@ PRIM int limber_num_pack_power(uint64_t *code, limber_format f, const struct lim
     if (x->kind != NUM_finite || !v || x->sign)
         return NUM_inexact | NUM_overflow;
     lead = (int64_t)x->exp + limber_sig_bits(v) - 1;
-    /* The significand is one bit, which is odd, so ties go up. */
+    /* the significand is one bit, which is odd, so ties are rounded up */
     if (limber_num_shift(v, limber_sig_bits(v) - 1, sticky, 0, mode, &inexact) > 1)
         lead++;
     if (lead < -f.bias) {
@@ -402,6 +417,7 @@ PRIM int limber_num_pack_power(uint64_t *code, limber_format f, const struct lim
     return NUM_inexact | NUM_overflow;
 }
 
+/* Rounds x to an integer format and stores it.  Integers saturate; NaN becomes 0. */
 PRIM int limber_num_encode_int(void *p, limber_format f, const struct limber_num *x, int sticky,
                                limber_rounding mode)
 {
@@ -431,11 +447,11 @@ PRIM int limber_num_encode_int(void *p, limber_format f, const struct limber_num
     return loss;
 }
 
-/* Stores x plus (sticky ? a positive amount of magnitude less than one unit of lo : 0), rounded
- * once to f, and returns the set of losses.  A sticky amount needs a significand with at least
- * two bits more than f has.  NaN becomes the quiet NaN; in integers, where it does not fit, 0.
- * Integers saturate.  Posits are rounded to nearest in any mode.
- * Without infinities Inf and overflow give NaN, or the largest value when f saturates. */
+/* Rounds x once to f, stores it, and returns flags of enum limber_num_loss.  sticky: a positive
+ * amount below one unit of lo is added to x's magnitude; then x needs at least two bits more than f
+ * has.  NaN becomes the quiet NaN, in integers 0.  Integers saturate.  Posits are rounded to
+ * nearest in any mode.  In a format without infinities, an infinity or an overflow becomes NaN or,
+ * if the format saturates, the largest value. */
 PRIM int limber_num_encode(void *p, limber_format f, const struct limber_num *x, int sticky,
                            limber_rounding mode)
 {
@@ -466,8 +482,8 @@ PRIM int limber_num_encode(void *p, limber_format f, const struct limber_num *x,
     return loss;
 }
 
-/* The remainder of x + sticky minus the double with this code; its sign may differ from x's.
- * Returns the remainder's sticky bit. */
+/* Sets *rest to x, with its sticky amount, minus the double with this bit pattern.  The sign of
+ * *rest may differ from x's.  Returns the sticky bit of *rest. */
 PRIM int limber_num_rest(struct limber_num *rest, const struct limber_num *x, int sticky,
                          limber_u128 code)
 {
@@ -478,7 +494,7 @@ PRIM int limber_num_rest(struct limber_num *rest, const struct limber_num *x, in
     *rest = *x;
     limber_num_unpack(&h, 11, 52, 1023, 0, code);
     shift = (int64_t)h.exp - x->exp;
-    /* Far below the last place of the smallest double the remainder rounds to zero. */
+    /* so far below the last bit of the smallest double that the remainder is rounded to 0 */
     if (shift > 127) {
         rest->kind = NUM_zero;
         return 0;
@@ -486,7 +502,7 @@ PRIM int limber_num_rest(struct limber_num *rest, const struct limber_num *x, in
     kept = shift >= 0 ? (limber_u128)h.lo << (int)shift : (limber_u128)h.lo >> (int)-shift;
     if (h.kind == NUM_zero)
         kept = 0;
-    /* kept is 2^128, and wraps to 0, where x was rounded up past its own bits. */
+    /* if x was rounded up beyond its own bits, kept is 2^128, which wraps to 0 */
     if (kept ? v >= kept : h.kind == NUM_zero) {
         v -= kept;
     } else {
@@ -500,10 +516,10 @@ PRIM int limber_num_rest(struct limber_num *rest, const struct limber_num *x, in
     return sticky;
 }
 
-/* Stores x (+ sticky, as above) as a double-double: high is the nearest double of x, low is
- * x - high rounded by mode, 0 when high is not finite.  The losses are those of the sum.  The
- * remainder that low rounds is what the 128 bits say: with a sticky amount and high's trailing
- * zeros longer than 20 bits of x, low may be one unit off. */
+/* Stores x as a double-double: high is the double nearest to x, low is x - high rounded by `mode`,
+ * and 0 if high is not finite.  sticky: as in limber_num_encode.  Returns the flags of the sum.
+ * The remainder that is rounded to low has only 128 bits of x: if there is a sticky amount and high
+ * ends in more than 20 zeros, low may be one unit off. */
 PRIM int limber_num_encode_dd(void *p, const struct limber_num *x, int sticky, limber_rounding mode)
 {
     limber_u128 high, low = 0;
@@ -525,8 +541,8 @@ PRIM int limber_num_encode_dd(void *p, const struct limber_num *x, int sticky, l
     return loss;
 }
 
-/* x plus (result ? a positive amount less than one unit of lo : 0) is the sum of the two doubles at
- * p, which need not be normalised. */
+/* Sets *x to the sum of the two doubles at p, which need not be normalised.  Returns a sticky bit:
+ * if it is 1, the sum is larger in magnitude than *x, by less than one unit of lo. */
 PRIM int limber_num_decode_dd(struct limber_num *x, const void *p)
 {
     struct limber_num a, b, t;
@@ -547,7 +563,7 @@ PRIM int limber_num_decode_dd(struct limber_num *x, const void *p)
         return 0;
     if (a.exp < b.exp)
         t = a, a = b, b = t;
-    /* Both are below 2^53 units; 74 bits of room leave one for the carry. */
+    /* both significands are below 2^53; a shift by 74 leaves one bit for the carry */
     gap = (int64_t)a.exp - b.exp;
     u = (limber_u128)a.lo << 74;
     v = (limber_u128)b.lo << 74;

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Floats of 8 and 16 bits to doubles and back, rounded to nearest even, by branch-free arithmetic
- * that vectorises. */
+ * Converts floats of 8 and 16 bits to doubles and back, rounded to nearest even, by arithmetic
+ * without branches, which compilers vectorise. */
 #ifndef LIMBER_NUM_SMALL_H
 #define LIMBER_NUM_SMALL_H
 
 #include "ir/num/functions.h"
 
-/* The constants that convert a float format of 8 or 16 bits to and from double. */
+/* Constants for converting one float format of 8 or 16 bits to double and back. */
 struct small {
-    uint64_t sign, magnitude, top, nan, largest; /* codes */
-    uint64_t past, infinity;            /* codes of an overflow, and of an infinity */
-    int shift;                          /* fraction bits of a double minus those of the format */
-    double quantum;                     /* the smallest positive number */
+    /* bit patterns: the sign, all bits but the sign, the first pattern that is no finite number,
+     * NaN, the largest number */
+    uint64_t sign, magnitude, top, nan, largest;
+    uint64_t past, infinity; /* bit patterns for a number that overflows, and for an infinity */
+    int shift; /* fraction bits of a double minus those of the format */
+    double quantum; /* the smallest positive number */
 };
 
+/* Returns the constants of format f, for which limber_num_is_small holds. */
 PRIM struct small small_of(limber_format f)
 {
     uint64_t one = 1, fraction = (one << f.frac_bits) - 1;
@@ -33,12 +36,13 @@ PRIM struct small small_of(limber_format f)
     return s;
 }
 
-/* The value of a code. no_inf: the greatest exponent holds numbers, too. */
+/* Returns the number with bit pattern `bits`. no_inf: patterns with the largest exponent are
+ * numbers, too. */
 PRIM double small_value(const struct small *s, uint64_t bits, int no_inf)
 {
     uint64_t m = bits & s->magnitude, low = fn_bits(0x1p52), least = fn_bits(s->quantum);
     uint64_t bias = least + ((uint64_t)(51 - s->shift) << 52);
-    double few = (fn_double(low | m) - 0x1p52) * s->quantum;    /* 0, subnormal numbers */
+    double few = (fn_double(low | m) - 0x1p52) * s->quantum; /* the value if it is 0 or subnormal */
     double x = m >> (52 - s->shift) ? fn_double((m << s->shift) + bias) : few;
     double past = m == s->top && !no_inf ? FN_INF : FN_NAN;
 
@@ -46,19 +50,20 @@ PRIM double small_value(const struct small *s, uint64_t bits, int no_inf)
     return bits & s->sign ? -x : x;
 }
 
-/* Rounds a double to a small format, to nearest even; returns the code. */
+/* Rounds a double to a small format (to nearest, ties to even).  Returns the bit pattern. */
 PRIM uint64_t small_code(const struct small *s, double x)
 {
     uint64_t bits = fn_bits(x), sign = bits >> 63 ? s->sign : 0, e, code, least, bias, past;
     double v = FN_ABS(x), c, r;
 
-    least = fn_bits(s->quantum) + ((uint64_t)(52 - s->shift) << 52);    /* smallest normal */
+    /* the smallest normal number */
+    least = fn_bits(s->quantum) + ((uint64_t)(52 - s->shift) << 52);
     bias = least - ((uint64_t)1 << 52);
     v = v > 0x1p600 ? 0x1p600 : v;
     e = fn_bits(v) & 2047ull << 52;
     e = e < least ? least : e;
     c = 1.5 * fn_double(e + ((uint64_t)s->shift << 52));
-    r = (v + c) - c;                    /* rounded to nearest, ties to even */
+    r = (v + c) - c; /* rounded to nearest, ties to even */
     code = fn_bits(r) >= least ? (fn_bits(r) - bias) >> s->shift :
                                  fn_bits(r / s->quantum + 0x1p52) - fn_bits(0x1p52);
     past = FN_ABS(x) < FN_INF ? s->past : s->infinity;

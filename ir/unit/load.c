@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Loads operands of a simulated unit: rounds elements, scales blocks. */
+ * Loads operands of a simulated unit: scales blocks, rounds elements. */
 #include "ir/unit/num.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-/* The scale of a block; 1 if it has no finite nonzero element. */
+/* Returns the scale of a block of operands; 1 if it has no finite nonzero element. */
 static double scale_of(const limber_unit *u, const limber_step *s, const double *x, int64_t n)
 {
     double most = 0;
@@ -16,6 +16,8 @@ static double scale_of(const limber_unit *u, const limber_step *s, const double 
     return most > 0 ? limber_unit_scale(u, s, most) : 1;
 }
 
+/* Rounds k elements of a row of A (side 0) or column of B (side 1) as the unit's inputs are,
+ * with a common scale for each block if the unit has scales. */
 void limber_unit_load(const limber_unit *u, int side, const double *line, int64_t k,
                       struct loaded *out)
 {

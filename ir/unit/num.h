@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units, one number at a time: rounding, loading, order, random numbers.  Written once
- * for the interpreter, for kernels and their helpers in the library, and for statistics; hence C
- * without libc that is also C++. */
+ * Simulated units, one number at a time: order along k, random numbers, rounding, loading of
+ * operands. Written once for the interpreter, for kernels and for statistics; so it is both C and
+ * C++, and does not use libc. */
 #ifndef LIMBER_UNIT_NUM_H
 #define LIMBER_UNIT_NUM_H
 
 #include "ir/num/prim_num.h"
 #include "limber/unit.h"
 
-/* ---- in which order k is summed ------------------------------------------------------------ */
+/* ---- the order in which products are summed ------------------------------------------------ */
 
-/* The index along k of the product at position p in the unit's order. */
-PRIM int64_t limber_unit_at(const limber_unit *u, int64_t k, int64_t p)
+/* Returns the index along k of the product that is at position p of the unit's order. */
+PRIM int64_t limber_unit_index_of_position(const limber_unit *u, int64_t k, int64_t p)
 {
     int64_t from, len, q, first;
 
@@ -33,12 +33,12 @@ PRIM int64_t limber_unit_at(const limber_unit *u, int64_t k, int64_t p)
     }
 }
 
-enum { LIMBER_UNIT_LANES = 16 };    /* largest number of lanes */
+enum { LIMBER_UNIT_LANES = 16 };    /* largest number of lanes of a unit */
 
-/* Products of at least this magnitude count as infinite where acc is added late. */
+/* The magnitude from which products count as infinite, in units that add the accumulator last. */
 #define LIMBER_UNIT_TOO_LARGE 0x1p128
 
-/* The number of positions in one part of k. */
+/* Returns the number of positions in one part of k. */
 PRIM int64_t limber_unit_part(const limber_unit *u, int64_t k)
 {
     int64_t step = u->group ? u->group : u->block, part = (k + u->split - 1) / u->split;
@@ -47,7 +47,8 @@ PRIM int64_t limber_unit_part(const limber_unit *u, int64_t k)
     return part > 0 ? part : 1;
 }
 
-/* C as the start of the outermost sum, flushed to zero if that sum flushes subnormals. */
+/* Returns the value with which the outermost sum starts if that is C: 0 if C is subnormal and this
+ * sum flushes subnormals, else C. */
 PRIM double limber_unit_start(const limber_unit *u, double c)
 {
     limber_format f = u->split > 1 ? u->total.format : u->group ? u->outer.format : u->acc.format;
@@ -60,7 +61,7 @@ PRIM double limber_unit_start(const limber_unit *u, double c)
     return c;
 }
 
-/* The end of the group that begins at `from`, in a part of k that ends at `to`. */
+/* Returns the end of the group that begins at position `from`, in a part of k that ends at `to`. */
 PRIM int64_t limber_unit_group_end(const limber_unit *u, int64_t from, int64_t to)
 {
     const int64_t left = to - from;
@@ -74,43 +75,46 @@ PRIM int64_t limber_unit_group_end(const limber_unit *u, int64_t from, int64_t t
     return from + (half < u->group ? half : u->group);
 }
 
-/* Positions [from, to) of a group are taken u->unroll at a time; returns where the last complete
- * step ends. */
+/* Returns the position where the last complete step ends, if u->unroll positions of [from, to) are
+ * taken at a time. */
 PRIM int64_t limber_unit_steps_end(const limber_unit *u, int64_t from, int64_t to)
 {
     return u->unroll ? from + (to - from) / u->unroll * u->unroll : to;
 }
 
-/* Pairwise sum of `width` accumulators: the two that are added into accumulator i (second: 0 or 1).
- */
+/* A pairwise sum of `width` accumulators (lanes) adds two accumulators to get accumulator i.
+ * Returns the index of the first (second: 0) or second (1) of them. */
 PRIM int limber_unit_lane(const limber_unit *u, int width, int i, int second)
 {
     return u->join_halves ? i + second * (width / 2) : 2 * i + second;
 }
 
-/* The index of the group that begins at p; a group before it may be shorter than `group`. */
+/* Returns the index of the group that begins at position p.  The group before it may be shorter
+ * than `group`. */
 PRIM int64_t limber_unit_group_index(const limber_unit *u, int64_t p)
 {
     return (p + u->group - 1) / u->group;
 }
 
-/* The number of sums of lanes and of groups in `length` positions that begin with a group. */
+/* Returns the number of additions of lanes and of groups in `length` positions that begin with a
+ * group. */
 PRIM int64_t limber_unit_groups(const limber_unit *u, int64_t length)
 {
     return u->group ? (length + u->group - 1) / u->group * (u->lanes ? u->lanes : 1) : 0;
 }
 
-/* ---- random numbers of the roundings ------------------------------------------------------- */
+/* ---- random numbers for stochastic rounding ------------------------------------------------ */
 
-/* Mixes x in place: an unsigned 32-bit variable, or a vector of them. */
+/* Mixes the bits of x in place. x: a 32-bit unsigned variable, or a vector of them. */
 #define LIMBER_MIX(x) \
     ((x) ^= (x) >> 16, (x) *= 0x7feb352du, (x) ^= (x) >> 15, (x) *= 0x846ca68bu, (x) ^= (x) >> 16)
 #define LIMBER_ELEMENT_STEP 0xc2b2ae35u
 #define LIMBER_STREAM_STEP 0x27d4eb2fu
 #define LIMBER_INDEX_STEP 0x9e3779b1u
 
-/* The hash state that all random numbers of row i share; then that of element (i,j). */
-PRIM uint32_t limber_unit_row(uint64_t seed, int64_t i)
+/* Returns the hash of the seed and row i, from which limber_unit_element computes that of an
+ * element. */
+PRIM uint32_t limber_unit_row_hash(uint64_t seed, int64_t i)
 {
     uint32_t high = (uint32_t)(seed >> 32) + 0x9e3779b9u, x;
 
@@ -120,7 +124,8 @@ PRIM uint32_t limber_unit_row(uint64_t seed, int64_t i)
     return x;
 }
 
-/* The hash that all random numbers of element j of a row are derived from. */
+/* Returns the hash of element j of a row, from which all random numbers of the element are
+ * derived. */
 PRIM uint32_t limber_unit_element(uint32_t row, int64_t j)
 {
     uint32_t x = row + (uint32_t)j * LIMBER_ELEMENT_STEP;
@@ -129,7 +134,7 @@ PRIM uint32_t limber_unit_element(uint32_t row, int64_t j)
     return x;
 }
 
-/* Random number `index` of one of an element's streams. */
+/* Returns random number `index` of one of the element's streams. */
 PRIM uint32_t limber_unit_number(uint32_t element, uint32_t stream, uint32_t index)
 {
     uint32_t x = element + (stream * LIMBER_STREAM_STEP + index * LIMBER_INDEX_STEP);
@@ -140,8 +145,8 @@ PRIM uint32_t limber_unit_number(uint32_t element, uint32_t stream, uint32_t ind
 
 /* ---- rounding to a step's format ----------------------------------------------------------- */
 
-/* x + (sticky ? a positive amount below one unit of lo) rounded to a step's format; r: `bits`
- * random bits.  *loss: as limber_num_encode. */
+/* Rounds x to a step's format. sticky: as in limber_num_encode. r: a random number of `bits` bits,
+ * for stochastic rounding.  *loss: flags of enum limber_num_loss. */
 PRIM void limber_step_round(struct limber_num *out, const limber_step *s,
                             const struct limber_num *x, int sticky, uint32_t r, int bits, int *loss)
 {
@@ -161,7 +166,7 @@ PRIM void limber_step_round(struct limber_num *out, const limber_step *s,
         infinite = 1;
         if (x->kind == NUM_finite) {
             q = q > tiny ? q : tiny;
-            shift = q - bits - x->exp; /* down to units of the random bits */
+            shift = q - bits - x->exp; /* shift to units of the lowest random bit */
             if (shift > 0 || sticky) {
                 y.lo = (uint64_t)limber_num_shift(limber_num_sig(x), shift, sticky, 0,
                                                   LIMBER_ROUND_ZERO, &inexact);
@@ -174,7 +179,7 @@ PRIM void limber_step_round(struct limber_num *out, const limber_step *s,
             y.kind = y.lo ? NUM_finite : NUM_zero;
         }
         *loss = limber_num_pack(&code, f.exp_bits, f.frac_bits, f.bias, f.flags, &y, 0, mode);
-        /* inexact when the value itself was not representable */
+        /* the result is inexact if x itself is no number of the format */
         if (x->kind == NUM_finite) {
             limber_u128 cut;
             int lost = limber_num_pack(&cut, f.exp_bits, f.frac_bits, f.bias, f.flags, x, sticky,
@@ -195,7 +200,7 @@ PRIM void limber_step_round(struct limber_num *out, const limber_step *s,
         out->sign = 0;
 }
 
-/* The double equal to a number of at most 53 bits. */
+/* Returns a number of at most 53 bits as a double, which is exact. */
 PRIM double limber_num_value(const struct limber_num *x)
 {
     limber_u128 code;
@@ -208,7 +213,7 @@ PRIM double limber_num_value(const struct limber_num *x)
     return v;
 }
 
-/* A finite double rounded to a step's format. */
+/* Returns x rounded to a step's format; see limber_step_round. */
 PRIM double limber_step_value(const limber_step *s, double x, uint32_t r, int bits, int *loss)
 {
     struct limber_num in, out;
@@ -218,7 +223,8 @@ PRIM double limber_step_value(const limber_step *s, double x, uint32_t r, int bi
     return limber_num_value(&out);
 }
 
-/* The exponent of x in f; subnormals have that of the smallest normal number. */
+/* Returns the exponent of x in format f.  For subnormals and 0, the exponent of the smallest normal
+ * number. */
 PRIM int limber_unit_exponent(limber_format f, double x)
 {
     int least = 1 - f.bias, e;
@@ -231,13 +237,14 @@ PRIM int limber_unit_exponent(limber_format f, double x)
 
 /* ---- loading elements into the unit -------------------------------------------------------- */
 
-/* The exponent of a format's largest number; below, that number itself. */
+/* Returns the exponent of a format's largest number. */
 PRIM int limber_unit_top(limber_format f)
 {
     return (1 << f.exp_bits) - 1 - f.bias -
            !(f.flags & LIMBER_FORMAT_FINITE || (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits));
 }
 
+/* Returns the largest number of a format. */
 PRIM double limber_unit_largest(limber_format f)
 {
     int nan = f.flags & LIMBER_FORMAT_NO_INF && !(f.flags & LIMBER_FORMAT_NO_MINUS_ZERO);
@@ -249,7 +256,8 @@ PRIM double limber_unit_largest(limber_format f)
     return v;
 }
 
-/* x / y rounded to odd, exact for powers of two, so that the next rounding is the only one. */
+/* Returns x / y rounded to odd.  If the result is rounded again, this gives the same as rounding
+ * the quotient once.  Exact if y is a power of two. */
 PRIM double limber_odd_quotient(double x, double y)
 {
     double q = x / y, rest = q - q == 0 ? __builtin_fma(-q, y, x) : 0;
@@ -265,8 +273,9 @@ PRIM double limber_odd_quotient(double x, double y)
     return q;
 }
 
-/* The scale of a block of operands, rounded by s, whose largest magnitude is `most`, finite and not
- * zero.  Subnormal doubles are far below the least scale. */
+/* Returns the scale of a block of operands, which step s rounds. most: the largest magnitude in the
+ * block, finite and not 0.  It may be a subnormal double, since these are far below the smallest
+ * scale. */
 PRIM double limber_unit_scale(const limber_unit *u, const limber_step *s, double most)
 {
     const limber_step ue4m3 = { { LIMBER_KIND_FLOAT, 4, 3,
@@ -281,7 +290,7 @@ PRIM double limber_unit_scale(const limber_unit *u, const limber_step *s, double
     if (u->scale == LIMBER_SCALE_UE4M3)
         return limber_step_value(&ue4m3, limber_odd_quotient(most, largest), 0, 0, &loss);
     __builtin_memcpy(&bits, &most, 8);
-    if (u->scale_rule == LIMBER_SCALE_RULE_EVEN) /* a carry goes into the exponent */
+    if (u->scale_rule == LIMBER_SCALE_RULE_EVEN) /* rounds `most`; a carry goes into the exponent */
         bits += ((uint64_t)1 << below >> 1) - 1 + (bits >> below & 1);
     e = (int)(bits >> 52) - 1023 - top;
     if (u->scale_rule == LIMBER_SCALE_RULE_CEIL) {
@@ -295,18 +304,18 @@ PRIM double limber_unit_scale(const limber_unit *u, const limber_step *s, double
     return v;
 }
 
-/* An operand element as the unit sees it. */
+/* An operand's element as the unit reads it. */
 struct loaded {
-    double value; /* scaled, exact */
-    int32_t exponent; /* for the alignment of fused blocks */
+    double value; /* the rounded element times its scale, exact as a double */
+    int32_t exponent; /* exponent of the value, for the alignment of fused blocks */
 };
 
-/* Loads one element: rounds x / scale to the step's format and multiplies by the scale.  alone: for
- * alignment it has the scale's exponent, not its own. */
+/* Loads one element: rounds x / scale to the step's format, and multiplies by the scale. alone: the
+ * exponent for alignment is the scale's, not the scale's plus the element's. */
 PRIM void limber_unit_load_one(const limber_step *s, double x, double scale, int alone,
                                struct loaded *out)
 {
-    int scaled = scale > 0, loss; /* a scale of zero leaves zeros, NaN and infinities */
+    int scaled = scale > 0, loss; /* a scale of 0 leaves zeros, NaN and infinities */
     double one = scaled ? scale : 1, v = x * 0;
     uint64_t bits;
 
@@ -319,7 +328,8 @@ PRIM void limber_unit_load_one(const limber_step *s, double x, double scale, int
     out->value = v * one;
 }
 
-/* load.c: loads one line of k elements that are given as doubles, in the order of k. */
+/* load.c: loads k elements of a row of A (side 0) or column of B (side 1), which are given as
+ * doubles, in the order of k. */
 void limber_unit_load(const limber_unit *u, int side, const double *line, int64_t k,
                       struct loaded *out);
 

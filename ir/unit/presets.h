@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Presets: units of real machines.  Define UNIT(name, words, source), include.  docs/simulation.md
- * says what is known of each and what is not. */
+ * Presets: units of real machines.  Define UNIT(name, words, source), then include this file.
+ * docs/simulation.md says what is known of each unit, and what is not. */
 UNIT("v100-fp16", "in=f16 " ACC32 " block=4 frac=23", DATA)
 UNIT("v100-fp16-acc16", "in=f16 acc=f16 block=4 frac=23 floor=-19", DATA)
 UNIT("t4-fp16", "in=f16 " ACC32 " block=8 frac=24 floor=-132", TESTS)

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A model of how much of a sum's variance an accumulator of few bits keeps.
+ * Predicts how much of the variance of a sum an accumulator with few bits keeps (variance retention
+ * ratio, VRR).
  *
- * Terms of variance 1 with p fraction bits go one by one into an accumulator with a of them.  A
- * sum of i terms is about sqrt(i) large; from 2^a on a term is lost whole, from 2^(a-p+j) on its
- * last j bits are.  Q is the Gaussian tail, 2 Q(x) = erfc(x / sqrt 2).
+ * Model: n terms of variance 1 with p fraction bits are added one by one to an accumulator with a
+ * fraction bits.  A sum of i terms has a magnitude of about sqrt(i).  From 2^a on it swamps a term
+ * completely, from 2^(a-p+j) on the last j bits of a term.  Q is the upper tail of the normal
+ * distribution, 2 Q(x) = erfc(x / sqrt 2).
+ *
  *   alpha_j = 2^(a-3p)/3 sum_{i<j} 2^i (2^i - 1) (2^(i+1) - 1),  alpha = alpha_{p+1}
  *   q_i  = 2Q(2^a/sqrt i) (1 - 2Q(2^a/sqrt(i-1)))                      1 < i < n, i > alpha
  *   q'_j = 2^(a-p+j) 2Q(2^(a-p+j-1)/sqrt n) (1 - 2Q(2^(a-p+j)/sqrt n))  1 < j <= p, n > alpha_j
  *   q"   = 1 - 2Q(2^(a-p+1)/sqrt n)
  *   VRR  = (sum (i - alpha) q_i + sum (n - alpha_j) q'_j + n q") / (n (sum q_i + sum q'_j + q"))
+ *
  * Source: Sakr, Wang, Chen, Choi, Agrawal, Shanbhag, Gopalakrishnan, ICLR 2019, theorem 1. */
 #include "ir/ir.h"
 #include "limber/research.h"
@@ -17,13 +21,14 @@
 
 enum { MOST_BITS = 30, MOST_TERMS = 1 << 24 };
 
-/* 2Q(2^e / sqrt n) */
+/* Returns 2Q(2^e / sqrt n), the probability that a sum of n terms exceeds 2^e in magnitude. */
 static double two_tails(int e, double n)
 {
     return erfc(ldexp(M_SQRT1_2, e) / sqrt(n));
 }
 
-/* The sums over q_i: they vanish in binary64 while 2^a is beyond 38 sqrt(i). */
+/* Adds, for all i, the terms that contain q_i to the sums *weighted and *sum.  In binary64, q_i is
+ * 0 while 2^a > 38 sqrt(i), so smaller i are skipped. */
 static void sum_full_swamping(int a, double alpha, int64_t n, double *weighted, double *sum)
 {
     int64_t first = (int64_t)fmax(2, fmax(floor(alpha) + 1, floor(ldexp(1, 2 * a) / 1600)));
@@ -38,6 +43,8 @@ static void sum_full_swamping(int a, double alpha, int64_t n, double *weighted, 
     }
 }
 
+/* Computes the variance retention ratio of a sum of n terms with p fraction bits in an
+ * accumulator with a fraction bits; NaN if an argument is out of range. */
 double limber_retention(int a, int p, int64_t n)
 {
     double alpha = 0, weighted = 0, sum = 0, last;
@@ -75,13 +82,14 @@ double limber_retention_chunked(int a, int p, int64_t length, int64_t groups,
            limber_retention(a, p + more < a ? p + more : a, groups);
 }
 
-/* ---- the retention of a whole unit --------------------------------------------------------- */
+/* ---- the retention of all sums of a unit --------------------------------------------------- */
 
 static int min_int(int a, int b)
 {
     return a < b ? a : b;
 }
 
+/* Returns log2 of n, rounded down. */
 static int log2_of(int64_t n)
 {
     int e = 0;
@@ -91,7 +99,8 @@ static int log2_of(int64_t n)
     return e;
 }
 
-/* Retention of n terms of *bits fraction bits, added by step s; *bits becomes that of their sum. */
+/* Returns the retention if step s adds n terms with *bits fraction bits.  Sets *bits to the
+ * fraction bits of their sum. */
 static double step_retention(const limber_step *s, int *bits, int64_t n)
 {
     int a = s->format.frac_bits, p = min_int(*bits, a);
@@ -100,6 +109,7 @@ static double step_retention(const limber_step *s, int *bits, int64_t n)
     return n > 1 ? limber_retention(a, p, n) : 1;
 }
 
+/* Returns the number of fraction bits of a product. */
 static int product_bits(const limber_unit *u)
 {
     if (u->mul.format.kind)
@@ -107,6 +117,8 @@ static int product_bits(const limber_unit *u)
     return u->a.format.frac_bits + u->b.format.frac_bits + 1;
 }
 
+/* Estimates the variance retention ratio of the unit's sums of k products; NaN if there is no
+ * estimate for such a unit. */
 double limber_unit_retention(const limber_unit *u, int64_t k)
 {
     int64_t part, group;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Descriptions of simulated units: text to struct and back, and what a description must satisfy.
- * docs/simulation.md is the grammar. */
+ * Descriptions of simulated units: reads and prints them, and checks that a description is
+ * possible. docs/simulation.md has the grammar. */
 #include "ir/lex.h"
 #include "ir/unit/num.h"
 
@@ -16,7 +16,8 @@ enum {
     MAX_REACH = 400
 };
 
-/* Every key and the field that it sets: a step, or a number (with its words, if it has any). */
+/* A key of a description, and the field that it sets: a step, or a number.  Words may stand for
+ * values of a number. */
 enum kind { STEP, INPUT, MULTIPLY, SCALE, NUMBER, SEED };
 static const struct key {
     const char *name;
@@ -71,7 +72,7 @@ static const limber_unit defaults = {
     .random_bits = 13,
 };
 
-/* The i-th of the words between bars. */
+/* Returns word i of words with bars between them. */
 static struct word word_at(const char *words, int64_t i)
 {
     size_t n;
@@ -82,7 +83,7 @@ static struct word word_at(const char *words, int64_t i)
     return (struct word){ words, n };
 }
 
-/* Finds a word among those between bars; *v: its number. */
+/* Finds a word among words with bars between them.  Sets *v to its index. */
 static bool find_word(struct word w, const char *words, int64_t *v)
 {
     for (*v = 0;; ++*v) {
@@ -95,6 +96,7 @@ static bool find_word(struct word w, const char *words, int64_t *v)
     }
 }
 
+/* Reports what is wrong with a value of a key.  Returns false. */
 static bool bad(struct diag *d, const char *key, struct word v, const char *what)
 {
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: '%.*s' %s", key,
@@ -114,7 +116,7 @@ static bool read_format(struct word w, limber_format *f)
     return limber_format_named(name, f) == LIMBER_STATUS_OK;
 }
 
-/* Reads a step, "FORMAT:ROUNDING:...". key: for messages. */
+/* Reads a step, "FORMAT:ROUNDING:...". key: its key, for error messages. */
 static bool read_step(const char *key, struct word w, limber_step *s, struct diag *d)
 {
     struct word all = w, name = limber_lex_cut(&w, ':');
@@ -140,9 +142,9 @@ static bool read_step(const char *key, struct word w, limber_step *s, struct dia
     return true;
 }
 
-enum { MOST_SCALED = 1 << 20 };   /* elements of a block with one scale */
+enum { MOST_SCALED = 1 << 20 }; /* largest number of elements of a block with one scale */
 
-/* Reads the scale of blocks, "e8m0:32:floor". */
+/* Reads how blocks of operands are scaled, "e8m0:32:floor". */
 static bool read_scale(const char *key, struct word w, limber_unit *u, struct diag *d)
 {
     struct word all = w, name = limber_lex_cut(&w, ':');
@@ -185,7 +187,7 @@ static bool read_seed(const char *key, struct word w, limber_unit *u, struct dia
     return true;
 }
 
-/* Reads a number in the key's range, or one of its words. */
+/* Reads a number in the key's range, or one of the key's words. */
 static bool read_number(const struct key *k, struct word w, int32_t *to, struct diag *d)
 {
     int64_t v;
@@ -203,7 +205,7 @@ static bool read_number(const struct key *k, struct word w, int32_t *to, struct 
     return true;
 }
 
-/* Reads a key's value into its field of the unit. */
+/* Reads the value of a key into its field of the unit. */
 static bool read_value(const struct key *k, struct word w, limber_unit *u, struct diag *d)
 {
     void *to = (char *)u + k->at;
@@ -227,7 +229,8 @@ static bool read_value(const struct key *k, struct word w, limber_unit *u, struc
     }
 }
 
-/* The next word of a description; words are separated by spaces or bars. */
+/* Returns the next word of a description, and moves *at past it.  Words are separated by white
+ * space or bars. */
 static struct word next_word(const char **at)
 {
     struct word w;
@@ -247,7 +250,7 @@ static const struct key *find_key(struct word w)
     return NULL;
 }
 
-/* Reads the words of a description. preset: the first word may name a preset. */
+/* Reads the words of a description. preset: true if the first word may be the name of a preset. */
 static bool read_words(const char *at, limber_unit *u, bool preset, struct diag *d)
 {
     uint32_t seen = 0;
@@ -282,6 +285,7 @@ static bool read_words(const char *at, limber_unit *u, bool preset, struct diag 
     return true;
 }
 
+/* Parses a unit's description into *unit, and verifies it. */
 bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d)
 {
     limber_unit u = defaults;
@@ -324,6 +328,7 @@ static bool same_step(const limber_step *a, const limber_step *b)
            a->overflow == b->overflow;
 }
 
+/* Prints a unit's description in the form that limber_unit_read reads, without default values. */
 void limber_unit_print(const limber_unit *u, struct text *out)
 {
     struct text t = { 0 };
@@ -372,7 +377,7 @@ void limber_unit_print(const limber_unit *u, struct text *out)
     limber_text_clear(&t);
 }
 
-/* ---- do the parts of a unit fit each other? -------------------------------------------------- */
+/* ---- checking a description ------------------------------------------------------------------ */
 
 static bool is_f64(const limber_step *s)
 {
@@ -384,7 +389,7 @@ static bool is_int(const limber_step *s)
     return s->format.kind == LIMBER_KIND_INT || s->format.kind == LIMBER_KIND_UINT;
 }
 
-/* Checks a step. loads: it rounds operands, not sums. */
+/* Checks a step. loads: true if the step rounds operands, not sums. */
 static bool check_step(const char *key, const limber_step *s, bool loads, struct diag *d)
 {
     limber_format f = s->format;
@@ -411,7 +416,7 @@ static bool check_step(const char *key, const limber_step *s, bool loads, struct
     return true;
 }
 
-/* Checks steps in f64, which are computed by the CPU's own rounding. */
+/* Checks a unit in f64.  All of its steps must be f64, rounded to nearest, as CPUs compute. */
 static bool check_f64(const limber_unit *u, struct diag *d)
 {
     const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total, &u->out };
@@ -435,7 +440,7 @@ bool limber_unit_is_chain(const limber_unit *u)
            u->order == LIMBER_ORDER_FORWARD && !u->lanes && !u->halve && u->split == 1;
 }
 
-/* Checks a unit that multiplies bytes and adds integers. */
+/* Checks a unit that multiplies 8-bit integers and adds 32-bit integers. */
 static bool check_int(const limber_unit *u, struct diag *d)
 {
     if (!is_int(&u->a) || !is_int(&u->b) || u->a.format.size != 1 || u->b.format.size != 1)
@@ -450,14 +455,14 @@ static bool check_int(const limber_unit *u, struct diag *d)
 }
 
 enum { STEPS = 7 };
-/* A step of a unit with its key in the text. must: a unit cannot lack it. */
+/* A step of a unit, with its key in the text. must: true if every unit has this step. */
 struct named_step {
     const char *key;
     const limber_step *s;
     bool must;
 };
 
-/* Lists the unit's steps with their keys. */
+/* Lists all steps of a unit with their keys. */
 static void collect_steps(const limber_unit *u, struct named_step all[STEPS])
 {
     const struct named_step list[STEPS] = {
@@ -473,7 +478,7 @@ static void collect_steps(const limber_unit *u, struct named_step all[STEPS])
     memcpy(all, list, sizeof list);
 }
 
-/* Checks that formats exist and enumerations are in range, whatever the unit. */
+/* Checks what must hold for every unit: formats are valid, and enumerations are in range. */
 static bool check_words(const limber_unit *u, struct diag *d)
 {
     static const limber_step none = { { 0 }, 0, 0 };
@@ -499,7 +504,7 @@ static bool check_words(const limber_unit *u, struct diag *d)
     return true;
 }
 
-/* Checks all steps; if one rounds at random, a seed must be given. */
+/* Checks all steps.  If one rounds stochastically, there must be a seed, and no tree. */
 static bool check_steps(const limber_unit *u, struct diag *d)
 {
     struct named_step all[STEPS];
@@ -524,7 +529,7 @@ static bool check_steps(const limber_unit *u, struct diag *d)
     return true;
 }
 
-/* Checks that all numbers of a unit are in the range of their keys. */
+/* Checks that all numbers are in the ranges of their keys. */
 static bool check_numbers(const limber_unit *u, struct diag *d)
 {
     for (size_t i = 0; i < COUNT(keys); i++) {
@@ -553,7 +558,7 @@ static bool is_small(const limber_step *s)
     return s->format.exp_bits <= 3;
 }
 
-/* Checks what belongs to blocks: trees, fused sums and their fractions. */
+/* Checks properties of blocks: trees of sums, and fused sums with their fraction bits. */
 static bool check_block(const limber_unit *u, struct diag *d)
 {
     bool fused = u->block > 1 && !u->tree;
@@ -594,7 +599,7 @@ static bool check_block(const limber_unit *u, struct diag *d)
     return true;
 }
 
-/* Checks what belongs to groups, parts of k, and their order. */
+/* Checks properties of groups, of lanes and parts of k, and the order along k. */
 static bool check_groups(const limber_unit *u, struct diag *d)
 {
     const bool inside = u->order == LIMBER_ORDER_EVENODD || u->order == LIMBER_ORDER_QUADS;
@@ -627,7 +632,7 @@ static bool check_groups(const limber_unit *u, struct diag *d)
     return true;
 }
 
-/* Checks what belongs to blocks that take acc late. */
+/* Checks properties of blocks to which the accumulator is added last (`late`). */
 static bool check_late(const limber_unit *u, struct diag *d)
 {
     if (!u->late && (u->reach || u->halves))
@@ -645,7 +650,8 @@ static bool check_late(const limber_unit *u, struct diag *d)
     return true;
 }
 
-/* Checks that the accumulator is at least as wide as products, unless the text says narrow. */
+/* Checks that the accumulator has at least the fraction bits and the range of products, unless the
+ * description says narrow=yes. */
 static bool check_width(const limber_unit *u, struct diag *d)
 {
     limber_format m = u->mul.format, a = u->acc.format;
@@ -661,6 +667,7 @@ static bool check_width(const limber_unit *u, struct diag *d)
                        limber_format_name(m, name[1], sizeof name[1]));
 }
 
+/* Checks that a unit's fields are valid and agree with each other. */
 bool limber_unit_verify(const limber_unit *u, struct diag *d)
 {
     if (!u->a.format.kind || !u->b.format.kind)
@@ -692,7 +699,7 @@ bool limber_unit_verify(const limber_unit *u, struct diag *d)
 
 static const limber_unit_preset presets[] = {
 #define ACC32 "acc=f32:rz:inf"
-/* an FP8 instruction adds two blocks in sequence, as two of FP16 do */
+/* an FP8 instruction adds two blocks, one after the other, as two FP16 instructions do */
 #define MMA " block=16 frac=25 order=quads group=32 "
 #define UNIT(name, words, source) { name, words, source },
 #include "ir/unit/presets.h"
@@ -704,7 +711,8 @@ const limber_unit_preset *limber_unit_preset_at(int i)
     return i >= 0 && (size_t)i < COUNT(presets) ? &presets[i] : NULL;
 }
 
-/* True if the instruction takes format f.  Operands are rounded, saturated and flushed on load. */
+/* Returns true if the block-scaled instruction takes operands of format f, whether or not the unit
+ * saturates or flushes subnormals when it loads operands. */
 static bool takes_format(enum block_scaled kind, limber_format f)
 {
     const limber_format known[] = { LIMBER_E2M1, LIMBER_E2M3, LIMBER_E3M2, LIMBER_E4M3,
@@ -722,6 +730,8 @@ static bool takes_format(enum block_scaled kind, limber_format f)
     return false;
 }
 
+/* Returns the block-scaled instruction of the GPU that computes as this unit does;
+ * BLOCK_SCALED_none if there is none. */
 enum block_scaled limber_unit_block_scaled(const limber_unit *unit)
 {
     static const char *const models[] = { [BLOCK_SCALED_mxf8f6f4] = "b200-mxe4m3",
@@ -753,6 +763,8 @@ enum block_scaled limber_unit_block_scaled(const limber_unit *unit)
     return found;
 }
 
+/* Sets *unit to the tensor core that the attributes sums= and unit= of the products name.  False
+ * if they name none. */
 bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
 {
     struct diag ignored = { 0 };
@@ -761,17 +773,18 @@ bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
                                                     [UNIT_tf32] = "tf32",
                                                     [UNIT_e4m3] = "e4m3",
                                                     [UNIT_e5m2] = "e5m2" };
-    const char *input = format[limber_num(products, ATTR_unit)];
+    const char *input = format[limber_attr_number(products, ATTR_unit)];
     char name[24];
     const char *word;
     int n;
 
-    if (!limber_num(products, ATTR_sums) || !input)
+    if (!limber_attr_number(products, ATTR_sums) || !input)
         return false;
-    word = limber_word_at(limber_attrs[ATTR_sums].words, limber_num(products, ATTR_sums), &n);
+    word =
+        limber_word_at(limber_attrs[ATTR_sums].words, limber_attr_number(products, ATTR_sums), &n);
     snprintf(name, sizeof name, "%.*s-%s", n, word ? word : "", input);
-    /* A unit with groups is no single instruction that takes the sum so far as addend.  Exact sums
-     * have the same value in any order. */
+    /* A unit with groups models more than one instruction, and cannot continue a running sum.  For
+     * exact sums this does not matter, since they have the same value in any order. */
     return limber_unit_read(name, unit, &ignored) &&
            (!unit->group || products->type.format.kind == LIMBER_KIND_INT);
 }
@@ -781,6 +794,6 @@ int limber_exact_bits(const struct node *products)
     limber_unit u;
 
     if (!limber_unit_of_sums(products, &u))
-        return limber_units[limber_num(products, ATTR_unit)].exact_bits;
+        return limber_units[limber_attr_number(products, ATTR_unit)].exact_bits;
     return 1 + (u.frac < u.acc.format.frac_bits ? u.frac : u.acc.format.frac_bits);
 }

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public calls of elementwise functions and reductions: their argument checks. */
+ * The public calls of elementwise functions and reductions, with their argument checks. */
 #include "jit/api/api.h"
 #include "jit/device.h"
 #include "jit/operators/operators.h"
 
 #include <string.h>
 
-/* Checks that both arrays lie in host memory or both on the device. */
+/* Checks that both arrays lie in host memory, or both on the context's device.  *on_device: true if
+ * they lie on the device. */
 static bool check_memory(limber_context *ctx, const limber_elementwise *e, bool *on_device,
                          struct diag *d)
 {
-    bool there = e->count && ctx && limber_device_holds(ctx, e->dst);
+    bool in_device_memory = e->count && ctx && limber_device_holds(ctx, e->dst);
 
-    *on_device = there;
-    if (e->count && ctx && there != limber_device_holds(ctx, e->src))
+    *on_device = in_device_memory;
+    if (e->count && ctx && in_device_memory != limber_device_holds(ctx, e->src))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "%s lies in a device's memory, but %s in the host's",
-                           there ? "dst" : "src", there ? "src" : "dst");
-    return there || !e->queue ||
+                           in_device_memory ? "dst" : "src", in_device_memory ? "src" : "dst");
+    return in_device_memory || !e->queue ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "queue is for arrays on a device");
 }
 
-/* Computes the function by a kernel of the context's device. */
+/* Computes the function on the context's device: an epilogue with a single step. */
 static bool run_on_device(limber_context *ctx, const limber_elementwise *e, struct diag *d)
 {
     const int64_t count = (int64_t)e->count;
@@ -50,6 +51,7 @@ static bool run_on_device(limber_context *ctx, const limber_elementwise *e, stru
     return ok;
 }
 
+/* Checks the arguments and computes an elementwise operation, in host or device memory. */
 limber_status limber_apply(limber_context *ctx, const limber_elementwise *elementwise)
 {
     CALL_SCOPE;
@@ -59,7 +61,7 @@ limber_status limber_apply(limber_context *ctx, const limber_elementwise *elemen
 
     if (!elementwise)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "e is NULL");
-    else if (limber_sized_in(&e, sizeof e, elementwise, LEAST_elementwise, "e", &d) &&
+    else if (limber_copy_sized_in(&e, sizeof e, elementwise, LEAST_elementwise, "e", &d) &&
              limber_function_check(&e, &d) &&
              limber_check_arrays(e.dst, e.to, e.src, e.from, e.count, &d) &&
              check_memory(ctx, &e, &on_device, &d)) {
@@ -75,8 +77,8 @@ limber_status limber_apply(limber_context *ctx, const limber_elementwise *elemen
 
 /* ---- checks of reductions -------------------------------------------------------------------- */
 
-/* Checks the enumerations of a reduction, and which of them combine. */
-static bool check_words(const limber_reduce_call *r, struct diag *d)
+/* Checks the enumerators and scalars of a reduction, and that they can be combined. */
+static bool check_options(const limber_reduce_call *r, struct diag *d)
 {
     char text[64];
     int rest = r->reduction == LIMBER_REDUCTION_VARIANCE ? r->correction : 0;
@@ -107,7 +109,7 @@ static bool check_words(const limber_reduce_call *r, struct diag *d)
     return true;
 }
 
-/* Checks that the format is a float whose numbers binary64 holds. */
+/* Checks that the format is a float whose values are values of binary64. */
 static bool check_float(const char *what, limber_format f, struct diag *d)
 {
     char text[64];
@@ -120,7 +122,8 @@ static bool check_float(const char *what, limber_format f, struct diag *d)
                             limber_format_name(f, text, sizeof text)));
 }
 
-/* Results, and steps that are rounded to the array's format, may be NaN, which it must have. */
+/* Checks that formats that need a NaN have one: the result's format, and the array's if each step
+ * is rounded to it. nan_to_zero permits formats without NaN, in which 0 is stored. */
 static bool check_nan(const limber_reduce_call *r, struct diag *d)
 {
     bool from = r->carry == LIMBER_CARRY_STORAGE && r->from.flags & LIMBER_FORMAT_FINITE;
@@ -134,18 +137,19 @@ static bool check_nan(const limber_reduce_call *r, struct diag *d)
                        from ? "its steps" : "results");
 }
 
+/* True if n bytes at a and m bytes at b do not overlap. */
 static bool is_apart(const void *a, size_t n, const void *b, size_t m)
 {
     return !n || !m || (const char *)a + n <= (const char *)b ||
            (const char *)b + m <= (const char *)a;
 }
 
-/* Checks sizes and addresses: nothing is too large or NULL, and results do not overlap what is
- * read. */
+/* Checks sizes and addresses: no size is too large, no array is NULL, and results do not overlap
+ * operands. */
 static bool check_places(const limber_reduce_call *r, struct diag *d)
 {
-    bool all = r->reduction >= LIMBER_REDUCTION_SOFTMAX,
-         norm = r->reduction > LIMBER_REDUCTION_SOFTMAX;
+    bool all = r->reduction >= LIMBER_REDUCTION_SOFTMAX, /* every element has a result */
+        norm = r->reduction > LIMBER_REDUCTION_SOFTMAX;
     size_t elements, kept, line = r->count * r->from.size, array = r->inner * r->from.size;
 
     if (__builtin_mul_overflow(r->outer, r->count, &elements) ||
@@ -196,6 +200,7 @@ static bool check_host(limber_context *ctx, const limber_reduce_call *r, struct 
     return true;
 }
 
+/* Checks the arguments and computes a reduction.  Arrays must lie in host memory. */
 limber_status limber_reduce(limber_context *ctx, const limber_reduce_call *call)
 {
     CALL_SCOPE;
@@ -204,9 +209,9 @@ limber_status limber_reduce(limber_context *ctx, const limber_reduce_call *call)
 
     if (!call)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "r is NULL");
-    else if (limber_sized_in(&r, sizeof r, call, LEAST_reduce_call, "r", &d) &&
+    else if (limber_copy_sized_in(&r, sizeof r, call, LEAST_reduce_call, "r", &d) &&
              check_float("from", r.from, &d) && check_float("to", r.to, &d) &&
-             check_words(&r, &d) && check_nan(&r, &d) && check_places(&r, &d) &&
+             check_options(&r, &d) && check_nan(&r, &d) && check_places(&r, &d) &&
              check_host(ctx, &r, &d))
         limber_reduce_run(ctx, &r);
     if (d.status)

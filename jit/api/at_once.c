@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plain small products: native, of doubles or of floats, in dense rows or columns, with no options.
- * Each test is a cheap form of one on the general path (problem.c, gemm.c, jit/direct.c).  A
- * product that fails a test takes that path, which serves or refuses it.  Nothing here takes a lock
- * or waits, so threads need no protection from cancellation. */
+ * The entry of the way `direct` for single small products without options, which come to it before
+ * they are stated as problems: under the native contract, of doubles or of floats, with dense rows
+ * or columns.  Each test is a cheap form of a test on the general path (problem.c, gemm.c,
+ * jit/direct.c).  A product that fails a test goes down the list of ways.  The entry takes no lock
+ * and does not wait, so cancellation needs no protection. */
 #include "jit/api/api.h"
 #include "jit/shapes.h"
 
-#include <string.h>
+/* The list's order holds here, too: the entry asks for what each way above `direct` computes. */
+_Static_assert(WAY_vectors == 1 && WAY_direct == 2, "only vectors stands above direct");
 
-static bool is_equal(limber_format x, limber_format y)
-{
-    return memcmp(&x, &y, sizeof x) == 0;
-}
-
+/* True if the contract is native or reproducible and sets no other option. */
 static bool is_plain_contract(const limber_contract *k)
 {
     return !k ||
@@ -22,20 +20,22 @@ static bool is_plain_contract(const limber_contract *k)
             (unsigned)k->on_miss <= LIMBER_ON_MISS_COMPILE);
 }
 
-/* The addresses of a matrix: [from, to). */
+/* The bytes that a matrix occupies: addresses from <= x < to. */
 struct range {
     uintptr_t from, to;
 };
 
-/* False if the matrix may be neither dense rows nor dense columns, or exceed the address space. */
+/* Computes the addresses that a matrix occupies.  False if it has neither dense rows nor dense
+ * columns, or if its extent might exceed the address space. */
 static inline bool find_range(const void *data, struct strides s, int64_t rows, int64_t cols,
                               int64_t size, struct range *r)
 {
     const int64_t farthest = (int64_t)1 << 31;
-    bool along = s.col == 1;
-    int64_t lead = along ? s.row : s.col, lines = along ? rows : cols, length = along ? cols : rows;
+    bool has_dense_rows = s.col == 1;
+    int64_t lead = has_dense_rows ? s.row : s.col, lines = has_dense_rows ? rows : cols,
+            length = has_dense_rows ? cols : rows;
 
-    if (!data || !(along || s.row == 1) || lead < length || lead > farthest)
+    if (!data || !(has_dense_rows || s.row == 1) || lead < length || lead > farthest)
         return false;
     r->from = (uintptr_t)data;
     r->to = r->from + (uintptr_t)(((lines - 1) * lead + length) * size);
@@ -47,7 +47,8 @@ static bool is_apart(struct range x, struct range y)
     return x.to <= y.from || y.to <= x.from;
 }
 
-/* The shape was validated when its function was made; only the address is new. */
+/* Computes the addresses that a matrix of `bytes` bytes occupies.  Its shape was validated when the
+ * function for that shape was made, so only the address is new. */
 static inline bool find_known_range(const void *data, int64_t bytes, struct range *r)
 {
     r->from = (uintptr_t)data;
@@ -55,7 +56,8 @@ static inline bool find_known_range(const void *data, int64_t bytes, struct rang
     return data && r->from < r->to;
 }
 
-/* False if the general path must check. */
+/* True if all addresses are valid and C overlaps neither operand.  False if only the general path
+ * can tell. made: the function for this shape, or NULL. */
 static inline bool check_places(const struct product_shape *s, const struct made *made,
                                 const void *a, const void *b, const void *c)
 {
@@ -78,9 +80,11 @@ static bool is_plain_report(const limber_report *r)
                   r->part_room >= 0 && (r->part || !r->part_room));
 }
 
-static bool multiply(limber_context *ctx, const struct gemm_arguments *x,
-                     const struct product_shape *s, const struct scaling *scaling,
-                     const struct made *made, limber_report *report)
+/* Multiplies by the function `made` or, if that is NULL, by code for any shape.  False if the
+ * library has no such code for this machine.  Fills the report unless it is NULL. */
+static bool multiply_directly(limber_context *ctx, const struct gemm_arguments *x,
+                              const struct product_shape *s, const struct scaling *scaling,
+                              const struct made *made, limber_report *report)
 {
     const limber_kernel code = made ? made->code : scaling ? NULL : limber_shape_code(ctx, s, 1);
     const void *a = x->a->data, *b = x->b->data;
@@ -103,6 +107,9 @@ static bool multiply(limber_context *ctx, const struct gemm_arguments *x,
     return true;
 }
 
+/* Computes C = alpha A B + beta C directly, without a plan, if the call is simple enough: native
+ * contract, one format (binary32 or binary64) and valid arguments.  Otherwise returns false and
+ * changes nothing. */
 bool limber_gemm_at_once(limber_context *ctx, const struct gemm_arguments *x, limber_report *report)
 {
     const limber_matrix *a = x->a, *b = x->b;
@@ -112,14 +119,14 @@ bool limber_gemm_at_once(limber_context *ctx, const struct gemm_arguments *x, li
     struct scaling scaling;
     bool scaled;
 
-    if (limber_is_long_vector(x->m, x->n, x->k))
+    if (limber_is_long_vector(x->m, x->n, x->k)) /* the way `vectors` computes it */
         return false;
-    if (!ctx || !limber_has_way(ctx, WAY_direct) || !ctx->machine.backend->direct ||
-        ctx->verbose > 0 || !is_plain_contract(x->contract) || !is_plain_report(report) ||
-        !is_equal(a->format, c->format) || !is_equal(b->format, c->format))
+    if (!ctx || !limber_has_way(ctx, WAY_direct) || !ctx->machine.cpu || ctx->tells.verbose > 0 ||
+        !is_plain_contract(x->contract) || !is_plain_report(report) ||
+        !limber_same_format(a->format, c->format) || !limber_same_format(b->format, c->format))
         return false;
-    s.size = is_equal(c->format, LIMBER_F64) ? 8 : 4;
-    if (s.size == 4 && !is_equal(c->format, LIMBER_F32))
+    s.size = limber_same_format(c->format, LIMBER_F64) ? 8 : 4;
+    if (s.size == 4 && !limber_same_format(c->format, LIMBER_F32))
         return false;
     MODE_SCOPE; /* denormals-are-zero would make subnormal scalars 0 */
     s.fixed.m = x->m;
@@ -130,19 +137,7 @@ bool limber_gemm_at_once(limber_context *ctx, const struct gemm_arguments *x, li
     s.fixed.c = (struct strides){ c->row_stride, c->col_stride };
     s.fixed.add = x->beta && !limber_scalar_is(x->beta, s.size, 0);
     scaled = (x->alpha || x->beta) && limber_scaling(x->alpha, x->beta, s.size, &scaling);
-    made = scaled ? NULL : limber_shape_found(ctx, &s);
+    made = scaled ? NULL : limber_find_shape_function(ctx, &s);
     return check_places(&s, made, a->data, b->data, c->data) && limber_has_stack(STACK_small) &&
-           multiply(ctx, x, &s, scaled ? &scaling : NULL, made, report);
-}
-
-bool limber_run_at_once(limber_context *ctx, const limber_problem *p, limber_report *report)
-{
-    return p && p->size == sizeof *p && p->operation == LIMBER_OPERATION_GEMM &&
-           p->domain == LIMBER_DOMAIN_REAL && p->conjugate == LIMBER_CONJUGATE_NONE &&
-           p->complex_method == LIMBER_COMPLEX_AUTO && !p->conv && !p->epilogue && !p->prepared_a &&
-           !p->prepared_b && !p->batch && !p->queue &&
-           limber_gemm_at_once(ctx,
-                               &(struct gemm_arguments){ p->contract, p->m, p->n, p->k, &p->a,
-                                                         &p->b, &p->c, p->alpha, p->beta },
-                               report);
+           multiply_directly(ctx, x, &s, scaled ? &scaling : NULL, made, report);
 }

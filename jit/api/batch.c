@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Batches: checks that matrices lie in memory and that no two results overlap. */
+ * Checks of a batch: that matrices do not exceed the address space, and that no result overlaps
+ * another matrix. */
 #include "jit/api/api.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The matrices of one operand. */
-struct many {
+/* The matrices of one operand of a batch. */
+struct longer {
     const char *what;
     limber_matrix m;
     int64_t rows, cols, count, step;
-    const void *const *each;    /* addresses; NULL: by step */
+    const void *const *each; /* the matrices; if NULL, they are `step` elements apart */
 };
 
-/* The matrix of product g, whose address is listed or follows from the step. */
-static limber_matrix matrix_of(const struct many *x, int64_t g)
+/* Returns the matrix of product g. */
+static limber_matrix matrix_of(const struct longer *x, int64_t g)
 {
     limber_matrix m = x->m;
 
@@ -25,26 +26,28 @@ static limber_matrix matrix_of(const struct many *x, int64_t g)
     return m;
 }
 
-static bool is_empty(const struct many *x)
+static bool is_empty(const struct longer *x)
 {
     return x->rows == 0 || x->cols == 0 || x->count == 0;
 }
 
-/* The distance from the first element to the last, in elements; known not to overflow. */
-static int64_t extent_of(const struct many *x)
+/* Returns the distance from the first to the last element of a matrix, in elements.
+ * limber_check_matrix has checked that it does not overflow. */
+static int64_t extent_of(const struct longer *x)
 {
     return (x->rows - 1) * x->m.row_stride + (x->cols - 1) * x->m.col_stride;
 }
 
-static uintptr_t bytes_of(const struct many *x)
+/* Returns the number of bytes from the first element of a matrix to the end of its last one. */
+static uintptr_t bytes_of(const struct longer *x)
 {
     return (uintptr_t)(extent_of(x) + 1) * x->m.format.size;
 }
 
 /* ---- addresses of one operand's matrices ----------------------------------------------------- */
 
-/* Checks listed addresses: none is NULL or so high that its matrix would wrap around. */
-static bool check_addresses(const struct many *x, struct diag *d)
+/* Checks listed addresses: none is NULL, and no matrix exceeds the address space. */
+static bool check_addresses(const struct longer *x, struct diag *d)
 {
     for (int64_t g = 0; g < x->count; g++) {
         const limber_matrix m = matrix_of(x, g);
@@ -60,8 +63,9 @@ static bool check_addresses(const struct many *x, struct diag *d)
     return true;
 }
 
-/* Checks a matrix and its step: all matrices lie in the address space. */
-static bool check_step(const struct many *x, struct diag *d)
+/* Checks matrices at a constant step: the first one is not NULL, and all lie in the address
+ * space. */
+static bool check_step(const struct longer *x, struct diag *d)
 {
     int64_t last, bytes;
 
@@ -77,8 +81,8 @@ static bool check_step(const struct many *x, struct diag *d)
                        (long long)x->step, (long long)x->count);
 }
 
-/* Checks one side of a batch.  Batches without elements may have any addresses. */
-static bool check_many(const struct many *x, struct diag *d)
+/* Checks one operand of a batch.  A batch without elements may have any addresses. */
+static bool check_many(const struct longer *x, struct diag *d)
 {
     if (x->step < 0)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.%s = %lld is negative", x->what,
@@ -93,37 +97,38 @@ static int64_t min_int64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* True if x row + y col = t for some |x| < rows, |y| < cols. */
-static bool is_difference(const struct many *c, int64_t t)
+/* True if t = x * row_stride + y * col_stride for some integers |x| < rows, |y| < cols; t is then
+ * the distance of two elements of one matrix. */
+static bool is_difference(const struct longer *c, int64_t t)
 {
     bool tall = c->rows > c->cols;
-    int64_t few = tall ? c->cols : c->rows, many = tall ? c->rows : c->cols;
-    int64_t by_few = tall ? c->m.col_stride : c->m.row_stride,
-            by_many = tall ? c->m.row_stride : c->m.col_stride;
+    int64_t shorter = tall ? c->cols : c->rows, longer = tall ? c->rows : c->cols;
+    int64_t shorter_stride = tall ? c->m.col_stride : c->m.row_stride,
+            longer_stride = tall ? c->m.row_stride : c->m.col_stride;
 
-    for (int64_t x = 1 - few; x < few; x++) {
-        int64_t rest = t - x * by_few;
+    for (int64_t x = 1 - shorter; x < shorter; x++) {
+        int64_t rest = t - x * shorter_stride;
 
-        if (rest == 0 || (by_many > 0 && many > 1 && rest % by_many == 0 &&
-                          min_int64(rest, -rest) / by_many > -many))
+        if (rest == 0 || (longer_stride > 0 && longer > 1 && rest % longer_stride == 0 &&
+                          min_int64(rest, -rest) / longer_stride > -longer))
             return true;
     }
     return false;
 }
 
-/* Matrices a step apart share an element exactly if a multiple of the step is the distance of two
- * elements of one matrix. */
-static bool check_steps(const struct many *c, struct diag *d)
+/* Checks that results at a constant step do not overlap.  Two results share an element exactly if
+ * the distance between them is the distance between two elements of one matrix. */
+static bool check_steps(const struct longer *c, struct diag *d)
 {
-    int64_t most;
+    int64_t last_overlapping;
 
     if (c->count < 2 || c->step > extent_of(c))
         return true;
     if (c->step == 0)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.c = 0 with %lld products",
                            (long long)c->count);
-    most = min_int64(c->count - 1, extent_of(c) / c->step);
-    for (int64_t g = 1; g <= most; g++)
+    last_overlapping = min_int64(c->count - 1, extent_of(c) / c->step);
+    for (int64_t g = 1; g <= last_overlapping; g++)
         if (is_difference(c, g * c->step))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                                "batch.c = %lld makes matrices of c overlap: products 0 and %lld",
@@ -131,7 +136,7 @@ static bool check_steps(const struct many *c, struct diag *d)
     return true;
 }
 
-/* The address of a batch's result number g. */
+/* The address of result g of a batch. */
 struct address {
     uintptr_t at;
     int64_t g;
@@ -144,9 +149,9 @@ static int by_address(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The addresses of all matrices in ascending order, with the numbers of their products; NULL: no
- * memory. */
-static struct address *sort_addresses(const struct many *x, struct diag *d)
+/* Returns the addresses of all matrices in rising order, with the numbers of their products.  The
+ * caller frees them.  NULL if memory runs out. */
+static struct address *sort_addresses(const struct longer *x, struct diag *d)
 {
     struct address *a = calloc((size_t)x->count, sizeof *a);
     bool ascending = true;
@@ -165,8 +170,8 @@ static struct address *sort_addresses(const struct many *x, struct diag *d)
     return a;
 }
 
-/* Checks that c of product g does not overlap x of product h. */
-static bool check_pair(const struct many *c, int64_t g, const struct many *x, int64_t h,
+/* Checks that matrix g of c does not overlap matrix h of x. */
+static bool check_pair(const struct longer *c, int64_t g, const struct longer *x, int64_t h,
                        struct diag *d)
 {
     const limber_matrix mc = matrix_of(c, g), mx = matrix_of(x, h);
@@ -178,9 +183,9 @@ static bool check_pair(const struct many *c, int64_t g, const struct many *x, in
                               (struct extent){ &mx, second, x->rows, x->cols }, d);
 }
 
-/* Among matrices sorted by address, a matrix can only overlap earlier ones that end behind its
- * begin. */
-static bool check_addresses_apart(const struct many *c, const struct address *a, struct diag *d)
+/* Checks that no two results at listed addresses overlap.  In rising order of addresses, a matrix
+ * can overlap only earlier ones that end after its beginning. */
+static bool check_addresses_apart(const struct longer *c, const struct address *a, struct diag *d)
 {
     for (int64_t i = 1; i < c->count; i++)
         for (int64_t j = i - 1; j >= 0 && a[i].at - a[j].at < bytes_of(c); j--)
@@ -191,11 +196,12 @@ static bool check_addresses_apart(const struct many *c, const struct address *a,
 
 /* ---- results must not overlap operands ------------------------------------------------------- */
 
-/* True if all of x lie before or behind all of c: the usual case, and a fast test. */
-static bool are_ranges_apart(const struct many *c, const struct many *x)
+/* True if the memory of all matrices of x lies before or after that of all matrices of c.  This is
+ * the usual case, and fast to test. */
+static bool are_ranges_apart(const struct longer *c, const struct longer *x)
 {
     uintptr_t first[2] = { UINTPTR_MAX, UINTPTR_MAX }, end[2] = { 0, 0 };
-    const struct many *const side[2] = { c, x };
+    const struct longer *const side[2] = { c, x };
 
     for (int s = 0; s < 2; s++)
         for (int64_t g = 0; g < side[s]->count; g++) {
@@ -207,8 +213,8 @@ static bool are_ranges_apart(const struct many *c, const struct many *x)
     return end[0] <= first[1] || end[1] <= first[0];
 }
 
-/* The first of the sorted addresses whose matrix of c ends behind the address `at`. */
-static int64_t first_behind(const struct many *c, const struct address *a, uintptr_t at)
+/* Returns the index of the first sorted address whose matrix of c ends after the address `at`. */
+static int64_t first_behind(const struct longer *c, const struct address *a, uintptr_t at)
 {
     int64_t low = 0, high = c->count;
 
@@ -223,9 +229,9 @@ static int64_t first_behind(const struct many *c, const struct address *a, uintp
     return low;
 }
 
-/* Checks that no result of the batch overlaps a matrix of x. a: the results' addresses, sorted, or
- * NULL. */
-static bool check_operand(const struct many *c, const struct address *a, const struct many *x,
+/* Checks that no result of the batch overlaps a matrix of x.  a: the sorted addresses of the
+ * results. */
+static bool check_operand(const struct longer *c, const struct address *a, const struct longer *x,
                           struct diag *d)
 {
     int64_t distinct = !x->each && x->step == 0 ? 1 : x->count;
@@ -241,7 +247,7 @@ static bool check_operand(const struct many *c, const struct address *a, const s
 }
 
 /* Checks that no result overlaps another result or an operand. */
-static bool check_apart(const struct many *c, const struct many *a, const struct many *b,
+static bool check_apart(const struct longer *c, const struct longer *a, const struct longer *b,
                         struct diag *d)
 {
     bool far_a = is_empty(a) || are_ranges_apart(c, a),
@@ -261,11 +267,13 @@ static bool check_apart(const struct many *c, const struct many *a, const struct
 
 /* ---- all checks of a batch ------------------------------------------------------------------- */
 
+/* Checks a batch of t->count products of x's sizes: its matrices must be valid, no two elements
+ * of its results may coincide, and results must not overlap operands. */
 bool limber_check_batch(const limber_batch *t, const struct product *x, struct diag *d)
 {
-    const struct many a = { "a", x->a, x->m, x->k, t->count, t->a, t->address_a };
-    const struct many b = { "b", x->b, x->k, x->n, t->count, t->b, t->address_b };
-    const struct many c = {
+    const struct longer a = { "a", x->a, x->m, x->k, t->count, t->a, t->address_a };
+    const struct longer b = { "b", x->b, x->k, x->n, t->count, t->b, t->address_b };
+    const struct longer c = {
         "c", x->c, x->m, x->n, t->count, t->c, (const void *const *)t->address_c
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions whose signature is only known at run time: limber_bind makes one from a contract.  A
- * signature is parsed into words; a word tells the role of an argument and how it is passed. */
+ * limber_bind: makes functions whose signature is only known at run time.  A signature is parsed
+ * into words; each word gives the role of an argument and how it is passed. */
 #include "jit/api/api.h"
 
 #include <ffi.h>
@@ -31,6 +31,7 @@ enum role {
     ROLE_ignored = ROLE_count
 };
 
+/* What an argument is used for; flags, since a type may suit several uses. */
 enum use { USE_size = 1, USE_scalar = 2, USE_data = 4, USE_trans = 8, USE_order = 16 };
 
 static const struct {
@@ -77,7 +78,7 @@ static const struct {
     [TYPE_f64] = { "f64", &ffi_type_double, USE_scalar },
     [TYPE_char] = { "char", &ffi_type_schar, USE_trans },
     [TYPE_ptr] = { "ptr", &ffi_type_pointer, USE_data },
-    [TYPE_reference] = { "*", &ffi_type_pointer, 0 },  /* the pointed-to type has its own word */
+    [TYPE_reference] = { "*", &ffi_type_pointer, 0 }, /* the pointed-to type is another entry */
 };
 
 enum { MOST_ARGUMENTS = 64, MOST_WORD = 31 };
@@ -85,21 +86,21 @@ enum { MOST_ARGUMENTS = 64, MOST_WORD = 31 };
 /* One argument of a signature. */
 struct word {
     enum role role;
-    enum type_word type;        /* type of the value, even if that is passed by reference */
+    enum type_word type; /* type of the value, also if it is passed by reference */
     bool reference;
     limber_format format;       /* format of a scalar */
 };
 
 /* A parsed signature. */
 struct signature {
-    bool answers;               /* int(...): returns a status */
+    bool answers; /* true for the signature "int(...)", whose function returns a status */
     size_t n;
     struct word word[MOST_ARGUMENTS];
     ffi_type *ffi[MOST_ARGUMENTS];
-    int at[ROLE_count];         /* index of the argument with this role; -1: none */
+    int at[ROLE_count]; /* [role]: index of the argument with this role; -1 if there is none */
 };
 
-/* A bound function: what it was bound with, and its code. */
+/* A bound function: what it was bound to, and its code. */
 struct binding {
     struct binding *next;
     limber_context *ctx;
@@ -109,11 +110,13 @@ struct binding {
     limber_format a, b, c;
     struct signature sig;
     ffi_cif cif;
-    void *page; /* executable memory with libffi's closure at CLOSURE_AT; NULL: none yet */
+    /* executable memory, owned, with libffi's closure at offset CLOSURE_AT; NULL if not made yet */
+    void *page;
 };
 
 /* ---- reading a signature --------------------------------------------------------------------- */
 
+/* Signatures of usual BLAS functions. */
 static const struct {
     const char *name, *words;
 } usual[] = {
@@ -132,7 +135,7 @@ static bool bad_word(struct diag *d, const char *word, const char *why)
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "signature: \"%s\": %s", word, why);
 }
 
-/* Finds a role by the name that a signature gives it. */
+/* Finds a role by its name in a signature.  "_" is an argument that is ignored. */
 static bool find_role(const char *name, size_t n, enum role *role)
 {
     for (int i = 0; i < ROLE_count; i++) {
@@ -157,8 +160,9 @@ static bool find_type(const char *name, enum type_word *type)
     return false;
 }
 
-/* A scalar by reference may have any format; by value it must fit a register. */
-static bool scalar_type(const char *type, struct word *w)
+/* Reads the type of a scalar.  By reference a scalar may have any format; by value only a format
+ * that is a C type.  False if the type is unknown. */
+static bool parse_scalar_type(const char *type, struct word *w)
 {
     char name[48];
 
@@ -168,8 +172,8 @@ static bool scalar_type(const char *type, struct word *w)
     return w->reference || (find_type(name, &w->type) && types[w->type].use & USE_scalar);
 }
 
-/* Reads an argument's type into *w and checks that it suits the role. text: the word, for
- * messages. */
+/* Reads the type of an argument into *w, and checks that it suits the role.  text: the word, for
+ * error texts. */
 static bool parse_type(const char *text, const char *type, struct word *w, struct diag *d)
 {
     int use = w->role == ROLE_ignored ? ~0 : roles[w->role].use;
@@ -177,7 +181,7 @@ static bool parse_type(const char *text, const char *type, struct word *w, struc
     w->reference = *type == '*';
     type += w->reference;
     if (use == USE_scalar)
-        return scalar_type(type, w) || bad_word(d, text, "no scalar comes like this");
+        return parse_scalar_type(type, w) || bad_word(d, text, "no scalar comes like this");
     if (!find_type(type, &w->type) || !(types[w->type].use & use))
         return bad_word(d, text, "no argument of this name has this type");
     if (w->reference && (use == USE_data || use == USE_order))
@@ -227,7 +231,7 @@ static bool parse_words(struct signature *s, const char *from, const char *end, 
     return true;
 }
 
-/* Reads a signature, or that of a BLAS function by its name. */
+/* Reads a signature, or the name of a usual BLAS function, which stands for its signature. */
 static bool parse_signature(struct signature *s, const char *text, struct diag *d)
 {
     static const char answer[] = "int(";
@@ -266,10 +270,11 @@ static bool prepare_cif(const struct signature *s, ffi_cif *cif, struct diag *d)
 /* The arguments of one call of a bound function. */
 struct bound_call {
     const struct signature *sig;
-    void **at; /* from libffi: pointers to the arguments */
+    void **at; /* from libffi: pointers to the arguments' values */
 };
 
-/* The address of a role's value, through its reference if it has one; NULL: not given. */
+/* Returns the address of the value with a role, also if it is passed by reference.  NULL if the
+ * signature lacks the role, or, with an error in *d, if the reference is NULL. */
 static const void *value_of_role(const struct bound_call *a, enum role role, struct diag *d)
 {
     int i = a->sig->at[role];
@@ -286,7 +291,7 @@ static const void *value_of_role(const struct bound_call *a, enum role role, str
     return p;
 }
 
-/* The integer of a role; `missing` if the signature lacks it. */
+/* Returns the integer with a role, or `missing` if the signature lacks it. */
 static int64_t integer_of_role(const struct bound_call *a, enum role role, int64_t missing,
                                struct diag *d)
 {
@@ -304,7 +309,7 @@ static int64_t integer_of_role(const struct bound_call *a, enum role role, int64
     return narrow;
 }
 
-/* The pointer that the caller passed for this role. */
+/* Returns the pointer that the caller passed for this role. */
 static void *pointer_of_role(const struct bound_call *a, enum role role)
 {
     void *p;
@@ -313,7 +318,7 @@ static void *pointer_of_role(const struct bound_call *a, enum role role)
     return p;
 }
 
-/* True if the argument of a role asks for the transpose; refuses what is no such code. */
+/* True if the argument with a role asks for the transpose.  An unknown code is an error. */
 static bool is_transposed(const struct bound_call *a, enum role role, struct diag *d)
 {
     const void *p = value_of_role(a, role, d);
@@ -349,7 +354,8 @@ static bool is_transposed(const struct bound_call *a, enum role role, struct dia
                         roles[role].name, (int)code);
 }
 
-/* Column-major unless the argument `order` says otherwise. */
+/* True for row-major matrices.  They are column-major unless the argument `order` says
+ * otherwise. */
 static bool is_row_major(const struct bound_call *a, struct diag *d)
 {
     int64_t order = integer_of_role(a, ROLE_order, 102, d);
@@ -360,7 +366,9 @@ static bool is_row_major(const struct bound_call *a, struct diag *d)
     return order == 101;
 }
 
-/* A matrix of rows x cols after transposition; ld is the distance of stored lines. */
+/* Returns the operand with a role: a matrix of rows x cols after transposition. ld: role of its
+ * leading dimension. rows_stored: the rows are contiguous in memory.  Error if the leading
+ * dimension is too small. */
 static limber_matrix operand_matrix(const struct bound_call *a, enum role role, enum role ld,
                                     limber_format f, int64_t rows, int64_t cols, bool rows_stored,
                                     struct diag *d)
@@ -375,8 +383,7 @@ static limber_matrix operand_matrix(const struct bound_call *a, enum role role, 
                             rows_stored ? 1 : lead };
 }
 
-/* Multiplies with the arguments of one call of a bound function; roles that the signature lacks
- * have the values of its binding. */
+/* Multiplies with the arguments of one call of a bound function. */
 static limber_status call_bound(const struct binding *b, const struct bound_call *args)
 {
     struct diag d = { 0 };
@@ -400,7 +407,7 @@ static limber_status call_bound(const struct binding *b, const struct bound_call
         NULL);
 }
 
-/* libffi calls this for each call of a bound function; user: the binding. */
+/* libffi calls this function for each call of a bound function.  user: the binding. */
 static void closure_entry(ffi_cif *cif, void *ret, void **at, void *user)
 {
     const struct binding *b = user;
@@ -414,8 +421,9 @@ static void closure_entry(ffi_cif *cif, void *ret, void **at, void *user)
 
 /* ---- making a function of the wanted signature ----------------------------------------------- */
 
-/* A product function needs sizes, matrices, and scalars in C's format (integers: i64). */
-static bool check_bound(const struct signature *s, limber_format c, struct diag *d)
+/* Checks that a signature has sizes and matrices, and that its scalars are in C's format (for
+ * integers in i64). */
+static bool check_signature(const struct signature *s, limber_format c, struct diag *d)
 {
     limber_format want = limber_scalar_format(c);
     char name[32];
@@ -438,8 +446,8 @@ static size_t page_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Bytes of a page before the closure.  Callers that check function types (Clang's
- * -fsanitize=function) read the bytes before a function. */
+/* Offset of the closure in its page, in bytes.  Callers that check function types (Clang's
+ * -fsanitize=function) read the bytes before a function, so these must be mapped. */
 enum { CLOSURE_AT = 64 };
 
 static void *closure_in_page(void *page)
@@ -447,7 +455,7 @@ static void *closure_in_page(void *page)
     return (char *)page + CLOSURE_AT;
 }
 
-/* Writes libffi's closure of a binding. page: the address for writing; executed: that for
+/* Writes libffi's closure of a binding.  page: its address for writing; executed: its address for
  * execution. */
 static bool write_closure(struct binding *b, void *page, void *executed, struct diag *d)
 {
@@ -459,8 +467,9 @@ static bool write_closure(struct binding *b, void *page, void *executed, struct 
     return true;
 }
 
-/* Makes a page writable first and executable afterwards. */
-static void *closure_in_turn(struct binding *b, struct diag *d)
+/* Maps a writable page, writes the closure into it and makes the page executable.  NULL if the
+ * system refuses. */
+static void *map_closure_write_then_execute(struct binding *b, struct diag *d)
 {
     void *page =
         mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -473,9 +482,9 @@ static void *closure_in_turn(struct binding *b, struct diag *d)
     return NULL;
 }
 
-/* Maps a page twice, writable and executable, for systems that never make written memory
- * executable. */
-static void *closure_in_two_places(struct binding *b, struct diag *d)
+/* Maps the same memory at two addresses, one writable and one executable, for systems that refuse
+ * to make written memory executable.  NULL if the system refuses. */
+static void *map_closure_twice(struct binding *b, struct diag *d)
 {
     int file = (int)syscall(SYS_memfd_create, "limber", 1u /* MFD_CLOEXEC */);
     void *page = MAP_FAILED, *code = MAP_FAILED;
@@ -495,14 +504,15 @@ static void *closure_in_two_places(struct binding *b, struct diag *d)
     return ok ? code : NULL;
 }
 
-/* libffi's own closures would first try memory that is writable and executable at once. */
+/* Makes the closure in executable memory. libffi's own allocation is not used, since it would first
+ * try memory that is writable and executable at the same time. */
 static bool make_closure(struct binding *b, struct diag *d)
 {
     if (!prepare_cif(&b->sig, &b->cif, d))
         return false;
-    b->page = closure_in_turn(b, d);
+    b->page = map_closure_write_then_execute(b, d);
     if (!b->page && !d->status)
-        b->page = closure_in_two_places(b, d);
+        b->page = map_closure_twice(b, d);
     return b->page ||
            (!d->status && limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                                       "the system refuses executable memory; call limber_gemm, or "
@@ -526,7 +536,7 @@ void limber_bindings_free(struct binding *list)
     }
 }
 
-/* Checks the arguments and makes a binding, still without executable code. */
+/* Checks the arguments and makes a binding with its executable code.  NULL on failure. */
 static struct binding *new_binding(limber_context *ctx, const limber_contract *contract,
                                    limber_format a, limber_format b, limber_format c,
                                    const char *signature, struct diag *d)
@@ -558,14 +568,16 @@ static struct binding *new_binding(limber_context *ctx, const limber_contract *c
         new->unit = *contract->unit;
         new->contract.unit = &new->unit;
     }
-    new->contract.statistics = NULL; /* calls from several threads would share them */
-    if (parse_signature(&new->sig, signature, d) && check_bound(&new->sig, c, d) &&
+    new->contract.statistics = NULL; /* statistics would be shared by calls from several threads */
+    if (parse_signature(&new->sig, signature, d) && check_signature(&new->sig, c, d) &&
         make_closure(new, d))
         return new;
     free_binding(new);
     return NULL;
 }
 
+/* Makes a function with the caller's signature that computes products under `contract`, and
+ * stores its address in *function; NULL on failure.  The context owns the function. */
 limber_status limber_bind(limber_context *ctx, const limber_contract *contract, limber_format a,
                           limber_format b, limber_format c, const char *signature,
                           void (**function)(void))

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions for one shape: checks the request, makes the code, returns its address. */
+ * limber_bind_shape: checks the request for a function of one shape, makes its code and returns the
+ * address. */
 #include "jit/api/api.h"
 
 #include <string.h>
 
-enum { MOST_SIZE = 256 };   /* largest m, n, k: beyond it packing pays */
+enum { MOST_SIZE = 256 }; /* largest m, n and k; for larger ones packing pays */
 
-/* Checks that a size is from 1 to the most that such functions have. what: its name. */
+/* Checks that a size is from 1 to MOST_SIZE.  what: its name. */
 static bool check_size(int64_t v, const char *what, struct diag *d)
 {
     if (v < 1)
@@ -18,7 +19,7 @@ static bool check_size(int64_t v, const char *what, struct diag *d)
                                          what, (long long)v, MOST_SIZE);
 }
 
-/* All formats must be f64, or all f32. */
+/* Checks that a format is f64 or f32, and the same as C's. */
 static bool check_format(limber_format f, limber_format c, const char *what, struct diag *d)
 {
     char name[32];
@@ -33,7 +34,7 @@ static bool check_format(limber_format f, limber_format c, const char *what, str
                        limber_format_name(f, name, sizeof name));
 }
 
-/* Checks that C is stored by rows or by columns, if it is no vector. */
+/* Checks that C has contiguous rows or columns, or is a vector. */
 static bool check_strides(const limber_matrix *c, int64_t m, int64_t n, struct diag *d)
 {
     return c->col_stride == 1 || c->row_stride == 1 || m == 1 || n == 1 ||
@@ -64,12 +65,15 @@ static bool check_request(const limber_context *ctx, const limber_contract *cont
            check_strides(&c, f->m, f->n, d);
 }
 
-/* Strides along a single element are set to 0, so that equivalent requests share a function. */
+/* The strides of a matrix.  A stride of a dimension with one element is set to 0, so that
+ * equivalent requests share a function. */
 static struct strides strides_of(const limber_matrix *x, int64_t rows, int64_t cols)
 {
     return (struct strides){ rows > 1 ? x->row_stride : 0, cols > 1 ? x->col_stride : 0 };
 }
 
+/* Compiles a function for products of one shape and one layout, and stores its address in
+ * *function; NULL on failure. */
 limber_status limber_bind_shape(limber_context *ctx, const limber_contract *contract, int64_t m,
                                 int64_t n, int64_t k, limber_matrix a, limber_matrix b,
                                 limber_output to, limber_accumulate accumulate,
@@ -84,8 +88,8 @@ limber_status limber_bind_shape(limber_context *ctx, const limber_contract *cont
 
     if (!function) {
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "function is NULL");
-    } else if ((!contract || limber_sized_in(&native, sizeof native, contract, LEAST_contract,
-                                             "contract", &d)) &&
+    } else if ((!contract || limber_copy_sized_in(&native, sizeof native, contract, LEAST_contract,
+                                                  "contract", &d)) &&
                check_request(ctx, &native, &f, a, b, c, accumulate, &d)) {
         f.a = strides_of(&a, m, k);
         f.b = strides_of(&b, k, n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public cache controls. */
+ * The public calls that control the cache. */
 #include "jit/api/api.h"
 
+/* Describes the disk cache of compiled kernels in *info: folder, size, limit, why it is unused. */
 limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info)
 {
     CALL_SCOPE;
@@ -15,11 +16,12 @@ limber_status limber_cache_describe(limber_context *ctx, limber_cache_info *info
 
         limber_disk_describe(ctx->disk, &full);
         full.tuned = ctx->tuned;
-        limber_sized_out(info, &full, sizeof full);
+        limber_copy_sized_out(info, &full, sizeof full);
     }
     return limber_error_set(&d);
 }
 
+/* Calls `visit` for each entry of the disk cache.  Verification reads entire entries. */
 limber_status limber_cache_each(limber_context *ctx, limber_cache_depth depth,
                                 int (*visit)(void *user, const limber_cache_entry *), void *user)
 {
@@ -37,6 +39,7 @@ limber_status limber_cache_each(limber_context *ctx, limber_cache_depth depth,
     return limber_error_set(&d);
 }
 
+/* Removes all entries of the disk cache, or the damaged ones.  *removed: their number. */
 limber_status limber_cache_clear(limber_context *ctx, limber_cache_choice choice, size_t *removed)
 {
     CALL_SCOPE;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Argument checks of the public calls.  Every text names the argument. */
+ * Argument checks of the public calls.  Every error text names the argument. */
 #include "jit/api/api.h"
 
 #include <math.h>
 #include <string.h>
 
+/* Checks that a format describes elements in memory and can be converted. */
 bool limber_check_format(limber_format f, const char *what, struct diag *d)
 {
     const double zero = 0;
@@ -27,7 +28,8 @@ bool limber_check_format(limber_format f, const char *what, struct diag *d)
         f.exp_bits, f.frac_bits, f.bias, f.size);
 }
 
-/* Bytes from the first element to the end of the last; false on overflow. */
+/* Computes the number of bytes from the first element to the end of the last one.  False on
+ * overflow, or if the matrix exceeds the address space. */
 static bool byte_span(const limber_matrix *m, int64_t rows, int64_t cols, int64_t *bytes)
 {
     int64_t down, along, last;
@@ -42,6 +44,7 @@ static bool byte_span(const limber_matrix *m, int64_t rows, int64_t cols, int64_
            (uintptr_t)m->data <= UINTPTR_MAX - (uintptr_t)*bytes;
 }
 
+/* Checks a matrix's format and strides, and that its size in bytes does not overflow. */
 bool limber_check_matrix(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                          struct diag *d)
 {
@@ -72,6 +75,8 @@ bool limber_check_data(const limber_matrix *m, const char *what, int64_t rows, i
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s.data is NULL", what);
 }
 
+/* Checks the arrays of an elementwise operation: they must not overlap, except that dst may be
+ * src if elements have the same size. */
 bool limber_check_arrays(const void *dst, limber_format to, const void *src, limber_format from,
                          size_t count, struct diag *d)
 {
@@ -87,6 +92,7 @@ bool limber_check_arrays(const void *dst, limber_format to, const void *src, lim
     return true;
 }
 
+/* Returns the greatest common divisor of a and b. */
 static int64_t gcd(int64_t a, int64_t b)
 {
     while (b) {
@@ -98,8 +104,9 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* Elements (i,j) and (i+di, j-dj) coincide exactly if di row = dj col; the smallest such step is
- * (col, row) / gcd. */
+/* Elements (i,j) and (i+di, j-dj) have the same address exactly if di * row_stride = dj *
+ * col_stride.  The smallest nonzero di and dj with this property are (col_stride, row_stride) /
+ * gcd. */
 bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                            struct diag *d)
 {
@@ -125,14 +132,15 @@ bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t row
         what, (long long)m->row_stride, (long long)m->col_stride, (long long)rows, (long long)cols);
 }
 
-/* A matrix as a block of a column-major array (of its transpose if it is row-major). */
+/* A matrix as a block of a column-major array; a row-major matrix is transposed.  lead: leading
+ * dimension; high, wide: rows and columns of the block. */
 struct block {
     int64_t lead, high, wide;
 };
 
-/* Describes a matrix as dense lines `lead` apart; false: neither its rows nor its columns are
- * dense. */
-static bool as_block(const limber_matrix *m, int64_t rows, int64_t cols, struct block *b)
+/* Describes a matrix as a block of a column-major array.  False if neither its rows nor its columns
+ * are dense. */
+static bool describe_as_block(const limber_matrix *m, int64_t rows, int64_t cols, struct block *b)
 {
     if (m->row_stride == 1)
         *b = (struct block){ m->col_stride, rows, cols };
@@ -143,24 +151,26 @@ static bool as_block(const limber_matrix *m, int64_t rows, int64_t cols, struct 
     return b->high <= b->lead;
 }
 
-/* True for disjoint blocks of one array, as factorisations use them: their address ranges overlap
- * though they share no element. */
-static bool apart_in_one_array(const limber_matrix *c, struct block cb, const limber_matrix *x,
-                               struct block xb)
+/* True if C and X are disjoint blocks of one array, as in blocked factorisations: their address
+ * ranges overlap though they share no element. */
+static bool are_disjoint_blocks(const limber_matrix *c, struct block cb, const limber_matrix *x,
+                                struct block xb)
 {
-    intptr_t bytes = (intptr_t)((uintptr_t)x->data - (uintptr_t)c->data), off;
+    intptr_t bytes = (intptr_t)((uintptr_t)x->data - (uintptr_t)c->data), distance;
     int64_t down, along;
 
     if (cb.lead != xb.lead || c->format.size != x->format.size || bytes % c->format.size != 0)
         return false;
-    off = bytes / c->format.size;
-    along = off / cb.lead - (off % cb.lead < 0);
-    down = off - along * cb.lead;
-    if (down + xb.high > cb.lead)       /* x wraps into the next column: treated as overlapping */
+    distance = bytes / c->format.size;
+    along = distance / cb.lead - (distance % cb.lead < 0);
+    down = distance - along * cb.lead;
+    if (down + xb.high > cb.lead) /* x wraps into the next column, so an overlap is assumed */
         return false;
     return down >= cb.high || along >= cb.wide || along + xb.wide <= 0;
 }
 
+/* Checks that the matrices c and x share no element.  Ranges of addresses may overlap if both are
+ * blocks of one larger matrix. */
 bool limber_check_apart(struct extent c, struct extent x, struct diag *d)
 {
     uintptr_t pc = (uintptr_t)c.m->data, px = (uintptr_t)x.m->data;
@@ -170,13 +180,14 @@ bool limber_check_apart(struct extent c, struct extent x, struct diag *d)
     if (!byte_span(c.m, c.rows, c.cols, &nc) || !byte_span(x.m, x.rows, x.cols, &nx) || nc == 0 ||
         nx == 0 || pc + (uintptr_t)nc <= px || px + (uintptr_t)nx <= pc)
         return true;
-    if (as_block(c.m, c.rows, c.cols, &cb) && as_block(x.m, x.rows, x.cols, &xb) &&
-        apart_in_one_array(c.m, cb, x.m, xb))
+    if (describe_as_block(c.m, c.rows, c.cols, &cb) &&
+        describe_as_block(x.m, x.rows, x.cols, &xb) && are_disjoint_blocks(c.m, cb, x.m, xb))
         return true;
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s overlaps %s in memory", c.what, x.what);
 }
 
-/* The value is rounded to odd, so that inexact values never become 0 or 1. */
+/* Returns NULL if the scalar x equals `neutral`, else x.  The scalar is converted to binary64 by
+ * rounding to odd, so that an inexact value never becomes 0 or 1. */
 const void *limber_scalar(const void *x, limber_format c, double neutral)
 {
     struct diag ignored = { 0 };

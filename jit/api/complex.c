@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public call for complex matrices, and its four real products as one:
+ * The public call for complex matrices, and its four real products as a single one:
  *
  *     [Re C, Im C] = [Re A, Im A] [ Re B  Im B]
  *                                 [-Im B  Re B]
  *
- * with the columns of both sides, and the rows of the right factor, in pairs.  A and C are used as
- * real matrices without a copy; B is expanded in memory.  If the columns of C are contiguous, the
- * transposed product is computed.  Conjugates become signs of the expanded B.  In device memory
- * nothing is expanded: kernels read A and B through index maps (ir/view.h). */
+ * Real and imaginary parts alternate: in columns on both sides of the equation, and in the rows of
+ * the right factor.  So A and C are used as real matrices without a copy, and B is expanded in
+ * memory.  If the columns of C are contiguous, the transposed product is computed.  Conjugates
+ * become signs of the expanded B.  In device memory nothing is expanded: kernels read A and B
+ * through index maps (ir/view.h). */
 #include "jit/api/complex.h"
+#include "jit/ways.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -16,17 +18,19 @@
 
 /* ---- B expanded to a real matrix ------------------------------------------------------------- */
 
-/* B as a real matrix of twice the size, while it is written. */
+/* The real form of B, with twice its rows and columns, while it is written. */
 struct expansion {
-    const struct complex_product *x;
+    const struct complex_product *x; /* the product, whose B is x->b */
     limber_format f; /* format of the expanded elements: B's, or a wider integer */
-    char *data;
-    int64_t line, p; /* strides in elements */
-    bool by_lines;
-    _Atomic bool least; /* out: B has an integer whose negative does not fit its format */
+    char *data; /* owned by whoever calls view_b, once the matrix is complete */
+    int64_t line, p; /* strides of the real form, in elements: between its columns, and along k */
+    bool by_lines; /* true if a task expands a column of B, false if it expands a row */
+    /* set if some integer of B is the format's most negative one, whose negative does not fit f */
+    _Atomic bool least;
 };
 
-/* Stores a number of B, negated if `minus`; notes integers whose negative does not fit. */
+/* Stores a number of B, negated if `minus`.  Sets e->least if the negative does not fit the
+ * format. */
 static inline void put_number(struct expansion *e, char *to, const char *from, int size, bool minus)
 {
     limber_format f = e->x->b.m.format;
@@ -41,7 +45,7 @@ static inline void put_number(struct expansion *e, char *to, const char *from, i
         e->least = true;
 }
 
-/* Writes element (p, j) as its four numbers. */
+/* Writes the four numbers of element (p, j) of the real form of B. */
 static inline void expand_element(struct expansion *e, int64_t p, int64_t j, int size)
 {
     const struct pairs *b = &e->x->b;
@@ -50,15 +54,54 @@ static inline void expand_element(struct expansion *e, int64_t p, int64_t j, int
     const char *im = re + size;
     int wide = e->f.size;
     char *to = e->data + (2 * j * e->line + 2 * p * e->p) * wide;
-    bool minus_a = e->x->a.conj, minus_b = b->conj;
+    bool conj_a = e->x->a.conj, conj_b = b->conj;
 
     put_number(e, to, re, size, false);
-    put_number(e, to + e->p * wide, im, size, minus_a == minus_b);
-    put_number(e, to + e->line * wide, im, size, minus_b);
-    put_number(e, to + (e->line + e->p) * wide, re, size, minus_a);
+    put_number(e, to + e->p * wide, im, size, conj_a == conj_b);
+    put_number(e, to + e->line * wide, im, size, conj_b);
+    put_number(e, to + (e->line + e->p) * wide, re, size, conj_a);
 }
 
-/* Writes the real form of a row of B, or of a column if these are contiguous. */
+/* Writes the four numbers of `n` elements of binary64 or binary32, from `from` on; `next`: distance
+ * between them in bytes. */
+#define EXPAND_FLOATS(name, bits) \
+    static void name(const struct expansion *e, const char *from, int64_t next, int64_t n, \
+                     char *to, int64_t next_to) \
+    { \
+        const bool conj_a = e->x->a.conj, conj_b = e->x->b.conj; \
+        const bits##_t sign = (bits##_t)1 << (8 * sizeof(bits##_t) - 1), \
+                       below = conj_a == conj_b ? sign : 0, right = conj_b ? sign : 0, \
+                       last = conj_a ? sign : 0; \
+        const int64_t size = sizeof(bits##_t), p = e->p * size, line = e->line * size; \
+\
+        for (int64_t i = 0; i < n; i++, from += next, to += next_to) { \
+            bits##_t pair[2]; \
+\
+            memcpy(pair, from, sizeof pair); \
+            memcpy(to, &pair[0], sizeof *pair); \
+            memcpy(to + p, &(bits##_t){ pair[1] ^ below }, sizeof *pair); \
+            memcpy(to + line, &(bits##_t){ pair[1] ^ right }, sizeof *pair); \
+            memcpy(to + line + p, &(bits##_t){ pair[0] ^ last }, sizeof *pair); \
+        } \
+    }
+EXPAND_FLOATS(expand_f64, uint64)
+EXPAND_FLOATS(expand_f32, uint32)
+
+/* Expands a row or column of binary64 or binary32 numbers of B. */
+static void expand_floats(const struct expansion *e, int64_t task, int size)
+{
+    const limber_matrix *b = &e->x->b.m;
+    const int64_t along = e->by_lines ? b->row_stride : b->col_stride,
+                  across = e->by_lines ? b->col_stride : b->row_stride,
+                  to_along = e->by_lines ? e->p : e->line, to_across = e->by_lines ? e->line : e->p;
+
+    (size == 8 ? expand_f64 : expand_f32)(e, (const char *)b->data + 2 * task * across * size,
+                                          2 * along * size, e->by_lines ? e->x->k : e->x->n,
+                                          e->data + 2 * task * to_across * size,
+                                          2 * to_along * size);
+}
+
+/* Expands a row of B, or a column if by_lines. */
 static inline void expand_line(struct expansion *e, int64_t task, int size)
 {
     if (e->by_lines)
@@ -69,14 +112,16 @@ static inline void expand_line(struct expansion *e, int64_t task, int size)
             expand_element(e, task, j, size);
 }
 
-/* Task: writes the real form of one line of B. */
+/* Task: expands one row or column of B. */
 static void expand_task(void *arg, int64_t task, int worker)
 {
     struct expansion *e = arg;
     int size = e->x->b.m.format.size;
 
     (void)worker;
-    if (size == 8) /* constant sizes let the compiler copy by single moves */
+    if (limber_format_is_binary(e->f)) /* then B has this format, too */
+        expand_floats(e, task, size);
+    else if (size == 8) /* constant sizes let the compiler copy by single moves */
         expand_line(e, task, 8);
     else if (size == 4)
         expand_line(e, task, 4);
@@ -84,20 +129,28 @@ static void expand_task(void *arg, int64_t task, int worker)
         expand_line(e, task, size);
 }
 
-/* The signed integer format of twice the size; false: there is none. */
-static bool get_wider(limber_format f, limber_format *out)
+/* Finds the signed integer format of twice the size.  False if there is none. */
+static bool find_wider_format(limber_format f, limber_format *out)
 {
     static const char *const name[] = { [1] = "i16", [2] = "i32", [4] = "i64" };
 
     return f.size < 8 && limber_format_named(name[f.size], out) == LIMBER_STATUS_OK;
 }
 
-/* Allocates and fills the real form of B in a format. */
+/* True if the way `vectors` reads A's columns as they lie, for which it needs the rows of B's real
+ * form together. */
+static bool reads_columns(const struct complex_product *x)
+{
+    return x->n == 1 && x->a.m.row_stride == 1 && x->a.m.col_stride != 1 &&
+           limber_needs_native_sums(&x->contract);
+}
+
+/* Allocates and fills the real form of B in format e->f. */
 static bool expand_to_format(struct expansion *e, struct diag *d)
 {
     const struct complex_product *x = e->x;
 
-    e->by_lines = x->b.m.row_stride == 1 && x->b.m.col_stride != 1;
+    e->by_lines = x->n == 1 ? !reads_columns(x) : x->b.m.row_stride == 1 && x->b.m.col_stride != 1;
     e->line = e->by_lines ? 2 * x->k : 1;
     e->p = e->by_lines ? 1 : 2 * x->n;
     e->least = false;
@@ -108,22 +161,23 @@ static bool expand_to_format(struct expansion *e, struct diag *d)
     return true;
 }
 
-/* Expands B.  The negative of a format's least integer needs the next wider format; modulo 2^64 the
- * least i64 is its own negative. */
+/* Expands B. The negative of the smallest integer of B's format needs the next wider format, so if
+ * B holds that integer, B is expanded again.  Where results wrap modulo 2^64, the smallest i64 is
+ * its own negative. */
 static bool expand_b(struct expansion *e, struct diag *d)
 {
     bool wraps = limber_wraps(&e->x->contract, e->x->a.m.format, e->x->b.m.format);
 
     e->f = e->x->b.m.format;
     if (e->f.kind == LIMBER_KIND_UINT)
-        get_wider(e->f, &e->f);
+        find_wider_format(e->f, &e->f);
     if (!expand_to_format(e, d))
         return false;
     if (!e->least || (wraps && e->f.size == 8))
         return true;
     limber_memory_free(&e->x->ctx->allocator, e->data);
     e->data = NULL;
-    if (!get_wider(e->f, &e->f))
+    if (!find_wider_format(e->f, &e->f))
         return limber_fail(d, LIMBER_STATUS_RANGE,
                            "an operand holds -2^63, whose negative does not fit "
                            "i64");
@@ -132,14 +186,14 @@ static bool expand_b(struct expansion *e, struct diag *d)
 
 /* ---- complex numbers in device memory -------------------------------------------------------- */
 
-static bool is_remote(const struct complex_product *x, const void *p)
+static bool is_on_device(const struct complex_product *x, const void *p)
 {
     return limber_device_holds(x->ctx, p);
 }
 
-/* *least: B, or one matrix of a batch, holds the least integer of its format, whose negative does
- * not fit. */
-static bool find_least_integer(const struct complex_product *x, bool *least, struct diag *d)
+/* Sets *least to true if B, or one matrix of a batch, holds the smallest integer of its format,
+ * whose negative does not fit. */
+static bool find_smallest_integer(const struct complex_product *x, bool *least, struct diag *d)
 {
     const struct pair_map along = { .kind = PAIRS_along };
     const struct view v = { x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride,
@@ -162,54 +216,56 @@ static bool find_least_integer(const struct complex_product *x, bool *least, str
     return ok;
 }
 
-/* Refuses the least i64 unless results wrap: its negative exists only modulo 2^64. */
-static bool check_least(const struct complex_product *x, struct diag *d)
+/* Refuses the smallest i64 unless results wrap, since its negative exists only modulo 2^64. */
+static bool check_smallest_i64(const struct complex_product *x, struct diag *d)
 {
     limber_format f = x->b.m.format;
     bool least = false;
 
     if (f.kind != LIMBER_KIND_INT || f.size < 8 || limber_wraps(&x->contract, x->a.m.format, f))
         return true;
-    return find_least_integer(x, &least, d) &&
+    return find_smallest_integer(x, &least, d) &&
            (!least || limber_fail(d, LIMBER_STATUS_RANGE,
                                   "an operand holds -2^63, whose negative does "
                                   "not fit i64"));
 }
 
-/* *wide: integers of fewer than 64 bits are read as wider ones, so that every negative fits.  For
- * simulated units, which take their own formats alone, only if a negative does not. */
-static bool needs_wider(const struct complex_product *x, bool *wide, struct diag *d)
+/* Sets *wide to true if integers of fewer than 64 bits must be read in a wider format, so that
+ * every negative fits.  A simulated unit accepts only its own formats; for it *wide is true only if
+ * B holds a number whose negative does not fit. */
+static bool find_if_wider_needed(const struct complex_product *x, bool *wide, struct diag *d)
 {
     limber_format f = x->b.m.format;
 
     *wide = limber_is_integer(f) && f.size < 8;
     return !limber_simulates(&x->contract) || f.kind != LIMBER_KIND_INT ||
-           find_least_integer(x, wide, d);
+           find_smallest_integer(x, wide, d);
 }
 
-/* The view of B through which kernels read it. */
+/* Sets the view through which kernels on the device read B as its real form. */
 static bool view_remote_b(const struct complex_product *x, struct problem *p, struct diag *d)
 {
     limber_format f = x->b.m.format;
-    bool minus_a = x->a.conj, minus_b = x->b.conj, wide;
+    bool conj_a = x->a.conj, conj_b = x->b.conj, wide;
 
-    if (!needs_wider(x, &wide, d))
+    if (!find_if_wider_needed(x, &wide, d))
         return false;
     p->fb = f;
     p->pairs_b = (struct pair_map){
         .kind = PAIRS_square,
-        .minus = (minus_a == minus_b) << 1 | minus_b << 2 | minus_a << 3,
+        .minus = (conj_a == conj_b) << 1 | conj_b << 2 | conj_a << 3,
     };
-    if (wide && get_wider(f, &p->fb)) {
+    if (wide && find_wider_format(f, &p->fb)) {
         p->pairs_b.stored = f.size;
         p->pairs_b.is_unsigned = f.kind == LIMBER_KIND_UINT;
     }
     p->b = (struct view){ x->b.m.data, 2 * x->b.m.col_stride, 2 * x->b.m.row_stride,
                           .pairs = &p->pairs_b };
-    return check_least(x, d);
+    return check_smallest_i64(x, d);
 }
 
-/* Has the device read A as a real matrix whose rows hold real and imaginary parts in turn. */
+/* Sets the view through which the device reads A as a real matrix in which real and imaginary parts
+ * alternate along a row. */
 static void view_remote_a(const struct complex_product *x, struct problem *p)
 {
     p->pairs_a = (struct pair_map){ .kind = PAIRS_along };
@@ -225,22 +281,41 @@ struct gather {
     char *data;
 };
 
-/* Task: copies row i of A, so that its pairs are contiguous. */
-static void gather_row(void *arg, int64_t i, int worker)
+/* Copies pairs of `pair` bytes from `rows` rows to contiguous rows.  A column's pairs, which may
+ * share a cache line, are copied one after another. */
+static inline void gather_block(const struct gather *g, int64_t first, int64_t rows, size_t pair)
 {
-    const struct gather *g = arg;
     const limber_matrix *a = &g->x->a.m;
-    size_t pair = 2 * (size_t)a->format.size;
+    const int64_t k = g->x->k;
 
-    (void)worker;
-    for (int64_t p = 0; p < g->x->k; p++)
-        memcpy(g->data + (size_t)(i * g->x->k + p) * pair,
-               (const char *)a->data + (size_t)(i * a->row_stride + p * a->col_stride) * pair,
-               pair);
+    for (int64_t p = 0; p < k; p++)
+        for (int64_t i = first; i < first + rows; i++)
+            memcpy(g->data + (size_t)(i * k + p) * pair,
+                   (const char *)a->data + (size_t)(i * a->row_stride + p * a->col_stride) * pair,
+                   pair);
 }
 
-/* Makes A a real matrix of pairs.  If pairs are not contiguous, they are copied to *copy, which the
- * caller frees. */
+enum { GATHERED = 16 }; /* rows of A that a task copies */
+
+/* Task: copies a block of rows of A, so that the pairs of a row are contiguous. */
+static void gather_rows(void *arg, int64_t task, int worker)
+{
+    const struct gather *g = arg;
+    const int64_t first = task * GATHERED,
+                  rows = g->x->m - first < GATHERED ? g->x->m - first : GATHERED;
+    const size_t pair = 2 * (size_t)g->x->a.m.format.size;
+
+    (void)worker;
+    if (pair == 16) /* constant sizes let the compiler copy by single moves */
+        gather_block(g, first, rows, 16);
+    else if (pair == 8)
+        gather_block(g, first, rows, 8);
+    else
+        gather_block(g, first, rows, pair);
+}
+
+/* Sets the view of A as a real matrix of pairs.  If the pairs of a row are not contiguous in host
+ * memory, they are copied to *copy, which the caller frees. */
 static bool view_a(const struct complex_product *x, struct problem *to, char **copy, struct diag *d)
 {
     struct gather g = { .x = x };
@@ -249,27 +324,27 @@ static bool view_a(const struct complex_product *x, struct problem *to, char **c
     to->a = (struct view){ x->a.m.data, 2 * x->a.m.row_stride, 1, NULL };
     if (x->a.m.col_stride == 1 || x->k <= 1)
         return true;
-    if (is_remote(x, x->a.m.data)) {
-        view_remote_a(x, to);
+    view_remote_a(x, to);
+    if (is_on_device(x, x->a.m.data) ||
+        (limber_has_way(x->ctx, WAY_vectors) && !limber_way_vectors.refuses(x->ctx, to)))
         return true;
-    }
     g.data = *copy = limber_complex_memory(x->ctx, x->m, 2 * x->k, x->a.m.format, "a copy of a", d);
     if (!g.data)
         return false;
-    limber_complex_share(x->ctx, x->m, x->m * x->k, gather_row, &g);
+    limber_complex_share(x->ctx, (x->m - 1) / GATHERED + 1, x->m * x->k, gather_rows, &g);
     to->a = (struct view){ *copy, 2 * x->k, 1, NULL };
     return true;
 }
 
-/* Makes B a real matrix of twice its rows and columns.  In host memory it is expanded to *written,
- * which the caller frees. */
+/* Sets the view of B as a real matrix with twice its rows and columns.  In host memory B is
+ * expanded to *written, which the caller frees. */
 static bool view_b(const struct complex_product *x, struct problem *to, char **written,
                    struct diag *d)
 {
     struct expansion e = { .x = x };
 
     *written = NULL;
-    if (is_remote(x, x->b.m.data))
+    if (is_on_device(x, x->b.m.data))
         return view_remote_b(x, to, d);
     if (!expand_b(&e, d)) {
         limber_memory_free(&x->ctx->allocator, e.data);
@@ -283,8 +358,9 @@ static bool view_b(const struct complex_product *x, struct problem *to, char **w
 
 /* ---- four real products ---------------------------------------------------------------------- */
 
-/* C, or other memory, as a real matrix; the numbers of a pair are contiguous. */
-static struct output_view real_place(void *data, int64_t row, int64_t col, int64_t n)
+/* Returns C, or other memory of pairs, as a real matrix with twice the columns. row, col: strides
+ * in pairs. */
+static struct output_view real_view(void *data, int64_t row, int64_t col, int64_t n)
 {
     struct output_view c = { data, 2 * row, 1, 2, 2 * col };
 
@@ -293,9 +369,10 @@ static struct output_view real_place(void *data, int64_t row, int64_t col, int64
     return c;
 }
 
-/* Computes one real product of twice the columns and inner dimension. fc: the result's format. */
-static bool multiply(const struct complex_product *x, limber_format fc, struct output_view c,
-                     const void *alpha, const void *beta, struct diag *d)
+/* Computes the complex product as one real product with twice the columns and twice the inner
+ * dimension. fc: format of the result. */
+static bool multiply_real(const struct complex_product *x, limber_format fc, struct output_view c,
+                          const void *alpha, const void *beta, struct diag *d)
 {
     struct problem p = {
         .contract = x->contract,
@@ -315,15 +392,15 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct o
 
     if (x->batch.count) {
         p.groups = x->batch.count;
-        p.step_a = 2 * x->batch.a;
-        p.step_b = 2 * x->batch.b;
-        p.step_c = 2 * x->batch.c;
-        p.each_a = x->batch.address_a;
-        p.each_b = x->batch.address_b;
-        p.each_c = x->batch.address_c;
+        p.at.step_a = 2 * x->batch.a;
+        p.at.step_b = 2 * x->batch.b;
+        p.at.step_c = 2 * x->batch.c;
+        p.at.each_a = x->batch.address_a;
+        p.at.each_b = x->batch.address_b;
+        p.at.each_c = x->batch.address_c;
     }
-    ok = view_a(x, &p, &copy, d) && view_b(x, &p, &written, d) &&
-         limber_engine_run(x->ctx, &p, x->report, d);
+    ok = view_b(x, &p, &written, d) && view_a(x, &p, &copy, d) &&
+         limber_engine_run(x->ctx, &p, NULL, x->report, d);
 
     limber_memory_free(&x->ctx->allocator, written);
     limber_memory_free(&x->ctx->allocator, copy);
@@ -332,9 +409,10 @@ static bool multiply(const struct complex_product *x, limber_format fc, struct o
 
 /* ---- complex alpha and beta ------------------------------------------------------------------ */
 
+/* Computes T = A B first, then alpha T + beta C as another real product. */
 static bool run_with_complex_scalars(const struct complex_product *x, struct diag *d)
 {
-    struct complex_product first = *x; /* A B, whose results are the terms */
+    struct complex_product first = *x; /* computes A B into the terms */
     struct terms t;
     struct output_view c;
 
@@ -346,7 +424,7 @@ static bool run_with_complex_scalars(const struct complex_product *x, struct dia
     c = (struct output_view){ t.data, x->n * t.width, 1, t.width == 2 ? 2 * x->n : 2, t.width };
     first.batch.c = x->m * x->n * t.width / 2;
     first.batch.address_c = NULL;
-    if (!multiply(&first, t.f, c, NULL, NULL, d)) {
+    if (!multiply_real(&first, t.f, c, NULL, NULL, d)) {
         limber_terms_drop(&t, x);
         return false;
     }
@@ -355,29 +433,33 @@ static bool run_with_complex_scalars(const struct complex_product *x, struct dia
 
 /* ---- checks of a complex call ---------------------------------------------------------------- */
 
+/* True if a scalar, given as a pair, has imaginary part 0. */
 static bool is_real(const char *pair, limber_format c)
 {
     return !pair || !limber_scalar(pair + limber_scalar_format(c).size, c, 0);
 }
 
-/* Computes the complex product as real ones; real alpha and beta are applied by these. */
-static bool run_four_products(const struct complex_product *x, struct diag *d)
+/* Computes the complex product by one real product of twice the columns and twice the inner
+ * dimension, so of four times the work.  That product also applies alpha and beta if they are real;
+ * complex ones are applied afterwards. */
+static bool run_as_one_real_product(const struct complex_product *x, struct diag *d)
 {
     limber_format f = x->c.format;
 
     if (!is_real(x->alpha, f) || !is_real(x->beta, f))
         return run_with_complex_scalars(x, d);
-    return multiply(x, f, real_place(x->c.data, x->c.row_stride, x->c.col_stride, x->n),
-                    limber_scalar(x->alpha, f, 1), limber_scalar(x->beta, f, 0), d);
+    return multiply_real(x, f, real_view(x->c.data, x->c.row_stride, x->c.col_stride, x->n),
+                         limber_scalar(x->alpha, f, 1), limber_scalar(x->beta, f, 0), d);
 }
 
-/* limber_scalar for pairs: p, or NULL if it equals (neutral, 0). */
+/* Returns p, or NULL if the pair at p equals (neutral, 0). */
 static const void *pair_or_null(const void *p, limber_format c, double neutral)
 {
     return p && is_real(p, c) && !limber_scalar(p, c, neutral) ? NULL : p;
 }
 
-/* Checks the pairs as a real matrix of 2 rows x 2 cols elements, the largest that they become. */
+/* Checks a matrix of pairs: its format, and that the real matrix with twice its rows and columns
+ * does not exceed the address space. */
 static bool check_pairs(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                         struct diag *d)
 {
@@ -405,7 +487,7 @@ static bool check_pairs(const limber_matrix *m, const char *what, int64_t rows, 
     return limber_check_matrix(&real, what, rows, cols, d);
 }
 
-/* The matrix with pairs as elements of twice the size. */
+/* Returns the matrix with each pair as one element of twice the size, for checks of addresses. */
 static limber_matrix pairs_as_elements(limber_matrix m)
 {
     m.format.size = (uint8_t)(2 * m.format.size);
@@ -423,7 +505,7 @@ static bool check_arguments(const struct complex_product *x, const limber_contra
            limber_contract_check(contract, x->a.m.format, x->b.m.format, x->c.format, d);
 }
 
-/* Checks sizes, strides and the contract, with pairs as elements of twice the size. */
+/* Checks sizes, strides, the contract and addresses. */
 static bool check_call(const struct complex_product *x, const limber_contract *contract,
                        struct diag *d)
 {
@@ -446,15 +528,18 @@ static limber_matrix transpose_matrix(limber_matrix m)
     return m;
 }
 
-/* If the columns of C are contiguous, computes C^T = B^T A^T.  That exchanges the terms of
- * imaginary parts, whose order may be promised. */
+/* If the columns of C are contiguous, or A is a vector, replaces the product by C^T = B^T A^T,
+ * which reads the matrix as it lies.  Reproducible products
+ * are not transposed, because that would exchange terms of imaginary parts, whose order is
+ * promised. */
 static void transpose(struct complex_product *x)
 {
     const limber_batch t = x->batch;
     struct pairs a = x->a;
     int64_t m = x->m;
 
-    if (x->c.col_stride == 1 || x->c.row_stride != 1 || limber_order(&x->contract))
+    if (limber_order(&x->contract) || x->n == 1 ||
+        (x->m > 1 && (x->c.col_stride == 1 || x->c.row_stride != 1)))
         return;
     x->a = (struct pairs){ transpose_matrix(x->b.m), x->b.conj };
     x->b = (struct pairs){ transpose_matrix(a.m), a.conj };
@@ -467,14 +552,15 @@ static void transpose(struct complex_product *x)
     x->batch.address_b = t.address_a;
 }
 
-/* Checks and computes one product, by three real products or by four. */
+/* Checks and computes one product, by three real products or by one of four times the work. */
 static bool run_product(struct complex_product *x, const limber_contract *contract,
                         limber_complex_method method, struct diag *d)
 {
     if (!check_call(x, contract, d))
         return false;
     x->contract = *contract;
-    if (contract->on_miss == LIMBER_ON_MISS_REFUSE) /* a refusal could come half way through */
+    /* one of several real products could be refused after the first was computed */
+    if (contract->on_miss == LIMBER_ON_MISS_REFUSE)
         x->contract.on_miss = LIMBER_ON_MISS_COMPILE;
     x->alpha = pair_or_null(x->alpha, x->c.format, 1);
     x->beta = pair_or_null(x->beta, x->c.format, 0);
@@ -484,18 +570,19 @@ static bool run_product(struct complex_product *x, const limber_contract *contra
     if (x->m == 0 || x->n == 0)
         return true;
     return method == LIMBER_COMPLEX_THREE_PRODUCTS ? limber_complex_three(x, d) :
-                                                     run_four_products(x, d);
+                                                     run_as_one_real_product(x, d);
 }
 
 /* ---- batches of complex products ------------------------------------------------------------- */
 
+/* Returns the address of matrix g of a batch of complex matrices.  NULL if `data` is NULL. */
 static const void *matrix_at(const void *data, const void *const *address, int64_t step,
                              limber_format f, int64_t g)
 {
     return address ? address[g] : data ? (const char *)data + 2 * g * step * f.size : NULL;
 }
 
-/* Product g of a batch. */
+/* Returns the arguments of product g of a batch, or of the only product. */
 static struct complex_product product_of(limber_context *ctx, const limber_problem *p, int64_t g,
                                          struct report *r)
 {
@@ -524,35 +611,38 @@ static struct complex_product product_of(limber_context *ctx, const limber_probl
     return x;
 }
 
-/* The matrices of C as real ones, for a backup that is restored after a failure. */
-static struct problem all_of_c(const limber_problem *p)
+/* Describes the results of all the batch's products as real matrices, which have two columns for
+ * each complex one.  Only C is set: the problem is never computed, but tells the backup which
+ * memory to save, and to restore after a failure. */
+static struct problem results_as_real_matrices(const limber_problem *p)
 {
     return (struct problem){
         .m = p->m,
         .n = 2 * p->n,
         .groups = p->batch->count,
         .fc = p->c.format,
-        .c = real_place(p->c.data, p->c.row_stride, p->c.col_stride, p->n),
-        .step_c = 2 * p->batch->c,
-        .each_c = p->batch->address_c,
+        .c = real_view(p->c.data, p->c.row_stride, p->c.col_stride, p->n),
+        .at.step_c = 2 * p->batch->c,
+        .at.each_c = p->batch->address_c,
     };
 }
 
-/* The number of matrices of a batch that lie in device memory. */
-static int64_t remote_matrices(limber_context *ctx, const limber_problem *p)
+/* Returns how many matrices of a batch, counting A, B and C, lie in device memory. */
+static int64_t count_matrices_on_device(limber_context *ctx, const limber_problem *p)
 {
     int64_t found = 0;
 
     for (int64_t g = 0; g < p->batch->count; g++) {
         struct complex_product x = product_of(ctx, p, g, NULL);
 
-        found += is_remote(&x, x.a.m.data) + is_remote(&x, x.b.m.data) + is_remote(&x, x.c.data);
+        found += is_on_device(&x, x.a.m.data) + is_on_device(&x, x.b.m.data) +
+                 is_on_device(&x, x.c.data);
     }
     return found;
 }
 
-/* In device memory the real products of all matrices are one batch, so all must lie there. */
-static bool check_remote(const limber_problem *p, int64_t found, struct diag *d)
+/* Checks that all matrices of a batch lie in device memory. found: how many do. */
+static bool check_all_on_device(const limber_problem *p, int64_t found, struct diag *d)
 {
     return found == 3 * p->batch->count ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
@@ -560,7 +650,7 @@ static bool check_remote(const limber_problem *p, int64_t found, struct diag *d)
                        "in the device's");
 }
 
-/* Checks a batch: all of its matrices, and that no two results overlap. */
+/* Checks all matrices of a batch, and that no two results overlap. */
 static bool check_batch(limber_context *ctx, const limber_problem *p, struct diag *d)
 {
     struct complex_product first = product_of(ctx, p, 0, NULL);
@@ -583,8 +673,8 @@ static bool check_batch(limber_context *ctx, const limber_problem *p, struct dia
     return check_arguments(&first, p->contract, d) && limber_check_batch(p->batch, &all, d);
 }
 
-/* Adds the report of a batch's next product: times and recomputed elements add up, the larger bound
- * and the last plan stay. */
+/* Adds the report of a batch's next product to that of the earlier ones: times and recomputed
+ * elements are added, the larger bound is kept, and the plan is that of the last product. */
 static void add_times(struct report *all, const struct report *r)
 {
     struct report sum = *r;
@@ -598,13 +688,13 @@ static void add_times(struct report *all, const struct report *r)
     *all = sum;
 }
 
-/* Computes a batch: all products at once on a device, else one after another, with C restored if
- * one fails. */
+/* Computes a batch: in device memory all products at once, in host memory one after another.  If
+ * one product fails, C is restored. */
 static bool run_batch(limber_context *ctx, const limber_problem *p, struct report *r,
                       struct diag *d)
 {
     struct complex_product all;
-    struct problem c = all_of_c(p);
+    struct problem c = results_as_real_matrices(p);
     struct backup backup;
     struct report one;
     int64_t remote;
@@ -616,11 +706,12 @@ static bool run_batch(limber_context *ctx, const limber_problem *p, struct repor
         return false;
     if (p->batch->count == 0 || p->m == 0 || p->n == 0)
         return true;
-    remote = remote_matrices(ctx, p);
+    remote = count_matrices_on_device(ctx, p);
     if (remote) {
         all = product_of(ctx, p, 0, r);
         all.batch = *p->batch;
-        return check_remote(p, remote, d) && run_product(&all, p->contract, p->complex_method, d);
+        return check_all_on_device(p, remote, d) &&
+               run_product(&all, p->contract, p->complex_method, d);
     }
     if (!limber_backup(ctx, &c, &backup, d))
         return false;

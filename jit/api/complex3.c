@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Complex matrices by three real products (Karatsuba).  With s and t the signs of the imaginary
+ * Complex products by three real products (Karatsuba).  With s and t the signs of the imaginary
  * parts of A and B (-1 for a conjugate):
  *
  *     P1 = Re A Re B,   P2 = Im A Im B,   P3 = (Re A + s Im A) (Re B + t Im B)
  *     Re = P1 - s t P2,                   Im = P3 - P1 - s t P2
  *
- * Integers: sums are formed in the next wider format and the P modulo 2^64, so both parts are right
- * modulo 2^64, and exact if they are known to fit.  Floats: docs/accuracy.md.  Operands in device
- * memory are read in place; sums and products are allocated there. */
+ * Integers: the sums in P3 are formed in the next wider format, and the products modulo 2^64.  So
+ * both parts are right modulo 2^64, and exact if they are known to fit.  Floats: see
+ * docs/accuracy.md.  Operands in device memory are read in place; sums and products are allocated
+ * there. */
 #include "jit/api/complex.h"
 
 #include <math.h>
@@ -16,21 +17,26 @@
 
 static const limber_format i64 = { LIMBER_KIND_INT, 0, 0, 0, 0, 8, 0 };
 
+/* Index of the three real matrices of an operand: real parts, imaginary parts, and their sum. */
 enum { RE, IM, SUM, PLANES };
 
-/* One operand as three real ones, its parts and their sum; lines are rows or columns.  In a batch
- * `part` has the first product's, step or each those of the others. */
+/* One complex operand as three real matrices: real parts, imaginary parts, and their sums.  The
+ * lines of a view are rows of A or columns of B. In a batch, `part` describes the first product's
+ * matrices, and `step` or `each` tells where the matrices of the other products are. */
 struct planes {
-    struct view part[PLANES];
+    struct view part[PLANES]; /* [RE, IM, SUM]: views of the three matrices */
     limber_format f, sum_f;
     int64_t step[PLANES];
     const void *const *each[PLANES];
-    const void **imaginary;     /* NULL, or addresses of the imaginary parts; owned */
-    char *host[PLANES];         /* NULL, or dense copies in host memory; owned */
-    void *on_device;               /* NULL, or the sums in device memory; owned */
-    double most;                /* integers: largest magnitude of a part */
+    /* owned addresses of a batch's imaginary parts; NULL if there are no listed addresses */
+    const void **imaginary;
+    char *host[PLANES]; /* owned dense copies in host memory; NULL for operands on the device */
+    void *on_device; /* owned sums in device memory; NULL for operands in host memory */
+    double most; /* for integers, the largest absolute value of a part */
 };
 
+/* Returns the format of Re + Im: the next wider integer; f itself for floats, or if no integer is
+ * wider. */
 static limber_format sum_format(limber_format f)
 {
     static const char *const name[] = { [1] = "i16", [2] = "i32", [4] = "i64" };
@@ -40,7 +46,7 @@ static limber_format sum_format(limber_format f)
     return f;
 }
 
-/* Reads an integer of any size, with its sign. */
+/* Reads an integer of any size as a signed 64-bit integer. */
 static int64_t load_integer(const char *at, limber_format f)
 {
     uint64_t v = 0;
@@ -50,7 +56,8 @@ static int64_t load_integer(const char *at, limber_format f)
     return f.kind == LIMBER_KIND_UINT ? (int64_t)v : (int64_t)(v << unused) >> unused;
 }
 
-/* Parts of up to 32 bits have exact sums in 64; sums of 64-bit parts wrap. */
+/* Computes Re + Im, or Re - Im if `minus`, of the integers at index `at`.  Parts of up to 32 bits
+ * have exact sums in 64 bits; sums of 64-bit parts wrap. */
 static void add_integers(struct planes *p, int64_t at, bool minus)
 {
     int64_t re = load_integer(p->host[RE] + at * p->f.size, p->f);
@@ -61,7 +68,7 @@ static void add_integers(struct planes *p, int64_t at, bool minus)
     p->most = fmax(p->most, fmax(fabs((double)re), fabs((double)im)));
 }
 
-/* Computes Re + Im, or Re - Im if `minus`, of the float at index `at`. */
+/* Computes Re + Im, or Re - Im if `minus`, of the floats at index `at`. */
 static void add_floats(struct planes *p, int64_t at, bool minus)
 {
     double x, y;
@@ -80,7 +87,8 @@ static void add_floats(struct planes *p, int64_t at, bool minus)
     }
 }
 
-/* Splits complex numbers into the planes Re, Im and Re + Im (conjugated: Re - Im). */
+/* Splits complex numbers into three dense matrices: Re, Im, and Re + Im (for a conjugate Re -
+ * Im). */
 static void split_pairs(struct planes *p, const struct pairs *x, int64_t rows, int64_t cols)
 {
     size_t size = p->f.size;
@@ -100,14 +108,15 @@ static void split_pairs(struct planes *p, const struct pairs *x, int64_t rows, i
         }
 }
 
-/* The view of a plane.  Its lines are the rows of the left operand, or the columns of the right
- * one. */
+/* Returns the view of one of the three matrices. left: the operand is A, so lines are rows; else
+ * they are columns. */
 static struct view plane_view(const void *data, int64_t row, int64_t col, bool left)
 {
     return left ? (struct view){ data, row, col, NULL } : (struct view){ data, col, row, NULL };
 }
 
-/* Makes the planes as dense copies in host memory. left: the operand is A. */
+/* Copies the three matrices of an operand to dense matrices in host memory. left: the operand is A.
+ * False if memory runs out. */
 static bool copy_planes(const limber_context *ctx, struct planes *p, const struct pairs *x,
                         int64_t rows, int64_t cols, bool left, struct diag *d)
 {
@@ -125,9 +134,10 @@ static bool copy_planes(const limber_context *ctx, struct planes *p, const struc
     return true;
 }
 
-/* Sets where a batch's matrices lie; *matrices is their number, 1 if all products share one. */
-static bool spread_planes(const struct complex_product *x, struct planes *p, bool left,
-                          int64_t elements, int64_t *matrices, struct diag *d)
+/* Sets where the matrices of a batch are.  *matrices: their number, or 1 if all products share one
+ * matrix. elements: elements of one matrix of sums. */
+static bool set_batch_steps(const struct complex_product *x, struct planes *p, bool left,
+                            int64_t elements, int64_t *matrices, struct diag *d)
 {
     const void *const *address = left ? x->batch.address_a : x->batch.address_b;
     int64_t step = left ? x->batch.a : x->batch.b, count = limber_complex_products(x);
@@ -150,11 +160,11 @@ static bool spread_planes(const struct complex_product *x, struct planes *p, boo
     return true;
 }
 
-/* Views of an operand in device memory.  The sums are contiguous along the dimension that pairs
- * are. */
-static bool view_remote_planes(const struct complex_product *x, struct planes *p,
-                               const struct pairs *of, int64_t rows, int64_t cols, bool left,
-                               struct diag *d)
+/* Sets views of an operand in device memory, and computes the sums there.  The sums are contiguous
+ * along the dimension in which the operand's stride is smaller. */
+static bool view_planes_on_device(const struct complex_product *x, struct planes *p,
+                                  const struct pairs *of, int64_t rows, int64_t cols, bool left,
+                                  struct diag *d)
 {
     limber_matrix m = of->m;
     bool by_rows = m.col_stride <= m.row_stride;
@@ -169,7 +179,7 @@ static bool view_remote_planes(const struct complex_product *x, struct planes *p
     };
     size_t bytes;
 
-    if (!spread_planes(x, p, left, rows * cols, &j.count, d))
+    if (!set_batch_steps(x, p, left, rows * cols, &j.count, d))
         return false;
     j.each = (struct spread){ p->step[RE] * p->f.size, p->each[RE] };
     if (__builtin_mul_overflow((size_t)rows * (size_t)cols, (size_t)p->sum_f.size, &bytes) ||
@@ -190,18 +200,19 @@ static bool view_remote_planes(const struct complex_product *x, struct planes *p
     return true;
 }
 
-/* Makes the three planes of an operand, on the device if the operand is there. left: it is A. */
-static bool planes_new(const struct complex_product *x, struct planes *p, const struct pairs *of,
-                       int64_t rows, int64_t cols, bool left, struct diag *d)
+/* Makes the three real matrices of an operand, on the device if the operand is there. left: the
+ * operand is A. */
+static bool make_planes(const struct complex_product *x, struct planes *p, const struct pairs *of,
+                        int64_t rows, int64_t cols, bool left, struct diag *d)
 {
     p->f = of->m.format;
     p->sum_f = sum_format(p->f);
     return limber_device_holds(x->ctx, of->m.data) ?
-               view_remote_planes(x, p, of, rows, cols, left, d) :
+               view_planes_on_device(x, p, of, rows, cols, left, d) :
                copy_planes(x->ctx, p, of, rows, cols, left, d);
 }
 
-static void planes_free(const struct complex_product *x, struct planes *p)
+static void free_planes(const struct complex_product *x, struct planes *p)
 {
     for (int i = 0; i < PLANES; i++)
         limber_memory_free(&x->ctx->allocator, p->host[i]);
@@ -212,8 +223,8 @@ static void planes_free(const struct complex_product *x, struct planes *p)
 
 /* ---- which calls are served ------------------------------------------------------------------ */
 
-/* Checks that three products serve this call: no stream records it, and the contract allows
- * them. */
+/* Checks that three products can compute this call: the contract allows them, and no stream is
+ * being captured, because memory must be allocated. */
 static bool is_served(const struct complex_product *x, struct diag *d)
 {
     if (limber_device_records(x->ctx, x->queue))
@@ -224,9 +235,10 @@ static bool is_served(const struct complex_product *x, struct diag *d)
     return limber_three_products_check(&x->contract, x->a.m.format, x->b.m.format, x->c.format, d);
 }
 
-/* True if both parts, which are below 2 k |a| |b|, fit.  The doubles err by at most 2^-50. */
-static bool is_small(const struct complex_product *x, const struct planes *a,
-                     const struct planes *b, struct diag *d)
+/* True if both parts of all results, which are at most 2 k |a| |b|, fit into 63 bits.  The bound is
+ * computed in doubles with a relative error of at most 2^-50. */
+static bool fits_63_bits(const struct complex_product *x, const struct planes *a,
+                         const struct planes *b, struct diag *d)
 {
     if (!limber_refuses_overflow(&x->contract, a->f, b->f, a->f) ||
         (a->most < 0x1p62 && b->most < 0x1p62 && 2 * (double)x->k * a->most * b->most < 0x1.fffp62))
@@ -240,7 +252,7 @@ static bool is_small(const struct complex_product *x, const struct planes *a,
 
 /* ---- three real products, and their combination ---------------------------------------------- */
 
-/* Adds one product's report to the sum of the three. first: it starts the sum. */
+/* Adds the report of one of the three products to *sum. first: the report is stored instead. */
 static void add_reports(struct report *sum, const struct report *r, bool first)
 {
     struct report s = first ? *r : *sum;
@@ -258,16 +270,16 @@ static void add_reports(struct report *sum, const struct report *r, bool first)
     *sum = s;
 }
 
-/* The three products, dense: in host memory, or where C is, in device memory, a batch's in a
- * row. */
+/* The three products, each a dense matrix.  All are in host memory, or all in device memory if C
+ * is.  The matrices of a batch follow one another. */
 struct products {
     limber_format f;
     char *data[3];
     void *on_device;
 };
 
-/* Takes memory for the three products, in host memory or where C is. */
-static bool products_new(const struct complex_product *x, struct products *p, struct diag *d)
+/* Allocates memory for the three products, in host memory or, if C is on the device, there. */
+static bool allocate_products(const struct complex_product *x, struct products *p, struct diag *d)
 {
     enum { ALIGN = 256 };
     size_t bytes;
@@ -292,7 +304,7 @@ static bool products_new(const struct complex_product *x, struct products *p, st
     return true;
 }
 
-static void products_free(const struct complex_product *x, struct products *p)
+static void free_products(const struct complex_product *x, struct products *p)
 {
     if (p->on_device)
         limber_device_free(x->ctx, p->on_device, x->queue);
@@ -300,14 +312,15 @@ static void products_free(const struct complex_product *x, struct products *p)
         limber_memory_free(&x->ctx->allocator, p->data[i]);
 }
 
-/* Computes one of the three real products. first: of this call, so that its report starts the sum.
- */
-static bool multiply(const struct complex_product *x, const struct planes *a,
-                     const struct planes *b, int plane, const struct products *to, bool first,
-                     struct diag *d)
+/* Computes one of the three real products. plane: RE, IM or SUM. first: this product's report is
+ * stored, not added. */
+static bool multiply_planes(const struct complex_product *x, const struct planes *a,
+                            const struct planes *b, int plane, const struct products *to,
+                            bool first, struct diag *d)
 {
     const struct problem p = {
-        .contract = limber_three_products_part(&x->contract), /* exact, because is_small */
+        /* fits_63_bits has checked that these products are exact */
+        .contract = limber_three_products_part(&x->contract),
         .m = x->m,
         .n = x->n,
         .k = x->k,
@@ -317,25 +330,25 @@ static bool multiply(const struct complex_product *x, const struct planes *a,
         .fc = to->f,
         .a = a->part[plane],
         .b = b->part[plane],
-        .step_a = a->step[plane],
-        .step_b = b->step[plane],
-        .step_c = x->m * x->n,
-        .each_a = a->each[plane],
-        .each_b = b->each[plane],
+        .at.step_a = a->step[plane],
+        .at.step_b = b->step[plane],
+        .at.step_c = x->m * x->n,
+        .at.each_a = a->each[plane],
+        .at.each_b = b->each[plane],
         .c = { .data = to->data[plane], .row = x->n, .col = 1, .inner = x->n },
         .queue = x->queue,
     };
     struct report r;
 
-    if (!limber_engine_run(x->ctx, &p, x->report ? &r : NULL, d))
+    if (!limber_engine_run(x->ctx, &p, NULL, x->report ? &r : NULL, d))
         return false;
     if (x->report)
         add_reports(x->report, &r, first);
     return true;
 }
 
-/* Re and Im of the result from the three products. plus: the signs of both imaginary parts differ.
- */
+/* Computes Re and Im of a result from the three products.  plus: exactly one operand is conjugated,
+ * so that P2 is added to the real part. */
 static void combine_integers(const uint64_t p[3], bool plus, uint64_t out[2])
 {
     uint64_t second = plus ? 0 - p[1] : p[1];
@@ -344,7 +357,8 @@ static void combine_integers(const uint64_t p[3], bool plus, uint64_t out[2])
     out[1] = p[2] - p[0] - second;
 }
 
-/* Re and Im of the result from the three products; plus as in combine_integers. */
+/* Computes Re and Im of a result from the three products, in FP64. plus: exactly one operand is
+ * conjugated. */
 static void combine_doubles(const double p[3], bool plus, double out[2])
 {
     double second = plus ? -p[1] : p[1];
@@ -353,7 +367,8 @@ static void combine_doubles(const double p[3], bool plus, double out[2])
     out[1] = p[2] - p[0] - second;
 }
 
-/* Re and Im of the result from the three products; plus as in combine_integers. */
+/* Computes Re and Im of a result from the three products, in FP32. plus: exactly one operand is
+ * conjugated. */
 static void combine_floats(const float p[3], bool plus, float out[2])
 {
     float second = plus ? -p[1] : p[1];
@@ -362,7 +377,7 @@ static void combine_floats(const float p[3], bool plus, float out[2])
     out[1] = p[2] - p[0] - second;
 }
 
-/* Combines the three products of each element to the terms of C, on the host. */
+/* Computes the terms of C from the three products of each element, in host memory. */
 static void combine_on_host(const struct complex_product *x, const struct terms *t,
                             const struct products *p)
 {
@@ -392,7 +407,7 @@ static void combine_on_host(const struct complex_product *x, const struct terms 
     }
 }
 
-/* Combines the three products to the terms of C, where they lie. */
+/* Computes the terms of C from the three products of each element, in host or device memory. */
 static bool combine(const struct complex_product *x, const struct terms *t,
                     const struct products *p, struct diag *d)
 {
@@ -413,17 +428,17 @@ static bool combine(const struct complex_product *x, const struct terms *t,
 static bool multiply_all(const struct complex_product *x, const struct planes *a,
                          const struct planes *b, const struct products *p, struct diag *d)
 {
-    return multiply(x, a, b, SUM, p, true, d) && multiply(x, a, b, RE, p, false, d) &&
-           multiply(x, a, b, IM, p, false, d);
+    return multiply_planes(x, a, b, SUM, p, true, d) && multiply_planes(x, a, b, RE, p, false, d) &&
+           multiply_planes(x, a, b, IM, p, false, d);
 }
 
-/* Makes both operands' planes, multiplies them and combines the products. */
+/* Makes the real matrices of both operands, multiplies them and computes the terms of C. */
 static bool run_planes(const struct complex_product *x, struct planes *a, struct planes *b,
                        struct products *p, struct terms *t, struct diag *d)
 {
-    if (!planes_new(x, a, &x->a, x->m, x->k, true, d) ||
-        !planes_new(x, b, &x->b, x->k, x->n, false, d) || !is_small(x, a, b, d) ||
-        !products_new(x, p, d) || !multiply_all(x, a, b, p, d) || !limber_terms_new(t, x, d))
+    if (!make_planes(x, a, &x->a, x->m, x->k, true, d) ||
+        !make_planes(x, b, &x->b, x->k, x->n, false, d) || !fits_63_bits(x, a, b, d) ||
+        !allocate_products(x, p, d) || !multiply_all(x, a, b, p, d) || !limber_terms_new(t, x, d))
         return false;
     if (combine(x, t, p, d))
         return true;
@@ -431,6 +446,7 @@ static bool run_planes(const struct complex_product *x, struct planes *a, struct
     return false;
 }
 
+/* Computes a complex product by three real ones, of sums of the real and imaginary parts. */
 bool limber_complex_three(const struct complex_product *x, struct diag *d)
 {
     struct planes a = { .most = 0 }, b = { .most = 0 };
@@ -439,12 +455,12 @@ bool limber_complex_three(const struct complex_product *x, struct diag *d)
     double u = limber_is_integer(x->c.format) ? 0 : ldexp(1, -x->c.format.frac_bits - 1);
     bool ok = is_served(x, d) && run_planes(x, &a, &b, &p, &t, d);
 
-    planes_free(x, &a);
-    planes_free(x, &b);
-    products_free(x, &p);
+    free_planes(x, &a);
+    free_planes(x, &b);
+    free_products(x, &p);
     if (!ok || !limber_terms_finish(&t, x, d))
         return false;
-    if (x->report) /* docs/accuracy.md, "Complex matrices" */
+    if (x->report) /* error of the sums: docs/accuracy.md, "Complex matrices" */
         x->report->bound = 2 * x->report->bound + 7 * u;
     return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products with complex alpha and beta, and the memory and threads of complex products. */
+ * Complex products with complex alpha and beta; memory and threads of complex products. */
 #include "jit/api/complex.h"
 
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 /* ---- memory, and work shared by threads ------------------------------------------------------ */
 
+/* Allocates rows x cols elements of format f. `what` is named in the error if memory is short. */
 void *limber_complex_memory(const limber_context *ctx, int64_t rows, int64_t cols, limber_format f,
                             const char *what, struct diag *d)
 {
@@ -21,7 +22,8 @@ void *limber_complex_memory(const limber_context *ctx, int64_t rows, int64_t col
     return p;
 }
 
-enum { ALONE = 1 << 15 }; /* elements: fewer do not pay for several threads */
+/* largest number of elements for which one thread is faster than several */
+enum { ALONE = 1 << 15 };
 
 void limber_complex_share(limber_context *ctx, int64_t tasks, int64_t elements,
                           void (*fn)(void *arg, int64_t task, int worker), void *arg)
@@ -39,6 +41,7 @@ void limber_complex_share(limber_context *ctx, int64_t tasks, int64_t elements,
 
 void limber_negate_float(char *at, limber_format f)
 {
+    /* the sign is the top bit of the carrier, or of the format */
     int bit = f.carried || f.kind == LIMBER_KIND_DD ? 8 * f.size - 1 : f.exp_bits + f.frac_bits;
 
     at[bit / 8] = (char)(at[bit / 8] ^ 1 << bit % 8);
@@ -58,8 +61,9 @@ bool limber_negate_integer(char *at, int size)
 
 /* ---- complex alpha and beta ------------------------------------------------------------------ */
 
-/* Allocates the terms, followed by the factors, in device memory. */
-static bool terms_on_device(struct terms *t, const struct complex_product *x, struct diag *d)
+/* Allocates device memory for the terms, followed by alpha and beta. */
+static bool allocate_terms_on_device(struct terms *t, const struct complex_product *x,
+                                     struct diag *d)
 {
     enum { ALIGN = 256 };
     size_t bytes;
@@ -83,7 +87,7 @@ bool limber_terms_new(struct terms *t, const struct complex_product *x, struct d
     t->width = x->beta ? 4 : 2;
     t->factors = NULL;
     if (limber_device_holds(x->ctx, x->c.data))
-        return terms_on_device(t, x, d);
+        return allocate_terms_on_device(t, x, d);
     t->data =
         limber_complex_memory(x->ctx, x->m * x->n, t->width, t->f, "a b before its sum with c", d);
     return t->data;
@@ -98,13 +102,14 @@ void limber_terms_drop(struct terms *t, const struct complex_product *x)
     t->data = NULL;
 }
 
-/* The terms of a sum, while the tasks fill them. */
+/* Arguments of fill_row. */
 struct filling {
     const struct complex_product *x;
     const struct terms *t;
 };
 
-/* Task: copies row i of C's pairs to their places among the terms. */
+/* Task: converts row i of C's pairs and stores them as the last two of each element's four
+ * terms. */
 static void fill_row(void *arg, int64_t i, int worker)
 {
     const struct filling *f = arg;
@@ -121,7 +126,9 @@ static void fill_row(void *arg, int64_t i, int worker)
     }
 }
 
-/* Writes two columns of coefficients, for the real and for the imaginary parts. */
+/* Writes the 2 x width matrix of coefficients to the address `to`: one row for the real parts of
+ * results, one for the imaginary parts.  False if the negative of an imaginary part does not fit
+ * i64. */
 static bool write_coefficients(const struct terms *t, const struct complex_product *x, char *to,
                                struct diag *d)
 {
@@ -152,7 +159,8 @@ static bool write_coefficients(const struct terms *t, const struct complex_produ
     return true;
 }
 
-/* Copies C's pairs to their places among the terms, and sets *matrix to the coefficients. */
+/* Copies the pairs of C to the terms if there is a beta, and writes the coefficients to *matrix.
+ * On a device *matrix is set to their address there. */
 static bool fill_terms(const struct terms *t, const struct complex_product *x, char **matrix,
                        struct diag *d)
 {
@@ -181,11 +189,11 @@ static bool fill_terms(const struct terms *t, const struct complex_product *x, c
     return true;
 }
 
-/* Multiplies the coefficients by the terms: 2 x mn, with an inner dimension of 2 or 4.  On a device
- * the terms are not scanned, which would take longer than the product. */
+/* Computes C as the product of the coefficients (2 x 2 or 2 x 4) and the terms (2 or 4 x mn).  On a
+ * device the terms are not scanned, because a scan would take longer than the product. */
 static bool add_terms(const struct terms *t, const struct complex_product *x, struct diag *d)
 {
-    char few[8 * 16], *matrix = few;
+    char coefficients[8 * 16], *matrix = coefficients;
     const limber_contract k = limber_contract_of_sum(&x->contract, t->f, t->factors != NULL);
     const bool filled = fill_terms(t, x, &matrix, d);
     const struct problem p = {
@@ -199,15 +207,15 @@ static bool add_terms(const struct terms *t, const struct complex_product *x, st
         .fc = x->c.format,
         .a = { matrix, t->width, 1, NULL },
         .b = { t->data, t->width, 1, NULL },
-        .step_b = x->m * x->n * t->width,
+        .at.step_b = x->m * x->n * t->width,
         .queue = x->queue,
         .c = { x->c.data, 1, 2 * x->c.col_stride, x->n, 2 * x->c.row_stride },
-        .step_c = 2 * x->batch.c,
-        .each_c = x->batch.address_c,
+        .at.step_c = 2 * x->batch.c,
+        .at.each_c = x->batch.address_c,
     };
     struct report r;
 
-    if (!filled || !limber_engine_run(x->ctx, &p, x->report ? &r : NULL, d))
+    if (!filled || !limber_engine_run(x->ctx, &p, NULL, x->report ? &r : NULL, d))
         return false;
     if (x->report) {
         x->report->seconds_scan += r.seconds_scan;

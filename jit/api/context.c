@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Contexts: options of the caller and of the environment. */
-#define _GNU_SOURCE     /* sched_getaffinity */
+ * Making and destroying contexts: options from the caller and from the environment. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "backends/settings.h"
-#include "ir/x86.h"
+#include "ir/cpu.h"
 #include "jit/api/api.h"
 #include "jit/operators/operators.h"
 #include "jit/ways.h"
@@ -16,11 +16,13 @@
 #include <string.h>
 
 enum { MOST_THREADS = 1024, MOST_KERNELS = 1024 };
-static const double patience = 20; /* seconds; a maker that takes longer hangs or was stopped */
+/* seconds after which a process that is making a kernel is assumed to hang */
+static const double patience = 20;
 
 /* ---- settings from the environment ----------------------------------------------------------- */
 
-/* Reads an integer in [least, most], which ends at `end` or at the text's end. */
+/* Reads an integer from `least` to `most` at the beginning of s.  The number must be followed by
+ * the character `end` or by the end of the text. */
 static bool read_number(const char *name, const char *s, char end, long least, long most, int *out,
                         struct diag *d)
 {
@@ -36,16 +38,17 @@ static bool read_number(const char *name, const char *s, char end, long least, l
     return true;
 }
 
-/* Reads a variable as a number in [least, most]; *out stays as it is if the variable is not set. */
-static bool env_number(const char *name, long least, long most, int *out, struct diag *d)
+/* Reads a variable as an integer in [least, most].  If it is not set, *out is unchanged. */
+static bool read_env_number(const char *name, long least, long most, int *out, struct diag *d)
 {
     const char *s = limber_variable_value(name);
 
     return !s || read_number(name, s, '\0', least, most, out, d);
 }
 
-/* Reads a number of bytes, with K, M or G for powers of 1024. */
-static bool env_size(const char *name, size_t *out, struct diag *d)
+/* Reads a variable as a number of bytes, with an optional K, M or G for powers of 1024.  If it is
+ * not set, *out is unchanged. */
+static bool read_env_size(const char *name, size_t *out, struct diag *d)
 {
     static const char units[] = "KMG";
     const char *s = limber_variable_value(name), *unit;
@@ -68,10 +71,10 @@ static bool env_size(const char *name, size_t *out, struct diag *d)
     return true;
 }
 
-/* Sets *index to the place of a variable's value among `count` words, some of which may be NULL.
- * Leaves it alone if the variable is not set. */
-static bool env_word(const char *name, const char *const *word, size_t count, const char *all,
-                     int *index, struct diag *d)
+/* Sets *index to the index of a variable's value among `count` words, some of which may be NULL.
+ * If the variable is not set, *index is unchanged.  all: the words, for the error text. */
+static bool read_env_word(const char *name, const char *const *word, size_t count, const char *all,
+                          int *index, struct diag *d)
 {
     const char *s = limber_variable_value(name);
 
@@ -84,18 +87,19 @@ static bool env_word(const char *name, const char *const *word, size_t count, co
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = \"%.40s\" is none of %s", name, s, all);
 }
 
-/* Reads LIMBER_CACHE: off, read only, or read and write (if not set). */
-static bool env_mode(enum cache_mode *mode, struct diag *d)
+/* Reads LIMBER_CACHE: "off", "ro" (read only) or "rw" (read and write), which is the default. */
+static bool read_cache_mode(enum cache_mode *mode, struct diag *d)
 {
     static const char *const word[] = { [CACHE_off] = "off", [CACHE_ro] = "ro", [CACHE_rw] = "rw" };
     int index = CACHE_rw;
-    bool ok = env_word("LIMBER_CACHE", word, COUNT(word), "off, ro, rw", &index, d);
+    bool ok = read_env_word("LIMBER_CACHE", word, COUNT(word), "off, ro, rw", &index, d);
 
     *mode = (enum cache_mode)index;
     return ok;
 }
 
-/* Decides which kernels serve, by the configuration or LIMBER_KERNELS. */
+/* Selects the kernels that calls may use: what the configuration asks for, else LIMBER_KERNELS,
+ * else prebuilt and specialised ones. */
 static bool choose_kernels(limber_kernels wish, limber_kernels *out, struct diag *d)
 {
     static const char *const word[] = { [LIMBER_KERNELS_BOTH] = "both",
@@ -106,8 +110,8 @@ static bool choose_kernels(limber_kernels wish, limber_kernels *out, struct diag
     if ((unsigned)wish >= COUNT(word))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "config.kernels = %d is none of its values", (int)wish);
-    if (wish == LIMBER_KERNELS_AUTO &&
-        !env_word("LIMBER_KERNELS", word, COUNT(word), "both, prebuilt, specialised", &index, d))
+    if (wish == LIMBER_KERNELS_AUTO && !read_env_word("LIMBER_KERNELS", word, COUNT(word),
+                                                      "both, prebuilt, specialised", &index, d))
         return false;
     *out = wish == LIMBER_KERNELS_AUTO ? (limber_kernels)index : wish;
     return true;
@@ -122,15 +126,16 @@ static int core_count(void)
     return 1;
 }
 
-/* The number of threads: LIMBER_THREADS, else the first of OMP_NUM_THREADS, else one per core. */
-static bool env_threads(int *threads, struct diag *d)
+/* Reads the number of threads: LIMBER_THREADS, else the first number of OMP_NUM_THREADS, else the
+ * number of available cores. */
+static bool read_thread_count(int *threads, struct diag *d)
 {
     const char *s = limber_variable_value("LIMBER_THREADS");
 
     if (s)
         return read_number("LIMBER_THREADS", s, '\0', 1, MOST_THREADS, threads, d);
     s = limber_variable_value("OMP_NUM_THREADS");
-    if (s) /* a list of numbers, one per nesting level */
+    if (s) /* OMP_NUM_THREADS is a list of numbers, one for each nesting level */
         return read_number("OMP_NUM_THREADS", s, ',', 1, MOST_THREADS, threads, d);
     *threads = core_count() < MOST_THREADS ? core_count() : MOST_THREADS;
     return true;
@@ -144,6 +149,7 @@ static char *copy_string(const char *s)
     return out ? memcpy(out, s, n) : NULL;
 }
 
+/* Returns the path dir followed by rest, to be freed; NULL if memory is short. */
 static char *join_path(const char *dir, const char *rest)
 {
     struct text t = { 0 };
@@ -154,8 +160,8 @@ static char *join_path(const char *dir, const char *rest)
     return t.s;
 }
 
-/* The cache directory, or NULL with a reason; never a directory with a predictable name that others
- * can write to. */
+/* Finds the name of the cache directory.  If there is none, *dir stays NULL and *why has the
+ * reason.  Never chooses a directory that other users can create or write to. */
 static bool cache_dir(const char *wish, char **dir, const char **why, struct diag *d)
 {
     const char *s;
@@ -180,9 +186,10 @@ static bool cache_dir(const char *wish, char **dir, const char **why, struct dia
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the name of the cache directory");
 }
 
-/* The file of the key that seals entries; NULL without failing: none is named.  It lies apart from
- * the cache, so that copying or packing the cache does not take the key along, and in a state
- * folder, since configuration folders are shared and published. */
+/* Finds the name of the file with the key that seals cache entries.  *file stays NULL if no
+ * directory for the file is known.  The file is not in the cache directory, so that copying the
+ * cache does not copy the key.  It is in a state directory, because configuration directories are
+ * often shared and published. */
 static bool key_file(char **file, struct diag *d)
 {
     const char *s;
@@ -201,7 +208,7 @@ static bool key_file(char **file, struct diag *d)
 
 /* ---- a context's backends and log ------------------------------------------------------------ */
 
-static void to_stderr(void *user, const char *line)
+static void print_to_stderr(void *user, const char *line)
 {
     (void)user;
     fprintf(stderr, "%s\n", line);
@@ -211,14 +218,14 @@ static void warn(void *user, const char *line)
 {
     const limber_context *ctx = user;
 
-    if (ctx->verbose > 0)
-        ctx->log(ctx->log_user, line);
+    if (ctx->tells.verbose > 0)
+        ctx->tells.log(ctx->tells.log_user, line);
 }
 
-/* Takes the first backend of *list that runs here and advances *list past it.  False if none is
- * left.  *why: why the last one that was skipped does not run. */
-static bool next_machine(struct machine *m, int device, const struct backend *const **list,
-                         struct diag *why)
+/* Selects the first backend of *list that runs on this machine, and sets *list to the next one.
+ * False if no backend is left.  *why: the reason why the last skipped backend does not run. */
+static bool select_next_backend(struct machine *m, int device, const struct backend *const **list,
+                                struct diag *why)
 {
     for (; **list; ++*list) {
         struct diag now = { 0 };
@@ -227,6 +234,7 @@ static bool next_machine(struct machine *m, int device, const struct backend *co
         m->target.device = device;
         if ((**list)->probe(&m->target, &now)) {
             m->backend = *(*list)++;
+            m->cpu = m->backend->cpu;
             limber_target_print(&m->target, &m->text);
             return true;
         }
@@ -235,24 +243,25 @@ static bool next_machine(struct machine *m, int device, const struct backend *co
     return false;
 }
 
-/* Takes the first backend of the list that runs here; the next one that does is the spare. */
+/* Selects the first backend of the list that runs on this machine, and as the spare the next one
+ * that runs. */
 static bool use_first_backend(limber_context *ctx, int device, const struct backend *const *list,
                               struct diag *d)
 {
     const struct backend *const best = *list;
     struct diag why = { 0 };
 
-    if (!next_machine(&ctx->machine, device, &list, &why))
+    if (!select_next_backend(&ctx->machine, device, &list, &why))
         return limber_fail(d, LIMBER_STATUS_DEVICE, "no backend runs on this machine: %s",
                            why.text);
     if (ctx->machine.backend == &limber_backend_interp)
         limber_context_interprets(ctx, ctx->machine.backend == best ? "this build has no compiler" :
                                                                       why.text);
-    next_machine(&ctx->spare, device, &list, &why);
+    select_next_backend(&ctx->spare, device, &list, &why);
     return true;
 }
 
-/* Takes the backend of this name, or fails with the reason why it does not run here. */
+/* Selects the backend of this name.  Fails, with the reason, if it does not run on this machine. */
 static bool use_named_backend(limber_context *ctx, const limber_config *c, const char *wish,
                               const struct backend *const *list, struct diag *d)
 {
@@ -262,26 +271,28 @@ static bool use_named_backend(limber_context *ctx, const limber_config *c, const
         if (strcmp(wish, (*list)->name) == 0) {
             const struct backend *const alone[] = { *list, NULL }, *const *at = alone;
 
-            return next_machine(&ctx->machine, c->device, &at, &why) ||
+            return select_next_backend(&ctx->machine, c->device, &at, &why) ||
                    limber_fail(d, LIMBER_STATUS_DEVICE, "backend %s: %s", wish, why.text);
         }
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = \"%.40s\" is no backend of this build",
                        c->backend ? "backend" : "LIMBER_BACKEND", wish);
 }
 
-/* Limits instructions of the whole process, since library code is chosen once per process. */
+/* Limits the instruction set for the whole process (LIMBER_ISA).  Limber selects its code paths
+ * once per process, not per context. */
 static bool limit_instructions(struct diag *d)
 {
     static const char *const word[] = { "avx2", "avx512", "all" };
     int index = COUNT(word) - 1;
 
-    if (!env_word("LIMBER_ISA", word, COUNT(word), "avx2, avx512, all", &index, d))
+    if (!read_env_word("LIMBER_ISA", word, COUNT(word), "avx2, avx512, all", &index, d))
         return false;
-    limber_x86_set_limit(3 + index);
+    limber_cpu_set_limit(3 + index);
     return true;
 }
 
-/* Takes the named backend, or the first of the list that runs here. */
+/* Selects the backend that the caller or LIMBER_BACKEND names, else the first of the list that runs
+ * on this machine.  If it is a device, also selects a backend for arrays in host memory. */
 static bool make_backend(limber_context *ctx, const limber_config *c,
                          const struct backend *const *list, struct diag *d)
 {
@@ -294,7 +305,7 @@ static bool make_backend(limber_context *ctx, const limber_config *c,
     if (any ? !use_first_backend(ctx, c->device, list, d) :
               !use_named_backend(ctx, c, wish, list, d))
         return false;
-    while (ctx->machine.backend->device_ops && next_machine(&ctx->host, 0, &list, &why) &&
+    while (ctx->machine.backend->device_ops && select_next_backend(&ctx->host, 0, &list, &why) &&
            ctx->host.backend->device_ops)
         limber_text_clear(&ctx->host.text);
     ctx->machine.target.no_compiler = ctx->no_compile;
@@ -302,24 +313,24 @@ static bool make_backend(limber_context *ctx, const limber_config *c,
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the target");
 }
 
-/* Sets where messages and dumps go. */
+/* Sets where log lines and dumps go. */
 static bool make_output(limber_context *ctx, const limber_config *c, struct diag *d)
 {
     const char *dump = c->dump_dir ? c->dump_dir : limber_variable_value("LIMBER_DUMP");
 
-    ctx->log = c->log ? c->log : to_stderr;
-    ctx->log_user = c->log_user;
-    if (!env_number("LIMBER_VERBOSE", 0, 9, &ctx->verbose, d))
+    ctx->tells.log = c->log ? c->log : print_to_stderr;
+    ctx->tells.log_user = c->log_user;
+    if (!read_env_number("LIMBER_VERBOSE", 0, 9, &ctx->tells.verbose, d))
         return false;
     if (c->verbose)
-        ctx->verbose = c->verbose;
-    if (dump && *dump && !(ctx->dump_dir = copy_string(dump)))
+        ctx->tells.verbose = c->verbose;
+    if (dump && *dump && !(ctx->tells.dump_dir = copy_string(dump)))
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                            "no memory for the name of the dump directory");
     return true;
 }
 
-/* Makes the caches in memory and on disk. */
+/* Makes the caches in memory and on disk, and the background thread. */
 static bool make_caches(limber_context *ctx, const limber_config *c, struct diag *d)
 {
     struct disk_options o = {
@@ -328,8 +339,8 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
     char *dir = NULL, *key = NULL;
     int off = 0;
 
-    if (!env_mode(&o.mode, d) || !env_size("LIMBER_CACHE_MAXSIZE", &o.limit, d) ||
-        !env_number("LIMBER_NO_COMPILE", 0, 1, &off, d) ||
+    if (!read_cache_mode(&o.mode, d) || !read_env_size("LIMBER_CACHE_MAXSIZE", &o.limit, d) ||
+        !read_env_number("LIMBER_NO_COMPILE", 0, 1, &off, d) ||
         !cache_dir(c->cache_dir, &dir, &o.why_not, d))
         return false;
     if (dir && !key_file(&key, d)) {
@@ -340,8 +351,8 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
         o.limit = c->cache_bytes;
     ctx->no_compile = off;
     if (off) { /* nothing is compiled, so there is nothing to dump */
-        free(ctx->dump_dir);
-        ctx->dump_dir = NULL;
+        free(ctx->tells.dump_dir);
+        ctx->tells.dump_dir = NULL;
     }
     o.dir = dir;
     o.key_file = key;
@@ -351,7 +362,7 @@ static bool make_caches(limber_context *ctx, const limber_config *c, struct diag
     ctx->functions = limber_kernels_new(SIZE_MAX);
     free(dir);
     free(key);
-    ctx->background = limber_background_new(limber_engine_make, ctx, limber_engine_compiler);
+    ctx->background = limber_background_new(limber_run_background_job, ctx, limber_engine_compiler);
     return (ctx->disk && ctx->memory && ctx->codes && ctx->functions && ctx->background) ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the caches");
 }
@@ -364,16 +375,16 @@ static bool make_pool(limber_context *ctx, const limber_config *c, struct diag *
     if (threads < 0 || threads > MOST_THREADS)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "threads = %d is not from 0 to %d",
                            threads, MOST_THREADS);
-    if (threads == 0 && !env_threads(&threads, d))
+    if (threads == 0 && !read_thread_count(&threads, d))
         return false;
-    if (!env_number("LIMBER_PIN", 0, 1, &pinned, d))
+    if (!read_env_number("LIMBER_PIN", 0, 1, &pinned, d))
         return false;
     ctx->pool = limber_pool_new(threads, pinned);
     return ctx->pool ||
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %d threads", threads);
 }
 
-/* Checks that an allocator has both functions or none. */
+/* Checks that an allocator has both functions or neither. */
 static bool check_allocator(const limber_allocator *a, struct diag *d)
 {
     return !a->alloc == !a->free ||
@@ -381,7 +392,7 @@ static bool check_allocator(const limber_allocator *a, struct diag *d)
                        a->alloc ? "free" : "alloc");
 }
 
-/* Decides which ways may serve, by the configuration or LIMBER_WAYS. */
+/* Sets the code paths (ways) that calls may use, as the configuration and LIMBER_WAYS say. */
 static bool choose_ways(limber_context *ctx, const limber_config *c, struct diag *d)
 {
     const char *wish = limber_variable_value("LIMBER_WAYS");
@@ -389,7 +400,8 @@ static bool choose_ways(limber_context *ctx, const limber_config *c, struct diag
     ctx->ways = WAYS_all;
     if (c->partition == LIMBER_PARTITION_OFF)
         ctx->ways &= ~limber_way_bit(WAY_parts);
-    if (ctx->kernels == LIMBER_KERNELS_SPECIALISED) /* without ways that use library code instead */
+    /* exclude ways that use library code instead of specialised kernels */
+    if (ctx->kernels == LIMBER_KERNELS_SPECIALISED)
         ctx->ways &= ~(limber_way_bit(WAY_bytes) | limber_way_bit(WAY_windows) |
                        limber_way_bit(WAY_unpacked));
     return !wish || limber_ways_read(wish, &ctx->ways, d);
@@ -397,6 +409,8 @@ static bool choose_ways(limber_context *ctx, const limber_config *c, struct diag
 
 /* ---- making and destroying contexts ---------------------------------------------------------- */
 
+/* Makes a context with the first of `backends` that runs on this machine, or with the named one.
+ * False, with an error and *out = NULL, on failure. */
 bool limber_context_make(limber_context **out, const limber_config *config,
                          const struct backend *const *backends, struct diag *d)
 {
@@ -404,7 +418,7 @@ bool limber_context_make(limber_context **out, const limber_config *config,
     limber_context *ctx;
 
     *out = NULL;
-    if (config && !limber_sized_in(&full, sizeof full, config, LEAST_config, "config", d))
+    if (config && !limber_copy_sized_in(&full, sizeof full, config, LEAST_config, "config", d))
         return false;
     config = &full;
     if (config->partition != LIMBER_PARTITION_AUTO && config->partition != LIMBER_PARTITION_OFF)
@@ -429,18 +443,20 @@ bool limber_context_make(limber_context **out, const limber_config *config,
         limber_destroy(ctx);
         return false;
     }
-    if (ctx->kernels == LIMBER_KERNELS_BOTH && !ctx->no_compile && ctx->machine.backend->direct &&
-        ctx->machine.backend->fixed && !(ctx->shapes = limber_shapes_new())) {
+    if ((ctx->machine.cpu && !(ctx->forms = limber_forms_new())) ||
+        (ctx->kernels == LIMBER_KERNELS_BOTH && !ctx->no_compile && ctx->machine.cpu &&
+         !(ctx->shapes = limber_shapes_new()))) {
         limber_destroy(ctx);
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a context");
     }
-    /* Deciding whether to partition a product takes a tenth of this time. */
-    ctx->brief = ctx->machine.backend->device_ops ? 5e-3 : 300e-6;
+    /* the decision whether to partition a product takes a tenth of this time */
+    ctx->pricing.brief = ctx->machine.backend->device_ops ? 5e-3 : 300e-6;
     limber_tuning_read(ctx);
     *out = ctx;
     return true;
 }
 
+/* Makes a context of the interpreter that uses this context's threads.  NULL on failure. */
 static limber_context *make_generic(limber_context *ctx)
 {
     static const struct backend *const interp[] = { &limber_backend_interp, NULL };
@@ -465,6 +481,8 @@ static limber_context *make_generic(limber_context *ctx)
     return generic;
 }
 
+/* Returns the context that interprets plans while kernels are compiled; makes it at the first
+ * call.  NULL if that fails. */
 limber_context *limber_context_generic(limber_context *ctx)
 {
     limber_context *generic, *new = NULL;
@@ -479,11 +497,12 @@ limber_context *limber_context_generic(limber_context *ctx)
     if (!generic)
         ctx->generic = new;
     pthread_mutex_unlock(&ctx->lock);
-    if (generic) /* another thread has made one meanwhile */
+    if (generic) /* another thread has made a context in the meantime */
         limber_destroy(new);
     return generic ? generic : new;
 }
 
+/* Makes a context with the backends of this library. *ctx: NULL on failure. */
 limber_status limber_create(limber_context **ctx, const limber_config *config)
 {
     CALL_SCOPE;
@@ -496,19 +515,22 @@ limber_status limber_create(limber_context **ctx, const limber_config *config)
     return limber_error_set(&d);
 }
 
+/* Ends a context and frees all that it owns.  The order of the calls matters. */
 void limber_destroy(limber_context *ctx)
 {
     CALL_SCOPE;
     if (!ctx)
         return;
-    limber_background_free(ctx->background); /* first, since its thread uses the rest */
+    limber_background_free(ctx->background); /* first, because its thread uses the other members */
     limber_destroy(ctx->generic);
     limber_at_fork_no_more(&ctx->at_fork);
     limber_bindings_free(ctx->bindings);
-    limber_priced_free(ctx->priced);
+    limber_priced_free(ctx->pricing.priced);
     limber_recordable_free(ctx->recordable);
-    limber_kernels_free(ctx->memory); /* first: kernels may own threads' workspaces */
-    limber_kernels_free(ctx->codes); /* after the entries that used their kernels */
+    limber_forms_free(ctx->forms); /* before the kernels that they use */
+    /* before the pool's threads end, since kernels may own threads' workspaces */
+    limber_kernels_free(ctx->memory);
+    limber_kernels_free(ctx->codes); /* after ctx->memory, whose entries use this code */
     limber_kernels_free(ctx->functions);
     limber_shapes_free(ctx->shapes);
     limber_tables_free(ctx->tables);
@@ -518,7 +540,7 @@ void limber_destroy(limber_context *ctx)
     limber_text_clear(&ctx->machine.text);
     limber_text_clear(&ctx->spare.text);
     limber_text_clear(&ctx->host.text);
-    free(ctx->dump_dir);
+    free(ctx->tells.dump_dir);
     pthread_mutex_destroy(&ctx->lock);
     free(ctx);
 }

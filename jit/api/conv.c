@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions: checks the arguments and states the problem as an implicit GEMM (ir/conv.h). */
+ * Convolutions: checks the arguments and converts the problem to an implicit GEMM (ir/conv.h). */
 #include "jit/api/conv_shape.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Computes the sizes of the result; zeros after an error. */
+/* Computes the height, width and depth of the result; zeros after an error. null: name of an
+ * argument of the public call that is NULL; NULL if no argument is. */
 static limber_status compute_sizes(const char *caller, const limber_conv *conv, int64_t out[3],
                                    const char *null)
 {
@@ -17,7 +18,7 @@ static limber_status compute_sizes(const char *caller, const limber_conv *conv, 
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s: conv is NULL", caller);
     else if (null)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %s is NULL", caller, null);
-    else if (!limber_sized_in(&full, sizeof full, conv, LEAST_conv, "conv", &d) ||
+    else if (!limber_copy_sized_in(&full, sizeof full, conv, LEAST_conv, "conv", &d) ||
              !limber_conv_check_shape(&full, out, &d))
         limber_fail_in(&d, caller);
     if (d.status != LIMBER_STATUS_OK)
@@ -47,7 +48,8 @@ limber_status limber_conv_output_depth(const limber_conv *conv, int64_t *od)
     return s;
 }
 
-/* Checks a dense tensor as one row.  A size of zero must not hide an overflow of the others. */
+/* Checks a dense tensor as a matrix with one row.  Dimensions of 0 are counted as 1, so that they
+ * do not hide an overflow of the product of the others. */
 static bool check_dense_tensor(limber_matrix *m, const char *what, const void *data,
                                limber_format f, const int64_t dim[5], struct diag *d)
 {
@@ -69,8 +71,8 @@ static bool check_dense_tensor(limber_matrix *m, const char *what, const void *d
     return limber_check_matrix(m, what, 1, elements, d);
 }
 
-/* The three tensors of a direction as the caller gives them: the products' right operand, left
- * operand, and the result. */
+/* The tensors of a convolution as the caller passes them.  [0] becomes the right operand of the
+ * products, [1] the left operand, [2] the result. */
 struct tensors {
     const char *name[3];
     const void *data[3];
@@ -89,7 +91,8 @@ static struct tensors tensors_of(const limber_problem *p)
     return t;
 }
 
-/* Checks tensor i of a convolution, whose sizes follow from its shape. */
+/* Checks tensor i of a convolution: x, w, y or a gradient dx, dw, dy.  The name tells which of the
+ * shapes it has. */
 static bool check_tensor(limber_matrix *m, const struct tensors *t, int i, const limber_conv *s,
                          const int64_t out[3], struct diag *d)
 {
@@ -106,8 +109,8 @@ static bool check_tensor(limber_matrix *m, const struct tensors *t, int i, const
                               d);
 }
 
-/* Checks the arguments of a convolution. stores: false for plans, which do not check the result's
- * address. */
+/* Checks the arguments of a convolution. stores: the result will be written, so its address is
+ * checked, too. out: height, width and depth of the result. */
 static bool check_arguments(const limber_context *ctx, const limber_problem *p,
                             const struct tensors *t, bool stores, int64_t out[3], struct diag *d)
 {
@@ -131,7 +134,8 @@ static bool check_arguments(const limber_context *ctx, const limber_problem *p,
            limber_prepared_filters_fit(ctx, p, d);
 }
 
-/* States the convolution as a product.  Fills *to in place, since its views point into it. */
+/* Converts the convolution to a product.  Fills *to in place, because its views point into it.
+ * phase: zeros, or the stride phase of an image gradient in each dimension, counted from 1. */
 static void state_conv(struct problem *to, const limber_problem *p, const struct tensors *t,
                        const int64_t out[3], const int64_t phase[3])
 {
@@ -155,11 +159,11 @@ static void state_conv(struct problem *to, const limber_problem *p, const struct
     to->a = limber_map_view(&to->map_a, t->data[1]);
     to->b = limber_map_view(&to->map_b, t->data[0]);
     to->c = limber_map_output(&result, p->c.data);
-    to->step_a = to->map_a.group;
-    to->step_b = to->map_b.group;
-    to->step_c = result.group;
+    to->at.step_a = to->map_a.group;
+    to->at.step_b = to->map_b.group;
+    to->at.step_c = result.group;
     to->queue = p->queue;
-    if (to->k > 0) { /* with k = 0 nothing is read */
+    if (to->k > 0) { /* with k = 0 the filters are not read */
         to->kept[0] = p->prepared_b;
         to->kept_part = limber_conv_part(&to->conv);
     }
@@ -179,30 +183,31 @@ bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores
 
 /* ---- backward data with strides -------------------------------------------------------------- */
 
-/* Pixels of dx with one remainder modulo the stride are sums over the same elements of the window:
- * a convolution of their own (a phase), without zeros.  Simulated units compute all pixels at once,
- * with zeros. */
+/* True if an image gradient is computed in stride phases.  Pixels of dx whose coordinates have the
+ * same remainders modulo the strides are sums over the same elements of the window, so they are a
+ * convolution of their own (a phase), in which no zeros are multiplied.  Simulated units compute
+ * all pixels at once, with zeros. */
 static bool has_phases(const limber_problem *p)
 {
     struct side side[3];
     int sides = limber_conv_sides(p->conv, side);
-    int64_t most = 1;
+    int64_t largest = 1;
 
     for (int i = 0; i < sides; i++)
-        most = side[i].stride > most ? side[i].stride : most;
-    return p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA && most > 1 &&
+        largest = side[i].stride > largest ? side[i].stride : largest;
+    return p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA && largest > 1 &&
            !limber_simulates(p->contract);
 }
 
-struct rests {
-    int64_t count[3], all; /* number of phases down, across, in depth; their product */
+/* The numbers of stride phases of an image gradient. */
+struct phase_counts {
+    int64_t count[3], all; /* number of phases in height, width and depth; their product */
 };
 
-/* The phases of an image gradient: pixels whose coordinates have the same remainders by the
- * strides. */
-static struct rests count_phases(const limber_conv *s)
+/* Counts the stride phases of an image gradient. */
+static struct phase_counts count_phases(const limber_conv *s)
 {
-    struct rests x = { { 1, 1, 1 }, 1 };
+    struct phase_counts x = { { 1, 1, 1 }, 1 };
     struct side side[3];
 
     for (int i = 0, sides = limber_conv_sides(s, side); i < sides; i++) {
@@ -212,9 +217,9 @@ static struct rests count_phases(const limber_conv *s)
     return x;
 }
 
-/* States the problem of phase i; the remainders are counted from 1. */
+/* Sets *to to the problem of stride phase i.  In each dimension phases are counted from 1. */
 static void state_phase(struct problem *to, const limber_problem *p, const struct tensors *t,
-                        const int64_t out[3], const struct rests *x, int64_t i)
+                        const int64_t out[3], const struct phase_counts *x, int64_t i)
 {
     const int64_t rest = i / x->count[0];
 
@@ -222,9 +227,10 @@ static void state_phase(struct problem *to, const limber_problem *p, const struc
                (int64_t[]){ i % x->count[0] + 1, rest % x->count[1] + 1, rest / x->count[1] + 1 });
 }
 
-/* True if pixels that no window reaches are cleared by memset.  They are empty sums, which are zero
- * bytes if alpha times +0 is +0 and nothing is added; else a product with k = 0 stores them. */
-static bool clears_unreached(const limber_context *ctx, const struct problem *whole)
+/* True if memset can clear the pixels of dx that no window reaches: C is in host memory, and these
+ * empty sums are zero bytes, because alpha times +0 is +0 and nothing is added.  Otherwise a
+ * product with k = 0 stores them. */
+static bool can_clear_unreached(const limber_context *ctx, const struct problem *whole)
 {
     const double alpha = whole->alpha && !limber_is_integer(whole->fc) ?
                              limber_format_value(whole->fc, whole->alpha) :
@@ -233,7 +239,8 @@ static bool clears_unreached(const limber_context *ctx, const struct problem *wh
     return !whole->beta && !ctx->machine.backend->device_ops && isfinite(alpha) && !signbit(alpha);
 }
 
-/* Adds a phase's report to that of all; `main`: this phase's plan is the one that is reported. */
+/* Adds the report of a stride phase to the report of all phases. main: the plan of this phase is
+ * reported. */
 static void join_report(struct report *all, const struct report *r, bool main)
 {
     struct report x = main ? *r : *all;
@@ -255,54 +262,56 @@ static int64_t tensor_elements(const limber_conv *s)
     return s->n * s->c * (limber_conv_is_deep(s) ? s->d : 1) * s->h * s->w;
 }
 
-/* Keeps C unchanged if a phase fails: enough memory for all phases, if each then cannot fail; else
- * a copy of C. */
+/* What keeps C unchanged if a stride phase fails: enough workspace for every phase, if with that no
+ * phase can fail; else a copy of C. */
 struct reserve {
-    bool sure; /* no phase can fail */
-    limber_queue queue; /* if sure: with memory for each phase */
-    char *memory; /* owned: memory of phases, or the copy of C */
+    bool sure; /* true if no phase can fail */
+    limber_queue queue; /* if `sure`: the queue whose workspace suffices for each phase */
+    char *memory; /* owned; workspace of the phases, or the copy of C */
     size_t bytes; /* bytes of the copy of C */
 };
 
-/* The largest memory of a phase; false: a phase needs a plan, and may fail. */
-static bool phases_at_once(limber_context *ctx, const limber_problem *p, const struct tensors *t,
-                           const int64_t out[3], const struct rests *x, bool cleared, size_t *most)
+/* Finds the largest workspace of a stride phase, in bytes.  False if a phase needs a plan, and so
+ * may fail. */
+static bool find_largest_workspace(limber_context *ctx, const limber_problem *p,
+                                   const struct tensors *t, const int64_t out[3],
+                                   const struct phase_counts *x, bool cleared, size_t *largest)
 {
     struct problem part;
     size_t bytes;
 
-    *most = 0;
+    *largest = 0;
     for (int64_t i = 0; i < x->all; i++) {
         state_phase(&part, p, t, out, x, i);
         if (cleared && part.k == 0)
             continue;
         if (!limber_is_depthwise(ctx, &part) || !limber_depthwise_workspace(ctx, &part, &bytes))
             return false;
-        *most = bytes > *most ? bytes : *most;
+        *largest = bytes > *largest ? bytes : *largest;
     }
-    return *most > 0;
+    return *largest > 0;
 }
 
-/* Takes memory for all phases or, if not known to suffice, a copy of C, so that a failure can
- * restore it. cleared: pixels that no window reaches are set to zero first. */
+/* Allocates the workspace of the stride phases or, if phases may fail, a copy of C. cleared: memset
+ * clears pixels that no window reaches. */
 static bool reserve_memory(limber_context *ctx, const limber_problem *p, const struct tensors *t,
-                           const int64_t out[3], const struct rests *x, bool cleared,
+                           const int64_t out[3], const struct phase_counts *x, bool cleared,
                            struct reserve *r, struct diag *d)
 {
-    size_t most;
+    size_t largest;
 
     *r = (struct reserve){ .queue = { .size = sizeof r->queue },
                            .bytes = (size_t)tensor_elements(p->conv) * p->c.format.size };
     if (limber_device_holds(ctx, p->c.data))
-        return true; /* device errors surface after the call has returned */
-    if (phases_at_once(ctx, p, t, out, x, cleared, &most)) {
+        return true; /* device errors are reported only after the call has returned */
+    if (find_largest_workspace(ctx, p, t, out, x, cleared, &largest)) {
         if (p->queue)
             r->queue = *p->queue;
         if (!r->queue.workspace) {
-            r->queue.workspace = r->memory = limber_memory_alloc(&ctx->allocator, most);
-            r->queue.bytes = most;
+            r->queue.workspace = r->memory = limber_memory_alloc(&ctx->allocator, largest);
+            r->queue.bytes = largest;
         }
-        r->sure = r->queue.workspace && r->queue.bytes >= most;
+        r->sure = r->queue.workspace && r->queue.bytes >= largest;
         if (r->sure)
             return true;
     }
@@ -313,21 +322,21 @@ static bool reserve_memory(limber_context *ctx, const limber_problem *p, const s
     return true;
 }
 
-/* True if all kernels and memory of planned phases can be acquired before the first phase stores,
- * so that no copy of C is needed. */
+/* True if the kernels and the memory of all stride phases can be acquired before the first phase
+ * stores anything, so that no copy of C is needed. */
 static bool may_run_together(const limber_context *ctx, const limber_problem *p,
-                             const struct rests *x)
+                             const struct phase_counts *x)
 {
     return x->all <= MOST_PHASES && !ctx->machine.backend->device_ops &&
            ctx->machine.backend->launch_memory && !(p->queue && p->queue->capture) &&
            p->c.format.kind == LIMBER_KIND_FLOAT && p->conv->groups != p->conv->c;
 }
 
-/* Runs all phases in memory that was allocated for them.  False: nothing was done.  True: all ran,
- * or *d has the error. */
+/* Runs all stride phases in memory that is allocated before the first one.  Returns false if
+ * nothing was done, true if all phases ran or *d has an error. */
 static bool run_together(limber_context *ctx, const limber_problem *p, const struct tensors *t,
-                         const int64_t out[3], const struct problem *whole, const struct rests *x,
-                         struct report *report, struct diag *d)
+                         const int64_t out[3], const struct problem *whole,
+                         const struct phase_counts *x, struct report *report, struct diag *d)
 {
     struct phases *all = calloc(1, sizeof *all);
     int64_t longest = -1;
@@ -341,7 +350,7 @@ static bool run_together(limber_context *ctx, const limber_problem *p, const str
         struct problem *part = &all->phase[all->count].part;
 
         state_phase(part, p, t, out, x, i);
-        all->count += part->k > 0 || !clears_unreached(ctx, whole);
+        all->count += part->k > 0 || !can_clear_unreached(ctx, whole);
     }
     if (all->count < x->all) {
         all->zeroed = p->c.data;
@@ -357,7 +366,7 @@ static bool run_together(limber_context *ctx, const limber_problem *p, const str
     return done || !ok;
 }
 
-/* Computes an image gradient under strides, phase by phase. */
+/* Computes an image gradient with strides, one stride phase after another. */
 static bool run_phases(limber_context *ctx, const limber_problem *p, struct report *report,
                        struct diag *d)
 {
@@ -365,39 +374,40 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     struct problem whole, part;
     struct reserve keep;
     struct report r;
-    struct rests rests;
+    struct phase_counts phase_counts;
     int64_t out[3], longest = -1;
     bool ok = true, first = true, cleared, skips = false;
 
     if (!check_arguments(ctx, p, &t, true, out, d))
         return false;
-    rests = count_phases(p->conv);
+    phase_counts = count_phases(p->conv);
     state_conv(&whole, p, &t, out, (int64_t[]){ 0, 0, 0 });
-    cleared = clears_unreached(ctx, &whole);
+    cleared = can_clear_unreached(ctx, &whole);
     if (report)
         *report = (struct report){ 0 };
     if (tensor_elements(p->conv) == 0)
         return true;
-    if (limber_is_depthwise_whole(ctx, &whole) && limber_depthwise_run(ctx, &whole, report))
+    if (limber_can_run_depthwise_phases_at_once(ctx, &whole) &&
+        limber_depthwise_run(ctx, &whole, report))
         return true;
-    if (may_run_together(ctx, p, &rests) &&
-        run_together(ctx, p, &t, out, &whole, &rests, report, d))
+    if (may_run_together(ctx, p, &phase_counts) &&
+        run_together(ctx, p, &t, out, &whole, &phase_counts, report, d))
         return !d->status;
-    if (!reserve_memory(ctx, p, &t, out, &rests, cleared, &keep, d))
+    if (!reserve_memory(ctx, p, &t, out, &phase_counts, cleared, &keep, d))
         return false;
-    for (int64_t i = 0; i < rests.all && !skips; i++) {
-        state_phase(&part, p, &t, out, &rests, i);
+    for (int64_t i = 0; i < phase_counts.all && !skips; i++) {
+        state_phase(&part, p, &t, out, &phase_counts, i);
         skips = cleared && part.k == 0;
     }
     if (skips)
         memset(p->c.data, 0, keep.bytes);
-    for (int64_t i = 0; ok && i < rests.all; i++) {
-        state_phase(&part, p, &t, out, &rests, i);
-        if (cleared && part.k == 0 && (!first || i < rests.all - 1))
+    for (int64_t i = 0; ok && i < phase_counts.all; i++) {
+        state_phase(&part, p, &t, out, &phase_counts, i);
+        if (cleared && part.k == 0 && (!first || i < phase_counts.all - 1))
             continue;
         if (keep.sure)
             part.queue = &keep.queue;
-        ok = limber_engine_run(ctx, &part, report ? &r : NULL, d);
+        ok = limber_engine_run(ctx, &part, NULL, report ? &r : NULL, d);
         if (ok && report)
             join_report(report, &r, part.k > longest);
         longest = part.k > longest ? part.k : longest;
@@ -409,36 +419,40 @@ static bool run_phases(limber_context *ctx, const limber_problem *p, struct repo
     return ok;
 }
 
+/* Describes a convolution as a product.  Of a pass that is computed in stride phases, describes
+ * the phase with the largest k. */
 bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct problem *to,
                             struct diag *d)
 {
     const struct tensors t = tensors_of(p);
-    struct rests rests;
+    struct phase_counts phase_counts;
     int64_t out[3], longest = 0, k = -1;
 
     if (!p->conv || !has_phases(p))
         return limber_conv_state(ctx, p, false, to, d);
     if (!check_arguments(ctx, p, &t, false, out, d))
         return false;
-    rests = count_phases(p->conv);
-    if (rests.all == 0) /* no pixels, so no phases */
+    phase_counts = count_phases(p->conv);
+    if (phase_counts.all == 0) /* no pixels, so no phases */
         return limber_conv_state(ctx, p, false, to, d);
-    for (int64_t i = 0; i < rests.all; i++) {
-        state_phase(to, p, &t, out, &rests, i);
+    for (int64_t i = 0; i < phase_counts.all; i++) {
+        state_phase(to, p, &t, out, &phase_counts, i);
         if (to->k > k) {
             k = to->k;
             longest = i;
         }
     }
-    state_phase(to, p, &t, out, &rests, longest);
+    state_phase(to, p, &t, out, &phase_counts, longest);
     return true;
 }
 
+/* Computes the smallest and the best size of workspace: for a pass in stride phases, the largest
+ * of the phases' sizes. */
 bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t *least,
                            size_t *best, struct diag *d)
 {
     const struct tensors t = tensors_of(p);
-    struct rests rests;
+    struct phase_counts phase_counts;
     struct problem x;
     int64_t out[3];
     size_t some, more;
@@ -448,11 +462,11 @@ bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t 
                limber_engine_workspace(ctx, &x, false, least, best, d);
     if (!check_arguments(ctx, p, &t, false, out, d))
         return false;
-    rests = count_phases(p->conv);
+    phase_counts = count_phases(p->conv);
     *least = *best = 0;
-    for (int64_t i = 0; i < rests.all; i++) {
-        state_phase(&x, p, &t, out, &rests, i);
-        if (clears_unreached(ctx, &x) && x.k == 0 && (*best > 0 || i < rests.all - 1))
+    for (int64_t i = 0; i < phase_counts.all; i++) {
+        state_phase(&x, p, &t, out, &phase_counts, i);
+        if (can_clear_unreached(ctx, &x) && x.k == 0 && (*best > 0 || i < phase_counts.all - 1))
             continue;
         if (!limber_engine_workspace(ctx, &x, true, &some, &more, d))
             return false;
@@ -469,5 +483,5 @@ bool limber_conv_run(limber_context *ctx, const limber_problem *p, struct report
 
     if (p->conv && has_phases(p))
         return run_phases(ctx, p, report, d);
-    return limber_conv_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, report, d);
+    return limber_conv_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, NULL, report, d);
 }

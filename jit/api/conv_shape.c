@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Checks of a convolution's shape, and its geometry as the IR has it. */
+ * Checks of a convolution's shape, and its conversion to the geometry of ir/conv.h. */
 #include "jit/api/conv_shape.h"
 
 #include <string.h>
 
-static bool check_least(int64_t v, int64_t bound, const char *what, struct diag *d)
+static bool check_at_least(int64_t v, int64_t bound, const char *what, struct diag *d)
 {
     return v >= bound ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s = %lld is less than %lld", what,
                        (long long)v, (long long)bound);
 }
 
+/* Describes the dimensions of a convolution (height, width and, if it is three-dimensional,
+ * depth), with the names of their fields for messages.  Returns their number. */
 int limber_conv_sides(const limber_conv *s, struct side side[3])
 {
     side[0] = (struct side){ "h",  "r",  "pad[0], pad[1]",         "stride[0]",  "dilate[0]",
@@ -30,14 +32,14 @@ int limber_conv_sides(const limber_conv *s, struct side side[3])
     return limber_conv_is_deep(s) ? 3 : 2;
 }
 
-/* Checks the fields of a convolution along one dimension. */
+/* Checks the sizes, pads, stride and dilation of one dimension. */
 static bool check_side(const struct side *x, struct diag *d)
 {
     const int64_t most = (int64_t)1 << 31;
 
-    if (!check_least(x->size, 0, x->image, d) || !check_least(x->width, 1, x->window, d) ||
-        !check_least(x->pad[0], 0, x->pads, d) || !check_least(x->pad[1], 0, x->pads, d) ||
-        !check_least(x->stride, 1, x->step, d) || !check_least(x->dilate, 1, x->spread, d))
+    if (!check_at_least(x->size, 0, x->image, d) || !check_at_least(x->width, 1, x->window, d) ||
+        !check_at_least(x->pad[0], 0, x->pads, d) || !check_at_least(x->pad[1], 0, x->pads, d) ||
+        !check_at_least(x->stride, 1, x->step, d) || !check_at_least(x->dilate, 1, x->spread, d))
         return false;
     if (x->size >= most || x->width >= most)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s or %s is too large", x->image,
@@ -48,7 +50,8 @@ static bool check_side(const struct side *x, struct diag *d)
     return true;
 }
 
-/* Checks that no size, pad or stride is so large that products of a few of them overflow. */
+/* Checks the ranges of all sizes, pads, strides and dilations, and that the depth fields are 0 in
+ * two dimensions.  All numbers are below 2^31, so that the product of two of them fits 64 bits. */
 static bool check_ranges(const limber_conv *s, struct diag *d)
 {
     static const char *const name[] = { "n", "c", "o" };
@@ -57,7 +60,7 @@ static bool check_ranges(const limber_conv *s, struct diag *d)
     int sides = limber_conv_sides(s, side);
 
     for (size_t i = 0; i < COUNT(v); i++) {
-        if (!check_least(v[i], 0, name[i], d))
+        if (!check_at_least(v[i], 0, name[i], d))
             return false;
         if (v[i] >= (int64_t)1 << 31)
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s = %lld is too large",
@@ -73,16 +76,17 @@ static bool check_ranges(const limber_conv *s, struct diag *d)
     return true;
 }
 
-/* Checks that the groups divide the channels of image and result. */
+/* Checks that the number of groups divides the channels of image and result. */
 static bool check_groups(const limber_conv *s, struct diag *d)
 {
-    return check_least(s->groups, 1, "groups", d) &&
+    return check_at_least(s->groups, 1, "groups", d) &&
            ((s->c % s->groups == 0 && s->o % s->groups == 0) ||
             limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                         "conv.groups = %lld does not divide c = %lld and o = %lld",
                         (long long)s->groups, (long long)s->c, (long long)s->o));
 }
 
+/* Checks a convolution's sizes. out: the size of the result in each dimension. */
 bool limber_conv_check_shape(const limber_conv *s, int64_t out[3], struct diag *d)
 {
     struct side side[3];
@@ -120,6 +124,8 @@ static int64_t direction_of(limber_operation o)
                                                         DIRECTION_forward;
 }
 
+/* Converts the caller's convolution to geometry and sizes. out: sizes of the result. phase: the
+ * stride phase in each dimension. */
 struct conv limber_conv_geometry(const limber_conv *s, limber_operation operation,
                                  const int64_t out[3], const int64_t phase[3])
 {
@@ -155,6 +161,8 @@ struct conv limber_conv_geometry(const limber_conv *s, limber_operation operatio
     return c;
 }
 
+/* Describes a convolution's filters, of which only the shape is known, in *c.  *length: elements
+ * of one filter.  False if a size is wrong. */
 bool limber_conv_filters(const limber_conv *s, limber_operation operation, struct conv *c,
                          int64_t *length, struct diag *d)
 {
@@ -162,12 +170,12 @@ bool limber_conv_filters(const limber_conv *s, limber_operation operation, struc
     int sides = limber_conv_sides(s, side);
     int64_t window = 1, parts;
 
-    if (!check_least(s->o, 0, "o", d) || !check_least(s->c, 0, "c", d) || !check_groups(s, d))
+    if (!check_at_least(s->o, 0, "o", d) || !check_at_least(s->c, 0, "c", d) || !check_groups(s, d))
         return false;
     for (int i = 0; i < sides; i++) {
         if (operation == LIMBER_OPERATION_CONV_BACKWARD_DATA && !check_side(&side[i], d))
             return false;
-        if (!check_least(side[i].width, 1, side[i].window, d))
+        if (!check_at_least(side[i].width, 1, side[i].window, d))
             return false;
         if (__builtin_mul_overflow(window, side[i].width, &window))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "conv.%s is too large",
@@ -176,7 +184,7 @@ bool limber_conv_filters(const limber_conv *s, limber_operation operation, struc
     if (__builtin_mul_overflow(s->c / s->groups, window, length) || window == INT64_MAX)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "conv.c and the window are too large together");
-    /* one mask per group and part of the window */
+    /* one mask is allocated for each group and each part of the window */
     if (operation == LIMBER_OPERATION_CONV_BACKWARD_DATA &&
         (__builtin_mul_overflow(s->groups, window + 1, &parts) || parts >= (int64_t)1 << 48))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public conversion of arrays; ir/format.c converts. */
+ * The public conversion of arrays: argument checks.  ir/format.c converts. */
 #include "jit/api/api.h"
 
+/* Converts `count` numbers from one format to another, after checks of the arguments. */
 limber_status limber_convert(void *dst, limber_format to, const void *src, limber_format from,
                              size_t count, limber_rounding mode)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The text of a thread's last failure. */
+ * The error text of a thread's last failure. */
 #include "jit/api/api.h"
 
 static _Thread_local struct diag last;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Properties of formats. */
+ * limber_format_describe and limber_format_spacing: properties of formats. */
 #include "jit/api/api.h"
 
 #include <math.h>
 
 static const double log10_of_2 = 0.30102999566398119521;
 
+/* Fills the facts that are specific to floats. */
 static void describe_float(limber_format f, limber_format_facts *to)
 {
     int p = limber_format_sig(f);
@@ -21,12 +22,12 @@ static void describe_float(limber_format f, limber_format_facts *to)
     to->overflow = to->largest + ldexp(1, to->largest_exponent - p);
     to->underflow = ldexp(1, to->smallest_exponent - 1);
     to->exact_integers = fmin(ldexp(1, p), floor(to->largest));
-    if (to->smallest_exponent > 0) /* even 1 is no number of the format */
+    if (to->smallest_exponent > 0) /* then 1 is not a number of the format */
         to->exact_integers = 0;
-    /* all binades of normal numbers, and below the subnormals */
+    /* both signs of the normal numbers in each range [2^e, 2^(e+1)), and zero */
     to->finite_values = 2 * ldexp(to->largest_exponent - to->normal_exponent + 1, f.frac_bits) + 1;
     if (f.flags & LIMBER_FORMAT_NO_INF && f.frac_bits && to->has_negative_zero)
-        to->finite_values -= 2; /* the code of all ones is NaN */
+        to->finite_values -= 2; /* the code of all ones, with either sign, is NaN */
     if (!(f.flags & LIMBER_FORMAT_NO_SUBNORMAL))
         to->finite_values += 2 * (ldexp(1, f.frac_bits) - 1);
 }
@@ -44,7 +45,8 @@ static void describe_integer(limber_format f, limber_format_facts *to)
     to->finite_values = f.kind == LIMBER_KIND_SHORT ? ldexp(2, bits) : ldexp(1, 8 * f.size);
 }
 
-/* A posit loses a bit of fraction every 2^exp_bits binades above 1. */
+/* Fills the properties of a posit.  A posit has one fraction bit less for every 2^exp_bits
+ * doublings above 1. */
 static void describe_posit(limber_format f, limber_format_facts *to)
 {
     int step = 1 << f.exp_bits, e = 0;
@@ -71,6 +73,7 @@ static void describe_power(limber_format f, limber_format_facts *to)
     to->has_nan = 1;
 }
 
+/* Computes the facts of a format: precision, range, special values. */
 limber_status limber_format_describe(limber_format f, limber_format_facts *out)
 {
     struct diag d = { 0 };
@@ -101,7 +104,7 @@ limber_status limber_format_describe(limber_format f, limber_format_facts *out)
         describe_posit(f, &to);
     else if (f.kind == LIMBER_KIND_POWER)
         describe_power(f, &to);
-    else { /* dd: binary64's range; p bits while the low part is a normal number */
+    else { /* dd: the range of binary64; p bits as long as the low part is a normal number */
         limber_format_facts half = { .size = sizeof half };
 
         describe_float(LIMBER_F64, &half);
@@ -115,10 +118,12 @@ limber_status limber_format_describe(limber_format f, limber_format_facts *out)
         to.has_infinity = to.has_nan = to.has_negative_zero = 1;
         to.exact_integers = ldexp(1, p);
     }
-    limber_sized_out(out, &to, sizeof to);
+    limber_copy_sized_out(out, &to, sizeof to);
     return limber_error_set(&d);
 }
 
+/* Computes the distance 2^*spacing of neighbouring numbers of f in [2^exponent,
+ * 2^(exponent+1)). */
 limber_status limber_format_spacing(limber_format f, int exponent, int *spacing)
 {
     struct diag d = { 0 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * GEMMs: checks the arguments and states the problem. */
+ * GEMMs: checks the arguments and converts the problem to the engine's. */
+#include "jit/accepted.h"
 #include "jit/api/api.h"
+#include "jit/ways.h"
 
 static bool check_size(int64_t v, const char *what, struct diag *d)
 {
@@ -18,7 +20,7 @@ limber_matrix limber_as_matrix(limber_output c)
     return (limber_matrix){ c.data, c.format, c.row_stride, c.col_stride };
 }
 
-/* Checks everything but the addresses. */
+/* Checks the sizes, matrices and contract of a product, but no addresses. */
 static bool check_product(const limber_contract *contract, const struct product *x, struct diag *d)
 {
     return limber_check_sizes(x->m, x->n, x->k, d) &&
@@ -28,7 +30,7 @@ static bool check_product(const limber_contract *contract, const struct product 
            limber_contract_check(contract, x->a.format, x->b.format, x->c.format, d);
 }
 
-/* Checks the operands' addresses; for plans, which do not touch C. */
+/* Checks that A and B are not NULL. C may be NULL for plans, which do not write it. */
 static bool check_operands(const struct product *x, struct diag *d)
 {
     return limber_check_data(&x->a, "a", x->m, x->k, d) &&
@@ -45,7 +47,7 @@ bool limber_check_addresses(const struct product *x, struct diag *d)
            limber_check_apart(c, b, d);
 }
 
-/* A prepared operand of a batch must be one matrix that all products read. */
+/* Checks that a prepared operand of a batch is one matrix that all its products read. */
 static bool check_shared(const limber_problem *p, struct diag *d)
 {
     const limber_batch *t = p->batch;
@@ -59,7 +61,8 @@ static bool check_shared(const limber_problem *p, struct diag *d)
                        p->prepared_a && !one_a ? 'a' : 'b');
 }
 
-/* Checks the addresses of a product or batch. stores: C is written, and must not overlap. */
+/* Checks the addresses of a product or a batch. stores: C will be written, so its address and
+ * overlap with A and B are checked, too. */
 static bool check_places(const limber_problem *p, const struct product *x, bool stores,
                          struct diag *d)
 {
@@ -68,32 +71,60 @@ static bool check_places(const limber_problem *p, const struct product *x, bool 
     return stores ? limber_check_addresses(x, d) : check_operands(x, d);
 }
 
-/* Sets the groups of a problem from a batch. */
+/* Describes the products of a batch as groups of a problem. */
 static void state_batch(const limber_batch *batch, struct problem *to)
 {
     to->groups = batch->count;
-    to->step_a = batch->a;
-    to->step_b = batch->b;
-    to->step_c = batch->c;
-    to->each_a = batch->address_a;
-    to->each_b = batch->address_b;
-    to->each_c = batch->address_c;
+    to->at.step_a = batch->a;
+    to->at.step_b = batch->b;
+    to->at.step_c = batch->c;
+    to->at.each_a = batch->address_a;
+    to->at.each_b = batch->address_b;
+    to->at.each_c = batch->address_c;
     if (batch->count != 1)
         return;
-    /* A batch of one product sets data, too, since code for single products reads no addresses. */
-    to->a.data = to->each_a ? *to->each_a : to->a.data;
-    to->b.data = to->each_b ? *to->each_b : to->b.data;
-    to->c.data = to->each_c ? *to->each_c : to->c.data;
-    to->each_a = to->each_b = NULL;
-    to->each_c = NULL;
+    /* A batch of one product becomes a single product, since code for single products reads no
+     * lists of addresses. */
+    to->a.data = to->at.each_a ? *to->at.each_a : to->a.data;
+    to->b.data = to->at.each_b ? *to->at.each_b : to->b.data;
+    to->c.data = to->at.each_c ? *to->at.each_c : to->c.data;
+    to->at.each_a = to->at.each_b = NULL;
+    to->at.each_c = NULL;
 }
 
+/* Describes a product whose arguments were checked.  alpha: NULL if it is 1; beta: NULL if it is
+ * 0. */
+static void set_problem(struct problem *to, const limber_contract *contract,
+                        const struct product *x, const void *alpha, const void *beta)
+{
+    *to = (struct problem){
+        .contract = *contract,
+        .m = x->m,
+        .n = x->n,
+        .k = x->k,
+        .groups = 1,
+        .fa = x->a.format,
+        .fb = x->b.format,
+        .fc = x->c.format,
+        .a = { x->a.data, x->a.row_stride, x->a.col_stride, NULL },
+        .b = { x->b.data, x->b.col_stride, x->b.row_stride, NULL },
+        .c = { .data = (void *)(uintptr_t)x->c.data,
+               .row = x->c.row_stride,
+               .col = x->c.col_stride,
+               .inner = x->n > 0 ? x->n : 1 },
+        .alpha = alpha,
+        .beta = beta,
+    };
+}
+
+/* Checks a GEMM's arguments and describes it as an internal problem. stores: C is written, so
+ * its place is checked too. */
 bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d)
 {
     struct product x = { p->m, p->n, p->k, p->a, p->b, limber_as_matrix(p->c) };
 
-    if (p->batch && p->batch->address_a) /* addresses replace data, which may be invalid */
+    if (p->batch && p->batch->address_a) /* listed addresses replace data, which may be invalid */
         x.a.data = NULL;
     if (p->batch && p->batch->address_b)
         x.b.data = NULL;
@@ -106,27 +137,92 @@ bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores
         !limber_prepared_fits(ctx, p->prepared_b, (struct extent){ &x.b, "prepared_b", x.k, x.n },
                               LIMBER_OPERATION_GEMM, LIMBER_SIDE_B, d))
         return false;
-    *to = (struct problem){
-        .contract = *p->contract,
-        .m = x.m,
-        .n = x.n,
-        .k = x.k,
-        .groups = 1,
-        .fa = x.a.format,
-        .fb = x.b.format,
-        .fc = x.c.format,
-        .a = { x.a.data, x.a.row_stride, x.a.col_stride, NULL },
-        .b = { x.b.data, x.b.col_stride, x.b.row_stride, NULL },
-        .c = { .data = p->batch && p->batch->address_c ? NULL : p->c.data,
-               .row = x.c.row_stride,
-               .col = x.c.col_stride,
-               .inner = x.n > 0 ? x.n : 1 },
-        .alpha = limber_scalar(p->alpha, x.c.format, 1),
-        .beta = limber_scalar(p->beta, x.c.format, 0),
-        .queue = p->queue,
-        .kept = { p->prepared_a, p->prepared_b },
-    };
+    set_problem(to, p->contract, &x, limber_scalar(p->alpha, x.c.format, 1),
+                limber_scalar(p->beta, x.c.format, 0));
+    to->queue = p->queue;
+    to->kept[0] = p->prepared_a;
+    to->kept[1] = p->prepared_b;
     if (p->batch)
         state_batch(p->batch, to);
     return true;
+}
+
+/* ---- forms of products that were accepted ---------------------------------------------------- */
+
+/* True if all that the contract says is in its numbers, and it has this version's size. */
+static bool is_plain_contract(const limber_contract *k)
+{
+    return k->size == sizeof *k && !k->scheme && !k->unit && !k->statistics;
+}
+
+/* Reads the form of a product.  False if the contract has more than a form holds. */
+static inline bool read_form(const limber_contract *k, const struct product *x, bool alpha,
+                             bool beta, struct form *f)
+{
+    if (!is_plain_contract(k))
+        return false;
+    *f = (struct form){ .m = x->m,
+                        .n = x->n,
+                        .k = x->k,
+                        .a = { x->a.row_stride, x->a.col_stride },
+                        .b = { x->b.row_stride, x->b.col_stride },
+                        .c = { x->c.row_stride, x->c.col_stride },
+                        .fa = x->a.format,
+                        .fb = x->b.format,
+                        .fc = x->c.format,
+                        .promise = (int32_t)k->promise,
+                        .bits = k->bits,
+                        .slices = k->slices,
+                        .split = (int32_t)k->split,
+                        .on_miss = (int32_t)k->on_miss,
+                        .scalars = alpha + 2 * beta };
+    return true;
+}
+
+struct accepted *limber_gemm_keep_form(limber_context *ctx, const limber_problem *p,
+                                       const struct problem *x)
+{
+    const struct product product = { p->m, p->n, p->k, p->a, p->b, limber_as_matrix(p->c) };
+    struct form f;
+
+    if (p->batch || p->queue || p->epilogue || p->prepared_a || p->prepared_b ||
+        !read_form(p->contract, &product, x->alpha, x->beta, &f))
+        return NULL;
+    return limber_accepted_add(ctx, &f, x, limber_ways_open);
+}
+
+/* True if the addresses from p on, `bytes` of them, and those of C do not overlap. */
+static bool is_apart(const void *p, int64_t bytes, const void *c, int64_t bytes_c)
+{
+    const uintptr_t from = (uintptr_t)p, from_c = (uintptr_t)c;
+
+    return p && c && from < from + (uintptr_t)bytes && from_c < from_c + (uintptr_t)bytes_c &&
+           (from + (uintptr_t)bytes <= from_c || from_c + (uintptr_t)bytes_c <= from);
+}
+
+struct accepted *limber_gemm_find_form(const limber_context *ctx, const struct gemm_arguments *x,
+                                       struct problem *to)
+{
+    static const limber_contract native = LIMBER_CONTRACT_INIT;
+    const limber_contract *k = x->contract ? x->contract : &native;
+    const struct product product = { x->m, x->n, x->k, *x->a, *x->b, limber_as_matrix(*x->c) };
+    const limber_format c = x->c->format;
+    const void *alpha = x->alpha, *beta = x->beta;
+    struct accepted *w;
+    struct form f;
+
+    /* other scalars are not read before the formats are known to be right */
+    if (!ctx || ((alpha || beta) && !limber_format_is_binary(c)))
+        return NULL;
+    alpha = alpha && limber_scalar_is(alpha, c.size, 1) ? NULL : alpha;
+    beta = beta && limber_scalar_is(beta, c.size, 0) ? NULL : beta;
+    if (!read_form(k, &product, alpha, beta, &f) || !(w = limber_accepted_find(ctx, &f)))
+        return NULL;
+    if (is_apart(x->a->data, w->bytes_a, x->c->data, w->bytes_c) &&
+        is_apart(x->b->data, w->bytes_b, x->c->data, w->bytes_c)) {
+        set_problem(to, k, &product, alpha, beta);
+        return w;
+    }
+    limber_accepted_release(w);
+    return NULL;
 }

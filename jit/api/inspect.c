@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber_inspect: the result of one scan. */
+ * limber_inspect: scans a matrix and returns what the scan found. */
 #include "jit/api/api.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@ _Static_assert((int)LIMBER_TILE_FLAG_ZERO == (int)TILE_zero &&
                    (int)LIMBER_TILE_FLAG_NEGATIVE == (int)TILE_negative,
                "flags are the scan's");
 
-/* Copies the kinds of tiles from a mask. */
-static bool copy_tiles(limber_inspection *out, const struct mask *m, struct diag *d)
+/* Copies what a scan found in each tile to the caller's structure.  False if memory runs out. */
+static bool copy_tile_results(limber_inspection *out, const struct mask *m, struct diag *d)
 {
     int64_t tiles = m->tile_rows * m->tile_cols;
 
@@ -27,7 +27,7 @@ static bool copy_tiles(limber_inspection *out, const struct mask *m, struct diag
     return out->tile || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the tiles of x");
 }
 
-/* Copies what a scan found to the caller's structure. */
+/* Copies what a scan found to the caller's structure.  False if memory runs out. */
 static bool fill_inspection(limber_inspection *out, const struct mask *m, struct diag *d)
 {
     *out = (limber_inspection){ .lines = m->lines,
@@ -40,12 +40,13 @@ static bool fill_inspection(limber_inspection *out, const struct mask *m, struct
                                 .spread = m->spread,
                                 .width = m->width,
                                 .bits = m->sig };
-    return !m->tile || copy_tiles(out, m, d);
+    return !m->tile || copy_tile_results(out, m, d);
 }
 
-/* Scans a matrix and fills *out. left: its lines are rows, as A's are. */
-static bool inspect(limber_context *ctx, const limber_matrix *x, int64_t lines, int64_t length,
-                    bool left, limber_inspection *out, struct diag *d)
+/* Scans a matrix and fills *out. left: the matrix is treated as an operand A, whose lines are rows;
+ * else as B, whose lines are columns. */
+static bool inspect_operand(limber_context *ctx, const limber_matrix *x, int64_t lines,
+                            int64_t length, bool left, limber_inspection *out, struct diag *d)
 {
     const struct view v = { x->data, left ? x->row_stride : x->col_stride,
                             left ? x->col_stride : x->row_stride, NULL, NULL };
@@ -63,6 +64,8 @@ static bool inspect(limber_context *ctx, const limber_matrix *x, int64_t lines, 
     return ok;
 }
 
+/* Scans an operand, and stores what is found (exponents, widths, special values, tiles) in
+ * *out. */
 limber_status limber_inspect(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
                              limber_side side, limber_inspection *out)
 {
@@ -81,8 +84,8 @@ limber_status limber_inspect(limber_context *ctx, limber_matrix x, int64_t rows,
                         rows < 0 ? "rows" : "cols", (long long)(rows < 0 ? rows : cols));
         else if (limber_check_matrix(&x, "x", rows, cols, &d) &&
                  limber_check_data(&x, "x", rows, cols, &d))
-            inspect(ctx, &x, left ? rows : cols, left ? cols : rows, left, &full, &d);
-        limber_sized_out(out, &full, sizeof full);
+            inspect_operand(ctx, &x, left ? rows : cols, left ? cols : rows, left, &full, &d);
+        limber_copy_sized_out(out, &full, sizeof full);
     }
     if (d.status)
         limber_fail_in(&d, "inspect");
@@ -96,5 +99,5 @@ void limber_inspection_free(limber_inspection *inspection)
     if (!inspection)
         return;
     free(inspection->tile);
-    limber_sized_out(inspection, &none, sizeof none);
+    limber_copy_sized_out(inspection, &none, sizeof none);
 }

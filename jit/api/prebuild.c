@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels made ahead of their use: the kernels of one process, made for another. */
+ * Kernels made ahead of their use: the text of a kernel's plan, and the kernel of such a text. */
 #include "jit/api/api.h"
 
 #include <string.h>
 
-/* Reads 32 hexadecimal digits, as reports have them. */
+/* Reads a kernel's key: 32 hexadecimal digits, as reports have them. */
 static bool read_key(const char *hex, unsigned char key[KEY_BYTES / 2])
 {
     static const char digits[] = "0123456789abcdef";
@@ -21,6 +21,8 @@ static bool read_key(const char *hex, unsigned char key[KEY_BYTES / 2])
     return true;
 }
 
+/* *plan: a copy of the plan from which a kernel in memory was compiled. kernel: its key in
+ * hexadecimal digits. */
 limber_status limber_kernel_plan(limber_context *ctx, const char *kernel, char **plan)
 {
     CALL_SCOPE;
@@ -47,6 +49,7 @@ limber_status limber_kernel_plan(limber_context *ctx, const char *kernel, char *
     return limber_error_set(&d);
 }
 
+/* Makes the kernel of a plan in text form and keeps it on disk, unless it is there already. */
 limber_status limber_kernel_make(limber_context *ctx, const char *plan, limber_report *report)
 {
     CALL_SCOPE;

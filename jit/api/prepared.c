@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prepared operands: the mask of one scan, and limbs per kernel, of which the least recently used
- * are evicted. */
+ * limber_prepare and limber_prepare_filters: make operands that keep the mask of one scan, and
+ * limbs for each kernel. */
 #include "jit/prepared_operand.h"
 
 #include "jit/api/api.h"
@@ -10,8 +10,8 @@
 
 /* ---- the public calls that prepare operands -------------------------------------------------- */
 
-/* Bytes of limbs that the operand may keep: as configured, else the context's workspace, else four
- * times its elements and 64 MiB. */
+/* Returns how many bytes of limbs the operand may keep: as configured, else the context's
+ * workspace_bytes, else four times the elements' bytes plus 64 MiB. */
 static size_t limbs_limit(const struct limber_prepared *o, const limber_prepare_config *c)
 {
     double elements = (double)o->rows * (double)o->cols * o->x.format.size;
@@ -21,7 +21,7 @@ static size_t limbs_limit(const struct limber_prepared *o, const limber_prepare_
                                (size_t)(4 * elements) + ((size_t)64 << 20);
 }
 
-/* Checks the arguments of both public calls. */
+/* Checks the arguments of limber_prepare and limber_prepare_filters. */
 static bool check_prepare(const limber_context *ctx, struct extent x,
                           const limber_prepare_config *c, struct diag *d)
 {
@@ -41,13 +41,13 @@ static bool check_prepare(const limber_context *ctx, struct extent x,
                        "config.changes: LIMBER_CHANGES_CHECKED of x in a device's memory");
 }
 
-/* The operation that reads prepared filters. */
+/* Returns the operation that will read the prepared filters: forward convolution by default. */
 static limber_operation operation_of(const limber_prepare_config *c)
 {
     return c->operation ? (limber_operation)c->operation : LIMBER_OPERATION_CONV_FORWARD;
 }
 
-/* Scans the operand and, in host memory, hashes it. */
+/* Scans the operand and, if it is in host memory, hashes it. */
 static bool hash_and_scan(struct limber_prepared *o, struct diag *d)
 {
     limber_prepared_begin(o);
@@ -55,8 +55,8 @@ static bool hash_and_scan(struct limber_prepared *o, struct diag *d)
            (limber_device_holds(o->ctx, o->x.data) || limber_prepared_hash(o, &o->hash, d));
 }
 
-/* Scans an operand and keeps it. conv: the convolution to which filters belong; NULL for a
- * matrix. */
+/* Makes a prepared operand.  name: the public call, for error texts.  conv: the convolution to
+ * which filters belong; NULL for a matrix. */
 static limber_status prepare_as(const char *name, limber_context *ctx, struct extent x,
                                 limber_side side, const struct conv *conv,
                                 const limber_prepare_config *c, limber_prepared **prepared,
@@ -94,16 +94,17 @@ static limber_status prepare_as(const char *name, limber_context *ctx, struct ex
     return limber_error_set(d);
 }
 
-/* Begins both public calls: *prepared stays NULL until it is made. */
+/* Starts both public calls: sets *prepared to NULL and reads the configuration. */
 static bool begin_call(limber_prepared **prepared, const limber_prepare_config *config,
                        limber_prepare_config *c, struct diag *d)
 {
     if (!prepared)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "prepared is NULL");
     *prepared = NULL;
-    return !config || limber_sized_in(c, sizeof *c, config, LEAST_prepare_config, "config", d);
+    return !config || limber_copy_sized_in(c, sizeof *c, config, LEAST_prepare_config, "config", d);
 }
 
+/* Prepares the matrix x as the operand `side` of later products.  *prepared: the result. */
 limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
                              limber_side side, const limber_prepare_config *config,
                              limber_prepared **prepared)
@@ -122,6 +123,8 @@ limber_status limber_prepare(limber_context *ctx, limber_matrix x, int64_t rows,
                       prepared, &d);
 }
 
+/* Prepares filters for later forward convolutions or backward-data passes.  *prepared: the
+ * result. */
 limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *conv, const void *w,
                                      limber_format wf, const limber_prepare_config *config,
                                      limber_prepared **prepared)
@@ -141,9 +144,9 @@ limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *con
                     "config.operation = %lld reads no filters: they are prepared for "
                     "CONV_FORWARD or CONV_BACKWARD_DATA",
                     (long long)c.operation);
-    if (!d.status && limber_sized_in(&full, sizeof full, conv, LEAST_conv, "conv", &d))
+    if (!d.status && limber_copy_sized_in(&full, sizeof full, conv, LEAST_conv, "conv", &d))
         limber_conv_filters(&full, operation_of(&c), &filters, &x.row_stride, &d);
-    /* filters follow each other in either layout, so a line is a filter */
+    /* filters are adjacent in both layouts, so each filter is a row */
     return prepare_as("prepare_filters", ctx, (struct extent){ &x, "x", full.o, x.row_stride },
                       LIMBER_SIDE_A, &filters, &c, prepared, &d);
 }
@@ -154,6 +157,7 @@ void limber_prepared_free(limber_prepared *o)
     limber_prepared_drop(o);
 }
 
+/* Checks that the elements of a prepared operand in host memory have not changed. */
 limber_status limber_prepared_check(limber_prepared *o)
 {
     CALL_SCOPE;

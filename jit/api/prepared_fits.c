@@ -13,6 +13,8 @@ static const char *operation_name(limber_operation o)
                                                 "backward data";
 }
 
+/* Checks that the prepared operand o (NULL if there is none) was made from the matrix x, for
+ * this operation, side and context. */
 bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o, struct extent x,
                           limber_operation operation, limber_side side, struct diag *d)
 {
@@ -40,8 +42,8 @@ bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o, s
     return !o->checks || limber_prepared_is_same(o, x.what, d);
 }
 
-/* The first property of one side of a window that changes which elements a phase reads; NULL: both
- * are alike. */
+/* Returns the name of the first field of dimension `side` in which two convolutions differ, so that
+ * they read different elements of a filter.  NULL if there is none. */
 static const char *find_difference(const struct conv_geometry *a, const struct conv_geometry *b,
                                    int side)
 {
@@ -57,8 +59,9 @@ static const char *find_difference(const struct conv_geometry *a, const struct c
                                                   NULL;
 }
 
-/* Checks that the convolution of the call reads filters as the one for which they were prepared. */
-static bool filters_are_alike(const struct conv *a, const struct conv *b, struct diag *d)
+/* Checks that the call's convolution reads filters in the same way as the convolution for which
+ * they were prepared. */
+static bool check_alike(const struct conv *a, const struct conv *b, struct diag *d)
 {
     const char *other = a->geometry.layout != b->geometry.layout ? "layout" :
                         a->sizes.r != b->sizes.r                 ? "r" :
@@ -72,6 +75,7 @@ static bool filters_are_alike(const struct conv *a, const struct conv *b, struct
                                  "prepared_b was prepared with another conv.%s", other);
 }
 
+/* Checks that the prepared filters, if there are any, were made for this convolution. */
 bool limber_prepared_filters_fit(const limber_context *ctx, const limber_problem *p, struct diag *d)
 {
     const limber_prepared *o = p->prepared_b;
@@ -88,5 +92,5 @@ bool limber_prepared_filters_fit(const limber_context *ctx, const limber_problem
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "prepared_b was prepared in %lld groups, not %lld", (long long)o->groups,
                            (long long)p->conv->groups);
-    return filters_are_alike(&o->conv, &c, d);
+    return check_alike(&o->conv, &c, d);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public calls on a problem: they read the caller's structures, refuse what does not combine,
- * and call the operation. */
+ * The public calls that take a problem: they copy the caller's structures, refuse features that do
+ * not combine, and call the operation. */
+#include "jit/accepted.h"
 #include "jit/api/api.h"
 #include "jit/operators/operators.h"
 
@@ -15,8 +16,7 @@ static bool refuse(const char *what, const char *why, struct diag *d)
 
 /* ---- copies of the caller's structures ------------------------------------------------------- */
 
-/* Copies the contract, and the statistics that it asks for, in the caller's version of the
- * structures. */
+/* Copies the caller's contract, its unit and its statistics to structures of this version. */
 static bool read_contract(struct arguments *c, struct diag *d)
 {
     limber_contract *k = &c->contract;
@@ -26,8 +26,8 @@ static bool read_contract(struct arguments *c, struct diag *d)
         return false;
     c->statistics_to = k->statistics;
     if (k->statistics) {
-        if (!limber_sized_in(&c->statistics, sizeof c->statistics, k->statistics, LEAST_statistics,
-                             "contract.statistics", d))
+        if (!limber_copy_sized_in(&c->statistics, sizeof c->statistics, k->statistics,
+                                  LEAST_statistics, "contract.statistics", d))
             return false;
         k->statistics = &c->statistics;
     }
@@ -35,24 +35,23 @@ static bool read_contract(struct arguments *c, struct diag *d)
     return true;
 }
 
-/* Copies the structures that a problem points to, in the caller's version, and points to the
- * copies. */
+/* Copies the structures that the problem points to, and makes it point to the copies. */
 static bool read_structures(struct arguments *c, struct diag *d)
 {
     limber_problem *p = &c->problem;
 
     if (p->conv) {
-        if (!limber_sized_in(&c->conv, sizeof c->conv, p->conv, LEAST_conv, "conv", d))
+        if (!limber_copy_sized_in(&c->conv, sizeof c->conv, p->conv, LEAST_conv, "conv", d))
             return false;
         p->conv = &c->conv;
     }
     if (p->batch) {
-        if (!limber_sized_in(&c->batch, sizeof c->batch, p->batch, LEAST_batch, "batch", d))
+        if (!limber_copy_sized_in(&c->batch, sizeof c->batch, p->batch, LEAST_batch, "batch", d))
             return false;
         p->batch = &c->batch;
     }
     if (p->queue) {
-        if (!limber_sized_in(&c->queue, sizeof c->queue, p->queue, LEAST_queue, "queue", d))
+        if (!limber_copy_sized_in(&c->queue, sizeof c->queue, p->queue, LEAST_queue, "queue", d))
             return false;
         p->queue = &c->queue;
     }
@@ -63,13 +62,14 @@ static bool read_problem(struct arguments *c, const limber_problem *problem, str
 {
     if (!problem)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem is NULL");
-    return limber_sized_in(&c->problem, sizeof c->problem, problem, LEAST_problem, "problem", d) &&
+    return limber_copy_sized_in(&c->problem, sizeof c->problem, problem, LEAST_problem, "problem",
+                                d) &&
            read_contract(c, d) && read_structures(c, d);
 }
 
 /* ---- which combinations are allowed ---------------------------------------------------------- */
 
-/* Refuses fields that a matrix product does not have. */
+/* Refuses fields that a GEMM does not have. */
 static bool check_gemm(const limber_problem *p, struct diag *d)
 {
     if (p->conv)
@@ -104,7 +104,7 @@ static bool check_conv(const limber_problem *p, struct diag *d)
     return !p->batch || refuse("batch", "conv.n is the number of images", d);
 }
 
-/* Checks which features of a problem combine. */
+/* Checks the enumerators of a problem, and that its features combine. */
 static bool check_problem(const limber_context *ctx, const limber_problem *p, struct diag *d)
 {
     if (!ctx)
@@ -125,25 +125,73 @@ static bool check_problem(const limber_context *ctx, const limber_problem *p, st
     return p->operation == LIMBER_OPERATION_GEMM ? check_gemm(p, d) : check_conv(p, d);
 }
 
-/* Plans, workspaces and cuts exist for real problems only. */
-static bool check_real(const limber_problem *p, const char *verb, struct diag *d)
+/* ---- what all calls on a problem begin and end with ------------------------------------------ */
+
+/* A public call on a problem: its name without "limber_", the caller's structures, and copies. */
+struct opened {
+    const char *name;
+    limber_context *ctx;
+    limber_report *report; /* the caller's, or NULL */
+    struct arguments c;
+    void *widened[2];
+    struct diag d;
+    struct report r;
+};
+
+/* Clears all but the large structures, which are set before they are read. */
+static void begin_call(struct opened *o, const char *name, limber_context *ctx,
+                       limber_report *report)
 {
-    return p->domain == LIMBER_DOMAIN_REAL ||
-           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem.domain: %s serves real matrices",
-                       verb);
+    o->name = name;
+    o->ctx = ctx;
+    o->report = report;
+    o->widened[0] = o->widened[1] = NULL;
+    o->d.status = LIMBER_STATUS_OK;
 }
 
-static bool check_single(const limber_problem *p, const char *verb, struct diag *d)
+/* Checks and copies the caller's structures. */
+static bool open_call(struct opened *o, const limber_problem *problem)
 {
-    return !p->batch ||
-           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem.batch: %s serves one product", verb);
+    return limber_report_check(o->report, &o->d) && read_problem(&o->c, problem, &o->d) &&
+           check_problem(o->ctx, &o->c.problem, &o->d) &&
+           limber_widen(o->ctx, &o->c.problem, o->widened, &o->d);
 }
 
-/* ---- what can be done with a problem --------------------------------------------------------- */
+/* Opens a call that serves real matrices.  single: it serves no batches. */
+static bool open_real(struct opened *o, const limber_problem *problem, bool single)
+{
+    if (!open_call(o, problem))
+        return false;
+    if (o->c.problem.domain != LIMBER_DOMAIN_REAL)
+        return limber_fail(&o->d, LIMBER_STATUS_BAD_ARGUMENT,
+                           "problem.domain: limber_%s serves real matrices", o->name);
+    return !single || !o->c.problem.batch ||
+           limber_fail(&o->d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "problem.batch: limber_%s serves one product", o->name);
+}
 
-/* Copies a call's report to the caller's, if that is wanted. */
+/* Opens a call that computes nothing.  It serves real matrices, without their epilogue, which is
+ * read into *e if there is one.  single: it serves no batches. */
+static bool open_to_plan(struct opened *o, const limber_problem *problem, bool single,
+                         struct epilogue_call *e)
+{
+    limber_problem *p = &o->c.problem;
+
+    e->c.format.size = 0;
+    if (!open_real(o, problem, single))
+        return false;
+    if (!p->epilogue)
+        return true;
+    if (!limber_epilogue_read(o->ctx, e, p, false, &o->d))
+        return false;
+    *p = e->product;
+    return true;
+}
+
+/* Copies a report to the caller's, unless that is NULL.  First computes the share of time that was
+ * spent on recomputing elements. */
 static void report_out(const limber_context *ctx, limber_report *to, struct report *r,
-                       const limber_problem *p)
+                       const limber_contract *contract)
 {
     if (!to)
         return;
@@ -151,24 +199,47 @@ static void report_out(const limber_context *ctx, limber_report *to, struct repo
     if (r->recomputed_seconds > 0)
         r->recomputed_share = fmin(
             r->recomputed_seconds / (r->seconds_run * limber_pool_runner(ctx->pool).workers), 1);
-    r->order = limber_order(p->contract);
+    r->order = limber_order(contract);
     limber_report_out(to, r);
 }
 
-/* Runs a product without epilogue: a convolution, a complex or a real one. */
+static void report_call(struct opened *o)
+{
+    report_out(o->ctx, o->report, &o->r, o->c.problem.contract);
+}
+
+/* Ends a call, and makes its error the thread's. */
+static limber_status close_call(struct opened *o)
+{
+    limber_widen_end(o->ctx, o->widened);
+    if (o->d.status)
+        limber_fail_in(&o->d, o->name);
+    return limber_error_set(&o->d);
+}
+
+/* ---- what can be done with a problem --------------------------------------------------------- */
+
+/* Runs a problem without its epilogue: a convolution, a complex product or a real product. */
 static bool run_product(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d)
 {
+    struct accepted *accepted;
     struct problem x;
+    bool ok;
 
     if (p->operation != LIMBER_OPERATION_GEMM)
         return limber_conv_run(ctx, p, r, d);
     if (p->domain == LIMBER_DOMAIN_COMPLEX)
         return limber_complex_run(ctx, p, r, d);
-    return limber_gemm_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, r, d);
+    if (!limber_gemm_state(ctx, p, true, &x, d))
+        return false;
+    accepted = limber_gemm_keep_form(ctx, p, &x);
+    ok = limber_engine_run(ctx, &x, accepted, r, d);
+    limber_accepted_release(accepted);
+    return ok;
 }
 
-/* Runs a problem, with its epilogue if it has one. */
+/* Runs a problem, including its epilogue if there is one. */
 static bool run_problem(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d)
 {
@@ -180,6 +251,7 @@ static bool run_problem(limber_context *ctx, const limber_problem *p, struct rep
            limber_epilogue_run(ctx, &e, r, run_product, d);
 }
 
+/* Converts a problem for a call that computes nothing. */
 static bool state_problem(limber_context *ctx, const limber_problem *p, struct problem *x,
                           struct diag *d)
 {
@@ -187,162 +259,235 @@ static bool state_problem(limber_context *ctx, const limber_problem *p, struct p
                                                    limber_conv_state_main(ctx, p, x, d);
 }
 
-/* Replaces p by the product before its epilogue, which is read into *e; for calls that compute
- * nothing. */
-static bool strip_epilogue(limber_context *ctx, limber_problem *p, struct epilogue_call *e,
-                           struct diag *d)
-{
-    e->c.format.size = 0;
-    if (!p->epilogue)
-        return true;
-    if (!limber_epilogue_read(ctx, e, p, false, d))
-        return false;
-    *p = e->product;
-    return true;
-}
-
+/* Checks, computes and reports a problem. name: the API function, for error messages. */
 limber_status limber_run_as(const char *name, limber_context *ctx, const limber_problem *problem,
                             limber_report *report)
 {
-    struct arguments c;
+    struct opened o;
+
+    begin_call(&o, name, ctx, report);
+    if (open_call(&o, problem) && run_problem(ctx, &o.c.problem, report ? &o.r : NULL, &o.d)) {
+        report_call(&o);
+        if (o.c.statistics_to)
+            limber_copy_sized_out(o.c.statistics_to, &o.c.statistics, sizeof o.c.statistics);
+    }
+    return close_call(&o);
+}
+
+/* Computes a product of a form that was accepted before.  False, with nothing changed, if there is
+ * no such form, or only the general path can tell whether the addresses are valid. */
+static bool run_accepted(const char *name, limber_context *ctx, const struct gemm_arguments *x,
+                         limber_report *report, limber_status *status)
+{
+    struct problem to;
     struct diag d = { 0 };
     struct report r;
-    void *widened[2] = { NULL };
+    struct accepted *w;
 
-    if (limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
-        check_problem(ctx, &c.problem, &d) && limber_widen(ctx, &c.problem, widened, &d) &&
-        run_problem(ctx, &c.problem, report ? &r : NULL, &d)) {
-        report_out(ctx, report, &r, &c.problem);
-        if (c.statistics_to)
-            limber_sized_out(c.statistics_to, &c.statistics, sizeof c.statistics);
-    }
-    limber_widen_end(ctx, widened);
+    if ((report && !limber_report_check(report, &d)) || !(w = limber_gemm_find_form(ctx, x, &to)))
+        return false;
+    if (limber_engine_run(ctx, &to, w, report ? &r : NULL, &d))
+        report_out(ctx, report, &r, &to.contract);
+    limber_accepted_release(w);
     if (d.status)
         limber_fail_in(&d, name);
-    return limber_error_set(&d);
+    *status = limber_error_set(&d);
+    return true;
 }
 
-limber_status limber_run(limber_context *ctx, const limber_problem *problem, limber_report *report)
+/* True if a problem has nothing but what limber_gemm takes. */
+static bool is_plain_gemm(const limber_problem *p)
 {
-    if (limber_run_at_once(ctx, problem, report))
-        return LIMBER_STATUS_OK;
-    CALL_SCOPE;
-    return limber_run_as("run", ctx, problem, report);
+    return p && p->size == sizeof *p && p->operation == LIMBER_OPERATION_GEMM &&
+           p->domain == LIMBER_DOMAIN_REAL && p->conjugate == LIMBER_CONJUGATE_NONE &&
+           p->complex_method == LIMBER_COMPLEX_AUTO && !p->conv && !p->epilogue && !p->prepared_a &&
+           !p->prepared_b && !p->batch && !p->queue;
 }
 
+limber_status limber_run(limber_context *ctx, const limber_problem *p, limber_report *report)
+{
+    const bool plain = is_plain_gemm(p);
+    struct gemm_arguments x;
+    limber_status status;
+
+    if (plain) {
+        x = (struct gemm_arguments){ p->contract, p->m,  p->n,     p->k,   &p->a,
+                                     &p->b,       &p->c, p->alpha, p->beta };
+        if (limber_gemm_at_once(ctx, &x, report))
+            return LIMBER_STATUS_OK;
+    }
+    CALL_SCOPE;
+    return plain && run_accepted("run", ctx, &x, report, &status) ?
+               status :
+               limber_run_as("run", ctx, p, report);
+}
+
+/* ---- a problem and the plan that computes it ------------------------------------------------- */
+
+/* Refuses what a call with a plan of the caller's does not have. */
+static bool check_planned(const limber_problem *p, bool contract, struct diag *d)
+{
+    bool strided = p->conv && (p->conv->stride[0] > 1 || p->conv->stride[1] > 1 ||
+                               (p->conv->t && p->conv->depth_stride > 1));
+
+    if (contract)
+        return refuse("contract", "the plan states it", d);
+    if (p->epilogue)
+        return refuse("epilogue", "limber_run_plan applies none", d);
+    if (p->prepared_a || p->prepared_b)
+        return refuse(p->prepared_a ? "prepared_a" : "prepared_b",
+                      "limber_run_plan takes no prepared operands", d);
+    if (p->queue && p->queue->capture)
+        return refuse("queue.capture", "limber_run_plan captures nothing", d);
+    if (p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA && strided)
+        return refuse("conv.stride", "a gradient with strides takes several plans", d);
+    return true;
+}
+
+/* Reads the plan, and makes its contract the problem's. */
+static bool read_plan(struct arguments *c, const char *text, struct plan *plan, struct diag *d)
+{
+    if (!limber_plan_read(plan, text, d)) {
+        limber_fail_in(d, "plan");
+        return false;
+    }
+    c->contract.promise = plan->promise;
+    c->contract.bits = plan->bits;
+    c->contract.scheme = plan->scheme ? plan->scheme : plan->wanted;
+    if (plan->promise == LIMBER_CONTRACT_FAST && !c->contract.scheme)
+        c->contract.scheme = "native"; /* a name that the checks accept; the rows are the plan's */
+    c->contract.unit = plan->model;
+    return true;
+}
+
+limber_status limber_run_plan(limber_context *ctx, const char *plan, const limber_problem *problem,
+                              limber_report *report)
+{
+    CALL_SCOPE;
+    struct opened o;
+    struct plan parsed = { 0 };
+    struct problem x;
+
+    begin_call(&o, "run_plan", ctx, report);
+    limber_report_clear(&o.r);
+    if (!plan)
+        limber_fail(&o.d, LIMBER_STATUS_BAD_ARGUMENT, "plan is NULL");
+    else if (open_real(&o, problem, true) &&
+             check_planned(&o.c.problem, problem->contract != NULL, &o.d) &&
+             read_plan(&o.c, plan, &parsed, &o.d) &&
+             (o.c.problem.conv ? limber_conv_state(ctx, &o.c.problem, true, &x, &o.d) :
+                                 limber_gemm_state(ctx, &o.c.problem, true, &x, &o.d)) &&
+             limber_engine_run_plan(ctx, plan, &parsed, &x, &o.r, &o.d)) {
+        if (ctx->tells.verbose > 0)
+            limber_call_log(ctx, &x, &o.r);
+        report_call(&o);
+    }
+    limber_plan_clear(&parsed);
+    return close_call(&o);
+}
+
+/* ---- plans, parts and workspace of a problem ------------------------------------------------- */
+
+/* *text: the plan for a problem, which is not computed.  *report: what is known of it, if report
+ * is not NULL. */
 limber_status limber_plan(limber_context *ctx, const limber_problem *problem, char **text,
                           limber_report *report)
 {
     CALL_SCOPE;
-    struct arguments c;
-    struct diag d = { 0 };
+    struct opened o;
     struct text out = { 0 };
     struct cut cut = { 0 };
-    void *widened[2] = { NULL };
-    struct report r = { 0 };
     struct epilogue_call e;
     struct problem x;
 
+    begin_call(&o, "plan", ctx, report);
+    memset(&o.r, 0, sizeof o.r);
     if (!text)
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "text is NULL");
-    else if (limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
-             check_problem(ctx, &c.problem, &d) && check_real(&c.problem, "limber_plan", &d) &&
-             check_single(&c.problem, "limber_plan", &d) &&
-             limber_widen(ctx, &c.problem, widened, &d) &&
-             strip_epilogue(ctx, &c.problem, &e, &d) && state_problem(ctx, &c.problem, &x, &d)) {
-        if (!limber_engine_plan(ctx, &x, &out, x.shape ? NULL : &cut, report ? &r : NULL, &d))
-            limber_text_clear(&out);
+        limber_fail(&o.d, LIMBER_STATUS_BAD_ARGUMENT, "text is NULL");
+    else if (open_to_plan(&o, problem, true, &e) && state_problem(ctx, &o.c.problem, &x, &o.d)) {
+        if (limber_engine_plan(ctx, &x, &out, x.shape ? NULL : &cut, report ? &o.r : NULL, &o.d))
+            report_call(&o);
         else
-            report_out(ctx, report, &r, &c.problem);
+            limber_text_clear(&out);
         if (out.s && e.c.format.size)
             limber_epilogue_text(&e, &out);
         limber_cut_clear(&cut);
     }
-    limber_widen_end(ctx, widened);
     if (text)
         *text = out.s;
-    if (d.status)
-        limber_fail_in(&d, "plan");
-    return limber_error_set(&d);
+    return close_call(&o);
 }
 
+/* Describes how a GEMM would be cut into parts, without computing it. */
 limber_status limber_explain(limber_context *ctx, const limber_problem *problem, limber_cut *cut,
                              limber_report *report)
 {
     CALL_SCOPE;
-    struct arguments c;
-    struct diag d = { 0 };
+    struct opened o;
     struct cut found = { 0 }, none = { 0 };
-    void *widened[2] = { NULL };
-    struct report r = { 0 };
     struct epilogue_call e;
     struct problem x;
 
+    begin_call(&o, "explain", ctx, report);
+    memset(&o.r, 0, sizeof o.r);
     if (!cut)
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "cut is NULL");
-    else if (limber_cut_check(cut, &d))
-        limber_cut_out(cut, &none, &d);
-    if (!d.status && limber_report_check(report, &d) && read_problem(&c, problem, &d) &&
-        check_problem(ctx, &c.problem, &d) && check_real(&c.problem, "limber_explain", &d) &&
-        check_single(&c.problem, "limber_explain", &d) &&
-        limber_widen(ctx, &c.problem, widened, &d) && strip_epilogue(ctx, &c.problem, &e, &d)) {
-        if (c.problem.operation != LIMBER_OPERATION_GEMM)
-            refuse("operation", "limber_explain serves GEMMs", &d);
-        else if (state_problem(ctx, &c.problem, &x, &d) &&
-                 limber_engine_plan(ctx, &x, NULL, &found, report ? &r : NULL, &d) &&
-                 limber_cut_out(cut, &found, &d))
-            report_out(ctx, report, &r, &c.problem);
+        limber_fail(&o.d, LIMBER_STATUS_BAD_ARGUMENT, "cut is NULL");
+    else if (limber_cut_check(cut, &o.d))
+        limber_cut_out(cut, &none, &o.d);
+    if (!o.d.status && open_to_plan(&o, problem, true, &e)) {
+        if (o.c.problem.operation != LIMBER_OPERATION_GEMM)
+            refuse("operation", "limber_explain serves GEMMs", &o.d);
+        else if (state_problem(ctx, &o.c.problem, &x, &o.d) &&
+                 limber_engine_plan(ctx, &x, NULL, &found, report ? &o.r : NULL, &o.d) &&
+                 limber_cut_out(cut, &found, &o.d))
+            report_call(&o);
     }
     limber_cut_clear(&found);
-    limber_widen_end(ctx, widened);
-    if (d.status)
-        limber_fail_in(&d, "explain");
-    return limber_error_set(&d);
+    return close_call(&o);
 }
 
+/* Computes the sizes of workspace that a problem needs at least, and that it runs fastest with. */
 limber_status limber_workspace(limber_context *ctx, const limber_problem *problem, size_t *least,
                                size_t *best)
 {
     CALL_SCOPE;
-    struct arguments c;
-    struct diag d = { 0 };
+    struct opened o;
     struct epilogue_call e;
     struct problem x;
-    void *widened[2] = { NULL };
 
+    begin_call(&o, "workspace", ctx, NULL);
     if (!least || !best)
-        limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", least ? "best" : "least");
-    else if (read_problem(&c, problem, &d) && check_problem(ctx, &c.problem, &d) &&
-             check_real(&c.problem, "limber_workspace", &d) &&
-             limber_widen(ctx, &c.problem, widened, &d) &&
-             strip_epilogue(ctx, &c.problem, &e, &d)) {
-        bool batch = c.problem.batch && c.problem.batch->count > 1;
+        limber_fail(&o.d, LIMBER_STATUS_BAD_ARGUMENT, "%s is NULL", least ? "best" : "least");
+    else if (open_to_plan(&o, problem, false, &e)) {
+        limber_problem *p = &o.c.problem;
+        const bool batch = p->batch && p->batch->count > 1;
 
-        if (!ctx->machine.backend->takes_groups)
-            c.problem.batch = NULL;
-        if (c.problem.operation != LIMBER_OPERATION_GEMM)
-            limber_conv_workspace(ctx, &c.problem, least, best, &d);
-        else if (limber_gemm_state(ctx, &c.problem, false, &x, &d))
-            limber_engine_workspace(ctx, &x, batch, least, best, &d);
+        if (!ctx->machine.backend->device_ops)
+            p->batch = NULL;
+        if (p->operation != LIMBER_OPERATION_GEMM)
+            limber_conv_workspace(ctx, p, least, best, &o.d);
+        else if (limber_gemm_state(ctx, p, false, &x, &o.d))
+            limber_engine_workspace(ctx, &x, batch, least, best, &o.d);
     }
-    limber_widen_end(ctx, widened);
-    if (d.status)
-        limber_fail_in(&d, "workspace");
-    return limber_error_set(&d);
+    return close_call(&o);
 }
 
 /* ---- calls for one operation ----------------------------------------------------------------- */
 
+/* Computes C = alpha A B + beta C: directly if the call is simple, else as a problem. */
 limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, int64_t m,
                           int64_t n, int64_t k, const void *alpha, limber_matrix a, limber_matrix b,
                           const void *beta, limber_output c, limber_report *report)
 {
+    const struct gemm_arguments x = { contract, m, n, k, &a, &b, &c, alpha, beta };
+    limber_status status;
     limber_problem p;
 
-    if (limber_gemm_at_once(
-            ctx, &(struct gemm_arguments){ contract, m, n, k, &a, &b, &c, alpha, beta }, report))
+    if (limber_gemm_at_once(ctx, &x, report))
         return LIMBER_STATUS_OK;
     CALL_SCOPE;
+    if (run_accepted("gemm", ctx, &x, report, &status))
+        return status;
     p = (limber_problem)LIMBER_PROBLEM_INIT;
     p.m = m;
     p.n = n;
@@ -356,7 +501,7 @@ limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, 
     return limber_run_as("gemm", ctx, &p, report);
 }
 
-/* The problem of one of the three convolution calls. */
+/* Fills a problem for a convolution: forward, or the gradient of image or filters. */
 static limber_problem conv_problem(limber_operation operation, const limber_contract *contract,
                                    const limber_conv *conv, const void *alpha, limber_matrix a,
                                    limber_matrix b, const void *beta, limber_output c)
@@ -387,6 +532,7 @@ limber_status limber_conv2d(limber_context *ctx, const limber_contract *contract
     return limber_run_as("conv2d", ctx, &p, report);
 }
 
+/* Computes the gradient dx of a convolution's image from that of its result and the filters. */
 limber_status limber_conv2d_backward_data(limber_context *ctx, const limber_contract *contract,
                                           const limber_conv *conv, const void *alpha,
                                           const void *dy, limber_format dyf, const void *w,
@@ -402,6 +548,8 @@ limber_status limber_conv2d_backward_data(limber_context *ctx, const limber_cont
     return limber_run_as("conv2d_backward_data", ctx, &p, report);
 }
 
+/* Computes the gradient dw of a convolution's filters from the image and the gradient of its
+ * result. */
 limber_status limber_conv2d_backward_filter(limber_context *ctx, const limber_contract *contract,
                                             const limber_conv *conv, const void *alpha,
                                             const void *x, limber_format xf, const void *dy,

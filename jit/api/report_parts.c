@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The parts of a report as a table. */
+ * limber_report_parts: writes the parts of a report as a table. */
 #include "jit/api/api.h"
 
 #include <string.h>
 
+/* *text: a table of the parts in a report, which the caller frees; NULL on failure. */
 limber_status limber_report_parts(const limber_report *report, char **text)
 {
     struct text out = { 0 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Public structures that grow: copies between the size that a program was compiled with and this
- * library's. */
+ * Public structures that grow in later versions: copies between the size that a program was
+ * compiled with and this library's size. */
 #include "jit/api/api.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes in version 0.2: every program's structures have at least these. */
+/* Structures of every program have at least their sizes in version 0.2. */
 _Static_assert(sizeof(limber_part) >= LEAST_part && sizeof(limber_report) >= LEAST_report &&
                    sizeof(limber_contract) >= LEAST_contract &&
                    sizeof(limber_problem) >= LEAST_problem && sizeof(limber_conv) >= LEAST_conv &&
@@ -20,6 +20,7 @@ _Static_assert(sizeof(limber_part) >= LEAST_part && sizeof(limber_report) >= LEA
                    sizeof(limber_cache_info) >= LEAST_cache_info,
                "structures only grow");
 
+/* a structure with a larger size field is not initialised */
 enum { MOST = 1 << 16 };
 
 static bool refuse_size(const char *what, size_t size, struct diag *d)
@@ -28,13 +29,15 @@ static bool refuse_size(const char *what, size_t size, struct diag *d)
                        "%s.size = %zu: start the structure from its LIMBER_..._INIT", what, size);
 }
 
-bool limber_sized_in(void *to, size_t full, const void *from, size_t least, const char *what,
-                     struct diag *d)
+/* Copies a caller's structure, whose first field is its size and may be that of another version,
+ * to a structure of `full` bytes. Fields that the caller lacks become 0; unknown ones must be 0. */
+bool limber_copy_sized_in(void *to, size_t full, const void *from, size_t least, const char *what,
+                          struct diag *d)
 {
     size_t size;
 
     memcpy(&size, from, sizeof size);
-    if (size < least || size > MOST)    /* most likely uninitialised */
+    if (size < least || size > MOST) /* most likely not initialised */
         return refuse_size(what, size, d);
     memcpy(to, from, size < full ? size : full);
     if (size < full)
@@ -49,15 +52,17 @@ bool limber_sized_in(void *to, size_t full, const void *from, size_t least, cons
     return true;
 }
 
+/* Copies the caller's contract, and its unit if it has one, to *to and *unit.  Without a contract
+ * *to has the default values. */
 bool limber_contract_in(limber_contract *to, limber_unit *unit, const limber_contract *from,
                         struct diag *d)
 {
     *to = (limber_contract)LIMBER_CONTRACT_INIT;
-    if (from && !limber_sized_in(to, sizeof *to, from, LEAST_contract, "contract", d))
+    if (from && !limber_copy_sized_in(to, sizeof *to, from, LEAST_contract, "contract", d))
         return false;
     if (!to->unit)
         return true;
-    if (!limber_sized_in(unit, sizeof *unit, to->unit, LEAST_unit, "contract.unit", d))
+    if (!limber_copy_sized_in(unit, sizeof *unit, to->unit, LEAST_unit, "contract.unit", d))
         return false;
     to->unit = unit;
     return true;
@@ -71,7 +76,7 @@ bool limber_sized_check(const void *to, size_t least, const char *what, struct d
     return size >= least || refuse_size(what, size, d);
 }
 
-void limber_sized_out(void *to, const void *from, size_t full)
+void limber_copy_sized_out(void *to, const void *from, size_t full)
 {
     size_t size;
 
@@ -90,7 +95,7 @@ static bool check_parts(size_t size, const char *what, struct diag *d)
                        size);
 }
 
-/* Copies parts to an array of the caller's, whose structures have `size` bytes. */
+/* Copies parts to the caller's array, whose structures have `size` bytes each. */
 static void copy_parts(void *to, size_t size, const limber_part *from, int count)
 {
     size_t each = size < sizeof *from ? size : sizeof *from;
@@ -111,6 +116,8 @@ bool limber_report_check(const limber_report *r, struct diag *d)
     return r->part_room == 0 || check_parts(r->part_size, "report", d);
 }
 
+/* Copies a report to the caller's structure, as far as that reaches, with as many parts as it
+ * has room for. */
 void limber_report_out(limber_report *to, const struct report *from)
 {
     limber_report r = {
@@ -138,7 +145,7 @@ void limber_report_out(limber_report *to, const struct report *from)
     snprintf(r.way, sizeof r.way, "%s", limber_way_name(from->way));
     copy_parts(to->part, to->part_size, from->part,
                from->parts < to->part_room ? from->parts : to->part_room);
-    limber_sized_out(to, &r, sizeof r);
+    limber_copy_sized_out(to, &r, sizeof r);
 }
 
 bool limber_cut_check(const limber_cut *cut, struct diag *d)
@@ -146,6 +153,8 @@ bool limber_cut_check(const limber_cut *cut, struct diag *d)
     return limber_sized_check(cut, LEAST_cut, "cut", d) && check_parts(cut->part_size, "cut", d);
 }
 
+/* Copies the description of a partition to the caller's structure, which takes over the lists of
+ * `from`. */
 bool limber_cut_out(limber_cut *to, struct cut *from, struct diag *d)
 {
     limber_cut c = { .part_size = to->part_size, .parts = from->parts };
@@ -166,12 +175,12 @@ bool limber_cut_out(limber_cut *to, struct cut *from, struct diag *d)
         c.kind[i] = from->kind[i];
         from->group[i] = from->kind[i] = NULL;
     }
-    limber_sized_out(to, &c, sizeof c);
+    limber_copy_sized_out(to, &c, sizeof c);
     return true;
 }
 
-/* Frees the arrays of version 0.2.  An array that is appended must be freed only if the caller's
- * structure has it. */
+/* Frees the arrays of a cut.  All of them are in version 0.2's structure; an array that a later
+ * version adds may be freed only if the caller's structure is large enough to have it. */
 void limber_cut_free(limber_cut *cut)
 {
     limber_cut none = { 0 };
@@ -184,5 +193,5 @@ void limber_cut_free(limber_cut *cut)
         free(cut->kind[i]);
     }
     none.part_size = cut->part_size;
-    limber_sized_out(cut, &none, sizeof none);
+    limber_copy_sized_out(cut, &none, sizeof none);
 }

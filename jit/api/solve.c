@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public call of linear systems: its argument checks. */
+ * limber_solve: the public call for linear systems, with its argument checks. */
 #include "jit/api/api.h"
 #include "jit/device.h"
 #include "jit/operators/operators.h"
 
-static bool is_wide(limber_format f)
+/* True if binary128 holds every value of the format. */
+static bool is_within_binary128(limber_format f)
 {
     return limber_format_embeds(f, LIMBER_F128);
 }
 
+/* Checks that binary128 holds all values of A's and B's formats, and that X's format is a float of
+ * at most binary128, or a double-double. */
 static bool check_formats(const limber_solve_call *s, struct diag *d)
 {
     const limber_format formats[] = { s->a.format, s->b.format, s->x.format };
@@ -18,7 +21,7 @@ static bool check_formats(const limber_solve_call *s, struct diag *d)
     for (int i = 0; i < 3; i++) {
         if (!limber_format_check(names[i], formats[i], d))
             return false;
-        if ((!is_wide(formats[i]) && (i < 2 || formats[i].kind != LIMBER_KIND_DD)) ||
+        if ((!is_within_binary128(formats[i]) && (i < 2 || formats[i].kind != LIMBER_KIND_DD)) ||
             (i == 2 && limber_is_integer(formats[i])))
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %s is %s", names[i],
                                limber_format_name(formats[i], name, sizeof name),
@@ -27,7 +30,7 @@ static bool check_formats(const limber_solve_call *s, struct diag *d)
     return true;
 }
 
-/* Checks a system's formats, sizes and addresses. */
+/* Checks a system's formats, sizes, addresses and overlaps. */
 static bool check_call(limber_context *ctx, const limber_solve_call *s, struct diag *d)
 {
     const limber_matrix x = { s->x.data, s->x.format, s->x.row_stride, s->x.col_stride };
@@ -60,6 +63,7 @@ static bool check_call(limber_context *ctx, const limber_solve_call *s, struct d
     return true;
 }
 
+/* Checks the arguments and solves a system of linear equations. report: may be NULL. */
 limber_status limber_solve(limber_context *ctx, const limber_solve_call *call,
                            limber_solve_report *report)
 {
@@ -71,13 +75,13 @@ limber_status limber_solve(limber_context *ctx, const limber_solve_call *call,
 
     if (!call)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "call is NULL");
-    else if (limber_sized_in(&c, sizeof c, call, LEAST_solve_call, "call", &d) &&
-             (!report ||
-              limber_sized_in(&given, sizeof given, report, LEAST_solve_report, "report", &d)) &&
+    else if (limber_copy_sized_in(&c, sizeof c, call, LEAST_solve_call, "call", &d) &&
+             (!report || limber_copy_sized_in(&given, sizeof given, report, LEAST_solve_report,
+                                              "report", &d)) &&
              check_call(ctx, &c, &d) && c.n && c.columns && limber_solve_run(ctx, &c, &r, &d) &&
              report) {
         r.seconds = limber_now() - began;
-        limber_sized_out(report, &r, sizeof r);
+        limber_copy_sized_out(report, &r, sizeof r);
     }
     if (d.status)
         limber_fail_in(&d, "solve");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The public calls on descriptions of units; ir/ and research/ do the work. */
+ * The public calls on descriptions of units.  ir/ and research/ do the work. */
 #include "jit/api/api.h"
 
 #include "ir/unit/num.h"
@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Copies a unit to the caller's, perhaps older structure; fails if that would lose a word. */
-static bool unit_out(limber_unit *unit, limber_unit *full, bool read, struct diag *d)
+/* Copies a unit to the caller's structure, which may be of an older version.  False if the unit was
+ * not read (`read`), or if the structure has no room for all words of the description. */
+static bool copy_unit_out(limber_unit *unit, limber_unit *full, bool read, struct diag *d)
 {
     static const limber_unit none;
     size_t size = unit->size < sizeof *full ? unit->size : sizeof *full;
@@ -21,10 +22,11 @@ static bool unit_out(limber_unit *unit, limber_unit *full, bool read, struct dia
                            unit->size);
         *full = none;
     }
-    limber_sized_out(unit, full, sizeof *full);
+    limber_copy_sized_out(unit, full, sizeof *full);
     return read;
 }
 
+/* Parses the description of a simulated matrix unit into *unit. */
 limber_status limber_unit_parse(const char *text, limber_unit *unit)
 {
     struct diag d = { 0 };
@@ -35,7 +37,7 @@ limber_status limber_unit_parse(const char *text, limber_unit *unit)
     else if (limber_sized_check(unit, LEAST_unit, "unit", &d)) {
         bool read = limber_unit_read(text, &full, &d);
 
-        unit_out(unit, &full, read, &d);
+        copy_unit_out(unit, &full, read, &d);
     }
     return limber_error_set(&d);
 }
@@ -47,11 +49,12 @@ limber_status limber_unit_check(const limber_unit *unit)
 
     if (!unit)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "unit is NULL");
-    else if (limber_sized_in(&full, sizeof full, unit, LEAST_unit, "unit", &d))
+    else if (limber_copy_sized_in(&full, sizeof full, unit, LEAST_unit, "unit", &d))
         limber_unit_verify(&full, &d);
     return limber_error_set(&d);
 }
 
+/* Writes a unit's description to `text`; an empty string if the unit is NULL or wrong. */
 const char *limber_unit_text(const limber_unit *unit, char *text, size_t size)
 {
     struct diag ignored = { 0 };
@@ -60,7 +63,7 @@ const char *limber_unit_text(const limber_unit *unit, char *text, size_t size)
 
     if (!size)
         return text;
-    if (unit && limber_sized_in(&full, sizeof full, unit, LEAST_unit, "unit", &ignored) &&
+    if (unit && limber_copy_sized_in(&full, sizeof full, unit, LEAST_unit, "unit", &ignored) &&
         limber_unit_verify(&full, &ignored))
         limber_unit_print(&full, &t);
     snprintf(text, size, "%s", t.s ? t.s : "");
@@ -68,6 +71,7 @@ const char *limber_unit_text(const limber_unit *unit, char *text, size_t size)
     return text;
 }
 
+/* Converts the description of a layer in LP-GEMM's form to a unit. */
 limber_status limber_unit_lpgemm(const char *text, const char *layer, limber_unit *unit,
                                  int *listed)
 {
@@ -79,17 +83,18 @@ limber_status limber_unit_lpgemm(const char *text, const char *layer, limber_uni
     else if (limber_sized_check(unit, LEAST_unit, "unit", &d)) {
         bool read = limber_unit_lpgemm_read(text, layer, &full, listed, &d);
 
-        unit_out(unit, &full, read, &d);
+        copy_unit_out(unit, &full, read, &d);
     }
     return limber_error_set(&d);
 }
 
 uint32_t limber_unit_random(uint64_t seed, int64_t i, int64_t j, uint32_t stream, uint32_t index)
 {
-    return limber_unit_number(limber_unit_element(limber_unit_row(seed, i), j), stream, index);
+    return limber_unit_number(limber_unit_element(limber_unit_row_hash(seed, i), j), stream, index);
 }
 
-/* Finds the order of a caller's sum, and prints it and the unit's words. */
+/* Checks the arguments, finds the order in which the caller's function sums, and prints that order
+ * and the words of a unit that sums in this order. */
 static bool run_reveal(const struct revealed_sum *s, struct text *tree, struct text *words,
                        struct diag *d)
 {
@@ -110,6 +115,8 @@ static bool run_reveal(const struct revealed_sum *s, struct text *tree, struct t
     return limber_reveal_order(s, tree, words, d);
 }
 
+/* Finds the order in which the function `sum` adds k products.  *tree: that order.  *unit: a unit
+ * that adds so, or NULL. */
 limber_status limber_reveal(limber_reveal_fn *sum, void *user, int64_t k, limber_format operand,
                             limber_format result, char **tree, char **unit)
 {
@@ -128,7 +135,7 @@ limber_status limber_reveal(limber_reveal_fn *sum, void *user, int64_t k, limber
     if (run_reveal(&s, &order, &words, &d)) {
         *tree = order.s;
         order.s = NULL;
-        /* some orders that can be described have no unit */
+        /* for some orders the words contradict each other, so that they describe no unit */
         if (unit && words.s && limber_unit_read(words.s, &full, &refused)) {
             *unit = words.s;
             words.s = NULL;

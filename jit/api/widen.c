@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands of powers of two (e8m0).  They have no zero, with which kernels pad operands, so for the
- * length of a call they become matrices of bf16, which holds each of their numbers. */
+ * Operands in e8m0 (powers of two).  Kernels pad operands with zeros, which e8m0 does not have.  So
+ * for the duration of a call these operands become matrices of bf16, which holds each of their
+ * numbers. */
 #include "ir/num/prim_num.h"
 #include "jit/api/api.h"
 #include "jit/device.h"
 
 #include <stdlib.h>
 
-/* A code is the exponent field of bf16, but 0 is 2^-127, subnormal there, and 255 is NaN. */
+/* Converts an e8m0 code to bf16.  The code is the exponent field, except that 0 means 2^-127, which
+ * is subnormal in bf16, and 255 means NaN. */
 static uint16_t bf16_of(uint8_t code)
 {
     return code == 0 ? 0x0040 : code == 255 ? 0x7fc0 : (uint16_t)(code << 7);
 }
 
-/* Checks that an operand of powers of two is used where it can be converted. */
+/* Checks that an e8m0 operand is used in a call in which it can be converted: a real GEMM in host
+ * memory, neither batch nor prepared. */
 static bool check_use(const limber_context *ctx, const limber_problem *p, const limber_matrix *x,
                       const char *what, struct diag *d)
 {
@@ -31,7 +34,7 @@ static bool check_use(const limber_context *ctx, const limber_problem *p, const 
                        "%s: e8m0 is not for %s; bf16 and f32 hold its numbers", what, where);
 }
 
-/* Replaces an operand of powers of two by a copy in BF16, owned by *memory. */
+/* Replaces an e8m0 operand by a copy in bf16 at *memory, which the caller frees. */
 static bool widen_operand(limber_context *ctx, const limber_problem *p, limber_matrix *x,
                           const char *what, int64_t rows, int64_t cols, void **memory,
                           struct diag *d)
@@ -56,6 +59,8 @@ static bool widen_operand(limber_context *ctx, const limber_problem *p, limber_m
     return true;
 }
 
+/* Replaces operands in e8m0 (powers of two) by copies in bf16 at memory[0] and memory[1], which
+ * limber_widen_end frees. */
 bool limber_widen(limber_context *ctx, limber_problem *p, void *memory[2], struct diag *d)
 {
     const limber_matrix c = limber_as_matrix(p->c);

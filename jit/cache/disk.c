@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels on disk: DIR/<2 hex>/<62 hex>.kernel, one file per entry, written under another name and
- * renamed, so that a reader sees all of it or nothing.
+ * Kernels on disk: DIR/<2 hex>/<62 hex>.kernel, one file per entry.  A file is written under
+ * another name and then renamed, so that a reader sees all of it or nothing.
  *
- * Code from here runs with the user's rights.  So nothing is read from or written to a directory
- * that belongs to another user than root, that others may write to, or whose path others may
- * change.  All files are opened relative to the open directory, so that no path can be exchanged
- * between check and use.  The owner of a file need not be its author, since archives and copies
- * belong to who unpacks them.  So entries are sealed with a key of the user's, which lies
- * elsewhere.  Entries of root in folders of root, a site's cache, are accepted, too.  An entry that
- * is faulty in any way is made again. */
-#define _GNU_SOURCE     /* O_DIRECTORY and friends under any standard */
+ * Code from this cache runs with the user's rights.  So nothing is read from or written to a
+ * directory that belongs to another user (except root), that others may write to, or whose path
+ * others may change.  All files are opened relative to the open directory, so that no path can be
+ * exchanged between check and use.  The owner of a file need not be its author: files from archives
+ * and copies belong to whoever unpacks them.  So entries are sealed with a key of the user, which
+ * is stored elsewhere.  Entries that root owns in directories of root, a site's cache, are accepted
+ * without a seal.  An entry that is faulty in any way is made again. */
+#define _GNU_SOURCE /* O_DIRECTORY and similar flags under any standard */
 #define XXH_INLINE_ALL
 #include "jit/cache/disk.h"
 
@@ -26,23 +26,26 @@
 
 enum { SHARDS = 256, NAME = KEY_HEX - 2, DAY = 24 * 60 * 60 };
 static const char suffix[] = DISK_SUFFIX, temporary[] = "tmp.";
-/* largest possible kernel; more bytes mean damage */
+/* largest possible kernel in bytes; a larger size means damage */
 static const uint64_t most_bytes = (uint64_t)1 << 28;
 
+/* The header of an entry's file.  The kernel's bytes follow the header. */
 struct header {
     char magic[8];
     uint32_t version;
-    uint32_t order; /* detects a machine with another byte order */
+    uint32_t order; /* 0x01020304 in the byte order of the machine that wrote the entry */
     struct facts facts;
+    /* size of the kernel, which follows */
     uint64_t bytes;
-    uint64_t sum; /* checksum of the header, with sum and seal zero, and of the bytes */
-    unsigned char seal[SEAL_BYTES]; /* seal of the header, with this field zero, and of the bytes */
+    uint64_t sum; /* checksum of header and kernel, with `sum` and `seal` zero */
+    unsigned char seal[SEAL_BYTES]; /* seal of header and kernel, with `seal` zero */
 };
 
 static const struct header model = { .magic = "limberK", .version = 2, .order = 0x01020304 };
 
 /* ---- opening the directory and its parents --------------------------------------------------- */
 
+/* Makes a disk cache with these options; its folder is opened later.  NULL if memory is short. */
 struct disk *limber_disk_new(const struct disk_options *o)
 {
     struct disk *disk = calloc(1, sizeof *disk);
@@ -69,6 +72,7 @@ struct disk *limber_disk_new(const struct disk_options *o)
     return disk;
 }
 
+/* Frees a disk cache; its entries stay on disk. */
 void limber_disk_free(struct disk *disk)
 {
     if (!disk)
@@ -81,7 +85,8 @@ void limber_disk_free(struct disk *disk)
     free(disk);
 }
 
-/* Records the first reason in `what` (why_not or no_write) and warns once. */
+/* Records the reason for giving up the cache, or writing to it, in `what` (why_not or no_write),
+ * and warns.  Only the first reason is recorded. */
 static void give_up(struct disk *disk, char what[256], const char *reason)
 {
     char line[640];
@@ -99,6 +104,7 @@ static void give_up(struct disk *disk, char what[256], const char *reason)
     disk->warn(disk->user, line);
 }
 
+/* True if `what`, the reason for not using or not writing the cache, is set. */
 bool limber_disk_given_up(struct disk *disk, const char *what)
 {
     bool yes;
@@ -109,13 +115,14 @@ bool limber_disk_given_up(struct disk *disk, const char *what)
     return yes;
 }
 
-/* True if root owns it and this user is another: a site's cache. */
+/* True if root owns the file or directory and this user is not root: a site's cache. */
 static bool is_site_owned(const struct stat *st)
 {
     return st->st_uid == 0 && geteuid() != 0;
 }
 
-/* True if only this user or root owns and can write it. */
+/* True if this user or root owns the file or directory, and nobody else may write to it.  Else
+ * `why` gets the reason. */
 static bool is_private(const struct stat *st, char *why, size_t size)
 {
     if (st->st_uid != geteuid() && st->st_uid != 0)
@@ -128,8 +135,9 @@ static bool is_private(const struct stat *st, char *why, size_t size)
     return false;
 }
 
-/* Opens the directory if its path was checked before: only this user and root can have changed the
- * path since. */
+/* Opens the cache directory without checking its path again, if it is still the directory whose
+ * path was checked.  Only this user and root can have changed that path since.  Returns -1 if it is
+ * another directory or cannot be opened. */
 static int reopen_root(struct disk *disk, struct stat *st)
 {
     bool same;
@@ -151,7 +159,7 @@ static int reopen_root(struct disk *disk, struct stat *st)
     return -1;
 }
 
-/* Remembers that the directory's path was checked, and which directory it is. */
+/* Remembers that the directory's path was checked, and which directory it led to. */
 static void remember_status(struct disk *disk, const struct stat *st)
 {
     pthread_mutex_lock(&disk->lock);
@@ -161,6 +169,9 @@ static void remember_status(struct disk *disk, const struct stat *st)
     pthread_mutex_unlock(&disk->lock);
 }
 
+/* Opens the cache folder and checks that this user or root owns it and nobody else can write to it.
+ * *roots: root owns it and this user is not root (a site's cache).  Returns -1 if the folder cannot
+ * be used; with a reason, the cache is given up. */
 int limber_disk_root(struct disk *disk, bool create, bool *roots)
 {
     char why[240] = "";
@@ -184,6 +195,8 @@ int limber_disk_root(struct disk *disk, bool create, bool *roots)
     return -1;
 }
 
+/* Reads the key that seals entries, once. create: makes it if there is none.  False if there is
+ * none, which also gives the cache up if it was required. */
 bool limber_disk_key(struct disk *disk, bool create, struct seal_key *key)
 {
     char why[240] = "";
@@ -217,9 +230,9 @@ bool limber_disk_key(struct disk *disk, bool create, struct seal_key *key)
     return true;
 }
 
-/* Opens one of the 256 folders, named by two hexadecimal digits.  Its parent is private, but the
- * folder itself may have been copied there with wide permissions.  *roots: cleared if root does not
- * own it. */
+/* Opens one of the 256 subdirectories, named by two hexadecimal digits.  A subdirectory may have
+ * been copied there with permissions for others, so it is checked, too.  *roots becomes false if
+ * root does not own it.  Returns -1 on failure. */
 static int open_shard(int root, const char *hex, bool create, bool *roots)
 {
     const char name[3] = { hex[0], hex[1], '\0' };
@@ -253,7 +266,7 @@ struct name limber_disk_name(const unsigned char *key)
 
 /* ---- reading an entry, and its seal ---------------------------------------------------------- */
 
-/* Reads exactly `size` bytes. */
+/* Reads exactly `size` bytes.  False on an error or at the end of the file. */
 static bool read_all(int fd, void *data, size_t size)
 {
     char *at = data;
@@ -271,7 +284,7 @@ static bool read_all(int fd, void *data, size_t size)
     return true;
 }
 
-/* Checksum of an entry's header, without sum and seal, and of its bytes. */
+/* Returns the checksum of an entry's header, with `sum` and `seal` zero, and of its kernel. */
 static uint64_t checksum_of(const struct header *h, const void *bytes)
 {
     XXH3_state_t state;
@@ -286,7 +299,7 @@ static uint64_t checksum_of(const struct header *h, const void *bytes)
     return XXH3_64bits_digest(&state);
 }
 
-/* Writes the seal of an entry into its header. */
+/* Computes the seal of an entry and writes it into the header. */
 static void seal_entry(struct header *h, const void *bytes, const struct seal_key *key)
 {
     struct header b = *h;
@@ -295,7 +308,8 @@ static void seal_entry(struct header *h, const void *bytes, const struct seal_ke
     limber_seal(key, &b, sizeof b, bytes, (size_t)h->bytes, h->seal);
 }
 
-/* Compares in constant time, so that an attacker cannot learn the seal byte by byte. */
+/* True if the entry's seal is right.  Compares in constant time, so that an attacker cannot learn
+ * the seal byte by byte. */
 static bool is_sealed(const struct header *h, const void *bytes, const struct seal_key *key)
 {
     struct header right = *h;
@@ -307,7 +321,8 @@ static bool is_sealed(const struct header *h, const void *bytes, const struct se
     return differ == 0;
 }
 
-/* True for printable text: entries' texts are shown on terminals, which obey control characters. */
+/* True for printable text with a closing zero.  Texts of entries are shown on terminals, which obey
+ * control characters. */
 static bool is_printable(const char *s, size_t size)
 {
     const char *end = memchr(s, 0, size);
@@ -318,7 +333,8 @@ static bool is_printable(const char *s, size_t size)
     return end;
 }
 
-/* Reads the header of an open entry; false if it does not match the file. */
+/* Reads the header of an open entry.  False if it is damaged or does not match the file's name and
+ * size. */
 static bool read_header(int fd, const char *hex, struct header *h, struct stat *st)
 {
     char why[200], own[KEY_HEX + 1];
@@ -334,10 +350,12 @@ static bool read_header(int fd, const char *hex, struct header *h, struct stat *
            is_printable(h->facts.plan, sizeof h->facts.plan);
 }
 
-enum quality { DAMAGED, FOREIGN, UNKNOWN, GOOD }; /* unknown: no memory, or no key to check with */
+/* State of an entry's file.  FOREIGN: sealed by another key.  UNKNOWN: not checked, because there
+ * is no memory or no key. */
+enum quality { DAMAGED, FOREIGN, UNKNOWN, GOOD };
 
-/* Reads an entry's bytes and checks its checksum and seal. key NULL: the seal is not checked, since
- * root owns the entry. */
+/* Reads an entry's kernel into *out and checks checksum and seal.  If key is NULL, root owns the
+ * entry, and the seal is not checked.  *out is empty unless the result is GOOD. */
 static enum quality read_bytes(int fd, const struct header *h, const struct seal_key *key,
                                struct blob *out)
 {
@@ -360,19 +378,21 @@ static enum quality read_bytes(int fd, const struct header *h, const struct seal
     return q;
 }
 
-/* Opens an entry's file.  O_NONBLOCK: opening a FIFO would block. */
+/* Opens an entry's file.  O_NONBLOCK keeps open() from blocking on a FIFO. */
 static int open_entry(int shard, const char *file)
 {
     return openat(shard, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
 
-/* Updates the time of last use, by which entries are evicted; once a day suffices. */
+/* Updates an entry's time of last use, by which entries are evicted, if it is a day old. */
 static void touch_entry(int fd, const struct stat *st)
 {
     if (time(NULL) - st->st_mtime >= DAY)
         futimens(fd, NULL);
 }
 
+/* Reads and verifies the entry of a key.  Damaged entries are removed if the cache is writable.
+ * *bytes: the object, to be freed.  False if there is no valid entry. */
 bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], struct facts *f,
                       struct blob *bytes)
 {
@@ -414,6 +434,7 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
     return ok;
 }
 
+/* Removes the entry of a key, if the cache is writable. */
 void limber_disk_drop(struct disk *disk, const unsigned char key[KEY_BYTES])
 {
     struct name name = limber_disk_name(key);
@@ -451,8 +472,8 @@ static bool is_temporary(const char *file)
     return strncmp(file, temporary, sizeof temporary - 1) == 0;
 }
 
-/* One directory listing finds the existing shards: on a network file system, opening a name that
- * does not exist costs as much as one that does. */
+/* Sets there[i] for each subdirectory that exists, from one listing.  On a network file system,
+ * trying to open a missing name costs as much as opening an existing one. */
 static void find_shards(int root, bool there[SHARDS])
 {
     int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -468,14 +489,15 @@ static void find_shards(int root, bool there[SHARDS])
         closedir(dir);
 }
 
-/* An open subfolder of the cache, and its name. roots: entries may belong to root. */
+/* An open subdirectory of the cache, and its name.  roots: its entries may belong to root. */
 struct shard {
     int fd;
     char hex[3];
     bool roots;
 };
 
-/* Calls step for every file of every shard, until it returns nonzero. */
+/* Calls `step` for every entry and temporary file of every subdirectory, until `step` returns
+ * nonzero. */
 static void for_each_file(int root, bool roots,
                           int (*step)(void *user, const struct shard *shard, const char *file),
                           void *user)
@@ -506,21 +528,22 @@ static void for_each_file(int root, bool roots,
     }
 }
 
-/* An entry with the time of its last use. */
+/* An entry with the time of its last use and its size. */
 struct aged {
     char hex[KEY_HEX + 1];
     time_t used;
     uint64_t bytes;
 };
 
-/* All entries of the cache, counted before the oldest are removed. */
+/* All entries of the cache, listed before the oldest are removed. */
 struct census {
+    /* owned; n elements are set, `room` are allocated */
     struct aged *entry;
     size_t n, room;
     uint64_t bytes;
 };
 
-/* Callback of for_each_file: counts an entry's bytes, and removes old temporary files. */
+/* Callback of for_each_file: lists an entry, and removes temporary files older than a day. */
 static int count_file(void *user, const struct shard *shard, const char *file)
 {
     struct census *c = user;
@@ -559,8 +582,8 @@ static int compare_age(const void *a, const void *b)
     return strcmp(x->hex, y->hex);
 }
 
-/* Removes the entries that were unused longest until at most `target` bytes are left. keep: a file
- * that stays. */
+/* Removes the least recently used entries until at most `target` bytes are left. keep: name of an
+ * entry that is not removed. */
 static void evict_oldest(int root, struct census *c, uint64_t target, const char *keep)
 {
     qsort(c->entry, c->n, sizeof *c->entry, compare_age);
@@ -579,16 +602,17 @@ static void evict_oldest(int root, struct census *c, uint64_t target, const char
     }
 }
 
-/* Accounts for a new entry.  Over the limit the oldest entries are evicted down to four fifths, so
- * that this is rare.  The directory is counted again then, since other processes write, too. */
+/* Evicts the oldest entries if the cache exceeds its limit, down to four fifths of it, so that
+ * evictions are rare.  Other processes write to the directory, too, and this process cannot count
+ * their bytes: it lists the entries again each time that it has written a 64th of what was free. */
 static void make_room(struct disk *disk, int root, uint64_t added, const char *keep)
 {
     struct census c = { 0 };
     bool enough;
 
     pthread_mutex_lock(&disk->lock);
-    disk->size += added;
-    enough = disk->sized && disk->size <= disk->limit;
+    enough = added <= disk->unlisted;
+    disk->unlisted -= enough ? added : disk->unlisted;
     pthread_mutex_unlock(&disk->lock);
     if (enough)
         return;
@@ -596,15 +620,14 @@ static void make_room(struct disk *disk, int root, uint64_t added, const char *k
     if (c.bytes > disk->limit)
         evict_oldest(root, &c, disk->limit / 5 * 4, keep);
     pthread_mutex_lock(&disk->lock);
-    disk->sized = true;
-    disk->size = c.bytes;
+    disk->unlisted = c.bytes < disk->limit ? (disk->limit - c.bytes) / 64 : 0;
     pthread_mutex_unlock(&disk->lock);
     free(c.entry);
 }
 
 /* ---- writing an entry ------------------------------------------------------------------------ */
 
-/* Makes a name that is unique among all hosts and processes that share the directory. */
+/* Makes a file name that is unique among all hosts and processes that share the directory. */
 static void temporary_name(struct disk *disk, char *name, size_t size)
 {
     char host[65] = "";
@@ -621,7 +644,8 @@ static void temporary_name(struct disk *disk, char *name, size_t size)
              (unsigned long)(uintptr_t)disk, (unsigned long long)counter);
 }
 
-/* Writes an entry under a temporary name and renames it.  On failure errno has the reason. */
+/* Writes an entry under a temporary name and renames the file.  On failure returns false with the
+ * reason in errno. */
 static bool write_entry(struct disk *disk, int shard, const struct name *name,
                         const struct header *h, const void *bytes)
 {
@@ -635,7 +659,7 @@ static bool write_entry(struct disk *disk, int shard, const struct name *name,
     if (!limber_write(fd, h, sizeof *h) || !limber_write(fd, bytes, (size_t)h->bytes))
         error = errno;
     if (close(fd) != 0 && !error)
-        error = errno; /* quotas of network file systems show here */
+        error = errno; /* network file systems report exceeded quotas here */
     if (!error && renameat(shard, temp, shard, name->file) != 0) {
         error = errno;
         if (error == EISDIR && unlinkat(shard, name->file, AT_REMOVEDIR) == 0 &&
@@ -648,13 +672,16 @@ static bool write_entry(struct disk *disk, int shard, const struct name *name,
     return !error;
 }
 
-/* True for errors that concern this entry's name alone. */
-static bool is_in_the_way(int error)
+/* True for errors of a file or directory that blocks this entry's name; other entries can still be
+ * written. */
+static bool is_name_blocked(int error)
 {
     return error == EISDIR || error == ENOTDIR || error == ENOTEMPTY || error == EEXIST ||
            error == ELOOP;
 }
 
+/* Writes an entry for the kernel f->key, and removes older entries beyond the cache's limit.
+ * Gives up writing after an error. */
 void limber_disk_store(struct disk *disk, const struct facts *f, const struct blob *bytes)
 {
     struct name name = limber_disk_name(f->key);
@@ -680,7 +707,7 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
     shard = open_shard(root, name.hex, true, &roots);
     if (shard >= 0 && write_entry(disk, shard, &name, &h, bytes->data))
         make_room(disk, root, sizeof h + h.bytes, name.hex);
-    else if (!is_in_the_way(errno))
+    else if (!is_name_blocked(errno))
         give_up(disk, disk->no_write, strerror(errno));
     if (shard >= 0)
         close(shard);
@@ -689,6 +716,8 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
 
 /* ---- describing, checking and clearing the cache --------------------------------------------- */
 
+/* Fills *info with the cache's folder, number of entries, size and limit, and the reason if it
+ * is unused. */
 void limber_disk_describe(struct disk *disk, limber_cache_info *info)
 {
     struct census c = { 0 };
@@ -697,7 +726,7 @@ void limber_disk_describe(struct disk *disk, limber_cache_info *info)
     int root = limber_disk_root(disk, false, &roots);
 
     if (disk->dir && !roots && disk->mode != CACHE_off)
-        limber_disk_key(disk, false, &key); /* sets why_not if there is none */
+        limber_disk_key(disk, false, &key); /* sets why_not if there is no key */
     *info = (limber_cache_info)LIMBER_CACHE_INFO_INIT;
     if (disk->dir)
         snprintf(info->directory, sizeof info->directory, "%s", disk->dir);
@@ -716,18 +745,18 @@ void limber_disk_describe(struct disk *disk, limber_cache_info *info)
     pthread_mutex_unlock(&disk->lock);
 }
 
-/* A walk over the entries of the cache: its options, the function called for each entry, the
- * number of removed entries, and the first error. */
+/* Arguments and results of a walk over the entries. */
 struct visit {
     struct disk *disk;
     bool verify, damaged_only;
     int (*visit)(void *, const limber_cache_entry *);
     void *user;
-    size_t removed;
-    int error;
+    size_t removed; /* number of entries removed */
+    int error; /* errno of the last failure */
 };
 
-/* Describes a file for a visit. verify: its bytes are read and checked, too. */
+/* Describes a file for the caller in *e, and returns its state. verify: also reads and checks the
+ * kernel. */
 static enum quality inspect_file(struct visit *v, const struct shard *shard, const char *file,
                                  bool verify, limber_cache_entry *e)
 {
@@ -764,7 +793,7 @@ static enum quality inspect_file(struct visit *v, const struct shard *shard, con
     return q;
 }
 
-/* Callback of for_each_file: tells the caller of one entry. */
+/* Callback of for_each_file: describes one entry and calls the caller's function. */
 static int visit_file(void *user, const struct shard *shard, const char *file)
 {
     struct visit *v = user;
@@ -776,7 +805,8 @@ static int visit_file(void *user, const struct shard *shard, const char *file)
     return v->visit(v->user, &e);
 }
 
-/* Callback of for_each_file: removes a file, or only a damaged one. */
+/* Callback of for_each_file: removes a file; if damaged_only, only an entry that is damaged or
+ * sealed by another key. */
 static int erase_file(void *user, const struct shard *shard, const char *file)
 {
     struct visit *v = user;
@@ -793,7 +823,8 @@ static int erase_file(void *user, const struct shard *shard, const char *file)
     return 0;
 }
 
-/* False with an error if the directory must not be used; *root is -1 if it is merely absent. */
+/* Opens the cache directory.  False, with an error, if it must not be used.  If it is absent, *root
+ * is -1 and the result is true. */
 static bool open_root(struct disk *disk, int *root, bool *roots, struct diag *d)
 {
     bool refused;
@@ -812,6 +843,8 @@ static bool open_root(struct disk *disk, int *root, bool *roots, struct diag *d)
     return !refused;
 }
 
+/* Calls `visit` for each entry. verify: reads entries completely.  False if the folder cannot be
+ * opened. */
 bool limber_disk_each(struct disk *disk, bool verify,
                       int (*visit)(void *user, const limber_cache_entry *), void *user,
                       struct diag *d)
@@ -829,6 +862,7 @@ bool limber_disk_each(struct disk *disk, bool verify,
     return true;
 }
 
+/* Removes all entries, or the damaged ones.  *removed: their number. */
 bool limber_disk_clear(struct disk *disk, bool damaged_only, size_t *removed, struct diag *d)
 {
     struct visit v = { .disk = disk, .damaged_only = damaged_only };
@@ -844,9 +878,6 @@ bool limber_disk_clear(struct disk *disk, bool damaged_only, size_t *removed, st
         for_each_file(root, roots, erase_file, &v);
         close(root);
     }
-    pthread_mutex_lock(&disk->lock);
-    disk->sized = false; /* the next store counts the rest */
-    pthread_mutex_unlock(&disk->lock);
     *removed = v.removed;
     return !v.error ||
            limber_fail(d, LIMBER_STATUS_IO, "an entry cannot be removed: %s", strerror(v.error));

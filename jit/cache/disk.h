@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Inside the cache on disk. */
+ * Data and functions that the files of the disk cache share. */
 #ifndef LIMBER_JIT_CACHE_DISK_H
 #define LIMBER_JIT_CACHE_DISK_H
 
@@ -17,32 +17,33 @@ struct disk {
     double patience;
     void (*warn)(void *user, const char *line);
     void *user;
-    char *key_file; /* NULL: none */
+    char *key_file; /* owned; NULL if there is none */
     struct at_fork at_fork;
     pthread_mutex_t lock; /* guards the fields below */
-    bool walked; /* every folder on the path was checked */
+    bool walked; /* every directory on the path was checked */
     dev_t device; /* device and inode of the directory that was checked */
     ino_t inode;
     bool has_key;
     struct seal_key key;
-    char why_not[256]; /* why the directory is not used at all, or "" */
-    char no_write[256]; /* why nothing more is written, or "" */
-    bool sized; /* `size` is known */
-    uint64_t size; /* bytes of all entries, as far as this process knows */
+    char why_not[256]; /* why the directory is not used at all; "" if it is used */
+    char no_write[256]; /* why nothing more is written; "" if entries are written */
+    uint64_t unlisted; /* bytes that may be written before the entries' sizes are read again */
     uint64_t counter; /* makes names of temporary files unique */
 };
 
 /* ---- disk.c ---------------------------------------------------------------------------------- */
 
-/* True if there is a reason in `what` (why_not or no_write). */
+/* True if `what` (why_not or no_write) holds a reason. */
 bool limber_disk_given_up(struct disk *disk, const char *what);
-/* The open directory, or -1: it is absent (no reason is kept) or must not be used.  *roots: root
- * owns it (a site's cache). */
+/* Opens the cache directory.  -1 if it is absent, which is not recorded as a reason, or must not be
+ * used.  create: makes it if it is absent.  *roots: root owns it and this user is not root. */
 int limber_disk_root(struct disk *disk, bool create, bool *roots);
-/* Reads the user's sealing key.  Without it own entries cannot be told from foreign ones. */
+/* Gets the user's sealing key, without which entries cannot be checked.  create: makes the key if
+ * it is absent.  False if there is none. */
 bool limber_disk_key(struct disk *disk, bool create, struct seal_key *key);
 
-/* The name of an entry's file, in a folder named by the key's first two digits. */
+/* The name of an entry's file.  The file is in a subdirectory named by the first two digits of
+ * hex. */
 #define DISK_SUFFIX ".kernel"
 struct name {
     char hex[KEY_HEX + 1], file[KEY_HEX - 2 + sizeof DISK_SUFFIX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels in memory: looked up by key, made once, reference-counted while they run, evicted least
- * recently used first. */
-#define _GNU_SOURCE     /* mutexes that spin a little before they sleep */
+ * Kernels in memory: found by key, made once, reference-counted while in use.  The least recently
+ * used ones are evicted first. */
+#define _GNU_SOURCE /* PTHREAD_MUTEX_ADAPTIVE_NP */
 #define XXH_INLINE_ALL
 #include "jit/cache/cache.h"
 #include "jit/runtime/runtime.h"
@@ -16,32 +16,39 @@ enum { BUCKETS = 256 };
 
 enum state { MAKING, READY, FAILED };
 
+/* An entry of the cache, being made, ready or failed. */
 struct slot {
     struct entry entry;         /* must be first: a struct entry * is cast back to struct slot */
-    struct slot *next;          /* the next slot of its bucket */
+    struct slot *next; /* next slot of the same bucket, or of `replaced` */
     enum state state;
-    atomic_size_t users;        /* threads that run it, make it or wait for it; grows under the
-                     lock only, so that nobody starts to use a slot that is being evicted */
-    uint64_t tick;              /* time of the last use */
-    struct diag diag;           /* if FAILED: the error */
+    /* Threads that run, make or wait for the entry.  Grows under the lock only, so that no thread
+     * starts to use a slot that is being evicted. */
+    atomic_size_t users;
+    uint64_t tick; /* time of the last use, in uses of the cache */
+    struct diag diag; /* the error if the state is FAILED */
+    /* of the key, which has `size` bytes */
     uint64_t hash;
     size_t size;
     unsigned char key[];
 };
 
-/* A hash table of kernels in memory. bound: how many it keeps; tick: number of uses so far. */
+/* A hash table of kernels in memory. */
 struct kernel_cache {
     struct at_fork at_fork;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct slot *bucket[BUCKETS];
-    struct slot *replaced;      /* list of slots out of their buckets, freed when unused */
-    atomic_size_t count;        /* slots in buckets; changes under the lock */
+    /* list of slots that are in no bucket; each is freed when it has no users */
+    struct slot *replaced;
+    atomic_size_t count; /* slots in buckets; changes under the lock only */
+    /* number of slots above which unused ones are evicted */
     size_t bound;
+    /* number of uses so far */
     uint64_t tick;
 };
 
-/* In a forked child: threads that were making an entry, or waited for one, do not exist there. */
+/* Repairs the table in a forked child, where the threads that were making entries, or waiting for
+ * them, do not exist. */
 static void forget_making(void *self)
 {
     struct kernel_cache *m = self;
@@ -51,7 +58,7 @@ static void forget_making(void *self)
         for (struct slot **at = &m->bucket[i]; *at;) {
             struct slot *s = *at;
 
-            if (s->state == MAKING) {       /* half made, so it is leaked */
+            if (s->state == MAKING) { /* half made, so it cannot be freed safely */
                 *at = s->next;
                 m->count--;
             } else {
@@ -60,6 +67,8 @@ static void forget_making(void *self)
         }
 }
 
+/* Makes an empty cache of kernels in memory, which keeps `bound` of them.  NULL if memory is
+ * short. */
 struct kernel_cache *limber_kernels_new(size_t bound)
 {
     struct kernel_cache *m = calloc(1, sizeof *m);
@@ -87,7 +96,7 @@ void limber_entry_clear(struct entry *e)
     else if (e->kernel)
         e->backend->unload(e->kernel);
     if (e->function)
-        e->backend->fixed->unload(e->function);
+        e->backend->cpu->fixed->unload(e->function);
     free(e->stated);
 }
 
@@ -107,6 +116,7 @@ static void free_slots(struct slot *s)
     }
 }
 
+/* Frees the cache with all its kernels. */
 void limber_kernels_free(struct kernel_cache *m)
 {
     if (!m)
@@ -120,7 +130,7 @@ void limber_kernels_free(struct kernel_cache *m)
     free(m);
 }
 
-/* Where a key's slot is linked in its bucket; *result is NULL if there is none. */
+/* Returns the link to a key's slot in its bucket; *result is NULL if there is none. */
 static struct slot **find_link(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
 {
     struct slot **at = &m->bucket[hash % BUCKETS];
@@ -144,7 +154,7 @@ static void remove_slot(struct kernel_cache *m, struct slot *s)
     }
 }
 
-/* A new slot for a key, in no bucket; NULL: no memory. */
+/* Returns a new slot for a key, in no bucket; NULL if memory runs out. */
 static struct slot *new_slot(uint64_t hash, const void *key, size_t size)
 {
     struct slot *s = calloc(1, sizeof *s + size);
@@ -164,7 +174,7 @@ static void insert_slot(struct kernel_cache *m, struct slot *s)
     m->count++;
 }
 
-/* Adds a slot for a key, with the caller as its user; NULL: no memory. */
+/* Adds a slot for a key, with the caller as its user.  NULL if memory runs out. */
 static struct slot *add_slot(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
 {
     struct slot *s = new_slot(hash, key, size);
@@ -176,7 +186,8 @@ static struct slot *add_slot(struct kernel_cache *m, uint64_t hash, const void *
     return s;
 }
 
-/* Removes replaced slots that nobody uses any more.  The lock is held. */
+/* Takes the replaced slots without users out of their list, and returns them as a list.  The lock
+ * is held. */
 static struct slot *take_unused(struct kernel_cache *m)
 {
     struct slot *unused = NULL;
@@ -195,7 +206,8 @@ static struct slot *take_unused(struct kernel_cache *m)
     return unused;
 }
 
-/* Removes the least recently used slot without users, if there are too many; else NULL. */
+/* If there are more than `bound` slots, takes the least recently used one without users out of its
+ * bucket.  NULL if there are not, or if all have users. */
 static struct slot *take_surplus(struct kernel_cache *m)
 {
     struct slot *oldest = NULL;
@@ -216,8 +228,8 @@ static struct slot *find_slot(struct kernel_cache *m, uint64_t hash, const void 
     return *find_link(m, hash, key, size);
 }
 
-/* Waits with a timeout, since a thread that makes an entry may be stopped when the process ends.
- * The lock is held. */
+/* Waits until an entry changes, at most 10 ms, since a thread that makes an entry may be stopped
+ * when the process ends.  The lock is held. */
 static void wait_for_change(struct kernel_cache *m)
 {
     struct timespec until;
@@ -229,8 +241,9 @@ static void wait_for_change(struct kernel_cache *m)
     pthread_cond_timedwait(&m->changed, &m->lock, &until);
 }
 
-/* Waits until another thread has made the slot's entry.  *left: its maker was stopped, and the slot
- * is out of its bucket.  The lock is held. */
+/* Waits until another thread has made the slot's entry, and makes the caller a user of it.  False
+ * if that failed.  *left: the maker was stopped, so the slot was taken out of its bucket.  The lock
+ * is held. */
 static bool await_entry(struct kernel_cache *m, struct slot *s, bool *left, struct diag *d)
 {
     s->users++;
@@ -247,11 +260,12 @@ static bool await_entry(struct kernel_cache *m, struct slot *s, bool *left, stru
     if (d->status == LIMBER_STATUS_OK)
         *d = s->diag;
     if (--s->users == 0)
-        free(s); /* failed slots are in no bucket */
+        free(s); /* a failed slot is in no bucket */
     return false;
 }
 
-/* Makes a slot's entry.  The lock is held, but released meanwhile. */
+/* Makes a slot's entry.  The lock is held on entry and return, and released while the entry is
+ * made. */
 static bool make_entry(struct kernel_cache *m, struct slot *s, struct kernel_maker kernel_maker,
                        struct diag *d)
 {
@@ -264,7 +278,7 @@ static bool make_entry(struct kernel_cache *m, struct slot *s, struct kernel_mak
     s->state = ok ? READY : FAILED;
     if (ok) {
         old = take_surplus(m);
-    } else { /* the next thread that asks tries again */
+    } else { /* the next thread that asks for it will try again */
         s->diag = *d;
         remove_slot(m, s);
         if (--s->users == 0)
@@ -279,6 +293,8 @@ static bool make_entry(struct kernel_cache *m, struct slot *s, struct kernel_mak
     return ok;
 }
 
+/* Returns the entry of a key in *e, which the caller must put back.  Makes the kernel if there is
+ * none, or waits for the thread that makes it.  *found: the entry was there before. */
 bool limber_kernels_get(struct kernel_cache *m, const void *key, size_t size,
                         struct kernel_maker kernel_maker, struct entry **e, bool *found,
                         struct diag *d)
@@ -304,8 +320,8 @@ bool limber_kernels_get(struct kernel_cache *m, const void *key, size_t size,
     return ok;
 }
 
-/* Makes an entry that nobody waits for and inserts it.  If one exists, the new one replaces it if
- * `anew` is set and nobody is making it; else the old one stays. */
+/* Makes an entry for which no thread waits, and inserts it.  If the key has an entry already, that
+ * is replaced if `anew` is set and it is ready; else the new one is discarded. */
 static bool make_apart(struct kernel_cache *m, const void *key, size_t size,
                        struct kernel_maker kernel_maker, bool anew, struct diag *d)
 {
@@ -320,11 +336,14 @@ static bool make_apart(struct kernel_cache *m, const void *key, size_t size,
     s->state = READY;
     pthread_mutex_lock(&m->lock);
     old = find_slot(m, s->hash, key, size);
-    if (old && (!anew || old->state != READY)) { /* keep the existing one */
+    /* keep the existing slot, and discard the new one */
+    if (old && (!anew || old->state != READY)) {
         old = s;
     } else {
-        if (old)
+        if (old) {
             remove_slot(m, old);
+            atomic_store(&old->entry.stale, true);
+        }
         s->tick = ++m->tick;
         insert_slot(m, s);
     }
@@ -344,6 +363,7 @@ bool limber_kernels_replace(struct kernel_cache *m, const void *key, size_t size
     return make_apart(m, key, size, kernel_maker, true, d);
 }
 
+/* Makes the kernel of a key unless an entry exists.  Returns whether it is ready for use. */
 bool limber_kernels_offer(struct kernel_cache *m, const void *key, size_t size,
                           struct kernel_maker kernel_maker)
 {
@@ -359,6 +379,8 @@ bool limber_kernels_offer(struct kernel_cache *m, const void *key, size_t size,
     return known ? ready : make_apart(m, key, size, kernel_maker, false, &ignored);
 }
 
+/* Returns a copy of the plan of the kernel with this key, to be freed; NULL if it has none.
+ * *known: the kernel is in memory. */
 char *limber_kernels_stated(struct kernel_cache *m, const unsigned char *key, size_t size,
                             bool *known)
 {
@@ -388,11 +410,13 @@ bool limber_kernels_has(struct kernel_cache *m, const void *key, size_t size)
     return ready;
 }
 
+/* Ends the use of an entry, and frees a surplus one if the cache is over its bound. */
 void limber_kernels_put(struct kernel_cache *m, struct entry *e)
 {
     struct slot *s = (struct slot *)e, *old;
 
-    atomic_fetch_sub_explicit(&s->users, 1, memory_order_release); /* s may be freed from here on */
+    /* the slot may be freed from here on */
+    atomic_fetch_sub_explicit(&s->users, 1, memory_order_release);
     if (atomic_load_explicit(&m->count, memory_order_relaxed) <= m->bound)
         return;
     pthread_mutex_lock(&m->lock);

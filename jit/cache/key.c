@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The identity of a kernel: the library that made it, the stated plan, the target. */
-#define _GNU_SOURCE     /* dl_iterate_phdr */
+ * The key of a kernel: a hash of the library's build, the stated plan and the target. */
+#define _GNU_SOURCE /* dl_iterate_phdr */
 #define XXH_INLINE_ALL
 #include "jit/cache/cache.h"
 
@@ -8,12 +8,12 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { ENTRY_FORMAT = 1 };  /* version of the key and of the meaning of facts and kernels */
+enum { ENTRY_FORMAT = 1 }; /* version of keys and of the meaning of struct facts and kernels */
 
-/* Two arbitrary, different seeds for two hashes of 128 bits. */
+/* Two arbitrary, different seeds, for two hashes of 128 bits. */
 static const uint64_t seed[2] = { UINT64_C(0x6c696d6265722d31), UINT64_C(0x6c696d6265722d32) };
 
-/* True if the address lies in this loaded module. */
+/* True if the address lies in a segment of this loaded module. */
 static bool is_in_module(const struct dl_phdr_info *info, const void *address)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -26,8 +26,8 @@ static bool is_in_module(const struct dl_phdr_info *info, const void *address)
     return false;
 }
 
-/* Reads through a buffer and unsanitized: a sanitizer poisons the gaps between constants, which
- * this function must read. */
+/* Hashes memory.  A sanitizer poisons the gaps between constants, which must be read here, so this
+ * function copies to a buffer and is not sanitized. */
 __attribute__((no_sanitize("address", "thread"))) static void
 hash_range(XXH3_state_t *state, const volatile unsigned char *at, size_t size)
 {
@@ -49,7 +49,8 @@ static size_t round_up(size_t size, size_t align)
     return (size + align - 1) / align * align;
 }
 
-/* Hashes the build ID, the linker's hash of its output, if there is one. */
+/* Hashes the build ID (the linker's hash of its output) if this note segment holds one.  False if
+ * it does not. */
 static bool hash_build_id(XXH3_state_t *state, const unsigned char *at, size_t size, size_t align)
 {
     ElfW(Nhdr) head;
@@ -71,9 +72,9 @@ static bool hash_build_id(XXH3_state_t *state, const unsigned char *at, size_t s
     return false;
 }
 
-/* Hashes the module that holds this function: its build ID, which is fast; else code and constants,
- * 2 MB in some milliseconds.  Writable segments are left out, since relocation makes them differ
- * from run to run. */
+/* Callback of dl_iterate_phdr: hashes the module that holds this function.  Hashes its build ID,
+ * which is fast, or else its code and constants, some milliseconds for 2 MB.  Writable segments are
+ * left out, since relocation makes them differ from run to run. */
 static int hash_module(struct dl_phdr_info *info, size_t size, void *state)
 {
     (void)size;
@@ -109,6 +110,8 @@ void limber_key_build(unsigned char build[16])
     memcpy(build, sum.digest, sizeof sum.digest);
 }
 
+/* Hashes a kernel's description (`what`), the library's build and the target into the key of its
+ * entry. */
 void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16], const void *what,
                      size_t size, const char *target)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * SipHash, the file of the sealing key, and the safe path to it. */
-#define _GNU_SOURCE     /* O_PATH, syscall */
+ * SipHash, the file of the sealing key, and the safe opening of its directory. */
+#define _GNU_SOURCE /* O_PATH, syscall */
 #include "jit/cache/seal.h"
 
 #include <endian.h>
@@ -23,11 +23,12 @@ static uint64_t rotate(uint64_t x, int bits)
     return x << bits | x >> (64 - bits);
 }
 
-/* The state, passed by value, so that it stays in registers. */
+/* The state of SipHash.  It is passed by value, so that it stays in registers. */
 struct words {
     uint64_t a, b, c, d;
 };
 
+/* Computes one round of SipHash. */
 static inline struct words sip_round(struct words v)
 {
     v.a += v.b;
@@ -51,10 +52,11 @@ static inline struct words absorb_word(struct words v, uint64_t word)
     return v;
 }
 
-/* State of the hash SipHash. */
+/* A SipHash of bytes that are added piece by piece. */
 struct sip {
     struct words v;
-    uint64_t tail; /* bytes that do not fill a word yet */
+    uint64_t tail; /* the last length % 8 bytes, which do not fill a word yet */
+    /* number of bytes added so far */
     size_t length;
 };
 
@@ -85,6 +87,7 @@ static void add_bytes(struct sip *s, const unsigned char *p, size_t n)
         add_bytes(s, p, n);
 }
 
+/* Computes the seal of data and more: a 128-bit SipHash with the secret key. */
 void limber_seal(const struct seal_key *key, const void *data, size_t n, const void *more, size_t m,
                  unsigned char out[SEAL_BYTES])
 {
@@ -112,18 +115,21 @@ void limber_seal(const struct seal_key *key, const void *data, size_t n, const v
 
 enum { MOST_LINKS = 40 };
 
-/* A path that is followed folder by folder. links: how many links were replaced so far. */
+/* A path that is followed directory by directory. */
 struct walk {
-    int fd; /* the folder reached so far */
-    char done[PATH_MAX]; /* its path, for messages */
-    char rest[PATH_MAX]; /* the path that is left */
+    int fd; /* the directory reached so far */
+    char done[PATH_MAX]; /* the path of that directory, for messages */
+    char rest[PATH_MAX]; /* the rest of the path, which is still to be opened */
+    /* number of symbolic links followed so far, at most MOST_LINKS */
     int links;
+    /* missing directories are created */
     bool create;
+    /* buffer of `size` bytes for the reason of a refusal */
     char *why;
     size_t size;
 };
 
-/* Writes into w->why which part of the path is refused, and why; returns false. */
+/* Writes to w->why which part of the path is refused, and why.  Returns false. */
 static bool refuse(struct walk *w, const char *name, const char *reason)
 {
     snprintf(w->why, w->size, "%.150s%s%.60s: %s", w->done, *name ? "/" : "", name, reason);
@@ -136,8 +142,8 @@ static bool is_trusted_owner(uid_t user)
     return user == 0 || user == geteuid();
 }
 
-/* A folder in which others may write only their own files (sticky, such as /tmp) is safe: they
- * cannot replace ours. */
+/* True if others cannot change this directory or link.  A directory in which others may write only
+ * their own files (sticky, such as /tmp) is safe: they cannot replace ours. */
 static bool is_safe(struct walk *w, const char *name, const struct stat *st)
 {
     char reason[80];
@@ -155,7 +161,7 @@ static bool is_safe(struct walk *w, const char *name, const struct stat *st)
     return true;
 }
 
-/* Makes fd the folder that the walk has reached, if others cannot change it. */
+/* Makes fd the directory that the walk has reached.  False if others can change that directory. */
 static bool step_to(struct walk *w, int fd)
 {
     struct stat st;
@@ -172,7 +178,7 @@ static bool start_at_root(struct walk *w)
     return step_to(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-/* Replaces a link by its text. */
+/* Replaces a symbolic link by its target in the path that is left. */
 static bool follow_link(struct walk *w, int link, const char *name)
 {
     char text[2 * PATH_MAX];
@@ -186,8 +192,8 @@ static bool follow_link(struct walk *w, int link, const char *name)
     return *text != '/' || start_at_root(w);
 }
 
-/* Walks into a folder, or follows a link; creates the folder if it is missing and the walk
- * creates. */
+/* Enters a directory, or follows a link.  If the directory is missing, creates it if w->create is
+ * set. */
 static bool enter_folder(struct walk *w, const char *name)
 {
     const int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
@@ -220,6 +226,8 @@ static bool enter_folder(struct walk *w, const char *name)
     return ok;
 }
 
+/* Follows the path from the root directory, one name after the other.  False, with a reason in
+ * w->why or errno, if a directory is missing or refused. */
 static bool walk_path(struct walk *w)
 {
     bool ok = start_at_root(w);
@@ -240,9 +248,11 @@ static bool walk_path(struct walk *w)
     return ok;
 }
 
+/* Opens a folder by an absolute path, checking each folder on the way; `create` makes those that
+ * are missing.  Returns -1 on failure, with the reason in errno and `why`. */
 int limber_folder_open(const char *path, bool create, char *why, size_t size)
 {
-    struct walk *w = calloc(1, sizeof *w); /* not on the stack, which is small in some threads */
+    struct walk *w = calloc(1, sizeof *w); /* too large for the small stacks of some threads */
     int fd = -1, error;
 
     *why = 0;
@@ -272,7 +282,8 @@ int limber_folder_open(const char *path, bool create, char *why, size_t size)
 /* ---- the key ------------------------------------------------------------------------------------
  */
 
-/* Reads the key from its file, which only this user may be able to read or write. */
+/* Reads the key from its file.  False, with a reason, unless this user alone may read and write the
+ * file. */
 static bool read_key(int fd, struct seal_key *key, char *why, size_t size)
 {
     struct stat st;
@@ -287,11 +298,11 @@ static bool read_key(int fd, struct seal_key *key, char *why, size_t size)
     return false;
 }
 
-/* Flag of renameat2 (RENAME_NOREPLACE); musl has neither. */
+/* Flag RENAME_NOREPLACE of renameat2, which musl does not declare. */
 enum { NO_REPLACE = 1 };
 
-/* Writes a key to a temporary file and then links it as `name`: the first process to do so makes
- * the key. */
+/* Writes a random key to a temporary file and links it as `name`.  If several processes do so, the
+ * first one's key is kept. */
 static bool make_key(int folder, const char *name)
 {
     struct {
@@ -320,7 +331,8 @@ static bool make_key(int folder, const char *name)
     return !error;
 }
 
-/* Opens the key's file in its folder.  O_NONBLOCK: opening a FIFO would block. */
+/* Opens the key's file in its directory.  create: makes the key if it is absent.  O_NONBLOCK keeps
+ * open() from blocking on a FIFO. */
 static int open_key(int folder, const char *name, bool create)
 {
     const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -331,6 +343,8 @@ static int open_key(int folder, const char *name, bool create)
     return fd;
 }
 
+/* Reads the secret key in a file.  create: makes the key if it is absent.  False on failure, with
+ * the reason in `why`, which is "" if the key is absent. */
 bool limber_seal_key(const char *path, bool create, struct seal_key *key, char *why, size_t size)
 {
     char *folder = strdup(path), *name = folder ? strrchr(folder, '/') : NULL, text[160] = "";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Moves inputs that an epilogue adds to a product into the product's exact sum, so that all of
- * alpha A B + beta C + bias + residual is rounded once.  One input may replace the initial C.
- * Other inputs, if they are vectors, become additional products: A gets a column and B a row, one
- * of which holds the vector, the other ones. */
+ * alpha A B + beta C + bias + residual is rounded only once.  One input may take the place of the
+ * initial C. Other inputs that are vectors become additional products: A gets another column and B
+ * another row; one of them holds the vector, the other holds ones. */
 #include "jit/api/api.h"
 #include "jit/operators/inside.h"
 
@@ -24,7 +24,8 @@ static bool can_hold_one(limber_format f)
            limber_format_value(f, code) == 1;
 }
 
-/* True for one product of operands in host memory, which may be copied. */
+/* True if the operands can be extended by columns and rows: a real GEMM of one product in host
+ * memory, under the contract `correct`, with alpha = 1, whose operand formats hold the number 1. */
 static bool may_widen(const limber_context *ctx, const struct epilogue_call *c)
 {
     const limber_problem *p = &c->product;
@@ -37,8 +38,8 @@ static bool may_widen(const limber_context *ctx, const struct epilogue_call *c)
            !limber_device_holds(ctx, p->b.data);
 }
 
-/* True if input i can become a factor of the product: one number per row or per column, in a format
- * that the operand holds. */
+/* True if input i can become a factor of the product: it has one number for each row or each column
+ * of C, or one for all, and the operand's format holds all its values. */
 static bool is_vector(const struct epilogue_call *c, int i)
 {
     const limber_epilogue_input *in = &c->input[i];
@@ -49,6 +50,8 @@ static bool is_vector(const struct epilogue_call *c, int i)
                    limber_format_embeds(in->format, c->product.b.format);
 }
 
+/* Takes additions at the start of the steps into the product: one input as C (c->addend),
+ * vectors as further products along k (c->join). begins_free: the product's own C is unused. */
 void limber_epilogue_addends(limber_context *ctx, struct epilogue_call *c, bool begins_free)
 {
     const bool widens = may_widen(ctx, c);
@@ -67,7 +70,9 @@ void limber_epilogue_addends(limber_context *ctx, struct epilogue_call *c, bool 
             c->join[c->joins++] = i;
         else if (begins_free && widens && c->addend >= 0 && is_vector(c, c->addend) &&
                  c->joins < MOST_INPUTS && limber_format_embeds(c->input[i].format, c->compute)) {
-            c->join[c->joins++] = c->addend; /* a matrix can only replace C; the vector moves */
+            /* Only one input can take C's place, and a matrix can be nowhere else.  So the matrix
+             * takes it, and the vector that had it becomes a product. */
+            c->join[c->joins++] = c->addend;
             c->addend = i;
         } else {
             break;
@@ -82,7 +87,7 @@ static bool convert_number(limber_format to, char *at, limber_format from, const
     return limber_format_convert(at, to, number, from, 1, LIMBER_ROUND_NEAREST, d);
 }
 
-/* Copies a matrix to dense rows, `to_row` bytes apart. */
+/* Copies a matrix to dense rows, which begin `to_row` elements apart. */
 static void copy_matrix(char *to, int64_t to_row, const limber_matrix *m, int64_t rows,
                         int64_t cols)
 {
@@ -98,7 +103,8 @@ static void copy_matrix(char *to, int64_t to_row, const limber_matrix *m, int64_
     }
 }
 
-/* Fills column k + t of A and row k + t of B. */
+/* Fills column k + t of the extended A and row k + t of the extended B: one with the numbers of the
+ * input, the other with ones. */
 static bool join_vector(const struct epilogue_call *c, int t, char *a, char *b, int64_t k,
                         int64_t wide, struct diag *d)
 {
@@ -123,6 +129,8 @@ static bool join_vector(const struct epilogue_call *c, int t, char *a, char *b, 
     return ok;
 }
 
+/* Copies A and B with an additional product along k for each vector of c->join.  *memory: the
+ * copies, to be freed. */
 bool limber_epilogue_widen(limber_context *ctx, struct epilogue_call *c, char **memory,
                            struct diag *d)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elementwise functions of arrays.  Pieces of an array are converted to doubles; the backend's code
- * computes values that are rounded to odd; these are rounded to the results.  For operands of 8 or
- * 16 bits a lookup table is made if the array is long enough; it gives the same bits. */
+ * Elementwise functions of arrays.  An array is processed in pieces that fit the cache.  A piece is
+ * converted to doubles, the backend computes values that are rounded to odd, and these are rounded
+ * to the result's format.  For long arrays of 8 or 16 bits a table of all values is made, which
+ * gives the same bits. */
 #include "jit/engine.h"
 #include "jit/operators/inside.h"
 
@@ -9,24 +10,24 @@
 #include <string.h>
 
 enum {
-    PIECE = 512, /* elements that stay in L1 */
+    PIECE = 512, /* elements of a piece, so that it fits in L1 */
     TASK = 1 << 15, /* elements of a task */
-    TABLES = 32, /* tables per context, of 128 or 256 KiB each */
-    LONG = 1 << 14 /* elements from which a table pays */
+    TABLES = 32, /* largest number of tables of a context, each of up to 256 KiB */
+    LONG = 1 << 14 /* elements for which making a table pays */
 };
 
-/* The key of a table; it has no padding, since it is compared as bytes. */
+/* The key of a table.  It has no padding, since it is compared as bytes. */
 struct table_key {
     double p, q;
     limber_format from, to;
     int32_t function, rounding, compute, unused;
 };
 
-/* A function's values for all inputs of a small format. */
+/* All values of a function of a small format, indexed by the operand's bit pattern. */
 struct table {
     struct table_key key;
     struct lookup lookup;
-    int users; /* calls that are reading it */
+    int users; /* number of calls that are reading the table */
     struct table *next;
 };
 
@@ -42,21 +43,18 @@ void limber_tables_free(struct table *list)
 /* A call of an elementwise function while its tasks run. */
 struct job {
     const limber_elementwise *e;
-    const limber_context *ctx; /* NULL: no threads and no vector code */
-    const struct lookup *lookup;
+    const limber_context *ctx; /* if NULL, one thread computes, without vector code */
+    const struct lookup *lookup; /* NULL if values are computed, not looked up */
     struct fn_args args;
-    bool single; /* argument `single` of function_ops.run */
+    /* true if a function's value for a binary32 number need only round to the right binary32
+     * number */
+    bool single;
 };
-
-static const struct function_ops *ops_of(const limber_context *ctx)
-{
-    return ctx ? limber_host(ctx)->backend->function_ops : NULL;
-}
 
 void limber_values_widen(const limber_context *ctx, limber_format f, const void *src, double *x,
                          size_t n)
 {
-    const struct function_ops *ops = ops_of(ctx);
+    const struct function_ops *ops = limber_host_functions(ctx);
     struct diag d = { 0 };
 
     if (!ops || !ops->widen(&limber_host(ctx)->target, f, src, x, (int64_t)n))
@@ -66,7 +64,7 @@ void limber_values_widen(const limber_context *ctx, limber_format f, const void 
 void limber_values_narrow(const limber_context *ctx, limber_format f, limber_rounding rounding,
                           const double *x, void *dst, size_t n)
 {
-    const struct function_ops *ops = ops_of(ctx);
+    const struct function_ops *ops = limber_host_functions(ctx);
     struct diag d = { 0 };
 
     if (!ops || rounding != LIMBER_ROUND_NEAREST ||
@@ -77,14 +75,14 @@ void limber_values_narrow(const limber_context *ctx, limber_format f, limber_rou
 void limber_values_function(const limber_context *ctx, limber_function f, const struct fn_args *a,
                             double *x, size_t n, bool single)
 {
-    const struct function_ops *ops = ops_of(ctx);
+    const struct function_ops *ops = limber_host_functions(ctx);
 
     if (!ops || !ops->run(&limber_host(ctx)->target, f, a, x, (int64_t)n, single))
         for (size_t i = 0; i < n; i++)
             x[i] = limber_function_value(f, a, x[i]);
 }
 
-/* Computes up to PIECE elements by way of doubles. */
+/* Computes at most PIECE elements: converts them to doubles, computes, and rounds. */
 static void compute_piece(const struct job *j, const char *src, char *dst, size_t n)
 {
     const limber_elementwise *e = j->e;
@@ -97,10 +95,11 @@ static void compute_piece(const struct job *j, const char *src, char *dst, size_
     limber_values_narrow(j->ctx, e->to, e->rounding, x, dst, n);
 }
 
-/* Computes without doubles, for functions that are cheap in the format, or a cast from binary32. */
+/* Computes n elements without conversion to doubles: functions that are cheap in the format itself,
+ * or a cast from binary32.  Returns false, and computes nothing, for other calls. */
 static bool compute_in_format(const struct job *j, const char *src, char *dst, int64_t n)
 {
-    const struct function_ops *ops = ops_of(j->ctx);
+    const struct function_ops *ops = limber_host_functions(j->ctx);
     const limber_elementwise *e = j->e;
     const struct target *t = ops ? &limber_host(j->ctx)->target : NULL;
     bool narrow = limber_format_equal(e->from, LIMBER_F32);
@@ -116,7 +115,8 @@ static bool compute_in_format(const struct job *j, const char *src, char *dst, i
            ops->step(t, &s, narrow, src, src, dst, n);
 }
 
-/* Computes elements [first, last). */
+/* Computes elements [first, last): by the table of all results, in the elements' format, by
+ * conversion alone (for casts), or else in pieces by way of binary32 or binary64. */
 static void compute_range(const struct job *j, size_t first, size_t last)
 {
     const limber_elementwise *e = j->e;
@@ -125,9 +125,9 @@ static void compute_range(const struct job *j, size_t first, size_t last)
     struct diag d = { 0 };
 
     if (j->lookup) {
-        (void)ops_of(j->ctx)->look_up(&limber_host(j->ctx)->target, j->lookup,
-                                      src + first * e->from.size, dst + first * e->to.size,
-                                      (int64_t)(last - first));
+        (void)limber_host_functions(j->ctx)->look_up(
+            &limber_host(j->ctx)->target, j->lookup, src + first * e->from.size,
+            dst + first * e->to.size, (int64_t)(last - first));
         return;
     }
     if (compute_in_format(j, src + first * e->from.size, dst + first * e->to.size,
@@ -156,17 +156,20 @@ static void run_task(void *arg, int64_t task, int worker)
 
 /* ---- tables of all values of a function ------------------------------------------------------ */
 
+/* True if the operand's format has so few bit patterns that a table of all values is possible, and
+ * the backend can use the table. */
 static bool has_table(const struct job *j)
 {
     const limber_elementwise *e = j->e;
     bool small = !e->from.carried && e->from.size <= 2 && limber_is_real(e->from);
 
-    return ops_of(j->ctx) && small && e->to.size <= 4 &&
-           ops_of(j->ctx)->look_up(&limber_host(j->ctx)->target, &(struct lookup){ 2, 2, NULL },
-                                   NULL, NULL, 0);
+    return limber_host_functions(j->ctx) && small && e->to.size <= 4 &&
+           limber_host_functions(j->ctx)->look_up(&limber_host(j->ctx)->target,
+                                                  &(struct lookup){ 2, 2, NULL }, NULL, NULL, 0);
 }
 
-/* Makes a table by computing the function for all codes of the format; NULL: no memory. */
+/* Makes a table by computing the function for all bit patterns of the format.  NULL if memory runs
+ * out. */
 static struct table *make_table(const struct job *j, const struct table_key *key)
 {
     size_t codes = (size_t)1 << 8 * j->e->from.size, bytes = codes * j->e->to.size;
@@ -199,7 +202,8 @@ static struct table *make_table(const struct job *j, const struct table_key *key
     return t;
 }
 
-/* Finds the table of a key, moves it to the front and counts a user; or NULL. */
+/* Finds the table of a key, moves it to the front of the list and counts one more user.  NULL if
+ * there is none.  The context's lock is held. */
 static struct table *use_table(limber_context *ctx, const struct table_key *key)
 {
     for (struct table **at = &ctx->tables, *t; (t = *at); at = &t->next)
@@ -213,7 +217,8 @@ static struct table *use_table(limber_context *ctx, const struct table_key *key)
     return NULL;
 }
 
-/* Keeps a table, and evicts the least recently used one; false: all are in use. */
+/* Adds a table to the list.  If the list is full, evicts the least recently used table that has no
+ * users; false if all have.  The context's lock is held. */
 static bool keep_table(limber_context *ctx, struct table *made)
 {
     struct table **oldest = NULL, *gone;
@@ -236,7 +241,8 @@ static bool keep_table(limber_context *ctx, struct table *made)
     return true;
 }
 
-/* The call's table, which must be given back; or NULL. */
+/* Returns the table for this call, which is made if the array is long; NULL if the call uses none.
+ * A table must be released by release_table. */
 static struct table *get_table(limber_context *ctx, const struct job *j)
 {
     const limber_elementwise *e = j->e;
@@ -258,7 +264,7 @@ static struct table *get_table(limber_context *ctx, const struct job *j)
     if (found || e->count < LONG || !(made = make_table(j, &key)))
         return found;
     pthread_mutex_lock(&ctx->lock);
-    found = use_table(ctx, &key); /* another thread may have made it meanwhile */
+    found = use_table(ctx, &key); /* another thread may have made the table in the meantime */
     if (!found)
         kept = keep_table(ctx, made);
     pthread_mutex_unlock(&ctx->lock);
@@ -274,7 +280,7 @@ static void release_table(limber_context *ctx, struct table *t)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-/* Computes a whole array, on the pool if it is long. */
+/* Computes the complete array, on all threads if it is long. */
 static void run_all(limber_context *ctx, struct job *j)
 {
     struct runner runner;
@@ -289,6 +295,9 @@ static void run_all(limber_context *ctx, struct job *j)
     limber_pool_leave(ctx->pool);
 }
 
+/* Computes an elementwise operation: by a table of all results if the source format is small
+ * enough, else element by element. j.single: the result is rounded to binary32, so that functions
+ * of binary32 numbers may return any double that rounds to the right one. */
 void limber_elementwise_run(limber_context *ctx, const limber_elementwise *e)
 {
     struct job j = { .e = e, .ctx = ctx, .args = limber_function_args(e->to, e->p, e->q) };

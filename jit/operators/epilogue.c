@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Epilogues: a problem becomes a product in the format of the steps, and steps on its result.  The
- * product is stored in C if C has that format, else in memory of its own. */
+ * Epilogues: a problem with an epilogue becomes a product in the format of the steps, and steps on
+ * the product's result x.  x is stored in C if C has that format, else in memory of its own. */
 #include "jit/api/api.h"
 #include "jit/device.h"
 #include "jit/operators/inside.h"
@@ -15,7 +15,7 @@ static bool refuse(struct diag *d, const char *what, const char *why)
 
 /* ---- reading the caller's steps and inputs --------------------------------------------------- */
 
-/* Reads and checks input i of an epilogue. */
+/* Reads and checks input i of an epilogue. from: the caller's structure. */
 static bool read_input(limber_context *ctx, struct epilogue_call *c, int i, const void *from,
                        struct diag *d)
 {
@@ -24,7 +24,7 @@ static bool read_input(limber_context *ctx, struct epilogue_call *c, int i, cons
     bool matrix;
 
     snprintf(what, sizeof what, "inputs[%d]", i);
-    if (!limber_sized_in(in, sizeof *in, from, LEAST_epilogue_input, what, d))
+    if (!limber_copy_sized_in(in, sizeof *in, from, LEAST_epilogue_input, what, d))
         return false;
     c->name[i] = in->name;
     matrix = in->shape == LIMBER_INPUT_MATRIX;
@@ -58,7 +58,7 @@ static bool read_input(limber_context *ctx, struct epilogue_call *c, int i, cons
                                  "lies in a device's memory, but c in the host's");
 }
 
-/* Reads all inputs; `each`: bytes of the caller's structures. */
+/* Reads all inputs.  The size field of the first one holds for all of the caller's structures. */
 static bool read_inputs(limber_context *ctx, struct epilogue_call *c, const limber_epilogue *e,
                         struct diag *d)
 {
@@ -77,7 +77,8 @@ static bool read_inputs(limber_context *ctx, struct epilogue_call *c, const limb
     return true;
 }
 
-/* Chooses the format in which steps compute. */
+/* Chooses the format in which the steps compute: binary32, or binary64 if binary32 does not hold
+ * all values of C's format.  False, with an error, if C's format is not supported. */
 static bool choose_compute(struct epilogue_call *c, const limber_epilogue *e, struct diag *d)
 {
     limber_format f = c->c.format;
@@ -104,7 +105,8 @@ static bool is_zero(const void *beta, limber_format c)
     return !limber_scalar(beta, c, 0);
 }
 
-/* Converts a scalar from C's format to that of x. */
+/* Converts a scalar from C's format to the format of x, the product's result, into `room`.  Fails
+ * if the value changes and x's format does not hold all values of C's. */
 static bool read_scalar(const char *what, const void **at, char room[16], limber_format c,
                         limber_format x, struct diag *d)
 {
@@ -122,7 +124,8 @@ static bool read_scalar(const char *what, const void **at, char room[16], limber
     return true;
 }
 
-/* An upper bound of the number of products per element; 0 for operations that are not served. */
+/* Returns an upper bound of the number of products that are summed for an element; 0 for operations
+ * other than GEMM and forward convolution. */
 static int64_t products_per_element(const limber_problem *p)
 {
     const limber_conv *v = p->conv;
@@ -137,7 +140,8 @@ static int64_t products_per_element(const limber_problem *p)
     return k;
 }
 
-/* True if x can be an i32: sums of bytes that fit it are exact, and faster for the steps. */
+/* True if x, the product's result, can be i32: the operands are 8-bit integers, and all sums fit
+ * i32.  The sums are then exact, and the steps read them faster. */
 static bool can_sum_integers(const struct epilogue_call *c)
 {
     const limber_problem *p = &c->product;
@@ -153,7 +157,8 @@ static bool can_sum_integers(const struct epilogue_call *c)
            (!p->alpha || limber_format_value(f, p->alpha) == 1);
 }
 
-/* Chooses the format of x, the product's result, and the inputs that become part of its sum. */
+/* Chooses the format of x, the product's result, and the inputs that become part of the sum.
+ * Converts alpha and beta to that format.  False on failure. */
 static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct diag *d)
 {
     limber_promise promise = c->product.contract->promise;
@@ -165,9 +170,9 @@ static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct 
         limber_epilogue_addends(ctx, c, is_zero(c->product.beta, f));
         addend = c->addend;
     }
-    /* steps that only select do not round, so x is rounded to C's format at once */
+    /* steps that only select a value do not round, so x is rounded to C's format at once */
     if (limber_is_real(f) && promise != LIMBER_CONTRACT_NATIVE &&
-        limber_steps_select(&c->steps, f) &&
+        limber_steps_round_nothing(&c->steps, f) &&
         (addend < 0 || limber_format_embeds(c->input[addend].format, f)))
         x = f;
     /* sums of bytes stay integers */
@@ -181,7 +186,7 @@ static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct 
         return false;
     if (addend < 0)
         return read_scalar("beta", &c->product.beta, c->beta, f, x, d);
-    /* an input that joins the sum takes C's place, with beta = 1 */
+    /* an input that becomes part of the sum takes the place of C, with beta = 1 */
     c->product.beta = c->beta;
     return limber_format_convert(c->beta, limber_scalar_format(x), &(double){ 1 }, LIMBER_F64, 1,
                                  LIMBER_ROUND_NEAREST, d);
@@ -189,12 +194,17 @@ static bool choose_product(limber_context *ctx, struct epilogue_call *c, struct 
 
 /* ---- layouts of inputs and results ----------------------------------------------------------- */
 
-/* C as matrices: their number, sizes and strides in elements. */
+/* C as a set of matrices of one size: their number, sizes and strides in elements.  `step`:
+ * elements from one matrix to the next. */
 struct shape {
     int64_t count, rows, cols, row, col, step;
-    bool by_columns; /* the matrices are transposed: an input per row of C is per column here */
+    /* The matrices are transposed, so an input with one number per row of C has one per column of a
+     * matrix. */
+    bool by_columns;
 };
 
+/* Describes C as matrices.  A row of a matrix is a channel of an image, or a filter of a filter
+ * gradient; with by_columns a row is a pixel. */
 static struct shape shape_of(const struct epilogue_call *c)
 {
     const struct problem *p = &c->stated;
@@ -203,7 +213,7 @@ static struct shape shape_of(const struct epilogue_call *c)
     int64_t channels, pixels;
 
     if (!p->shape)
-        return (struct shape){ p->groups, p->m, p->n, p->c.row, p->c.col, p->step_c, false };
+        return (struct shape){ p->groups, p->m, p->n, p->c.row, p->c.col, p->at.step_c, false };
     if (c->product.operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER) {
         pixels = s->c / p->shape->groups * s->t * s->r * s->s;
         return (struct shape){ 1, s->o, pixels, pixels, 1, 0, false };
@@ -216,7 +226,7 @@ static struct shape shape_of(const struct epilogue_call *c)
     return (struct shape){ s->n, channels, pixels, pixels, 1, channels * pixels, false };
 }
 
-/* The first element of matrix g of the result, which has several in a batch or a convolution. */
+/* Returns the address of the first element of matrix g of C. */
 static char *matrix_of(const struct epilogue_call *c, const struct shape *s, int64_t g)
 {
     const struct problem *p = &c->stated;
@@ -226,7 +236,7 @@ static char *matrix_of(const struct epilogue_call *c, const struct shape *s, int
     return (char *)c->c.data + g * s->step * c->c.format.size;
 }
 
-/* Input i as the steps read it, for matrix g of C. */
+/* Returns input i as the steps read it for matrix g of C. */
 static struct numbers input_of(const struct epilogue_call *c, int i, const struct shape *s,
                                int64_t g)
 {
@@ -251,7 +261,7 @@ static struct numbers input_of(const struct epilogue_call *c, int i, const struc
     return x;
 }
 
-/* True if an input is C itself, element for element. */
+/* True if an input is C itself, with the same format and strides. */
 static bool is_result(const struct epilogue_call *c, const struct numbers *x, const struct shape *s,
                       const char *matrix)
 {
@@ -259,7 +269,8 @@ static bool is_result(const struct epilogue_call *c, const struct numbers *x, co
            x->col == s->col;
 }
 
-/* Checks that no input overlaps the result, unless it is the result itself. */
+/* Checks that no input overlaps C, unless it is C itself.  If an input is C, the product's result
+ * gets memory of its own. */
 static bool check_inputs(struct epilogue_call *c, struct diag *d)
 {
     const struct shape s = shape_of(c);
@@ -285,7 +296,8 @@ static bool check_inputs(struct epilogue_call *c, struct diag *d)
     return true;
 }
 
-/* States sizes and addresses of the product; the contract does not matter. */
+/* Converts the product to the engine's problem, from which sizes and addresses are read.  The
+ * converted problem has the caller's C. */
 static bool state_product(limber_context *ctx, struct epilogue_call *c, bool stores, struct diag *d)
 {
     static const limber_contract native = LIMBER_CONTRACT_INIT;
@@ -303,6 +315,8 @@ static bool state_product(limber_context *ctx, struct epilogue_call *c, bool sto
     return ok;
 }
 
+/* Checks a problem's epilogue, parses its steps, and chooses the formats in which they and the
+ * product are computed. */
 bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const limber_problem *p,
                           bool stores, struct diag *d)
 {
@@ -314,7 +328,7 @@ bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const li
     c->product.epilogue = NULL;
     c->c = p->c;
     c->on_device = limber_device_holds(ctx, p->c.data);
-    ok = limber_sized_in(&e, sizeof e, p->epilogue, LEAST_epilogue, "e", d) &&
+    ok = limber_copy_sized_in(&e, sizeof e, p->epilogue, LEAST_epilogue, "e", d) &&
          read_inputs(ctx, c, &e, d);
     if (ok && p->domain == LIMBER_DOMAIN_COMPLEX)
         ok = refuse(d, "domain:", "epilogues are of real matrices");
@@ -338,16 +352,18 @@ bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const li
 
 /* ---- running the steps on results of a product ----------------------------------------------- */
 
-/* A pass over all elements of the result: it copies an addend or C to x, or applies the steps. */
+/* A pass over all elements of C, which copies the addend or C to x (the product's result), or
+ * applies the steps. */
 struct walk {
     const struct epilogue_call *c;
     struct shape s;
     const struct steps *steps;
-    char *x; /* NULL: x is in C; else its memory */
+    char *x; /* memory of x; NULL if x is stored in C */
     enum { WALK_addend, WALK_c, WALK_steps } what;
 };
 
-/* Matrix g of x, dense, in the order (by rows or columns) of C. */
+/* Returns matrix g of x, the product's result.  In memory of its own x is dense, row-major or
+ * column-major as C is. */
 static struct numbers numbers_of_x(const struct walk *w, int64_t g)
 {
     const struct shape *s = &w->s;
@@ -363,7 +379,7 @@ static struct numbers numbers_of_x(const struct walk *w, int64_t g)
     return x;
 }
 
-/* Describes matrix g for the steps. */
+/* Describes matrix g for the code that applies steps. */
 static void epilogue_of(void *arg, int64_t g, struct epilogue *e)
 {
     const struct walk *w = arg;
@@ -383,8 +399,8 @@ static void epilogue_of(void *arg, int64_t g, struct epilogue *e)
 
 static const struct steps none = { 0 };
 
-/* Processes all matrices: `begin` fills x with what it begins with; else the steps run.  entry: the
- * kernel on a device. */
+/* Processes all matrices: if `begin` is set, fills x with the addend or with C; else applies the
+ * steps. entry: the device's kernel; NULL if C is in host memory. */
 static bool process_all(limber_context *ctx, struct walk *w, bool begin, struct entry *entry,
                         struct diag *d)
 {
@@ -393,41 +409,42 @@ static bool process_all(limber_context *ctx, struct walk *w, bool begin, struct 
     at.steps = begin ? &none : w->steps;
     at.what = !begin ? WALK_steps : w->c->addend >= 0 ? WALK_addend : WALK_c;
     if (w->c->on_device)
-        return limber_epilogue_there(ctx, epilogue_of, &at, w->s.count, entry, w->c->product.queue,
-                                     d);
+        return limber_epilogue_on_device(ctx, epilogue_of, &at, w->s.count, entry,
+                                         w->c->product.queue, d);
     limber_epilogue_all(ctx, epilogue_of, &at, w->s.count);
     return true;
 }
 
-/* Runs the steps on blocks of x as soon as they are computed. */
+/* A finisher that applies the steps to each block of C as soon as the block is computed. */
 struct finishing {
     struct finisher straight, turned;
     const limber_context *ctx;
     struct epilogue e;
 };
 
-/* Finisher: applies the steps to a block of C. */
+/* The `block` callback of the finisher: applies the steps to a block of C. */
 static void finish_straight(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
                             int64_t cols)
 {
     const struct finishing *f = (const struct finishing *)(const void *)self;
 
-    limber_epilogue_block(&f->e, limber_host(f->ctx)->backend->function_ops,
-                          &limber_host(f->ctx)->target, row, rows, col, cols);
+    limber_epilogue_block(&f->e, limber_host_functions(f->ctx), &limber_host(f->ctx)->target, row,
+                          rows, col, cols);
 }
 
+/* The `block` callback of the finisher for a product that is computed transposed. */
 static void finish_turned(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
                           int64_t cols)
 {
     finish_straight(self->turned, col, cols, row, rows);
 }
 
-/* Allocates memory for x where C lies. */
+/* Allocates memory for x, the product's result, on the device if C is there. */
 static bool alloc_x(limber_context *ctx, const struct epilogue_call *c, size_t bytes, char **x,
                     struct diag *d)
 {
     static const char what[] = "the product before its steps";
-    void *there = NULL;
+    void *on_device = NULL;
 
     if (c->on_device) {
         if (limber_device_records(ctx, c->product.queue))
@@ -436,9 +453,9 @@ static bool alloc_x(limber_context *ctx, const struct epilogue_call *c, size_t b
                                "memory",
                                what);
         if (bytes == SIZE_MAX ||
-            !limber_device_alloc(ctx, &there, bytes, what, c->product.queue, d))
+            !limber_device_alloc(ctx, &on_device, bytes, what, c->product.queue, d))
             return d->status || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %s", what);
-        *x = there;
+        *x = on_device;
         return true;
     }
     *x = bytes < SIZE_MAX ? limber_memory_alloc(&ctx->allocator, bytes) : NULL;
@@ -453,7 +470,8 @@ static void free_x(limber_context *ctx, const struct epilogue_call *c, char *x)
         limber_device_free(ctx, x, c->product.queue);
 }
 
-/* Decides where the product writes x: into C, or into memory of its own. */
+/* Sets where the product stores x: in C, or in memory of its own, which is allocated.  False if
+ * memory runs out. */
 static bool place_x(limber_context *ctx, struct epilogue_call *c, struct walk *w, struct diag *d)
 {
     limber_problem *p = &c->product;
@@ -484,7 +502,8 @@ static bool place_x(limber_context *ctx, struct epilogue_call *c, struct walk *w
     return true;
 }
 
-/* True for one matrix of C, whose blocks go through the steps while they are in the cache. */
+/* True if the product stores all of C as one matrix, so that the steps can be applied to each block
+ * of C while the block is in the cache. */
 static bool is_single_matrix(const struct epilogue_call *c)
 {
     const limber_problem *p = &c->product;
@@ -495,7 +514,8 @@ static bool is_single_matrix(const struct epilogue_call *c)
                    (p->conv->n == 1 || p->conv->layout == LIMBER_LAYOUT_NHWC);
 }
 
-/* Computes a product whose blocks go through the steps as they are finished. */
+/* Computes the product of a single matrix.  *finished: true if the steps were applied block by
+ * block. */
 static bool run_single(limber_context *ctx, struct epilogue_call *c, struct walk *w,
                        struct report *r, bool *finished, struct diag *d)
 {
@@ -512,15 +532,17 @@ static bool run_single(limber_context *ctx, struct epilogue_call *c, struct walk
          (c->product.conv ? limber_conv_state(ctx, &c->product, true, &p, d) :
                             limber_gemm_state(ctx, &c->product, true, &p, d));
     if (ok && (c->steps.count || w->x) && !limber_simulates(&p.contract) && !c->on_device) {
-        p.finish = w->s.by_columns ? &f.turned : &f.straight; /* a product's rows are channels */
+        /* channels are the rows of a convolution's product */
+        p.finish = w->s.by_columns ? &f.turned : &f.straight;
         p.finished = finished;
     }
-    ok = ok && limber_engine_run(ctx, &p, r, d);
+    ok = ok && limber_engine_run(ctx, &p, NULL, r, d);
     limber_memory_free(&ctx->allocator, memory);
     return ok;
 }
 
-/* Gets the device kernels of both passes before anything is written. */
+/* Gets the device kernels of both passes before anything is written: e[0] fills x, e[1] applies the
+ * steps.  False on failure. */
 static bool get_steppers(limber_context *ctx, struct walk *w, bool begins, bool steps,
                          struct entry *e[2], struct diag *d)
 {
@@ -536,6 +558,7 @@ static bool get_steppers(limber_context *ctx, struct walk *w, bool begins, bool 
     return !begins || limber_epilogue_stepper(ctx, epilogue_of, &at, &e[0], d);
 }
 
+/* Computes a product by `run`, and applies the steps to its result. r: report, or NULL. */
 bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct report *r,
                          bool (*run)(limber_context *, const limber_problem *, struct report *,
                                      struct diag *),
@@ -564,6 +587,7 @@ bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct re
     return ok;
 }
 
+/* Prints the epilogue as it follows a plan. */
 void limber_epilogue_text(const struct epilogue_call *c, struct text *out)
 {
     char name[32];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * LU factorisation with partial pivoting in binary64, by blocks of columns; the update of the rest
- * by a block is one native product. */
+ * LU factorisation with partial pivoting in binary64, by blocks of columns.  After each block, one
+ * native product updates the remaining matrix. */
 #include "jit/operators/solve.h"
 
 #include <math.h>
 #include <string.h>
 
+/* columns of a block */
 enum { BLOCK = 64 };
 
 static double *row_of(const struct factors *f, int64_t i)
@@ -13,7 +14,8 @@ static double *row_of(const struct factors *f, int64_t i)
     return f->lu + i * f->n;
 }
 
-/* c -= a b, where a begins at this element of the factors. */
+/* Computes c -= a b, for c of m x n elements. a: address of the first element of an m x k block of
+ * the factors. */
 static bool subtract(const struct factors *f, int64_t m, int64_t n, int64_t k, const double *a,
                      limber_matrix b, limber_output c, struct diag *d)
 {
@@ -44,7 +46,7 @@ static void swap_rows(double *x, double *y, int64_t n)
     }
 }
 
-/* Factors columns [k, k + w) of the rows from k on.  False: the pivot at *zero is 0. */
+/* Factors columns [k, k + w) of the rows from k on.  False if all pivots in column *zero are 0. */
 static bool factor_panel(struct factors *f, int64_t k, int64_t w, int64_t *zero)
 {
     for (int64_t p = k; p < k + w; p++) {
@@ -69,6 +71,8 @@ static bool factor_panel(struct factors *f, int64_t k, int64_t w, int64_t *zero)
     return true;
 }
 
+/* Factors f's matrix as P L U in place, by blocks.  False if the pivot of column *zero is 0, or,
+ * with an error in *d, if a product failed. */
 bool limber_factor(struct factors *f, int64_t *zero, struct diag *d)
 {
     const int64_t n = f->n;
@@ -90,7 +94,7 @@ bool limber_factor(struct factors *f, int64_t *zero, struct diag *d)
     return true;
 }
 
-/* Solves for rows [i, i + w) with the triangle on the diagonal. */
+/* Solves rows [i, i + w) of x by the triangular block of L, or of U if `upper`, on the diagonal. */
 static void solve_block(const struct factors *f, double *x, int64_t columns, int64_t i, int64_t w,
                         bool upper)
 {
@@ -106,6 +110,7 @@ static void solve_block(const struct factors *f, double *x, int64_t columns, int
     }
 }
 
+/* Solves L U X = P B in place for `columns` right-hand sides in x. */
 bool limber_factor_solve(const struct factors *f, double *x, int64_t columns, struct diag *d)
 {
     const int64_t n = f->n, blocks = (n + BLOCK - 1) / BLOCK;
@@ -128,6 +133,7 @@ bool limber_factor_solve(const struct factors *f, double *x, int64_t columns, st
     return true;
 }
 
+/* Solves one system in place in binary128. */
 void limber_factor_solve_quad(const struct factors *f, quad *x)
 {
     const int64_t n = f->n;
@@ -148,7 +154,7 @@ void limber_factor_solve_quad(const struct factors *f, quad *x)
     }
 }
 
-/* x := A^-T x. */
+/* Computes x := A^-T x from the factors. */
 static void solve_transposed(const struct factors *f, double *x)
 {
     const int64_t n = f->n;
@@ -165,6 +171,8 @@ static void solve_transposed(const struct factors *f, double *x)
         swap_rows(x + k, x + f->swap[k], 1);
 }
 
+/* Estimates |A| |A^-1| in the 1-norm (Higham, ACM TOMS 14, 1988).  room: scratch of n numbers.
+ * Returns 0 on failure. */
 double limber_factor_condition(const struct factors *f, double *room, struct diag *d)
 {
     const int64_t n = f->n;

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+/* Returns the square root, from two steps of Newton's method that start from the binary64 root. */
 static quad square_root(quad x)
 {
     quad y = sqrt((double)x);
@@ -25,14 +26,14 @@ static quad dot(const quad *x, const quad *y, int64_t n)
     return sum;
 }
 
-/* The Hessenberg matrix of Arnoldi's method, made triangular by Givens rotations, and the
- * right-hand side under the same rotations. */
+/* The Hessenberg matrix h of Arnoldi's method, made triangular by Givens rotations, and the
+ * right-hand side g under the same rotations. */
 struct rotated {
     quad h[KRYLOV + 1][KRYLOV], g[KRYLOV + 1], cosine[KRYLOV], sine[KRYLOV];
 };
 
-/* Arnoldi step: w := A v_k, preconditioned and orthogonalised against v_0 to v_k; returns the norm
- * that it had before it was normalised. */
+/* Makes one step of Arnoldi's method: v_(k+1) becomes A v_k, preconditioned, orthogonalised against
+ * v_0 to v_k, and normalised.  Returns its norm before it was normalised. */
 static quad next_vector(const struct factors *f, const quad *a, quad *v, int k, struct rotated *r)
 {
     const int64_t n = f->n;
@@ -52,8 +53,9 @@ static quad next_vector(const struct factors *f, const quad *a, quad *v, int k, 
     return length;
 }
 
-/* Applies the rotations to column k, and adds one.  False: the column is zero. */
-static bool rotate(struct rotated *r, int k, quad length)
+/* Applies the earlier rotations to column k, and adds the rotation that eliminates `length`, the
+ * element below the diagonal.  False if the column is zero. */
+static bool rotate_column(struct rotated *r, int k, quad length)
 {
     quad size;
 
@@ -74,10 +76,12 @@ static bool rotate(struct rotated *r, int k, quad length)
     return true;
 }
 
+/* Solves A x = d by GMRES in binary128, preconditioned by the factors f. d: replaced by x. room:
+ * scratch for the basis vectors. */
 void limber_krylov(const struct factors *f, const quad *a, quad *d, quad *room)
 {
     const int64_t n = f->n;
-    const int most = n < KRYLOV ? (int)n : KRYLOV;
+    const int steps = n < KRYLOV ? (int)n : KRYLOV;
     struct rotated r;
     quad *v = room;
     int k = 0;
@@ -89,8 +93,8 @@ void limber_krylov(const struct factors *f, const quad *a, quad *d, quad *room)
         return;
     for (int64_t i = 0; i < n; i++)
         v[i] = d[i] / r.g[0];
-    while (k < most && limber_quad_size(r.g[k]) > 1e-6 * limber_quad_size(r.g[0]) &&
-           rotate(&r, k, next_vector(f, a, v, k, &r)))
+    while (k < steps && limber_quad_size(r.g[k]) > 1e-6 * limber_quad_size(r.g[0]) &&
+           rotate_column(&r, k, next_vector(f, a, v, k, &r)))
         k++;
     memset(d, 0, (size_t)n * sizeof *d);
     while (k-- > 0) { /* back substitution: g[k] becomes the k-th coordinate */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reductions of arrays.  A task has some neighbouring lines, and processes them piece by piece:
- * once for a maximum or a sum, again for sums that depend on it (such as squared deviations), and
- * again for results of every element. */
+ * Reductions of arrays.  A task reduces a few neighbouring lines, each an array of `count`
+ * elements, which it reads in pieces.  The first pass computes a maximum or a sum.  A second pass
+ * computes sums that depend on it, such as squared deviations, and a third pass the results for
+ * every element. */
 #include "ir/num/long_sum.h"
 #include "jit/engine.h"
 #include "jit/operators/inside.h"
@@ -10,43 +11,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A task's buffer fits a small stack: a piece of one line, or short pieces of several lines. */
+/* Sizes in elements.  A task's buffer of ROOM elements holds a piece of one line, or short pieces
+ * of COLUMNS lines, so that it fits on a small stack.  Sums are in LANES accumulators.  Reductions
+ * of less than SMALL_TASK elements use one thread. */
 enum { PIECE = 256, COLUMNS = 16, LANES = 16, ROOM = 1024, SMALL_TASK = 1 << 14 };
 
-/* The partial result of a reduction over one line.  Each reduction uses some of the fields. */
+/* State of the reduction of one line.  Each reduction uses some of the fields. */
 struct line {
     struct long_sum exact;
     float sum[LANES], lost[LANES];
-    double chain, most, mean, second; /* second: sum of squares, or of exponentials */
+    /* the sum of squares or exponentials of the second pass, or the divisor of the results */
+    double chain, most, mean, second;
     uint64_t swallowed;
 };
 
-/* The terms that a pass adds. */
+/* The terms that a pass adds: elements x, (x - mean)^2, x^2, or e^(x - max). */
 enum term { TERM_value, TERM_deviation, TERM_square, TERM_power };
 
 /* A reduction while its tasks run. */
 struct job {
     const limber_reduce_call *r;
-    const limber_context *ctx; /* NULL: no threads and no vector code */
+    const limber_context *ctx; /* if NULL, one thread computes, without vector code */
     struct fn_args exp;
-    size_t blocks; /* number of blocks of columns */
-    /* CARRY_STORAGE: for |x| in [low, high) rounding to the format drops the last `cut` bits of the
-     * double. */
+    size_t blocks; /* number of blocks of COLUMNS lines, for each outer index */
+    /* LIMBER_CARRY_STORAGE: for |x| in [low, high), rounding to the format drops the last `cut`
+     * bits of the double. */
     double low, high;
     int cut;
+    /* sum over all tasks */
     uint64_t swallowed;
 };
 
-/* One task: COLUMNS neighbouring lines, read PIECE elements at a time. */
+/* A task: at most COLUMNS neighbouring lines, read in pieces. */
 struct task {
     const struct job *j;
     struct line line[COLUMNS];
-    double x[ROOM]; /* [line][piece] */
+    double x[ROOM]; /* [line][element of the piece] */
     double scale[PIECE], shift[PIECE];
     size_t outer, first, columns, piece;
 };
 
-/* Rounds x to nearest in the format `from`. */
+/* Rounds x to nearest in the array's format. */
 static double round_to_storage(const struct job *j, double x)
 {
     uint64_t bits;
@@ -60,7 +65,7 @@ static double round_to_storage(const struct job *j, double x)
     return x;
 }
 
-/* Rounds a value as the carry says after each step. */
+/* Rounds a value as the reduction's `carry` says. */
 static double round_step(const struct job *j, double x)
 {
     switch (j->r->carry) {
@@ -70,7 +75,7 @@ static double round_step(const struct job *j, double x)
     }
 }
 
-/* Rounds n values as the carry says after each step. */
+/* Rounds n values as the reduction's `carry` says. */
 static void round_steps(const struct job *j, double *x, size_t n)
 {
     switch (j->r->carry) {
@@ -86,7 +91,7 @@ static void round_steps(const struct job *j, double *x, size_t n)
     }
 }
 
-/* The address of element i of the task's first line. */
+/* Returns the address of element i of the task's first line. */
 static const char *element_address(const struct task *t, size_t i)
 {
     const limber_reduce_call *r = t->j->r;
@@ -95,7 +100,7 @@ static const char *element_address(const struct task *t, size_t i)
     return (const char *)(r->arrays ? r->arrays[i] : r->src) + at * r->from.size;
 }
 
-/* Reads elements [i, i + n) of the task's lines. */
+/* Reads elements [i, i + n) of the task's lines as doubles. */
 static void read_piece(struct task *t, size_t i, size_t n)
 {
     const limber_reduce_call *r = t->j->r;
@@ -112,7 +117,8 @@ static void read_piece(struct task *t, size_t i, size_t n)
     }
 }
 
-/* Adds at most LANES values. */
+/* Adds v[i] to sum[i] for i < n, at most LANES, in binary32. compensated: adds each rounding error
+ * to lost[i]. counts: counts nonzero values whose addition left the sum unchanged. */
 static inline void add_values(float *sum, float *lost, uint64_t *swallowed, const double *v,
                               size_t n, bool compensated, bool counts)
 {
@@ -127,7 +133,8 @@ static inline void add_values(float *sum, float *lost, uint64_t *swallowed, cons
     }
 }
 
-/* Adds values to the lanes; pieces begin at multiples of LANES. */
+/* Adds n values to the LANES sums of a line in turn.  The first value is added to sum 0, because
+ * pieces begin at multiples of LANES. */
 static inline void add_lanes(struct line *l, const double *v, size_t n, bool compensated,
                              bool counts)
 {
@@ -143,8 +150,8 @@ static inline void add_lanes(struct line *l, const double *v, size_t n, bool com
     memcpy(l->lost, lost, sizeof lost);
 }
 
-/* Adds v[0 .. n) to an exact sum.  The upper parts of all numbers, multiples of an ulp of `large`,
- * have an exact sum in binary64; the remainders follow in the next round.
+/* Adds v[0 .. n) to an exact sum.  Each round takes the upper parts of all numbers, multiples of an
+ * ulp of `large`, whose sum is exact in binary64.  The remainders are added in the next round.
  *
  * Source: Rump, Ogita and Oishi, "Accurate floating-point summation, part I", SIAM J. Sci. Comput.
  * 31 (2008), section 3. */
@@ -192,7 +199,7 @@ static void add_exact(struct long_sum *exact, const double *v, size_t n)
     }
 }
 
-/* Adds a piece to a line's sum; pieces begin at multiples of LANES. */
+/* Adds a piece of n elements to a line's sum, in the precision that `carry` says. */
 static void add_piece(const struct job *j, struct line *l, const double *v, size_t n)
 {
     int counts = j->r->swallowed != NULL;
@@ -224,7 +231,8 @@ static void clear_line(struct line *l)
     l->chain = 0;
 }
 
-/* The sum divided by a positive number; with CARRY_EXACT it is rounded to binary64. */
+/* Returns the line's sum divided by `by`, rounded as `carry` says.  Exact sums are rounded to
+ * binary64. */
 static double line_total(const struct job *j, struct line *l, uint64_t by)
 {
     double sum = 0, lost = 0;
@@ -249,8 +257,8 @@ static double line_total(const struct job *j, struct line *l, uint64_t by)
     }
 }
 
-/* x[i] becomes e^x[i]. */
-static void exponentials(const struct job *j, double *x, size_t n)
+/* Replaces x[i] by e^x[i], rounded as `carry` says. */
+static void replace_by_exponentials(const struct job *j, double *x, size_t n)
 {
     const bool single = j->r->carry == LIMBER_CARRY_F32 || j->r->carry == LIMBER_CARRY_COMPENSATED;
 
@@ -258,7 +266,7 @@ static void exponentials(const struct job *j, double *x, size_t n)
     round_steps(j, x, n);
 }
 
-/* v = x - what, rounded as the carry demands. */
+/* Computes v = x - what for n elements, rounded as `carry` says. */
 static void subtract(const struct job *j, const double *x, double what, double *v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -266,34 +274,36 @@ static void subtract(const struct job *j, const double *x, double what, double *
     round_steps(j, v, n);
 }
 
-/* v = x y, rounded as the carry demands. */
-static void multiply(const struct job *j, const double *x, const double *y, double *v, size_t n)
+/* Computes v = x y for n elements, rounded as `carry` says. */
+static void multiply_arrays(const struct job *j, const double *x, const double *y, double *v,
+                            size_t n)
 {
     for (size_t i = 0; i < n; i++)
         v[i] = x[i] * y[i];
     round_steps(j, v, n);
 }
 
-/* The terms that a pass adds: computed in v, or x itself. */
+/* Computes the terms that a pass adds, from the elements x.  Returns their address: v, or x
+ * itself. */
 static const double *compute_terms(const struct job *j, const struct line *l, enum term term,
                                    const double *x, double *v, size_t n)
 {
     switch (term) {
     case TERM_deviation:
         subtract(j, x, l->mean, v, n);
-        multiply(j, v, v, v, n);
+        multiply_arrays(j, v, v, v, n);
         return v;
-    case TERM_square: multiply(j, x, x, v, n); return v;
+    case TERM_square: multiply_arrays(j, x, x, v, n); return v;
     case TERM_power:
         subtract(j, x, l->most, v, n);
-        exponentials(j, v, n);
+        replace_by_exponentials(j, v, n);
         return v;
     default: return x;
     }
 }
 
-/* Makes one pass over a task's lines, and adds these terms. */
-static void sum_up(struct task *t, enum term term)
+/* Makes one pass over the task's lines: sums the chosen terms of each line. */
+static void sum_terms(struct task *t, enum term term)
 {
     const struct job *j = t->j;
     double v[PIECE];
@@ -309,7 +319,8 @@ static void sum_up(struct task *t, enum term term)
     }
 }
 
-static void find_most(struct task *t)
+/* Finds the maximum of each line of the task; NaN if the line has a NaN. */
+static void find_maxima(struct task *t)
 {
     const struct job *j = t->j;
 
@@ -329,7 +340,7 @@ static void find_most(struct task *t)
     }
 }
 
-/* y: the results for n elements x of a line. */
+/* Computes the results y for n elements x of a line. */
 static void compute_results(const struct task *t, const struct line *l, const double *x, double *y,
                             size_t n)
 {
@@ -338,7 +349,7 @@ static void compute_results(const struct task *t, const struct line *l, const do
     switch (j->r->reduction) {
     case LIMBER_REDUCTION_SOFTMAX:
         subtract(j, x, l->most, y, n);
-        exponentials(j, y, n);
+        replace_by_exponentials(j, y, n);
         break;
     case LIMBER_REDUCTION_LAYER_NORM: subtract(j, x, l->mean, y, n); break;
     default: memcpy(y, x, n * sizeof *y); break;
@@ -347,7 +358,7 @@ static void compute_results(const struct task *t, const struct line *l, const do
         y[p] /= l->second;
     round_steps(j, y, n);
     if (j->r->scale)
-        multiply(j, y, t->scale, y, n);
+        multiply_arrays(j, y, t->scale, y, n);
     if (!j->r->shift)
         return;
     for (size_t p = 0; p < n; p++)
@@ -355,16 +366,17 @@ static void compute_results(const struct task *t, const struct line *l, const do
     round_steps(j, y, n);
 }
 
-/* softmax of one line that fits t->x: each exponential is computed once. */
-static void softmax_at_once(struct task *t)
+/* Computes softmax of one line that fits into t->x, so that each exponential is computed only
+ * once. */
+static void compute_short_softmax(struct task *t)
 {
     const struct job *j = t->j;
     const limber_reduce_call *r = j->r;
     char *to = (char *)r->dst + t->outer * r->count * r->to.size;
 
-    find_most(t);
+    find_maxima(t);
     subtract(j, t->x, t->line->most, t->x, r->count);
-    exponentials(j, t->x, r->count);
+    replace_by_exponentials(j, t->x, r->count);
     clear_line(t->line);
     for (size_t i = 0; i < r->count; i += PIECE)
         add_piece(j, t->line, t->x + i, r->count - i < PIECE ? r->count - i : PIECE);
@@ -375,13 +387,14 @@ static void softmax_at_once(struct task *t)
     limber_values_narrow(j->ctx, r->to, r->rounding, t->x, to, r->count);
 }
 
-/* Stores one result per element. */
-static void store_all(struct task *t)
+/* Computes and stores a result for each element of the task's lines. */
+static void store_all_elements(struct task *t)
 {
     const struct job *j = t->j;
     const limber_reduce_call *r = j->r;
     const size_t size = r->to.size, in = r->from.size;
-    char apart[PIECE * sizeof(long double)]; /* results whose stride in dst is `inner` */
+    /* results of a piece, if their stride in dst is not 1 */
+    char apart[PIECE * sizeof(long double)];
     double y[PIECE];
 
     for (size_t i = 0, n; i < r->count; i += n) {
@@ -403,8 +416,8 @@ static void store_all(struct task *t)
     }
 }
 
-/* Stores one result per line. */
-static void store_one(struct task *t)
+/* Stores one result for each line of the task. */
+static void store_line_results(struct task *t)
 {
     const limber_reduce_call *r = t->j->r;
     bool sums = r->reduction == LIMBER_REDUCTION_SUM || r->reduction == LIMBER_REDUCTION_MEAN;
@@ -425,7 +438,8 @@ static void store_one(struct task *t)
     }
 }
 
-/* Computes maxima, means and sums, which the results need. */
+/* Computes what the results of the task's lines depend on: maxima, means, and sums of squares or
+ * exponentials. */
 static void prepare_lines(struct task *t)
 {
     const struct job *j = t->j;
@@ -434,9 +448,9 @@ static void prepare_lines(struct task *t)
     uint64_t by = r->count;
 
     if (r->reduction == LIMBER_REDUCTION_MAX || r->reduction == LIMBER_REDUCTION_SOFTMAX)
-        find_most(t);
+        find_maxima(t);
     else if (r->reduction != LIMBER_REDUCTION_RMS_NORM)
-        sum_up(t, TERM_value);
+        sum_terms(t, TERM_value);
     switch (r->reduction) {
     case LIMBER_REDUCTION_VARIANCE: by -= (uint64_t)r->correction; /* fall through */
     case LIMBER_REDUCTION_LAYER_NORM: second = TERM_deviation; break;
@@ -449,7 +463,7 @@ static void prepare_lines(struct task *t)
     }
     for (size_t c = 0; c < t->columns && second == TERM_deviation; c++)
         t->line[c].mean = line_total(j, &t->line[c], r->count);
-    sum_up(t, second);
+    sum_terms(t, second);
     for (size_t c = 0; c < t->columns; c++) {
         double v = line_total(j, &t->line[c], by);
         bool root = r->reduction == LIMBER_REDUCTION_LAYER_NORM ||
@@ -460,12 +474,12 @@ static void prepare_lines(struct task *t)
     }
 }
 
-/* Task: reduces some lines, pass by pass. */
+/* Task: reduces some lines. */
 static void run_task(void *arg, int64_t number, int worker)
 {
     struct job *j = arg;
     const limber_reduce_call *r = j->r;
-    struct task t; /* not cleared: elements are read before they are used */
+    struct task t; /* not cleared, since every element is written before it is read */
     uint64_t swallowed = 0;
 
     (void)worker;
@@ -478,16 +492,18 @@ static void run_task(void *arg, int64_t number, int worker)
         t.line[c].swallowed = 0;
     if (r->reduction == LIMBER_REDUCTION_SOFTMAX && r->inner == 1 && r->count <= ROOM) {
         t.piece = ROOM;
-        softmax_at_once(&t);
+        compute_short_softmax(&t);
     } else {
         prepare_lines(&t);
-        (r->reduction >= LIMBER_REDUCTION_SOFTMAX ? store_all : store_one)(&t);
+        (r->reduction >= LIMBER_REDUCTION_SOFTMAX ? store_all_elements : store_line_results)(&t);
     }
     for (size_t c = 0; c < t.columns; c++)
         swallowed += t.line[c].swallowed;
     __atomic_fetch_add(&j->swallowed, swallowed, __ATOMIC_RELAXED);
 }
 
+/* Computes a reduction whose arguments have been checked. ctx: NULL to use only the caller's
+ * thread. */
 void limber_reduce_run(limber_context *ctx, const limber_reduce_call *r)
 {
     struct job j = { .r = r,

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Tests whether a matrix is singular by its determinant modulo two Mersenne primes.  Elements are
- * integers times powers of two, which have residues, too.  A nonzero remainder proves that the
- * determinant is not 0.  If it is not 0, both remainders, of 92 bits together, are 0 only by
- * chance. */
+ * integers times powers of two, so they have residues.  A nonzero residue proves that the
+ * determinant is not 0.  If the determinant is not 0, both residues, of 92 bits together, are 0
+ * only by chance. */
 #include "jit/operators/solve.h"
 
 #include <string.h>
 
-/* Bits of the fields of binary128. */
+/* The fraction bits of binary128, and the mask of its exponent field. */
 enum { FRACTION = 112, EXPONENT = 0x7fff };
 
-/* x modulo p = 2^bits - 1, for x below p^2: the upper bits are added, as 2^bits is 1 modulo p. */
+/* Returns x modulo p = 2^bits - 1, for x < p^2.  Adds the upper bits to the lower ones, because
+ * 2^bits is 1 modulo p. */
 static uint64_t reduce_modulo(unsigned __int128 x, int bits)
 {
     const uint64_t p = ((uint64_t)1 << bits) - 1;
@@ -24,7 +25,7 @@ static uint64_t multiply_modulo(uint64_t x, uint64_t y, int bits)
     return reduce_modulo((unsigned __int128)x * y, bits);
 }
 
-/* The inverse by Fermat's little theorem: x^(p - 2). */
+/* Returns the inverse of x modulo p, which is x^(p - 2) by Fermat's little theorem. */
 static uint64_t inverse_of(uint64_t x, int bits)
 {
     uint64_t y = 1;
@@ -37,8 +38,9 @@ static uint64_t inverse_of(uint64_t x, int bits)
     return y;
 }
 
-/* The residue of a finite number.  2^bits is 1 modulo p, and a factor common to all elements does
- * not change the rank, so the exponent's bias is ignored. */
+/* Returns the residue of a finite number, up to a constant factor. 2^bits is 1 modulo p, so only
+ * exponent mod `bits` matters.  A factor that all elements have does not change the rank, so the
+ * exponent's bias is ignored. */
 static uint64_t residue_of(quad x, int bits)
 {
     const uint64_t p = ((uint64_t)1 << bits) - 1;
@@ -69,7 +71,8 @@ static void swap_rows(uint64_t *a, uint64_t *b, int64_t n)
     }
 }
 
-/* Gaussian elimination of an n x n matrix of remainders, by rows.  False: the determinant is 0. */
+/* Eliminates an n x n row-major matrix of residues by Gauss's method.  False if the determinant is
+ * 0. */
 static bool has_inverse(uint64_t *m, int64_t n, int bits)
 {
     const uint64_t p = ((uint64_t)1 << bits) - 1;

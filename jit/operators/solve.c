@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Linear systems by iterative refinement: factors in binary64, residuals as exact sums, corrections
- * until the solution is stable.  Products are computed by the library's public calls. */
+ * Linear systems by iterative refinement: factors in binary64, residuals as exact sums, and
+ * corrections until the solution no longer changes.  Products are computed by the library's public
+ * calls. */
 #include "jit/operators/solve.h"
 
 #include "jit/operators/operators.h"
@@ -8,22 +9,24 @@
 #include <math.h>
 #include <string.h>
 
+/* largest number of refinement steps, if the caller gives none */
 enum { STEPS = 60 };
 
-/* A system and its memory. */
+/* A linear system and its memory. */
 struct system {
     const limber_solve_call *call;
     struct factors f;
-    limber_prepared *a; /* scanned and packed once */
-    quad *x, *b, *r; /* n x columns, by rows */
-    double *d; /* n x columns: corrections by the factors */
-    quad *wide, *room; /* for GMRES: A by rows; a column and the vectors */
+    limber_prepared *a; /* A as a prepared operand, scanned and packed once */
+    quad *x, *b, *r; /* n x columns, row-major: the solution, B, and residuals or corrections */
+    double *d; /* n x columns: corrections in binary64 */
+    /* for GMRES: A in binary128, row-major; scratch for a column and the Krylov vectors */
+    quad *wide, *room;
     limber_solve_report report;
 };
 
 /* ---- preparing the system -------------------------------------------------------------------- */
 
-/* Converts a matrix to another format, by rows. */
+/* Converts a matrix to dense rows of another format. */
 static bool convert_matrix(void *to, limber_format f, const limber_matrix *m, int64_t rows,
                            int64_t cols, struct diag *d)
 {
@@ -48,7 +51,8 @@ static bool is_finite(const double *x, int64_t count)
     return all;
 }
 
-/* Computes the 1-norm of the matrix before it is factored. room: n numbers. */
+/* Computes f->norm, the 1-norm of the matrix in f->lu, before the matrix is factored. room: scratch
+ * of n numbers. */
 static void sum_columns(struct factors *f, double *room)
 {
     memset(room, 0, (size_t)f->n * sizeof *room);
@@ -84,8 +88,8 @@ static void free_system(struct system *s)
     limber_prepared_free(s->a);
 }
 
-/* Copies A in binary128, for GMRES, if that has not been done. */
-static bool alloc_wide(struct system *s, struct diag *d)
+/* Copies A to binary128 for GMRES, unless that was done before.  False if memory runs out. */
+static bool copy_to_binary128(struct system *s, struct diag *d)
 {
     const size_t n = (size_t)s->f.n;
 
@@ -97,8 +101,9 @@ static bool alloc_wide(struct system *s, struct diag *d)
     return convert_matrix(s->wide, LIMBER_F128, &s->call->a, s->f.n, s->f.n, d);
 }
 
-/* Rounding may turn a singular matrix into one with an inverse, whose condition is about 2^53 / n
- * or more.  Its factors would then solve a system that has no solution, or many. */
+/* Returns false, with an error, if A is singular.  Rounding may turn a singular matrix into a
+ * regular one with a condition of about 2^53 / n or more, whose factors would give a meaningless
+ * solution.  So if the condition is above 2^46 / n, the exact determinant is tested. */
 static bool is_regular(struct system *s, struct diag *d)
 {
     const limber_allocator *m = &s->f.ctx->allocator;
@@ -108,7 +113,7 @@ static bool is_regular(struct system *s, struct diag *d)
 
     if (s->report.condition < 0x1p-6 / DBL_EPSILON / (double)n)
         return true;
-    if (!alloc_wide(s, d))
+    if (!copy_to_binary128(s, d))
         return false;
     room = limber_memory_alloc(m, (size_t)(n * n) * sizeof *room);
     if (!room)
@@ -118,12 +123,14 @@ static bool is_regular(struct system *s, struct diag *d)
     return !singular || limber_fail(d, LIMBER_STATUS_NO_SCHEME, "a is singular");
 }
 
+/* Turns the status of a public call into an error in *d.  True if there was no error. */
 static bool forward_error(limber_status status, struct diag *d)
 {
     return !status || limber_fail(d, status, "%s", limber_error_text());
 }
 
-/* Copies the system's matrices and factors A in binary64; fails if A is singular or not finite. */
+/* Copies the system's matrices, factors A in binary64 and prepares A for residuals.  Fails if A is
+ * singular, or an element is not finite. */
 static bool factor_system(struct system *s, struct diag *d)
 {
     const limber_solve_call *c = s->call;
@@ -148,7 +155,7 @@ static bool factor_system(struct system *s, struct diag *d)
 
 /* ---- refining the solution ------------------------------------------------------------------- */
 
-/* r = b - A x. */
+/* Computes r = b - A x. */
 static bool compute_residual(struct system *s, struct diag *d)
 {
     const limber_contract correct = { .size = sizeof(limber_contract),
@@ -168,10 +175,10 @@ static bool compute_residual(struct system *s, struct diag *d)
     return forward_error(limber_run(s->f.ctx, &p, NULL), d);
 }
 
-/* The largest ratio |x| / |y| over all columns, by the columns' largest elements. */
+/* Returns the largest value, over all columns, of max |x| / max |y|. */
 static double largest_ratio(const quad *x, const quad *y, int64_t n, int64_t columns)
 {
-    double most = 0;
+    double largest = 0;
 
     for (int64_t j = 0; j < columns; j++) {
         double above = 0, below = 0;
@@ -181,12 +188,12 @@ static double largest_ratio(const quad *x, const quad *y, int64_t n, int64_t col
             below = fmax(below, limber_quad_size(y[i * columns + j]));
         }
         if (above > 0)
-            most = fmax(most, below > 0 ? above / below : INFINITY);
+            largest = fmax(largest, below > 0 ? above / below : INFINITY);
     }
-    return most;
+    return largest;
 }
 
-/* r := A^-1 r, approximately. */
+/* Computes r := A^-1 r approximately, from the factors or by GMRES. */
 static bool correct_residual(struct system *s, struct diag *d)
 {
     const int64_t n = s->f.n, columns = s->call->columns;
@@ -212,22 +219,24 @@ static bool correct_residual(struct system *s, struct diag *d)
     return true;
 }
 
-/* Below half an ulp of the result, but not below what binary128 allows. */
+/* Returns the size of a correction, relative to x, below which refinement ends: half an ulp of the
+ * result's format, but at least 2^-110, which binary128 allows. */
 static double tolerance(limber_format f)
 {
     return fmax(0x1p-110, ldexp(1, -limber_format_sig(f) - 2));
 }
 
-/* Refines from x = 0.  *settled: the last correction is small enough. */
+/* Refines the solution from x = 0.  *settled: true if the last correction is small enough.  False
+ * on failure. */
 static bool refine(struct system *s, bool *settled, struct diag *d)
 {
     const int64_t n = s->f.n, columns = s->call->columns;
-    const int most = s->call->most_steps ? s->call->most_steps : STEPS;
+    const int largest = s->call->most_steps ? s->call->most_steps : STEPS;
     double last = INFINITY;
 
     memset(s->x, 0, (size_t)(n * columns) * sizeof *s->x);
     *settled = false;
-    for (int step = 0; step < most && !*settled; step++) {
+    for (int step = 0; step < largest && !*settled; step++) {
         if (!compute_residual(s, d))
             return false;
         s->report.residual = largest_ratio(s->r, s->b, n, columns);
@@ -245,7 +254,8 @@ static bool refine(struct system *s, bool *settled, struct diag *d)
     return true;
 }
 
-/* Refines by GMRES, preconditioned by the factors, where plain refinement did not settle. */
+/* Refines by GMRES, preconditioned by the factors.  Called if refinement by the factors alone did
+ * not converge. */
 static bool try_krylov(struct system *s, bool *settled, struct diag *d)
 {
     const limber_allocator *m = &s->f.ctx->allocator;
@@ -255,7 +265,7 @@ static bool try_krylov(struct system *s, bool *settled, struct diag *d)
     if (!s->room)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for GMRES");
     s->report.method = LIMBER_SOLVE_GMRES;
-    return alloc_wide(s, d) && refine(s, settled, d);
+    return copy_to_binary128(s, d) && refine(s, settled, d);
 }
 
 static void store_solution(const struct system *s)
@@ -271,7 +281,7 @@ static void store_solution(const struct system *s)
                                   LIMBER_ROUND_NEAREST, &ignored);
 }
 
-/* Factors, refines, and tries GMRES if corrections do not shrink. */
+/* Factors A and refines the solution; if corrections do not shrink, refines again by GMRES. */
 static bool solve_system(struct system *s, struct diag *d)
 {
     bool settled = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs the steps of an epilogue on matrices: a piece of a row goes through all steps while it is in
- * L1. */
+ * Applies the steps of an epilogue to matrices.  All steps are applied to a piece of a row while
+ * the piece is in L1. */
 #include "jit/device.h"
 #include "jit/engine.h"
 #include "jit/operators/inside.h"
@@ -8,22 +8,26 @@
 #include <math.h>
 #include <string.h>
 
+/* largest number of elements of a piece; bytes of its memory; elements of a task */
 enum { PIECE = 256, ROOM = 1 << 13, TASK = 1 << 15 };
 
-/* A piece of a row: addresses of all values, and room for those that must be converted.  All of it
- * is on the stack, so pieces are shorter if there are many values. */
+/* A piece of a row: the addresses of all values that the steps read, and memory for those that must
+ * be converted.  It is on the stack, so pieces are shorter if there are many values. */
 struct piece {
     const struct epilogue *e;
-    const struct function_ops *ops; /* NULL: no vector code */
+    const struct function_ops *ops; /* vector code, or NULL */
     const struct target *t;
+    /* number of elements of this piece, and of the longest piece */
     int64_t n, most;
+    /* the steps compute in binary32; else in binary64 */
     bool narrow;
     const char *at[MOST_VALUES];
-    _Alignas(64) char room[ROOM]; /* for x, inputs, results of steps, the two numbers of a step */
+    /* memory of x, of the inputs, of the steps' results, and of two constants of a step */
+    _Alignas(64) char room[ROOM];
     _Alignas(64) double wide[PIECE];
 };
 
-/* The address of value v's room. */
+/* Returns the memory of value v in the piece. */
 static char *room_of(struct piece *p, int v)
 {
     int i = v >= VALUE_steps ? v - VALUE_steps + 1 + p->e->steps->inputs : v;
@@ -31,7 +35,8 @@ static char *room_of(struct piece *p, int v)
     return p->room + i * p->most * (int64_t)p->e->compute.size;
 }
 
-/* The largest piece: a multiple of vectors of 64 bytes. */
+/* Returns the length of the longest piece, a multiple of 16 elements, so that values are whole
+ * vectors of 64 bytes. */
 static int64_t largest_piece(const struct epilogue *e)
 {
     int64_t values = 1 + e->steps->inputs + e->steps->count + 2;
@@ -40,7 +45,7 @@ static int64_t largest_piece(const struct epilogue *e)
     return most < PIECE ? most : PIECE;
 }
 
-/* Number i of the format in which the steps compute. */
+/* Returns number i of an array that is in the format in which the steps compute. */
 static double get_number(const struct piece *p, const char *from, int64_t i)
 {
     float f;
@@ -54,7 +59,8 @@ static double get_number(const struct piece *p, const char *from, int64_t i)
     return x;
 }
 
-/* Converts to binary32 as vector code does: every NaN becomes the canonical one. */
+/* Stores x as number i of an array in the steps' format.  Every NaN becomes the canonical one, as
+ * in vector code. */
 static void put_number(const struct piece *p, char *to, int64_t i, double x)
 {
     float f;
@@ -68,7 +74,7 @@ static void put_number(const struct piece *p, char *to, int64_t i, double x)
         memcpy(to + 8 * i, &x, 8);
 }
 
-/* Fills a piece's buffer with one number. */
+/* Fills a piece's memory with one number. */
 static void fill_constant(const struct piece *p, char *to, double x)
 {
     float *f = (float *)(void *)to;
@@ -90,8 +96,8 @@ static void widen_numbers(const struct piece *p, limber_format f, const void *sr
         limber_format_convert(x, LIMBER_F64, src, f, (size_t)n, LIMBER_ROUND_NEAREST, &ignored);
 }
 
-/* Stores doubles in the format in which the steps are computed. */
-static void from_doubles(const struct piece *p, const double *x, char *to, int64_t n)
+/* Converts n doubles to the format in which the steps compute. */
+static void convert_from_doubles(const struct piece *p, const double *x, char *to, int64_t n)
 {
     if (!p->narrow)
         memcpy(to, x, (size_t)n * sizeof *x);
@@ -102,8 +108,8 @@ static void from_doubles(const struct piece *p, const double *x, char *to, int64
     }
 }
 
-/* Converts n numbers of the steps' format to doubles. */
-static void to_doubles(const struct piece *p, const char *from, double *x, int64_t n)
+/* Converts n numbers of the format in which the steps compute to doubles. */
+static void convert_to_doubles(const struct piece *p, const char *from, double *x, int64_t n)
 {
     if (!p->narrow)
         memcpy(x, from, (size_t)n * sizeof *x);
@@ -115,7 +121,8 @@ static void to_doubles(const struct piece *p, const char *from, double *x, int64
     }
 }
 
-/* Converts the value's numbers to where, and how, steps read them. */
+/* Sets the address of value v, an input or the product's result.  Numbers that are not contiguous
+ * in the steps' format are first converted into the piece's memory. */
 static void load_value(struct piece *p, int v, const struct numbers *m, int64_t row, int64_t col)
 {
     const size_t size = m->format.size;
@@ -131,7 +138,7 @@ static void load_value(struct piece *p, int v, const struct numbers *m, int64_t 
         p->at[v] = src;
     } else if (m->col == 1) {
         widen_numbers(p, m->format, src, p->wide, p->n);
-        from_doubles(p, p->wide, room, p->n);
+        convert_from_doubles(p, p->wide, room, p->n);
     } else {
         for (int64_t i = 0; i < p->n; i++) {
             widen_numbers(p, m->format, src + i * m->col * (int64_t)size, &x, 1);
@@ -140,7 +147,8 @@ static void load_value(struct piece *p, int v, const struct numbers *m, int64_t 
     }
 }
 
-/* The numbers of operand i of a step; constants are written to a buffer. */
+/* Returns the address of operand i of a step.  A constant is first written to the piece's
+ * memory. */
 static const char *operand_address(struct piece *p, const struct epilogue_step *s, int i)
 {
     char *room = room_of(p, VALUE_steps + p->e->steps->count + i);
@@ -151,19 +159,19 @@ static const char *operand_address(struct piece *p, const struct epilogue_step *
     return room;
 }
 
-/* Computes a function in binary64. */
+/* Computes a function of n numbers, which are converted to doubles and back. */
 static void run_function(struct piece *p, const struct epilogue_step *s, const char *x, char *to)
 {
     struct fn_args a = limber_function_args(p->e->compute, s->number[0], s->number[1]);
 
-    to_doubles(p, x, p->wide, p->n);
+    convert_to_doubles(p, x, p->wide, p->n);
     if (!p->ops || !p->ops->run(p->t, s->function, &a, p->wide, p->n, p->narrow))
         for (int64_t i = 0; i < p->n; i++)
             p->wide[i] = limber_function_value(s->function, &a, p->wide[i]);
-    from_doubles(p, p->wide, to, p->n);
+    convert_from_doubles(p, p->wide, to, p->n);
 }
 
-/* Runs one step: by vector code, else number by number. */
+/* Runs one step on the piece, by vector code if there is any for the step. */
 static void run_step(struct piece *p, const struct epilogue_step *s, char *to)
 {
     const char *x = operand_address(p, s, 0);
@@ -180,7 +188,7 @@ static void run_step(struct piece *p, const struct epilogue_step *s, char *to)
                    limber_epilogue_value(s, p->narrow, get_number(p, x, i), get_number(p, y, i)));
 }
 
-/* Stores the last result. */
+/* Converts the last result to C's format and stores it. */
 static void store_result(struct piece *p, const char *from, const struct numbers *m, char *to)
 {
     const size_t size = m->format.size;
@@ -193,7 +201,7 @@ static void store_result(struct piece *p, const char *from, const struct numbers
     }
     if (m->col == 1 && p->ops && p->ops->store(p->t, p->narrow, from, m->format, to, p->n))
         return;
-    to_doubles(p, from, p->wide, p->n);
+    convert_to_doubles(p, from, p->wide, p->n);
     if (m->col == 1 && p->ops && p->ops->narrow(p->t, m->format, p->wide, to, p->n))
         return;
     for (int64_t i = 0; i < p->n; i++)
@@ -201,7 +209,7 @@ static void store_result(struct piece *p, const char *from, const struct numbers
                               1, LIMBER_ROUND_NEAREST, &ignored);
 }
 
-/* Runs all steps on a piece of a row of C. */
+/* Runs all steps on a piece of a row, and stores the result. */
 static void run_piece(struct piece *p, int64_t row, int64_t col)
 {
     const struct epilogue *e = p->e;
@@ -224,7 +232,7 @@ static void run_piece(struct piece *p, int64_t row, int64_t col)
     store_result(p, p->at[limber_steps_result(s)], &e->to, to);
 }
 
-/* The epilogue of the transposed matrices. */
+/* Returns the epilogue of the transposed matrices. */
 static struct epilogue transposed_epilogue(const struct epilogue *e)
 {
     struct epilogue t = *e;
@@ -243,6 +251,7 @@ static struct epilogue transposed_epilogue(const struct epilogue *e)
     return t;
 }
 
+/* Applies the steps to a block of C, in pieces of a row (of a column if C is column-major). */
 void limber_epilogue_block(const struct epilogue *e, const struct function_ops *ops,
                            const struct target *t, int64_t row, int64_t rows, int64_t col,
                            int64_t cols)
@@ -269,20 +278,21 @@ void limber_epilogue_block(const struct epilogue *e, const struct function_ops *
 
 /* ---- steps on whole matrices ----------------------------------------------------------------- */
 
-/* Steps that are applied to whole matrices. */
+/* Steps that are applied to complete matrices. */
 struct job {
     const limber_context *ctx;
+    /* describes matrix g in *e */
     void (*of)(void *arg, int64_t g, struct epilogue *e);
     void *arg;
-    int64_t lines, blocks; /* lines of a task; tasks of a matrix */
+    int64_t lines, blocks; /* number of rows (or columns) of a task; number of tasks of a matrix */
     bool by_columns;
 };
 
-/* Task: runs the steps on some lines of one matrix. */
+/* Task: applies the steps to some rows or columns of one matrix. */
 static void run_task(void *arg, int64_t task, int worker)
 {
     const struct job *j = arg;
-    const struct function_ops *ops = limber_host(j->ctx)->backend->function_ops;
+    const struct function_ops *ops = limber_host_functions(j->ctx);
     int64_t first = task % j->blocks * j->lines, all, lines;
     struct epilogue e;
 
@@ -296,6 +306,7 @@ static void run_task(void *arg, int64_t task, int worker)
         limber_epilogue_block(&e, ops, &limber_host(j->ctx)->target, first, lines, 0, e.cols);
 }
 
+/* Applies the steps to all elements of `count` matrices. of: describes matrix g. */
 void limber_epilogue_all(limber_context *ctx, void (*of)(void *arg, int64_t g, struct epilogue *e),
                          void *arg, int64_t count)
 {
@@ -326,7 +337,7 @@ void limber_epilogue_all(limber_context *ctx, void (*of)(void *arg, int64_t g, s
 
 /* ---- steps in device memory ------------------------------------------------------------------ */
 
-/* Transposes the matrices if that makes the stored rows contiguous. */
+/* Transposes all matrices if that makes the rows of the result contiguous. */
 static void make_rows_contiguous(struct epilogue *e)
 {
     if (e->to.row == 1 && e->to.col != 1)
@@ -343,7 +354,8 @@ bool limber_epilogue_stepper(limber_context *ctx,
     return limber_device_stepper(ctx, &e, entry, d);
 }
 
-/* True if matrix g lies g times as far from the first as the second does; sets that distance. */
+/* True if matrix g is g times as far from the first matrix as the second one is.  Stores the
+ * distance from the first to the second in first->plane, in elements. */
 static bool have_same_step(struct numbers *first, const struct numbers *second,
                            const struct numbers *n, int64_t g)
 {
@@ -353,10 +365,10 @@ static bool have_same_step(struct numbers *first, const struct numbers *second,
     return step % size == 0 && n->data == first->data + g * step;
 }
 
-/* Joins all matrices as planes of one job, if each operand has a constant stride from one to the
- * next. */
-static bool join_planes(void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
-                        int64_t count, struct epilogue *all)
+/* Describes all matrices as one job.  False if some operand has no constant distance from one
+ * matrix to the next. */
+static bool describe_as_one_job(void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
+                                int64_t count, struct epilogue *all)
 {
     struct epilogue second, e;
 
@@ -375,17 +387,19 @@ static bool join_planes(void (*of)(void *arg, int64_t g, struct epilogue *e), vo
     return true;
 }
 
-bool limber_epilogue_there(limber_context *ctx,
-                           void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
-                           int64_t count, struct entry *entry, const limber_queue *q,
-                           struct diag *d)
+/* Applies the steps to `count` matrices on the device, in one launch if their addresses allow
+ * it. */
+bool limber_epilogue_on_device(limber_context *ctx,
+                               void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
+                               int64_t count, struct entry *entry, const limber_queue *q,
+                               struct diag *d)
 {
     struct epilogue e;
     bool ok = true;
 
     if (count == 0)
         return true;
-    if (join_planes(of, arg, count, &e)) {
+    if (describe_as_one_job(of, arg, count, &e)) {
         make_rows_contiguous(&e);
         return limber_device_steps(ctx, entry, &e, q, d);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory that grows with the operands: from the context's allocator, or else from malloc. */
-#define _GNU_SOURCE     /* madvise */
+ * Memory that grows with the operands: from the context's allocator, else from malloc. */
+#define _GNU_SOURCE /* madvise */
 #include "jit/runtime/runtime.h"
 
 #include "ir/poison.h"
@@ -10,6 +10,8 @@
 
 enum { HUGE_PAGE = 2 << 20, LINE = 64 };
 
+/* Allocates bytes aligned to a cache line, or to huge pages if there are enough of them, by the
+ * caller's allocator if there is one. */
 void *limber_memory_alloc(const limber_allocator *a, size_t bytes)
 {
     size_t step = bytes < HUGE_PAGE ? LINE : HUGE_PAGE, all = (bytes + step - 1) / step * step;

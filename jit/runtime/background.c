@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The background thread, which makes kernels while calls go on, and its end with the process. */
-#define _GNU_SOURCE     /* gettid */
+ * The background thread, which makes kernels while calls go on, and what happens to it when the
+ * process ends. */
+#define _GNU_SOURCE /* gettid */
 #include "jit/runtime/runtime.h"
 
 #include <stdatomic.h>
@@ -9,16 +10,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Guards the list of working threads, which all contexts share. */
+/* Guards `working`, which all contexts share. */
 static pthread_mutex_t working_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t working_changed = PTHREAD_COND_INITIALIZER;
-static struct background *working; /* list of those whose threads are running a job */
+static struct background *working; /* list of background threads that are running a job */
 static atomic_bool ending, any_stopped;
 
-/* A job that waits for the background thread; its key follows. */
+/* A job that waits for the background thread.  Its key, of `size` bytes, identifies and describes
+ * it. */
 struct job {
     struct job *next;
-    struct timespec asked;      /* time at which it was queued */
+    struct timespec asked; /* time at which the job was queued */
     size_t size;
     unsigned char key[];
 };
@@ -27,22 +29,22 @@ struct job {
 struct background {
     void (*make)(void *user, const void *key);
     void *user;
-    struct code_range (*compiler)(void *user); /* code in which the thread may be stopped */
-    struct background *next;    /* in `working`; guarded by working_lock */
-    int id;                     /* the thread's gettid */
-    bool stopped, gone; /* guarded by working_lock */
+    struct code_range (*compiler)(void *user); /* the code in which the thread may be stopped */
+    struct background *next; /* next in `working`; guarded by working_lock */
+    int id; /* the thread's gettid */
+    bool stopped, gone; /* stopped for ever; ended; guarded by working_lock */
     struct at_fork at_fork;
-    pthread_mutex_t lock;       /* guards the fields below */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
-    struct job *jobs;           /* queue; the first one is being made */
+    struct job *jobs; /* queue; the first job is running */
     bool started, leave;
     pthread_t thread;
 };
 
 /* ---- the end of the process ------------------------------------------------------------------ */
 
-/* Stops threads that can be stopped; true if another one is still working.  working_lock is
- * held. */
+/* Stops those threads that are running a job and can be stopped.  True if another one is still
+ * working. working_lock is held. */
 static bool stop_or_find_working(void)
 {
     bool some = false;
@@ -61,13 +63,14 @@ static bool stop_or_find_working(void)
     return some;
 }
 
-/* Seconds to wait after the end has begun, longer than any compilation.  A thread that compiles
- * even longer is lost: it searches tables that libLLVM's destructors have freed, perhaps for ever.
- * The program's own threads are not stopped, since later code may wait for them. */
+/* Seconds to wait at the end of the process, longer than any compilation.  A thread that compiles
+ * even longer would use tables of libLLVM that destructors have freed, and might never end.  The
+ * program's own threads are not stopped, because code that runs later may wait for them. */
 static const double patience = 20;
 
-/* Exit handler.  Drops jobs that have not begun, stops the library's own threads inside the
- * compiler, and waits, at most `patience` seconds, for the program's threads that compile. */
+/* Exit handler.  Drops jobs that have not begun, stops the library's own threads that are executing
+ * the compiler's code, and waits at most `patience` seconds for the program's threads that
+ * compile. */
 static void end_compilers(void)
 {
     const struct timespec moment = { 0, 100000 };
@@ -86,19 +89,19 @@ static void end_compilers(void)
     pthread_mutex_unlock(&working_lock);
 }
 
-/* Registers the exit handler.  Exit runs libLLVM's destructors while other threads go on, the last
- * registered first.  libLLVM registers them when it is opened and when it compiles something for
- * the first time, both of which limber_llvm_open() has it do; this handler is registered after
- * them, and again after each kernel, in case that kernel was the first to need another
+/* Registers the exit handler.  A process that ends runs libLLVM's destructors, those registered
+ * last first, while other threads still run.  libLLVM registers them when it is opened, and when it
+ * compiles for the first time; limber_llvm_open() makes it do both.  So this handler is registered
+ * after them, and again after each kernel, in case that kernel was the first to need another
  * destructor. */
-static void watch(void)
+static void register_exit_handler(void)
 {
     atexit(end_compilers);
 }
 
 /* ---- the background thread ------------------------------------------------------------------- */
 
-/* Registers this thread as compiling, and lets end_compilers stop it by a signal; false if the
+/* Registers this thread as working, and lets end_compilers stop it by a signal.  False if the
  * process has begun to end. */
 static bool begin_job(struct background *b)
 {
@@ -115,6 +118,8 @@ static bool begin_job(struct background *b)
     return ok;
 }
 
+/* Removes b from the list of background threads that do a job, and wakes those who wait for the
+ * list.  After this the thread may no longer be stopped. */
 static void end_job(struct background *b)
 {
     struct background **at = &working;
@@ -128,6 +133,7 @@ static void end_job(struct background *b)
     limber_stop_allow(false);
 }
 
+/* The background thread: runs jobs in the order in which they were queued, until `leave` is set. */
 static void *background_loop(void *arg)
 {
     struct background *b = arg;
@@ -162,7 +168,7 @@ static void *background_loop(void *arg)
 static bool start_thread(struct background *b)
 {
     if (!b->started)
-        watch(); /* the end of the process waits for jobs of any kind */
+        register_exit_handler(); /* the process waits at its end for jobs of any kind */
     b->started = b->started || limber_thread(&b->thread, background_loop, b);
     return b->started;
 }
@@ -177,7 +183,7 @@ bool limber_background_stopped(void)
     return atomic_load(&any_stopped);
 }
 
-/* In a forked child there is no background thread. */
+/* Resets the queue in a forked child, which has no background thread. */
 static void in_child(void *self)
 {
     struct background *b = self;
@@ -186,10 +192,12 @@ static void in_child(void *self)
     pthread_mutex_init(&working_lock, NULL);
     pthread_cond_init(&working_changed, NULL);
     working = NULL;
-    b->jobs = NULL; /* leaked: the first may be half made */
+    b->jobs = NULL; /* leaked, since the first job may be half done */
     b->started = false;
 }
 
+/* Makes the queue of a background thread, which starts with the first job. make: does a job.
+ * compiler: the code in which a thread may be stopped. */
 struct background *limber_background_new(void (*make)(void *user, const void *key), void *user,
                                          struct code_range (*compiler)(void *user))
 {
@@ -203,12 +211,12 @@ struct background *limber_background_new(void (*make)(void *user, const void *ke
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->changed, NULL);
     b->at_fork = (struct at_fork){ &b->lock, in_child, b };
-    limber_compile_at_end(watch);
+    limber_compile_at_end(register_exit_handler);
     limber_at_fork(&b->at_fork);
     return b;
 }
 
-/* Waits for the thread's end.  False: it was stopped, and never ends. */
+/* Waits until the thread has ended.  False if the thread was stopped, so that it never ends. */
 static bool join_thread(struct background *b)
 {
     bool gone;
@@ -221,6 +229,7 @@ static bool join_thread(struct background *b)
     return gone && pthread_join(b->thread, NULL) == 0;
 }
 
+/* Ends the thread and frees its queue.  The memory is leaked if the thread had to be stopped. */
 void limber_background_free(struct background *b)
 {
     if (!b)
@@ -230,7 +239,7 @@ void limber_background_free(struct background *b)
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->lock);
     if (b->started && !join_thread(b))
-        return; /* leaked: the stopped thread may hold this memory */
+        return; /* leaked, since the stopped thread may use this memory */
     limber_at_fork_no_more(&b->at_fork);
     while (b->jobs) {
         struct job *next = b->jobs->next;
@@ -245,7 +254,7 @@ void limber_background_free(struct background *b)
 
 /* ---- asking for jobs ------------------------------------------------------------------------- */
 
-/* Where the job with this key is linked in the queue; *result is NULL if there is none. */
+/* Returns the link to the job with this key in the queue; *result is NULL if there is none. */
 static struct job **find_job(struct background *b, const void *key, size_t size)
 {
     struct job **at = &b->jobs;
@@ -255,6 +264,8 @@ static struct job **find_job(struct background *b, const void *key, size_t size)
     return at;
 }
 
+/* Queues a job unless it is queued already.  False if no thread or memory is available, or the
+ * process is ending. */
 bool limber_background_ask(struct background *b, const void *key, size_t size)
 {
     struct job **at, *new;
@@ -288,6 +299,8 @@ static struct timespec add_seconds(struct timespec t, double seconds)
     return t;
 }
 
+/* Waits until a job is done, or `seconds` after it was asked for.  Returns true if it is still
+ * queued. */
 bool limber_background_busy(struct background *b, const void *key, size_t size, double seconds)
 {
     struct job *job;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Isolates calls from the program's thread state and limits.  A thread is not cancelled inside a
- * call.  Its rounding mode, flushing and traps have no effect there.  A small stack does not
- * overflow.  A limit on file sizes fails a write without a signal. */
-#define _GNU_SOURCE     /* pthread_getattr_np, gettid */
+ * Isolates calls from the program's thread state and limits.  Inside a call the thread is not
+ * cancelled, and its rounding mode, flushing of subnormals and traps have no effect.  A small stack
+ * does not overflow.  If a limit on file sizes is exceeded, a write fails without a signal. */
+#define _GNU_SOURCE /* pthread_getattr_np, gettid */
 #include "jit/runtime/runtime.h"
 
 #include <errno.h>
@@ -13,12 +13,14 @@
 #include <unistd.h>
 
 #if !defined(__x86_64__)
+/* Saves the floating-point mode and flags, and sets the default mode. */
 struct float_mode limber_mode_enter(void)
 {
     struct float_mode before;
 
 #if defined(__aarch64__)
-    /* fesetenv keeps newer fields: alternative half precision, default NaN, BF16 products */
+    /* fesetenv would leave bits AHP, DN and EBF of FPCR unchanged (other half precision, default
+     * NaN, BF16 products), so FPCR is cleared directly */
     __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(before.fpcr), "=r"(before.fpsr));
     if (before.fpcr)
         __asm__ volatile("msr fpcr, xzr" : : : "memory");
@@ -29,6 +31,7 @@ struct float_mode limber_mode_enter(void)
     return before;
 }
 
+/* Restores the floating-point mode and flags. */
 void limber_mode_leave(const struct float_mode *before)
 {
 #if defined(__aarch64__)
@@ -64,12 +67,14 @@ void limber_call_leave(const struct call_scope *before)
 
 /* Stack size of the library's own threads, in bytes. */
 enum { OWN_STACK = 8 << 20 };
-/* This thread's stack: lowest and end address. */
+/* Bounds of this thread's stack: the lowest address, and the address just past the end.  `end` is 0
+ * if the stack was not measured yet. */
 static _Thread_local struct stack {
     uintptr_t lowest, end;
 } this_stack;
 
-/* Not inlined: it runs once per thread, but every small product tests for it. */
+/* Finds the bounds of this thread's stack.  Not inlined, because it runs only once per thread,
+ * while every small product tests whether it has run. */
 static __attribute__((noinline)) void measure_stack(struct stack *s)
 {
     struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
@@ -77,8 +82,9 @@ static __attribute__((noinline)) void measure_stack(struct stack *s)
     size_t bytes, guard = 0;
     void *low;
 
-    s->end = 1; /* marks it as measured, without result so far */
-    if (gettid() == getpid()) { /* the main thread's stack begins at AT_RANDOM's bytes */
+    s->end = 1; /* marks the stack as measured; its bounds are unknown so far */
+    /* the main thread's stack ends where the kernel put AT_RANDOM's bytes */
+    if (gettid() == getpid()) {
         uintptr_t end = (uintptr_t)getauxval(AT_RANDOM);
 
         getrlimit(RLIMIT_STACK, &limit);
@@ -121,6 +127,7 @@ static void *run_stack_job(void *arg)
     return NULL;
 }
 
+/* Starts a thread with a stack of its own size and all signals blocked. */
 bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg)
 {
     sigset_t all, before;
@@ -138,6 +145,7 @@ bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg)
     return ok;
 }
 
+/* Calls fn, in a new thread if the stack of this one is too small. */
 bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,
                        struct diag *d)
 {
@@ -156,7 +164,7 @@ bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *
 
 /* ---- writing files --------------------------------------------------------------------------- */
 
-/* Writes all bytes, in as many writes as it takes. */
+/* Writes all bytes, in as many calls of write() as needed.  False, with errno, on failure. */
 static bool write_all(int fd, const char *at, size_t size)
 {
     while (size > 0) {
@@ -175,7 +183,8 @@ static bool write_all(int fd, const char *at, size_t size)
     return true;
 }
 
-/* SIGXFSZ, of a file that is too large, goes to the writing thread, which blocks it. */
+/* Writes all bytes.  If a file grows too large, the system sends SIGXFSZ to the writing thread; the
+ * thread blocks that signal and discards it. */
 bool limber_write(int fd, const void *data, size_t size)
 {
     sigset_t large, before, pending;

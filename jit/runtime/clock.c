@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#define _GNU_SOURCE     /* clock_gettime under any standard */
+#define _GNU_SOURCE /* clock_gettime under any standard */
 #include "jit/runtime/runtime.h"
 
 #include <time.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Compilation, fork and exit.  fork waits until no kernel is being compiled, since a child could
- * not release the locks that libLLVM holds then.  It also takes every lock of the library, so that
- * the child finds consistent data.  The end of the process waits, too, and stops further
- * compilation. */
+ * Compilation, fork and exit. fork waits until no kernel is being compiled, because a child could
+ * not release the locks that libLLVM holds during a compilation. fork also acquires every lock of
+ * the library, so that the child finds consistent data.  The end of the process waits, too, and
+ * prevents further compilation. */
 #include "jit/runtime/runtime.h"
 
 #include <stdatomic.h>
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* guards the variables below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int compiling; /* number of threads that compile, without stopped ones */
+static int compiling; /* number of threads that compile; stopped ones do not count */
 static bool forking, ended;
 static struct at_fork *list;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -20,18 +20,19 @@ static _Thread_local int own; /* nesting depth of this thread's compilations */
 
 /* ---- compilers that are being opened -------------------------------------------------------- */
 
-/* A mutex that is held while a compiler is opened.  A compiler's destructors run before those that
- * were registered earlier, but thread-exit functions run even before these, also in the thread that
- * ends the process.  So every thread locks and unlocks this mutex at its exit, by functions of libc
- * alone, which stay if this library is unloaded.  The mutex must stay, too, so it is never
- * freed. */
-static pthread_mutex_t *opening; /* NULL: out of memory */
+/* A mutex that is held while a compiler is opened.  At exit, destructors run in the reverse order
+ * of their registration, but functions that run at a thread's end run before all of them, also in
+ * the thread that ends the process.  So every thread locks and unlocks this mutex when it ends, and
+ * thereby waits until a compiler is open.  Only functions of libc are registered, which remain if
+ * this library is unloaded.  The mutex must remain, too, so it is never freed. */
+static pthread_mutex_t *opening; /* NULL if memory ran out */
 static pthread_once_t opening_once = PTHREAD_ONCE_INIT;
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
 
-/* Defined by LeakSanitizer, if the program has it. */
+/* Defined by LeakSanitizer, if the program is built with it. */
 extern void __lsan_ignore_object(const void *) __attribute__((weak));
 
+/* Makes the recursive mutex `opening`, which is never freed. */
 static void make_opening(void)
 {
     pthread_mutexattr_t own_again;
@@ -47,7 +48,8 @@ static void make_opening(void)
         __lsan_ignore_object(opening);
 }
 
-static void at_thread_end(int (*take_or_give)(pthread_mutex_t *))
+/* Makes this thread lock or unlock the mutex `opening` when it ends. */
+static void call_at_thread_end(int (*take_or_give)(pthread_mutex_t *))
 {
     void (*function)(void *);
     void *library;
@@ -63,8 +65,8 @@ void limber_compile_watch_thread(void)
 
     pthread_once(&opening_once, make_opening);
     if (!watched && opening && __cxa_thread_atexit_impl) {
-        at_thread_end(pthread_mutex_unlock); /* exit functions run in reverse order */
-        at_thread_end(pthread_mutex_lock);
+        call_at_thread_end(pthread_mutex_unlock); /* exit functions run in reverse order */
+        call_at_thread_end(pthread_mutex_lock);
     }
     watched = true;
 }
@@ -84,20 +86,22 @@ static void watch_end(void)
         watch();
 }
 
-/* Opens a backend's compiler; threads that end wait until it is open. */
+/* Opens a backend's compiler.  Threads that end in the meantime wait until the compiler is open. */
 static void open_compiler(const struct backend *b, const struct target *t)
 {
     limber_compile_watch_thread();
     if (opening)
         pthread_mutex_lock(opening);
-    b->open(t);
-    watch_end(); /* runs before the destructors that opening has registered */
+    b->code->open(t);
+    /* registers the exit handler so that it runs before the destructors of the compiler */
+    watch_end();
     if (opening)
         pthread_mutex_unlock(opening);
 }
 
 /* ---- threads that compile ------------------------------------------------------------------- */
 
+/* Begins a compilation, after any fork in progress.  False if the process is ending. */
 bool limber_compile_enter(const struct backend *b, const struct target *t, struct diag *d)
 {
     bool ok;
@@ -105,11 +109,11 @@ bool limber_compile_enter(const struct backend *b, const struct target *t, struc
     pthread_mutex_lock(&lock);
     while (forking)
         pthread_cond_wait(&changed, &lock);
-    ok = !ended || !b->open;
+    ok = !ended || !b->code;
     compiling += ok;
     own += ok;
     pthread_mutex_unlock(&lock);
-    if (ok && b->open)
+    if (ok && b->code)
         open_compiler(b, t);
     return ok || limber_fail(d, LIMBER_STATUS_DEVICE,
                              "the process ends, and nothing is compiled any more");
@@ -117,7 +121,8 @@ bool limber_compile_enter(const struct backend *b, const struct target *t, struc
 
 void limber_compile_leave(void)
 {
-    watch_end(); /* runs before the destructors that the compiler has registered */
+    /* registers the exit handler so that it runs before destructors that this compilation added */
+    watch_end();
     pthread_mutex_lock(&lock);
     compiling--;
     own--;
@@ -173,7 +178,7 @@ static void after_fork(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Threads of the parent that were waiting do not exist in the child. */
+/* Repairs the state in the child, where the parent's other threads do not exist. */
 static void in_child(void)
 {
     pthread_cond_init(&changed, NULL);

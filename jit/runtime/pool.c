@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The thread pool.  Workers sleep on a condition variable between calls; within a call they yield a
- * few times first, since one run soon follows another.  The caller works, too, as worker 0.  One
- * run uses the workers at a time: a run that finds them busy, with another thread's run or an
- * enclosing one, executes its tasks itself.  So does a run in a parallel region of OpenMP, whose
- * threads occupy the CPUs already, and a run in a forked process, which has no worker threads.
+ * The thread pool.  Workers sleep on a condition variable between calls.  During a call they first
+ * yield a few times after a run, because the next run usually follows soon.  The calling thread
+ * works, too, as worker 0.
  *
- * Workers may use the CPUs of the thread that made the pool, whoever calls first, since callers are
- * often bound to one CPU.  Pinned workers get one of these each; callers are never moved.  Without
- * pinning the scheduler moves workers to free CPUs, also the caller's, so that several processes
- * with equal CPU sets do not collide. */
-#define _GNU_SOURCE     /* CPU sets */
+ * One run uses the workers at a time.  A run executes its tasks on the caller's thread if the
+ * workers are busy with another thread's run or an enclosing one, in a parallel region of OpenMP,
+ * whose threads occupy the CPUs already, and in a forked process, which has no worker threads.
+ *
+ * Workers may use the CPUs of the thread that made the pool, whichever thread calls first, because
+ * callers are often bound to one CPU. Pinned workers get one of these CPUs each; callers are never
+ * moved.  Without pinning the scheduler moves workers to free CPUs, also to the caller's, so that
+ * several processes with equal CPU sets do not collide. */
+#define _GNU_SOURCE /* CPU sets */
 #include "jit/runtime/runtime.h"
 
 #include <dlfcn.h>
@@ -20,37 +22,38 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The tasks that a worker starts with, on cache lines of its own. */
+/* The tasks that are assigned to one worker, on cache lines of its own: from `next` to `end`. */
 struct share {
     _Alignas(128) _Atomic int64_t next;
     int64_t end;
 };
 
 struct pool {
-    int threads;                /* including the caller */
-    int started;                /* workers, without the caller */
+    int threads; /* workers including the caller */
+    int started; /* workers started so far, without the caller */
     pid_t pid;
     bool pinned;
-    cpu_set_t cpus;             /* CPUs of the thread that made the pool; empty: unknown */
-    int here;                   /* the CPU that the first caller ran on */
+    cpu_set_t cpus; /* CPUs of the thread that made the pool; empty if unknown */
+    int here; /* the CPU on which the first caller ran */
+    /* set while a run uses the workers */
     atomic_flag taken;
-    struct openmp *openmp;      /* used by the thread that has taken the pool */
-    atomic_int calls;           /* calls in progress */
+    struct openmp *openmp; /* used by the thread that has set `taken` */
+    atomic_int calls; /* number of calls in progress */
     pthread_t *thread;
     pthread_mutex_t lock;
     pthread_cond_t wake, done;
-    _Atomic uint64_t run;       /* number of the current run, which the fields below describe */
+    _Atomic uint64_t run; /* number of the current run, which the fields below describe */
     atomic_bool leave;
-    int wanted;                 /* workers 1..wanted take part */
-    atomic_int busy;            /* workers that are not done */
-    struct share *share;        /* [thread] */
+    int wanted; /* workers 1 to `wanted` take part */
+    atomic_int busy; /* workers that have not finished */
+    struct share *share;        /* [worker] */
     void (*fn)(void *, int64_t, int);
     void *arg;
 };
 
 /* The OpenMP runtimes in this process, kept open so that they are not unloaded. */
 struct openmp {
-    unsigned long long loads;   /* number of loaded libraries when runtimes were last searched */
+    unsigned long long loads; /* number of loaded libraries when runtimes were last searched */
     void *library[4];
     int (*in_parallel[4])(void);
 };
@@ -60,8 +63,9 @@ struct worker {
     int index;
 };
 
-/* A worker does its own share, then steals from others' shares.  Data that it writes in one run it
- * mostly reads in the next, and nobody waits for a thread without a CPU. */
+/* Executes a worker's own share of tasks, then tasks of other shares.  So a worker mostly reads
+ * data in the next run that it wrote in this run, and no worker waits for a thread that has no
+ * CPU. */
 static void run_shares(struct pool *p, int worker)
 {
     int shares = p->wanted + 1;
@@ -76,7 +80,7 @@ static void run_shares(struct pool *p, int worker)
     }
 }
 
-/* Divides tasks evenly among the workers that take part. */
+/* Divides the tasks evenly among the workers that take part. */
 static void divide_tasks(struct pool *p, int64_t tasks)
 {
     int64_t shares = p->wanted + 1, each = tasks / shares, more = tasks % shares, next = 0;
@@ -87,16 +91,17 @@ static void divide_tasks(struct pool *p, int64_t tasks)
     }
 }
 
-enum { YIELDS = 100 };      /* some 30 microseconds on an idle machine */
+enum { YIELDS = 100 }; /* some 30 microseconds on an idle machine */
 
-/* With more threads than CPUs a yielding thread delays a working one. */
+/* Returns how often a waiting thread yields: 0 if there are more threads than CPUs, because a
+ * yielding thread would delay a working one. */
 static int yield_count(const struct pool *p)
 {
     return CPU_COUNT(&p->cpus) < p->threads ? 0 : YIELDS;
 }
 
-/* Yields for a moment, in case a next run of the call follows.  The lock is held, but released
- * meanwhile. */
+/* Yields for a moment, in case another run of the call follows. seen: number of the run that the
+ * worker has finished.  The lock is held on entry and return, and released in between. */
 static void yield_for_next_run(struct pool *p, uint64_t seen)
 {
     pthread_mutex_unlock(&p->lock);
@@ -106,6 +111,7 @@ static void yield_for_next_run(struct pool *p, uint64_t seen)
     pthread_mutex_lock(&p->lock);
 }
 
+/* A worker thread: takes part in each run that needs it, until `leave` is set. */
 static void *worker_loop(void *arg)
 {
     struct worker w = *(struct worker *)arg;
@@ -116,7 +122,7 @@ static void *worker_loop(void *arg)
     pthread_mutex_lock(&p->lock);
     for (;;) {
         while (!p->leave && (p->run == seen || w.index > p->wanted)) {
-            seen = p->run;      /* this run does not need the worker */
+            seen = p->run; /* this run does not need the worker */
             pthread_cond_wait(&p->wake, &p->lock);
         }
         if (p->leave)
@@ -135,7 +141,8 @@ static void *worker_loop(void *arg)
 
 /* ---- a CPU for each worker ------------------------------------------------------------------- */
 
-/* Sets the i-th CPU other than the first caller's, if there is a CPU for each worker. */
+/* Sets *set to the CPU of this worker, if there is a CPU for each worker: the worker-th CPU, the
+ * first caller's CPU not counted. */
 static void choose_cpu(const struct pool *p, int worker, cpu_set_t *set)
 {
     if (CPU_COUNT(&p->cpus) < p->threads)
@@ -147,7 +154,7 @@ static void choose_cpu(const struct pool *p, int worker, cpu_set_t *set)
         }
 }
 
-/* Sets a worker's CPUs.  Errors are ignored: the worker then inherits its creator's. */
+/* Sets a worker's CPUs.  Errors are ignored; the worker then has the CPUs of its creator. */
 static void set_affinity(const struct pool *p, int worker)
 {
     cpu_set_t set = p->cpus;
@@ -168,7 +175,9 @@ static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
     return 1;
 }
 
-/* Searches by name, since runtimes loaded by language modules are not in the global scope. */
+/* Finds the OpenMP runtimes that are loaded, by their names, because runtimes that modules of other
+ * languages load are not in the global scope.  Searches again only if a library was loaded since
+ * the last search. */
 static void find_openmp(struct openmp *o)
 {
     static const char *const name[COUNT(o->library)] = { "libgomp.so.1", "libomp.so.5", "libomp.so",
@@ -205,6 +214,7 @@ static void openmp_free(struct openmp *o)
 
 /* ---- runs of tasks on the workers ------------------------------------------------------------ */
 
+/* Starts the pool's next worker thread. */
 static bool start_worker(struct pool *p)
 {
     struct worker *w = malloc(sizeof *w);
@@ -221,7 +231,7 @@ static bool start_worker(struct pool *p)
     return true;
 }
 
-/* Starts threads up to the wanted number, or as many as the system allows. */
+/* Starts threads until `wanted` workers run, or as many as the system allows. */
 static void start_workers(struct pool *p, int wanted)
 {
     if (p->started >= wanted)
@@ -232,7 +242,7 @@ static void start_workers(struct pool *p, int wanted)
         ;
 }
 
-/* Wakes workers, computes with them, and waits until all are done. */
+/* Runs tasks on the workers and this thread, and waits until all have finished. */
 static void run_all(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     int wanted = p->threads - 1;
@@ -264,8 +274,9 @@ static void run_alone(int64_t tasks, void (*fn)(void *, int64_t, int), void *arg
         fn(arg, i, 0);
 }
 
-/* Implements runner.run: with the workers or, if these are taken or must not be used, alone. */
-static void run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+/* The `run` of struct runner: runs tasks on the workers, or on the caller's thread if these are
+ * busy or must not be used. */
+static void run_tasks(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     struct pool *p = self;
 
@@ -295,6 +306,8 @@ void limber_pool_leave(struct pool *p)
         p->calls--;
 }
 
+/* Makes a pool of `threads` threads, which start when they are needed. pinned: each runs on one
+ * CPU only. */
 struct pool *limber_pool_new(int threads, bool pinned)
 {
     struct pool *p = calloc(1, sizeof *p);
@@ -323,6 +336,7 @@ struct pool *limber_pool_new(int threads, bool pinned)
     return p;
 }
 
+/* Lets all worker threads end, waits for them, and destroys the lock and conditions. */
 static void stop_workers(struct pool *p)
 {
     pthread_mutex_lock(&p->lock);
@@ -336,11 +350,12 @@ static void stop_workers(struct pool *p)
     pthread_cond_destroy(&p->done);
 }
 
+/* Ends the pool's threads and frees it. */
 void limber_pool_free(struct pool *p)
 {
     if (!p)
         return;
-    if (p->pid == getpid()) /* in a forked child the threads and lock states are invalid */
+    if (p->pid == getpid()) /* in a forked child the threads and the locks are invalid */
         stop_workers(p);
     openmp_free(p->openmp);
     free(p->thread);
@@ -350,5 +365,5 @@ void limber_pool_free(struct pool *p)
 
 struct runner limber_pool_runner(struct pool *p)
 {
-    return (struct runner){ p->threads, run, p, CPU_COUNT(&p->cpus) };
+    return (struct runner){ p->threads, run_tasks, p, CPU_COUNT(&p->cpus) };
 }

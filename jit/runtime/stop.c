@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Stops a thread for ever while it executes a compiler's own code, so that the process can end:
- * exit runs the compiler's destructors, and a thread that still compiles would use what they free.
- * A thread inside the compiler's code is in no function of libc, so it holds no lock of malloc, the
- * loader or a stream, which exit needs.
+ * Stops a thread for ever while it executes a compiler's own code, so that the process can end.
+ * A process that ends runs the compiler's destructors, and a thread that still compiles would use
+ * what they free.  A thread that is in the compiler's code is in no function of libc, so it holds
+ * no lock of malloc, the loader or a stream, which the end of a process needs.
  *
- * It uses SIGURG, which the system ignores by default, as do programs. */
-#define _GNU_SOURCE     /* gettid, REG_RIP */
+ * The signal is SIGURG, which the system ignores by default and programs hardly use. */
+#define _GNU_SOURCE /* gettid, REG_RIP */
 #include "jit/runtime/runtime.h"
 
 #include <signal.h>
@@ -18,8 +18,8 @@
 enum { SIGNAL = SIGURG };
 enum answer { NONE, STOPPED, ELSEWHERE };
 
-static atomic_int asked;            /* the thread that must answer, or 0 */
-static atomic_uintptr_t from, to;   /* the code in which it may be stopped */
+static atomic_int asked; /* gettid of the thread that must answer, or 0 */
+static atomic_uintptr_t from, to; /* the code in which the thread may be stopped */
 static atomic_int answer;
 
 static uintptr_t program_counter(const ucontext_t *u)
@@ -34,9 +34,9 @@ static uintptr_t program_counter(const ucontext_t *u)
 #endif
 }
 
-/* Signal handler of a thread that shall stop: it waits for ever if it is inside the compiler, and
- * answers otherwise. */
-static void handler(int signal, siginfo_t *info, void *context)
+/* Signal handler of a thread that is to be stopped.  In the compiler's code the thread waits for
+ * ever; in other code the handler answers ELSEWHERE and returns. */
+static void stop_handler(int signal, siginfo_t *info, void *context)
 {
     int here = (int)gettid();
     uintptr_t at = program_counter(context);
@@ -56,15 +56,16 @@ static void handler(int signal, siginfo_t *info, void *context)
         sigsuspend(&mask);
 }
 
-/* Installs the signal handler, unless the program uses the signal. */
+/* Installs the signal handler.  False if the program uses the signal. */
 static bool install_handler(void)
 {
-    struct sigaction old, ours = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART };
+    struct sigaction old,
+        ours = { .sa_sigaction = stop_handler, .sa_flags = SA_SIGINFO | SA_RESTART };
 
     if (sigaction(SIGNAL, NULL, &old))
         return false;
     if (old.sa_flags & SA_SIGINFO)
-        return old.sa_sigaction == handler;
+        return old.sa_sigaction == stop_handler;
     sigfillset(&ours.sa_mask);
     return (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) &&
            sigaction(SIGNAL, &ours, NULL) == 0;
@@ -79,6 +80,8 @@ void limber_stop_allow(bool allowed)
     pthread_sigmask(allowed ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL);
 }
 
+/* Sends a signal that stops a thread for good if it is executing `code`.  Returns whether it was
+ * stopped. */
 bool limber_stop(int thread, struct code_range code)
 {
     const struct timespec moment = { 0, 20000 };

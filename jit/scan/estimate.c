@@ -1,98 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Estimates from the operands before a product is computed: sums of magnitudes, and a sample of the
- * result. */
-#include "jit/device.h"
+ * Estimates from a sample of the result, before a product is computed. */
 #include "jit/scan/operands.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Magnitude of element p of a line; 0 for padding, NaN and infinities. */
-static double magnitude_at(const struct view *v, limber_format f, int64_t line, int64_t p)
-{
-    const char *at = limber_view_at(v, line, p, f.size);
-    double x = at ? fabs(limber_format_value(f, at)) : 0;
-
-    return isfinite(x) ? x : 0;
-}
-
-/* Computes a job's sums of magnitudes on the host, line by line in the order of memory. */
-static void weigh_on_host(const struct weigh_job *j, limber_format f)
-{
-    int64_t lines = j->across ? j->length : j->lines, length = j->across ? j->lines : j->length;
-
-    for (int64_t i = 0; i < lines; i++)
-        for (int64_t p = 0; p < length; p++) {
-            int64_t to = j->across ? p : i, from = j->across ? i : p;
-
-            j->to[to] += magnitude_at(j->view, f, i, p) * (j->weights ? j->weights[from] : 1);
-        }
-}
-
-/* Computes the job's sums, from 0 on; NULL after a failure. */
-static double *weigh_operand(limber_context *ctx, struct weigh_job *j, limber_format f,
-                             const limber_queue *q, struct diag *d)
-{
-    j->to = calloc((size_t)j->lines + 1, sizeof *j->to);
-    if (!j->to) {
-        limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory to estimate slices");
-    } else if (!limber_device_holds(ctx, j->view->data)) {
-        weigh_on_host(j, f);
-    } else if (!limber_device_weigh(ctx, j, f, q, d)) {
-        free(j->to);
-        j->to = NULL;
-    }
-    return j->to;
-}
-
-bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const struct mask *a,
-                            const struct mask *b, int step, int *slices, struct diag *d)
-{
-    const struct product_request r = limber_request(p);
-    struct weigh_job rows = { .view = &p->b, .across = true, .lines = p->k, .length = p->n };
-    struct weigh_job sums = { .view = &p->a, .lines = p->m, .length = p->k };
-    double scales = 0;
-
-    sums.weights = weigh_operand(ctx, &rows, p->fb, p->queue, d);
-    if (!sums.weights || !weigh_operand(ctx, &sums, p->fa, p->queue, d)) {
-        free(rows.to);
-        return false;
-    }
-    for (int64_t j = 0; j < p->n; j++)
-        if (b->line_emax[j] != INT32_MIN)
-            scales += ldexp(1, b->line_emax[j]);
-    *slices = limber_slices_needed(&r, a, sums.to, scales, step);
-    free(rows.to);
-    free(sums.to);
-    return true;
-}
-
-/* ---- a sample of the result ------------------------------------------------------------------ */
-
-/* One operand whose lines are sampled. */
+/* How the elements of an operand are read. */
 struct reader {
     const struct view *v;
     limber_format f;
-    bool wide, narrow; /* elements are binary64, binary32 */
+    bool wide, narrow; /* elements are binary64 (wide) or binary32 (narrow) */
+    /* strided: strides locate the elements; window: a line is a two-dimensional window of an
+     * image */
     bool strided, window;
 };
 
-/* How elements of this view are read fastest. */
+/* Chooses how elements of this view are read fastest. */
 static struct reader reader_of(const struct view *v, limber_format f)
 {
     const struct patch *w = v->patch;
 
     return (struct reader){ .v = v,
                             .f = f,
-                            .wide = limber_format_equal(f, LIMBER_F64),
-                            .narrow = limber_format_equal(f, LIMBER_F32),
+                            .wide = limber_same_format(f, LIMBER_F64),
+                            .narrow = limber_same_format(f, LIMBER_F32),
                             .strided = limber_view_strided(v) && !v->tile_subset,
                             .window = w && !w->depth && !w->t && !w->transposed && !w->divide[0] &&
                                       !v->tile_subset && !v->pairs };
 }
 
-/* An element as the nearest double. */
+/* Returns an element as the nearest double. */
 static double value_at(const struct reader *r, const char *at)
 {
     double x;
@@ -108,7 +46,8 @@ static double value_at(const struct reader *r, const char *at)
     return y;
 }
 
-/* Loads the elements that a two-dimensional window covers, channel by channel. */
+/* Loads the elements in a two-dimensional window of the image, channel by channel.  Padding is 0.
+ * k: number of elements. */
 static void load_window(const struct reader *s, int64_t line, int64_t k, double *out)
 {
     const struct view *v = s->v;
@@ -125,14 +64,14 @@ static void load_window(const struct reader *s, int64_t line, int64_t k, double 
         for (int64_t r = 0; r < w->r; r++)
             for (int64_t q = 0; q < w->s; q++) {
                 int64_t y = y0 + r * w->dilate[0], x = x0 + q * w->dilate[1];
-                bool there = y >= 0 && y < w->h && x >= 0 && x < w->w;
+                bool inside = y >= 0 && y < w->h && x >= 0 && x < w->w;
 
-                *out++ = there ? value_at(s, data + (y * w->row + x * w->col) * size) : 0;
+                *out++ = inside ? value_at(s, data + (y * w->row + x * w->col) * size) : 0;
             }
     }
 }
 
-/* Loads a line as doubles. */
+/* Loads the k elements of a line (row of A or column of B) as doubles. */
 static void load_line(const struct reader *r, int64_t line, int64_t k, double *out)
 {
     const struct view *v = r->v;
@@ -150,11 +89,16 @@ static void load_line(const struct reader *r, int64_t line, int64_t k, double *o
     }
 }
 
-/* The number of samples: few enough to cost little beside the product, whose elements all have as
- * many terms as a sample. */
+/* Returns how many elements of the result are sampled, so few that sampling costs little compared
+ * with the product. */
 static int64_t sample_count(const struct problem *p, int64_t most)
 {
-    enum { LEAST = 8, WORK = 1 << 19 /* multiply-adds a sample */, LONG = 4096, SHARE = 64 };
+    enum {
+        LEAST = 8,
+        WORK = 1 << 19 /* multiply-adds of the product for each sample */,
+        LONG = 4096,
+        SHARE = 64
+    };
     const double elements = (double)p->m * (double)p->n * (double)p->groups;
     double count = elements * (double)p->k / WORK;
 
@@ -165,8 +109,9 @@ static int64_t sample_count(const struct problem *p, int64_t most)
     return count < (double)most ? (int64_t)count : most;
 }
 
-/* Loads a line times 2^-E, E its largest exponent. */
-static void scaled_line(const struct reader *r, int64_t line, int emax, int64_t k, double *out)
+/* Loads a line times 2^-emax, where emax is the line's largest exponent.  NaN and infinities become
+ * 0. */
+static void load_scaled_line(const struct reader *r, int64_t line, int emax, int64_t k, double *out)
 {
     double first = ldexp(1, -emax / 2), second = ldexp(1, -emax - -emax / 2);
 
@@ -175,16 +120,16 @@ static void scaled_line(const struct reader *r, int64_t line, int emax, int64_t 
         out[q] = out[q] - out[q] == 0 ? out[q] * first * second : 0;
 }
 
-/* log2 of |sum_p a_ip b_jp| 2^-(E_i + F_j); NAN if the sum is 0, or too small for binary64 to know
- * it. */
+/* Returns log2 of |sum_p a_ip b_pj| 2^-(E_i + F_j), where E_i and F_j are the largest exponents of
+ * row i and column j.  NAN if the sum is 0, or too inexact in binary64. */
 static double log2_of_sum(const struct problem *p, const struct mask *a, const struct mask *b,
                           int64_t i, int64_t j, double *scaled)
 {
     const struct reader ra = reader_of(&p->a, p->fa), rb = reader_of(&p->b, p->fb);
     double sum = 0, absolute = 0, *x = scaled, *y = scaled + p->k;
 
-    scaled_line(&ra, i, a->line_emax[i], p->k, x);
-    scaled_line(&rb, j, b->line_emax[j], p->k, y);
+    load_scaled_line(&ra, i, a->line_emax[i], p->k, x);
+    load_scaled_line(&rb, j, b->line_emax[j], p->k, y);
     for (int64_t q = 0; q < p->k; q++) {
         sum += x[q] * y[q];
         absolute += fabs(x[q] * y[q]);
@@ -193,12 +138,13 @@ static double log2_of_sum(const struct problem *p, const struct mask *a, const s
     return sum > absolute * 0x1p-40 ? log2(sum) : NAN;
 }
 
-/* The probability that rounding the sum of x_q y_q to sig bits is uncertain, if that has an error
- * below `error` times the product of the norms of x and y.  of_zeros if all products are zero. */
+/* Returns the probability that the rounding of sum_q x_q y_q to sig bits is uncertain, if the
+ * computed sum has an error below `error` times the product of the norms of x and y. of_zeros: the
+ * result if all products are zero. */
 static double uncertain_chance(const double *x, const double *y, int64_t k, double error, int sig,
                                double of_zeros)
 {
-    double sum = 0, size = 0, size_a = 0, size_b = 0, off;
+    double sum = 0, size = 0, size_a = 0, size_b = 0, error_bound;
     int exp;
 
     for (int64_t q = 0; q < k; q++) {
@@ -207,15 +153,15 @@ static double uncertain_chance(const double *x, const double *y, int64_t k, doub
         size_a += x[q] * x[q];
         size_b += y[q] * y[q];
     }
-    off = sqrt(size_a) * sqrt(size_b) * error;
-    if (off == 0 || !isfinite(off)) /* exact, or not finite: no exact sum is needed */
+    error_bound = sqrt(size_a) * sqrt(size_b) * error;
+    if (error_bound == 0 || !isfinite(error_bound)) /* exact, or not finite: not recomputed */
         return 0;
     frexp(sum, &exp);
-    return size == 0 ? of_zeros : sum == 0 ? 1 : fmin(1, ldexp(2 * off, sig - exp));
+    return size == 0 ? of_zeros : sum == 0 ? 1 : fmin(1, ldexp(2 * error_bound, sig - exp));
 }
 
-/* The largest probability is left out: one sum that happens to be near 0 would outweigh all others
- * without saying anything of them. */
+/* Returns the mean probability that a sampled element stays uncertain.  Leaves out the largest
+ * probability, because a single sum that happens to be near 0 would outweigh all others. */
 double limber_sample_open(const struct problem *p, double error, int sig, double of_zeros)
 {
     enum { MOST = 32 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A scan that is running, and its parameters. */
+ * State of a scan that is running. */
 #ifndef LIMBER_JIT_SCAN_JOB_H
 #define LIMBER_JIT_SCAN_JOB_H
 
@@ -11,12 +11,16 @@
 enum { RUN = LIMBER_TILE };
 _Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
 
-/* Extremes of a run, a line or a tile; NONE_LOW and NONE_HIGH if it has no finite nonzero. */
+/* Extremes of exponents and bits in a run of elements, a line or a tile.  If there is no finite
+ * nonzero element, emin and lsb are NONE_LOW and emax is NONE_HIGH. sig: significant bits of the
+ * element that needs most. lsb: exponent of the lowest set bit. */
+/* sig: significant bits of the element that has most.  lsb: exponent of the lowest set bit. */
 struct extremes {
     int32_t emin, emax, lsb, sig;
     uint8_t special, negative;
 };
 
+/* The extremes of no elements. */
 static const struct extremes nothing = { NONE_LOW, NONE_HIGH, NONE_LOW, 0, 0, 0 };
 
 static inline void join_extremes(struct extremes *a, const struct extremes *b)
@@ -38,20 +42,24 @@ struct measures {
     measure_widen *widen;
 };
 
+/* A scan while its tasks run. */
 struct job {
     const struct view *v;
     limber_format f;
-    enum kind kind; /* format in which elements are measured */
-    const struct small_float *small; /* NULL, or the format that is converted to binary32 first */
+    enum kind kind; /* kind of elements that are measured */
+    /* the elements' format if they are converted to binary32 before they are measured; else NULL */
+    const struct small_float *small;
     struct measures measure;
     int64_t lines, length;
     enum scan_depth depth;
-    struct extremes *line, *tile; /* line: [cut][line] */
-    struct accumulator *lanes; /* [worker][measured_at_once] */
+    struct extremes *line, *tile; /* extremes of lines, [cut][line], and of tiles */
+    struct accumulator *lanes; /* [worker][measured_at_once]: scratch */
     struct mask *m;
-    int64_t first, rows; /* in rows of tiles: begin of the next run, and size of a task */
-    int64_t cuts, depth_of_cut; /* number of tasks that share lines, and elements of each */
-    atomic_bool stop; /* a probe has seen enough: full-width data */
+    /* counted in rows of tiles: the row at which the scan continues, and the size of a task */
+    int64_t first, rows;
+    /* number of tasks that share lines, and elements of a line that each of them scans */
+    int64_t cuts, depth_of_cut;
+    atomic_bool stop; /* a probe has found that the operand needs too many bits */
 };
 
 static inline bool is_stopped(struct job *j)
@@ -59,9 +67,11 @@ static inline bool is_stopped(struct job *j)
     return atomic_load_explicit(&j->stop, memory_order_relaxed);
 }
 
-/* Scans the lines and tiles of j->v into j->line: in scan.c. */
+/* Scans the lines and tiles of j->v and stores the lines' extremes in j->line.  False if memory
+ * runs out. */
 typedef bool scan_job(struct job *j, const struct runner *r);
-/* pixels.c: scans lines that are windows, or channels of filters; `scan` reads each pixel once. */
+/* pixels.c: scans lines that are windows of an image or, if `filters` is set, channels of filters.
+ * Measures each pixel only once, by `scan`. */
 bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters, scan_job *scan,
                         const struct runner *r);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The lowest set bit of a double is the difference when that bit is cleared: the exponent of this
- * difference is the bit's place. */
+ * Measures the exponents and significant bits of elements.  The lowest set bit of a double is found
+ * by clearing that bit in its bit pattern: the difference of both doubles is the bit's value, so
+ * the exponent of the difference is the bit's position. */
 #include "jit/scan/measure.h"
 
 #include <stdbool.h>
@@ -9,9 +10,7 @@
 #include <immintrin.h>
 #endif
 
-#ifndef MEASURE
-#define MEASURE(name) limber_measure_##name
-#endif
+#define MEASURE(name) FOR_ISA(limber_measure_##name)
 #define FLAT static inline __attribute__((always_inline))
 
 typedef int64_t v8l __attribute__((vector_size(64)));
@@ -25,11 +24,13 @@ typedef uint8_t v8b __attribute__((vector_size(8)));
 typedef uint32_t v8w __attribute__((vector_size(32)));
 typedef uint16_t v8s __attribute__((vector_size(16)));
 
+/* The fields of struct eight as vectors. */
 struct lanes {
     v8l emin, emax, lsb, sig, special, negative, odd;
 };
 _Static_assert(sizeof(struct lanes) == sizeof(struct eight), "the same lanes");
 
+/* rows of one group of lines that are measured before the next group's */
 enum { ROWS = 16 };
 
 #define ALL(x) ((v8l){ 0 } + (x))
@@ -63,7 +64,7 @@ FLAT void clear_lanes(struct lanes *s)
     s->sig = s->special = s->negative = s->odd = ALL(0);
 }
 
-/* Joins the extremes of each lane. */
+/* Merges the extremes of *o into those of *s, lane by lane. */
 FLAT void merge_lanes(struct lanes *s, const struct lanes *o)
 {
     s->emin = LESS(s->emin, o->emin);
@@ -75,8 +76,9 @@ FLAT void merge_lanes(struct lanes *s, const struct lanes *o)
     s->odd |= o->odd;
 }
 
-/* Joins elements with exponents e and lowest bits at l. */
-FLAT void take_elements(struct lanes *s, v8l used, v8l e, v8l l, v8l negative)
+/* Merges elements into the extremes of the lanes where `used` is set. e: exponents; l: positions of
+ * the lowest set bits. */
+FLAT void merge_elements(struct lanes *s, v8l used, v8l e, v8l l, v8l negative)
 {
     v8l sig = (e - l + 1) & used;
 
@@ -87,7 +89,7 @@ FLAT void take_elements(struct lanes *s, v8l used, v8l e, v8l l, v8l negative)
     s->negative |= used & negative;
 }
 
-/* Exponent of a double's lowest set bit; of a power of two, its own. */
+/* Returns the biased exponent of a double's lowest set bit. size: bit pattern without sign. */
 FLAT v8l lowest_of(v8l size)
 {
     v8l less = size & (size - 1);
@@ -96,16 +98,17 @@ FLAT v8l lowest_of(v8l size)
     return PICK(whole, size, rest) >> 52;
 }
 
-/* Extremes of eight columns of doubles.  all, most: largest magnitude with and without NaN and
- * infinities.  least, low: smallest magnitude and smallest lowest bit, minus 1, so that zeros wrap
- * to the maximum.  sig: longest significand.  sign: or of the signs. */
+/* Extremes of eight lanes of doubles, as bit patterns. all, most: largest magnitude with and
+ * without NaN and infinities. least, low: smallest magnitude and smallest lowest set bit, both
+ * minus 1, so that those of zero wrap to the maximum. sig: longest significand minus 1. sign:
+ * bitwise or of the signs. */
 struct raw {
     v8u all, most, least, low;
     v8l sig, sign;
 };
 
-/* Takes eight doubles into the extremes of their codes, without decoding exponents. */
-FLAT void take_doubles(struct raw *r, v8d x)
+/* Merges eight doubles into the extremes, as bit patterns, without decoding exponents. */
+FLAT void merge_doubles(struct raw *r, v8d x)
 {
     v8u size = (v8u)x & INT64_MAX, less, low;
 
@@ -114,15 +117,15 @@ FLAT void take_doubles(struct raw *r, v8d x)
     less = size - 1;
     r->most = MOST(r->most, size);
     r->least = LEAST(r->least, less);
-    low = (v8u)((v8d)size - (v8d)(size & less));        /* the value of the lowest set bit */
-    low = PICK((v8u)((size & 0xfffffffffffff) == 0), size, low);    /* a power of two: itself */
+    low = (v8u)((v8d)size - (v8d)(size & less)); /* the value of the lowest set bit */
+    low = PICK((v8u)((size & 0xfffffffffffff) == 0), size, low); /* of a power of two, itself */
     r->low = LEAST(r->low, low - 1);
     r->sig = (v8l)MOST((v8u)r->sig, (size >> 52) - (low >> 52));
     r->sign |= (v8l)x & (v8l)(size != 0);
 }
 
-/* Joins the extremes into the lanes. */
-FLAT void resolve_raw(struct lanes *s, const struct raw *r)
+/* Decodes the extremes and merges them into the lanes. */
+FLAT void merge_raw_extremes(struct lanes *s, const struct raw *r)
 {
     struct lanes o;
     v8l some = r->most != 0;
@@ -133,12 +136,13 @@ FLAT void resolve_raw(struct lanes *s, const struct raw *r)
     o.sig = (r->sig + 1) & some;
     o.special = r->all >= 0x7ff0000000000000;
     o.negative = r->sign < 0;
-    o.odd = ((o.emin == 0) | (o.lsb == 0)) & some;  /* a normal's lowest bit may be subnormal */
+    /* the lowest bit of a normal number may be subnormal */
+    o.odd = ((o.emin == 0) | (o.lsb == 0)) & some;
     merge_lanes(s, &o);
 }
 
-/* Takes eight double-doubles, given as their high and low parts. */
-FLAT void take_dd(struct lanes *s, v8l high, v8l low)
+/* Merges eight double-doubles, given as their high and low parts, into the lanes. */
+FLAT void merge_dd(struct lanes *s, v8l high, v8l low)
 {
     v8l size = high & INT64_MAX, rest = low & INT64_MAX, e = size >> 52, f = rest >> 52;
     v8l special = e == 0x7ff, l = lowest_of(size), below = lowest_of(rest);
@@ -147,45 +151,46 @@ FLAT void take_dd(struct lanes *s, v8l high, v8l low)
     s->odd |= (((e == 0) | (l == 0)) & (size != 0)) | (((f == 0) | (below == 0)) & (rest != 0)) |
               (f == 0x7ff);
     below = PICK(rest != 0, below, ALL(NONE_LOW));
-    take_elements(s, ~special & (e != 0), e, LESS(l, below), high < 0);
+    merge_elements(s, ~special & (e != 0), e, LESS(l, below), high < 0);
 }
 
-/* Place of the lowest set bit of integers that are not 0. */
-FLAT v8l place_of(v8l x)
+/* Returns the position of the lowest set bit of integers that are not 0. */
+FLAT v8l lowest_bit_position(v8l x)
 {
     return ((v8l)TO(v8d, x & -x) >> 52 & 0x7ff) - 1023;
 }
 
-/* Place of the highest set bit of integers below 2^52 that are not 0. */
-FLAT v8l place_of_top(v8l x)
+/* Returns the position of the highest set bit of integers below 2^52 that are not 0. */
+FLAT v8l highest_bit_position(v8l x)
 {
     return ((v8l)TO(v8d, x) >> 52) - 1023;
 }
 
-/* Takes eight 64-bit integers. */
-FLAT void take_longs(struct lanes *s, v8l x)
+/* Merges eight 64-bit integers into the lanes. */
+FLAT void merge_longs(struct lanes *s, v8l x)
 {
     v8l sign = x < 0, size = (x ^ sign) - sign, low = size & 0xffffffff;
     v8l high = (v8l)((v8u)size >> 32), e, l;
 
-    e = PICK(high != 0, place_of_top(high) + 32, place_of_top(low));
-    l = PICK(low != 0, place_of(low), place_of(high) + 32);
-    take_elements(s, size != 0, e, l, sign);
+    e = PICK(high != 0, highest_bit_position(high) + 32, highest_bit_position(low));
+    l = PICK(low != 0, lowest_bit_position(low), lowest_bit_position(high) + 32);
+    merge_elements(s, size != 0, e, l, sign);
 }
 
-/* Takes eight binary128 numbers, given as low and high words. */
-FLAT void take_quads(struct lanes *s, v8l low, v8l high)
+/* Merges eight binary128 numbers, given as low and high words, into the lanes. */
+FLAT void merge_quads(struct lanes *s, v8l low, v8l high)
 {
     v8l e = high >> 48 & 0x7fff, special = e == 0x7fff, top = high & 0xffffffffffff;
     v8l some = ((high & INT64_MAX) | low) != 0, place;
 
     s->special |= special;
     s->odd |= (e == 0) & some;
-    place = PICK(low != 0, place_of(low), PICK(top != 0, 64 + place_of(top), ALL(112)));
-    take_elements(s, ~special & (e != 0), e, e - 112 + place, high < 0);
+    place = PICK(low != 0, lowest_bit_position(low),
+                 PICK(top != 0, 64 + lowest_bit_position(top), ALL(112)));
+    merge_elements(s, ~special & (e != 0), e, e - 112 + place, high < 0);
 }
 
-/* Eight elements of this kind as doubles. */
+/* Loads eight elements of this kind as doubles. */
 FLAT v8d doubles_at(enum kind k, const char *at)
 {
     switch (k) {
@@ -198,25 +203,27 @@ FLAT v8d doubles_at(enum kind k, const char *at)
     }
 }
 
-/* Takes eight elements of a format whose values exceed a double's. */
+/* Merges eight elements of a kind whose values may not fit binary64 into the lanes. */
 FLAT void take_long(struct lanes *s, enum kind k, const char *at)
 {
     v8l a = LOAD(v8l, at), b, even, odd;
 
     if (k == KIND_i64) {
-        take_longs(s, a);
+        merge_longs(s, a);
         return;
     }
     b = LOAD(v8l, at + 64);
     even = LANES(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
     odd = LANES(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
     if (k == KIND_dd)
-        take_dd(s, even, odd);
+        merge_dd(s, even, odd);
     else
-        take_quads(s, even, odd);
+        merge_quads(s, even, odd);
 }
 
-/* Takes n times eight adjacent elements, `step` bytes apart, a lane each. */
+/* Merges n rows of eight adjacent elements into s, whose eight lanes hold the measures of eight
+ * columns.  The rows begin `step` bytes apart.  Formats that binary64 contains are measured as
+ * doubles, and merged into s at the end. */
 FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, int64_t step)
 {
     const v8u zero = { 0 };
@@ -226,15 +233,15 @@ FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, i
     for (int64_t i = 0; i < n; i++) {
         __builtin_prefetch(at + (i + ROWS) * step);
         if (narrow)
-            take_doubles(&r, doubles_at(k, at + i * step));
+            merge_doubles(&r, doubles_at(k, at + i * step));
         else
             take_long(s, k, at + i * step);
     }
     if (narrow)
-        resolve_raw(s, &r);
+        merge_raw_extremes(s, &r);
 }
 
-/* Joins all lanes, and stores the result in every lane. */
+/* Merges the eight lanes, and stores the result in every lane. */
 FLAT void join_all_lanes(struct eight *s)
 {
     struct lanes all, o;
@@ -274,7 +281,8 @@ static bool any_odd(const struct lanes *s)
     return any != 0;
 }
 
-/* Measures at most MEASURE_RUN contiguous elements; if some are odd, only records that. */
+/* Measures at most MEASURE_RUN contiguous elements.  If some are subnormal (odd), only records
+ * that, since they are measured one by one later. */
 FLAT void along_run(struct eight *line, struct eight *tile, enum kind k, const char *at, int64_t n)
 {
     char last[8 * 16] = { 0 };
@@ -296,8 +304,10 @@ FLAT void along_run(struct eight *line, struct eight *tile, enum kind k, const c
     add_lanes(tile, &run);
 }
 
-/* Adds a group's measures, unless an element is odd. */
-FLAT void add_group(struct accumulator *s, struct eight *tile, uint8_t *odd, const struct lanes *o)
+/* Merges the measures of a group of eight lines into those of the operand (s) and of the tile.  If
+ * an element is subnormal, merges nothing and sets *odd. */
+FLAT void merge_unless_subnormal(struct accumulator *s, struct eight *tile, uint8_t *odd,
+                                 const struct lanes *o)
 {
     *odd = any_odd(o);
     if (*odd)
@@ -310,7 +320,8 @@ FLAT void add_group(struct accumulator *s, struct eight *tile, uint8_t *odd, con
 #include "jit/scan/measure_wide.h"
 #endif
 
-/* Measures a line's elements into its accumulator and its tiles. ahead: bytes to prefetch. */
+/* Measures the elements of a line into the line's accumulator and those of its tiles. ahead:
+ * distance of prefetches in bytes. */
 FLAT void measure_line(struct accumulator *line, struct accumulator *tile, enum kind k,
                        const char *at, int64_t len, int64_t ahead)
 {
@@ -325,7 +336,8 @@ FLAT void measure_line(struct accumulator *line, struct accumulator *tile, enum 
         along_run(&line->known, &tile->known, k, at, len < MEASURE_RUN ? len : MEASURE_RUN);
 }
 
-/* Takes a few rows of all groups at a time, so that memory is read in long contiguous pieces. */
+/* Measures groups of eight interleaved lines.  Reads a few rows of all groups at a time, so that
+ * memory is read in long contiguous pieces. */
 FLAT void measure_groups(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                          const char *at, int groups, int64_t n, int64_t step)
 {
@@ -347,7 +359,7 @@ FLAT void measure_groups(struct accumulator *s, struct eight *tile, uint8_t *odd
             one[g] = some;
         }
     for (int g = done; g < groups; g++)
-        add_group(&s[g], &tile[g * 8 / MEASURE_RUN], &odd[g], &one[g]);
+        merge_unless_subnormal(&s[g], &tile[g * 8 / MEASURE_RUN], &odd[g], &one[g]);
 }
 
 /* clang-format off */
@@ -365,6 +377,7 @@ FLAT void measure_groups(struct accumulator *s, struct eight *tile, uint8_t *odd
     }
 /* clang-format on */
 
+/* Starts the measures of n lines or tiles: no element has been seen. */
 void MEASURE(start)(struct accumulator *s, enum kind k, int64_t n)
 {
     struct lanes one;
@@ -419,7 +432,8 @@ void MEASURE(across)(struct accumulator *s, struct eight *tile, uint8_t *odd, en
         join_all_lanes(&tile[g * 8 / MEASURE_RUN]);
 }
 
-/* Converts eight floats; subnormals become normal in binary32, or subnormal there, too. */
+/* Converts eight floats of 8 or 16 bits to binary32.  Subnormals become normal, or are subnormal in
+ * binary32, too. */
 FLAT v8f widen_eight(const struct small_float *f, v8w code)
 {
     v8w m = code & f->magnitude, nan = (v8w)(m >= f->special) & 0x7f800000;

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Exponents and significant bits of elements, eight at once.  measure.c is compiled once for each
- * instruction set: a compiler lowers vectors before it inlines. */
+ * Measures exponents and significant bits of elements, eight at once.  measure.c is compiled once
+ * for each instruction set, because a compiler lowers vector types before it inlines functions. */
 #ifndef LIMBER_SCAN_MEASURE_H
 #define LIMBER_SCAN_MEASURE_H
 
+#include "ir/isa.h"
+
 #include <stdint.h>
 
-enum { NONE_LOW = 1 << 20, NONE_HIGH = -(1 << 20) };    /* no finite nonzero was seen */
+enum { NONE_LOW = 1 << 20, NONE_HIGH = -(1 << 20) }; /* no finite nonzero was seen */
 
-/* Measures of eight lanes, each over n elements.  Exponents are biased.  odd: subnormals were seen,
- * which the exact path handles. */
+/* Measures of eight lanes, each over n elements.  Exponents are biased. odd: a lane had subnormals,
+ * which the scan then measures one by one. */
 struct eight {
     int64_t emin[8], emax[8], lsb[8], sig[8], special[8], negative[8], odd[8];
 };
 
-/* Formats that are measured in vectors. */
+/* Kinds of elements that are measured in vectors. */
 enum kind {
     KIND_none,
     KIND_f64,
@@ -37,8 +39,8 @@ static inline int size_of(enum kind k)
                                             16;
 }
 
-/* Measures that are being accumulated: `known` is final, `raw` has wide accumulators (AVX2,
- * AVX-512) that measure_end resolves into `known`. */
+/* Measures while they are accumulated.  `known` has final measures; `raw` has accumulators of the
+ * code for AVX2 and AVX-512, which measure_end resolves into `known`. */
 struct accumulator {
     struct eight known;
     uint64_t raw[4][8];
@@ -46,35 +48,41 @@ struct accumulator {
 
 /* Initialises n accumulators. */
 typedef void measure_start(struct accumulator *s, enum kind k, int64_t n);
-/* Resolves n accumulators.  groups 0: lines or tiles, whose eight lanes are then joined; else
- * groups of eight neighbours, whose lanes stay apart. */
+/* Decodes n accumulators.  If groups is 0, each belongs to a line or tile, whose eight lanes are
+ * merged.  Else each belongs to a group of eight lines, whose lanes stay separate. */
 typedef void measure_end(struct accumulator *s, enum kind k, int64_t n, int groups);
-/* Measures len contiguous elements: all of them into `line`, every MEASURE_RUN of them into one of
- * `tile`.  Prefetches `ahead` bytes further on. */
+/* Measures len contiguous elements of a line: all of them into `line`, and each MEASURE_RUN of them
+ * into the next element of `tile`. ahead: distance of prefetches in bytes. */
 enum { MEASURE_RUN = 64, MEASURE_TILES = 8, MEASURE_GROUPS = MEASURE_TILES * MEASURE_RUN / 8 };
 typedef void measure_along(struct accumulator *line, struct accumulator *tile, enum kind k,
                            const char *at, int64_t len, int64_t ahead);
-/* Measures n rows, `step` bytes apart, of eight times `groups` contiguous elements: each column
- * into its group's lanes, and every MEASURE_RUN columns, with lanes joined, into `tile`.  Groups
- * with odd[] set are in neither. */
+/* Measures n rows, which begin `step` bytes apart, of 8 * groups contiguous elements, each of which
+ * belongs to another line.  The measures of a line are stored in a lane of its group, those of
+ * every MEASURE_RUN lines, merged, in one element of `tile`.  A group with a subnormal sets odd[]
+ * and is stored in neither. */
 typedef void measure_across(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                             const char *at, int groups, int64_t n, int64_t step);
 
-/* A float of 8 or 16 bits: masks of its code, and the conversion to binary32.  Codes from `special`
- * on are infinite or NaN. */
+/* How a float of 8 or 16 bits is converted to binary32: masks of its bit pattern, a shift, and a
+ * factor.  Magnitudes from `special` on are infinite or NaN. */
 struct small_float {
     uint32_t sign, magnitude, special;
-    int32_t shift; /* of a fraction to that of binary32 */
+    /* distance from the fraction's position in the bit pattern to that in binary32 */
+    int32_t shift;
     float scale;
     int32_t size;
 };
 /* Converts n contiguous elements to binary32. */
 typedef void measure_widen(const struct small_float *f, const char *at, int64_t n, float *to);
 
-measure_start limber_measure_start, limber_measure_start_avx2, limber_measure_start_avx512;
-measure_end limber_measure_end, limber_measure_end_avx2, limber_measure_end_avx512;
-measure_along limber_measure_along, limber_measure_along_avx2, limber_measure_along_avx512;
-measure_across limber_measure_across, limber_measure_across_avx2, limber_measure_across_avx512;
-measure_widen limber_measure_widen, limber_measure_widen_avx2, limber_measure_widen_avx512;
+#define DECLARE(name) \
+    measure_##name limber_measure_##name; \
+    LIMBER_FALLBACK(LIMBER_DECLARE, measure_##name, limber_measure_##name)
+DECLARE(start)
+DECLARE(end)
+DECLARE(along)
+DECLARE(across)
+DECLARE(widen)
+#undef DECLARE
 
 #endif

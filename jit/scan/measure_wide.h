@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Measures binary64 and binary32, 64 bytes at once, with the operations of wide_avx512.h or
- * wide_avx2.h.  NaN, infinities and subnormals show in the extremes; then take_column measures
- * again.  The longest significand is that of the bitwise or of all significands. */
+ * Measures binary64 and binary32 elements, 64 bytes at a time, with the operations of wide_avx512.h
+ * or wide_avx2.h.  Elements that are NaN, infinite or subnormal are recognised by the extremes, and
+ * are measured again by take_column.  The longest significand is that of the bitwise or of all
+ * significands. */
 #ifndef LIMBER_JIT_MEASURE_WIDE_H
 #define LIMBER_JIT_MEASURE_WIDE_H
 
@@ -10,8 +11,9 @@ FLAT bool is_wide(enum kind k)
     return k == KIND_f64 || k == KIND_f32;
 }
 
-/* struct wide: of elements without sign and shifted left by one, the largest, the smallest nonzero
- * one, the bitwise or of the nonzero ones, and the smallest exponent of a lowest bit. */
+/* struct wide holds these extremes of elements, whose sign is shifted out: the largest, the
+ * smallest nonzero one, the bitwise or of the nonzero ones, and the smallest exponent of a lowest
+ * set bit. */
 #if defined(__AVX512F__)
 #include "jit/scan/wide_avx512.h"
 #else
@@ -28,7 +30,8 @@ FLAT void merge_raw(struct accumulator *s, enum kind k, const struct wide *o)
     memcpy(s->raw, &w, sizeof w);
 }
 
-/* Takes any number of bytes; the last vector is padded with zeros. */
+/* Merges any number of bytes of elements into *w.  The last vector is padded with zeros, which do
+ * not change the extremes. */
 FLAT void take_some(struct wide *w, enum kind k, const char *at, int64_t bytes)
 {
     for (; bytes >= 64; bytes -= 64, at += 64)
@@ -41,7 +44,7 @@ FLAT void take_some(struct wide *w, enum kind k, const char *at, int64_t bytes)
     }
 }
 
-/* Measures contiguous elements, a tile at a time. */
+/* Measures contiguous elements of a line, one tile after another. */
 FLAT void along_wide(struct accumulator *line, struct accumulator *tile, enum kind k,
                      const char *at, int64_t len, int64_t ahead)
 {
@@ -54,7 +57,7 @@ FLAT void along_wide(struct accumulator *line, struct accumulator *tile, enum ki
         struct wide run;
 
         wide_start(&run, k);
-        if (n == RUN) /* constant length, so that the compiler unrolls */
+        if (n == RUN) /* a constant length lets the compiler unroll */
             for (int i = 0; i < RUN * size_of(k); i += 64) {
                 __builtin_prefetch(at + ahead + i);
                 take_wide(&run, k, at + i);
@@ -71,6 +74,8 @@ FLAT void along_wide(struct accumulator *line, struct accumulator *tile, enum ki
     memcpy(line->raw, &all, sizeof all);
 }
 
+/* Measures a group of eight lines again, by take_column, because it has an element that is NaN,
+ * infinite or subnormal. */
 FLAT void across_group(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                        const char *at, int64_t n, int64_t step)
 {
@@ -78,11 +83,12 @@ FLAT void across_group(struct accumulator *s, struct eight *tile, uint8_t *odd, 
 
     clear_lanes(&one);
     take_column(&one, k, at, n, step);
-    add_group(s, tile, odd, &one);
+    merge_unless_subnormal(s, tile, odd, &one);
 }
 
-/* Takes a few rows of all groups at a time, since rows a power of two apart conflict in caches.
- * Returns the number of groups done, an even one for binary32. */
+/* Measures groups of eight interleaved lines.  Reads a few rows of all groups at a time, because
+ * rows a power of two apart conflict in caches.  Returns the number of groups that were measured,
+ * which is even for binary32. */
 FLAT int across_wide(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                      const char *at, int groups, int64_t n, int64_t step)
 {
@@ -127,7 +133,8 @@ FLAT int across_wide(struct accumulator *s, struct eight *tile, uint8_t *odd, en
     return groups / each * each;
 }
 
-/* Resolves the raw accumulators; for binary32 their second half belongs to `other`. */
+/* Decodes the raw accumulators of *s.  For binary32 their second half belongs to the lines of
+ * `other`. */
 FLAT void end_wide(struct accumulator *s, struct accumulator *other, enum kind k)
 {
     struct wide w;

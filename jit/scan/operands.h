@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a call must know of its operands before a kernel is chosen. */
+ * What must be known of a call's operands before a kernel is chosen. */
 #ifndef LIMBER_JIT_OPERANDS_H
 #define LIMBER_JIT_OPERANDS_H
 
@@ -10,24 +10,51 @@
 
 /* ---- operands.c ------------------------------------------------------------------------------ */
 
-/* Results of a scan: one mask per group for launches, and one over all groups for the class. */
+/* Results of scanning the operands: a mask (summary of exponents and special values) of each group,
+ * for launches, and one over all groups, for the class in the kernel key. */
 struct scan_result {
+    /* [group], or a single mask if all groups share a matrix */
     struct mask *a, *b;
     struct mask all_a, all_b;
-    bool borrowed[2]; /* true: the masks belong to a prepared operand */
-    int slices; /* as in struct plan */
+    bool borrowed[2]; /* [A, B]: the masks belong to a prepared operand */
+    int slices; /* number of slices, as in struct plan */
     struct first_pass first_pass; /* as in struct plan */
-    bool fractional; /* operands have fractions, so sums that must be integers may not be */
+    bool fractional; /* some elements are not integers, so sums that must be integers may not be */
 };
-/* f must be zero, and must be cleared also after a failure. */
+/* Facts about the operands that a call needs.  They depend on its contract, formats and sizes. */
+struct scan_wants {
+    enum data_need need;
+    bool mixes; /* a probe also samples whether partitioning may pay */
+    bool estimates; /* the number of slices is estimated */
+    bool chains, pairs; /* the roundings that such sums leave uncertain are sampled */
+    bool integers; /* sums must be integers */
+};
+struct scan_wants limber_scan_wants(const limber_context *ctx, const struct problem *p);
+/* Scans the operands.  *f must be zero before, and must be cleared afterwards, also after a
+ * failure. */
 bool limber_scan_operands(limber_context *ctx, struct scan_result *f, const struct problem *p,
-                          struct diag *d);
+                          const struct scan_wants *wants, struct diag *d);
+/* Scans all of both operands, and estimates nothing. */
+bool limber_scan_masks(limber_context *ctx, struct scan_result *f, const struct problem *p,
+                       struct diag *d);
 void limber_scan_result_clear(struct scan_result *f, int64_t groups);
-/* The mask of group g among m, the masks of one side. */
-const struct mask *limber_mask_of(const struct problem *p, const struct mask *m, bool left,
-                                  int64_t g);
+/* Returns the number of matrices of an operand: 1 if all groups share one, else one per group.
+ * left: the operand is A. */
+static inline int64_t limber_matrix_count(const struct problem *p, bool left)
+{
+    const bool shared =
+        left ? !p->at.each_a && p->at.step_a == 0 : !p->at.each_b && p->at.step_b == 0;
 
-/* The problem in the form that passes take. */
+    return shared && p->groups > 1 ? 1 : p->groups;
+}
+/* The mask of group g among m, the masks of one operand.  left: the operand is A. */
+static inline const struct mask *limber_mask_of(const struct problem *p, const struct mask *m,
+                                                bool left, int64_t g)
+{
+    return &m[limber_matrix_count(p, left) == 1 ? 0 : g];
+}
+
+/* Returns the problem in the form in which passes take it. */
 static inline struct product_request limber_request(const struct problem *p)
 {
     return (struct product_request){ .contract = &p->contract,
@@ -39,21 +66,24 @@ static inline struct product_request limber_request(const struct problem *p)
                                      .k = p->k,
                                      .groups = p->groups,
                                      .conv = p->shape != NULL,
-                                     .fine = p->fine };
+                                     .fine = p->part.fine };
 }
-/* limber_may_part that also checks whether parts can show the operands' views. */
+/* True if the product may be partitioned (limber_can_partition), and the operands' views allow
+ * it. */
 bool limber_may_cut(const limber_context *ctx, const struct problem *p);
 
-/* estimate.c: estimates the slices of `step` bits that reach the accuracy of the result's format;
- * needs masks with lines. */
+/* slices.c: estimates how many slices (Ozaki I) reach the accuracy of the result's format.  Needs
+ * masks with the exponents of lines.  False if memory is short or the device fails. */
 bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const struct mask *a,
-                            const struct mask *b, int step, int *slices, struct diag *d);
-/* log2 of the smallest of some sampled sums sum_p a_ip b_jp 2^-(E_i + F_j); INFINITY if all of them
- * have zero lines; NAN if one is 0, or out of memory. */
+                            const struct mask *b, int *slices, struct diag *d);
+/* estimate.c.  Returns log2 of the smallest of some sampled sums |sum_p a_ip b_pj| 2^-(E_i + F_j),
+ * where E_i and F_j are the largest exponents of row i and column j.  INFINITY if all sampled lines
+ * are zero; NAN if a sum is 0 or unknown, or memory runs out. */
 double limber_sample_sums(const struct problem *p, const struct mask *a, const struct mask *b);
-/* The mean probability that rounding an element to sig bits stays uncertain, if sums have an error
- * below `error` times the product of their lines' Euclidean norms; NAN: no memory.  of_zeros: the
- * probability for an element all of whose products are zero. */
+/* Returns the mean probability, over a sample, that the rounding of an element to sig bits stays
+ * uncertain, if its sum has an error below `error` times the product of the Euclidean norms of its
+ * row and column. of_zeros: the probability for an element whose products are all zero.  NAN if
+ * memory runs out. */
 double limber_sample_open(const struct problem *p, double error, int sig, double of_zeros);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Scans of overlapping windows: each pixel is measured once, then joined into the lines of its
- * windows. */
+ * Scans overlapping windows: each pixel is measured once, and its extremes are merged into the
+ * lines of all windows that contain it. */
 #include "jit/scan/job.h"
 
 #include <stdlib.h>
 
-/* Findings of pixels that are joined to those of windows or, `filters`, of filter gradients'
- * lines. */
+/* Arguments of join_lines: the extremes of pixels, which are merged into lines. filters: the lines
+ * are channels of filters; else they are windows. */
 struct joining {
     const struct patch *w;
     const struct extremes *pixel;
@@ -15,7 +15,8 @@ struct joining {
     bool filters;
 };
 
-/* Joins the pixels of one plane that a line's window covers. */
+/* Merges into a line the extremes of those pixels of one plane of the image that the line's window
+ * contains. */
 static void join_plane(const struct joining *x, int64_t line, int64_t plane)
 {
     const struct patch *w = x->w;
@@ -38,7 +39,7 @@ static void join_plane(const struct joining *x, int64_t line, int64_t plane)
         }
 }
 
-/* Joins all pixels that a line's window sees, in all planes of the filter. */
+/* Merges into a line the extremes of all pixels that its window contains, in all planes. */
 static void join_line(const struct joining *x, int64_t line)
 {
     const struct patch *w = x->w;
@@ -55,7 +56,7 @@ static void join_line(const struct joining *x, int64_t line)
     }
 }
 
-/* Merges the extremes of all taps of a filter in channel `line`. */
+/* Merges the extremes of all elements of channel `line` of the filters. */
 static void merge_channel_extremes(const struct joining *x, int64_t line)
 {
     const struct patch *w = x->w;
@@ -68,7 +69,7 @@ static void merge_channel_extremes(const struct joining *x, int64_t line)
                 join_extremes(&x->line[line], first + t * w->plane + r * w->row + s * w->col);
 }
 
-/* Task: joins, for some lines, the extremes of the pixels that they see. */
+/* Task: merges the extremes of pixels into some lines. */
 static void join_lines(void *arg, int64_t task, int worker)
 {
     const struct joining *x = arg;

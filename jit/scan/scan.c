@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One pass over an operand: per line and per tile, the exponents and significant bits in use.
- *
- * Eight elements that are neighbours in memory are measured at once, whether they belong to one
- * line or to eight. */
+ * Scans an operand once: for each line (row of A or column of B) and each tile, finds the exponents
+ * and significant bits in use.  Eight elements that are adjacent in memory are measured at once,
+ * whether they belong to one line or to eight. */
 #include "ir/num/prim.h"
-#include "ir/x86.h"
+#include "ir/cpu.h"
 #include "jit/runtime/runtime.h"
 #include "jit/scan/job.h"
 
@@ -13,20 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FEW: elements below which one thread scans.  STRETCH: elements of a line that are measured before
- * the next line's.  CUT: smallest number of elements per line of a task that shares lines.
- * AHEAD: distance of prefetches in bytes. */
+/* FEW: largest number of elements that one thread scans alone.  STRETCH: elements of a line that
+ * are measured before the next line's.  CUT: smallest number of elements of each line for a task
+ * that shares lines with other tasks.  AHEAD: distance of prefetches in bytes. */
 enum { FEW = 65536, STRETCH = 64 * RUN, CUT = 16 * RUN, AHEAD = 12 << 10 };
 
 /* ---- measuring eight elements at once -------------------------------------------------------- */
 
+/* Returns the kind as which elements of a format are measured; KIND_none if no vector code measures
+ * them. */
 static enum kind kind_of(limber_format f)
 {
     if (f.kind == LIMBER_KIND_FLOAT)
-        return limber_num_is_f64(f)                ? KIND_f64 :
-               limber_num_is_f32(f)                ? KIND_f32 :
-               limber_format_equal(f, LIMBER_F128) ? KIND_f128 :
-                                                     KIND_none;
+        return limber_num_is_f64(f)               ? KIND_f64 :
+               limber_num_is_f32(f)               ? KIND_f32 :
+               limber_same_format(f, LIMBER_F128) ? KIND_f128 :
+                                                    KIND_none;
     switch (f.kind * 32 + f.size) {
     case LIMBER_KIND_INT * 32 + 8: return KIND_i64;
     case LIMBER_KIND_INT * 32 + 4: return KIND_i32;
@@ -38,7 +39,8 @@ static enum kind kind_of(limber_format f)
     }
 }
 
-/* True for a float that is converted to binary32 before it is measured. */
+/* True if a format of 8 or 16 bits is converted to binary32 before it is measured.  *to: the
+ * constants of that conversion. */
 static bool is_widened(limber_format f, struct small_float *to)
 {
     uint32_t fraction, top;
@@ -64,24 +66,18 @@ static int bias_of(enum kind k)
     return k == KIND_f128 ? 16383 : k == KIND_i64 ? 0 : 1023;
 }
 
+/* Returns the measuring functions for this CPU's instruction set. */
 static struct measures measures_here(void)
 {
-#if defined(LIMBER_MEASURE_X86)
-    if (limber_x86_level() >= 4)
-        return (struct measures){ limber_measure_start_avx512, limber_measure_end_avx512,
-                                  limber_measure_along_avx512, limber_measure_across_avx512,
-                                  limber_measure_widen_avx512 };
-    if (limber_x86_level() >= 3)
-        return (struct measures){ limber_measure_start_avx2, limber_measure_end_avx2,
-                                  limber_measure_along_avx2, limber_measure_across_avx2,
-                                  limber_measure_widen_avx2 };
-#endif
-    return (struct measures){ limber_measure_start, limber_measure_end, limber_measure_along,
-                              limber_measure_across, limber_measure_widen };
+    const unsigned cpu = limber_cpu_here();
+
+#define BEST(name) LIMBER_BEST(LIMBER_FALLBACK, cpu, limber_measure_##name, limber_measure_##name)
+    return (struct measures){ BEST(start), BEST(end), BEST(along), BEST(across), BEST(widen) };
+#undef BEST
 }
 
-/* Tiles of a line that are accumulated before they are stored, which limits memory for long
- * lines. */
+/* Returns the number of tiles of a line that are accumulated before they are stored.  It is
+ * limited, so that long lines need little memory. */
 static int64_t measured_at_once(const struct job *j)
 {
     enum { MOST = 1024 };
@@ -89,7 +85,8 @@ static int64_t measured_at_once(const struct job *j)
     return j->m->tile_cols < MOST ? j->m->tile_cols : MOST;
 }
 
-/* The extremes in lane i of eight. bias: of the exponents. */
+/* Returns the extremes in lane i, with unbiased exponents. bias: the bias of the exponents in
+ * *s. */
 static struct extremes lane_extremes(const struct eight *s, int i, int bias)
 {
     struct extremes r = nothing;
@@ -105,6 +102,7 @@ static struct extremes lane_extremes(const struct eight *s, int i, int bias)
     return r;
 }
 
+/* True if subnormals were seen, so that the elements must be measured one by one. */
 static bool is_odd(const struct eight *s)
 {
     int64_t any = 0;
@@ -121,7 +119,7 @@ static int lowest_bit(limber_u128 s)
     return (uint64_t)s ? __builtin_ctzll((uint64_t)s) : 64 + __builtin_ctzll((uint64_t)(s >> 64));
 }
 
-/* Measures one element of any format. */
+/* Measures one element of any format, and merges its extremes into *out. */
 static void measure_element(limber_format f, const char *at, struct extremes *out)
 {
     struct limber_num x[2];
@@ -146,9 +144,9 @@ static void measure_element(limber_format f, const char *at, struct extremes *ou
     join_extremes(out, &s);
 }
 
-/* Measures elements one by one, in any format and layout. */
-static void run_any(const struct job *j, int64_t line, int64_t p0, int64_t len,
-                    struct extremes *out)
+/* Measures elements [p0, p0 + len) of a line one by one, in any format and layout. */
+static void measure_elements(const struct job *j, int64_t line, int64_t p0, int64_t len,
+                             struct extremes *out)
 {
     *out = nothing;
     for (int64_t p = p0; p < p0 + len; p++) {
@@ -174,7 +172,7 @@ static void set_tile(struct tile_mask *t, const struct extremes *s)
                          (s->negative ? TILE_negative : 0));
 }
 
-/* The elements [p0, end) of lines that one task measures, and the lines' extremes so far. */
+/* The elements [p0, end) of each line that a task scans, and the lines' extremes so far. */
 struct cut {
     int64_t p0, end;
     struct extremes *line;
@@ -185,14 +183,14 @@ static bool is_wide(const struct extremes *s)
     return s->emax != NONE_HIGH && s->emax - s->lsb + 1 > SCAN_narrow;
 }
 
-/* Stops a probe as soon as a line needs more than SCAN_narrow bits. */
+/* Stops a probe if a line needs more than SCAN_narrow bits. */
 static void stop_if_wide(struct job *j, const struct extremes *s)
 {
     if (j->depth == SCAN_probe && is_wide(s))
         atomic_store(&j->stop, true);
 }
 
-/* Joins extremes of a line within a tile into both. */
+/* Merges the extremes of a line's elements in one tile into those of the line and of the tile. */
 static void join_tile(struct job *j, const struct cut *x, int64_t line, int64_t p0,
                       const struct extremes *s)
 {
@@ -206,7 +204,8 @@ static const char *element_address(const struct job *j, int64_t line, int64_t p)
     return (const char *)j->v->data + (line * j->v->line + p * j->v->p) * j->f.size;
 }
 
-/* n contiguous elements in the format that is measured, converted into `room` if necessary. */
+/* Returns n contiguous elements in the kind that is measured.  If a conversion is needed, they are
+ * stored in `room`. */
 static const char *widen_elements(const struct job *j, const char *at, int64_t n, float *room)
 {
     if (!j->small)
@@ -215,18 +214,19 @@ static const char *widen_elements(const struct job *j, const char *at, int64_t n
     return (const char *)room;
 }
 
-/* Scans a line element by element, run by run; the exact path. */
-static void scan_any(struct job *j, const struct cut *x, int64_t line)
+/* Scans a line element by element: for formats and layouts that vector code does not measure, and
+ * for lines with subnormals. */
+static void scan_one_by_one(struct job *j, const struct cut *x, int64_t line)
 {
     for (int64_t p0 = x->p0; p0 < x->end && !is_stopped(j); p0 += RUN) {
         struct extremes s;
 
-        run_any(j, line, p0, x->end - p0 < RUN ? x->end - p0 : RUN, &s);
+        measure_elements(j, line, p0, x->end - p0 < RUN ? x->end - p0 : RUN, &s);
         join_tile(j, x, line, p0, &s);
     }
 }
 
-/* Resolves the accumulator of a line, and joins it into the line. */
+/* Decodes the accumulator of a line, and merges it into the line's extremes. */
 static void resolve_line(struct job *j, const struct cut *x, struct accumulator *s, int64_t line)
 {
     struct extremes one;
@@ -237,7 +237,7 @@ static void resolve_line(struct job *j, const struct cut *x, struct accumulator 
     stop_if_wide(j, &x->line[line]);
 }
 
-/* Scans a range of tiles; within a tile each line is contiguous. */
+/* Scans lines [from, to), whose elements are contiguous, and their tiles.  tile: scratch. */
 static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t to,
                        struct accumulator *tile)
 {
@@ -262,7 +262,7 @@ static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t
     for (int64_t i = 0; i < lines && !is_stopped(j); i++) {
         resolve_line(j, x, &line[i], from + i);
         if (is_odd(&line[i].known))
-            scan_any(j, x, from + i);
+            scan_one_by_one(j, x, from + i);
     }
     j->measure.end(tile, j->kind, tiles, false);
     for (int64_t c = 0; c < tiles; c++) {
@@ -272,33 +272,35 @@ static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t
     }
 }
 
-/* The part of a row of an image that one element of the window covers for `count` pixels of the
- * result from x0 on: elements first + i step for i in [from, end). */
+/* Those pixels of one row of the image that an element of the window reads for `count` adjacent
+ * pixels of the result: elements first + i * step of the image, for i in [from, end). */
 struct covered {
     int64_t first, step, from, end;
 };
 
-/* The pixels of the image that an element of the window sees along part of a result's row: the
- * first one, their distance, and which of them exist. */
+/* Returns which of `count` pixels of the result, from (row, x0) on, read the image rather than the
+ * padding in line `line` of the im2col matrix (an element of the window in a channel), and which
+ * pixels of the image they read.  row: image * w->oh + row of the result. */
 static struct covered covered_part(const struct patch *w, int64_t line, int64_t row, int64_t x0,
                                    int64_t count)
 {
     int64_t s = line % w->s, r = line / w->s % w->r, channel = line / (w->s * w->r);
     int64_t image = row / w->oh, step = w->stride[1];
-    int64_t high = row % w->oh * w->stride[0] + r * w->dilate[0] - w->pad[0];
-    int64_t wide = x0 * step + s * w->dilate[1] - w->pad[1];
-    struct covered x = { w->origin + image * w->image + channel * w->channel + high * w->row +
-                             wide * w->col,
-                         step * w->col, wide < 0 ? (step - 1 - wide) / step : 0,
-                         wide < w->w ? (w->w - wide + step - 1) / step : 0 };
+    int64_t image_y = row % w->oh * w->stride[0] + r * w->dilate[0] - w->pad[0];
+    int64_t image_x = x0 * step + s * w->dilate[1] - w->pad[1];
+    struct covered part = { w->origin + image * w->image + channel * w->channel + image_y * w->row +
+                                image_x * w->col,
+                            step * w->col, image_x < 0 ? (step - 1 - image_x) / step : 0,
+                            image_x < w->w ? (w->w - image_x + step - 1) / step : 0 };
 
-    x.end = x.end < count ? x.end : count;
-    if (high < 0 || high >= w->h)
-        x.end = 0;
-    return x;
+    part.end = part.end < count ? part.end : count;
+    if (image_y < 0 || image_y >= w->h)
+        part.end = 0;
+    return part;
 }
 
-/* Scans a line that runs over the pixels of a convolution's result, row by row. */
+/* Scans a line that runs over the pixels of a convolution's result, row by row: a line of the
+ * transposed im2col matrix of a filter gradient. */
 static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct accumulator *tile)
 {
     const struct patch *w = j->v->patch;
@@ -332,12 +334,14 @@ static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct accu
     }
     resolve_line(j, x, &line, i);
     if (is_odd(&line.known))
-        scan_any(j, x, i);
-    for (int64_t c = x->p0 / RUN; c * RUN < x->end; c++) /* all tiles get the line's extremes */
+        scan_one_by_one(j, x, i);
+    /* all tiles get the extremes of the complete line */
+    for (int64_t c = x->p0 / RUN; c * RUN < x->end; c++)
         join_extremes(&j->tile[i / RUN * j->m->tile_cols + c], &x->line[i]);
 }
 
-/* Resolves the accumulators of neighbouring lines, and joins them into the lines. */
+/* Decodes the accumulators of `count` interleaved lines, and merges them into the lines'
+ * extremes. */
 static void resolve_lines(struct job *j, const struct cut *x, struct accumulator *s, int64_t line,
                           int64_t count)
 {
@@ -350,7 +354,7 @@ static void resolve_lines(struct job *j, const struct cut *x, struct accumulator
     }
 }
 
-/* Measures neighbouring lines after converting them to binary32, a tile's columns at a time. */
+/* Converts interleaved lines to binary32 and measures them, the lines of one tile at a time. */
 static void widen_across(const struct job *j, struct accumulator *s, struct eight *tile,
                          uint8_t *odd, const char *from, int groups, int64_t len, int64_t step)
 {
@@ -366,10 +370,10 @@ static void widen_across(const struct job *j, struct accumulator *s, struct eigh
     }
 }
 
-/* Measures a run of neighbouring lines into the accumulators s and the tiles.  Fewer than eight
- * lines are padded with zeros, which change nothing. */
-static void run_across(struct job *j, const struct cut *x, struct accumulator *s, int64_t line,
-                       int64_t count, int64_t p0)
+/* Measures at most RUN elements of each of `count` interleaved lines into the accumulators s and
+ * the tiles.  Fewer than eight lines are padded with zeros, which do not change the extremes. */
+static void measure_interleaved(struct job *j, const struct cut *x, struct accumulator *s,
+                                int64_t line, int64_t count, int64_t p0)
 {
     int64_t len = x->end - p0 < RUN ? x->end - p0 : RUN, step = j->v->p * j->f.size;
     int groups = (int)((count + 7) / 8);
@@ -398,20 +402,21 @@ static void run_across(struct job *j, const struct cut *x, struct accumulator *s
             join_extremes(to, &one);
         }
         for (int l = 0; l < 8 && l < count && odd[i]; l++) {
-            run_any(j, line + 8 * i + l, p0, len, &one);
+            measure_elements(j, line + 8 * i + l, p0, len, &one);
             join_tile(j, x, line + 8 * i + l, p0, &one);
         }
     }
 }
 
-/* Scans neighbouring lines together, run by run: a multiple of eight lines, or fewer. */
+/* Scans lines [from, to), which are interleaved in memory.  Their number is a multiple of eight, or
+ * less than eight. */
 static void scan_across(struct job *j, const struct cut *x, int64_t from, int64_t to)
 {
     struct accumulator s[MEASURE_GROUPS];
 
     j->measure.start(s, j->kind, (int)((to - from + 7) / 8));
     for (int64_t p0 = x->p0; p0 < x->end && !is_stopped(j); p0 += RUN) {
-        run_across(j, x, s, from, to - from, p0);
+        measure_interleaved(j, x, s, from, to - from, p0);
         if (j->depth == SCAN_probe)
             resolve_lines(j, x, s, from, to - from);
     }
@@ -429,7 +434,7 @@ static void store_tile(struct job *j, int64_t tile)
     set_tile(&j->m->tile[tile], &j->tile[tile]);
 }
 
-/* Calls fn for each tile of rows [from, to) within a cut. */
+/* Calls fn for each tile of lines [from, to) within a cut. */
 static void for_each_tile(struct job *j, const struct cut *x, int64_t from, int64_t to,
                           void (*fn)(struct job *j, int64_t tile))
 {
@@ -438,7 +443,7 @@ static void for_each_tile(struct job *j, const struct cut *x, int64_t from, int6
             fn(j, row * j->m->tile_cols + p0 / RUN);
 }
 
-/* Task: scans some rows of tiles, or a cut of them. */
+/* Task: scans some rows of tiles, or a section (cut) of each of their lines. */
 static void scan_lines(void *arg, int64_t task, int worker)
 {
     struct job *j = arg;
@@ -470,13 +475,13 @@ static void scan_lines(void *arg, int64_t task, int worker)
             scan_rows(j, &x, i, j->lanes + worker * measured_at_once(j));
     else
         for (int64_t i = middle; i < to; i++)
-            scan_any(j, &x, i);
+            scan_one_by_one(j, &x, i);
     for_each_tile(j, &x, from, to, store_tile);
 }
 
 /* ---- joining tiles to the mask --------------------------------------------------------------- */
 
-/* Joins a line into its block. */
+/* Merges the extremes of a line into the mask of its block. */
 static void join_block(struct block_mask *b, const struct extremes *s)
 {
     bool first = b->flags & TILE_zero;
@@ -493,7 +498,8 @@ static void join_block(struct block_mask *b, const struct extremes *s)
     b->low = first || s->lsb < b->low ? s->lsb : b->low;
 }
 
-/* Fills the mask's entries of a row of tiles and its lines. */
+/* Task: fills the mask's entries for a block of RUN lines (rows of A or columns of B): flags and
+ * extremes of the block, and each line's largest exponent and special values. */
 static void fill_mask_row(void *arg, int64_t row, int worker)
 {
     const struct job *j = arg;
@@ -510,7 +516,7 @@ static void fill_mask_row(void *arg, int64_t row, int worker)
     }
 }
 
-/* Joins the rows of tiles to the mask of the whole operand. */
+/* Fills the mask's fields from the extremes of all lines. */
 static void fill_mask(struct job *j, const struct runner *r)
 {
     struct mask *m = j->m;
@@ -543,7 +549,8 @@ static void run_serially(void *self, int64_t tasks, void (*fn)(void *, int64_t, 
         fn(arg, i, 0);
 }
 
-/* Chooses the tasks: some rows of tiles each, or, if there are few rows, cuts of them. */
+/* Chooses what a task scans: some rows of tiles or, if there are few rows, a section of each
+ * line. */
 static void share_lines(struct job *j, const struct runner *r)
 {
     int64_t busy = 4 * limber_runner_busy(r), rows = j->m->tile_rows / busy;
@@ -551,7 +558,7 @@ static void share_lines(struct job *j, const struct runner *r)
 
     j->rows = j->cuts = 1;
     j->depth_of_cut = j->length;
-    if (j->v->line == 1) /* lines are interleaved: more of them make longer contiguous reads */
+    if (j->v->line == 1) /* interleaved lines: more of them make longer contiguous reads */
         j->rows = rows < 1 ? 1 : rows < MEASURE_TILES ? rows : MEASURE_TILES;
     if (j->depth == SCAN_probe || busy == 4 || j->m->tile_rows == 0 || most <= 1)
         return;
@@ -561,7 +568,8 @@ static void share_lines(struct job *j, const struct runner *r)
     j->cuts = (j->length + j->depth_of_cut - 1) / j->depth_of_cut;
 }
 
-/* A probe usually stops at its first lines, so other threads only start when it does not. */
+/* Scans all tiles.  A probe usually stops within its first lines, so these are scanned by this
+ * thread, and other threads start only if the probe has not stopped. */
 static void scan_all(struct job *j, const struct runner *r)
 {
     int64_t rows = j->rows;
@@ -576,13 +584,13 @@ static void scan_all(struct job *j, const struct runner *r)
         r->run(r->self, (j->m->tile_rows - j->first + rows - 1) / rows * j->cuts, scan_lines, j);
 }
 
-/* Findings of cuts along lines, which tasks join. */
+/* Arguments of join_cuts. */
 struct cuts {
     const struct job *j;
     struct extremes *line;
 };
 
-/* Joins the extremes of all cuts of the lines of a row of tiles. */
+/* Task: merges the extremes of all sections of some lines. */
 static void join_cuts(void *arg, int64_t task, int worker)
 {
     const struct cuts *x = arg;
@@ -596,7 +604,7 @@ static void join_cuts(void *arg, int64_t task, int worker)
     }
 }
 
-/* Allocates what the mask keeps for each line and each row of tiles. */
+/* Allocates the mask's arrays for lines and for rows of tiles. */
 static bool alloc_lines(struct mask *m, int64_t lines)
 {
     m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);
@@ -612,16 +620,13 @@ static bool no_memory(struct mask *m, struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "scan: out of memory");
 }
 
-/* Runs a scan and fills the mask.  Small operands are scanned by the calling thread. */
+/* Scans all lines of a job; the caller fills the mask.  False if memory runs out. */
 static bool scan_job_here(struct job *j, const struct runner *r)
 {
-    const struct runner alone = { 1, run_serially, NULL };
     struct extremes *line = j->line;
     struct mask *m = j->m;
     bool ok;
 
-    if (j->lines * j->length <= FEW)
-        r = &alone;
     m->lines = j->lines;
     m->length = j->length;
     m->tile_rows = (j->lines + RUN - 1) / RUN;
@@ -648,9 +653,10 @@ static bool scan_job_here(struct job *j, const struct runner *r)
 
 /* ---- entry points ---------------------------------------------------------------------------- */
 
-/* Scans a matrix, in the depth that is asked for, and fills the mask. */
-static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64_t lines,
-                    int64_t length, enum scan_depth depth, const struct runner *r, struct diag *d)
+/* Scans an operand to the given depth, and fills the mask.  For limber_scan. */
+static bool scan_operand(struct mask *m, const struct view *v, limber_format f, int64_t lines,
+                         int64_t length, enum scan_depth depth, const struct runner *r,
+                         struct diag *d)
 {
     const struct runner alone = { 1, run_serially, NULL };
     struct view straight = *v;
@@ -674,11 +680,14 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     memset(m, 0, sizeof *m);
     m->lines = lines;
     m->length = length;
-    r = r ? r : &alone;
-    limber_view_straighten(&straight, lines);
+    r = r && lines * length > FEW ? r : &alone;
+    if (v->patch)
+        limber_view_straighten(&straight, lines);
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
     ok = j.line && alloc_lines(m, lines);
-    if (ok && limber_view_filters(&x, &straight, lines, length))
+    if (ok && !straight.patch)
+        ok = scan_job_here(&j, r);
+    else if (ok && limber_view_filters(&x, &straight, lines, length))
         ok = limber_scan_pixels(&j, &x, true, scan_job_here, r);
     else if (ok && limber_view_pixels(&x, &straight, lines, length))
         ok = limber_scan_pixels(&j, &x, false, scan_job_here, r);
@@ -690,7 +699,7 @@ static bool scan_on(struct mask *m, const struct view *v, limber_format f, int64
     return ok || no_memory(m, d);
 }
 
-/* The arguments of scan_on, for a call on a large enough stack. */
+/* Arguments of limber_scan for scan_here, which runs on a large enough stack. */
 struct scanned {
     struct mask *m;
     const struct view *v;
@@ -704,16 +713,20 @@ static bool scan_here(void *arg, struct diag *d)
 {
     const struct scanned *s = arg;
 
-    return scan_on(s->m, s->v, s->f, s->lines, s->length, s->depth, s->r, d);
+    return scan_operand(s->m, s->v, s->f, s->lines, s->length, s->depth, s->r, d);
 }
 
 bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
                  int64_t length, enum scan_depth depth, const struct runner *r, struct diag *d)
 {
+    if (limber_has_stack(STACK_run))
+        return scan_operand(m, v, f, lines, length, depth, r, d);
     return limber_with_stack(STACK_run, scan_here,
                              &(struct scanned){ m, v, f, lines, length, depth, r }, d);
 }
 
+/* Estimates from a few elements of 64 tiles the share of tiles that are zero, and of tiles that
+ * need at most SCAN_narrow bits, zero tiles included. */
 struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t lines,
                                  int64_t length)
 {
@@ -731,7 +744,7 @@ struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t 
             for (int64_t q = 0; q < len && !is_wide(&tile); q++) {
                 struct extremes s;
 
-                run_any(&j, i, p + q, 1, &s);
+                measure_elements(&j, i, p + q, 1, &s);
                 join_extremes(&tile, &s);
             }
         found.zero += tile.emax == NONE_HIGH && !tile.special;
@@ -745,8 +758,8 @@ int64_t limber_scan_tiles(int64_t lines, int64_t length)
     return (lines + RUN - 1) / RUN * ((length + RUN - 1) / RUN);
 }
 
-/* Result number i of `count` of a device's scan. */
-static struct extremes found_at(const int32_t *found, int64_t count, int64_t i)
+/* Returns result i of `count` results of a device's scan. */
+static struct extremes device_result(const int32_t *found, int64_t count, int64_t i)
 {
     int32_t flags = found[SCAN_flags * count + i];
     struct extremes s = nothing;
@@ -762,7 +775,7 @@ static struct extremes found_at(const int32_t *found, int64_t count, int64_t i)
     return s;
 }
 
-/* Makes the mask's tiles from the findings of a device. */
+/* Fills the mask's tiles from the results of a device's scan.  False if memory runs out. */
 static bool alloc_tiles(struct mask *m, const int32_t *found)
 {
     int64_t count = limber_scan_tiles(m->lines, m->length);
@@ -770,13 +783,16 @@ static bool alloc_tiles(struct mask *m, const int32_t *found)
     m->tile_cols = (m->length + RUN - 1) / RUN;
     m->tile = malloc((size_t)(count + 1) * sizeof *m->tile);
     for (int64_t i = 0; m->tile && i < count; i++) {
-        struct extremes s = found_at(found, count, i);
+        struct extremes s = device_result(found, count, i);
 
         set_tile(&m->tile[i], &s);
     }
     return m->tile != NULL;
 }
 
+/* Fills *m from the results of a device's scan. found: [enum scan_field][all], of which the
+ * first `lines` entries of each row are used. tiles: [enum scan_field][tile]; NULL if tiles stay
+ * unknown. */
 bool limber_scan_found(struct mask *m, const int32_t *found, int64_t all, const int32_t *tiles,
                        int64_t lines, int64_t length, struct diag *d)
 {
@@ -790,12 +806,15 @@ bool limber_scan_found(struct mask *m, const int32_t *found, int64_t all, const 
         return no_memory(m, d);
     }
     for (int64_t i = 0; i < lines; i++)
-        j.line[i] = found_at(found, all, i);
+        j.line[i] = device_result(found, all, i);
     fill_mask(&j, &alone);
     free(j.line);
     return true;
 }
 
+/* Makes the mask of an im2col matrix from a device's scan of the images: results [first, first +
+ * count).  All lines get the range of the complete images.  *level: false if that is not possible,
+ * so that the lines must be scanned. */
 bool limber_scan_found_level(struct mask *m, const int32_t *found, int64_t all, int64_t first,
                              int64_t count, int64_t lines, int64_t length, bool *level,
                              struct diag *d)
@@ -803,7 +822,7 @@ bool limber_scan_found_level(struct mask *m, const int32_t *found, int64_t all, 
     struct extremes s = nothing;
 
     for (int64_t i = first; i < first + count; i++) {
-        const struct extremes one = found_at(found, all, i);
+        const struct extremes one = device_result(found, all, i);
 
         join_extremes(&s, &one);
     }
@@ -822,10 +841,11 @@ bool limber_scan_found_level(struct mask *m, const int32_t *found, int64_t all, 
     }
     if (!alloc_lines(m, lines))
         return no_memory(m, d);
-    *level = limber_mask_level(m);
+    *level = limber_mask_make_uniform(m);
     return true;
 }
 
+/* Makes the mask of an 8-bit integer operand, which need not be read. */
 bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t length,
                        struct diag *d)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The operations of measure_wide.h with AVX2: fifteen per 32 bytes.
+ * The operations of measure_wide.h with AVX2: fifteen instructions per 32 bytes.
  *
- * The lowest set bit of y is y & -y, for y the significand with its implicit bit.  The exponent of
- * that integer as a float is the bit's index.  `low` is the smallest sum of this exponent and the
- * element's, minus LOW for binary64, so that it fits. */
+ * The lowest set bit of y is y & -y, where y is the significand with its implicit bit.  That bit is
+ * converted to a float, whose exponent is the bit's index.  `low` is the smallest sum of this
+ * exponent and the element's exponent; for binary64 minus LOW, so that the sum fits. */
 #ifndef LIMBER_JIT_WIDE_AVX2_H
 #define LIMBER_JIT_WIDE_AVX2_H
 
 #include <immintrin.h>
 
-/* binary64 elements are not shifted, only without sign: AVX2 compares signed integers alone. */
+/* Fields as in measure_wide.h.  Elements of binary64 are not shifted, since AVX2 compares only
+ * signed integers. */
 struct wide {
     __m256i most[2], least[2], any[2], low[2];
 };
@@ -27,7 +28,7 @@ FLAT void wide_start(struct wide *w, enum kind k)
     }
 }
 
-/* Takes half h of a vector of binary64. */
+/* Merges 32 bytes of binary64 elements into half h of the extremes. */
 FLAT void take_wide_doubles(struct wide *w, int h, __m256i x)
 {
     const __m256i largest = _mm256_set1_epi64x(INT64_MAX), top = _mm256_set1_epi64x(1LL << 52);
@@ -49,7 +50,7 @@ FLAT void take_wide_doubles(struct wide *w, int h, __m256i x)
     w->low[h] = LESS_LONG(w->low[h], low);
 }
 
-/* Takes half h of a vector of binary32. */
+/* Merges 32 bytes of binary32 elements into half h of the extremes. */
 FLAT void take_wide_floats(struct wide *w, int h, __m256i x)
 {
     __m256i twice = _mm256_add_epi32(x, x), y, low;
@@ -65,7 +66,7 @@ FLAT void take_wide_floats(struct wide *w, int h, __m256i x)
     w->low[h] = _mm256_min_epu32(w->low[h], _mm256_or_si256(low, zero));
 }
 
-/* Takes 64 bytes of elements. */
+/* Merges 64 bytes of elements into the extremes. */
 FLAT void take_wide(struct wide *w, enum kind k, const char *at)
 {
     for (int h = 0; h < 2; h++) {
@@ -117,7 +118,7 @@ FLAT bool is_rare(const struct wide *w, enum kind k)
     return !_mm256_testz_si256(_mm256_or_si256(high, little), _mm256_or_si256(high, little));
 }
 
-/* Resolves one lane, in the layout of doubles, from the fields that hold its exponents. */
+/* Merges decoded extremes into lane i. */
 FLAT void resolve_lane(struct eight *s, int i, int64_t emax, int64_t emin, int64_t lsb, int64_t sig,
                        bool negative)
 {
@@ -128,7 +129,7 @@ FLAT void resolve_lane(struct eight *s, int i, int64_t emax, int64_t emin, int64
     s->negative[i] |= -(int64_t)negative;
 }
 
-/* Resolves eight lanes of binary64. */
+/* Decodes eight lanes of binary64 and merges them into *s. */
 FLAT void resolve_doubles(struct eight *s, const struct wide *w)
 {
     int64_t most[8], least[8], any[8], low[8];
@@ -143,7 +144,7 @@ FLAT void resolve_doubles(struct eight *s, const struct wide *w)
                          53 - __builtin_ctzll((uint64_t)any[i] | 1ULL << 52), any[i] < 0);
 }
 
-/* Resolves eight lanes of binary32, those of one half. */
+/* Decodes eight lanes of binary32, those of one half, and merges them into *s. */
 FLAT void resolve_floats(struct eight *s, const struct wide *w, int half)
 {
     const int rebias = 1023 - 127;

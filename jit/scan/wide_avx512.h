@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The operations of measure_wide.h with AVX-512: twelve per 64 bytes.
+ * The operations of measure_wide.h with AVX-512: twelve instructions per 64 bytes.
  *
- * The lowest set bit of x, with the implicit bit, is x & ~(x - 1).  `low` is the smallest
- * difference of the exponent and the number of bits above that one. */
+ * x & ~(x - 1) is the lowest set bit of x, where x is the significand with its implicit bit.  `low`
+ * is the smallest difference of the element's exponent and the number of leading zeros above that
+ * bit. */
 #ifndef LIMBER_JIT_WIDE_AVX512_H
 #define LIMBER_JIT_WIDE_AVX512_H
 
@@ -17,7 +18,7 @@ FLAT void wide_start(struct wide *w, enum kind k)
     w->low = k == KIND_f64 ? _mm512_set1_epi64(INT64_MAX) : _mm512_set1_epi32(INT32_MAX);
 }
 
-/* Takes eight doubles, without their signs: `above` becomes the place of each lowest set bit. */
+/* Merges eight doubles into the extremes. above: number of zeros above the lowest set bit. */
 FLAT void take_wide_doubles(struct wide *w, __m512i x)
 {
     __m512i twice = _mm512_add_epi64(x, x), above;
@@ -32,7 +33,7 @@ FLAT void take_wide_doubles(struct wide *w, __m512i x)
                                    _mm512_sub_epi64(_mm512_srli_epi64(twice, 53), above));
 }
 
-/* Takes sixteen floats, as take_wide_doubles takes doubles. */
+/* Merges sixteen floats into the extremes. */
 FLAT void take_wide_floats(struct wide *w, __m512i x)
 {
     __m512i twice = _mm512_add_epi32(x, x), above;
@@ -81,7 +82,7 @@ FLAT bool is_rare(const struct wide *w, enum kind k)
             _mm512_cmplt_epu32_mask(w->least, _mm512_set1_epi32(1 << 24))) != 0;
 }
 
-/* Resolves eight lanes; for binary32 the lanes from 8 * half on. */
+/* Decodes eight lanes and merges them into *s; for binary32 the lanes from 8 * half on. */
 FLAT void resolve_wide(struct eight *s, enum kind k, const struct wide *w, int half)
 {
     v8l most = (v8l)w->most, least = (v8l)w->least, low = (v8l)w->low, some, any, sign;

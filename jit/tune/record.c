@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reads the measurements of this machine from the disk cache into its target. */
+ * Reads the measurements of this machine (limber_tune) from the disk cache into its target. */
 #include "jit/tune/tune.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Computes the key of the machine's tuning record, from the build and from the target as probed
+ * now, before measurements change it. */
 bool limber_tuning_key(const limber_context *ctx, unsigned char key[KEY_BYTES])
 {
     struct target probed;
@@ -23,6 +25,7 @@ bool limber_tuning_key(const limber_context *ctx, unsigned char key[KEY_BYTES])
     return ok;
 }
 
+/* Returns the text of earlier tuning from the disk cache, to be freed; NULL if there is none. */
 char *limber_tuning_load(const limber_context *ctx)
 {
     unsigned char key[KEY_BYTES];
@@ -54,7 +57,7 @@ bool limber_tile_has_registers(const struct target *t, int mr)
     return !limber_target_is_outer(t) && 2 * mr + 3 <= t->registers;
 }
 
-/* True for no tile, or one that the search tries. */
+/* True if there is no tile, or it is one that the search would try. */
 static bool is_candidate(const struct target *t, const int tile[3])
 {
     if (!tile[0])
@@ -79,7 +82,7 @@ static bool parse_target(const char *record, struct target *t)
     return limber_target_parse(t, line, &ignored);
 }
 
-/* Copies tiles and rates, and nothing else, from the record to the target; false, if a value cannot
+/* Copies tiles and rates, and nothing else, from the record to the target.  False if a value cannot
  * have been measured. */
 static bool copy_measurements(struct target *t, const char *record)
 {
@@ -96,6 +99,7 @@ static bool copy_measurements(struct target *t, const char *record)
     return true;
 }
 
+/* Stores a target and its text in *m. */
 bool limber_machine_describe(struct machine *m, const struct target *t)
 {
     struct text text = { 0 };

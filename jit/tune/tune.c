@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Measures register tiles and cache blocks on this machine.  The record is an entry of the disk
- * cache, stored, checked and evicted like a kernel: the target with the best tiles and rates, and a
- * line for everything tried. */
+ * limber_tune: measures register tiles and cache blocks on this machine.  The record is an entry of
+ * the disk cache, stored, checked and evicted like a kernel.  It holds the target with the best
+ * tiles and rates, and a line for each tile that was measured. */
 #include "jit/tune/tune.h"
 
+#include "jit/accepted.h"
 #include "jit/api/api.h"
 
 #include <math.h>
@@ -11,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* m, n and k of the measured products; number of runs, of which the fastest is taken */
 enum { SIZE = 768, RUNS = 5 };
 
+/* A unit that is measured, and the formats and the scheme of a product that uses it. */
 static const struct subject {
     enum unit unit;
     const char *in, *out, *scheme;
@@ -21,17 +24,22 @@ static const struct subject {
     { UNIT_f32, "f32", "f32", "native" },
     { UNIT_i8, "i8", "i32", "integer" },
 };
-static const double clearly = 1.02;     /* smaller gains are measurement noise */
+static const double clearly = 1.02; /* smaller gains are measurement noise */
 
-/* The search for the machine's best tiles and its rates. */
+/* State of a search for the machine's best tiles. */
 struct search {
-    limber_context *ctx;        /* used for measuring; stores nothing on disk */
+    limber_context *ctx; /* used for measuring; stores nothing on disk */
+    /* target with the best tiles so far */
     struct target best;
+    /* best rate so far, in multiply-adds per second */
     double rate[COUNT(subjects)];
+    /* units that the caller wants measured */
     bool wanted[COUNT(subjects)];
+    /* lines of the record, one for each measured tile */
     struct text tried;
-    struct diag unserved; /* why a tile had no kernel */
+    struct diag unserved; /* the reason why no kernel had a tile */
     const limber_tuning *options;
+    /* time at which the search ends */
     double end;
 };
 
@@ -68,7 +76,8 @@ static bool store_record(limber_context *ctx, const struct search *s, struct dia
 
 /* ---- measuring tiles and rates --------------------------------------------------------------- */
 
-/* Sets a target; kernels in memory are dropped, since they were made for the old one. */
+/* Sets the target of the context that measures.  Drops its kernels in memory, because they were
+ * made for the old target. */
 static bool set_target(struct search *s, const struct target *t)
 {
     struct kernel_cache *empty = limber_kernels_new(COUNT(subjects));
@@ -77,12 +86,15 @@ static bool set_target(struct search *s, const struct target *t)
         limber_kernels_free(empty);
         return false;
     }
+    limber_forms_free(s->ctx->forms);
+    s->ctx->forms = NULL; /* each call finds its kernel anew */
     limber_kernels_free(s->ctx->memory);
     s->ctx->memory = empty;
     return true;
 }
 
-/* Values in [-1, 1], or bytes.  Zeros would run at other clock rates, or be skipped. */
+/* Makes an operand of random values in [-1, 1], or of random 8-bit integers.  Zeros might run at
+ * another clock rate, or be skipped.  NULL if memory runs out. */
 static void *make_operand(limber_format f, uint32_t seed)
 {
     size_t count = (size_t)SIZE * SIZE;
@@ -100,8 +112,8 @@ static void *make_operand(limber_format f, uint32_t seed)
     return data;
 }
 
-/* Multiply-adds per second of the best of a few runs, after one that compiles.
- * LIMBER_STATUS_DEVICE if no kernel has the tile: few tiles are prebuilt. */
+/* Measures multiply-adds per second: the fastest of a few runs, after a first run that compiles.
+ * Returns LIMBER_STATUS_DEVICE if no kernel has the tile, since only few tiles are prebuilt. */
 static limber_status time_runs(struct search *s, const struct subject *what, limber_matrix a,
                                limber_matrix b, limber_output c, double *rate)
 {
@@ -125,7 +137,8 @@ static limber_status time_runs(struct search *s, const struct subject *what, lim
     return LIMBER_STATUS_OK;
 }
 
-/* Measures the rate of a unit's products with the tiles of the target that is set. */
+/* Measures the rate of a unit's products with the tiles of the current target.  *rate is unchanged
+ * if no kernel has the tile. */
 static bool measure_rate(struct search *s, const struct subject *what, double *rate, struct diag *d)
 {
     limber_status status = LIMBER_STATUS_OK;
@@ -159,7 +172,8 @@ static void report_line(const struct search *s, const char *line)
         s->options->line(s->options->user, line);
 }
 
-/* Finds a rate in the record, whose lines look like "tried f64 12,120,256 6.1e10". */
+/* Finds a rate in the record, whose lines look like "tried f64 12,120,256 6.1e10". words: beginning
+ * of the line.  Returns 0 if there is no such line. */
 static double find_rate(const struct search *s, const char *words)
 {
     const char *at = s->tried.s ? strstr(s->tried.s, words) : NULL;
@@ -193,7 +207,8 @@ static bool measure_tile(struct search *s, const struct subject *what, const int
     return !s->tried.failed || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the search");
 }
 
-/* Measures one tile, unless its rate is known, its unit is not wanted, or time is up. */
+/* Measures one tile, unless its rate is known, the caller did not ask for its unit, or time is up.
+ * Keeps the tile if it is the best so far. */
 static bool try_tile(struct search *s, size_t i, const int tile[3], struct diag *d)
 {
     const struct subject *what = &subjects[i];
@@ -201,7 +216,7 @@ static bool try_tile(struct search *s, size_t i, const int tile[3], struct diag 
     double rate;
 
     if (what->unit == UNIT_i8 && s->best.matrix && s->rate[i] > 0)
-        return true; /* a matrix unit has one tile */
+        return true; /* a matrix unit has only one tile */
     snprintf(words, sizeof words, "tried %s %d,%d,%d ", limber_units[what->unit].name, tile[0],
              tile[1], tile[2]);
     rate = find_rate(s, words);
@@ -216,7 +231,7 @@ static bool try_tile(struct search *s, size_t i, const int tile[3], struct diag 
     return true;
 }
 
-/* Tries candidates in turn for all units, so that a short search sees some of each. */
+/* Tries candidates for all units in turn, so that a short search tries some for each unit. */
 static bool search_tiles(struct search *s, struct diag *d)
 {
     bool ok = true;
@@ -234,7 +249,7 @@ static bool search_tiles(struct search *s, struct diag *d)
     return ok;
 }
 
-/* Parses a list of units with commas; NULL: all. */
+/* Parses a comma-separated list of units; NULL means all. */
 static bool read_units(struct search *s, const char *units, struct diag *d)
 {
     for (size_t i = 0; i < COUNT(subjects); i++)
@@ -256,7 +271,7 @@ static bool read_units(struct search *s, const char *units, struct diag *d)
     return true;
 }
 
-/* Makes the context that measures, and reads what an earlier search found. */
+/* Makes the context that measures, and reads the lines of an earlier search. */
 static bool start_search(struct search *s, const limber_context *ctx, struct diag *d)
 {
     const struct backend *const alone[] = { ctx->machine.backend, NULL };
@@ -271,7 +286,7 @@ static bool start_search(struct search *s, const limber_context *ctx, struct dia
     free(record);
     if (!limber_context_make(&s->ctx, &config, alone, d))
         return false;
-    s->ctx->verbose = 0;
+    s->ctx->tells.verbose = 0;
     limber_disk_free(s->ctx->disk);
     s->ctx->disk = limber_disk_new(&nothing);
     if (!s->ctx->disk || !s->ctx->machine.backend->probe(&s->best, d))
@@ -279,7 +294,8 @@ static bool start_search(struct search *s, const limber_context *ctx, struct dia
     return true;
 }
 
-/* Stores the rates if all units were measured; some alone would not compare with nominal ones. */
+/* Stores the measured rates if all units were measured: measured rates cannot be compared with
+ * nominal rates of other units. */
 static void take_rates(struct search *s)
 {
     for (size_t i = 0; i < COUNT(subjects); i++)
@@ -287,7 +303,7 @@ static void take_rates(struct search *s)
             return;
     for (size_t i = 0; i < COUNT(subjects); i++)
         s->best.rate[subjects[i].unit] = s->rate[i];
-    /* CPUs compute limbs of the narrow float units in binary32 */
+    /* CPUs compute products of f16, bf16 and tf32 limbs in binary32 */
     s->best.rate[UNIT_f16] = s->best.rate[UNIT_bf16] = s->best.rate[UNIT_tf32] = s->rate[1];
 }
 
@@ -299,7 +315,7 @@ static bool run_tuning(limber_context *ctx, const limber_tuning *options, struct
 
     if (!read_units(&s, options->units, d))
         return false;
-    if (!ctx->machine.backend->reads_tiles)
+    if (!ctx->machine.cpu)
         return limber_fail(d, LIMBER_STATUS_DEVICE, "backend %s has nothing to tune",
                            ctx->machine.backend->name);
     s.end = limber_now() + (options->seconds > 0 ? options->seconds : 10);
@@ -315,6 +331,8 @@ static bool run_tuning(limber_context *ctx, const limber_tuning *options, struct
     return ok;
 }
 
+/* Measures shapes of register tiles and cache blocks, and the rates of FP64, FP32 and INT8, and
+ * keeps the best in the disk cache.  tuning: options, or NULL. */
 limber_status limber_tune(limber_context *ctx, const limber_tuning *tuning)
 {
     CALL_SCOPE;
@@ -323,7 +341,8 @@ limber_status limber_tune(limber_context *ctx, const limber_tuning *tuning)
 
     if (!ctx)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
-    else if (!tuning || limber_sized_in(&full, sizeof full, tuning, LEAST_tuning, "tuning", &d)) {
+    else if (!tuning ||
+             limber_copy_sized_in(&full, sizeof full, tuning, LEAST_tuning, "tuning", &d)) {
         if (!(full.seconds >= 0))
             limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "tuning.seconds = %g is negative",
                         full.seconds);

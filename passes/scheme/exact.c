@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Exact: every product is added exactly to an accumulator as long as the range of products of the
- * two formats.  Slow, and right for any finite data: the last resort of `correct`.
+ * Scheme `accumulator`: adds every product exactly to an accumulator that is as long as the range
+ * of products of the two formats.  It is slow, but right for any finite data: the last resort of
+ * the contract `correct`.
  *
  *   source  Kulisch, Computer Arithmetic and Validity, 2013, chapter 8 */
 #include "passes/scheme/scheme_split.h"
 
+/* Scheme exact: one product of the unchanged operands, summed exactly. */
 bool limber_split_exact(struct plan *p, const struct scheme *scheme, const struct target *t,
                         struct diag *d)
 {
@@ -13,7 +15,7 @@ bool limber_split_exact(struct plan *p, const struct scheme *scheme, const struc
     int a, b;
 
     (void)t;
-    if (!limber_stated(p, &s, d))
+    if (!limber_find_stated_gemm(p, &s, d))
         return false;
     a = limber_plan_add(p, OP_whole, NULL, s.a, -1, p->node[s.a].type);
     b = limber_plan_add(p, OP_whole, NULL, s.b, -1, p->node[s.b].type);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Hi/Lo: an FP32 operand is hi + lo 2^-shift (+ ...), each limb the rounded remainder of the limbs
- * before it.
+ * Hi/Lo schemes: an FP32 operand is hi + lo 2^-shift (+ ...).  Each limb is the remainder of the
+ * limbs before it, rounded to the unit's format.
  *
- *   needs   operands that embed in binary32 and a float result of at most 24 bits; a mask whose
- *           exponents fit the limbs, after scaling by lines where the scheme scales
- *   leaves  all products of limbs, those that the scheme's paper drops with their share
+ *   needs   operands whose values are values of binary32, and a float result of at most 24 bits; a
+ *           mask whose exponents fit the limbs, if need be after each line (row of A, column of
+ *           B) is scaled.  Limbs of BF16 and TF32 hold wider lines without a scale, where
+ *           products may underflow as those of binary32 do
+ *   leaves  rows for all products of limbs.  Under the contract `fast` the rows that the published
+ *           scheme drops are absent, and plan.dropped has their share
  *   proof   docs/accuracy.md, "Hi/Lo limbs"
  *   source  Ma et al., ICS 2022, sections 4.1 - 4.3; Markidis et al., IPDPSW 2018 */
 #include "passes/scheme/scheme_split.h"
@@ -14,26 +17,62 @@
 
 enum { CHUNK = 64, LIMBS = 3 };
 
-/* Bits that one limb takes from its operand: the fraction and the hidden bit, plus the sign of
- * the next limb. */
+/* Returns the number of bits of its operand that one limb represents: the fraction, the hidden bit,
+ * and one bit that the sign of the next limb saves. */
 static int limb_bits(enum unit u)
 {
     return u == UNIT_bf16 ? 9 : 12;
 }
 
-/* The exponents [*low, top) at which limbs of an operand's line are exact enough. */
+/* Finds the exponents [*low, *top) of a line's elements at which the limbs are accurate enough. */
 static void exact_range(const struct scheme *s, int *low, int *top)
 {
     if (s->unit == UNIT_f16) {
-        *top = 15;                      /* from 2^15 on lo 2^12 may overflow */
-        *low = s->shift ? -14 : -2;     /* an unscaled lo must stay at or above 2^-14, too */
+        *top = 15; /* from 2^15 on, the scaled lo may overflow */
+        *low = s->shift ? -14 : -2; /* unscaled, also lo must be a normal number */
     } else {
         *top = 40;
-        *low = -60;                     /* products of two lows stay normal in binary32 */
+        *low = -60; /* products of two low limbs are normal numbers of binary32 */
     }
 }
 
-/* True if the operand's exponents fit, unscaled or (*scale) after scaling its lines below 2^top. */
+/* Finds the exponents [*low, *top) of elements whose limbs are accurate without a scale.  In BF16
+ * and TF32, from 2^*low on the last limb is a multiple of the smallest subnormal; below 2^*top the
+ * first one cannot overflow. */
+static void unscaled_range(const struct scheme *s, int *low, int *top)
+{
+    exact_range(s, low, top);
+    if (s->unit == UNIT_f16)
+        return;
+    *low = s->unit == UNIT_bf16 ? -110 : -114;
+    *top = 127;
+}
+
+bool limber_scheme_range(const struct scheme *s, struct scheme_range *r)
+{
+    int low, top;
+
+    if (s->split != limber_split_hilo)
+        return false;
+    unscaled_range(s, &low, &top);
+    *r = (struct scheme_range){ top - low, top - 1, s->unit != UNIT_f16 || !s->scaled };
+    return true;
+}
+
+/* True if an operand's limbs need no scale, although its exponents leave exact_range.  Sums may
+ * then underflow where those of binary32 do, which a contract in bits does not allow. */
+static bool fits_unscaled(const struct plan *p, const struct scheme *s, const struct node *m)
+{
+    int low, top;
+
+    unscaled_range(s, &low, &top);
+    return p->promise != LIMBER_CONTRACT_BITS && limber_node_has(m, ATTR_spread) &&
+           (limber_attr_number(m, ATTR_width) == 0 ||
+            (limber_attr_number(m, ATTR_emin) >= low && limber_attr_number(m, ATTR_emax) < top));
+}
+
+/* True if the operand's exponents fit the limbs.  *scale: true if its lines must first be scaled to
+ * below 2^top.  False, with a reason, if they do not fit. */
 static bool fits_range(const struct scheme *s, const struct node *m, bool *scale, struct diag *d)
 {
     int low, top;
@@ -42,41 +81,46 @@ static bool fits_range(const struct scheme *s, const struct node *m, bool *scale
     if (!limber_node_has(m, ATTR_spread))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "needs a scan of %%%s", m->name);
     *scale = false;
-    if (limber_num(m, ATTR_width) == 0 ||
-        (limber_num(m, ATTR_emin) >= low && limber_num(m, ATTR_emax) < top))
+    if (limber_attr_number(m, ATTR_width) == 0 ||
+        (limber_attr_number(m, ATTR_emin) >= low && limber_attr_number(m, ATTR_emax) < top))
         return true;
     if (!s->scaled)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%%%s leaves [2^%d, 2^%d)", m->name, low,
                            top);
     *scale = true;
-    if (limber_num(m, ATTR_spread) > top - 1 - low)
+    if (limber_attr_number(m, ATTR_spread) > top - 1 - low)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "exponents of one line of %%%s spread over %d, at most %d fit", m->name,
-                           (int)limber_num(m, ATTR_spread), top - 1 - low);
+                           (int)limber_attr_number(m, ATTR_spread), top - 1 - low);
     return true;
 }
 
-/* Adds the node that makes an operand's limbs. scale: its lines are scaled below 2^top first. */
-static int add_limbs(struct plan *p, const struct scheme *s, int operand, int axis, bool scale)
+/* Adds the node that makes an operand's limbs.  axis: whose lines are first scaled to below 2^top;
+ * AXIS_none leaves elements as they are.  Returns the node's index, negative if memory runs out. */
+static int add_limbs(struct plan *p, const struct scheme *s, int operand, int axis, bool wide)
 {
     struct type t = p->node[operand].type;
     int low, top, n;
 
-    exact_range(s, &low, &top);
+    if (wide)
+        unscaled_range(s, &low, &top);
+    else
+        exact_range(s, &low, &top);
     limber_format_named(limber_units[s->unit].in, &t.format);
     t.count = s->limbs;
     n = limber_plan_add(p, OP_hilo, NULL, operand, -1, t);
     if (n >= 0) {
-        limber_node_set(&p->node[n], ATTR_axis, scale ? axis : AXIS_none);
+        limber_node_set(&p->node[n], ATTR_axis, axis);
         limber_node_set(&p->node[n], ATTR_top, top);
         limber_node_set(&p->node[n], ATTR_shift, s->shift);
     }
     return n;
 }
 
-/* Fills rows by falling share.  The products of limbs i and j with i+j = w share accumulator w.
- * published: leaves out the rows that the paper's scheme drops; *dropped is their share.  joins:
- * two accumulators for all, as tensor cores have registers for two; limbs must not be shifted. */
+/* Fills rows by falling share, and returns their number.  Products of limbs i and j are summed in
+ * accumulator w = i + j. published: leaves out the rows that the published scheme drops, and adds
+ * their share to *dropped. joins: all w > 0 share one accumulator, because tensor cores have
+ * registers for only two; this requires limbs without a shift. */
 static size_t fill_rows(const struct scheme *s, bool published, bool joins, struct row *out,
                         double *dropped)
 {
@@ -101,18 +145,30 @@ static size_t fill_rows(const struct scheme *s, bool published, bool joins, stru
     return n;
 }
 
+/* Lets all accumulators end with a chunk, where tensor cores truncate after 8 products: through all
+ * of k the small sums of three limbs would lose more than `native` allows at any k. */
+static bool join_sums(struct plan *p, const struct scheme *s, const struct target *t)
+{
+    if (s->limbs > 2 && p->promise == LIMBER_CONTRACT_NATIVE &&
+        (strcmp(t->sums, "a100") == 0 || strcmp(t->sums, "ada") == 0))
+        limber_node_set(limber_plan_find(p, OP_products), ATTR_joins, 1);
+    return true;
+}
+
+/* Schemes that split each operand into a few limbs of a lower precision.  Fails if the operands'
+ * exponents do not fit the limbs' format. */
 bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct target *t,
                        struct diag *d)
 {
     struct row table[LIMBS * LIMBS];
     struct stated s;
     struct node mb;
-    bool scale_a, scale_b, tensor = t->sums[0] != 0;
-    struct diag shared = { 0 };
+    bool scale_a, scale_b, wide = false, tensor = t->sums[0] != 0;
+    struct diag shared = { 0 }, why = { 0 };
     size_t n;
     int a, b, accumulators = 1, axis;
 
-    if (!limber_stated(p, &s, d))
+    if (!limber_find_stated_gemm(p, &s, d))
         return false;
     if (!limber_format_embeds(s.fa, LIMBER_F32) || !limber_format_embeds(s.fb, LIMBER_F32))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "an operand does not embed in f32");
@@ -120,13 +176,18 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float of at most 24 bits");
     axis = limber_axis_b(p, &s, &mb);
     if (axis == AXIS_all && !fits_range(scheme, &mb, &scale_b, &shared)) {
-        axis = AXIS_col; /* windows of different ranges share no scale */
+        axis = AXIS_col; /* windows with different ranges of exponents cannot share a scale */
         mb = *s.mb;
     }
-    if (!fits_range(scheme, s.ma, &scale_a, d) || !fits_range(scheme, &mb, &scale_b, d))
-        return false;
-    a = add_limbs(p, scheme, s.a, AXIS_row, scale_a);
-    b = add_limbs(p, scheme, s.b, axis, scale_b);
+    if (!fits_range(scheme, s.ma, &scale_a, &why) || !fits_range(scheme, &mb, &scale_b, &why)) {
+        /* a scaled operand beside one that is not could overflow */
+        if (!fits_unscaled(p, scheme, s.ma) || !fits_unscaled(p, scheme, s.mb))
+            return limber_fail(d, why.status, "%s", why.text);
+        wide = true;
+        scale_a = scale_b = false;
+    }
+    a = add_limbs(p, scheme, s.a, scale_a ? AXIS_row : AXIS_none, wide);
+    b = add_limbs(p, scheme, s.b, scale_b ? axis : AXIS_none, wide);
     n = fill_rows(scheme, p->promise == LIMBER_CONTRACT_FAST, tensor && !scheme->shift, table,
                   &p->dropped);
     for (size_t i = 0; i < n; i++)
@@ -141,5 +202,5 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
                                                               .accumulators = accumulators,
                                                               .reconstruct = RECONSTRUCT_sum },
                                d) &&
-           (!tensor || limber_split_sums(p, t, d));
+           (!tensor || (limber_split_sums(p, t, d) && join_sums(p, scheme, t)));
 }

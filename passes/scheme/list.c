@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The list of schemes, and what the families share. */
+ * The list of schemes, and functions that several families of schemes use. */
 #include "passes/scheme.h"
 
 #include "passes/scheme/scheme_split.h"
@@ -43,6 +43,9 @@ const struct scheme limber_schemes[] = {
     { .name = "fp32-b9",
       .about = "FP32 from three BF16 limbs, all 9 products",
       .split = limber_split_hilo, .unit = UNIT_bf16, .limbs = 3, .kept = 5, .scaled = true },
+    { .name = "ape",
+      .about = "FP32-F where a tile allows it, else FP32-B, else FP32 (Ape)",
+      .list = "fp32-f+fp32-b+native", .asked = true },
     { .name = "ozaki1-f16",
       .about = "error-free slices on FP16 units with FP32 sums",
       .split = limber_split_ozaki1, .unit = UNIT_f16 },
@@ -86,12 +89,40 @@ const struct scheme limber_schemes[] = {
 /* clang-format on */
 const size_t limber_scheme_count = COUNT(limber_schemes);
 
-const struct scheme *limber_scheme_find(const char *name)
+/* Returns the row with this name; NULL if there is none. */
+static const struct scheme *find_row(const char *name, size_t length)
 {
     for (size_t i = 0; i < limber_scheme_count; i++)
-        if (strcmp(limber_schemes[i].name, name) == 0)
+        if (strlen(limber_schemes[i].name) == length &&
+            memcmp(limber_schemes[i].name, name, length) == 0)
             return &limber_schemes[i];
     return NULL;
+}
+
+const struct scheme *limber_scheme_find(const char *name)
+{
+    const struct scheme *s = find_row(name, strlen(name));
+
+    return s && !s->list ? s : NULL;
+}
+
+bool limber_scheme_list_read(const char *text, struct scheme_list *out)
+{
+    const struct scheme *s = find_row(text, strlen(text));
+
+    out->count = 0;
+    text = s && s->list ? s->list : text;
+    for (;;) {
+        const size_t length = strcspn(text, "+");
+
+        s = find_row(text, length);
+        if (!s || s->list || out->count == SCHEMES)
+            return false;
+        out->scheme[out->count++] = s;
+        if (!text[length])
+            return true;
+        text += length + 1;
+    }
 }
 
 const limber_scheme *limber_scheme_at(int i)
@@ -99,7 +130,9 @@ const limber_scheme *limber_scheme_at(int i)
     return i >= 0 && (size_t)i < limber_scheme_count ? &limber_schemes[i].entry : NULL;
 }
 
-bool limber_stated(const struct plan *p, struct stated *s, struct diag *d)
+/* Finds the plan's gemm, its operands, their masks and the result.  Fails if the plan has no
+ * gemm. */
+bool limber_find_stated_gemm(const struct plan *p, struct stated *s, struct diag *d)
 {
     const struct node *g = limber_plan_find(p, OP_gemm), *out = limber_plan_find(p, OP_epilogue);
 
@@ -115,7 +148,7 @@ bool limber_stated(const struct plan *p, struct stated *s, struct diag *d)
     s->ma = limber_source(p, s->a);
     s->mb = limber_source(p, s->b);
     s->out = out;
-    s->wraps = limber_num(out, ATTR_wrap) == 1;
+    s->wraps = limber_attr_number(out, ATTR_wrap) == 1;
     return true;
 }
 
@@ -124,7 +157,7 @@ static bool no_memory(struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "split: out of memory");
 }
 
-/* Adds the node that combines accumulators to one value. */
+/* Adds the node that combines the accumulators to one value, and makes it replace the gemm. */
 static bool add_combine(struct plan *p, const struct stated *s, int products,
                         const struct product_table *t, struct diag *d)
 {
@@ -150,6 +183,8 @@ static bool add_combine(struct plan *p, const struct stated *s, int products,
     return limber_plan_sweep(p) || no_memory(d);
 }
 
+/* Replaces the gemm by the products of the table t and their combination.  False, with an error,
+ * if memory runs out. */
 bool limber_split_finish(struct plan *p, const struct stated *s, const struct product_table *t,
                          struct diag *d)
 {
@@ -173,6 +208,8 @@ bool limber_split_finish(struct plan *p, const struct stated *s, const struct pr
     return add_combine(p, s, products, t, d);
 }
 
+/* Sets how the target's matrix unit sums products.  Fails if no tensor core is known that sums
+ * so. */
 bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *n = limber_plan_find(p, OP_products);
@@ -184,7 +221,7 @@ bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d)
     limber_node_set(n, ATTR_sums, sums);
     return limber_unit_of_sums(n, &unit) ||
            limber_fail(d, LIMBER_STATUS_NO_SCHEME, "one sum of sums=%s is no chain of %s", t->sums,
-                       limber_units[limber_num(n, ATTR_unit)].name);
+                       limber_units[limber_attr_number(n, ATTR_unit)].name);
 }
 
 bool limber_split_exact_e4m3(struct plan *p, const struct target *t, struct diag *d)
@@ -205,6 +242,8 @@ bool limber_scheme_has_count(const struct scheme *s)
     return s->split == limber_split_ozaki1 || s->split == limber_split_ozaki2;
 }
 
+/* *bits: bits that an operand's scaled integers need, so that its truncation keeps the budget.
+ * Fails if the operand is not scanned or needs too many. */
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,
                       struct diag *d)
 {
@@ -213,12 +252,13 @@ bool limber_need_bits(const struct plan *p, const struct node *mask, limber_form
 
     if (!limber_node_has(mask, ATTR_width))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "needs a scan of %%%s", mask->name);
-    width = limber_num(mask, ATTR_width);
+    width = limber_attr_number(mask, ATTR_width);
     if (budget > 0 && budget < 1) {
-        /* |X| >= 2^(bits-1-spread) is truncated by less than 1 (2 for the two parts of dd).  Half
-         * of the budget for each operand, one more bit for their product and pruning. */
+        /* Every scaled integer |X| >= 2^(bits-1-spread) is truncated by less than 1 (by 2 for the
+         * two parts of dd).  Each operand gets half of the budget; one more bit is for their
+         * product and pruning. */
         need = (int64_t)ceil(-log2(budget)) + 3 + (f.kind == LIMBER_KIND_DD) +
-               limber_num(mask, ATTR_spread);
+               limber_attr_number(mask, ATTR_spread);
         if (need < width)
             width = need;
     }
@@ -232,25 +272,28 @@ bool limber_need_bits(const struct plan *p, const struct node *mask, limber_form
 
 int64_t limber_width_of_all(const struct node *mask)
 {
-    int64_t spread = limber_num(mask, ATTR_emax) - limber_num(mask, ATTR_emin);
-    int64_t width = spread + limber_num(mask, ATTR_sig);
+    int64_t spread = limber_attr_number(mask, ATTR_emax) - limber_attr_number(mask, ATTR_emin);
+    int64_t width = spread + limber_attr_number(mask, ATTR_sig);
 
-    return limber_node_has(mask, ATTR_reach) && limber_num(mask, ATTR_reach) < width ?
-               limber_num(mask, ATTR_reach) :
+    return limber_node_has(mask, ATTR_reach) && limber_attr_number(mask, ATTR_reach) < width ?
+               limber_attr_number(mask, ATTR_reach) :
                width;
 }
 
+/* Returns the axis along which B is scaled: AXIS_all if overlapping windows share the limbs of
+ * an image and one scale needs few extra bits, else AXIS_col.  *mask: B's mask for that axis. */
 int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask)
 {
-    enum { MORE = 32 }; /* up to this many more bits cost less than limbs of every window */
+    /* a common scale with up to 32 more bits costs less than limbs of each window */
+    enum { MORE = 32 };
     int64_t spread, width;
 
     *mask = *s->mb;
-    spread = limber_num(mask, ATTR_emax) - limber_num(mask, ATTR_emin);
+    spread = limber_attr_number(mask, ATTR_emax) - limber_attr_number(mask, ATTR_emin);
     width = limber_width_of_all(mask);
     spread = spread < width ? spread : width - 1;
     if (!limber_plan_map(p, s->b) || !limber_node_has(mask, ATTR_width) ||
-        width > limber_num(mask, ATTR_width) + MORE)
+        width > limber_attr_number(mask, ATTR_width) + MORE)
         return AXIS_col;
     limber_node_set(mask, ATTR_spread, spread);
     limber_node_set(mask, ATTR_width, width);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Native: one product on a unit whose format holds both operands.
+ * Schemes `native` and `cublas`: one product on a unit whose format holds both operands.
  *
- *   needs   operand formats that embed in binary32 or binary64, a float result no wider
- *   leaves  one row; chains of 256 products, so that the sum of k terms errs like k/256 + 256; of
- *           128 where other parts of the product need some of the contract's roundings
+ *   needs   operands whose values are values of binary32 or binary64, and a float result that has
+ *           no more bits
+ *   leaves  one row.  Its chains have 256 products, so that the error of a sum of k terms grows
+ *           like k/256 + 256; or 128 products if parts of the product need some of the
+ *           contract's roundings
  *   proof   docs/accuracy.md, "Native chains" */
 #include "passes/scheme/scheme_split.h"
 
-/* Picks the smallest unit that holds both operands and has the result's precision: of those that
- * the machine has, or, for a stated order, of all. */
+/* Picks the smallest unit that holds both operands and has the result's precision.  False if the
+ * machine has no such unit.  For reproducible sums it must be the smallest of all units, even if
+ * the machine has only a larger one. */
 static bool pick_unit(const struct plan *p, const struct stated *s, const struct target *t,
                       enum unit *unit)
 {
@@ -28,6 +31,7 @@ static bool pick_unit(const struct plan *p, const struct stated *s, const struct
     return false;
 }
 
+/* Scheme native: one product in a format of the hardware that holds operands and result. */
 bool limber_split_native(struct plan *p, const struct scheme *scheme, const struct target *t,
                          struct diag *d)
 {
@@ -38,7 +42,7 @@ bool limber_split_native(struct plan *p, const struct scheme *scheme, const stru
     int a, b;
 
     (void)scheme;
-    if (!limber_stated(p, &s, d))
+    if (!limber_find_stated_gemm(p, &s, d))
         return false;
     if (s.result.kind != LIMBER_KIND_FLOAT && s.result.kind != LIMBER_KIND_POSIT)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float");
@@ -64,6 +68,7 @@ bool limber_split_native(struct plan *p, const struct scheme *scheme, const stru
         d);
 }
 
+/* Scheme of products that cuBLAS computes: native, with sums in any order. */
 bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const struct target *t,
                          struct diag *d)
 {
@@ -73,7 +78,7 @@ bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const stru
 
     if (!limber_target_has(t, "cublas"))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s has no cuBLAS at hand", t->backend);
-    if (!limber_stated(p, &s, d))
+    if (!limber_find_stated_gemm(p, &s, d))
         return false;
     if (!limber_format_equal(s.fa, s.fb) || !limber_format_equal(s.fa, s.result) ||
         !limber_format_is_binary(s.fa))
@@ -82,7 +87,8 @@ bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const stru
     if (!limber_split_native(p, scheme, t, d))
         return false;
     products = limber_plan_find(p, OP_products);
-    bits = p->kbits < 8 ? 8 : p->kbits > 40 ? 40 : p->kbits; /* whole steps of any kernel */
+    /* a multiple of the steps of any kernel */
+    bits = p->kbits < 8 ? 8 : p->kbits > 40 ? 40 : p->kbits;
     limber_node_set(products, ATTR_chunk, (int64_t)1 << bits);
     limber_node_set(products, ATTR_sums, SUMS_any);
     return true;

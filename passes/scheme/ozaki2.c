@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Ozaki II: operands scaled by lines to integers, one product of bytes for each of enough pairwise
- * coprime moduli, and the integer result by the Chinese remainder theorem.  If the machine
- * multiplies bytes as words of 16 bits, residues are 12 bits wide, which needs fewer moduli.
- * Tensor cores whose byte products are slow or missing multiply residues of a byte in FP16, which
- * sums 1024 products exactly.  Those that are much faster in FP8 split a residue into one to three
- * digits, whose products one accumulator sums (ir/num/digits.h).
+ * Ozaki II: scales each line (row of A, column of B) to integers, multiplies residues modulo enough
+ * pairwise coprime moduli, and computes the integer result by the Chinese remainder theorem.
+ * Residues of 8 bits are multiplied in INT8.  If the machine computes INT8 products in 16-bit
+ * words, residues have 12 bits instead, so that fewer moduli are needed.  Tensor cores whose INT8
+ * products are slow or missing multiply 8-bit residues in FP16, which sums 1024 products exactly.
+ * Tensor cores that are much faster in FP8 split a residue into one to three digits, whose products
+ * one accumulator sums (ir/num/digits.h).
  *
- *   needs   a mask: bits of the scaled integers.  The caller may name the count of moduli; the
- *           contract `fast` then keeps as many bits of both operands as these hold
- *   leaves  residues (bytes: A in [0,p), B symmetric; words and FP16: both symmetric; FP8: a limb
- *           for each digit), a diagonal table, a crt combine
+ *   needs   a mask: bits of the scaled integers.  If the caller sets the number of moduli, the
+ *           contract `fast` keeps as many bits of both operands as these moduli hold
+ *   leaves  residues (8 bits: A in [0,p), B symmetric; 16-bit words and FP16: both symmetric; FP8:
+ * a
+ *           limb for each digit), a diagonal table, a crt combine
  *   proof   docs/accuracy.md, "Residues (Ozaki II)": 2 k |a||b| < P makes the result unique;
- *           docs/accuracy.md, "Uncertain elements": the error where the plan's first pass takes
- *           fewer bits
+ *           docs/accuracy.md, "Uncertain elements": the error if a first pass keeps fewer bits
  *   source  Ozaki, Uchino, Imamura, arXiv 2504.08009 */
 #include "ir/num/crt.h"
 #include "ir/num/digits.h"
@@ -23,21 +24,22 @@
 
 enum { MODULI = LIMBER_MODULI, LIMBS = MODULI * LIMBER_DIGITS };
 
-/* Pairwise coprime and at most 256, greedy from above; together 341.9 bits. */
+/* Pairwise coprime moduli of at most 256, chosen greedily from the largest.  Together they hold
+ * 341.9 bits. */
 static const int64_t byte_moduli[MODULI] = {
     256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191,
     181, 179, 173, 167, 163, 157, 151, 149, 139, 137, 131, 127, 113, 109, 107, 103, 101,
     97,  89,  83,  79,  73,  71,  67,  61,  59,  53,  47,  43,  41,  37,  29,
 };
 
-/* Moduli for a unit that multiplies words of 16 bits: at most 4093, so that 512 products of
- * symmetric remainders stay below 2^31; together 347.3 bits. */
+/* Moduli for a unit that multiplies words of 16 bits.  They are at most 4093, so that sums of 512
+ * products of symmetric remainders stay below 2^31.  Together they hold 347.3 bits. */
 static const int64_t word_moduli[] = {
     4093, 4092, 4091, 4087, 4085, 4079, 4073, 4069, 4067, 4063, 4057, 4051, 4049, 4033, 4031,
     4027, 4021, 4019, 4013, 4007, 4003, 4001, 3989, 3979, 3977, 3967, 3947, 3943, 3931,
 };
 
-/* Residue formats that each unit multiplies. */
+/* For each unit: its moduli, their number, the longest exact chain, and the residues' formats. */
 static const struct residues {
     enum unit unit;
     const int64_t *moduli;
@@ -47,17 +49,19 @@ static const struct residues {
 } residues[] = {
     { UNIT_i8, byte_moduli, COUNT(byte_moduli), 65536, { "u8", "i8" } },
     { UNIT_i16, word_moduli, COUNT(word_moduli), 512, { "i16", "i16" } },
-    { UNIT_f16, byte_moduli, COUNT(byte_moduli), 1024, { "f16", "f16" } }, /* 128^2 2^10 = 2^24 */
-    { UNIT_e4m3, NULL, MODULI, 512, { "e4m3", "e4m3" } }, /* limber_digits; 61: 160^2 512 < 2^24 */
+    /* exact: 128^2 2^10 = 2^24 */
+    { UNIT_f16, byte_moduli, COUNT(byte_moduli), 1024, { "f16", "f16" } },
+    /* moduli: limber_digits; exact: 160^2 512 < 2^24 */
+    { UNIT_e4m3, NULL, MODULI, 512, { "e4m3", "e4m3" } },
 };
 
-/* The residues that this target multiplies on the scheme's unit; NULL: it has no kernel for
- * them. */
+/* Returns the kind of residues that this target multiplies on the scheme's unit.  NULL, with a
+ * reason, if it has no kernel for them. */
 static const struct residues *residues_of(const struct scheme *scheme, const struct target *t,
                                           struct diag *d)
 {
     if (scheme->unit == UNIT_i8)
-        return &residues[t->group == 2]; /* group 2: it multiplies 16-bit words */
+        return &residues[t->group == 2]; /* group 2: the target multiplies 16-bit words */
     if (t->vector_bits > 0) {
         limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s has no kernel of residues in %s", t->backend,
                     limber_units[scheme->unit].name);
@@ -66,16 +70,17 @@ static const struct residues *residues_of(const struct scheme *scheme, const str
     return &residues[scheme->unit == UNIT_f16 ? 2 : 3];
 }
 
-/* The moduli of a plan, and its limbs. */
+/* The selected moduli of a plan, and the limbs that hold their residues. */
 struct taken {
-    int64_t modulus[MODULI], of_limb[LIMBS]; /* a limb's modulus */
+    int64_t modulus[MODULI], of_limb[LIMBS]; /* [limb]: the limb's modulus */
+    /* [modulus]: number of digits of its residues; each digit is a limb */
     int digits[MODULI];
     int moduli, limbs;
 };
 
-/* Takes the first `count` moduli, or, if count is 0, as many as hold `need` bits.  Returns the bits
- * that they hold. */
-static double take_moduli(const struct residues *r, double need, int count, struct taken *x)
+/* Selects the first `count` moduli or, if count is 0, as many as hold `need` bits.  Returns the
+ * number of bits that they hold. */
+static double select_moduli(const struct residues *r, double need, int count, struct taken *x)
 {
     double have = 0;
 
@@ -87,7 +92,7 @@ static double take_moduli(const struct residues *r, double need, int count, stru
         x->modulus[x->moduli] = d ? d->p : r->moduli[x->moduli];
         have += log2((double)x->modulus[x->moduli++]);
     }
-    /* With the last modulus, a smaller one may be superfluous. */
+    /* The last modulus may make a smaller one unnecessary, which is then removed. */
     for (int i = x->moduli; !r->moduli && !count && i-- > 0;)
         if (have - log2((double)x->modulus[i]) >= need) {
             have -= log2((double)x->modulus[i]);
@@ -103,7 +108,8 @@ static double take_moduli(const struct residues *r, double need, int count, stru
     return have;
 }
 
-/* Adds the node that makes an operand's residues of scaled integers below 2^bits. */
+/* Adds the node that makes an operand's residues of scaled integers below 2^bits.  Returns the
+ * node's index, negative if memory runs out. */
 static int add_residues(struct plan *p, int operand, int axis, int bits, const struct taken *x,
                         const char *format)
 {
@@ -125,11 +131,11 @@ static int add_residues(struct plan *p, int operand, int axis, int bits, const s
     return n;
 }
 
-/* Reduces the operands' bits if the first pass needs fewer.  Returns log2 of the error of the sum
- * by both cuts; -1 if nothing is cut. */
-static int first_pass_bits(const struct plan *p, const struct stated *s, int *bits_a, int *bits_b)
+/* Reduces the operands' bits to those of a first pass, if these are fewer.  Returns log2 of the
+ * error that this makes in a sum; -1 if nothing is cut. */
+static int cut_to_first_pass(const struct plan *p, const struct stated *s, int *bits_a, int *bits_b)
 {
-    int full[2] = { *bits_a, *bits_b }, *bits[2] = { bits_a, bits_b }, uncertain = -1;
+    int full[2] = { *bits_a, *bits_b }, *bits[2] = { bits_a, bits_b }, error_log2 = -1;
     bool pairs = s->fa.kind == LIMBER_KIND_DD || s->fb.kind == LIMBER_KIND_DD;
 
     if (!p->first_pass.bits ||
@@ -139,31 +145,33 @@ static int first_pass_bits(const struct plan *p, const struct stated *s, int *bi
     for (int i = 0; i < 2; i++)
         if (p->first_pass.bits < full[i])
             *bits[i] = p->first_pass.bits;
-    for (int i = 0; i < 2; i++) /* a cut moves the sum by less than k 2^bits of the other */
-        if (*bits[i] < full[i] && *bits[!i] > uncertain)
-            uncertain = *bits[!i];
-    return uncertain < 0 ? -1 : uncertain + p->kbits + 2 + pairs;
+    /* cutting one operand changes a sum by less than k 2^bits, with the bits of the other
+     * operand */
+    for (int i = 0; i < 2; i++)
+        if (*bits[i] < full[i] && *bits[!i] > error_log2)
+            error_log2 = *bits[!i];
+    return error_log2 < 0 ? -1 : error_log2 + p->kbits + 2 + pairs;
 }
 
-/* Bits that the moduli must hold in addition to both operands'.  The margin keeps |S|/P away from
- * 1/2 by more than the rounding error of the quotient. */
-static double bits_beside(const struct plan *p)
+/* Returns the bits that the moduli must hold in addition to the bits of both operands.  The margin
+ * 2^-16 keeps |S|/P away from 1/2 by more than the rounding error of the quotient. */
+static double extra_bits(const struct plan *p)
 {
     return p->kbits + 1 + 0x1p-16;
 }
 
-/* A plan's moduli and bits of both operands.  uncertain: log2 of the error of the sum by cutting
- * bits; -1 if nothing is cut. */
+/* The selected moduli and the bits of both operands. error_log2: log2 of the error that reduced
+ * bits make in a sum; -1 if nothing is cut. */
 struct choice {
     struct taken taken;
-    int bits_a, bits_b, uncertain;
+    int bits_a, bits_b, error_log2;
 };
 
-/* Cuts both operands to the bits that the named moduli hold: half each, or less for an operand that
- * has fewer. */
+/* Reduces both operands to the bits that the caller's number of moduli holds: half of them each, or
+ * more for one operand if the other has fewer bits. have: bits that the moduli hold. */
 static bool cut_to_moduli(const struct plan *p, double have, struct choice *x, struct diag *d)
 {
-    int both = (int)floor(have - bits_beside(p));
+    int both = (int)floor(have - extra_bits(p));
     int *less = x->bits_a < x->bits_b ? &x->bits_a : &x->bits_b;
     int *more = less == &x->bits_a ? &x->bits_b : &x->bits_a;
 
@@ -178,7 +186,8 @@ static bool cut_to_moduli(const struct plan *p, double have, struct choice *x, s
     return true;
 }
 
-/* Chooses the operands' bits and enough moduli for exact sums. */
+/* Chooses the bits of both operands, and enough moduli for exact sums.  False, with a reason, if
+ * there are not enough moduli. */
 static bool choose_moduli(const struct plan *p, const struct residues *r, const struct stated *s,
                           const struct node *mb, struct choice *x, struct diag *d)
 {
@@ -190,13 +199,13 @@ static bool choose_moduli(const struct plan *p, const struct residues *r, const 
     if (!limber_need_bits(p, s->ma, s->fa, &x->bits_a, d) ||
         !limber_need_bits(p, mb, s->fb, &x->bits_b, d))
         return false;
-    x->uncertain = first_pass_bits(p, s, &x->bits_a, &x->bits_b);
-    need = x->bits_a + x->bits_b + bits_beside(p);
-    have = take_moduli(r, need, p->slices, &x->taken);
+    x->error_log2 = cut_to_first_pass(p, s, &x->bits_a, &x->bits_b);
+    need = x->bits_a + x->bits_b + extra_bits(p);
+    have = select_moduli(r, need, p->slices, &x->taken);
     if (have < need && p->slices) {
         if (p->promise == LIMBER_CONTRACT_FAST)
             return cut_to_moduli(p, have, x, d);
-        take_moduli(r, need, 0, &x->taken);
+        select_moduli(r, need, 0, &x->taken);
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "contract.slices = %d moduli, but the contract needs %d of them",
                            p->slices, x->taken.moduli);
@@ -207,6 +216,8 @@ static bool choose_moduli(const struct plan *p, const struct residues *r, const 
                        p->kbits, r->most);
 }
 
+/* Scheme Ozaki II: computes products of residues modulo several numbers, which the Chinese
+ * remainder theorem combines. */
 bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const struct target *t,
                          struct diag *d)
 {
@@ -217,12 +228,13 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
     int a, b, axis, acc = 0;
     struct node mb;
 
-    if (!r || !limber_stated(p, &s, d))
+    if (!r || !limber_find_stated_gemm(p, &s, d))
         return false;
     if (s.wraps)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result wraps, scaled operands do not");
     axis = limber_axis_b(p, &s, &mb);
-    if (p->slices && p->promise == LIMBER_CONTRACT_FAST) { /* one scale for all would lose bits */
+    /* one scale for all lines would lose bits */
+    if (p->slices && p->promise == LIMBER_CONTRACT_FAST) {
         axis = AXIS_col;
         mb = *s.mb;
     }
@@ -247,7 +259,7 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
                              d) ||
         (r->unit == UNIT_e4m3 && !limber_split_exact_e4m3(p, t, d)))
         return false;
-    if (x.uncertain >= 0)
-        limber_node_set(limber_plan_find(p, OP_combine), ATTR_uncertain, x.uncertain);
+    if (x.error_log2 >= 0)
+        limber_node_set(limber_plan_find(p, OP_combine), ATTR_uncertain, x.error_log2);
     return true;
 }

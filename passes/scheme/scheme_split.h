@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The split functions of the scheme families; only list.c and the families include this. */
+ * The split functions of the families of schemes.  Only list.c and the families include this. */
 #ifndef LIMBER_SCHEME_SPLIT_H
 #define LIMBER_SCHEME_SPLIT_H
 
@@ -21,9 +21,9 @@ SPLIT(simulate);
 SPLIT(block_scaled);
 #undef SPLIT
 
-/* Sets sums= of exact products in e4m3.  Tensor cores that sum FP8 in 14 bits are refused, since no
- * chain that pays is exact; others sum as FP32 does.  A target that names no sums has units of
- * every kind. */
+/* Sets the attribute `sums` of exact products in e4m3.  Refuses tensor cores that sum FP8 in 14
+ * bits, because exact chains would be too short; other tensor cores sum like FP32.  If the target
+ * has no attribute `sums`, FP32 sums are assumed. */
 bool limber_split_exact_e4m3(struct plan *, const struct target *, struct diag *);
 
 #endif

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulate: one product on the unit that the plan's model describes.
+ * Schemes `simulate` and `tensor-mx`: one product on the unit that the plan's model describes.
  *
- *   needs   operands that embed in binary64, a float result
- *   leaves  operands as the unit loads them, one row on unit model; a model that is a chain of
- *           binary64 FMAs runs on the CPU's own unit; if the caller names the instructions that
- *           a model describes, the products have their sums
+ *   needs   operands whose values are values of binary64, and a float result
+ *   leaves  operands as the unit loads them, and one row on unit `model`.  A model that is a chain
+ *           of binary64 FMAs runs on the CPU's own unit.  For `tensor-mx` the products get the
+ *           attribute `sums` of the instructions that the model describes
  *   source  docs/simulation.md */
 #include "passes/scheme/scheme_split.h"
 
-#define WHOLE_K ((int64_t)1 << 40)      /* longer than any k: one chain */
+#define WHOLE_K ((int64_t)1 << 40) /* longer than any k, so that there is one chain */
 
-/* Adds a node that converts an operand, or rounds it as the unit loads it. */
-static int add_side(struct plan *p, enum op op, int operand, int axis, const char *format)
+/* Adds a node that converts an operand to a format (OP_whole), or rounds it as the unit does when
+ * it loads an operand (OP_quantize, whose block scales run along `axis`).  Returns the node's
+ * index, negative if memory runs out. */
+static int add_loaded_operand(struct plan *p, enum op op, int operand, int axis, const char *format)
 {
     struct type t = p->node[operand].type;
     int n;
@@ -23,6 +25,7 @@ static int add_side(struct plan *p, enum op op, int operand, int axis, const cha
     return n;
 }
 
+/* Scheme simulate: computes as the unit of the plan's model does. */
 bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const struct target *t,
                            struct diag *d)
 {
@@ -35,7 +38,7 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
     (void)t;
     if (!p->model)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "no unit is described");
-    if (!limber_stated(p, &s, d))
+    if (!limber_find_stated_gemm(p, &s, d))
         return false;
     if (!limber_format_embeds(s.fa, LIMBER_F64) || !limber_format_embeds(s.fb, LIMBER_F64))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "an operand does not embed in f64");
@@ -44,8 +47,8 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float");
     chain = limber_unit_is_chain(p->model);
     f = limber_format_equal(p->model->acc.format, LIMBER_F64) ? "f64" : "f32";
-    a = add_side(p, chain ? OP_whole : OP_quantize, s.a, AXIS_row, f);
-    b = a < 0 ? -1 : add_side(p, chain ? OP_whole : OP_quantize, s.b, AXIS_col, f);
+    a = add_loaded_operand(p, chain ? OP_whole : OP_quantize, s.a, AXIS_row, f);
+    b = a < 0 ? -1 : add_loaded_operand(p, chain ? OP_whole : OP_quantize, s.b, AXIS_col, f);
     return limber_split_finish(p, &s,
                                &(const struct product_table){
                                    .a = a,
@@ -59,6 +62,7 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
                                d);
 }
 
+/* Computes a simulated block-scaled unit by the GPU's own instructions. */
 bool limber_split_block_scaled(struct plan *p, const struct scheme *scheme, const struct target *t,
                                struct diag *d)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tensor: one product on tensor cores whose format holds both operands.
+ * Schemes `tensor-*`: one product on tensor cores whose format holds both operands.
  *
- *   needs   operand formats that embed in the unit's, a float result of at most 24 bits
- *   leaves  one row; chains of 64 products (128 if elements are bytes), after each of which the
- *           sum is promoted to binary32
+ *   needs   operands whose values are values of the unit's format, and a float result of at most 24
+ *           bits
+ *   leaves  one row; its chains have 64 products (128 if elements are bytes), and each chain's sum
+ *           is added to a total in binary32
  *   proof   docs/accuracy.md, "Tensor cores" */
 #include "passes/scheme/scheme_split.h"
 
+/* Schemes of one product on tensor cores, whose formats hold the operands exactly. */
 bool limber_split_tensor(struct plan *p, const struct scheme *scheme, const struct target *t,
                          struct diag *d)
 {
@@ -17,7 +19,7 @@ bool limber_split_tensor(struct plan *p, const struct scheme *scheme, const stru
 
     if (!t->sums[0])
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s has no tensor cores", t->backend);
-    if (!limber_stated(p, &s, d))
+    if (!limber_find_stated_gemm(p, &s, d))
         return false;
     ta = p->node[s.a].type;
     tb = p->node[s.b].type;

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Wider: operands of binary32 and narrower in chains of binary64, whose error leaves the rounding
- * of few elements uncertain; these are summed again, exactly.
- *
- *   needs   operands that embed in binary32 and a float result of at most 24 bits
- *   leaves  one row on f64, and the error bound of the sums at the combine
- *   proof   docs/accuracy.md, "Chains that are wider than the result" */
+ * Scheme `wider`: sums of operands of at most binary32, in chains of binary64.  The error of these
+ * sums leaves the rounding of few elements uncertain; these elements are recomputed exactly. */
 #include "passes/scheme/scheme_split.h"
 
 #include <math.h>
 
-/* Returns log2 of the error of chains of 256 that are added in order, relative to the norms of both
- * lines: (c + ceil(k/c) - 1) u (docs/accuracy.md, "Native chains"), and an eighth more because the
- * norms are rounded. */
+/* Returns log2 of the error of a sum of k <= 2^kbits products in chains of c = 256 that are added
+ * in order, relative to the product of the norms of the row and the column: (c + ceil(k/c) - 1) u
+ * (docs/accuracy.md, "Native chains"), plus an eighth because the norms are rounded. */
 int limber_chain_error(int kbits)
 {
     double k = ldexp(1, kbits), n = fmin(k, NATIVE_CHAIN) + ceil(k / NATIVE_CHAIN) - 1;
@@ -19,13 +15,14 @@ int limber_chain_error(int kbits)
     return (int)ceil(log2(n * 1.125)) - 53;
 }
 
-static bool is_served(const struct stated *s)
+/* True if the operands fit into binary32 and the result is a float of at most 24 bits. */
+static bool has_suitable_formats(const struct stated *s)
 {
     return limber_format_embeds(s->fa, LIMBER_F32) && limber_format_embeds(s->fb, LIMBER_F32) &&
            s->result.kind == LIMBER_KIND_FLOAT && limber_format_sig(s->result) <= 24;
 }
 
-/* Adds the operand, unchanged but in binary64, as the only limb. */
+/* Adds a node that converts the operand to binary64, unchanged in value, as the only limb. */
 static int add_whole(struct plan *p, int operand)
 {
     struct type t = p->node[operand].type;
@@ -34,6 +31,8 @@ static int add_whole(struct plan *p, int operand)
     return limber_plan_add(p, OP_whole, NULL, operand, -1, t);
 }
 
+/* Scheme `wider`: sums operands of at most binary32 in binary64.  The few elements whose
+ * rounding the error of these sums leaves uncertain are recomputed exactly. */
 bool limber_split_wider(struct plan *p, const struct scheme *scheme, const struct target *t,
                         struct diag *d)
 {
@@ -41,13 +40,13 @@ bool limber_split_wider(struct plan *p, const struct scheme *scheme, const struc
     struct stated s;
     int uncertain = limber_chain_error(p->kbits), a, b;
 
-    if (!limber_stated(p, &s, d))
+    if (!limber_find_stated_gemm(p, &s, d))
         return false;
     if (p->promise != LIMBER_CONTRACT_CORRECT && p->promise != LIMBER_CONTRACT_BITS)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "it serves correct and bits only");
     if (limber_is_device(t))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "it is for CPUs");
-    if (!is_served(&s))
+    if (!has_suitable_formats(&s))
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "operands do not embed in f32, or the result is no float of at most "
                            "24 bits");

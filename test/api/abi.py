@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The library's binary interface beside that of version 0.2, both as abidw records them.
+"""Compares the library's binary interface with that of version 0.2, both as recorded by abidw.
 
     abi.py FROZEN NOW
 
-What breaks programs that are compiled already: a function, a constant or a field that is gone or
-is another, a field that has moved, a structure without a size that has grown.  Then the same
-is looked for in records with planted breaks, so that this test shows that it can fail."""
+A change breaks compiled programs if it removes or changes a function, a constant or a field, moves
+a field, or enlarges a structure that has no field for its size.  The test then plants such breaks
+in copies of the record and must find each of them."""
 import copy
 import sys
 import xml.etree.ElementTree as ET
 
-# Structures that the library allocates: it tells callers their size, or only lends them.
+# Structures that may grow without a field `size`, because only the library allocates them.
 GROW = {"limber_cache_entry", "limber_part"}
 
 

@@ -1,5 +1,6 @@
 test_program(api/test_failing.c)
-foreach(name malloc calloc realloc aligned_alloc strdup free)    # of the library, which may fail
+# the library's calls of these functions, which the test can make fail
+foreach(name malloc calloc realloc aligned_alloc strdup free)
   target_link_options(test_failing PRIVATE -Wl,--wrap=${name})
 endforeach()
 test_run(test_failing)
@@ -14,7 +15,7 @@ test_program(api/test_embed.c)
 target_compile_definitions(test_embed PRIVATE LIMBER_SHARED="$<TARGET_FILE:limber>")
 test_run(test_embed)
 
-# The example for GPUs, on the stand-ins and without a device.
+# The example for GPUs, on the stand-ins for CUDA and without a device.
 add_executable(example_gpu ${PROJECT_SOURCE_DIR}/examples/gpu.c)
 target_link_libraries(example_gpu PRIVATE limber ${CMAKE_DL_LIBS})
 add_dependencies(example_gpu simt_cuda simt_nvrtc)
@@ -40,13 +41,15 @@ foreach(name embed refine)
            $<TARGET_FILE:example_${name}>)
 endforeach()
 
-if(TARGET limber_cli AND NOT LIMBER_SANITIZE)   # an outside program cannot link a sanitized library
+# a program from outside cannot link a sanitized library
+if(TARGET limber_cli AND NOT LIMBER_SANITIZE)
   add_test(NAME install COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/install.sh
            ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
   set_tests_properties(install PROPERTIES TIMEOUT 600)
 endif()
 
-# A program of version 0.2 with the newest library, and the changes of the binary interface.
+# A program that was compiled for version 0.2 with the current library, and a check of the binary
+# interface against version 0.2.
 add_executable(abi_program ${CMAKE_CURRENT_LIST_DIR}/abi/program.c)
 target_include_directories(abi_program BEFORE PRIVATE ${CMAKE_CURRENT_LIST_DIR}/abi/0.2)
 target_link_libraries(abi_program PRIVATE limber)
@@ -67,9 +70,10 @@ if(NOT LIMBER_SANITIZE)
   set_tests_properties(abi size PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
-# The headers for C++, and for C with all warnings.
+# The public headers as C++.
 include(CheckLanguage)
-if(NOT CMAKE_CROSSCOMPILING)     # it would find this machine's compiler
+# when cross-compiling, CMake would find a compiler for this machine
+if(NOT CMAKE_CROSSCOMPILING)
   check_language(CXX)
 endif()
 if(CMAKE_CXX_COMPILER AND NOT LIMBER_SANITIZE)

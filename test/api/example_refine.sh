@@ -1,7 +1,7 @@
 #!/bin/sh
-# examples/refine.c: refining with FP64 factors gives all digits of binary128 at condition 10^12,
-# where FP64 alone has less than half of a double's digits; by GMRES also where FP64 has none.  A
-# singular matrix is reported, and bad input refused.
+# Tests examples/refine.c.  At condition 10^12, refinement with FP64 factors must give all digits of
+# binary128, where FP64 alone has less than half of a double's digits.  By GMRES it must do so also
+# where FP64 has no digit.  A singular matrix must be reported, and bad input refused.
 set -eu
 refine=$1
 work=$(mktemp -d)
@@ -14,14 +14,14 @@ grep -q 'condition about [0-9.]*e+1[23] ' "$work/out" || fail "not of condition 
 ! grep -q 'elements of b are rounded' "$work/out" || fail "b is not exact"
 awk '/^refined to / { good = $3 >= 30 && $7 < 8 } END { exit !good }' "$work/out" ||
     fail "expected 30 digits, and fewer than 8 in FP64"
-# Elimination in binary128, by loops and by Limber's products, has as many digits as binary128
-# gives.
+# Elimination in binary128, by loops and by Limber's products, must have the digits that binary128
+# allows at this condition.
 awk '/^binary128 elimination/ { n++; for (i = 1; i <= NF; i++) if ($i ~ /e-/) { d = $(i + 1); break }
      good += d >= 18 && d <= 30 } END { exit !(n == 2 && good == 2) }' "$work/out" ||
     fail "expected about 22 digits by elimination"
 
-# Hilbert's matrix times a common multiple of its denominators: exact, with a condition number
-# beyond 1e24.
+# Hilbert's matrix times a common multiple of its denominators.  Its elements are exact, and its
+# condition is above 1e24.
 awk 'BEGIN { n = 18; print "%%MatrixMarket matrix coordinate real general"; print n, n, n * n
              for (i = 1; i <= n; i++)
                  for (j = 1; j <= n; j++)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The public headers as C++ reads them, with all warnings, and the initialisers.
+// Compiles the public headers and initialisers as C++ with all warnings, and makes a call.
 #include <limber/environment.h>
 #include <limber/interpose.h>
 #include <limber/limber.h>
 #include <limber/names.h>
 #include <limber/research.h>
 
+/* Uses the public header from C++: initialisers, a product of 1 x 1 matrices, a unit's text and a
+ * convolution's size. */
 int main()
 {
     limber_config config = LIMBER_CONFIG_INIT;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs to an empty folder and builds examples/hello.c against it, by CMake's package and by
-# pkg-config, and programs in Fortran and Python; the library may export limber_* alone.
+# Installs to an empty folder and uses what is installed: builds examples/hello.c by CMake's package
+# and by pkg-config, and runs programs in Fortran and Python.  The library may export only limber_*.
 set -eu
 source=$1 build=$2
 work=$(mktemp -d)
@@ -44,11 +44,11 @@ LD_LIBRARY_PATH=$libdir sh "$source/test/api/example_refine.sh" "$work/refine"
 # shellcheck disable=SC2046
 cc "$source/test/bindings/layout.c" -o "$work/layout" $(pkg-config --cflags limber)
 if command -v python3 > /dev/null; then
-    pages=$work/prefix/share/doc/limber        # their links lead to what is installed
+    pages=$work/prefix/share/doc/limber        # the pages' links must lead to installed files
     # shellcheck disable=SC2046
     python3 "$source/test/docs/pages.py" --links "$pages" \
         $(cd "$pages" && ls docs/*.md ./*.md) > "$work/log" || { cat "$work/log"; exit 1; }
-    # The package finds the library by itself, as both have one prefix.
+    # The Python package finds the library by itself, as both have the same prefix.
     PYTHONPATH=$work/prefix/share/limber/python
     export PYTHONPATH
     unset LIMBER_LIBRARY
@@ -56,12 +56,12 @@ if command -v python3 > /dev/null; then
     [ "$found" = "$work/prefix" ] || { echo "--prefix is $found"; exit 1; }
     LIMBER_TEST_NO_NUMPY=1 python3 "$source/test/bindings/test_python.py" "$work/layout" \
         > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-    if [ -x "$work/prefix/bin/limber" ]; then      # it finds what lies beside it
+    if [ -x "$work/prefix/bin/limber" ]; then      # it finds the applications beside itself
         "$work/prefix/bin/limber" bench apps --help | grep -q -e '--pictures FOLDER'
     fi
 fi
 
-# Installed as the system's BLAS: found by its name, a link in a folder outside ours.
+# Installed as the system's BLAS: the library is found by the name of a link in another folder.
 if [ -f "$libdir/limber/libblas.so.3" ]; then
     cat > "$work/blas.c" <<'END'
 void dgemm_(const char *, const char *, const int *, const int *, const int *, const double *, const double *,
@@ -88,9 +88,9 @@ END
             cp -a /etc/alternatives "$work/alternatives"
             ln -sfn "$libdir/limber/libblas.so.3" "$work/alternatives/${link##*/}"
             unshare -m sh -c "mount --bind '$work/alternatives' /etc/alternatives && $run"
-            # NumPy and R of the system load the library that the link names; R searches its own
-            # folders first
-            served() {  # program and its arguments
+            # The system's NumPy and R load the library to which the link leads.  R searches its own
+            # folders first.
+            served() {  # arguments: program and its arguments
                 rm -f "$work/served"
                 unshare -m env LIMBER_CONTRACT=correct LIMBER_BACKEND=interp \
                     LIMBER_REPORT="$work/served" sh -c \

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The library alone asks for libffi, xxHash, a C compiler and LLVM's tools: CMake finds nothing else
-# here, no source includes more, and what was built is linked with libffi alone.
+# The library alone needs only libffi, xxHash, a C compiler and LLVM's tools.  CMake finds nothing
+# else here, no source may include more, and the built library may be linked only with libffi and
+# the C library.
 set -eu
 source=$1
 shift
@@ -16,7 +17,7 @@ configure() {
         cmake -S "$source" -B "$work/build" -DLIMBER_TESTS=OFF "$@" > "$work/log" 2>&1
 }
 configure -DLIMBER_TOOLS=OFF || { cat "$work/log"; exit 1; }
-refused() {  # what the message names, CMake's arguments
+refused() {  # arguments: what the error text names, CMake's arguments
     named=$1
     shift
     ! configure "$@" || { echo "configured without $named"; exit 1; }

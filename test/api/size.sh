@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The library without debugging information stays below 10 MiB: size.sh LIBRARY
+# The library must be smaller than 10 MiB without debugging information: size.sh LIBRARY
 set -eu
 most=10485760
 command -v strip > /dev/null || { echo "strip is not installed"; exit 77; }

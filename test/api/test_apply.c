@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tests limber_apply: every instruction set, table, length and thread count gives the bits of
- * computing one element after the other; invalid calls are refused. */
+ * Tests of limber_apply: for every instruction set, table, length and thread count, results have
+ * the bits of computing element by element.  Invalid calls are refused. */
+#include "contexts.h"
 #include "support.h"
 
 #include "ir/function.h"
@@ -25,6 +26,7 @@ static limber_context *context[MOST];
 static int contexts;
 static unsigned char *src, *want, *got;
 
+/* Creates a context of the backend and appends it to the list of contexts. */
 static limber_context *add_context(const char *backend, int threads)
 {
     limber_config config = LIMBER_CONFIG_INIT;
@@ -37,6 +39,9 @@ static limber_context *add_context(const char *backend, int threads)
     return context[contexts++];
 }
 
+/* Sets up the contexts: NULL, the interpreter, the default with one and with three threads and, if
+ * LLVM is built in, one for each AVX2 or AVX-512 target of `targets` that this CPU has.  Allocates
+ * the arrays. */
 static int set_up(void **state)
 {
     (void)state;
@@ -75,9 +80,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Computes the expected result element by element, with arithmetic that test_functions compares
- * with MPFR. */
-static void one_by_one(const limber_elementwise *e, void *dst)
+/* Computes the expected result element by element, with the scalar functions that test_functions.c
+ * compares with MPFR. */
+static void compute_expected(const limber_elementwise *e, void *dst)
 {
     bool single = e->compute == LIMBER_COMPUTE_F32;
     struct fn_args a = limber_function_args(single ? LIMBER_F32 : e->to, e->p, e->q);
@@ -93,12 +98,14 @@ static void one_by_one(const limber_elementwise *e, void *dst)
     }
 }
 
-static void check(limber_elementwise e, size_t shift)
+/* Runs the call in every context and compares all bits with the expected result.  shift: number of
+ * elements by which the arrays are moved, to vary their alignment. */
+static void check_in_all_contexts(limber_elementwise e, size_t shift)
 {
     char from[32], to[32];
 
     e.src = src + shift * e.from.size;
-    one_by_one(&e, want);
+    compute_expected(&e, want);
     for (int c = 0; c < contexts; c++) {
         e.dst = got + shift * e.to.size;
         memset(got, 0xa5, (e.count + shift) * e.to.size + 8);
@@ -115,6 +122,8 @@ static void check(limber_elementwise e, size_t shift)
     }
 }
 
+/* Returns a random floating-point format.  A quarter of those of at most 16 bits saturate or have
+ * no subnormals. */
 static limber_format any_float(struct rng *r)
 {
     static const char *const names[FLOATS] = { "f16",     "bf16",     "tf32",     "e4m3",
@@ -129,6 +138,7 @@ static limber_format any_float(struct rng *r)
     return f;
 }
 
+/* Makes a random call without operands: function, formats, rounding, parameters. */
 static limber_elementwise any_call(struct rng *r)
 {
     limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
@@ -151,6 +161,8 @@ static void fill_any(struct rng *r, const limber_elementwise *e, size_t shift)
     fill(r, (enum data)rng_below(r, DATA_count), e->from, src + shift * e->from.size, e->count);
 }
 
+/* Random functions, formats and roundings on arrays of 0 to 1500 elements, also unaligned, give the
+ * expected results in all contexts. */
 static void test_short(void **state)
 {
     static const size_t lengths[] = { 0, 1, 2, 7, 15, 16, 33, 100, 511, 512, 513, 1500 };
@@ -163,11 +175,12 @@ static void test_short(void **state)
 
         e.count = lengths[rng_below(&r, COUNT(lengths))];
         fill_any(&r, &e, shift);
-        check(e, shift);
+        check_in_all_contexts(e, shift);
     }
 }
 
-/* Arrays so long that tables of results are used and work is split into tasks. */
+/* Arrays so long that the library makes a table of results, and divides the work into several
+ * tasks. */
 static void test_long_arrays(void **state)
 {
     struct rng r = { 2 };
@@ -180,14 +193,14 @@ static void test_long_arrays(void **state)
             e.from = named(trial % 4 == 1 ? "bf16" : "e5m2");
         e.count = trial % 3 ? LONGEST : 20000;
         fill_any(&r, &e, 0);
-        check(e, 0);
-        e.count = 100; /* the table exists now */
-        check(e, 0);
+        check_in_all_contexts(e, 0);
+        e.count = 100; /* by now the table has been made */
+        check_in_all_contexts(e, 0);
     }
 }
 
-/* Binary32 numbers over all codes, and over codes from 2^-8 to 2^8, where functions are most
- * curved. */
+/* All functions at evenly spaced bit patterns of binary32: of its whole range, and of exponents
+ * from -8 to 8, where functions are most curved. */
 static void test_binary32_codes(void **state)
 {
     const size_t count = SANITIZED ? 4000 : 60000;
@@ -211,13 +224,13 @@ static void test_binary32_codes(void **state)
                 e.to = LIMBER_F16, e.compute = LIMBER_COMPUTE_F32;
             e.count = count;
             e.p = f == LIMBER_FUNCTION_CLAMP ? -0.75 : 0.1, e.q = 1.25;
-            check(e, 0);
+            check_in_all_contexts(e, 0);
         }
 }
 
-/* Functions that decide by double arithmetic how a binary32 result is rounded: with
- * LIMBER_TEST_LONG, all operands are compared with results in binary64, which are computed by
- * double-doubles. */
+/* Only under LIMBER_TEST_LONG.  For binary32 operands these functions are computed in binary64,
+ * which must suffice to round the result.  Compares them, for all operands, with the results for
+ * equal binary64 operands, which are computed in double-double. */
 static void test_every_single(void **state)
 {
     static const limber_function quick[] = { LIMBER_FUNCTION_EXP,       LIMBER_FUNCTION_TANH,
@@ -225,11 +238,11 @@ static void test_every_single(void **state)
                                              LIMBER_FUNCTION_GELU_TANH, LIMBER_FUNCTION_SIGMOID };
     enum { PART = 1 << 15 };
     limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
-    limber_context *c = context[2]; /* compiled kernels, one thread */
+    limber_context *c = context[2]; /* the default backend, one thread */
 
     (void)state;
     if (!is_long())
-        skip();
+        skip_because("LIMBER_TEST_LONG is not set");
     e.to = LIMBER_F32;
     e.count = PART;
     for (size_t f = 0; f < COUNT(quick); f++)
@@ -254,18 +267,20 @@ static void test_every_single(void **state)
         }
 }
 
-static void put_bits(int64_t i, uint64_t bits)
+/* Sets operand i to a bit pattern of binary64. */
+static void set_operand_bits(int64_t i, uint64_t bits)
 {
     memcpy(src + i * 8, &bits, 8);
 }
 
-/* Doubles near the ends of the range, so that results or their errors are subnormal; then of any
- * exponent.  Functions that C computes with a single rounding are compared with C. */
+/* First, operands near the ends of the range, so that results or their errors are subnormal.  C
+ * computes these functions with a single rounding, and is compared.  Then all functions with
+ * operands of any bit pattern. */
 static void test_underflow_and_extremes(void **state)
 {
     static const struct {
         limber_function function;
-        int first, count; /* biased exponents */
+        int first, count; /* biased exponents of operands */
     } ends[] = { { LIMBER_FUNCTION_SQUARE, 1023 - 545, 70 },
                  { LIMBER_FUNCTION_SQRT, 0, 70 },
                  { LIMBER_FUNCTION_LEAKY_RELU, 0, 70 },
@@ -282,10 +297,10 @@ static void test_underflow_and_extremes(void **state)
         e.p = 0.1;
         e.count = SANITIZED ? 20000 : LONGEST;
         for (size_t i = 0; i < e.count; i++)
-            put_bits((int64_t)i, rng_next(&r) >> 12 | rng_next(&r) << 63 |
-                                     (uint64_t)(ends[f].first + rng_below(&r, ends[f].count))
-                                         << 52);
-        check(e, 0);
+            set_operand_bits((int64_t)i,
+                             rng_next(&r) >> 12 | rng_next(&r) << 63 |
+                                 (uint64_t)(ends[f].first + rng_below(&r, ends[f].count)) << 52);
+        check_in_all_contexts(e, 0);
         for (size_t i = 0; i < e.count; i++) {
             const double want_here = f == 0 ? x[i] * x[i] :
                                      f == 1 ? sqrt(x[i]) :
@@ -304,12 +319,12 @@ static void test_underflow_and_extremes(void **state)
         e.q = 1.25;
         e.count = 4000;
         for (size_t i = 0; i < e.count; i++)
-            put_bits((int64_t)i, rng_next(&r));
-        check(e, 0);
+            set_operand_bits((int64_t)i, rng_next(&r));
+        check_in_all_contexts(e, 0);
     }
 }
 
-/* More tables than the cache holds. */
+/* Makes more tables than the cache holds. */
 static void test_many_tables(void **state)
 {
     struct rng r = { 3 };
@@ -323,17 +338,18 @@ static void test_many_tables(void **state)
     fill(&r, DATA_unit, e.from, src, e.count);
     for (int f = 0; f < LIMBER_FUNCTION_COUNT; f++) {
         e.function = (limber_function)f;
-        check(e, 0);
+        check_in_all_contexts(e, 0);
     }
-    /* one function with many parameters; the first tables are evicted and made again */
+    /* One function with many parameters: its first tables are evicted, and are made again. */
     e.function = LIMBER_FUNCTION_LEAKY_RELU;
     for (int p = 0; p < 80; p++) {
         e.p = p % 50 / 64.0;
-        check(e, 0);
+        check_in_all_contexts(e, 0);
     }
 }
 
-/* Doubles adjacent to every number and midpoint of the small formats. */
+/* Operands are all numbers of a format, the midpoints between them, and the doubles next to these
+ * midpoints, where rounding is hardest. */
 static void test_rounding(void **state)
 {
     static const char *const names[] = { "f16", "bf16", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1" };
@@ -364,10 +380,11 @@ static void test_rounding(void **state)
         }
         e.nan_to_zero = 1;
         e.count = n;
-        check(e, 0);
+        check_in_all_contexts(e, 0);
     }
 }
 
+/* The result may be stored in the place of the operand. */
 static void test_in_place(void **state)
 {
     struct rng r = { 4 };
@@ -382,7 +399,7 @@ static void test_in_place(void **state)
         e.count = trial % 8 ? 700 : LONGEST;
         fill_any(&r, &e, 0);
         e.src = src;
-        one_by_one(&e, want);
+        compute_expected(&e, want);
         for (int c = 0; c < contexts; c++) {
             memcpy(got, src, e.count * e.to.size);
             e.src = e.dst = got;
@@ -394,7 +411,7 @@ static void test_in_place(void **state)
     }
 }
 
-/* Casts of formats wider than binary64, and of integers, which have separate conversions. */
+/* Casts from and to integers and formats wider than binary64, which have separate conversions. */
 static void test_cast(void **state)
 {
     static const char *const names[] = { "f16", "f32", "f64", "f128", "dd", "i8", "i32", "i64" };
@@ -420,6 +437,7 @@ static void test_cast(void **state)
     }
 }
 
+/* ISINF and ISNAN tell the class of each number, with its sign. */
 static void test_classes(void **state)
 {
     const float values[5] = { NAN, INFINITY, -INFINITY, 0, 1 };
@@ -436,24 +454,23 @@ static void test_classes(void **state)
     assert_int_equal(limber_apply(NULL, &e), LIMBER_STATUS_OK);
     assert_memory_equal(to, ((const int8_t[]){ 0, 1, -1, 0, 0 }), 5);
     e.to = LIMBER_U8;
-    assert_int_equal(limber_apply(NULL, &e), LIMBER_STATUS_BAD_ARGUMENT);
-    assert_non_null(strstr(limber_error_text(), "to: u8 has no -1"));
+    assert_refused(limber_apply(NULL, &e), LIMBER_STATUS_BAD_ARGUMENT, "to: u8 has no -1");
     e.to = LIMBER_I8;
     e.function = LIMBER_FUNCTION_ISNAN;
     assert_int_equal(limber_apply(context[2], &e), LIMBER_STATUS_OK);
     assert_memory_equal(to, ((const int8_t[]){ 1, 0, 0, 0, 0 }), 5);
 }
 
-static void refuses(const limber_elementwise *e, const char *text)
+/* Fails the test unless the call is refused with this text and writes nothing. */
+static void expect_refused(const limber_elementwise *e, const char *text)
 {
     memset(got, 0xa5, 64);
-    assert_int_equal(limber_apply(context[2], e), LIMBER_STATUS_BAD_ARGUMENT);
-    if (!strstr(limber_error_text(), text))
-        fail_msg("'%s' is not in '%s'", text, limber_error_text());
+    assert_refused(limber_apply(context[2], e), LIMBER_STATUS_BAD_ARGUMENT, text);
     for (int i = 0; i < 64; i++)
         assert_int_equal(got[i], 0xa5);
 }
 
+/* Each invalid field of an elementwise call is refused with a text that names it. */
 static void test_refused(void **state)
 {
     limber_elementwise good = LIMBER_ELEMENTWISE_INIT, e;
@@ -467,28 +484,30 @@ static void test_refused(void **state)
     memset(src, 0, 64);
     assert_int_equal(limber_apply(context[2], &good), LIMBER_STATUS_OK);
     assert_int_equal(limber_apply(context[2], NULL), LIMBER_STATUS_BAD_ARGUMENT);
-    e = good, e.size = 0, refuses(&e, "apply: e.size = 0");
-    e = good, e.function = LIMBER_FUNCTION_COUNT, refuses(&e, "apply: function = ");
-    e = good, e.rounding = LIMBER_ROUND_STOCHASTIC, refuses(&e, "apply: rounding = 6");
-    e = good, e.compute = (limber_compute)7, refuses(&e, "apply: compute = 7");
-    e = good, e.from = LIMBER_I32, refuses(&e, "apply: from: exp is not defined on i32");
-    e = good, e.to = LIMBER_I8, refuses(&e, "apply: to: exp is not defined on i8");
-    e = good, e.from = LIMBER_F128, refuses(&e, "apply: from: exp is not defined on f128");
-    e = good, e.to = LIMBER_DD, refuses(&e, "apply: to: exp is not defined on dd");
-    e = good, e.to.kind = LIMBER_KIND_NONE, refuses(&e, "apply: to: kind = 0");
-    e = good, e.to = LIMBER_E2M1, refuses(&e, "apply: to: e2m1 has no NaN, which exp can give");
+    e = good, e.size = 0, expect_refused(&e, "apply: e.size = 0");
+    e = good, e.function = LIMBER_FUNCTION_COUNT, expect_refused(&e, "apply: function = ");
+    e = good, e.rounding = LIMBER_ROUND_STOCHASTIC, expect_refused(&e, "apply: rounding = 6");
+    e = good, e.compute = (limber_compute)7, expect_refused(&e, "apply: compute = 7");
+    e = good, e.from = LIMBER_I32, expect_refused(&e, "apply: from: exp is not defined on i32");
+    e = good, e.to = LIMBER_I8, expect_refused(&e, "apply: to: exp is not defined on i8");
+    e = good, e.from = LIMBER_F128, expect_refused(&e, "apply: from: exp is not defined on f128");
+    e = good, e.to = LIMBER_DD, expect_refused(&e, "apply: to: exp is not defined on dd");
+    e = good, e.to.kind = LIMBER_KIND_NONE, expect_refused(&e, "apply: to: kind = 0");
+    e = good, e.to = LIMBER_E2M1,
+    expect_refused(&e, "apply: to: e2m1 has no NaN, which exp can give");
     e.function = LIMBER_FUNCTION_CAST,
-    refuses(&e, "apply: to: e2m1 has no NaN, which cast can give");
+    expect_refused(&e, "apply: to: e2m1 has no NaN, which cast can give");
     e.from = LIMBER_E3M2, assert_int_equal(limber_apply(context[2], &e), LIMBER_STATUS_OK);
     e.from = LIMBER_I8, assert_int_equal(limber_apply(context[2], &e), LIMBER_STATUS_OK);
-    e = good, e.function = LIMBER_FUNCTION_LEAKY_RELU, e.p = NAN, refuses(&e, "apply: p is NaN");
+    e = good, e.function = LIMBER_FUNCTION_LEAKY_RELU, e.p = NAN,
+    expect_refused(&e, "apply: p is NaN");
     e = good, e.function = LIMBER_FUNCTION_CLAMP, e.p = 2, e.q = 1;
-    refuses(&e, "apply: p = 2 is not at most q = 1");
-    e = good, e.src = NULL, refuses(&e, "apply: src is NULL");
-    e = good, e.dst = NULL, refuses(&e, "apply: dst is NULL");
-    e = good, e.count = SIZE_MAX / 2, refuses(&e, "apply: count = ");
-    e = good, e.src = got + 2, refuses(&e, "apply: dst and src overlap");
-    e = good, e.src = got, e.to = LIMBER_F32, refuses(&e, "apply: dst and src overlap");
+    expect_refused(&e, "apply: p = 2 is not at most q = 1");
+    e = good, e.src = NULL, expect_refused(&e, "apply: src is NULL");
+    e = good, e.dst = NULL, expect_refused(&e, "apply: dst is NULL");
+    e = good, e.count = SIZE_MAX / 2, expect_refused(&e, "apply: count = ");
+    e = good, e.src = got + 2, expect_refused(&e, "apply: dst and src overlap");
+    e = good, e.src = got, e.to = LIMBER_F32, expect_refused(&e, "apply: dst and src overlap");
 }
 
 int main(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tests limber_apply on every number of the formats of 8 and 16 bits and fewer, by every function,
- * to its own and one of three others (LIMBER_TEST_LONG=1: every one), in every direction of
- * rounding, beside MPFR: a result is the number of the format on the right side of the exact value,
- * found among all numbers of the format. */
+ * Compares limber_apply with MPFR: every function at every number of all formats of at most 16 bits
+ * (of the 16-bit formats partly at a sample), in every direction of rounding, to its own format and
+ * about a third of the others (with LIMBER_TEST_LONG all).  The expected result is found by a
+ * search among all numbers of the format. */
 #include "codes.h"
 #include "function_reference.h"
 
@@ -20,7 +20,8 @@ enum { CODES = 1 << 16, MODES = LIMBER_ROUND_ODD + 1 };
 
 static const char *const names[] = { "f16",  "bf16", "e4m3",     "e5m2",    "e3m2",
                                      "e2m3", "e2m1", "e4m3fnuz", "e5m2fnuz" };
-/* the first two represent all numbers of the others */
+/* The first WIDE of the formats have 16 bits, all others at most 8. f16 represents every number of
+ * the formats with at most 8 bits. */
 enum { FORMATS = sizeof names / sizeof *names, WIDE = 2 };
 
 struct value {
@@ -30,17 +31,18 @@ struct value {
 
 static struct format {
     limber_format f;
-    struct value sorted[CODES]; /* finite numbers in order; zero only once, positive */
+    struct value sorted[CODES]; /* finite numbers in rising order; zero only once, as +0 */
     int count;
 } formats[FORMATS];
 
 static double x_of[WIDE][CODES], exact[WIDE][CODES];
 static limber_context *vectors;
-static unsigned step_of[WIDE]; /* step between the operands' codes in a 16-bit format */
+/* [16-bit format]: distance between bit patterns that are tested as operands */
+static unsigned step_of[WIDE];
 
-/* Step of codes: each function is tested on all codes of one 16-bit format, and on a sample of the
- * other's. */
-static unsigned step_for(int function, int wide)
+/* Returns the distance between bit patterns that are tested as operands.  A function is tested at
+ * all bit patterns of one 16-bit format, and at a sample of the other's. */
+static unsigned choose_step(int function, int wide)
 {
     return SANITIZED ? 61 : is_taken((size_t)(function + wide), 2) ? 1 : 7;
 }
@@ -59,11 +61,13 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static unsigned codes_of(limber_format f)
+/* Number of bit patterns of a format. */
+static unsigned code_count(limber_format f)
 {
     return 2u << (f.exp_bits + f.frac_bits);
 }
 
+/* Creates the context, and lists the finite numbers of each format in rising order. */
 static int set_up(void **state)
 {
     limber_config config = LIMBER_CONFIG_INIT;
@@ -77,7 +81,7 @@ static int set_up(void **state)
 
         f->f = named(names[i]);
         assert_in_range(f->f.size, 1, 2);
-        for (unsigned code = 0; code < codes_of(f->f); code++) {
+        for (unsigned code = 0; code < code_count(f->f); code++) {
             double x = value_of(f->f, code);
 
             if (i < WIDE)
@@ -97,7 +101,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The code that rounding x in this mode selects from its neighbours. */
+/* Returns the bit pattern of the neighbour, low or high, to which x rounds in this mode. */
 static unsigned select_neighbour(const struct value *low, const struct value *high, double x,
                                  int mode)
 {
@@ -115,14 +119,14 @@ static unsigned select_neighbour(const struct value *low, const struct value *hi
     return down ? low->code : high->code;
 }
 
-/* Rounds x in every mode by searching the sorted numbers. */
+/* Rounds x in every mode, by a binary search in the sorted numbers. */
 static void round_all(const struct format *f, double x, unsigned char code[MODES][2])
 {
     const struct value *low = f->sorted, *high;
     int n = f->count;
     unsigned sign = 1u << (f->f.exp_bits + f->f.frac_bits);
 
-    /* out of range: limber_convert, which test_format checks */
+    /* beyond the largest number limber_convert rounds, which test_format.c checks */
     if (!(fabs(x) <= f->sorted[f->count - 1].x)) {
         for (int mode = 0; mode < MODES; mode++) {
             memset(code[mode], 0, 2);
@@ -130,7 +134,7 @@ static void round_all(const struct format *f, double x, unsigned char code[MODES
         }
         return;
     }
-    while (n > 1) { /* find the last number that is not above x */
+    while (n > 1) { /* finds the last number that is at most x */
         int half = n / 2;
 
         if (low[half].x <= x)
@@ -142,20 +146,21 @@ static void round_all(const struct format *f, double x, unsigned char code[MODES
         unsigned c = low == high ? low->code : select_neighbour(low, high, x, mode);
 
         if (c || !(f->f.flags & LIMBER_FORMAT_NO_MINUS_ZERO))
-            c |= x < 0 || signbit(x) ? sign : 0; /* also for a zero */
+            c |= x < 0 || signbit(x) ? sign : 0; /* sets the sign of zeros, too */
         code[mode][0] = (unsigned char)c;
         code[mode][1] = (unsigned char)(c >> 8);
     }
 }
 
-static const unsigned char *operand(const struct format *from, size_t *count)
+/* Returns the operands of a format: every step-th bit pattern. */
+static const unsigned char *make_operands(const struct format *from, size_t *count)
 {
     static unsigned char codes[2 * CODES];
     const limber_format f = from->f;
     const unsigned step = f.size == 1 ? 1 : step_of[from - formats];
 
     *count = 0;
-    for (unsigned code = 0; code < codes_of(f); code += step) {
+    for (unsigned code = 0; code < code_count(f); code += step) {
         codes[f.size * *count] = (unsigned char)code;
         if (f.size == 2)
             codes[2 * *count + 1] = (unsigned char)(code >> 8);
@@ -164,8 +169,10 @@ static const unsigned char *operand(const struct format *from, size_t *count)
     return codes;
 }
 
-/* Checks a function from one format to another in all modes; `at` is the index of the pair. */
-static void check(limber_elementwise e, int at, const struct format *to, const double *want)
+/* Checks a function from one format to another in all rounding modes.  at: index of the pair of
+ * formats, which selects the sample of operands.  want: exact values. */
+static void check_pair_of_formats(limber_elementwise e, int at, const struct format *to,
+                                  const double *want)
 {
     static unsigned char wanted[MODES][2 * CODES], got[2 * CODES];
     limber_context *const contexts[] = { NULL, vectors };
@@ -183,7 +190,7 @@ static void check(limber_elementwise e, int at, const struct format *to, const d
     e.dst = got;
     for (int mode = 0; mode < MODES; mode++)
         for (int c = 0; c < 2; c++) {
-            /* to nearest by both contexts, other modes alternate between them */
+            /* rounding to nearest is checked in both contexts, other modes in one of the two */
             if (mode && !is_taken((size_t)(e.function + at + mode + c), 2))
                 continue;
             e.rounding = (limber_rounding)mode;
@@ -204,7 +211,8 @@ static void check(limber_elementwise e, int at, const struct format *to, const d
         }
 }
 
-/* Exact values for a narrow format's numbers, which f16 represents, too. */
+/* Returns the exact values of the function at the operands.  Values for formats of up to 8 bits are
+ * those for the f16 number of equal value. */
 static void values_of(const limber_elementwise *e, int from, double *want)
 {
     const unsigned char *src = e->src;
@@ -228,7 +236,7 @@ static void values_of(const limber_elementwise *e, int from, double *want)
     }
 }
 
-/* Checks a function with these parameters, from and to every format. */
+/* Checks a function with these parameters, from and to every format of the list. */
 static void check_function(limber_function function, double p, double q)
 {
     static double want[CODES];
@@ -238,23 +246,23 @@ static void check_function(limber_function function, double p, double q)
     e.p = p, e.q = q;
     e.nan_to_zero = 1;
     for (int i = 0; i < WIDE; i++) {
-        step_of[i] = step_for((int)function, i);
+        step_of[i] = choose_step((int)function, i);
         for (unsigned code = 0; code < CODES; code++)
             if (code % step_of[i] == 0 || (i == 0 && (code & 0x3f) == 0))
                 exact[i][code] = ref_function(function, p, q, x_of[i][code]);
     }
     for (int from = 0; from < FORMATS; from++) {
         e.from = formats[from].f;
-        e.src = operand(&formats[from], &e.count);
+        e.src = make_operands(&formats[from], &e.count);
         values_of(&e, from, want);
         for (int to = 0; to < FORMATS; to++)
             if (from == to || is_taken((size_t)(function + from + to), 3))
-                check(e, (from + to) / 3 + from, &formats[to], want);
+                check_pair_of_formats(e, (from + to) / 3 + from, &formats[to], want);
     }
 }
 
-/* Whether a result is correctly rounded.  For formats wider than 16 bits, and 32-bit posits, the
- * neighbour is accepted. */
+/* True if *got is x correctly rounded to f.  For 32-bit posits the neighbouring numbers are
+ * accepted, too. */
 static bool is_rounded(double x, limber_format f, const unsigned char *got)
 {
     uint32_t code = 0, want;
@@ -266,14 +274,14 @@ static bool is_rounded(double x, limber_format f, const unsigned char *got)
     ok = ref_rounds_to(v, f, got);
     if (!ok && f.kind == LIMBER_KIND_POSIT && f.size == 4) {
         memcpy(&code, got, 4);
-        want = (uint32_t)ref_coded_nearest(f, v);
+        want = (uint32_t)ref_nearest_code(f, v);
         ok = code - want + 1 <= 2;
     }
     mpfr_clear(v);
     return ok;
 }
 
-/* Conversions from and to posits. */
+/* Functions from posits to posits and to f16. */
 static void test_posits(void **state)
 {
     static const limber_format *const to[] = { &LIMBER_POSIT8, &LIMBER_POSIT16, &LIMBER_POSIT32,
@@ -284,7 +292,7 @@ static void test_posits(void **state)
     (void)state;
     for (int f = 0; f < LIMBER_FUNCTION_COUNT; f++)
         for (int wide = 0; wide < 2; wide++) {
-            const unsigned step = wide ? step_for(f, 0) : 1;
+            const unsigned step = wide ? choose_step(f, 0) : 1;
             limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
 
             e.function = (limber_function)f;
@@ -294,7 +302,7 @@ static void test_posits(void **state)
             for (unsigned code = 0; code < (wide ? CODES : 256); code += step, e.count++) {
                 memcpy(codes + e.count * e.from.size, &(uint16_t){ (uint16_t)code }, e.from.size);
                 want[e.count] =
-                    ref_function(e.function, e.p, e.q, ref_coded_value(e.from, (uint64_t)code));
+                    ref_function(e.function, e.p, e.q, ref_value_of_bits(e.from, (uint64_t)code));
             }
             for (size_t t = 0; t < sizeof to / sizeof *to; t++) {
                 if (!is_taken((size_t)(f + wide) + t, 2))
@@ -314,12 +322,13 @@ static void test_posits(void **state)
         }
 }
 
-/* Half of the functions per test, so that progress is visible. */
+/* Checks the functions first <= f < last.  Two tests share the functions, so that progress is
+ * visible. */
 static void check_functions(int first, int last)
 {
     for (int f = first; f < last; f++) {
         check_function((limber_function)f, f == LIMBER_FUNCTION_CLAMP ? -1.5 : 0.01, 2.25);
-        if (f == LIMBER_FUNCTION_LEAKY_RELU) { /* a parameter with a full significand */
+        if (f == LIMBER_FUNCTION_LEAKY_RELU) { /* parameters with a full significand */
             check_function((limber_function)f, -0x1.5555555555555p-2, 0);
             check_function((limber_function)f, 0x1.921fb54442d18p+1, 0);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Batches give, matrix by matrix, the bits of limber_gemm.  Invalid batches are refused, and a
- * failure leaves every result unchanged. */
+ * Every product of a batch has the bits of limber_gemm.  Invalid batches are refused, and a failure
+ * leaves all results unchanged. */
 #include "compiler.h"
 #include "contexts.h"
 #include "support.h"
@@ -20,31 +20,27 @@ enum { MOST_CONTEXTS = 12 };
 static limber_context *contexts[MOST_CONTEXTS];
 static int context_count;
 
-/* Creates contexts for every backend that runs here, with one thread and with several. */
+/* Creates contexts on every available backend, with one thread and with four. */
 static int make_contexts(void **state)
 {
     (void)state;
     for (int i = 0; limber_backends[i]; i++)
         for (int threads = 1; threads <= 4; threads += 3)
-            if ((contexts[context_count] = test_context(limber_backends[i]->name, threads, 0)))
+            if ((contexts[context_count] =
+                     group_context(.backend = limber_backends[i]->name, .threads = threads)))
                 context_count++;
     return context_count > 0 ? 0 : -1;
-}
-
-static int drop_contexts(void **state)
-{
-    (void)state;
-    for (int i = 0; i < context_count; i++)
-        limber_destroy(contexts[i]);
-    return 0;
 }
 
 /* ---- batches have the bits of single products ------------------------------------------------ */
 
 struct trial {
-    int64_t count, m, n, k, step_a, step_b, step_c; /* steps: in elements */
+    /* steps: distances of consecutive matrices, in elements */
+    int64_t count, m, n, k, step_a, step_b, step_c;
     limber_format fa, fb, fc;
     limber_contract contract;
+    /* pointers: matrices are given by their addresses; columns: they are column-major; scalars:
+     * alpha and beta are given */
     bool pointers, columns, scalars;
     enum data data;
     char *a, *b, *c0, *c, *want;
@@ -53,17 +49,19 @@ struct trial {
     char scalar[2][16];
 };
 
-static size_t elements(int64_t count, int64_t step, int64_t rows, int64_t cols)
+/* Elements of an array that holds the matrices of a batch. */
+static size_t element_count(int64_t count, int64_t step, int64_t rows, int64_t cols)
 {
     return (size_t)((count > 0 ? count : 1) * step + rows * cols + 1);
 }
 
+/* Allocates a trial's random matrices.  The arrays of addresses list B and C in reverse order. */
 static void make_trial(struct rng *r, struct trial *t)
 {
     limber_format fs = t->fc.kind == LIMBER_KIND_INT ? named("i64") : t->fc;
-    size_t na = elements(t->count, t->step_a, t->m, t->k);
-    size_t nb = elements(t->count, t->step_b, t->k, t->n);
-    size_t nc = elements(t->count, t->step_c, t->m, t->n);
+    size_t na = element_count(t->count, t->step_a, t->m, t->k);
+    size_t nb = element_count(t->count, t->step_b, t->k, t->n);
+    size_t nc = element_count(t->count, t->step_c, t->m, t->n);
 
     t->a = calloc(na, t->fa.size);
     t->b = calloc(nb, t->fb.size);
@@ -80,7 +78,8 @@ static void make_trial(struct rng *r, struct trial *t)
     t->pa = calloc((size_t)t->count + 1, sizeof *t->pa);
     t->pb = calloc((size_t)t->count + 1, sizeof *t->pb);
     t->pc = calloc((size_t)t->count + 1, sizeof *t->pc);
-    for (int64_t g = 0; g < t->count; g++) { /* in reverse, so that addresses are not ascending */
+    /* B and C in reverse order, so that addresses do not rise */
+    for (int64_t g = 0; g < t->count; g++) {
         t->pa[g] = t->a + g * t->step_a * t->fa.size;
         t->pb[g] = t->b + (t->count - 1 - g) * t->step_b * t->fb.size;
         t->pc[g] = t->c + (t->count - 1 - g) * t->step_c * t->fc.size;
@@ -99,8 +98,9 @@ static void free_trial(struct trial *t)
     free(t->pc);
 }
 
-static limber_matrix matrix(const struct trial *t, const void *data, limber_format f, int64_t rows,
-                            int64_t cols)
+/* Describes a rows x cols matrix in the trial's layout. */
+static limber_matrix view(const struct trial *t, const void *data, limber_format f, int64_t rows,
+                          int64_t cols)
 {
     limber_matrix m = { (void *)(uintptr_t)data, f, cols, 1 };
 
@@ -116,6 +116,7 @@ static const void *scalar_or_null(const struct trial *t, int which)
     return t->scalars ? t->scalar[which] : NULL;
 }
 
+/* Computes the products of a trial one by one, into t->want. */
 static limber_status run_singly(limber_context *ctx, const struct trial *t)
 {
     limber_status s = LIMBER_STATUS_OK;
@@ -129,9 +130,9 @@ static limber_status run_singly(limber_context *ctx, const struct trial *t)
             c = t->want + ((char *)t->pc[g] - t->c);
         }
         s = limber_gemm(ctx, &t->contract, t->m, t->n, t->k, scalar_or_null(t, 0),
-                        matrix(t, t->a + g * t->step_a * t->fa.size, t->fa, t->m, t->k),
-                        matrix(t, b, t->fb, t->k, t->n), scalar_or_null(t, 1),
-                        output_of(matrix(t, c, t->fc, t->m, t->n)), NULL);
+                        view(t, t->a + g * t->step_a * t->fa.size, t->fa, t->m, t->k),
+                        view(t, b, t->fb, t->k, t->n), scalar_or_null(t, 1),
+                        output_of(view(t, c, t->fc, t->m, t->n)), NULL);
     }
     return s;
 }
@@ -150,14 +151,15 @@ static limber_status run_batch(limber_context *ctx, const struct trial *t, limbe
                                 .address_b = t->pb,
                                 .address_c = t->pc };
     return gemm_batch(ctx, &t->contract, NULL, &batch, t->m, t->n, t->k, scalar_or_null(t, 0),
-                      matrix(t, t->pointers ? NULL : t->a, t->fa, t->m, t->k),
-                      matrix(t, t->pointers ? NULL : t->b, t->fb, t->k, t->n), scalar_or_null(t, 1),
-                      output_of(matrix(t, t->pointers ? NULL : t->c, t->fc, t->m, t->n)), report);
+                      view(t, t->pointers ? NULL : t->a, t->fa, t->m, t->k),
+                      view(t, t->pointers ? NULL : t->b, t->fb, t->k, t->n), scalar_or_null(t, 1),
+                      output_of(view(t, t->pointers ? NULL : t->c, t->fc, t->m, t->n)), report);
 }
 
-static void compare(limber_context *ctx, struct trial *t)
+/* Fails the test unless the batch gives the bits of single products. */
+static void compare_with_single_products(limber_context *ctx, struct trial *t)
 {
-    size_t bytes = elements(t->count, t->step_c, t->m, t->n) * t->fc.size;
+    size_t bytes = element_count(t->count, t->step_c, t->m, t->n) * t->fc.size;
     limber_report r = LIMBER_REPORT_INIT;
 
     if (run_singly(ctx, t) != LIMBER_STATUS_OK)
@@ -170,8 +172,8 @@ static void compare(limber_context *ctx, struct trial *t)
                  t->contract.promise, t->pointers, t->columns);
 }
 
-/* Formats and schemes; a scheme is named if it would be chosen by the data, since a batch's plan
- * depends on all of its data. */
+/* Formats, schemes and data.  Where the library would choose the scheme by the data, it is named,
+ * since a batch has one plan for all its products. */
 static const struct {
     const char *a, *b, *c, *scheme;
     limber_promise promise;
@@ -187,7 +189,8 @@ static const struct {
     { "i32", "i32", "i32", NULL, LIMBER_CONTRACT_NATIVE, DATA_ints },
 };
 
-/* Draws a batch of this kind and compares it with single products. */
+/* Compares a random batch of this kind with single products. way: bits that select options, such as
+ * addresses in place of steps, layouts and scalars. */
 static void try_kind(limber_context *ctx, size_t kind, struct rng *r, int way)
 {
     struct trial t = {
@@ -211,7 +214,7 @@ static void try_kind(limber_context *ctx, size_t kind, struct rng *r, int way)
     t.step_b = way & 16 ? 0 : t.k * t.n + rng_below(r, 3);
     t.step_c = t.m * t.n + rng_below(r, 3);
     make_trial(r, &t);
-    compare(ctx, &t);
+    compare_with_single_products(ctx, &t);
     free_trial(&t);
 }
 
@@ -226,7 +229,7 @@ static void batches_are_products(void **state)
                 try_kind(contexts[c], kind, &r, way);
 }
 
-/* Many products, in total more than one thread would be given. */
+/* A batch of many small products, which is divided among threads. */
 static void batches_of_many_small_products(void **state)
 {
     struct rng r = { 2 };
@@ -251,12 +254,12 @@ static void batches_of_many_small_products(void **state)
                                                                 LIMBER_CONTRACT_NATIVE } };
 
             make_trial(&r, &t);
-            compare(contexts[c], &t);
+            compare_with_single_products(contexts[c], &t);
             free_trial(&t);
         }
 }
 
-/* Few large products, each of which uses all threads in turn. */
+/* A few large products, each of which is divided among all threads. */
 static void batches_of_few_large_products(void **state)
 {
     struct rng r = { 3 };
@@ -278,13 +281,13 @@ static void batches_of_few_large_products(void **state)
         if (strcmp(contexts[c]->machine.backend->name, "interp") == 0)
             continue;
         make_trial(&r, &t);
-        compare(contexts[c], &t);
+        compare_with_single_products(contexts[c], &t);
         free_trial(&t);
     }
 }
 
-/* A single large product that is given by addresses: sampling and partitioning read it through
- * them. */
+/* A single large product given by address: sampling and partitioning must read operands through the
+ * addresses. */
 static void one_large_product_by_addresses(void **state)
 {
     static const enum data data[] = { DATA_unit, DATA_spread, DATA_zeros };
@@ -311,12 +314,12 @@ static void one_large_product_by_addresses(void **state)
             if (t.contract.promise == LIMBER_CONTRACT_EXACT)
                 t.data = kinds[kind].data;
             make_trial(&r, &t);
-            compare(contexts[c], &t);
+            compare_with_single_products(contexts[c], &t);
             free_trial(&t);
         }
 }
 
-/* Results whose rows, or elements, are interleaved in one array. */
+/* Results whose rows, or whose elements, are interleaved in one array. */
 static void results_may_interleave(void **state)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
@@ -345,12 +348,14 @@ static void results_may_interleave(void **state)
         }
 }
 
-/* Whether the context can simulate units, which have no prebuilt kernels. */
-static bool simulates(const limber_context *ctx)
+/* True if the context can simulate units.  These have no prebuilt kernels, so that `llvm` needs a
+ * compiler. */
+static bool can_simulate(const limber_context *ctx)
 {
     return strcmp(ctx->machine.backend->name, "llvm") || compiler_here();
 }
 
+/* Batches on a simulated unit have the bits of single products, and count the same. */
 static void batches_are_simulated(void **state)
 {
     struct rng r = { 4 };
@@ -359,7 +364,7 @@ static void batches_are_simulated(void **state)
     (void)state;
     assert_int_equal(limber_unit_parse("a100-fp16", &unit), LIMBER_STATUS_OK);
     for (int c = 0; c < context_count; c++)
-        for (int i = 0; i < 4 && simulates(contexts[c]); i++) {
+        for (int i = 0; i < 4 && can_simulate(contexts[c]); i++) {
             limber_statistics one = LIMBER_STATISTICS_INIT, all = LIMBER_STATISTICS_INIT;
             struct trial t = { .count = 40,
                                .m = 5,
@@ -377,7 +382,7 @@ static void batches_are_simulated(void **state)
                                              .unit = &unit } };
 
             make_trial(&r, &t);
-            compare(contexts[c], &t);
+            compare_with_single_products(contexts[c], &t);
             if (i & 2) {
                 t.contract.statistics = &all;
                 assert_int_equal(run_batch(contexts[c], &t, NULL), LIMBER_STATUS_OK);
@@ -393,7 +398,7 @@ static void batches_are_simulated(void **state)
 
 /* ---- calls that fail or are refused ---------------------------------------------------------- */
 
-/* One product of the last matrix overflows. */
+/* A sum of the last product overflows: no result may be stored. */
 static void overflow_leaves_all_results(void **state)
 {
     struct rng r = { 5 };
@@ -427,18 +432,20 @@ static void overflow_leaves_all_results(void **state)
             }
             if (run_batch(contexts[c], &t, NULL) != LIMBER_STATUS_RANGE)
                 fail_msg("not RANGE: %s", limber_error_text());
-            assert_memory_equal(t.c, t.c0, elements(t.count, t.step_c, t.m, t.n) * t.fc.size);
+            assert_memory_equal(t.c, t.c0, element_count(t.count, t.step_c, t.m, t.n) * t.fc.size);
             free_trial(&t);
         }
 }
 
+/* A batch of 2 x 2 products that must be refused with this text. */
 struct refusal {
     limber_batch batch;
     limber_matrix a, b, c;
     const char *text;
 };
 
-static void refuse(const struct refusal *f)
+/* Checks that the call is refused with a text that names the bad argument. */
+static void expect_refusal(const struct refusal *f)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
                                        .promise = LIMBER_CONTRACT_NATIVE };
@@ -454,6 +461,7 @@ static void refuse(const struct refusal *f)
     assert_non_null(strstr(limber_error_text(), "run: "));
 }
 
+/* Each invalid argument of a batch is refused with a text that names it. */
 static void arguments_are_named(void **state)
 {
     const limber_format f64 = named("f64");
@@ -495,10 +503,10 @@ static void arguments_are_named(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++)
-        refuse(&rows[i]);
+        expect_refusal(&rows[i]);
 }
 
-/* Blocks of one array, as factorisations use them. */
+/* All operands and results are blocks of one array, as in a blocked factorisation. */
 static void blocks_of_one_array(void **state)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
@@ -522,6 +530,8 @@ static void blocks_of_one_array(void **state)
     }
 }
 
+/* A batch of no products leaves C unchanged and needs no arrays; no batch at all means a single
+ * product. */
 static void empty_and_single_batches(void **state)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
@@ -560,5 +570,5 @@ int main(void)
         cmocka_unit_test(empty_and_single_batches),
     };
 
-    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+    return cmocka_run_group_tests(tests, make_contexts, destroy_group_contexts);
 }

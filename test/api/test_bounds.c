@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * report.bound holds: for every scheme with every number of slices, and for pairs of schemes, on
- * operands whose exponents differ as much as their format allows.  An element's error is at most
- * the bound, one rounding, and underflow; no bound is NaN. */
+ * Tests that report.bound holds, for every scheme with every number of slices and for pairs of
+ * schemes, on operands whose exponents differ as much as their format allows.  The error of an
+ * element is at most the bound plus one rounding and underflow.  No bound is NaN. */
 #include "engine_support.h"
 #include "support.h"
 
@@ -16,13 +16,14 @@ typedef __float128 quad;
 
 enum { M = 64, N = 70, K = 530, SLICES = 6, LOOKS = 40 };
 
-/* Elements whose exponent differs from the others'. */
+/* Which elements have an exponent that differs from the other elements' exponents. */
 enum range {
-    RANGE_unmet, /* a column of A, multiplied by zeros of B */
-    RANGE_met, /* a column of A, multiplied by a row of B with the inverse exponent */
-    RANGE_unmet_b, /* a row of B, multiplied by zeros of A */
-    RANGE_line, /* a row of A and a column of B */
-    RANGE_any, /* each element */
+    RANGE_unmet, /* the first column of A, which is multiplied by zeros of B */
+    /* the first column of A, which is multiplied by a row of B with the inverse exponent */
+    RANGE_met,
+    RANGE_unmet_b, /* the first row of B, which is multiplied by zeros of A */
+    RANGE_line, /* the first row of A and the first column of B */
+    RANGE_any, /* every element */
     RANGES
 };
 
@@ -32,12 +33,15 @@ struct operands {
     char stored_a[M * K * 8], stored_b[K * N * 8];
 };
 
-static double exponent(struct rng *r, int most)
+/* A random power of two with an exponent from -most to most. */
+static double random_power(struct rng *r, int most)
 {
     return ldexp(1, rng_below(r, 2 * most + 1) - most);
 }
 
-/* Fills operands with integers below 8, of which those in the range are multiplied by 2^e. */
+/* Fills operands with integers below 8.  Elements that `range` selects are 2^e or are multiplied by
+ * 2^e or 2^-e; for RANGE_any, all are multiplied by random powers of two from 2^(-|e|/2) to
+ * 2^(|e|/2). */
 static void fill_operands(struct rng *r, struct operands *x, int m, int n, int k, enum range range,
                           int e)
 {
@@ -58,10 +62,11 @@ static void fill_operands(struct rng *r, struct operands *x, int m, int n, int k
         x->b[p * n] = ldexp(x->b[p * n], -e);
     }
     for (int i = 0; i < m * k && range == RANGE_any; i++)
-        x->a[i] *= exponent(r, abs(e) / 2);
+        x->a[i] *= random_power(r, abs(e) / 2);
     for (int i = 0; i < k * n && range == RANGE_any; i++)
-        x->b[i] *= exponent(r, abs(e) / 2);
-    for (int side = 0; side < 2; side++) { /* round numbers that the format does not represent */
+        x->b[i] *= random_power(r, abs(e) / 2);
+    /* rounds the numbers to the format, and keeps what it represents */
+    for (int side = 0; side < 2; side++) {
         size_t count = (size_t)(side ? k * n : m * k);
         double *v = side ? x->b : x->a;
         char *to = side ? x->stored_b : x->stored_a;
@@ -71,7 +76,7 @@ static void fill_operands(struct rng *r, struct operands *x, int m, int n, int k
     }
 }
 
-/* Checks an element's error against the reported bound, in binary128. */
+/* Checks an element's error against the bound, in binary128. */
 static void check_element(const struct operands *x, int n, int k, int i, int j, double bound,
                           double got, const char *name)
 {
@@ -85,7 +90,7 @@ static void check_element(const struct operands *x, int n, int k, int i, int j, 
         sum += term;
         size += term < 0 ? -term : term;
     }
-    if (size == 0 || 2 * size > facts.largest) /* the product may overflow */
+    if (size == 0 || 2 * size > facts.largest) /* skips sums that may overflow */
         return;
     off = got - sum;
     off = off < 0 ? -off : off;
@@ -95,10 +100,10 @@ static void check_element(const struct operands *x, int n, int k, int i, int j, 
                  bound);
 }
 
-/* Multiplies and checks the bound. 1: the bound is finite; 0: the product was refused, or its bound
- * is infinite. */
-static int check(limber_context *ctx, struct rng *r, const struct operands *x, int m, int n, int k,
-                 const limber_contract *contract, const char *name)
+/* Multiplies and checks samples against the bound.  Returns 1 if the bound is finite, 0 if it is
+ * infinite or the product was refused. */
+static int check_against_bound(limber_context *ctx, struct rng *r, const struct operands *x, int m,
+                               int n, int k, const limber_contract *contract, const char *name)
 {
     limber_report report = LIMBER_REPORT_INIT;
     static char c[M * N * 8];
@@ -117,7 +122,7 @@ static int check(limber_context *ctx, struct rng *r, const struct operands *x, i
     if (report.bound == INFINITY)
         return 0;
     limber_convert(got, LIMBER_F64, c, x->f, (size_t)(m * n), LIMBER_ROUND_NEAREST);
-    /* half of the samples are in the first row, and a third of the others in the first column */
+    /* half of the samples are in the first row, a third of all in the first column */
     for (int look = 0; look < LOOKS; look++) {
         int i = look % 2 ? 0 : rng_below(r, m), j = look % 3 ? rng_below(r, n) : 0;
 
@@ -126,7 +131,8 @@ static int check(limber_context *ctx, struct rng *r, const struct operands *x, i
     return 1;
 }
 
-/* Runs all ranges for a scheme, or for two schemes joined by a plus. */
+/* Runs a scheme, or two schemes joined by "+", for all ranges and exponents.  Returns how many
+ * bounds were finite. */
 static int run_scheme(limber_context *ctx, const char *scheme, const char *format, int m, int n,
                       int k, int slices)
 {
@@ -149,12 +155,13 @@ static int run_scheme(limber_context *ctx, const char *scheme, const char *forma
             snprintf(name, sizeof name, "%s, %s, %d slices, range %d of 2^%d", scheme, format,
                      slices, range, exponents[e]);
             fill_operands(&r, &x, m, n, k, (enum range)range, exponents[e]);
-            finite += check(ctx, &r, &x, m, n, k, &contract, name);
+            finite += check_against_bound(ctx, &r, &x, m, n, k, &contract, name);
         }
     return finite;
 }
 
-static limber_context *context_on(const char *backend)
+/* Creates a context of the backend; NULL, with a message, if it does not run here. */
+static limber_context *create_context(const char *backend)
 {
     limber_context *ctx = NULL;
 
@@ -166,6 +173,8 @@ static limber_context *context_on(const char *backend)
     return ctx;
 }
 
+/* Every scheme in three formats, and every number of slices: errors of samples stay within the
+ * bound that the report states. */
 static void schemes_alone(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f16" };
@@ -173,7 +182,7 @@ static void schemes_alone(void **state)
 
     (void)state;
     for (size_t b = 0; b < COUNT(backends); b++) {
-        limber_context *ctx = context_on(backends[b]);
+        limber_context *ctx = create_context(backends[b]);
         int finite = 0;
 
         for (int s = 0; ctx && limber_scheme_at(s); s++) {
@@ -192,12 +201,12 @@ static void schemes_alone(void **state)
     }
 }
 
-/* A product in parts reports the largest bound of its parts. */
+/* A product whose parts have different schemes must report the largest bound of its parts. */
 static void schemes_in_pairs(void **state)
 {
     static const char *const pairs[] = { "tensor-e5m2+ozaki1-f64", "fp32-f+ozaki1-i8",
                                          "tensor-f16+ozaki1-i8" };
-    limber_context *ctx = context_on(NULL);
+    limber_context *ctx = create_context(NULL);
     int finite = 0;
 
     (void)state;
@@ -210,16 +219,16 @@ static void schemes_in_pairs(void **state)
     limber_destroy(ctx);
 }
 
-/* beta c is a midpoint of C's format, and A B is so small that binary64 would lose it: `correct`
- * must round to the right side, `bits` may give either neighbour. */
+/* beta C is a midpoint of C's format, and A B is so small that a sum in binary64 would lose it.
+ * `correct` must round toward A B, `bits` may give either neighbour. */
 static void ties_beside_tiny_products(void **state)
 {
     static const char *const formats[] = { "f32", "tf32", "bf16", "f16", "f64" };
-    static const int bits[] = { 0, 8, 24, 39, 60 }; /* 0 means `correct` */
+    static const int bits[] = { 0, 8, 24, 39, 60 }; /* 0 stands for `correct` */
 
     (void)state;
     for (int b = 0; b < 2; b++) {
-        limber_context *ctx = context_on(b ? "llvm" : "interp");
+        limber_context *ctx = create_context(b ? "llvm" : "interp");
 
         for (int i = 0; ctx && i < (int)(COUNT(formats) * COUNT(bits)) * 2; i++) {
             const limber_format f = named(formats[i / 2 % (int)COUNT(formats)]);
@@ -250,6 +259,8 @@ static void ties_beside_tiny_products(void **state)
     }
 }
 
+/* Plans a product for each k from 1 to 2^50 + 1 at which a class of lengths begins, and for the
+ * next k, and checks that the error bound is finite. */
 static void serve_every_length(void)
 {
     static const char *const formats[][2] = {
@@ -257,7 +268,7 @@ static void serve_every_length(void)
     };
     static const char *const schemes[] = { NULL, "native" };
     const double one = 1;
-    limber_context *ctx = context_on(NULL);
+    limber_context *ctx = create_context(NULL);
 
     for (int log = 0; log <= 50; log++)
         for (int i = 0; i < 4 * (int)COUNT(formats); i++) {
@@ -271,7 +282,8 @@ static void serve_every_length(void)
 
             assert_int_equal(limber_convert(x, f, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST),
                              LIMBER_STATUS_OK);
-            contract.scheme = schemes[i & 1]; /* a named scheme, so that the data is not sampled */
+            /* a scheme is named for `native`, so that the data is not sampled */
+            contract.scheme = schemes[i & 1];
             p.m = p.n = 1;
             p.k = ((int64_t)1 << log) + (i >> 1 & 1);
             p.a = p.b = (limber_matrix){ x, f, 0, 0 };
@@ -288,8 +300,8 @@ static void serve_every_length(void)
     limber_destroy(ctx);
 }
 
-/* `reproducible` and `native` serve every k, at both ends of each class of k and far beyond, with a
- * finite bound: by plans, and by the ways that need none. */
+/* Plans of `reproducible` and `native` products have a finite error bound for every k, also where
+ * small products would need no plan. */
 static void every_length_is_served(void **state)
 {
     const char *ways = getenv("LIMBER_WAYS");

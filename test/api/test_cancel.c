@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Cancellation and resource limits.  A thread with a pending cancellation calls every public
- * function, with empty caches, and is cancelled after the call, not within it.  A cache that may
- * not grow is not written.  No clock decides: a pending cancellation acts at the first place where
- * it may. */
+ * Cancellation of threads, and resource limits.  A thread with a pending cancellation calls every
+ * public function with empty caches.  It must be cancelled after the call, not inside.  With a
+ * limit on files' sizes the cache is not written.  The tests need no clock: a pending cancellation
+ * acts at the first cancellation point. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "every_call.h"
+#include "support.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -21,12 +22,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static double want[2 * ALL];    /* the result of an undisturbed call */
+static double want[2 * ALL]; /* result of the first call, which later calls must give, too */
 
-/* ---- a cancellation that waits ----------------------------------------------------------------
- */
+/* ---- a pending cancellation ------------------------------------------------------------------ */
 
-struct victim {
+/* A call in a thread with a pending cancellation. */
+struct cancelled_call {
     const char *backend, *folder, *name;
     limber_status (*call)(limber_context *ctx);
     limber_context *ctx;
@@ -37,7 +38,7 @@ struct victim {
 
 static void *call_with_pending_cancellation(void *arg)
 {
-    struct victim *v = arg;
+    struct cancelled_call *v = arg;
 
     pthread_cancel(pthread_self());
     v->status = v->call(v->ctx);
@@ -50,7 +51,7 @@ static void *call_with_pending_cancellation(void *arg)
 
 static void *create_with_pending_cancellation(void *arg)
 {
-    struct victim *v = arg;
+    struct cancelled_call *v = arg;
 
     pthread_cancel(pthread_self());
     v->status = open_context(&v->ctx, v->backend, v->folder);
@@ -60,7 +61,9 @@ static void *create_with_pending_cancellation(void *arg)
     return NULL;
 }
 
-static void cancel(struct victim *v, void *(*run)(void *))
+/* Runs a function in a new thread.  Fails the test unless its call succeeds and the thread is
+ * cancelled afterwards. */
+static void run_and_expect_cancellation(struct cancelled_call *v, void *(*run)(void *))
 {
     pthread_t thread;
     void *result;
@@ -73,16 +76,16 @@ static void cancel(struct victim *v, void *(*run)(void *))
     assert_ptr_equal(result, PTHREAD_CANCELED);
 }
 
-/* Makes a call in a thread with a pending cancellation, which must take effect after the call. */
+/* Runs a call in a thread with a pending cancellation, then once more without. */
 static void cancel_call(const char *backend, const char *folder, const struct every_call *call)
 {
-    struct victim v = { backend, folder, call->name, .call = call->call };
+    struct cancelled_call v = { backend, folder, call->name, .call = call->call };
 
     assert_int_equal(open_context(&v.ctx, backend, folder), LIMBER_STATUS_OK);
     reset();
-    cancel(&v, call_with_pending_cancellation);
+    run_and_expect_cancellation(&v, call_with_pending_cancellation);
     memcpy(want, c, sizeof c);
-    reset();                    /* the kernel is usable by others */
+    reset(); /* the kernel that the cancelled thread made must also be usable by this one */
     assert_int_equal(v.call(v.ctx), LIMBER_STATUS_OK);
     assert_memory_equal(c, want, sizeof c);
     limber_destroy(v.ctx);
@@ -98,15 +101,14 @@ static void cancelled_after_creating_a_context(void **state)
 {
     (void)state;
     for (int k = 0; limber_backends[k]; k++) {
-        struct victim v = { limber_backends[k]->name, dir, "create", .call = NULL };
+        struct cancelled_call v = { limber_backends[k]->name, dir, "create", .call = NULL };
 
         if (runs_here(v.backend))
-            cancel(&v, create_with_pending_cancellation);
+            run_and_expect_cancellation(&v, create_with_pending_cancellation);
     }
 }
 
-/* ---- files that may not grow ------------------------------------------------------------------
- */
+/* ---- a limit on the size of files ------------------------------------------------------------ */
 
 static atomic_int signals;
 
@@ -116,8 +118,10 @@ static void count_signal(int n)
     signals++;
 }
 
-/* Runs in a child process with a file size limit; 0: success. */
-static int under_a_limit(const char *backend, const char *folder, const char *dumps, rlim_t bytes)
+/* Runs in a child process: computes with a limit on the size of files.  Returns 0 if that succeeds
+ * without a signal, and without entries in the cache if the limit is small. */
+static int run_with_file_limit(const char *backend, const char *folder, const char *dumps,
+                               rlim_t bytes)
 {
     const struct rlimit limit = { bytes, bytes };
     const limber_config config = { .size = sizeof(limber_config),
@@ -141,6 +145,8 @@ static int under_a_limit(const char *backend, const char *folder, const char *du
     return signals ? 5 : sigismember(&pending, SIGXFSZ) ? 6 : 0;
 }
 
+/* In child processes with a limit of file size, each backend computes, with dumps or without, and
+ * no SIGXFSZ reaches the program, whether it handles that signal or not. */
 static void file_size_limits_are_errors(void **state)
 {
     static const rlim_t limits[] = { 0, 1, 4096, 20000 };
@@ -161,7 +167,7 @@ static void file_size_limits_are_errors(void **state)
             pid = fork();
             if (pid == 0) {
                 signal(SIGXFSZ, i & 2 ? count_signal : SIG_DFL);
-                _exit(under_a_limit(name, folder, dumps, limits[i / 4]));
+                _exit(run_with_file_limit(name, folder, dumps, limits[i / 4]));
             }
             assert_int_equal(waitpid(pid, &status, 0), pid);
             if (status)
@@ -171,12 +177,11 @@ static void file_size_limits_are_errors(void **state)
     }
 }
 
-/* ---- address space that ends ------------------------------------------------------------------
- */
+/* ---- a limit on address space ---------------------------------------------------------------- */
 
-/* Runs in a child process with limited address space: either a kernel is compiled, or there is no
- * memory and C is unchanged. */
-static int with_megabytes(const char *backend, const char *folder, rlim_t megabytes)
+/* Runs in a child process: computes with `megabytes` of address space beyond what is in use.
+ * Returns 0 if the call succeeds, or fails with LIMBER_STATUS_NO_MEMORY and leaves C unchanged. */
+static int run_with_megabytes(const char *backend, const char *folder, rlim_t megabytes)
 {
     const limber_config config = { .size = sizeof(limber_config),
                                    .backend = backend,
@@ -204,11 +209,13 @@ static int with_megabytes(const char *backend, const char *folder, rlim_t megaby
     return s != LIMBER_STATUS_NO_MEMORY || memcmp(c, before, sizeof c) ? 4 : 0;
 }
 
+/* In child processes with limits of 0 to 1024 MiB beyond what is used, a call succeeds, or fails
+ * with status NO_MEMORY and leaves C unchanged. */
 static void exhausted_address_space_is_an_error(void **state)
 {
     (void)state;
-    if (SANITIZED)              /* sanitizers reserve terabytes */
-        skip();
+    if (SANITIZED)
+        skip_because("sanitizers reserve terabytes of address space");
     for (int k = 0; limber_backends[k]; k++)
         for (rlim_t megabytes = 0; megabytes <= 1024; megabytes += megabytes < 64 ? 1 : 48) {
             const char *name = limber_backends[k]->name;
@@ -221,7 +228,7 @@ static void exhausted_address_space_is_an_error(void **state)
             folder = scratch();
             pid = fork();
             if (pid == 0)
-                _exit(with_megabytes(name, folder, megabytes));
+                _exit(run_with_megabytes(name, folder, megabytes));
             assert_int_equal(waitpid(pid, &status, 0), pid);
             if (status)
                 fail_msg("%s, %ld MiB: status %#x", name, (long)megabytes, (unsigned)status);
@@ -233,7 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
-            exhausted_address_space_is_an_error),     /* first: libLLVM is not loaded yet */
+            exhausted_address_space_is_an_error), /* first, while libLLVM is not loaded */
         cmocka_unit_test(threads_are_cancelled_after_a_call),
         unit_test_in_dir(cancelled_after_creating_a_context),
         cmocka_unit_test(file_size_limits_are_errors),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Complex products against MPFR, each part separately: every format and layout, conjugates,
- * scalars, NaN and infinities, and the bounds of the method with three real products. */
+ * Compares complex products with MPFR, real and imaginary parts separately: every format and
+ * layout, conjugates, scalars, NaN and infinities, integers, and the bound of the method with three
+ * real products. */
 #include "support.h"
 #include "contexts.h"
 
@@ -24,21 +25,15 @@ static int make_contexts(void **state)
 {
     (void)state;
     for (int i = 0; limber_backends[i]; i++)
-        if ((contexts[context_count] = test_context(limber_backends[i]->name, 2, 0)))
+        if ((contexts[context_count] =
+                 group_context(.backend = limber_backends[i]->name, .threads = 2)))
             context_count++;
     return context_count > 0 ? 0 : -1;
 }
 
-static int drop_contexts(void **state)
-{
-    (void)state;
-    for (int i = 0; i < context_count; i++)
-        limber_destroy(contexts[i]);
-    return 0;
-}
-
 /* ---- a product and its exact value ---------------------------------------------------------- */
 
+/* Kinds of scalars: none, real ones, and two kinds of complex ones. make_scalars() draws them. */
 enum { SCALARS_none, SCALARS_real, SCALARS_beta, SCALARS_complex, SCALARS_count };
 
 struct trial {
@@ -48,14 +43,15 @@ struct trial {
     limber_contract contract;
     int conj_a, conj_b, products, scalars;
     limber_matrix a, b, c, c0;
-    char *alpha, *beta;         /* NULL: 1 and 0 */
+    char *alpha, *beta; /* NULL for alpha = 1, and for beta = 0 */
 };
 
+/* largest padding after a row or column, in elements */
 enum { GAP = 3 };
 
-/* A matrix with contiguous rows, contiguous columns, or neither. */
-static limber_matrix matrix(struct rng *r, limber_format f, int64_t rows, int64_t cols,
-                            enum data data)
+/* A matrix with contiguous rows, contiguous columns, or neither, at random. */
+static limber_matrix make_matrix(struct rng *r, limber_format f, int64_t rows, int64_t cols,
+                                 enum data data)
 {
     static const int64_t apart[] = { 1, 1, 2 };
     int way = rng_below(r, 3);
@@ -69,6 +65,7 @@ static limber_matrix matrix(struct rng *r, limber_format f, int64_t rows, int64_
     return m;
 }
 
+/* Returns the matrix with its data copied to new memory. */
 static limber_matrix copy_of(limber_matrix m, int64_t rows, int64_t cols)
 {
     size_t bytes = (size_t)(4 * (rows + GAP) * (cols + GAP) + 2) * m.format.size;
@@ -79,6 +76,7 @@ static limber_matrix copy_of(limber_matrix m, int64_t rows, int64_t cols)
     return m;
 }
 
+/* Makes the trial's alpha and beta: none, real, or complex ones, by t->scalars. */
 static void make_scalars(struct rng *r, struct trial *t)
 {
     limber_format f = t->fc.kind == LIMBER_KIND_INT ? named("i64") : t->fc;
@@ -95,9 +93,9 @@ static void make_scalars(struct rng *r, struct trial *t)
 
 static void make_trial(struct rng *r, struct trial *t)
 {
-    t->a = matrix(r, t->fa, t->m, t->k, t->data);
-    t->b = matrix(r, t->fb, t->k, t->n, t->data);
-    t->c0 = matrix(r, t->fc, t->m, t->n, t->data);
+    t->a = make_matrix(r, t->fa, t->m, t->k, t->data);
+    t->b = make_matrix(r, t->fb, t->k, t->n, t->data);
+    t->c0 = make_matrix(r, t->fc, t->m, t->n, t->data);
     t->c = copy_of(t->c0, t->m, t->n);
     make_scalars(r, t);
 }
@@ -112,12 +110,13 @@ static void free_trial(struct trial *t)
     free(t->beta);
 }
 
-static const char *part(limber_matrix m, int64_t i, int64_t j, int imaginary)
+/* The address of the real or imaginary part of an element. */
+static const char *part_at(limber_matrix m, int64_t i, int64_t j, int imaginary)
 {
     return (char *)m.data + (2 * (i * m.row_stride + j * m.col_stride) + imaginary) * m.format.size;
 }
 
-/* sum += sign x y, all += |x y|. */
+/* Adds x y (or, if `minus`, subtracts it) to *sum, and adds |x y| to *all. */
 static void add_product(mpfr_t sum, mpfr_t all, limber_format fx, const void *x, limber_format fy,
                         const void *y, bool minus)
 {
@@ -143,31 +142,32 @@ static void add_product(mpfr_t sum, mpfr_t all, limber_format fx, const void *x,
     mpfr_clear(v);
 }
 
-/* Exact real or imaginary part of op(A) op(B), and the sum of absolute values. */
+/* Computes the real or imaginary part of an element of op(A) op(B) exactly, and the sum of absolute
+ * values of its terms. */
 static void exact_part(const struct trial *t, int64_t i, int64_t j, int imaginary, mpfr_t x,
                        mpfr_t all)
 {
     mpfr_set_zero(x, 1);
     mpfr_set_zero(all, 1);
     for (int64_t p = 0; p < t->k; p++) {
-        add_product(x, all, t->fa, part(t->a, i, p, 0), t->fb, part(t->b, p, j, imaginary),
+        add_product(x, all, t->fa, part_at(t->a, i, p, 0), t->fb, part_at(t->b, p, j, imaginary),
                     imaginary && t->conj_b);
-        add_product(x, all, t->fa, part(t->a, i, p, 1), t->fb, part(t->b, p, j, !imaginary),
+        add_product(x, all, t->fa, part_at(t->a, i, p, 1), t->fb, part_at(t->b, p, j, !imaginary),
                     imaginary ? t->conj_a != 0 : t->conj_a == t->conj_b);
     }
 }
 
-static limber_status run(limber_context *ctx, const struct trial *t, limber_report *r)
+static limber_status run_trial(limber_context *ctx, const struct trial *t, limber_report *r)
 {
     limber_contract contract = t->contract;
 
-    contract.size = sizeof contract; /* trials are zero-initialised */
+    contract.size = sizeof contract; /* the trials leave this field 0 */
     return gemm_complex(ctx, &contract, NULL, t->m, t->n, t->k, t->alpha, t->a, t->conj_a, t->b,
                         t->conj_b, t->beta, output_of(t->c), r, t->products);
 }
 
-/* Prints a failure: what is wrong, and with which trial. */
-static void describe(const struct trial *t, const char *what, int64_t i, int64_t j, int imaginary)
+/* Fails the test with a description of the trial and the element. */
+static void fail_at(const struct trial *t, const char *what, int64_t i, int64_t j, int imaginary)
 {
     char a[16], b[16], c[16];
 
@@ -183,7 +183,7 @@ static void describe(const struct trial *t, const char *what, int64_t i, int64_t
     fail();
 }
 
-/* Compares results that are not finite: NaN with NaN, infinities with their sign. */
+/* True if a result that is not finite is right: NaN for NaN, an infinity of the right sign. */
 static bool same_class(const mpfr_t x, limber_format f, const char *p)
 {
     mpfr_t got;
@@ -197,8 +197,10 @@ static bool same_class(const mpfr_t x, limber_format f, const char *p)
     return ok;
 }
 
-/* Computes the real or imaginary part of alpha A B + beta C exactly, for real alpha and beta. */
-static void scale(const struct trial *t, int64_t i, int64_t j, int imaginary, mpfr_t x, mpfr_t all)
+/* Replaces x by alpha x + beta C for real alpha and beta, and `all` by the sum of absolute
+ * values. */
+static void apply_real_scalars(const struct trial *t, int64_t i, int64_t j, int imaginary, mpfr_t x,
+                               mpfr_t all)
 {
     mpfr_t s;
 
@@ -210,7 +212,7 @@ static void scale(const struct trial *t, int64_t i, int64_t j, int imaginary, mp
     mpfr_abs(s, s, MPFR_RNDN);
     mpfr_mul(all, all, s, MPFR_RNDN);
     mpfr_clear(s);
-    add_product(x, all, t->fc, t->beta, t->fc, part(t->c0, i, j, imaginary), false);
+    add_product(x, all, t->fc, t->beta, t->fc, part_at(t->c0, i, j, imaginary), false);
 }
 
 static double roundoff(limber_format f)
@@ -218,30 +220,30 @@ static double roundoff(limber_format f)
     return f.kind == LIMBER_KIND_DD ? 0x1p-106 : ldexp(1, -f.frac_bits - 1);
 }
 
-/* Checks one part of an element against its exact value and the bound. */
+/* Checks one part of an element against its exact value and the promise. */
 static void check_part(const struct trial *t, const limber_report *r, int64_t i, int64_t j,
                        int imaginary, mpfr_t x, mpfr_t all)
 {
-    const char *got = part(t->c, i, j, imaginary);
+    const char *got = part_at(t->c, i, j, imaginary);
 
     exact_part(t, i, j, imaginary, x, all);
-    scale(t, i, j, imaginary, x, all);
+    apply_real_scalars(t, i, j, imaginary, x, all);
     if (!mpfr_number_p(x)) {
         if (!same_class(x, t->fc, got))
-            describe(t, "special", i, j, imaginary);
+            fail_at(t, "special", i, j, imaginary);
     } else if (t->contract.promise == LIMBER_CONTRACT_CORRECT) {
         if (!ref_rounds_to(x, t->fc, got))
-            describe(t, "not correctly rounded", i, j, imaginary);
+            fail_at(t, "not correctly rounded", i, j, imaginary);
     } else if (!ref_rounds_to(x, t->fc, got)) {
         double limit =
             r->bound + (t->contract.promise == LIMBER_CONTRACT_NATIVE ? 0 : roundoff(t->fc));
 
         if (ref_error(x, t->fc, got, all) > limit)
-            describe(t, "bound exceeded", i, j, imaginary);
+            fail_at(t, "bound exceeded", i, j, imaginary);
     }
 }
 
-/* Checks that memory between the elements is unchanged. */
+/* Checks that memory between the elements of C is unchanged. */
 static void check_gaps(const struct trial *t)
 {
     size_t size = t->fc.size, count = (size_t)(4 * (t->m + GAP) * (t->n + GAP));
@@ -252,11 +254,13 @@ static void check_gaps(const struct trial *t)
             memset(seen + 2 * (i * t->c.row_stride + j * t->c.col_stride), 1, 2);
     for (size_t e = 0; e < count; e++)
         if (!seen[e] && memcmp((char *)t->c.data + e * size, (char *)t->c0.data + e * size, size))
-            describe(t, "a gap was written", 0, (int64_t)e, 0);
+            fail_at(t, "a gap was written", 0, (int64_t)e, 0);
     free(seen);
 }
 
-static void check(const struct trial *t, const limber_report *r)
+/* Checks every element of C against the exact result, and that gaps between rows or columns are
+ * unchanged. */
+static void check_elements(const struct trial *t, const limber_report *r)
 {
     mpfr_t x, all;
 
@@ -273,7 +277,7 @@ static void check(const struct trial *t, const limber_report *r)
 
 /* ---- complex floats ------------------------------------------------------------------------- */
 
-static struct trial random_format(struct rng *r, int i)
+static struct trial random_sizes(struct rng *r, int i)
 {
     return (struct trial){ .m = 1 + rng_below(r, 9),
                            .n = 1 + rng_below(r, 12),
@@ -282,23 +286,24 @@ static struct trial random_format(struct rng *r, int i)
                            .conj_b = i >> 1 & 1 };
 }
 
-/* Draws a trial, runs and checks it; counts those that were served. */
+/* Makes a trial, runs it and checks the result.  Adds 1 to *ran if some scheme supports it. */
 static void try_one(limber_context *ctx, struct rng *r, struct trial *t, int *ran)
 {
     limber_report rep = LIMBER_REPORT_INIT;
     limber_status s;
 
     make_trial(r, t);
-    s = run(ctx, t, &rep);
+    s = run_trial(ctx, t, &rep);
     if (s == LIMBER_STATUS_OK) {
         ++*ran;
-        check(t, &rep);
+        check_elements(t, &rep);
     } else if (s != LIMBER_STATUS_NO_SCHEME) {
         fail_msg("%s", limber_error_text());
     }
     free_trial(t);
 }
 
+/* Under `correct`, both parts of each element are the exact value, rounded once. */
 static void correct_is_correct(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128", "dd", "f16", "e4m3" };
@@ -308,11 +313,11 @@ static void correct_is_correct(void **state)
     for (int c = 0; c < context_count; c++)
         for (int i = 0; i < 6 * DATA_count * 2; i += SANITIZED ? 7 : 1) {
             struct rng r = { 100 + (uint64_t)i };
-            struct trial t = random_format(&r, i);
+            struct trial t = random_sizes(&r, i);
 
             t.data = (enum data)(i % DATA_count);
             t.fa = t.fb = t.fc = named(formats[i / DATA_count % 6]);
-            if (t.fc.size == 1)         /* overflow of one-byte formats is tested elsewhere */
+            if (t.fc.size == 1) /* overflow of one-byte formats is tested elsewhere */
                 t.fc = named("f32");
             t.contract.promise = LIMBER_CONTRACT_CORRECT;
             t.scalars = t.fc.kind == LIMBER_KIND_DD ? SCALARS_none : rng_below(&r, SCALARS_beta);
@@ -321,6 +326,7 @@ static void correct_is_correct(void **state)
     assert_true(ran > (SANITIZED ? 9 : 60) * context_count);
 }
 
+/* The errors of both parts are within the bound that the report gives. */
 static void bounds_hold(void **state)
 {
     static const struct {
@@ -345,7 +351,7 @@ static void bounds_hold(void **state)
 
             for (int j = 0; j < (SANITIZED ? 2 : 6); j++) {
                 struct rng r = { 900 + 10 * i + (uint64_t)j };
-                struct trial t = random_format(&r, j);
+                struct trial t = random_sizes(&r, j);
 
                 t.fa = t.fb = t.fc = named(rows[i].format);
                 t.contract = (limber_contract){ .size = sizeof(limber_contract),
@@ -358,8 +364,8 @@ static void bounds_hold(void **state)
         }
 }
 
-/* Complex scalars: each part of alpha t + beta c, where t is the result of a call without
- * scalars. */
+/* Complex alpha and beta: alpha t + beta c must be the rounded exact sum, where t is the result
+ * without scalars. */
 static void complex_scalars(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128" };
@@ -368,7 +374,7 @@ static void complex_scalars(void **state)
     for (int c = 0; c < context_count; c++)
         for (int i = 0; i < 48; i += SANITIZED ? 5 : 1) {
             struct rng r = { 2000 + (uint64_t)i };
-            struct trial t = random_format(&r, i), plain;
+            struct trial t = random_sizes(&r, i), plain;
             mpfr_t x, all;
 
             t.fa = t.fb = t.fc = named(formats[i % 3]);
@@ -378,8 +384,8 @@ static void complex_scalars(void **state)
             plain = t;
             plain.c = copy_of(t.c0, t.m, t.n);
             plain.alpha = plain.beta = NULL;
-            assert_int_equal(run(contexts[c], &plain, NULL), LIMBER_STATUS_OK);
-            assert_int_equal(run(contexts[c], &t, NULL), LIMBER_STATUS_OK);
+            assert_int_equal(run_trial(contexts[c], &plain, NULL), LIMBER_STATUS_OK);
+            assert_int_equal(run_trial(contexts[c], &t, NULL), LIMBER_STATUS_OK);
             mpfr_init2(x, REF_BITS);
             mpfr_init2(all, REF_BITS);
             for (int64_t e = 0; e < 2 * t.m * t.n; e++) {
@@ -389,14 +395,14 @@ static void complex_scalars(void **state)
 
                 mpfr_set_zero(x, 1);
                 mpfr_set_zero(all, 1);
-                add_product(x, all, t.fc, t.alpha, t.fc, part(plain.c, row, col, im), false);
-                add_product(x, all, t.fc, ai, t.fc, part(plain.c, row, col, !im), !im);
-                add_product(x, all, t.fc, t.beta, t.fc, part(t.c0, row, col, im), false);
-                add_product(x, all, t.fc, bi, t.fc, part(t.c0, row, col, !im), !im);
+                add_product(x, all, t.fc, t.alpha, t.fc, part_at(plain.c, row, col, im), false);
+                add_product(x, all, t.fc, ai, t.fc, part_at(plain.c, row, col, !im), !im);
+                add_product(x, all, t.fc, t.beta, t.fc, part_at(t.c0, row, col, im), false);
+                add_product(x, all, t.fc, bi, t.fc, part_at(t.c0, row, col, !im), !im);
                 if (t.contract.promise == LIMBER_CONTRACT_NATIVE ?
-                        ref_error(x, t.fc, part(t.c, row, col, im), all) > 6 * roundoff(t.fc) :
-                        !ref_rounds_to(x, t.fc, part(t.c, row, col, im)))
-                    describe(&t, "complex scalars", row, col, im);
+                        ref_error(x, t.fc, part_at(t.c, row, col, im), all) > 6 * roundoff(t.fc) :
+                        !ref_rounds_to(x, t.fc, part_at(t.c, row, col, im)))
+                    fail_at(&t, "complex scalars", row, col, im);
             }
             check_gaps(&t);
             mpfr_clear(x);
@@ -408,7 +414,8 @@ static void complex_scalars(void **state)
 
 /* ---- complex integers ----------------------------------------------------------------------- */
 
-static __int128 random_integer(limber_format f, const char *p)
+/* Returns an integer of format f. */
+static __int128 load_integer(limber_format f, const char *p)
 {
     mpfr_t x;
     __int128 v;
@@ -427,7 +434,7 @@ static unsigned __int128 multiply_128(__int128 x, __int128 y, bool minus)
     return minus ? 0 - p : p;
 }
 
-/* Element of alpha (A B) + beta C, modulo 2^128. */
+/* Computes both parts of an element of alpha A B + beta C modulo 2^128. */
 static void integer_element(const struct trial *t, int64_t i, int64_t j, unsigned __int128 out[2])
 {
     unsigned __int128 sum[2] = { 0, 0 };
@@ -435,18 +442,18 @@ static void integer_element(const struct trial *t, int64_t i, int64_t j, unsigne
     __int128 s[4] = { 1, 0, 0, 0 }, c[2];
 
     for (int64_t p = 0; p < t->k; p++) {
-        __int128 ar = random_integer(t->fa, part(t->a, i, p, 0)),
-                 ai = random_integer(t->fa, part(t->a, i, p, 1));
-        __int128 br = random_integer(t->fb, part(t->b, p, j, 0)),
-                 bi = random_integer(t->fb, part(t->b, p, j, 1));
+        __int128 ar = load_integer(t->fa, part_at(t->a, i, p, 0)),
+                 ai = load_integer(t->fa, part_at(t->a, i, p, 1));
+        __int128 br = load_integer(t->fb, part_at(t->b, p, j, 0)),
+                 bi = load_integer(t->fb, part_at(t->b, p, j, 1));
 
         sum[0] += multiply_128(ar, br, false) + multiply_128(ai, bi, t->conj_a == t->conj_b);
         sum[1] += multiply_128(ar, bi, t->conj_b) + multiply_128(ai, br, t->conj_a);
     }
     for (int x = 0; x < 4 && t->alpha; x++)
-        s[x] = random_integer(i64, (x < 2 ? t->alpha : t->beta) + 8 * (x & 1));
+        s[x] = load_integer(i64, (x < 2 ? t->alpha : t->beta) + 8 * (x & 1));
     for (int x = 0; x < 2; x++)
-        c[x] = random_integer(t->fc, part(t->c0, i, j, x));
+        c[x] = load_integer(t->fc, part_at(t->c0, i, j, x));
     out[0] = multiply_128(s[0], (__int128)sum[0], false) +
              multiply_128(s[1], (__int128)sum[1], true) + multiply_128(s[2], c[0], false) +
              multiply_128(s[3], c[1], true);
@@ -463,7 +470,8 @@ static bool is_in_range(const struct trial *t, unsigned __int128 v)
     return x >= -((__int128)1 << bits) && x < (__int128)1 << bits;
 }
 
-/* Checks that the status is RANGE exactly if a part does not fit. */
+/* Checks that a result is exact, and that the status is RANGE exactly if a part does not fit its
+ * format. */
 static void check_integers(const struct trial *t, limber_status s)
 {
     size_t bytes = (size_t)(4 * (t->m + GAP) * (t->n + GAP)) * t->fc.size;
@@ -476,8 +484,8 @@ static void check_integers(const struct trial *t, limber_status s)
             integer_element(t, i, j, want);
             for (int x = 0; x < 2; x++) {
                 all_fit = all_fit && is_in_range(t, want[x]);
-                if (s == LIMBER_STATUS_OK && memcmp(&want[x], part(t->c, i, j, x), t->fc.size))
-                    describe(t, "not exact", i, j, x);
+                if (s == LIMBER_STATUS_OK && memcmp(&want[x], part_at(t->c, i, j, x), t->fc.size))
+                    fail_at(t, "not exact", i, j, x);
             }
         }
     if (t->contract.promise == LIMBER_CONTRACT_EXACT)
@@ -488,6 +496,7 @@ static void check_integers(const struct trial *t, limber_status s)
         check_gaps(t);
 }
 
+/* Complex products of integers are exact, or refused if a result does not fit. */
 static void integers_are_exact(void **state)
 {
     static const char *const in[] = { "i8", "i16", "i32", "u8" }, *const out[] = { "i16", "i32",
@@ -498,7 +507,7 @@ static void integers_are_exact(void **state)
     for (int c = 0; c < context_count; c++)
         for (int i = 0; i < 96; i += SANITIZED ? 5 : 1) {
             struct rng r = { 3000 + (uint64_t)i };
-            struct trial t = random_format(&r, i);
+            struct trial t = random_sizes(&r, i);
             limber_status s;
 
             t.fa = named(in[rng_below(&r, 4)]);
@@ -509,7 +518,7 @@ static void integers_are_exact(void **state)
             t.scalars = rng_below(&r, SCALARS_count);
             t.data = rng_below(&r, 3) ? DATA_bytes : DATA_unit;
             make_trial(&r, &t);
-            s = run(contexts[c], &t, NULL);
+            s = run_trial(contexts[c], &t, NULL);
             ran += s == LIMBER_STATUS_OK;
             out_of_range += s == LIMBER_STATUS_RANGE;
             if (s == LIMBER_STATUS_OK || s == LIMBER_STATUS_RANGE)
@@ -522,7 +531,7 @@ static void integers_are_exact(void **state)
                 out_of_range > (SANITIZED ? 0 : 2) * context_count);
 }
 
-/* The smallest integers, whose negatives do not fit the format. */
+/* Operands are the smallest integers of their format, whose negatives the format lacks. */
 static void least_integers(void **state)
 {
     static const char *const in[] = { "i8", "i16", "i32", "i64" };
@@ -546,7 +555,7 @@ static void least_integers(void **state)
                 memset(p + (e - 1) * t.fa.size, 0, t.fa.size);
                 p[e * t.fa.size - 1] = x ? (char)0x80 : e % 3 ? (char)0x80 : 0x40;
             }
-        s = run(contexts[0], &t, NULL);
+        s = run_trial(contexts[0], &t, NULL);
         if (t.fa.size == 4 && s == LIMBER_STATUS_NO_SCHEME && t.products == 3) {
             free_trial(&t);
             continue;
@@ -558,7 +567,7 @@ static void least_integers(void **state)
 
 /* ---- special values, three products, arguments ---------------------------------------------- */
 
-/* (Inf + 0i) (0 + 1i) is NaN + Inf i by the textbook formula. */
+/* (Inf + 0i) (0 + 1i) is NaN + Inf i by the textbook formula for complex products. */
 static void specials_follow_the_formula(void **state)
 {
     const limber_contract contracts[] = {
@@ -587,6 +596,8 @@ static void specials_follow_the_formula(void **state)
         }
 }
 
+/* The method of three real products keeps its error bound, which is relative to the sum over both
+ * parts. */
 static void three_products_of_floats(void **state)
 {
     double worst = 0;
@@ -594,7 +605,7 @@ static void three_products_of_floats(void **state)
     (void)state;
     for (int i = 0; i < 40; i += SANITIZED ? 3 : 1) {
         struct rng r = { 5000 + (uint64_t)i };
-        struct trial t = random_format(&r, i);
+        struct trial t = random_sizes(&r, i);
         limber_report rep = LIMBER_REPORT_INIT;
         mpfr_t x, all, re, im;
 
@@ -605,21 +616,21 @@ static void three_products_of_floats(void **state)
                                         .scheme = i & 4 ? "fp32-b" : "ozaki1-i8" };
         t.products = 3;
         make_trial(&r, &t);
-        if (run(contexts[context_count - 1], &t, &rep) != LIMBER_STATUS_OK)
+        if (run_trial(contexts[context_count - 1], &t, &rep) != LIMBER_STATUS_OK)
             fail_msg("%s", limber_error_text());
         mpfr_inits2(REF_BITS, x, all, re, im, (mpfr_ptr)0);
         for (int64_t e = 0; e < t.m * t.n; e++) {
             exact_part(&t, e / t.n, e % t.n, 0, x, re);
             exact_part(&t, e / t.n, e % t.n, 1, x, im);
-            /* N of docs/accuracy.md, section 11: the scale of the bound */
+            /* the bound is a share of N (docs/accuracy.md, section 11): the sum over both parts */
             mpfr_add(all, re, im, MPFR_RNDN);
             for (int y = 0; y < 2; y++) {
                 double error;
 
                 exact_part(&t, e / t.n, e % t.n, y, x, re);
-                error = ref_error(x, t.fc, part(t.c, e / t.n, e % t.n, y), all);
+                error = ref_error(x, t.fc, part_at(t.c, e / t.n, e % t.n, y), all);
                 if (error > rep.bound)
-                    describe(&t, "three products: bound exceeded", e / t.n, e % t.n, y);
+                    fail_at(&t, "three products: bound exceeded", e / t.n, e % t.n, y);
                 worst = fmax(worst, error / rep.bound);
             }
         }
@@ -630,6 +641,83 @@ static void three_products_of_floats(void **state)
     print_message("three products: largest error / bound %.3g\n", worst);
 }
 
+/* One part of an element of a complex matrix times a vector, in the stated order (order 1 of
+ * limber.h): two terms for each p, in chains of 256 fused multiply-adds. */
+static double stated_sum(const struct trial *t, int64_t i, int imaginary)
+{
+    const bool single = t->fc.size == 4;
+    double sum = 0, chain = 0;
+
+    for (int64_t p = 0; p < 2 * t->k; p++) {
+        const char *a = part_at(t->a, i, p / 2, p % 2),
+                   *b = part_at(t->b, p / 2, 0, (int)(p % 2) != imaginary);
+        const double x = single ? (double)*(const float *)a : *(const double *)a,
+                     y = single ? (double)*(const float *)b : *(const double *)b;
+        bool minus = p % 2 && t->conj_a;
+
+        if ((p % 2 != 0) != imaginary) /* b's imaginary part */
+            minus ^= t->conj_b ^ (p % 2 != 0);
+        if (p % 256 == 0)
+            chain = 0;
+        chain = single ? (double)fmaf((float)x, (float)(minus ? -y : y), (float)chain) :
+                         fma(x, minus ? -y : y, chain);
+        if (p % 256 == 255 || p == 2 * t->k - 1)
+            sum = p < 256 ? chain : single ? (double)((float)sum + (float)chain) : sum + chain;
+    }
+    return sum;
+}
+
+/* Under `reproducible`, products with a vector have the stated order's bits, however the matrix
+ * lies; with scalars, all layouts give the same bits. */
+static void vectors_keep_the_stated_order(void **state)
+{
+    static const int64_t rows[] = { 1, 2, 3, 17, 40, 600 },
+                         lengths[] = { 1, 2, 127, 128, 129, 300 };
+
+    (void)state;
+    for (int c = 0; c < context_count; c++)
+        for (int i = 0; i < (int)(COUNT(rows) * COUNT(lengths)); i += SANITIZED ? 5 : 1)
+            for (int layout = 0; layout < 4; layout++) {
+                struct rng r = { 7000 + (uint64_t)i };
+                struct trial t = random_sizes(&r, i);
+                const bool single = i % 3 == 0;
+                static double first[2 * 600];
+
+                t.m = rows[i % (int)COUNT(rows)];
+                t.n = 1;
+                t.k = lengths[i / (int)COUNT(rows)];
+                t.fa = t.fb = t.fc = named(single ? "f32" : "f64");
+                t.contract = (limber_contract){ .size = sizeof(limber_contract),
+                                                .promise = LIMBER_CONTRACT_REPRODUCIBLE };
+                t.scalars = i % 2 ? SCALARS_none : SCALARS_complex;
+                make_trial(&r, &t);
+                free(writable(t.a.data));
+                t.a = (limber_matrix){ calloc((size_t)(4 * (t.m + 3) * (t.k + 3)), t.fa.size), t.fa,
+                                       layout == 0 ? t.k + 1 :
+                                       layout == 3 ? 2 * t.k + 1 :
+                                                     1,
+                                       layout == 0 ? 1 :
+                                       layout == 3 ? 2 :
+                                                     t.m + layout };
+                for (int64_t e = 0; e < t.m * t.k; e++)
+                    fill(&(struct rng){ 1 + (uint64_t)e }, DATA_unit, t.fa,
+                         writable(part_at(t.a, e / t.k, e % t.k, 0)), 2);
+                if (run_trial(contexts[c], &t, NULL) != LIMBER_STATUS_OK)
+                    fail_msg("%s", limber_error_text());
+                for (int64_t e = 0; e < 2 * t.m; e++) {
+                    const char *got = part_at(t.c, e / 2, 0, (int)(e % 2));
+                    const double x = single ? (double)*(const float *)got : *(const double *)got;
+
+                    if (layout == 0)
+                        first[e] = x;
+                    if (x != first[e] || (!t.alpha && x != stated_sum(&t, e / 2, (int)(e % 2))))
+                        fail_at(&t, "another order", e / 2, 0, (int)(e % 2));
+                }
+                free_trial(&t);
+            }
+}
+
+/* A product that must be refused with this status and text. */
 struct refusal {
     int64_t m;
     limber_contract contract;
@@ -639,6 +727,7 @@ struct refusal {
     const char *text;
 };
 
+/* Each invalid argument of a complex product is refused with a text that names it. */
 static void arguments_are_named(void **state)
 {
     const limber_format f64 = named("f64"), i32 = named("i32");
@@ -681,11 +770,16 @@ static void arguments_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(correct_is_correct),       cmocka_unit_test(bounds_hold),
-        cmocka_unit_test(complex_scalars),          cmocka_unit_test(integers_are_exact),
-        cmocka_unit_test(least_integers),           cmocka_unit_test(specials_follow_the_formula),
-        cmocka_unit_test(three_products_of_floats), cmocka_unit_test(arguments_are_named),
+        cmocka_unit_test(correct_is_correct),
+        cmocka_unit_test(bounds_hold),
+        cmocka_unit_test(complex_scalars),
+        cmocka_unit_test(integers_are_exact),
+        cmocka_unit_test(least_integers),
+        cmocka_unit_test(specials_follow_the_formula),
+        cmocka_unit_test(vectors_keep_the_stated_order),
+        cmocka_unit_test(three_products_of_floats),
+        cmocka_unit_test(arguments_are_named),
     };
 
-    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+    return cmocka_run_group_tests(tests, make_contexts, destroy_group_contexts);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Contracts hold on every backend: results against MPFR, and the backends' bits against each other,
- * for edge-case data, shapes from empty to a few tiles, and all schemes. */
+ * Tests that contracts hold on every backend, for special data, for shapes from empty to a few
+ * tiles and for all schemes: results are compared with MPFR, and the bits of the backends with each
+ * other. */
 #include "support.h"
 #include "contexts.h"
 #include "jit/engine.h"
@@ -28,23 +29,17 @@ static limber_context *interp, *llvm;
 static int make_contexts(void **state)
 {
     (void)state;
-    interp = test_context("interp", 2, 0);
-    llvm = test_context("auto", 2, 0);
+    interp = group_context(.backend = "interp", .threads = 2);
+    llvm = group_context(.backend = "auto", .threads = 2);
     if (!interp || !llvm)
         return -1;
-    /* A CPU that multiplies bytes as words has wider residues, whose named number keeps more. */
+    /* On a CPU that multiplies residues as 16-bit words, residues have more bits, so that a given
+     * number of moduli holds more.  The interpreter must use the same residues. */
     interp->machine.target.group = llvm->machine.target.group;
     return 0;
 }
 
-static int drop_contexts(void **state)
-{
-    (void)state;
-    limber_destroy(interp);
-    limber_destroy(llvm);
-    return 0;
-}
-
+/* Allocates a trial's random operands, C0 and scalars. */
 static void make_trial(struct rng *r, struct trial *t)
 {
     size_t sizes[] = { (size_t)(t->m * t->k), (size_t)(t->k * t->n), (size_t)(t->m * t->n) };
@@ -73,27 +68,28 @@ static void free_trial(struct trial *t)
     free(t->beta);
 }
 
-/* View of a dense rows x cols matrix, or of the transpose of a dense one. */
-static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols, bool trans)
+/* A dense rows x cols matrix, or the transpose of a dense cols x rows matrix. */
+static limber_matrix view(void *data, limber_format f, int64_t rows, int64_t cols, bool trans)
 {
     return trans ? (limber_matrix){ data, f, 1, rows } : (limber_matrix){ data, f, cols, 1 };
 }
 
-/* Computes the trial's product into c, which begins as C0. */
-static limber_status run(limber_context *ctx, const struct trial *t, char *c, limber_report *rep)
+/* Computes the trial's product into c, which first gets a copy of C0. */
+static limber_status run_trial(limber_context *ctx, const struct trial *t, char *c,
+                               limber_report *rep)
 {
     limber_contract contract = t->contract;
 
-    contract.size = sizeof contract; /* trials are zero-initialised */
+    contract.size = sizeof contract; /* trials are initialised with zeros */
     memcpy(c, t->c0, (size_t)(t->m * t->n) * t->fc.size);
     return limber_gemm(ctx, &contract, t->m, t->n, t->k, t->scalars ? t->alpha : NULL,
-                       matrix(t->a, t->fa, t->m, t->k, t->trans_a),
-                       matrix(t->b, t->fb, t->k, t->n, t->trans_b), t->scalars ? t->beta : NULL,
-                       output_of(matrix(c, t->fc, t->m, t->n, false)), rep);
+                       view(t->a, t->fa, t->m, t->k, t->trans_a),
+                       view(t->b, t->fb, t->k, t->n, t->trans_b), t->scalars ? t->beta : NULL,
+                       output_of(view(c, t->fc, t->m, t->n, false)), rep);
 }
 
-/* Prints a failure: what is wrong, and with which trial. */
-static void describe(const struct trial *t, const char *what, int64_t i, int64_t j)
+/* Prints what is wrong, with the trial and the element. */
+static void print_trial(const struct trial *t, const char *what, int64_t i, int64_t j)
 {
     char a[32], c[32];
 
@@ -106,11 +102,11 @@ static void describe(const struct trial *t, const char *what, int64_t i, int64_t
                 (long long)i, (long long)j);
 }
 
-/* Exact alpha sum + beta c0, and its scale. */
+/* Computes alpha sum + beta c0 of an element exactly, and the sum of the terms' absolute values. */
 static void exact_element(const struct trial *t, int64_t i, int64_t j, mpfr_t x, mpfr_t scale)
 {
-    limber_matrix a = matrix(t->a, t->fa, t->m, t->k, t->trans_a);
-    limber_matrix b = matrix(t->b, t->fb, t->k, t->n, t->trans_b);
+    limber_matrix a = view(t->a, t->fa, t->m, t->k, t->trans_a);
+    limber_matrix b = view(t->b, t->fb, t->k, t->n, t->trans_b);
     mpfr_t s, c;
 
     ref_dot(x, scale, t->fa, t->a + i * a.row_stride * t->fa.size, a.col_stride, t->fb,
@@ -139,8 +135,8 @@ static void exact_element(const struct trial *t, int64_t i, int64_t j, mpfr_t x,
     mpfr_clear(c);
 }
 
-/* Compares results that are not finite in the conventional algorithm: NaN with NaN, infinities with
- * their sign. */
+/* True if the result at p is right where the expected value x is NaN or infinite: NaN for NaN, an
+ * infinity of the same sign for an infinity. */
 static bool same_class(const mpfr_t x, limber_format f, const char *p)
 {
     mpfr_t got;
@@ -159,8 +155,9 @@ static double roundoff(limber_format f)
     return f.kind == LIMBER_KIND_DD ? 0x1p-106 : ldexp(1, -f.frac_bits - 1);
 }
 
-/* Largest error relative to the promised bound; the test fails if it exceeds 1. */
-static double check(const struct trial *t, const char *c, const limber_report *rep)
+/* Returns the largest error as a share of the promised bound.  Fails the test if the share exceeds
+ * 1. */
+static double check_error(const struct trial *t, const char *c, const limber_report *rep)
 {
     double worst = 0;
     mpfr_t x, scale;
@@ -175,26 +172,26 @@ static double check(const struct trial *t, const char *c, const limber_report *r
             exact_element(t, i, j, x, scale);
             if (!mpfr_number_p(x)) {
                 if (!same_class(x, t->fc, p)) {
-                    describe(t, "special", i, j);
+                    print_trial(t, "special", i, j);
                     fail();
                 }
                 continue;
             }
             if (t->contract.promise == LIMBER_CONTRACT_CORRECT) {
                 if (!ref_rounds_to(x, t->fc, p)) {
-                    describe(t, "not correctly rounded", i, j);
+                    print_trial(t, "not correctly rounded", i, j);
                     print_error("exact %.17g, scheme %s\n", mpfr_get_d(x, MPFR_RNDN), rep->scheme);
                     fail();
                 }
                 continue;
             }
-            if (ref_rounds_to(x, t->fc, p)) /* also covers overflow */
+            if (ref_rounds_to(x, t->fc, p)) /* also true if an overflow is right */
                 continue;
             e = ref_error(x, t->fc, p, scale);
             limit =
                 rep->bound + (t->contract.promise == LIMBER_CONTRACT_NATIVE ? 0 : roundoff(t->fc));
             if (e > limit) {
-                describe(t, "bound exceeded", i, j);
+                print_trial(t, "bound exceeded", i, j);
                 print_error("error %g, bound %g, scheme %s\n", e, limit, rep->scheme);
                 fail();
             }
@@ -206,35 +203,21 @@ static double check(const struct trial *t, const char *c, const limber_report *r
     return worst;
 }
 
-/* Whether all bits agree; all NaN are equal. */
-static bool same_bits(limber_format f, const char *a, const char *b, size_t count)
-{
-    for (size_t i = 0; i < count; i++, a += f.size, b += f.size) {
-        double x, y;
-
-        if (memcmp(a, b, f.size) == 0)
-            continue;
-        if (limber_convert(&x, named("f64"), a, f, 1, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK ||
-            limber_convert(&y, named("f64"), b, f, 1, LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK ||
-            !isnan(x) || !isnan(y))
-            return false;
-    }
-    return true;
-}
-
-/* Runs both backends and compares bits.  False: the call was refused, and C is unchanged. */
+/* Runs both backends, the interpreter with the scheme that LLVM has chosen, and compares all bits.
+ * Returns false if the call was refused; C must then be unchanged. */
 static bool run_both(const struct trial *t, char *c, limber_report *rep)
 {
     size_t size = (size_t)(t->m * t->n) * t->fc.size;
     char *other = calloc(size + 1, 1);
     limber_contract forced = t->contract;
     struct trial same_scheme = *t;
-    limber_status s = run(llvm, t, c, rep);
+    limber_status s = run_trial(llvm, t, c, rep);
+    double value[2];
 
     if (s == LIMBER_STATUS_NO_SCHEME && strstr(limber_error_text(), "llvm has no"))
-        s = run(interp, t, c, rep);
+        s = run_trial(interp, t, c, rep);
     if (s != LIMBER_STATUS_OK && s != LIMBER_STATUS_NO_SCHEME && s != LIMBER_STATUS_RANGE) {
-        describe(t, limber_error_text(), 0, 0);
+        print_trial(t, limber_error_text(), 0, 0);
         fail();
     }
     if (s == LIMBER_STATUS_OK) {
@@ -242,12 +225,12 @@ static bool run_both(const struct trial *t, char *c, limber_report *rep)
 
         forced.scheme = rep->scheme[0] ? rep->scheme : NULL;
         same_scheme.contract = forced;
-        if (run(interp, &same_scheme, other, &mine) != LIMBER_STATUS_OK) {
-            describe(t, limber_error_text(), 0, 0);
+        if (run_trial(interp, &same_scheme, other, &mine) != LIMBER_STATUS_OK) {
+            print_trial(t, limber_error_text(), 0, 0);
             fail();
         }
-        if (!same_bits(t->fc, c, other, (size_t)(t->m * t->n))) {
-            describe(t, rep->scheme, 0, 0);
+        if (first_difference(t->fc, other, c, (size_t)(t->m * t->n), value) >= 0) {
+            print_trial(t, rep->scheme, 0, 0);
             fail();
         }
     } else {
@@ -258,7 +241,8 @@ static bool run_both(const struct trial *t, char *c, limber_report *rep)
     return s == LIMBER_STATUS_OK;
 }
 
-/* Draws a trial, runs both backends and checks; returns the largest error relative to the bound. */
+/* Makes a trial, runs it on both backends and checks it.  Returns the largest error as a share of
+ * the promised bound.  Adds 1 to *ran unless the call was refused. */
 static double try_one(struct rng *r, struct trial *t, int *ran)
 {
     limber_report rep = LIMBER_REPORT_INIT;
@@ -269,15 +253,17 @@ static double try_one(struct rng *r, struct trial *t, int *ran)
     c = poisoned((size_t)(t->m * t->n) * t->fc.size);
     if (run_both(t, c, &rep)) {
         ++*ran;
-        worst = check(t, c, &rep);
+        worst = check_error(t, c, &rep);
     }
     free(c);
     free_trial(t);
     return worst;
 }
 
-/* ---- each promise, by several kinds of data -------------------------------------------------- */
+/* ---- each promise, on several kinds of data -------------------------------------------------- */
 
+/* Under `correct`, each element is the exact value, rounded once, for all formats and kinds of
+ * data. */
 static void correct_is_correct(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128", "dd", "f16", "bf16" };
@@ -299,6 +285,7 @@ static void correct_is_correct(void **state)
     assert_true(ran > (SANITIZED ? 5 : 40));
 }
 
+/* Under `correct`, alpha A B + beta C is rounded once. */
 static void correct_with_scalars(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128" };
@@ -321,7 +308,7 @@ static void correct_with_scalars(void **state)
     assert_true(ran > (SANITIZED ? 1 : 6));
 }
 
-/* Pairs of terms that cancel except in their last bits, and a remainder that is far smaller or
+/* Pairs of terms cancel except for their last bits.  What remains is far smaller than the terms, or
  * exactly half an ulp. */
 static void correct_under_cancellation(void **state)
 {
@@ -347,7 +334,8 @@ static void correct_under_cancellation(void **state)
         t.trans_a = t.trans_b = false;
         size = t.fa.size;
         for (int64_t p = 0; p + 2 < t.k; p += 2) {
-            for (int64_t x = 0; x < t.m; x++) { /* a_(p+1) = -a_p, sometimes off by one ulp */
+            /* a[p + 1] = -a[p], in a third of the cases off by one ulp */
+            for (int64_t x = 0; x < t.m; x++) {
                 char *a = t.a + (x * t.k + p) * size;
 
                 memcpy(a + size, a, size);
@@ -359,7 +347,7 @@ static void correct_under_cancellation(void **state)
         c = poisoned((size_t)(t.m * t.n) * size);
         if (run_both(&t, c, &rep)) {
             ran++;
-            check(&t, c, &rep);
+            check_error(&t, c, &rep);
             again += i >= 12 && rep.recomputed > 0;
             if (i >= 12 && rep.recomputed > 0)
                 assert_true(rep.recomputed_share > 0 && rep.recomputed_share <= 1);
@@ -368,11 +356,11 @@ static void correct_under_cancellation(void **state)
         free_trial(&t);
     }
     assert_int_equal(ran, SANITIZED ? 4 : 16);
-    assert_true(again > 0 || SANITIZED); /* `wider` reports how much it recomputed, too */
+    assert_true(again > 0 || SANITIZED); /* `wider` reports recomputed elements, too */
 }
 
-/* The low double of a dd result is far below the high one: both must be rounded from the complete
- * sum. */
+/* The low double of a double-double result is far below the high one.  Both must be rounded from
+ * the complete sum. */
 static void dd_is_rounded_from_the_whole_sum(void **state)
 {
     (void)state;
@@ -384,15 +372,15 @@ static void dd_is_rounded_from_the_whole_sum(void **state)
                                      .promise = LIMBER_CONTRACT_CORRECT };
         limber_format dd = named("dd");
 
-        assert_int_equal(limber_gemm(llvm, &contract, 1, 1, 4, NULL, matrix(a, dd, 1, 4, false),
-                                     matrix(b, dd, 4, 1, false), NULL,
-                                     output_of(matrix(c, dd, 1, 1, false)), NULL),
+        assert_int_equal(limber_gemm(llvm, &contract, 1, 1, 4, NULL, view(a, dd, 1, 4, false),
+                                     view(b, dd, 4, 1, false), NULL,
+                                     output_of(view(c, dd, 1, 1, false)), NULL),
                          LIMBER_STATUS_OK);
         assert_true(c[0] == 1 && c[1] == nextafter(far, 1));
     }
 }
 
-/* Every scheme, at a number of bits that it can reach, on suitable data. */
+/* Every scheme on suitable data, at a number of bits that it can reach. */
 static void bounds_hold(void **state)
 {
     static const struct {
@@ -429,7 +417,7 @@ static void bounds_hold(void **state)
         { "wider", "f32", LIMBER_CONTRACT_BITS, 60 },
         { "wider", "bf16", LIMBER_CONTRACT_BITS, 30 },
     };
-    /* fp32-m needs bytes */
+    /* fp32-m needs data that are 8-bit integers */
     static const enum data kinds[] = { DATA_unit, DATA_spread, DATA_bytes };
 
     (void)state;
@@ -461,16 +449,16 @@ static void bounds_hold(void **state)
     }
 }
 
-/* Counts of moduli or slices that the caller names. `fast` keeps as many bits as they hold, within
- * its bound.  Other contracts refuse a count that is too small; a larger one does not change
- * results. */
+/* The caller gives the number of moduli or slices.  `fast` keeps as many bits as they hold, and
+ * reports a bound for that number.  Other contracts refuse a number that is too small; a larger one
+ * does not change results. */
 static void named_counts_hold(void **state)
 {
     static const struct {
         const char *scheme, *format;
-        int first, last; /* range of counts to try */
+        int first, last; /* smallest and largest number to try */
         limber_promise promise;
-        /* smallest count that keeps the contract; 0: `fast` guarantees no accuracy */
+        /* bits of the contract `bits`; for `fast`, the smallest number whose bound is finite */
         int bits, least;
     } rows[] = {
         { "ozaki2", "f64", 1, 20, LIMBER_CONTRACT_FAST, 0, 4 },
@@ -506,14 +494,15 @@ static void named_counts_hold(void **state)
             make_trial(&r, &t);
             c = poisoned((size_t)(t.m * t.n) * t.fc.size);
             if (run_both(&t, c, &rep)) {
-                check(&t, c, &rep);
+                check_error(&t, c, &rep);
                 assert_true(rep.bound <= bound);
                 assert_true(count < rows[i].least || isfinite(rep.bound));
                 bound = rep.bound;
                 ran++;
             } else {
                 assert_non_null(strstr(limber_error_text(), "contract.slices = "));
-                assert_int_equal(ran, 0); /* all smaller counts were refused, too */
+                /* no number that is too small may follow one that suffices */
+                assert_int_equal(ran, 0);
                 refused++;
             }
             free(c);
@@ -521,12 +510,12 @@ static void named_counts_hold(void **state)
         }
         assert_true(ran > 0);
         assert_true(refused > 0 || rows[i].promise == LIMBER_CONTRACT_FAST);
-        /* the largest count keeps some bits of any data */
+        /* with the largest number some bits of any data are kept */
         assert_true(rows[i].promise != LIMBER_CONTRACT_FAST || bound < 0x1p-10);
     }
 }
 
-/* Random formats and shapes with the scheme that the library chooses. */
+/* Random formats and shapes, with the scheme that the library chooses. */
 static void random_formats_and_shapes_keep_contracts(void **state)
 {
     static const char *const formats[] = { "f64",  "f32",  "f16", "bf16",    "e4m3",
@@ -552,6 +541,7 @@ static void random_formats_and_shapes_keep_contracts(void **state)
     assert_true(ran > (SANITIZED ? 8 : 45));
 }
 
+/* Products of integers are exact, or modulo a power of two, whatever the contract. */
 static void integers_are_exact(void **state)
 {
     static const char *const in[] = { "i8", "i16", "i32", "i64", "u8" };
@@ -575,8 +565,8 @@ static void integers_are_exact(void **state)
         make_trial(&r, &t);
         c = poisoned((size_t)(t.m * t.n) * t.fc.size);
         if (run_both(&t, c, &rep)) {
-            limber_matrix a = matrix(t.a, t.fa, t.m, t.k, t.trans_a);
-            limber_matrix b = matrix(t.b, t.fb, t.k, t.n, t.trans_b);
+            limber_matrix a = view(t.a, t.fa, t.m, t.k, t.trans_a);
+            limber_matrix b = view(t.b, t.fb, t.k, t.n, t.trans_b);
 
             ran++;
             for (int64_t x = 0; x < t.m; x++)
@@ -596,7 +586,7 @@ static void integers_are_exact(void **state)
                         sum += (unsigned __int128)(u * v);
                     }
                     if (memcmp(&sum, c + (x * t.n + y) * t.fc.size, t.fc.size)) {
-                        describe(&t, rep.scheme, x, y);
+                        print_trial(&t, rep.scheme, x, y);
                         fail();
                     }
                 }
@@ -620,5 +610,5 @@ int main(void)
         cmocka_unit_test(integers_are_exact),
     };
 
-    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+    return cmocka_run_group_tests(tests, make_contexts, destroy_group_contexts);
 }

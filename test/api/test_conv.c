@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolution against its definition: strides, pads, dilations, groups, both layouts, every scheme.
- * Data are small integers, so that the definition in doubles is exact. */
+ * Compares convolutions with their definition: strides, padding, dilation, groups, both layouts,
+ * and every scheme.  Data are small integers, so that the definition is exact in doubles. */
 #include "support.h"
 #include "contexts.h"
 
@@ -16,7 +16,7 @@
 struct trial {
     limber_conv s;
     int64_t oh, ow;
-    double *x, *w;      /* dense NCHW and OIHW */
+    double *x, *w; /* image in NCHW and filters in OIHW, both dense; owned */
 };
 
 static limber_context *ctx[2];
@@ -24,19 +24,12 @@ static limber_context *ctx[2];
 static int make_contexts(void **state)
 {
     (void)state;
-    ctx[0] = test_context("interp", 2, 0);
-    ctx[1] = test_context("auto", 2, 0);
+    ctx[0] = group_context(.backend = "interp", .threads = 2);
+    ctx[1] = group_context(.backend = "auto", .threads = 2);
     return ctx[0] && ctx[1] ? 0 : -1;
 }
 
-static int drop_contexts(void **state)
-{
-    (void)state;
-    limber_destroy(ctx[0]);
-    limber_destroy(ctx[1]);
-    return 0;
-}
-
+/* Makes a random convolution with operands of small integers. */
 static void make_trial(struct rng *r, struct trial *t)
 {
     limber_conv *s = &t->s;
@@ -69,7 +62,7 @@ static void make_trial(struct rng *r, struct trial *t)
         t->w[i] = rng_below(r, 61) - 30;
 }
 
-/* Converts dense (n, c, h, w) doubles to the layout and format of the call. */
+/* Converts dense NCHW doubles to a layout and a format.  The caller frees the result. */
 static char *lay_out(const double *v, int64_t n, int64_t c, int64_t h, int64_t w, limber_layout l,
                      limber_format f)
 {
@@ -86,8 +79,9 @@ static char *lay_out(const double *v, int64_t n, int64_t c, int64_t h, int64_t w
     return out;
 }
 
-/* An element of a convolution's result by its definition. */
-static double by_definition(const struct trial *t, int64_t b, int64_t o, int64_t y, int64_t x)
+/* An element of a convolution's result, from the definition. */
+static double convolve_by_definition(const struct trial *t, int64_t b, int64_t o, int64_t y,
+                                     int64_t x)
 {
     const limber_conv *s = &t->s;
     int64_t depth = s->c / s->groups, first = o / (s->o / s->groups) * depth;
@@ -106,8 +100,9 @@ static double by_definition(const struct trial *t, int64_t b, int64_t o, int64_t
     return sum;
 }
 
-/* Checks every element of a convolution's result. */
-static void check(const struct trial *t, const char *y, limber_format f, const char *scheme)
+/* Checks every element of a result. */
+static void check_elements(const struct trial *t, const char *y, limber_format f,
+                           const char *scheme)
 {
     const limber_conv *s = &t->s;
 
@@ -118,7 +113,7 @@ static void check(const struct trial *t, const char *y, limber_format f, const c
                     int64_t at = s->layout == LIMBER_LAYOUT_NCHW ?
                                      ((b * s->o + o) * t->oh + i) * t->ow + j :
                                      ((b * t->oh + i) * t->ow + j) * s->o + o;
-                    double got, want = by_definition(t, b, o, i, j);
+                    double got, want = convolve_by_definition(t, b, o, i, j);
 
                     limber_convert(&got, named("f64"), y + at * f.size, f, 1, LIMBER_ROUND_NEAREST);
                     if (got != want)
@@ -127,8 +122,8 @@ static void check(const struct trial *t, const char *y, limber_format f, const c
                 }
 }
 
-/* Draws a convolution, computes it in this format and contract, and checks it. */
-static void run(struct rng *r, const char *format, const limber_contract *contract)
+/* Makes a random convolution, computes it in a format under a contract, and checks it. */
+static void run_random(struct rng *r, const char *format, const limber_contract *contract)
 {
     limber_format f = named(format);
     struct trial t;
@@ -145,7 +140,7 @@ static void run(struct rng *r, const char *format, const limber_contract *contra
         if (limber_conv2d(ctx[i], contract, &t.s, NULL, x, f, w, f, NULL, y, f, &report) !=
             LIMBER_STATUS_OK)
             fail_msg("%s: %s", contract->scheme ? contract->scheme : "-", limber_error_text());
-        check(&t, y, f, report.scheme);
+        check_elements(&t, y, f, report.scheme);
     }
     free(x);
     free(w);
@@ -154,6 +149,8 @@ static void run(struct rng *r, const char *format, const limber_contract *contra
     free(t.w);
 }
 
+/* Random convolutions by each scheme in a format that it supports: every element keeps the
+ * contract. */
 static void every_scheme_convolves(void **state)
 {
     static const struct {
@@ -185,7 +182,7 @@ static void every_scheme_convolves(void **state)
                               .promise = rows[i].promise,
                               .scheme = rows[i].scheme };
 
-        run(&r, rows[i].format, &c);
+        run_random(&r, rows[i].format, &c);
     }
 }
 
@@ -197,12 +194,12 @@ static void random_shapes_match_the_definition(void **state)
         limber_contract c = { .size = sizeof(limber_contract),
                               .promise = i % 2 ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE };
 
-        run(&r, i % 3 ? "f64" : "f32", &c);
+        run_random(&r, i % 3 ? "f64" : "f32", &c);
     }
 }
 
-/* Unfolds the windows into a matrix (im2col). */
-static char *patches(const struct view *v, limber_format f, int64_t lines, int64_t k)
+/* Copies the windows of an image to a dense matrix (im2col). */
+static char *unfold_windows(const struct view *v, limber_format f, int64_t lines, int64_t k)
 {
     char *out = calloc((size_t)(lines * k) + 1, f.size);
 
@@ -215,7 +212,8 @@ static char *patches(const struct view *v, limber_format f, int64_t lines, int64
     return out;
 }
 
-static void same_mask(const struct mask *x, const struct mask *y)
+/* Checks that two masks (summaries of an operand's exponents and special values) are equal. */
+static void assert_same_mask(const struct mask *x, const struct mask *y)
 {
     assert_true(x->scanned && y->scanned);
     assert_int_equal(x->zero, y->zero);
@@ -230,8 +228,8 @@ static void same_mask(const struct mask *x, const struct mask *y)
     assert_memory_equal(x->line_special, y->line_special, (size_t)x->lines);
 }
 
-/* The scan's mask is that of the unfolded windows, also if strides and dilations skip pixels, which
- * may have any value. */
+/* A scan of the image must give the mask of the im2col matrix.  Strides and dilations may skip
+ * pixels, which then may have any value. */
 static void a_scan_finds_what_windows_see(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "bf16", "i16" };
@@ -265,11 +263,11 @@ static void a_scan_finds_what_windows_see(void **state)
         fill(&r, data[i / 4 % 4], f, x, (size_t)(s->n * s->c * s->h * s->w));
         const struct view v = limber_map_view(&map, x);
 
-        all = patches(&v, f, lines, k);
+        all = unfold_windows(&v, f, lines, k);
         assert_true(limber_scan(&seen, &v, f, lines, k, SCAN_full, NULL, &d));
         assert_true(limber_scan(&wanted, &(struct view){ all, k, 1, NULL }, f, lines, k, SCAN_full,
                                 NULL, &d));
-        same_mask(&seen, &wanted);
+        assert_same_mask(&seen, &wanted);
         limber_mask_clear(&seen);
         limber_mask_clear(&wanted);
         free(all);
@@ -287,5 +285,5 @@ int main(void)
         cmocka_unit_test(a_scan_finds_what_windows_see),
     };
 
-    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+    return cmocka_run_group_tests(tests, make_contexts, destroy_group_contexts);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions with little workspace: memory ends exactly at the requested size, limber_workspace's
- * answer suffices, and strides may be far larger than the image. */
+ * Convolutions with little workspace: memory that ends just after the requested size, workspaces of
+ * the size that limber_workspace returns, and strides far larger than the image. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,9 +17,10 @@
 
 enum { ALIGNED = 64, DIRECTIONS = 3 };
 
-/* ---- an allocator whose blocks end at a guard page ------------------------------------------- */
+/* ---- an allocator whose blocks end at an inaccessible page ----------------------------------- */
 
-/* An allocator's `alloc`: the block ends at a guard page. */
+/* An allocator's `alloc`: an inaccessible page follows each block, so that an access beyond its end
+ * is a fault. */
 static void *edge_alloc(void *user, size_t bytes, size_t alignment)
 {
     const size_t head = sizeof(struct guarded);
@@ -28,12 +29,13 @@ static void *edge_alloc(void *user, size_t bytes, size_t alignment)
 
     (void)user;
     assert_true(alignment <= ALIGNED);
-    /* `guarded` has one page more than the block */
+    /* guarded() has mapped one more page before the block, which holds `g` for edge_free() */
     memcpy(g.map + sysconf(_SC_PAGESIZE), &g, head);
     memset(g.data, 0xff, all);
     return g.data;
 }
 
+/* Frees memory of the allocator that lets blocks end at a page that cannot be accessed. */
 static void edge_free(void *user, void *memory)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -53,15 +55,16 @@ struct layer {
     limber_operation operation;
     limber_format from, to;
     limber_contract contract;
-    int64_t elements[3]; /* elements of the image, the filters and the result */
+    int64_t elements[3]; /* numbers of elements of the image, the filters and the result */
 };
 
-static int64_t sized(int64_t image, int64_t window, int64_t stride, const int64_t pad[2])
+static int64_t output_size(int64_t image, int64_t window, int64_t stride, const int64_t pad[2])
 {
     return (image + pad[0] + pad[1] - window) / stride + 1;
 }
 
-static void draw_layer(struct layer *l, struct rng *r)
+/* Makes a random layer: operation, formats, contract, geometry. */
+static void make_random_layer(struct layer *l, struct rng *r)
 {
     static const struct {
         limber_format from, to;
@@ -96,12 +99,12 @@ static void draw_layer(struct layer *l, struct rng *r)
     l->contract.promise = kind[of].promise;
     l->elements[0] = s->n * s->c * s->h * s->w;
     l->elements[1] = s->o * (s->c / s->groups) * s->r * s->s;
-    l->elements[2] = s->n * s->o * sized(s->h, s->r, s->stride[0], &s->pad[0]) *
-                     sized(s->w, s->s, s->stride[1], &s->pad[2]);
+    l->elements[2] = s->n * s->o * output_size(s->h, s->r, s->stride[0], &s->pad[0]) *
+                     output_size(s->w, s->s, s->stride[1], &s->pad[2]);
 }
 
-/* Allocates a tensor of random numbers. */
-static char *tensor(struct rng *r, limber_format f, int64_t elements)
+/* Allocates a tensor of random small integers. */
+static char *make_tensor(struct rng *r, limber_format f, int64_t elements)
 {
     char *memory = malloc((size_t)(elements * f.size));
 
@@ -116,7 +119,8 @@ static char *tensor(struct rng *r, limber_format f, int64_t elements)
     return memory;
 }
 
-/* The problem of a layer. */
+/* Fills the problem of a layer.  data: the image, the filters, and a tensor in the result's
+ * shape. */
 static limber_problem problem_of(const struct layer *l, char *const data[3], char *result)
 {
     const limber_format f[] = { l->from, l->from };
@@ -141,8 +145,8 @@ static size_t result_bytes(const struct layer *l)
     return (size_t)(l->elements[made[l->operation - LIMBER_OPERATION_CONV_FORWARD]] * l->to.size);
 }
 
-/* Makes a context with this workspace. edges: its memory ends at guard pages. */
-static limber_context *context_of(size_t workspace, int threads, bool edges)
+/* Creates a context with this workspace limit.  edges: with the allocator above. */
+static limber_context *create_context(size_t workspace, int threads, bool edges)
 {
     limber_config config = LIMBER_CONFIG_INIT;
     limber_context *ctx;
@@ -150,15 +154,16 @@ static limber_context *context_of(size_t workspace, int threads, bool edges)
     config.cache_dir = "";
     config.threads = threads;
     config.workspace_bytes = workspace;
-    config.kernels = LIMBER_KERNELS_PREBUILT; /* no compilation */
+    config.kernels = LIMBER_KERNELS_PREBUILT; /* avoids compilation */
     if (edges)
         config.allocator = (limber_allocator){ edge_alloc, edge_free, NULL };
     assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
     return ctx;
 }
 
-/* Prepares filters if the backend supports it; else NULL. */
-static limber_prepared *prepare(limber_context *ctx, const struct layer *l, const char *filters)
+/* Prepares the filters.  NULL for gradients of filters, which read none. */
+static limber_prepared *prepare_filters(limber_context *ctx, const struct layer *l,
+                                        const char *filters)
 {
     limber_prepare_config config = LIMBER_PREPARE_CONFIG_INIT;
     limber_prepared *prepared = NULL;
@@ -171,6 +176,7 @@ static limber_prepared *prepare(limber_context *ctx, const struct layer *l, cons
     return prepared;
 }
 
+/* Runs a problem.  Fails the test if that fails. */
 static void run_with(limber_context *ctx, const limber_problem *of, limber_prepared *prepared,
                      const limber_queue *queue, int trial)
 {
@@ -182,7 +188,8 @@ static void run_with(limber_context *ctx, const limber_problem *of, limber_prepa
         fail_msg("trial %d: %s", trial, limber_error_text());
 }
 
-/* Runs a layer with exactly the workspace that limber_workspace returned, before a guard page. */
+/* Runs a layer with exactly the workspace sizes that limber_workspace returned, followed by an
+ * inaccessible page. */
 static void check_workspace(limber_context *ctx, const struct layer *l, const limber_problem *p,
                             limber_prepared *prepared, const char *want, char *got, int trial)
 {
@@ -205,35 +212,37 @@ static void check_workspace(limber_context *ctx, const struct layer *l, const li
     }
 }
 
+/* Random layers with a small limit of workspace give the same bits as without one, and never access
+ * memory beyond an allocated block. */
 static void workspace_suffices(void **state)
 {
     (void)state;
     for (int trial = 0; trial < 400; trial++) {
         struct rng r = { 900 + (uint64_t)trial };
         const size_t limit = (size_t)1000 << rng_below(&r, 11);
-        limber_context *plain = context_of(0, 1, false);
-        limber_context *little = context_of(limit, 1 + rng_below(&r, 3), true);
+        limber_context *plain = create_context(0, 1, false);
+        limber_context *little = create_context(limit, 1 + rng_below(&r, 3), true);
         struct layer l;
         char *data[3], *want, *got;
         limber_prepared *prepared;
         limber_problem p;
 
-        draw_layer(&l, &r);
+        make_random_layer(&l, &r);
         for (int i = 0; i < 3; i++)
-            data[i] = tensor(&r, l.from, l.elements[i]);
+            data[i] = make_tensor(&r, l.from, l.elements[i]);
         want = calloc(result_bytes(&l), 1);
         got = malloc(result_bytes(&l));
         assert_true(want && got);
         p = problem_of(&l, data, want);
         run_with(plain, &p, NULL, NULL, trial);
         p.c.data = got;
-        prepared = rng_below(&r, 2) ? prepare(little, &l, data[1]) : NULL;
+        prepared = rng_below(&r, 2) ? prepare_filters(little, &l, data[1]) : NULL;
         memset(got, 0x5a, result_bytes(&l));
         run_with(little, &p, prepared, NULL, trial);
         if (memcmp(got, want, result_bytes(&l)) != 0)
             fail_msg("trial %d: another result within %zu bytes", trial, limit);
         limber_prepared_free(prepared);
-        prepared = rng_below(&r, 2) ? prepare(plain, &l, data[1]) : NULL;
+        prepared = rng_below(&r, 2) ? prepare_filters(plain, &l, data[1]) : NULL;
         check_workspace(plain, &l, &p, prepared, want, got, trial);
         limber_prepared_free(prepared);
         for (int i = 0; i < 3; i++)
@@ -245,12 +254,12 @@ static void workspace_suffices(void **state)
     }
 }
 
-/* The row stride of a result with one row is irrelevant, however large. */
+/* The row stride of a result with a single row must not matter, however large it is. */
 static void huge_strides_of_single_rows_are_ignored(void **state)
 {
     const int64_t strides[] = { 7, 1000003, 1000000007 };
     float dy[5 * 5], w[5 * 6 * 3], dx[3][6 * 2 * 3];
-    limber_context *ctx = context_of(0, 1, false);
+    limber_context *ctx = create_context(0, 1, false);
     struct rng r = { 31 };
 
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory of convolutions besides operands: the limbs of both operands and 16 MiB.  Gradients of
- * filters by schemes other than native also have panels of windows.  The first call uses a prebuilt
+ * Convolutions allocate at most the limbs of both operands and 16 MiB; gradients of filters by
+ * other schemes than `native` also allocate panels of windows.  The first call must use a prebuilt
  * kernel. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,12 +20,13 @@ enum { ROOM = 16 << 20, PANELS = 64 << 20 };
 
 /* ---- an allocator that counts bytes ---------------------------------------------------------- */
 
+/* Bytes in use now, and their maximum so far. */
 struct counter {
     pthread_mutex_t lock;
     size_t now, most;
 };
 
-/* An allocator's `alloc` that counts bytes, with the block's size in front of it. */
+/* An allocator's `alloc` that counts bytes.  The size of a block is stored before it. */
 static void *count_alloc(void *user, size_t bytes, size_t alignment)
 {
     struct counter *k = user;
@@ -42,10 +43,11 @@ static void *count_alloc(void *user, size_t bytes, size_t alignment)
     return memory + alignment;
 }
 
+/* Frees memory of the counting allocator, whose size stands 64 bytes before it. */
 static void count_free(void *user, void *memory)
 {
     struct counter *k = user;
-    char *at = (char *)memory - 64; /* alignments are 64 */
+    char *at = (char *)memory - 64; /* alignments are always 64 */
     size_t bytes;
 
     memcpy(&bytes, at, sizeof bytes);
@@ -55,18 +57,18 @@ static void count_free(void *user, void *memory)
     free(at);
 }
 
-/* ---- the layers' peak of memory -------------------------------------------------------------- */
+/* ---- the largest memory of each layer -------------------------------------------------------- */
 
 static const struct layer {
     int n, c, h, o, r, stride;
 } layers[] = { { 1, 3, 112, 64, 7, 2 },  { 2, 64, 56, 64, 3, 1 }, { 1, 128, 28, 256, 3, 2 },
                { 1, 512, 7, 512, 3, 1 }, { 4, 96, 56, 24, 1, 1 }, { 16, 3, 64, 16, 3, 2 } };
 
-/* limbs: bytes of an element's limbs */
+/* limbs: bytes of all limbs of an element together */
 static const struct kind {
     const char *name, *from, *to, *scheme;
     limber_promise promise;
-    bool bytes; /* elements are bytes */
+    bool bytes; /* all values are those of signed 8-bit integers */
     int limbs;
 } kinds[] = { { "native", "f32", "f32", NULL, LIMBER_CONTRACT_NATIVE, false, 4 },
               { "INT8", "i8", "i32", NULL, LIMBER_CONTRACT_NATIVE, true, 2 },
@@ -74,7 +76,7 @@ static const struct kind {
               { "FP32 correct", "f32", "f32", "wider", LIMBER_CONTRACT_CORRECT, false, 8 },
               { "residues", "f64", "f64", "ozaki2", LIMBER_CONTRACT_CORRECT, false, 2 * 24 } };
 
-/* Allocates random elements of this kind. */
+/* Allocates random elements of a kind. */
 static char *random_elements(struct rng *r, const struct kind *k, limber_format f, int64_t count)
 {
     char *data = malloc((size_t)count * f.size);
@@ -88,13 +90,14 @@ static char *random_elements(struct rng *r, const struct kind *k, limber_format 
     return data;
 }
 
-/* Elements of the tensors x, w and y; framed: of the input tensor with padding. */
+/* count: elements of the tensors x, w and y.  framed: elements of the input tensor with its
+ * padding. */
 struct sizes {
     int64_t count[TENSORS], framed;
 };
 
-/* Describes a layer's convolution, and returns the elements of its tensors. */
-static struct sizes describe(limber_conv *s, const struct layer *l, bool nhwc, int direction)
+/* Fills *s for a layer and returns the number of elements of its tensors. */
+static struct sizes make_conv(limber_conv *s, const struct layer *l, bool nhwc, int direction)
 {
     struct sizes x;
     int64_t oh, ow;
@@ -116,8 +119,8 @@ static struct sizes describe(limber_conv *s, const struct layer *l, bool nhwc, i
     return x;
 }
 
-/* Checks that a convolution takes no more memory than the page on performance says. */
-static void check(const struct kind *k, const struct layer *l, bool nhwc, int direction)
+/* Checks that a convolution takes at most the memory that docs/performance.md states. */
+static void check_memory(const struct kind *k, const struct layer *l, bool nhwc, int direction)
 {
     const limber_format from = named(k->from), to = named(k->to);
     struct counter counter = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -139,7 +142,7 @@ static void check(const struct kind *k, const struct layer *l, bool nhwc, int di
         fail_msg("%s", limber_error_text());
     contract.promise = k->promise;
     contract.scheme = k->scheme;
-    x = describe(&s, l, nhwc, direction);
+    x = make_conv(&s, l, nhwc, direction);
     a = random_elements(&r, k, from, x.count[in[0]]);
     b = random_elements(&r, k, from, x.count[in[1]]);
     c = malloc((size_t)x.count[written[direction]] * to.size);
@@ -152,8 +155,8 @@ static void check(const struct kind *k, const struct layer *l, bool nhwc, int di
         fail_msg("%s, %d x %d x %d -> %d, window %d, %s, direction %d: %.1f MiB, %.1f allowed",
                  k->name, l->n, l->c, l->h, l->o, l->r, nhwc ? "NHWC" : "NCHW", direction,
                  (double)counter.most / (1 << 20), (double)allowed / (1 << 20));
-    /* the phases of a gradient share a kernel */
-    if (ctx->machine.backend->prebuilt && report.from != LIMBER_FROM_LIBRARY &&
+    /* the stride phases of a gradient share a kernel, so that later ones find it in memory */
+    if (ctx->machine.cpu && report.from != LIMBER_FROM_LIBRARY &&
         !(direction == DATA && report.from == LIMBER_FROM_MEMORY))
         fail_msg("%s, direction %d: the first call's kernel is from %d", k->name, direction,
                  (int)report.from);
@@ -170,7 +173,7 @@ static void memory_is_limited_and_first_kernels_are_prebuilt(void **state)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t l = 0; l < sizeof layers / sizeof *layers - (BRIEF ? 4 : 0); l++)
             for (int way = 0; way < 2 * DIRECTIONS; way++)
-                check(&kinds[k], &layers[l], way % 2, way / 2);
+                check_memory(&kinds[k], &layers[l], way % 2, way / 2);
 }
 
 int main(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Contracts hold, by MPFR on samples, for products of real matrices (LIMBER_DATA): a linear
- * programme's basis, images, and unitaries of quantum circuits. */
+ * Tests that contracts hold for products of real matrices, which LIMBER_DATA contains: a basis of a
+ * linear programme, images, and unitaries of quantum circuits.  Samples are compared with MPFR. */
 #define _GNU_SOURCE
+#include "contexts.h"
 #include "convs.h"
 #include "support.h"
 
@@ -20,23 +21,14 @@ static limber_context *ctx;
 
 static int make_context(void **state)
 {
-    const limber_config c = {
-        .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 2
-    };
-
     (void)state;
-    return limber_create(&ctx, &c) == LIMBER_STATUS_OK ? 0 : -1;
+    ctx = group_context(.threads = 2);
+    return ctx ? 0 : -1;
 }
 
-static int drop_context(void **state)
-{
-    (void)state;
-    limber_destroy(ctx);
-    return 0;
-}
-
-/* Opens a file of LIMBER_DATA; NULL, with a message, if it is absent. */
-static FILE *data_file(const char *name, bool packed)
+/* Opens a file of the folder LIMBER_DATA.  Prints a message and returns NULL if it is absent.
+ * packed: unpacks it with gzip. */
+static FILE *open_data_file(const char *name, bool packed)
 {
     const char *root = getenv("LIMBER_DATA");
     char path[4000], command[4100];
@@ -74,7 +66,7 @@ static const struct {
     { LIMBER_CONTRACT_NATIVE, 0, "fp32-b" },
 };
 
-/* Checks every contract for samples of C = A B^T. */
+/* Computes C = A B^T under every contract, and checks samples. */
 static void check_contracts(const double *a, int64_t m, const double *b, int64_t n, int64_t k,
                             const char *format, int samples)
 {
@@ -102,7 +94,7 @@ static void check_contracts(const double *a, int64_t m, const double *b, int64_t
                         (limber_matrix){ y, f, 1, k }, NULL, (limber_output){ c, f, n, 1 }, NULL);
 
         if (status == LIMBER_STATUS_NO_SCHEME && contract.scheme)
-            continue; /* refused, because the data's range is too wide */
+            continue; /* refused: the range of exponents is too wide for this contract */
         assert_int_equal(status, LIMBER_STATUS_OK);
         for (int i = 0; i < samples; i++) {
             int64_t row = rng_below(&r, (int)m), col = rng_below(&r, (int)n);
@@ -123,7 +115,7 @@ static void check_contracts(const double *a, int64_t m, const double *b, int64_t
 
 /* ---- a basis of a linear programme ----------------------------------------------------------- */
 
-/* Reads a Matrix Market file as a dense matrix. */
+/* Reads a Matrix Market file into a dense matrix, which the caller frees. */
 static double *read_mtx(FILE *f, int *rows, int *cols)
 {
     char line[1024];
@@ -139,15 +131,17 @@ static double *read_mtx(FILE *f, int *rows, int *cols)
     return x;
 }
 
+/* Multiplies a sparse matrix of a linear programme by its transpose under several contracts.
+ * Skipped without the data file. */
 static void linear_programme(void **state)
 {
-    FILE *f = data_file("mtx/bp__1400.mtx", false);
+    FILE *f = open_data_file("mtx/bp__1400.mtx", false);
     int rows, cols;
     double *x;
 
     (void)state;
     if (!f)
-        skip();
+        skip_because("LIMBER_DATA lacks the file");
     x = read_mtx(f, &rows, &cols);
     fclose(f);
     check_contracts(x, rows, x, rows, cols, "f64", 40);
@@ -157,10 +151,11 @@ static void linear_programme(void **state)
 
 /* ---- real images ----------------------------------------------------------------------------- */
 
+/* Products of images of handwritten digits, under every contract and in integers. */
 static void images(void **state)
 {
     enum { COUNT = 400, PIXELS = 28 * 28, HEAD = 16 };
-    FILE *f = data_file("mnist/t10k-images-idx3-ubyte.gz", true);
+    FILE *f = open_data_file("mnist/t10k-images-idx3-ubyte.gz", true);
     const limber_contract exact = { .size = sizeof(limber_contract),
                                     .promise = LIMBER_CONTRACT_EXACT };
     unsigned char *pixel;
@@ -169,7 +164,7 @@ static void images(void **state)
 
     (void)state;
     if (!f)
-        skip();
+        skip_because("LIMBER_DATA lacks the file");
     pixel = malloc(HEAD + COUNT * PIXELS);
     assert_int_equal(fread(pixel, 1, HEAD + COUNT * PIXELS, f), HEAD + COUNT * PIXELS);
     pclose(f);
@@ -196,7 +191,7 @@ static void images(void **state)
     free(c);
 }
 
-/* Checks convolutions of pixels with multiples of 2^-10, whose sums and gradients are exact in
+/* Checks convolutions of pixels with filters that are multiples of 2^-10.  All sums are exact in
  * binary64. */
 static void convolve_images(const unsigned char *pixel, const limber_conv *s)
 {
@@ -218,7 +213,7 @@ static void convolve_images(const unsigned char *pixel, const limber_conv *s)
         double *sum = calloc((size_t)t.count[tensor], sizeof *sum);
         float *c = malloc((size_t)t.count[tensor] * sizeof *c);
 
-        by_definition(&t, d, sum);
+        convolve_by_definition(&t, d, sum);
         for (int k = 0; k < 2; k++) {
             if (run_direction(ctx, d, contracts[k], s, LIMBER_F32, a, b, LIMBER_F32, c, NULL, NULL,
                               NULL))
@@ -240,17 +235,17 @@ static void convolve_images(const unsigned char *pixel, const limber_conv *s)
     trial_close(&t);
 }
 
-/* Edge detection in eight directions: eight filters on one image, and depthwise filters on eight
- * images as channels. */
+/* Convolutions of handwritten digits: eight images with eight filters, or eight images as the
+ * channels of a depthwise convolution. */
 static void image_convolutions(void **state)
 {
     enum { COUNT = 8, SIDE = 28, HEAD = 16 };
-    FILE *f = data_file("mnist/t10k-images-idx3-ubyte.gz", true);
+    FILE *f = open_data_file("mnist/t10k-images-idx3-ubyte.gz", true);
     unsigned char pixel[HEAD + COUNT * SIDE * SIDE];
 
     (void)state;
     if (!f)
-        skip();
+        skip_because("LIMBER_DATA lacks the file");
     assert_int_equal(fread(pixel, 1, sizeof pixel, f), sizeof pixel);
     pclose(f);
     for (int depthwise = 0; depthwise < 2; depthwise++)
@@ -277,11 +272,11 @@ enum { MOST_QUBITS = 8 };
 
 struct circuit {
     int qubits;
-    double complex *u; /* columns of the unitary: images of the basis states */
+    double complex *u; /* the unitary by columns, which are the images of the basis states */
 };
 
-/* Evaluates a product of numbers and pi with signs. */
-static double angle(const char *s)
+/* Evaluates a product or quotient of signed numbers and pi. */
+static double parse_angle(const char *s)
 {
     double v = 1;
     char op = '*';
@@ -302,8 +297,9 @@ static double angle(const char *s)
     }
 }
 
-/* Applies a gate to every column; `control` -1: uncontrolled. */
-static void apply(struct circuit *c, const double complex g[4], int target, int control)
+/* Applies the 2 x 2 gate g to every column.  control: the controlling qubit, or -1 if there is
+ * none. */
+static void apply_gate(struct circuit *c, const double complex g[4], int target, int control)
 {
     int64_t n = (int64_t)1 << c->qubits, bit = (int64_t)1 << target;
 
@@ -319,8 +315,8 @@ static void apply(struct circuit *c, const double complex g[4], int target, int 
         }
 }
 
-/* The 2 x 2 matrix of a rotation gate with these angles. */
-static void rotate(double complex g[4], const char *name, const double t[3])
+/* Computes the 2 x 2 matrix of a rotation gate with these angles. */
+static void make_rotation(double complex g[4], const char *name, const double t[3])
 {
     double c = cos(t[0] / 2), s = sin(t[0] / 2);
     double phi = name[0] == 'u' ? t[1] : name[1] == 'x' ? -acos(-1) / 2 : 0;
@@ -338,7 +334,7 @@ static void rotate(double complex g[4], const char *name, const double t[3])
     g[3] = cexp(I * (phi + lambda)) * c;
 }
 
-/* Parses and applies a gate; false: unknown gate. */
+/* Parses a line and applies its gate.  False if the gate is unknown. */
 static bool apply_line(struct circuit *c, char *line)
 {
     static const double complex not[4] = { 0, 1, 1, 0 };
@@ -349,7 +345,7 @@ static bool apply_line(struct circuit *c, char *line)
 
     sscanf(line, "%15[a-z0-9]", name);
     for (int i = 0; arguments && i < 3; i++) {
-        t[i] = angle(arguments + 1);
+        t[i] = parse_angle(arguments + 1);
         arguments = strpbrk(arguments + 1, ",)");
         if (*arguments == ')')
             arguments = NULL;
@@ -357,21 +353,23 @@ static bool apply_line(struct circuit *c, char *line)
     for (int i = 0; at && i < 2; i++, at = strchr(at + 1, '['))
         q[i] = atoi(at + 1);
     if (strcmp(name, "cx") == 0)
-        apply(c, not, q[1], q[0]);
+        apply_gate(c, not, q[1], q[0]);
     else if (strcmp(name, "x") == 0)
-        apply(c, not, q[0], -1);
+        apply_gate(c, not, q[0], -1);
     else if (strcmp(name, "h") == 0)
-        apply(c, h, q[0], -1);
+        apply_gate(c, h, q[0], -1);
     else if (!strcmp(name, "rx") || !strcmp(name, "ry") || !strcmp(name, "rz") ||
              !strcmp(name, "u3")) {
-        rotate(g, name, t);
-        apply(c, g, q[0], -1);
+        make_rotation(g, name, t);
+        apply_gate(c, g, q[0], -1);
     } else {
         return false;
     }
     return true;
 }
 
+/* Reads a circuit in OpenQASM and applies its gates to the identity matrix.  False if a gate is
+ * unknown. */
 static bool read_circuit(FILE *f, struct circuit *c)
 {
     char line[1024];
@@ -394,6 +392,8 @@ static bool read_circuit(FILE *f, struct circuit *c)
     return c->u != NULL;
 }
 
+/* Products of unitary matrices of quantum circuits, which must be exact or within the contracts'
+ * bounds. */
 static void circuits(void **state)
 {
     static const char *const names[] = { "qasm/dnn_n8.qasm", "qasm/qaoa_n6.qasm" };
@@ -401,7 +401,7 @@ static void circuits(void **state)
 
     (void)state;
     for (size_t q = 0; q < sizeof names / sizeof *names; q++) {
-        FILE *f = data_file(names[q], false);
+        FILE *f = open_data_file(names[q], false);
         struct circuit c = { 0, NULL };
         int64_t n;
 
@@ -416,7 +416,7 @@ static void circuits(void **state)
                 re[i] = creal(c.u[i]);
                 im[i] = cimag(c.u[i]);
             }
-            for (int64_t i = 0; i < n; i++) /* columns of a unitary have norm 1 */
+            for (int64_t i = 0; i < n; i++) /* The columns of a unitary have norm 1. */
                 sum += re[i] * re[i] + im[i] * im[i];
             assert_true(fabs(sum - 1) < 1e-9);
             check_contracts(re, n, im, n, n, "f64", 30);
@@ -429,7 +429,7 @@ static void circuits(void **state)
             fclose(f);
     }
     if (!any)
-        skip();
+        skip_because("LIMBER_DATA lacks the files");
 }
 
 int main(void)
@@ -441,5 +441,5 @@ int main(void)
         cmocka_unit_test(circuits),
     };
 
-    return cmocka_run_group_tests_name("data", tests, make_context, drop_context);
+    return cmocka_run_group_tests_name("data", tests, make_context, destroy_group_contexts);
 }

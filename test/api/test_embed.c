@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a host program provides or removes: its allocator, its workspace, the library itself. */
+ * What a host program can provide or do: its own allocator, its own workspace, and unloading the
+ * library. */
+#include "contexts.h"
 #include "engine_support.h"
 
 #include <dlfcn.h>
@@ -8,12 +10,13 @@
 
 /* ---- an allocator that counts and can be exhausted ------------------------------------------- */
 
+/* taken, given: blocks allocated and freed; left: allocations until alloc_counted() fails */
 struct store {
     atomic_int taken, given, left;
     atomic_size_t bytes;
 };
 
-/* An allocator's `alloc` that counts blocks, and fails after a number of them. */
+/* An allocator's `alloc` that counts blocks and fails when `left` is used up. */
 static void *alloc_counted(void *user, size_t bytes, size_t alignment)
 {
     struct store *s = user;
@@ -23,7 +26,7 @@ static void *alloc_counted(void *user, size_t bytes, size_t alignment)
         return NULL;
     p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     assert_non_null(p);
-    memset(p, 0xff, bytes); /* NaN, to expose reads of uninitialised memory */
+    memset(p, 0xff, bytes); /* fills the memory with NaN, to expose reads of uninitialised memory */
     s->taken++;
     s->bytes += bytes;
     return p;
@@ -38,7 +41,7 @@ static void free_counted(void *user, void *memory)
     free(memory);
 }
 
-static limber_context *stored_context(struct store *s)
+static limber_context *create_context(struct store *s)
 {
     const limber_config config = { .size = sizeof(limber_config),
                                    .cache_dir = "",
@@ -54,32 +57,33 @@ static limber_context *stored_context(struct store *s)
 
 enum { N = 90 };
 
-static void numbers(double *x, int n, int seed)
+static void fill_numbers(double *x, int n, int seed)
 {
     for (int i = 0; i < n; i++)
         x[i] = (i * 7 + seed) % 31 - 15;
 }
 
-/* Multiplies doubles under a contract, on a queue or NULL. */
-static limber_status multiply(limber_context *ctx, limber_promise promise, double *c,
-                              const limber_queue *queue, limber_report *r)
+/* Multiplies doubles under a contract.  queue: with a workspace, or NULL. */
+static limber_status multiply_doubles(limber_context *ctx, limber_promise promise, double *c,
+                                      const limber_queue *queue, limber_report *r)
 {
     const limber_contract k = { .size = sizeof(limber_contract), .promise = promise };
     static double a[N * N], b[N * N];
     limber_format f = named("f64");
 
-    numbers(a, N * N, 1);
-    numbers(b, N * N, 2);
+    fill_numbers(a, N * N, 1);
+    fill_numbers(b, N * N, 2);
     return gemm_batch(ctx, &k, queue, NULL, N, N, N, NULL, (limber_matrix){ a, f, N, 1 },
                       (limber_matrix){ b, f, N, 1 }, NULL, (limber_output){ c, f, N, 1 }, r);
 }
 
+/* Checks that c is the product of the numbers of seeds 1 and 2, which is exact in binary64. */
 static void assert_right(const double *c)
 {
     static double a[N * N], b[N * N];
 
-    numbers(a, N * N, 1);
-    numbers(b, N * N, 2);
+    fill_numbers(a, N * N, 1);
+    fill_numbers(b, N * N, 2);
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) {
             double sum = 0;
@@ -90,8 +94,8 @@ static void assert_right(const double *c)
         }
 }
 
-/* An i32 product of i16 under `exact`, which computes C in separate memory first. */
-static limber_status integers(limber_context *ctx, int32_t *c)
+/* An i32 product of i16 operands.  Under `exact`, C is first computed in separate memory. */
+static limber_status multiply_integers(limber_context *ctx, int32_t *c)
 {
     const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };
     static int16_t a[N * N], b[N * N];
@@ -106,6 +110,7 @@ static limber_status integers(limber_context *ctx, int32_t *c)
                        NULL);
 }
 
+/* Multiplies complex N x N matrices, A conjugated, under the contract `correct`. */
 static limber_status complex_product(limber_context *ctx, double *c)
 {
     const limber_contract k = { .size = sizeof(limber_contract),
@@ -114,14 +119,15 @@ static limber_status complex_product(limber_context *ctx, double *c)
     const double alpha[2] = { 0, 1 };
     limber_format f = named("f64");
 
-    numbers(a, 2 * N * N, 3);
-    numbers(b, 2 * N * N, 4);
+    fill_numbers(a, 2 * N * N, 3);
+    fill_numbers(b, 2 * N * N, 4);
     return gemm_complex(ctx, &k, NULL, N, N, N, alpha, (limber_matrix){ a, f, N, 1 }, 1,
                         (limber_matrix){ b, f, N, 1 }, 0, NULL, (limber_output){ c, f, N, 1 }, NULL,
                         0);
 }
 
-static limber_status prepared(limber_context *ctx, double *c)
+/* Prepares A and multiplies it by B under the contract `correct`. */
+static limber_status multiply_prepared(limber_context *ctx, double *c)
 {
     const limber_contract k = { .size = sizeof(limber_contract),
                                 .promise = LIMBER_CONTRACT_CORRECT };
@@ -131,8 +137,8 @@ static limber_status prepared(limber_context *ctx, double *c)
     limber_prepared *o;
     limber_status s;
 
-    numbers(a, N * N, 1);
-    numbers(b, N * N, 2);
+    fill_numbers(a, N * N, 1);
+    fill_numbers(b, N * N, 2);
     assert_int_equal(limber_prepare(ctx, xa, N, N, LIMBER_SIDE_A, NULL, &o), LIMBER_STATUS_OK);
     s = gemm_prepared(ctx, &k, N, N, N, NULL, o, xa, NULL, xb, NULL, (limber_output){ c, f, N, 1 },
                       NULL);
@@ -142,40 +148,43 @@ static limber_status prepared(limber_context *ctx, double *c)
 
 /* ---- what a program that embeds the library may control -------------------------------------- */
 
+/* Real, integer, complex and prepared products take memory from the caller's allocator and return
+ * all of it. */
 static void large_memory_comes_from_the_allocator(void **state)
 {
     static double c[2 * N * N];
     static int32_t ci[N * N];
     struct store s = { .left = 1 << 20 };
-    limber_context *ctx = stored_context(&s);
+    limber_context *ctx = create_context(&s);
     int before;
 
     (void)state;
-    assert_int_equal(multiply(ctx, LIMBER_CONTRACT_CORRECT, c, NULL, NULL), LIMBER_STATUS_OK);
+    assert_int_equal(multiply_doubles(ctx, LIMBER_CONTRACT_CORRECT, c, NULL, NULL),
+                     LIMBER_STATUS_OK);
     assert_right(c);
     if (strcmp(ctx->machine.backend->name, "interp") != 0)
         assert_true(s.taken > 0 && s.bytes > N * N);
     before = s.taken;
-    assert_int_equal(integers(ctx, ci), LIMBER_STATUS_OK);
+    assert_int_equal(multiply_integers(ctx, ci), LIMBER_STATUS_OK);
     assert_int_equal(ci[N + 1], 3 * 2000 * N);
     assert_true(s.taken > before);
     before = s.taken;
     assert_int_equal(complex_product(ctx, c), LIMBER_STATUS_OK);
     assert_true(s.taken > before + 1);
     memset(c, 0, sizeof c);
-    assert_int_equal(prepared(ctx, c), LIMBER_STATUS_OK);
+    assert_int_equal(multiply_prepared(ctx, c), LIMBER_STATUS_OK);
     assert_right(c);
     limber_destroy(ctx);
     assert_int_equal(s.taken, s.given);
 }
 
-/* Each allocation of a product fails in turn; C stays unchanged. */
+/* Each allocation of a product fails in turn.  C must stay unchanged. */
 static void an_exhausted_allocator_leaves_c_unchanged(void **state)
 {
     static double c[2 * N * N], before[2 * N * N];
     static int32_t ci[N * N];
     struct store s = { .left = 1 << 20 };
-    limber_context *ctx = stored_context(&s);
+    limber_context *ctx = create_context(&s);
     int needed = s.taken, refused = 0;
 
     (void)state;
@@ -193,34 +202,33 @@ static void an_exhausted_allocator_leaves_c_unchanged(void **state)
     s.left = 0;
     for (int i = 0; i < N * N; i++)
         ci[i] = i;
-    assert_int_equal(integers(ctx, ci), LIMBER_STATUS_NO_MEMORY);
+    assert_int_equal(multiply_integers(ctx, ci), LIMBER_STATUS_NO_MEMORY);
     for (int i = 0; i < N * N; i++)
         assert_int_equal(ci[i], i);
     s.left = 1 << 20;
-    assert_int_equal(multiply(ctx, LIMBER_CONTRACT_CORRECT, c, NULL, NULL), LIMBER_STATUS_OK);
+    assert_int_equal(multiply_doubles(ctx, LIMBER_CONTRACT_CORRECT, c, NULL, NULL),
+                     LIMBER_STATUS_OK);
     assert_right(c);
     limber_destroy(ctx);
     assert_int_equal(s.taken, s.given);
 }
 
+/* An allocator without its function to free, or without that to allocate, is refused. */
 static void half_an_allocator_is_refused(void **state)
 {
     limber_context *ctx;
 
     (void)state;
-    assert_int_equal(
-        limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
-                                              .allocator = { .alloc = alloc_counted } }),
-        LIMBER_STATUS_BAD_ARGUMENT);
-    assert_non_null(strstr(limber_error_text(), "allocator.free is NULL"));
-    assert_int_equal(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
-                                                           .allocator = { .free = free_counted } }),
-                     LIMBER_STATUS_BAD_ARGUMENT);
-    assert_non_null(strstr(limber_error_text(), "allocator.alloc is NULL"));
+    assert_refused(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                         .allocator = { .alloc = alloc_counted } }),
+                   LIMBER_STATUS_BAD_ARGUMENT, "allocator.free is NULL");
+    assert_refused(limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
+                                                         .allocator = { .free = free_counted } }),
+                   LIMBER_STATUS_BAD_ARGUMENT, "allocator.alloc is NULL");
 }
 
-/* A caller's workspace at any address, of the least and of the best size: nothing outside is
- * written, and bits are the same. */
+/* The caller's workspace, at several addresses, of the least and of the recommended size: nothing
+ * outside may be written, and the bits must be the same. */
 static void a_workspace_of_the_callers(void **state)
 {
     enum { GUARD = 100 };
@@ -229,11 +237,11 @@ static void a_workspace_of_the_callers(void **state)
                                 .promise = LIMBER_CONTRACT_CORRECT };
     limber_format f = named("f64");
     struct store s = { .left = 0 };
-    limber_context *ctx = stored_context(&s);
+    limber_context *ctx = create_context(&s);
     size_t least, best;
 
     (void)state;
-    numbers(a, N * N, 1);
+    fill_numbers(a, N * N, 1);
     assert_int_equal(gemm_workspace(ctx, &k, N, N, N, NULL, (limber_matrix){ a, f, N, 1 },
                                     (limber_matrix){ a, f, N, 1 }, NULL,
                                     (limber_output){ NULL, f, N, 1 }, &least, &best),
@@ -255,7 +263,7 @@ static void a_workspace_of_the_callers(void **state)
 
         memset(w, 0xa5, bytes + 2 * GUARD);
         memset(c, 0, sizeof c);
-        status = multiply(ctx, LIMBER_CONTRACT_CORRECT, c, &queue, &r);
+        status = multiply_doubles(ctx, LIMBER_CONTRACT_CORRECT, c, &queue, &r);
         for (size_t at = 0; at < GUARD; at++)
             assert_true(w[at] == 0xa5 && w[GUARD + bytes + at] == 0xa5);
         free(w);
@@ -271,8 +279,8 @@ static void a_workspace_of_the_callers(void **state)
     assert_int_equal(s.taken, 0);
 }
 
-/* Every product of a batch is scaled in the workspace, because none is stored before all have
- * memory. */
+/* With beta, each product of a batch is first stored in the workspace, because no result may be
+ * stored before all products have memory. */
 static void a_batch_in_its_workspace(void **state)
 {
     enum { COUNT_OF = 3, SIZE = COUNT_OF * N * N };
@@ -284,7 +292,7 @@ static void a_batch_in_its_workspace(void **state)
     };
     limber_format f = named("f64");
     struct store s = { .left = 0 };
-    limber_context *ctx = stored_context(&s);
+    limber_context *ctx = create_context(&s);
     limber_problem p = LIMBER_PROBLEM_INIT;
     limber_queue queue = LIMBER_QUEUE_INIT;
     size_t bytes[2];
@@ -311,8 +319,8 @@ static void a_batch_in_its_workspace(void **state)
     assert_int_equal(s.taken, 0);
 }
 
-/* Floating-point exception flags are unchanged, whatever limbs, NaN, infinities and overflows raise
- * inside. */
+/* Floating-point exception flags must be unchanged after a call, although limbs, NaN, infinities
+ * and overflow raise them in between. */
 static void flags_are_the_callers(void **state)
 {
     static double a[N * N], c[2 * N * N];
@@ -345,7 +353,7 @@ static void flags_are_the_callers(void **state)
     limber_destroy(ctx);
 }
 
-/* Opens the library, uses threads and background compilation, and closes it, repeatedly. */
+/* Loads the library, uses its threads and background compilation, and unloads it, five times. */
 static void the_library_can_be_closed(void **state)
 {
     limber_format f = named("f64");
@@ -368,7 +376,7 @@ static void the_library_can_be_closed(void **state)
         *(void **)&create = dlsym(library, "limber_create");
         *(void **)&gemm = dlsym(library, "limber_gemm");
         *(void **)&destroy = dlsym(library, "limber_destroy");
-        numbers(x, N * N, i);
+        fill_numbers(x, N * N, i);
         assert_int_equal(create(&ctx, &(limber_config){ .size = sizeof(limber_config),
                                                         .cache_dir = "",
                                                         .threads = 3 }),
@@ -379,7 +387,7 @@ static void the_library_can_be_closed(void **state)
                          LIMBER_STATUS_OK);
         destroy(ctx);
         assert_int_equal(dlclose(library), 0);
-        /* else it stays loaded until the compiling thread ends */
+        /* with background compilation the library stays loaded until the compiling thread ends */
         if (k.on_miss == LIMBER_ON_MISS_WAIT)
             assert_null(dlopen(LIMBER_SHARED, RTLD_NOW | RTLD_NOLOAD));
     }

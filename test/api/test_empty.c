@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every dimension of every operation is 0, alone and in pairs.  A call either refuses by name, or
- * stores the value of an empty sum in the existing elements and nothing beyond them. */
+ * Sets every dimension of every operation to 0, alone and in pairs.  A call must either refuse an
+ * argument by name, or store the value of an empty sum in all elements and nothing beyond them. */
 #include "engine_support.h"
 
 #include <limber/ops.h>
@@ -22,6 +22,7 @@ static const struct tried_promise {
 };
 enum { PROMISE_COUNT = sizeof tried / sizeof *tried };
 
+/* Returns contract number i of the list `tried`.  u: the unit of simulated contracts. */
 static limber_contract contract_of(int i, const limber_unit *u)
 {
     limber_contract k = LIMBER_CONTRACT_INIT;
@@ -39,7 +40,7 @@ static void refill(void)
         y[i] = FILLED;
 }
 
-/* Checks that the first `stored` elements have the value `sum`, and all others are unchanged. */
+/* Checks that the first `stored` elements of y are `sum`, and that all others are unchanged. */
 static void expect_stored(const char *what, int64_t stored, double sum)
 {
     for (int64_t i = 0; i < ROOM + GUARD; i++)
@@ -47,7 +48,8 @@ static void expect_stored(const char *what, int64_t stored, double sum)
             fail_msg("%s: element %d is %g", what, (int)i, y[i]);
 }
 
-/* Whether the call succeeded; if not, it must have refused an argument with a message. */
+/* True if the call succeeded.  Else it must have refused an argument or have no scheme, with an
+ * error text. */
 static bool succeeded(const char *what, limber_status s)
 {
     if (s != LIMBER_STATUS_OK && s != LIMBER_STATUS_BAD_ARGUMENT && s != LIMBER_STATUS_NO_SCHEME)
@@ -57,7 +59,7 @@ static bool succeeded(const char *what, limber_status s)
     return s == LIMBER_STATUS_OK;
 }
 
-/* Queries workspace, plan and explanation of a problem. */
+/* Queries workspace, plan and explanation of a problem, each of which may be refused. */
 static void query(const char *what, const limber_problem *p)
 {
     size_t least, best;
@@ -72,6 +74,8 @@ static void query(const char *what, const limber_problem *p)
         limber_cut_free(&cut);
 }
 
+/* Products some of whose sizes are 0, under every contract: nothing is stored, or sums of no
+ * terms. */
 static void products(void **state)
 {
     enum { SIDE = 5 };
@@ -113,9 +117,9 @@ static void products(void **state)
             }
 }
 
-/* A convolution of these sizes, of which some may be 0. */
-static limber_conv geometry(const int64_t size[9], int stride, bool deep, limber_layout layout,
-                            int64_t groups, int64_t pad)
+/* Returns a convolution of these sizes, some of which may be 0. */
+static limber_conv make_geometry(const int64_t size[9], int stride, bool deep, limber_layout layout,
+                                 int64_t groups, int64_t pad)
 {
     limber_conv g = LIMBER_CONV_INIT;
 
@@ -131,6 +135,7 @@ static limber_conv geometry(const int64_t size[9], int stride, bool deep, limber
     return g;
 }
 
+/* Returns the number of elements of the operation's result. */
 static int64_t result_elements(const limber_conv *g, limber_operation operation)
 {
     int64_t oh, ow, od, depth = g->t ? g->d : 1, window = g->t ? g->t : 1;
@@ -144,9 +149,10 @@ static int64_t result_elements(const limber_conv *g, limber_operation operation)
     return g->n * g->o * od * oh * ow;
 }
 
-/* Computes an empty convolution and checks what is stored. adds: with beta = 1. */
-static void convolve(const limber_conv *g, limber_operation operation, const limber_contract *k,
-                     bool adds, const char *what)
+/* Computes a convolution whose sums are empty, and checks what is stored.  adds: with the scalar
+ * `beta`. */
+static void convolve_empty(const limber_conv *g, limber_operation operation,
+                           const limber_contract *k, bool adds, const char *what)
 {
     limber_problem p =
         conv_problem(k, g, NULL, x, LIMBER_F64, w, LIMBER_F64, adds ? &beta : NULL, y, LIMBER_F64);
@@ -158,7 +164,7 @@ static void convolve(const limber_conv *g, limber_operation operation, const lim
     query(what, &p);
 }
 
-/* The image, the filters or the result is empty, and so is every sum. */
+/* The image, the filters or the result is empty, so that all sums are. */
 static void convolutions(void **state)
 {
     static const int64_t sizes[] = { 2, 4, 5, 5, 4, 2, 2, 3, 2 };
@@ -167,7 +173,7 @@ static void convolutions(void **state)
     (void)state;
     for (int first = 0; first < DIMENSIONS; first++)
         for (int second = first; second < DIMENSIONS; second++)
-            /* all combinations of rank, adding, layout, stride, groups and padding */
+            /* all combinations of rank, beta, layout, stride, groups and padding */
             for (int way = 0; way < 96; way++) {
                 bool deep = way & 1, adds = way / 2 & 1;
                 limber_layout layout = way / 4 & 1 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
@@ -179,7 +185,7 @@ static void convolutions(void **state)
                     continue;
                 memcpy(size, sizes, sizeof size);
                 size[first] = size[second] = 0;
-                g = geometry(size, stride, deep, layout, groups, way / 48);
+                g = make_geometry(size, stride, deep, layout, groups, way / 48);
                 for (int op = LIMBER_OPERATION_CONV_FORWARD;
                      op <= LIMBER_OPERATION_CONV_BACKWARD_FILTER; op++)
                     for (int i = 0; i < 3; i++) {
@@ -188,11 +194,12 @@ static void convolutions(void **state)
 
                         snprintf(what, sizeof what, "conv %d, dimensions %d and %d, way %d, %d", op,
                                  first, second, way, i);
-                        convolve(&g, (limber_operation)op, &k, adds, what);
+                        convolve_empty(&g, (limber_operation)op, &k, adds, what);
                     }
             }
 }
 
+/* Operands some of whose sizes are 0 can be inspected, prepared and multiplied. */
 static void prepared_operands(void **state)
 {
     static const int64_t filters[][4] = { { 0, 4, 2, 2 }, { 4, 0, 2, 2 }, { 0, 0, 2, 2 },
@@ -229,8 +236,9 @@ static void prepared_operands(void **state)
             for (int op = LIMBER_OPERATION_CONV_FORWARD; op <= LIMBER_OPERATION_CONV_BACKWARD_DATA;
                  op++) {
                 const int64_t *f = filters[i];
-                const limber_conv g = geometry((int64_t[]){ 2, f[1], 5, 5, f[0], f[2], f[3], 0, 0 },
-                                               stride, false, LIMBER_LAYOUT_NCHW, 1, 0);
+                const limber_conv g =
+                    make_geometry((int64_t[]){ 2, f[1], 5, 5, f[0], f[2], f[3], 0, 0 }, stride,
+                                  false, LIMBER_LAYOUT_NCHW, 1, 0);
                 limber_prepare_config how = LIMBER_PREPARE_CONFIG_INIT;
                 limber_contract correct = contract_of(2, NULL);
                 limber_problem p = conv_problem(&correct, &g, NULL, x, LIMBER_F64, w, LIMBER_F64,
@@ -250,6 +258,8 @@ static void prepared_operands(void **state)
             }
 }
 
+/* Functions and reductions of arrays without elements store nothing, or the value of an empty
+ * sum. */
 static void arrays(void **state)
 {
     (void)state;
@@ -292,6 +302,8 @@ static void arrays(void **state)
             }
 }
 
+/* Solving a system without unknowns, without right-hand sides or without both succeeds and stores
+ * nothing. */
 static void solutions(void **state)
 {
     (void)state;
@@ -309,6 +321,7 @@ static void solutions(void **state)
     }
 }
 
+/* Bound functions accept sizes of 0. */
 static void functions(void **state)
 {
     static const char *const words =
@@ -335,7 +348,9 @@ static void functions(void **state)
     }
 }
 
-static int set_up(const char *backend)
+/* Runs all tests on a backend; NULL for the one the library chooses.  Returns 0 if all pass or are
+ * skipped. */
+static int run_on_backend(const char *backend)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products),          cmocka_unit_test(convolutions),
@@ -360,6 +375,6 @@ int main(void)
     clear_environment();
     for (int i = 0; i < ROOM; i++)
         x[i] = w[i] = i % 5 + 1;
-    failed = set_up(NULL);
-    return set_up("interp") || failed;
+    failed = run_on_backend(NULL);
+    return run_on_backend("interp") || failed;
 }

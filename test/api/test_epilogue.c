@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Epilogues: stored elements equal those of the plain product after steps that are evaluated here
- * element by element; `correct` is compared with MPFR. */
+ * Tests epilogues of products: a stored element must equal the plain product's after the steps,
+ * which are evaluated here for each element.  `correct` is compared with MPFR. */
 #include "compiler.h"
 #include "epilogues.h"
 
@@ -8,8 +8,8 @@ enum { STEPS = 6 };
 
 /* ---- a random expression --------------------------------------------------------------------- */
 
-/* An expression's line. of: operands, numbered x (0), then inputs, then lines; -1 is the constant
- * `number`. */
+/* A line of an expression.  of: numbers of its operands: 0 is x, then follow the inputs, then the
+ * earlier lines; -1 is the constant `number`. */
 struct line {
     char op[16];
     int of[2];
@@ -41,15 +41,17 @@ static double random_constant(struct rng *r)
     return some[rng_below(r, COUNT(some))];
 }
 
-static void choose_operand(struct rng *r, const struct expression *e, struct line *l, int i, int at)
+static void choose_random_operand(struct rng *r, const struct expression *e, struct line *l, int i,
+                                  int at)
 {
-    l->of[i] = at && i == 0 ? e->inputs + at : /* the previous line */
-                   at == 0 && i == 0 ? 0 :
-                                       rng_below(r, 1 + e->inputs + at + 1) - 1;
+    /* the first operand of a line is the line before, that of the first line is x */
+    l->of[i] = at && i == 0      ? e->inputs + at :
+               at == 0 && i == 0 ? 0 :
+                                   rng_below(r, 1 + e->inputs + at + 1) - 1;
     l->number[i] = random_constant(r);
 }
 
-static const char *name_of(const struct expression *e, int value, char text[32])
+static const char *name_of_value(const struct expression *e, int value, char text[32])
 {
     if (value == 0)
         return "%x";
@@ -57,6 +59,7 @@ static const char *name_of(const struct expression *e, int value, char text[32])
     return text;
 }
 
+/* Writes the expression as text for the library. */
 static void write_text(struct expression *e)
 {
     char *at = e->text, word[32];
@@ -66,11 +69,11 @@ static void write_text(struct expression *e)
         const struct line *l = &e->line[i];
 
         at += sprintf(at, "%s%%v%d = %s %s", i % 2 ? "  " : "", e->inputs + 1 + i, l->op,
-                      name_of(e, l->of[0], word));
+                      name_of_value(e, l->of[0], word));
         if (is_binary(l) && l->of[1] < 0)
             at += sprintf(at, " %.17g", l->number[1]);
         else if (is_binary(l))
-            at += sprintf(at, " %s", name_of(e, l->of[1], word));
+            at += sprintf(at, " %s", name_of_value(e, l->of[1], word));
         else if (!strcmp(l->op, "clamp"))
             at += sprintf(at, " p=%.17g q=%.17g", l->number[0], l->number[1]);
         else if (!strcmp(l->op, "leaky_relu"))
@@ -79,7 +82,8 @@ static void write_text(struct expression *e)
     }
 }
 
-/* Draws an expression. selects: of max and min alone; adds: its first line adds an input. */
+/* Makes a random expression.  selects: its binary operations are max and min only, its unary ones
+ * select or negate.  adds: its first line adds an input. */
 static void make_expression(struct rng *r, struct expression *e, bool selects, bool adds)
 {
     memset(e, 0, sizeof *e);
@@ -93,8 +97,8 @@ static void make_expression(struct rng *r, struct expression *e, bool selects, b
 
         strcpy(l->op, two ? binary[selects ? 4 + rng_below(r, 2) : rng_below(r, 6)] :
                             unary[rng_below(r, selects ? 4 : (int)COUNT(unary))]);
-        choose_operand(r, e, l, 0, i);
-        choose_operand(r, e, l, 1, i);
+        choose_random_operand(r, e, l, 0, i);
+        choose_random_operand(r, e, l, 1, i);
         if (selects && l->of[1] > 0 && l->of[1] <= e->inputs)
             l->of[1] = -1;
         if (l->number[0] > l->number[1]) {
@@ -111,7 +115,7 @@ static void make_expression(struct rng *r, struct expression *e, bool selects, b
     write_text(e);
 }
 
-/* The value of one line on operands v and w, in binary64 or (narrow) binary32. */
+/* Evaluates one line on operands v and w, in binary64 or (narrow) binary32. */
 static double evaluate_step(const struct line *l, bool narrow, double v, double w)
 {
     limber_format f = narrow ? LIMBER_F32 : LIMBER_F64;
@@ -146,7 +150,7 @@ static double evaluate_step(const struct line *l, bool narrow, double v, double 
     return to;
 }
 
-/* The value of an expression. in: x, then the inputs. */
+/* Evaluates an expression.  in: x, followed by the inputs. */
 static double evaluate(const struct expression *e, bool narrow, const double in[1 + INPUTS])
 {
     double v[1 + INPUTS + STEPS];
@@ -167,6 +171,7 @@ static double evaluate(const struct expression *e, bool narrow, const double in[
 
 /* ---- rules of the documentation -------------------------------------------------------------- */
 
+/* True if the number can be represented in the format. */
 static bool exact_in(limber_format f, double v)
 {
     double back;
@@ -177,8 +182,9 @@ static bool exact_in(limber_format f, double v)
     return back == v;
 }
 
-/* True if all lines from `from` on return an operand or its negative. */
-static bool only_selects(const struct expression *e, int from, limber_format f)
+/* True if all lines from `from` on return an operand, a constant that f represents, or the negative
+ * of one. */
+static bool selects_only(const struct expression *e, int from, limber_format f)
 {
     for (int i = from; i < e->lines; i++) {
         const struct line *l = &e->line[i];
@@ -199,6 +205,7 @@ static bool only_selects(const struct expression *e, int from, limber_format f)
     return true;
 }
 
+/* True if a line from `from` on reads x. */
 static bool reads_x(const struct expression *e, int from)
 {
     for (int i = from; i < e->lines; i++)
@@ -219,14 +226,16 @@ struct trial {
     struct expression e;
     double alpha, beta;
     char scalar[2][16];
-    int64_t groups, rows, cols, pad; /* groups: number of products; rows and columns of each */
+    /* groups: number of products; rows, cols: sizes of each; pad: padding between rows, in
+     * elements */
+    int64_t groups, rows, cols, pad;
     void *address[8];
 };
 
 static const char *const floats[] = { "f32", "f64",     "f16",    "bf16",     "e4m3", "(1,4,9)",
                                       "i8",  "posit16", "posit8", "e5m2fnuz", "i4" };
 
-/* Product, row and column of the element at index i of C, by which inputs are indexed. */
+/* Computes to which product, row and column element i of C belongs.  These index the inputs. */
 static void place_of(const struct trial *t, int64_t i, int64_t *g, int64_t *row, int64_t *col)
 {
     const limber_conv *s = &t->conv;
@@ -248,7 +257,8 @@ static void place_of(const struct trial *t, int64_t i, int64_t *g, int64_t *row,
         *row = i / t->cols % t->rows;
 }
 
-/* Offset of element (row, col) of product g in C, in elements. */
+/* Returns the offset of element (row, col) of product g in C, in elements. i: number of the element
+ * in a convolution. */
 static int64_t at(const struct trial *t, int64_t g, int64_t row, int64_t col, int64_t i)
 {
     if (t->p.conv)
@@ -261,7 +271,7 @@ static double value(limber_format f, const void *p)
     return limber_format_value(f, p);
 }
 
-/* The number of input k that belongs to element i of C. */
+/* The number of input k that is used for an element of C. */
 static double input_at(const struct trial *t, int k, int64_t g, int64_t row, int64_t col, int64_t i)
 {
     const limber_epilogue_input *in = &t->input[k];
@@ -279,6 +289,7 @@ static double input_at(const struct trial *t, int k, int64_t g, int64_t row, int
     return value(in->format, from + j * in->format.size);
 }
 
+/* Makes the random inputs of a trial's expression. */
 static void choose_inputs(struct rng *r, struct trial *t)
 {
     for (int k = 0; k < t->e.inputs; k++) {
@@ -310,6 +321,7 @@ static void choose_inputs(struct rng *r, struct trial *t)
     t->epilogue.nan_to_zero = 1;
 }
 
+/* Makes a random product or batch of products. */
 static void choose_gemm(struct rng *r, struct trial *t)
 {
     int64_t k = rng_below(r, 50), m, n;
@@ -318,7 +330,8 @@ static void choose_gemm(struct rng *r, struct trial *t)
     m = t->rows = 1 + rng_below(r, 40);
     n = t->cols = 1 + rng_below(r, rng_below(r, 3) ? 40 : 600);
     m = t->rows = n > 40 ? 1 + m % 5 : m;
-    if (n <= 40 && rng_below(r, 3) == 0) { /* several chains: products that are planned */
+    /* long sums, which the library computes by a plan */
+    if (n <= 40 && rng_below(r, 3) == 0) {
         k = 257 + rng_below(r, 250);
         m = t->rows = 1 + m % 17;
         n = t->cols = rng_below(r, 3) ? n : 1;
@@ -337,7 +350,7 @@ static void choose_gemm(struct rng *r, struct trial *t)
         t->batch.b = rng_below(r, 2) ? k * n : 0;
         t->batch.c = turned ? (m + t->pad) * n : m * (n + t->pad);
         t->p.batch = &t->batch;
-        if (rng_below(r, 2)) { /* the same places, by address */
+        if (rng_below(r, 2)) { /* the same matrices, given by address */
             for (int64_t g = 0; g < t->groups; g++)
                 t->address[g] = c + g * t->batch.c * t->p.c.format.size;
             t->batch.address_c = t->address;
@@ -345,6 +358,7 @@ static void choose_gemm(struct rng *r, struct trial *t)
     }
 }
 
+/* Makes a random convolution or gradient.  Sets which elements share a row or column input. */
 static void choose_conv(struct rng *r, struct trial *t)
 {
     limber_conv *s = &t->conv;
@@ -374,7 +388,8 @@ static void choose_conv(struct rng *r, struct trial *t)
     }
 }
 
-static void choose(struct rng *r, struct trial *t)
+/* Makes a random product or convolution with an epilogue. */
+static void make_random_trial(struct rng *r, struct trial *t)
 {
     static const char *const operands[] = { "f32", "f64", "f16", "bf16", "i8", "u8" };
     bool conv = rng_below(r, 3) == 0;
@@ -402,7 +417,7 @@ static void choose(struct rng *r, struct trial *t)
     t->beta = rng_below(r, 3) ? 0 : 2;
 }
 
-/* Converts v to the scalar format of results in f. */
+/* Converts v to the format that scalars of a result in f have. */
 static const void *scalar_for(limber_format f, double v, char room[16])
 {
     int64_t whole = (int64_t)v;
@@ -414,8 +429,8 @@ static const void *scalar_for(limber_format f, double v, char room[16])
     return room;
 }
 
-/* Whether f represents every value of g, for the formats in `floats`. */
-static bool holds(limber_format f, limber_format g)
+/* True if f represents every value of g, for the formats in `floats`. */
+static bool represents_all(limber_format f, limber_format g)
 {
     static const char *const pairs[][2] = {
         { "f16", "e4m3" },      { "f16", "i8" },      { "bf16", "e4m3" },    { "bf16", "i8" },
@@ -435,8 +450,9 @@ static bool holds(limber_format f, limber_format g)
     return false;
 }
 
-/* Computes the product without steps in C's layout; `rest` receives the steps that remain.  An
- * input that is added first may be part of the rounded sum. */
+/* Computes the product without steps, in C's layout.  *rest: the steps that remain to be evaluated.
+ * If the first step adds an input, the library may round product and input once; this function then
+ * computes them as beta C. */
 static limber_format plain_product(limber_context *ctx, struct trial *t, struct expression *rest)
 {
     limber_format f = t->p.c.format, xf;
@@ -458,12 +474,13 @@ static limber_format plain_product(limber_context *ctx, struct trial *t, struct 
     if (folds) {
         added = first->of[1];
         beta = 1;
-        strcpy(rest->line[0].op, "max"); /* max of the value with itself changes nothing */
+        /* replaces the added line by max(x, x), which changes nothing */
+        strcpy(rest->line[0].op, "max");
         rest->line[0].of[0] = rest->line[0].of[1] = 0;
     }
     if ((f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_POSIT) &&
-        t->contract.promise != LIMBER_CONTRACT_NATIVE && only_selects(&t->e, folds, f) &&
-        (!folds || holds(f, t->input[added - 1].format)))
+        t->contract.promise != LIMBER_CONTRACT_NATIVE && selects_only(&t->e, folds, f) &&
+        (!folds || represents_all(f, t->input[added - 1].format)))
         xf = f;
     p.epilogue = NULL;
     p.c.data = x;
@@ -486,8 +503,8 @@ static limber_format plain_product(limber_context *ctx, struct trial *t, struct 
     return xf;
 }
 
-/* Checks a product with an epilogue against the expression, element by element. */
-static void check(limber_context *ctx, struct trial *t, int number)
+/* Checks every element of a product with an epilogue. */
+static void check_epilogue(limber_context *ctx, struct trial *t, int number)
 {
     limber_format f = t->p.c.format, xf;
     bool narrow = !limber_format_equal(f, LIMBER_F64);
@@ -515,7 +532,8 @@ static void check(limber_context *ctx, struct trial *t, int number)
         }
         v = evaluate(&rest, narrow, in);
         limber_convert(want, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-        /* the stored NaN is unspecified; overflow of formats without infinities has a sign */
+        /* The bits of a NaN are unspecified, and so is its sign if it is an overflow in a format
+         * without infinities. */
         if (memcmp(want, got, f.size) &&
             !((!t->e.lines || f.flags & LIMBER_FORMAT_NO_INF) && same_number(f, want, got)))
             fail_msg(
@@ -524,11 +542,11 @@ static void check(limber_context *ctx, struct trial *t, int number)
                 (long long)i, (long long)row, (long long)col, value(f, got), in[0], v, t->e.text);
         memcpy(c + at(t, g, row, col, i) * f.size, c0 + at(t, g, row, col, i) * f.size, f.size);
     }
-    assert_memory_equal(c, c0, 30000 * f.size); /* nothing else was stored */
+    assert_memory_equal(c, c0, 30000 * f.size); /* nothing outside the results was stored */
 }
 
-/* Whether several added inputs, or one and beta C, may be part of a sum that is rounded once, which
- * test_joined checks. */
+/* True if several added inputs, or an input and beta C, may be part of a sum that is rounded
+ * once. */
 static bool has_joined_sum(const struct trial *t)
 {
     const bool narrow = !limber_format_equal(t->p.c.format, LIMBER_F64);
@@ -544,6 +562,7 @@ static bool has_joined_sum(const struct trial *t)
            added + (t->beta != 0) + wide > 1;
 }
 
+/* Random products with random epilogues: every element is checked, in each context in turn. */
 static void test_random(void **state)
 {
     struct rng r = { 7 };
@@ -552,15 +571,15 @@ static void test_random(void **state)
     for (int trial = 0; trial < (SANITIZED ? 100 : 600); trial++) {
         struct trial t;
 
-        choose(&r, &t);
-        if (has_joined_sum(&t)) /* test_joined covers these */
+        make_random_trial(&r, &t);
+        if (has_joined_sum(&t)) /* test_joined checks these */
             continue;
-        check(contexts[trial % context_count], &t, trial);
+        check_epilogue(contexts[trial % context_count], &t, trial);
     }
 }
 
-/* Products of many blocks, where steps follow each block, give the bits of a separate product and
- * steps. */
+/* Products of many blocks, whose steps are applied after each block, must give the bits of a
+ * separate product followed by steps. */
 static void test_steps_after_each_block(void **state)
 {
     static const struct {
@@ -576,7 +595,7 @@ static void test_steps_after_each_block(void **state)
         { "f32", "bf16", LIMBER_CONTRACT_NATIVE, 300, 500, 300, true },
         { "i8", "i8", LIMBER_CONTRACT_CORRECT, 300, 700, 900, false },
         { "f64", "f64", LIMBER_CONTRACT_CORRECT, 130, 270, 300, true },
-        /* thin, with lines that are dense in both directions */
+        /* vectors, whose rows and columns are both contiguous */
         { "f32", "f32", LIMBER_CONTRACT_NATIVE, 88, 1, 464, false },
         { "f32", "f32", LIMBER_CONTRACT_NATIVE, 1, 88, 464, true },
         { "f64", "f64", LIMBER_CONTRACT_NATIVE, 300, 1, 700, false },
@@ -617,7 +636,8 @@ static void test_steps_after_each_block(void **state)
                      from[j], (size_t)(j ? k * n : m * k));
             fill(&r, DATA_unit, LIMBER_F32, data[0], (size_t)m);
             fill(&r, DATA_unit, LIMBER_F32, data[1], (size_t)n);
-            for (int64_t at = 0; correct && at < m * n; at++) { /* x starts from the first input */
+            /* x is the first input as it was before the product is added */
+            for (int64_t at = 0; correct && at < m * n; at++) {
                 int64_t row = work[w].turned ? at % m : at / n;
                 double v = value(LIMBER_F32, data[0] + 4 * row);
 
@@ -658,7 +678,8 @@ static void test_steps_after_each_block(void **state)
 
 /* ---- steps that are rounded once with the product -------------------------------------------- */
 
-/* Checks a correct product whose sum, inputs included, is rounded once. */
+/* Checks a product under `correct`: the sum of the product and the added inputs must be rounded
+ * once. */
 static void check_correct(limber_context *ctx, struct rng *r, limber_format f, limber_format of,
                           enum data kind)
 {
@@ -675,7 +696,7 @@ static void check_correct(limber_context *ctx, struct rng *r, limber_format f, l
     fill(r, kind, of, a, M * K);
     fill(r, kind, of, b, K * N);
     fill(r, kind, f, data[0], M);
-    for (int i = 0; bytes && i < M; i++) { /* many sums are midpoints between numbers of f */
+    for (int i = 0; bytes && i < M; i++) { /* makes many sums midpoints between numbers of f */
         double v = ldexp((double)(rng_below(r, 1 << 20) | 1), -(int)rng_below(r, 8));
 
         limber_convert(data[0] + i * f.size, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
@@ -705,6 +726,8 @@ static void check_correct(limber_context *ctx, struct rng *r, limber_format f, l
     mpfr_clears(sum, absolute, v, (mpfr_ptr)NULL);
 }
 
+/* Epilogues after products under the contract `correct`, for four formats and three kinds of data,
+ * in every context. */
 static void test_correct(void **state)
 {
     static const char *const formats[] = { "f32", "f64", "f16", "bf16" };
@@ -723,7 +746,7 @@ static void test_correct(void **state)
                           DATA_bytes);
 }
 
-/* Several inputs of all shapes, and beta C: the complete sum is rounded once, independent of the
+/* Adds inputs of several shapes and beta C.  The complete sum must be rounded once, whatever the
  * order of additions. */
 static void check_joined(limber_context *ctx, struct rng *r, limber_format f, enum data kind,
                          bool scaled, const char *text)
@@ -781,6 +804,7 @@ static void check_joined(limber_context *ctx, struct rng *r, limber_format f, en
     mpfr_clears(sum, absolute, v, (mpfr_ptr)NULL);
 }
 
+/* For each order in which inputs and beta C may be added, the sum is rounded once. */
 static void test_joined(void **state)
 {
     static const char *const texts[] = {
@@ -804,8 +828,9 @@ static void test_joined(void **state)
                 }
 }
 
-/* ---- a residual that is C itself ------------------------------------------------------------- */
+/* ---- an input that is C itself --------------------------------------------------------------- */
 
+/* An input may be C itself. */
 static void test_residual_in_place(void **state)
 {
     limber_epilogue_input in = LIMBER_EPILOGUE_INPUT_INIT;

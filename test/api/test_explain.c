@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the library reports about data and plans: inspections, partitions, plans of parts, log
- * lines. */
+ * Tests what the library reports about data and plans: inspections of operands, partitions of
+ * products, plans of their parts, and lines of the log. */
+#include "contexts.h"
 #include "support.h"
 
 #include <limits.h>
@@ -26,22 +27,9 @@ static void remember(void *user, const char *text)
 
 static int make_context(void **state)
 {
-    const limber_config c = { .size = sizeof(limber_config),
-                              .cache_dir = "",
-                              .dump_dir = "",
-                              .threads = 2,
-                              .verbose = 1,
-                              .log = remember };
-
     (void)state;
-    return limber_create(&ctx, &c) == LIMBER_STATUS_OK ? 0 : -1;
-}
-
-static int drop_context(void **state)
-{
-    (void)state;
-    limber_destroy(ctx);
-    return 0;
+    ctx = group_context(.threads = 2, .verbose = 1, .log = remember);
+    return ctx ? 0 : -1;
 }
 
 /* ---- inspections of operands ----------------------------------------------------------------- */
@@ -54,7 +42,8 @@ static int exponent(double x)
     return e - 1;
 }
 
-static int lowest(double x)
+/* The exponent of the lowest bit of x. */
+static int lowest_bit(double x)
 {
     int e = exponent(x);
 
@@ -67,8 +56,9 @@ struct seen {
     int emin, emax, low, bits, flags;
 };
 
-/* Computes, element by element, what a scan of the matrix should find. at: stride of lines. */
-static struct seen look_slowly(const double *x, int64_t lines, int64_t length, int64_t at)
+/* Computes element by element what a scan of the matrix should find.  at: distance between lines
+ * (rows of A), in elements. */
+static struct seen scan_slowly(const double *x, int64_t lines, int64_t length, int64_t at)
 {
     struct seen s = { INT_MAX, INT_MIN, INT_MAX, 0, 0 };
     bool finite = false, special = false;
@@ -84,8 +74,9 @@ static struct seen look_slowly(const double *x, int64_t lines, int64_t length, i
             s.flags |= v < 0 ? LIMBER_TILE_FLAG_NEGATIVE : 0;
             s.emin = exponent(v) < s.emin ? exponent(v) : s.emin;
             s.emax = exponent(v) > s.emax ? exponent(v) : s.emax;
-            s.low = lowest(v) < s.low ? lowest(v) : s.low;
-            s.bits = exponent(v) - lowest(v) + 1 > s.bits ? exponent(v) - lowest(v) + 1 : s.bits;
+            s.low = lowest_bit(v) < s.low ? lowest_bit(v) : s.low;
+            s.bits =
+                exponent(v) - lowest_bit(v) + 1 > s.bits ? exponent(v) - lowest_bit(v) + 1 : s.bits;
         }
     s.flags |= special ? LIMBER_TILE_FLAG_SPECIAL : finite ? 0 : LIMBER_TILE_FLAG_ZERO;
     if (!finite)
@@ -93,8 +84,8 @@ static struct seen look_slowly(const double *x, int64_t lines, int64_t length, i
     return s;
 }
 
-/* Allocates a matrix with tiles of zeros, of small integers, and of numbers with a wide range, and
- * a NaN. */
+/* Allocates a matrix whose tiles hold zeros, small integers, or numbers with a wide range of
+ * exponents.  One element is NaN. */
 static double *make_tiles(struct rng *r, int64_t lines, int64_t length)
 {
     double *x = malloc((size_t)(lines * length) * sizeof *x);
@@ -110,6 +101,8 @@ static double *make_tiles(struct rng *r, int64_t lines, int64_t length)
     return x;
 }
 
+/* The public inspection of a matrix gives, for each tile and for the whole matrix, what a plain
+ * loop finds. */
 static void inspections_match_a_slow_scan(void **state)
 {
     struct rng r = { 7 };
@@ -126,7 +119,7 @@ static void inspections_match_a_slow_scan(void **state)
     assert_int_equal(left.tile_cols, 10);
     for (int64_t i = 0; i < 4; i++)
         for (int64_t p = 0; p < 10; p++) {
-            struct seen s = look_slowly(x + i * 64 * K + p * 64, M - i * 64 < 64 ? M - i * 64 : 64,
+            struct seen s = scan_slowly(x + i * 64 * K + p * 64, M - i * 64 < 64 ? M - i * 64 : 64,
                                         K - p * 64 < 64 ? K - p * 64 : 64, K);
             const limber_tile *t = &left.tile[i * 10 + p];
 
@@ -137,11 +130,11 @@ static void inspections_match_a_slow_scan(void **state)
             assert_int_equal(t->bits, s.bits);
         }
     {
-        struct seen s = look_slowly(x, M, K, K);
+        struct seen s = scan_slowly(x, M, K, K);
         int spread = 0, width = 0;
 
         for (int64_t i = 0; i < M; i++) {
-            struct seen l = look_slowly(x + i * K, 1, K, K);
+            struct seen l = scan_slowly(x + i * K, 1, K, K);
 
             spread = l.emax - l.emin > spread ? l.emax - l.emin : spread;
             width = l.emax - l.low + 1 > width ? l.emax - l.low + 1 : width;
@@ -153,7 +146,7 @@ static void inspections_match_a_slow_scan(void **state)
         assert_int_equal(left.width, width);
         assert_int_equal(left.bits, s.bits);
     }
-    /* the same matrix as a transposed right operand */
+    /* The same matrix is inspected as the transposed right operand. */
     assert_int_equal(
         limber_inspect(ctx, (limber_matrix){ x, named("f64"), 1, K }, K, M, LIMBER_SIDE_B, &right),
         LIMBER_STATUS_OK);
@@ -172,6 +165,7 @@ static void inspections_match_a_slow_scan(void **state)
     free(x);
 }
 
+/* limber_inspect refuses missing pointers and negative sizes, and leaves no result to be freed. */
 static void invalid_inspections_are_refused(void **state)
 {
     double x[4] = { 1, 2, 3, 4 };
@@ -181,11 +175,10 @@ static void invalid_inspections_are_refused(void **state)
     (void)state;
     assert_int_equal(limber_inspect(NULL, m, 2, 2, LIMBER_SIDE_A, &look),
                      LIMBER_STATUS_BAD_ARGUMENT);
-    assert_int_equal(limber_inspect(ctx, m, 2, 2, LIMBER_SIDE_A, NULL), LIMBER_STATUS_BAD_ARGUMENT);
-    assert_non_null(strstr(limber_error_text(), "out is NULL"));
-    assert_int_equal(limber_inspect(ctx, m, 2, -1, LIMBER_SIDE_A, &look),
-                     LIMBER_STATUS_BAD_ARGUMENT);
-    assert_non_null(strstr(limber_error_text(), "cols = -1"));
+    assert_refused(limber_inspect(ctx, m, 2, 2, LIMBER_SIDE_A, NULL), LIMBER_STATUS_BAD_ARGUMENT,
+                   "out is NULL");
+    assert_refused(limber_inspect(ctx, m, 2, -1, LIMBER_SIDE_A, &look), LIMBER_STATUS_BAD_ARGUMENT,
+                   "cols = -1");
     m.data = NULL;
     assert_int_equal(limber_inspect(ctx, m, 2, 2, LIMBER_SIDE_A, &look),
                      LIMBER_STATUS_BAD_ARGUMENT);
@@ -197,8 +190,9 @@ static void invalid_inspections_are_refused(void **state)
 
 /* ---- partitions of products ------------------------------------------------------------------ */
 
-/* Makes blocks of lines (bit i of `blocks`: block i) wide in their second tile along k. */
-static float *spread(struct rng *r, int64_t lines, unsigned blocks)
+/* Allocates a matrix.  In the blocks of 64 rows that `blocks` selects (bit i: block i), the
+ * exponents of the second tile along k have a wide range. */
+static float *make_matrix(struct rng *r, int64_t lines, unsigned blocks)
 {
     float *x = malloc((size_t)(lines * K) * sizeof *x);
 
@@ -211,6 +205,7 @@ static float *spread(struct rng *r, int64_t lines, unsigned blocks)
     return x;
 }
 
+/* A product and its report.  columns: C is column-major. */
 struct call {
     float *a, *b, *c;
     limber_contract contract;
@@ -219,18 +214,20 @@ struct call {
     limber_part part[LIMBER_PARTS];
 };
 
-static limber_matrix result(const struct call *x)
+static limber_matrix result_matrix(const struct call *x)
 {
     return (limber_matrix){ x->c, named("f32"), x->columns ? 1 : N, x->columns ? M : 1 };
 }
 
+/* Makes a random product of M x N floats under the contract `native`.  columns: C is column-
+ * major. */
 static struct call make_call(const char *scheme, bool columns)
 {
     struct rng r = { 8 };
 
     return (struct call){
-        spread(&r, M, 10),
-        spread(&r, N, 1),
+        make_matrix(&r, M, 10),
+        make_matrix(&r, N, 1),
         malloc(M * N * sizeof(float)),
         { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE, .scheme = scheme },
         columns,
@@ -238,14 +235,16 @@ static struct call make_call(const char *scheme, bool columns)
     };
 }
 
-static void drop_call(struct call *x)
+static void free_call(struct call *x)
 {
     free(x->a);
     free(x->b);
     free(x->c);
 }
 
-static limber_cut partition(struct call *x)
+/* Returns the parts into which the library would divide the product; x->report gets the plan's
+ * report. */
+static limber_cut explain(struct call *x)
 {
     limber_cut out = LIMBER_CUT_INIT;
 
@@ -254,22 +253,24 @@ static limber_cut partition(struct call *x)
     assert_int_equal(gemm_cut(ctx, &x->contract, M, N, K, NULL,
                               (limber_matrix){ x->a, named("f32"), K, 1 },
                               (limber_matrix){ x->b, named("f32"), 1, K }, NULL,
-                              output_of(result(x)), &out, &x->report),
+                              output_of(result_matrix(x)), &out, &x->report),
                      LIMBER_STATUS_OK);
     return out;
 }
 
-static void run(struct call *x)
+/* Computes the product and gets its report with all parts. */
+static void run_call(struct call *x)
 {
     x->report.part = x->part;
     x->report.part_room = LIMBER_PARTS;
     assert_int_equal(limber_gemm(ctx, &x->contract, M, N, K, NULL,
                                  (limber_matrix){ x->a, named("f32"), K, 1 },
                                  (limber_matrix){ x->b, named("f32"), 1, K }, NULL,
-                                 output_of(result(x)), &x->report),
+                                 output_of(result_matrix(x)), &x->report),
                      LIMBER_STATUS_OK);
 }
 
+/* Returns the text of the product's plan, which the caller frees. */
 static char *plan(struct call *x)
 {
     char *text;
@@ -277,12 +278,12 @@ static char *plan(struct call *x)
     assert_int_equal(gemm_plan(ctx, &x->contract, M, N, K, NULL,
                                (limber_matrix){ x->a, named("f32"), K, 1 },
                                (limber_matrix){ x->b, named("f32"), 1, K }, NULL,
-                               output_of(result(x)), &text, &x->report),
+                               output_of(result_matrix(x)), &text, &x->report),
                      LIMBER_STATUS_OK);
     return text;
 }
 
-/* A plan reports the parts that the call then runs. */
+/* A plan must report the parts that the call then runs. */
 static void planned_parts_are_those_that_run(void **state)
 {
     static const unsigned char kinds[2][4 * 3] = { { 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 2, 1 },
@@ -295,13 +296,13 @@ static void planned_parts_are_those_that_run(void **state)
         struct call x = make_call("fp32-f+native", columns);
         limber_report planned = LIMBER_REPORT_INIT;
         limber_part parts[LIMBER_PARTS];
-        limber_cut c = partition(&x);
+        limber_cut c = explain(&x);
         double sum = 0;
 
         planned = x.report;
         memcpy(parts, x.part, sizeof parts);
         planned.part = parts;
-        run(&x);
+        run_call(&x);
         assert_int_equal(c.parts, 3);
         assert_int_equal(c.tile, 256);
         assert_int_equal(c.tiles, 3);
@@ -327,22 +328,24 @@ static void planned_parts_are_those_that_run(void **state)
             assert_memory_equal(&c.part[i], p, sizeof *p);
             sum += p->share;
         }
-        /* tile 1 of k: 2 of A's 4 blocks are narrow, 2 of B's 3 */
+        /* in tile 1 along k, 2 of A's 4 blocks and 2 of B's 3 have a small range of exponents */
         assert_true(fabs(planned.part[0].share - (1 + 4. / 12 + 1) / 3) < 1e-12);
         assert_true(fabs(planned.part[1].share - wide[0] / 4. / 3) < 1e-12);
         assert_true(fabs(sum - 1) < 1e-12);
         assert_true(planned.bound == x.report.bound);
         limber_cut_free(&c);
         assert_null(c.group[0]);
-        drop_call(&x);
+        free_call(&x);
     }
     limber_cut_free(NULL);
 }
 
+/* A product by one scheme has no parts in the explanation, the report, the plan's text and the
+ * log. */
 static void whole_products_are_not_partitioned(void **state)
 {
     struct call x = make_call("native", false);
-    limber_cut c = partition(&x), none = LIMBER_CUT_INIT;
+    limber_cut c = explain(&x), none = LIMBER_CUT_INIT;
     char *text = plan(&x);
 
     (void)state;
@@ -350,12 +353,13 @@ static void whole_products_are_not_partitioned(void **state)
     assert_int_equal(x.report.parts, 0);
     assert_null(strstr(text, "; part"));
     limber_free(text);
-    run(&x);
+    run_call(&x);
     assert_null(strstr(line, "parts"));
-    drop_call(&x);
+    free_call(&x);
 }
 
-/* With column-major C, `native` computes the transposed product, but reports the original one. */
+/* `native` computes the transposed product for a column-major C.  The report must be about the
+ * original one. */
 static void transposed_products(void **state)
 {
     enum { SIZE = 1024, WIDTH = 640 };
@@ -408,7 +412,8 @@ static void transposed_products(void **state)
     free(c);
 }
 
-/* Rows whose halves cancel leave elements undecided, which are recomputed and reported. */
+/* In rows whose halves cancel, the rounding of some elements is uncertain.  They must be recomputed
+ * and reported. */
 static void recomputed_elements_are_reported(void **state)
 {
     enum { ROWS = 96, LENGTH = 300 };
@@ -446,7 +451,7 @@ static void recomputed_elements_are_reported(void **state)
     free(c);
 }
 
-/* Texts of plans, except predicted seconds, which depend on the machine. */
+/* Compares texts of plans, except for predicted seconds, which depend on the machine. */
 static void texts_are_stable(void **state)
 {
     static const char *const lines[] = {
@@ -478,7 +483,7 @@ static void texts_are_stable(void **state)
     }
     assert_true(strncmp(text, lines[0], strlen(lines[0])) == 0);
     limber_free(text);
-    run(&x);
+    run_call(&x);
     if (!strstr(line, "# mixed: 77.8% fp32-f, 22.2% native; 3 parts "))
         print_error("%s\n", line);
     assert_non_null(strstr(line, "# mixed: 77.8% fp32-f, 22.2% native; 3 parts "));
@@ -487,7 +492,7 @@ static void texts_are_stable(void **state)
     limber_free(text);
     assert_int_equal(limber_report_parts(NULL, &text), LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(text);
-    drop_call(&x);
+    free_call(&x);
 }
 
 int main(void)
@@ -502,5 +507,5 @@ int main(void)
         cmocka_unit_test(texts_are_stable),
     };
 
-    return cmocka_run_group_tests_name("explain", tests, make_context, drop_context);
+    return cmocka_run_group_tests_name("explain", tests, make_context, destroy_group_contexts);
 }

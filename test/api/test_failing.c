@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Failing allocations: for every public call, on every backend, each allocation fails in turn.  The
- * call then either gives the usual bits, or returns NO_MEMORY with C unchanged; nothing is leaked.
- * Memory is that of the library's own calls of malloc and its like (wrapped by the linker, so that
- * other libraries' are not touched) and that of a host's allocator.
- */
+ * Makes each allocation fail in turn, for every public call on every backend.  The call must then
+ * give its usual bits, or return LIMBER_STATUS_NO_MEMORY and leave C unchanged.  Nothing may leak.
+ * Failing allocations are the library's own calls of malloc and similar functions, which the linker
+ * wraps, and those of the caller's allocator.  Other libraries are not affected. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static double want[2 * ALL];    /* the result of an undisturbed call */
+static double want[2 * ALL]; /* the result of an undisturbed call */
 
 /* ---- allocations that fail, and leaks -------------------------------------------------------- */
 
@@ -40,9 +39,11 @@ void __wrap_free(void *p);
 enum { LIVE = 1 << 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *live[LIVE]; /* hash table with open addressing; a freed block leaves a tombstone */
+/* blocks in use: a hash table with open addressing; freed blocks leave a mark (&gone) */
+static void *live[LIVE];
 static char gone;
-static long count, fails_at; /* allocations since arm(); number of the one that fails, 0: none */
+/* allocations since arm(), and the number of the one that fails; 0 if none fails */
+static long count, fails_at;
 static bool armed;
 
 static size_t place_of(const void *p)
@@ -54,6 +55,7 @@ static size_t place_of(const void *p)
     return at;
 }
 
+/* Counts an allocation.  True if it is the one that shall fail. */
 static bool must_fail(void)
 {
     bool now = false;
@@ -119,6 +121,7 @@ void __wrap_free(void *p)
     __real_free(p);
 }
 
+/* Starts to count allocations: number `at` will fail, or none if `at` is 0. */
 static void arm(long at)
 {
     pthread_mutex_lock(&lock);
@@ -129,7 +132,7 @@ static void arm(long at)
     pthread_mutex_unlock(&lock);
 }
 
-/* Stops counting and returns the number of allocations. */
+/* Stops counting.  Returns how many allocations were tried since arm(). */
 static long disarm(void)
 {
     pthread_mutex_lock(&lock);
@@ -138,7 +141,7 @@ static long disarm(void)
     return count;
 }
 
-static int still_alive(void)
+static int count_live_blocks(void)
 {
     int n = 0;
 
@@ -147,7 +150,8 @@ static int still_alive(void)
     return n;
 }
 
-/* The host's allocator.  Its blocks bypass the counted functions. */
+/* The caller's allocator, which fails at call number takes_fail_at.  Its blocks are not counted by
+ * the functions above.  out: its blocks in use. */
 static long takes, takes_fail_at, out;
 
 static void *alloc_counted(void *user, size_t bytes, size_t align)
@@ -169,11 +173,12 @@ static void free_counted(void *user, void *p)
 
 /* ---- each allocation of each call ------------------------------------------------------------ */
 
-/* number of failing allocations that are tried per call, unless the test is long */
+/* number of failing allocations that are tried for each call, unless LIMBER_TEST_LONG is set */
 enum { SHORT = SANITIZED ? 13 : 40 };
 
-/* Creates a context. host: with the test's allocator. */
-static limber_status context(limber_context **ctx, const char *backend, const char *dir, bool host)
+/* Creates a context.  host: with the allocator above. */
+static limber_status create_context(limber_context **ctx, const char *backend, const char *dir,
+                                    bool host)
 {
     limber_config config = { .size = sizeof(limber_config),
                              .backend = backend,
@@ -187,14 +192,15 @@ static limber_status context(limber_context **ctx, const char *backend, const ch
         config.allocator = (limber_allocator){ alloc_counted, free_counted, NULL };
     s = limber_create(ctx, &config);
     if (s == LIMBER_STATUS_OK)
-        (*ctx)->brief = 0;
+        (*ctx)->pricing.brief = 0;
     return s;
 }
 
-/* Checks a call with a failed allocation: right bits, or NO_MEMORY and C as it was. */
+/* Checks the outcome of a call in which an allocation failed: right bits, or NO_MEMORY and C
+ * unchanged. */
 static void check_outcome(const char *backend, size_t i, long at, limber_status s)
 {
-    /* a cache that was not opened for lack of memory reports IO */
+    /* a cache that cannot be opened for lack of memory has an error text of its own */
     if (s != LIMBER_STATUS_OK && s != LIMBER_STATUS_NO_MEMORY &&
         !strstr(limber_error_text(), "is not used: no memory"))
         fail_msg("%s, %s, allocation %ld: %s: %s", backend, calls[i].name, at,
@@ -204,11 +210,11 @@ static void check_outcome(const char *backend, size_t i, long at, limber_status 
                  limber_status_name(s), s == LIMBER_STATUS_OK ? "other bits" : "C changed");
 }
 
-/* Creates a context, makes one call and destroys the context. */
+/* Creates a context, makes call i and destroys the context.  Returns the status. */
 static limber_status create_and_call(const char *backend, const char *dir, size_t i)
 {
     limber_context *ctx;
-    limber_status s = context(&ctx, backend, dir, false);
+    limber_status s = create_context(&ctx, backend, dir, false);
 
     reset();
     if (s == LIMBER_STATUS_OK)
@@ -219,7 +225,7 @@ static limber_status create_and_call(const char *backend, const char *dir, size_
     return s;
 }
 
-/* Fails each allocation of a call in a new context, one after another. */
+/* Makes each allocation of a call in a new context fail, one after the other. */
 static void fail_each(const char *backend, const char *dir, size_t i)
 {
     long at = 1, all, step;
@@ -233,7 +239,7 @@ static void fail_each(const char *backend, const char *dir, size_t i)
     create_and_call(backend, dir, i);
     all = disarm();
     step = is_long() || all < SHORT ? 1 : all / SHORT;
-    alive = still_alive(); /* blocks that the process keeps */
+    alive = count_live_blocks(); /* blocks that the process keeps */
     do {
         limber_status s;
 
@@ -241,22 +247,23 @@ static void fail_each(const char *backend, const char *dir, size_t i)
         s = create_and_call(backend, dir, i);
         all = disarm();
         check_outcome(backend, i, at, s);
-        if (still_alive() > alive)
+        if (count_live_blocks() > alive)
             fail_msg("%s, %s, allocation %ld: %d blocks are left", backend, calls[i].name, at,
-                     still_alive() - alive);
+                     count_live_blocks() - alive);
         failed = all >= at;
         at += step;
     } while (failed);
     print_message("%s, %s: %ld allocations by %ld\n", backend, calls[i].name, all, step);
 }
 
-/* Fails each allocation of a call in a long-lived context, which must remain usable. */
-static void fail_warm(const char *backend, const char *dir, size_t i, bool host)
+/* Makes each allocation of a call fail in one context.  After each failure the call must work
+ * again.  host: the caller's allocator fails. */
+static void fail_each_when_warm(const char *backend, const char *dir, size_t i, bool host)
 {
     limber_context *ctx;
     long at = 0, all;
 
-    assert_int_equal(context(&ctx, backend, dir, host), LIMBER_STATUS_OK);
+    assert_int_equal(create_context(&ctx, backend, dir, host), LIMBER_STATUS_OK);
     reset();
     if (calls[i].call(ctx) != LIMBER_STATUS_OK)
         fail_msg("%s, %s: %s", backend, calls[i].name, limber_error_text());
@@ -281,8 +288,9 @@ static void fail_warm(const char *backend, const char *dir, size_t i, bool host)
     assert_int_equal(out, 0);
 }
 
-/* Runs a test for every call on every backend. */
-static void each_backend(void (*run)(const char *backend, const char *dir, size_t call))
+/* Runs a test for every call on every available backend. */
+static void for_each_call_and_backend(void (*run)(const char *backend, const char *dir,
+                                                  size_t call))
 {
     for (int k = 0; limber_backends[k]; k++) {
         const char *name = limber_backends[k]->name;
@@ -294,35 +302,35 @@ static void each_backend(void (*run)(const char *backend, const char *dir, size_
     }
 }
 
-static void warm_calls(const char *backend, const char *dir, size_t i)
+static void fail_library(const char *backend, const char *dir, size_t i)
 {
-    fail_warm(backend, dir, i, false);
+    fail_each_when_warm(backend, dir, i, false);
 }
 
-static void warm_host(const char *backend, const char *dir, size_t i)
+static void fail_host(const char *backend, const char *dir, size_t i)
 {
-    fail_warm(backend, dir, i, true);
+    fail_each_when_warm(backend, dir, i, true);
 }
 
 static void failing_allocations_of_contexts_and_calls(void **state)
 {
     (void)state;
-    each_backend(fail_each);
+    for_each_call_and_backend(fail_each);
 }
 
 static void failing_allocations_of_warm_calls(void **state)
 {
     (void)state;
-    each_backend(warm_calls);
+    for_each_call_and_backend(fail_library);
 }
 
 static void failing_allocations_of_host_allocators(void **state)
 {
     (void)state;
-    each_backend(warm_host);
+    for_each_call_and_backend(fail_host);
 }
 
-/* With an empty disk cache: passes and compiler allocate, too. */
+/* With an empty cache, passes and code generation allocate memory, too. */
 static void failing_allocations_of_compiling(void **state)
 {
     (void)state;

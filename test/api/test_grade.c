@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The tests for grading GEMM: errors relative to |A||B| grow at most linearly in k, zeros stay
- * zeros, and scales that fixed-point arithmetic would lose are kept.  Permutations, powers of two,
- * threads and workspaces do not change results.
+ * zeros, and numbers at scales that fixed-point arithmetic would lose are kept.  Also:
+ * permutations, powers of two, threads and workspaces do not change results.
  *
  *   source  Demmel, Li, Langou, Pereira, Gates, Rubio-Gonzalez, tests for grading GEMM (2024) */
 #define _GNU_SOURCE
@@ -22,17 +22,9 @@ static limber_context *one, *two;
 static int make_contexts(void **state)
 {
     (void)state;
-    one = test_context("auto", 1, 0);
-    two = test_context("auto", 2, 1 << 20);
+    one = group_context(.backend = "auto", .threads = 1);
+    two = group_context(.backend = "auto", .threads = 2, .workspace_bytes = 1 << 20);
     return one && two ? 0 : -1;
-}
-
-static int drop_contexts(void **state)
-{
-    (void)state;
-    limber_destroy(one);
-    limber_destroy(two);
-    return 0;
 }
 
 /* ---- products of doubles, stored in any format ----------------------------------------------- */
@@ -41,12 +33,12 @@ struct product {
     int64_t m, n, k;
     const char *format;
     limber_contract contract;
-    double *a, *b; /* m x k; n x k, columns of B */
+    double *a, *b; /* a: m x k; b: n x k, the columns of B; owned */
 };
 
-/* A product of doubles whose result has this format, with zero operands. */
-static struct product make(int64_t m, int64_t n, int64_t k, const char *format,
-                           limber_promise promise, const char *scheme)
+/* Returns a product with zero operands, which are rounded to `format` when it runs. */
+static struct product make_product(int64_t m, int64_t n, int64_t k, const char *format,
+                                   limber_promise promise, const char *scheme)
 {
     return (
         struct product){ m,
@@ -58,12 +50,13 @@ static struct product make(int64_t m, int64_t n, int64_t k, const char *format,
                          calloc((size_t)(n * k) + 1, sizeof(double)) };
 }
 
-static void clear(struct product *p)
+static void free_product(struct product *p)
 {
     free(p->a);
     free(p->b);
 }
 
+/* Returns `count` doubles converted to the product's format, in memory that the caller frees. */
 static char *convert(const struct product *p, const double *x, int64_t count)
 {
     limber_format f = named(p->format);
@@ -74,8 +67,8 @@ static char *convert(const struct product *p, const double *x, int64_t count)
     return out;
 }
 
-/* The result, for free(); NULL: the call was refused with NO_SCHEME. */
-static char *run(limber_context *ctx, const struct product *p)
+/* Returns the result, which the caller frees; NULL if no scheme supports the product. */
+static char *run_product(limber_context *ctx, const struct product *p)
 {
     limber_format f = named(p->format);
     char *a = convert(p, p->a, p->m * p->k), *b = convert(p, p->b, p->n * p->k);
@@ -98,8 +91,9 @@ static double unit_of(const char *format)
     return ldexp(1, strcmp(format, "f64") ? -24 : -53);
 }
 
-/* Largest error of sampled elements, in u |A||B|. */
-static double worst(struct rng *r, const struct product *p, const char *c, int samples)
+/* Returns the largest error of sampled elements, in units of u |A||B| with the format's unit
+ * roundoff u. */
+static double largest_error(struct rng *r, const struct product *p, const char *c, int samples)
 {
     limber_format f = named(p->format);
     char *a = convert(p, p->a, p->m * p->k), *b = convert(p, p->b, p->n * p->k);
@@ -130,9 +124,9 @@ static const struct {
 };
 enum { GRADED = sizeof graded / sizeof *graded };
 
-/* ---- the grades ------------------------------------------------------------------------------ */
+/* ---- the tests ------------------------------------------------------------------------------- */
 
-/* Test 1: uniform in (0, 1); the worst ratio grows no faster than k. */
+/* Test 1: numbers uniform in (0, 1).  The largest error grows no faster than k. */
 static void errors_grow_at_most_linearly(void **state)
 {
     static const int sizes[] = { 16, 64, 256, 1024 };
@@ -146,7 +140,7 @@ static void errors_grow_at_most_linearly(void **state)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             int k = sizes[s];
             struct product p =
-                make(40, 40, k, graded[g].format, LIMBER_CONTRACT_NATIVE, graded[g].scheme);
+                make_product(40, 40, k, graded[g].format, LIMBER_CONTRACT_NATIVE, graded[g].scheme);
             char *c;
             double e;
 
@@ -154,9 +148,9 @@ static void errors_grow_at_most_linearly(void **state)
                 p.a[i] = rng_unit(&r);
             for (int64_t i = 0; i < p.n * k; i++)
                 p.b[i] = rng_unit(&r);
-            c = run(one, &p);
-            if (c) { /* NULL: refused, because its bound is too large for this k */
-                e = worst(&r, &p, c, 60);
+            c = run_product(one, &p);
+            if (c) { /* NULL if the scheme's bound is too large for this k */
+                e = largest_error(&r, &p, c, 60);
                 assert_true(e <= k + 2);
                 first = small ? first : e;
                 small = small ? small : k;
@@ -164,7 +158,7 @@ static void errors_grow_at_most_linearly(void **state)
                 large = k;
             }
             free(c);
-            clear(&p);
+            free_product(&p);
         }
         assert_true(large > 0);
         if (large > small && first > 0)
@@ -172,7 +166,7 @@ static void errors_grow_at_most_linearly(void **state)
     }
 }
 
-/* Test 2: complementary patterns of zeros make blocks of C exactly zero. */
+/* Test 2: zeros of A and B alternate, so that some blocks of C are exactly zero. */
 static void zeros_stay_zeros(void **state)
 {
     struct rng r = { 72 };
@@ -180,7 +174,7 @@ static void zeros_stay_zeros(void **state)
     (void)state;
     for (int g = 0; g < GRADED; g += SANITIZED ? 3 : 1) {
         struct product p =
-            make(70, 70, 400, graded[g].format, LIMBER_CONTRACT_NATIVE, graded[g].scheme);
+            make_product(70, 70, 400, graded[g].format, LIMBER_CONTRACT_NATIVE, graded[g].scheme);
         limber_format f = named(p.format);
         char zero[16] = { 0 }, *c;
 
@@ -189,19 +183,19 @@ static void zeros_stay_zeros(void **state)
                 p.a[i * p.k + q] = (q / 7 + i / 35) % 2 ? rng_unit(&r) - 0.5 : 0;
                 p.b[i * p.k + q] = (q / 7 + i / 35) % 2 ? rng_unit(&r) - 0.5 : 0;
             }
-        c = run(one, &p);
+        c = run_product(one, &p);
         for (int64_t i = 0; c && i < p.m; i++)
             for (int64_t j = 0; j < p.n; j++)
                 if ((i / 35 + j / 35) % 2)
                     assert_memory_equal(c + (i * p.n + j) * f.size, zero, f.size);
         free(c);
-        clear(&p);
+        free_product(&p);
     }
 }
 
-/* Test 4: powers of two along k that span nearly the whole range, with their inverses in B.  Rows
- * of A are cyclic shifts, so that every row has every scale.  Scaling by rows alone loses all
- * digits of most products. */
+/* Test 4: each row of A has powers of two over nearly the whole range of exponents, shifted
+ * cyclically from row to row, and B has their inverses.  An arithmetic with one scale per row would
+ * lose all digits of most products. */
 static void errors_are_relative_to_each_element(void **state)
 {
     static const limber_promise promises[] = { LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_BITS,
@@ -211,7 +205,8 @@ static void errors_are_relative_to_each_element(void **state)
     (void)state;
     for (int g = 0; g < GRADED; g += SANITIZED ? 3 : 1)
         for (int q = 0; q < 3; q++) {
-            struct product p = make(48, 48, 300, graded[g].format, promises[q], graded[g].scheme);
+            struct product p =
+                make_product(48, 48, 300, graded[g].format, promises[q], graded[g].scheme);
             int range = strcmp(p.format, "f64") ? 60 : 480;
             char *c;
 
@@ -224,25 +219,28 @@ static void errors_are_relative_to_each_element(void **state)
                     p.b[l * p.k + i] = ldexp(1 + rng_unit(&r), -scale);
                 }
             }
-            c = run(one, &p);
+            c = run_product(one, &p);
             if (c)
-                assert_true(worst(&r, &p, c, 40) <= (q == 1 ?
-                                                         ldexp(1, -18) / unit_of(p.format) + 1 :
-                                                     q ? 1 :
-                                                         (double)p.k + 2));
+                assert_true(largest_error(&r, &p, c, 40) <=
+                            (q == 1 ? ldexp(1, -18) / unit_of(p.format) + 1 :
+                             q      ? 1 :
+                                      (double)p.k + 2));
             assert_true(c || graded[g].scheme); /* without a named scheme the call must succeed */
             free(c);
-            clear(&p);
+            free_product(&p);
         }
 }
 
-/* ---- correct results do not depend on anything else ------------------------------------------ */
+/* ---- correct results do not depend on the configuration -------------------------------------- */
 
+/* A product of doubles whose correct rounding is hard. */
 static struct product hard_product(struct rng *r)
 {
-    struct product p = make(150, 140, 330, "f64", LIMBER_CONTRACT_CORRECT, NULL);
+    struct product p = make_product(150, 140, 330, "f64", LIMBER_CONTRACT_CORRECT, NULL);
 
-    for (int64_t i = 0; i < p.m; i++) /* graded, mixed, or cancelling rows */
+    /* rows of A have different magnitudes, some a wide range of exponents; products cancel in
+     * columns of B */
+    for (int64_t i = 0; i < p.m; i++)
         for (int64_t q = 0; q < p.k; q++)
             p.a[i * p.k + q] =
                 ldexp(rng_unit(r) - 0.5, (int)(-i / 4) + (i % 3 ? 0 : rng_below(r, 60)));
@@ -254,6 +252,8 @@ static struct product hard_product(struct rng *r)
     return p;
 }
 
+/* Permuting rows and k, and scaling rows and columns by powers of two, changes the results only by
+ * these permutations and powers, down to the last bit. */
 static void permuted_and_scaled(void **state)
 {
     struct rng r = { 75 };
@@ -264,7 +264,7 @@ static void permuted_and_scaled(void **state)
 
     (void)state;
     for (int64_t i = 0; i < p.m; i++)
-        row[i] = (i * 77 + 5) % p.m; /* 77 and 150, 127 and 330 are coprime */
+        row[i] = (i * 77 + 5) % p.m; /* permutations, as 77 and 150, and 127 and 330, are coprime */
     for (int64_t i = 0; i < p.k; i++)
         inner[i] = (i * 127 + 3) % p.k;
     for (int64_t i = 0; i < p.m; i++)
@@ -273,8 +273,8 @@ static void permuted_and_scaled(void **state)
     for (int64_t j = 0; j < p.n; j++)
         for (int64_t k = 0; k < p.k; k++)
             q.b[j * p.k + inner[k]] = ldexp(p.b[j * p.k + k], -(int)(j % 40));
-    x = run(one, &p);
-    y = run(two, &q);
+    x = run_product(one, &p);
+    y = run_product(two, &q);
     before = (const double *)(const void *)x;
     after = (const double *)(const void *)y;
     for (int64_t i = 0; i < p.m; i++)
@@ -285,11 +285,11 @@ static void permuted_and_scaled(void **state)
     free(y);
     free(row);
     free(inner);
-    clear(&p);
-    clear(&q);
+    free_product(&p);
+    free_product(&q);
 }
 
-/* Threads, workspaces, schemes, partitioning, backends and a warm disk cache do not change bits. */
+/* Threads, workspaces, schemes, partitions, backends and a filled disk cache do not change bits. */
 static void configuration_does_not_change_bits(void **state)
 {
     static const char *const schemes[] = { NULL, "ozaki2", "accumulator" };
@@ -301,23 +301,23 @@ static void configuration_does_not_change_bits(void **state)
                         .threads = 1 };
     struct rng r = { 76 };
     struct product p = hard_product(&r);
-    char *first = run(one, &p);
+    char *first = run_product(one, &p);
 
     (void)state;
     assert_non_null(mkdtemp(folder));
     for (int way = 0; way < 6; way++) {
         limber_context *own = NULL;
 
-        c.partition = way ? LIMBER_PARTITION_OFF : LIMBER_PARTITION_AUTO == 3;
+        c.partition = way ? LIMBER_PARTITION_OFF : LIMBER_PARTITION_AUTO;
         c.backend = way == 4 ? "interp" : "auto";
-        if (way > 1) /* configurations 2 to 5 use the disk: a cold cache, then a warm one */
+        if (way > 1) /* configurations 2 to 5 use the disk cache, which is empty at first */
             assert_int_equal(limber_create(&own, &c), LIMBER_STATUS_OK);
         for (int s = 0; s < (way == 4 ? 1 : 3); s++) {
             char *got;
 
             p.contract.scheme = schemes[s];
-            got = run(own ? own : way ? two : one, &p);
-            /* the data's range may be too wide for this number of moduli */
+            got = run_product(own ? own : way ? two : one, &p);
+            /* the range of the data may be too wide for ozaki2 (s == 1) */
             assert_true(got || s == 1);
             if (got)
                 assert_memory_equal(got, first, (size_t)(p.m * p.n) * sizeof(double));
@@ -328,7 +328,7 @@ static void configuration_does_not_change_bits(void **state)
     snprintf(command, sizeof command, "rm -rf %s", folder);
     assert_int_equal(system(command), 0);
     free(first);
-    clear(&p);
+    free_product(&p);
 }
 
 int main(void)
@@ -341,5 +341,5 @@ int main(void)
         cmocka_unit_test(configuration_does_not_change_bits),
     };
 
-    return cmocka_run_group_tests_name("grade", tests, make_contexts, drop_contexts);
+    return cmocka_run_group_tests_name("grade", tests, make_contexts, destroy_group_contexts);
 }

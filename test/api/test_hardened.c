@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Processes that may not execute memory that they have written.  System calls are wrapped by the
- * linker; if Linux can enforce this itself (PR_SET_MDWE), it does so in a child process as well. */
+ * Processes that may not execute memory that they have written.  The linker wraps the system calls,
+ * which then refuse.  If Linux can enforce this itself (PR_SET_MDWE), it does so in another child
+ * process. */
+#include "contexts.h"
 #include "compiler.h"
 #include "engine_support.h"
 
@@ -9,8 +11,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-/* The system refuses one kind of request: none; making written memory executable; all executable
- * memory. */
+/* What the wrapped system calls refuse.  NOTHING; CHANGES: memory that becomes executable after it
+ * was written, or is writable and executable at once; ALL: all executable memory. */
 static enum { NOTHING, CHANGES, ALL } refuses;
 static int compiled;
 
@@ -61,15 +63,15 @@ static limber_matrix square(const double *p)
     return (limber_matrix){ p, LIMBER_F64, 4, 1 };
 }
 
-static void is_right(void)
+static void assert_product(void)
 {
     for (int i = 0; i < 16; i++)
         assert_true(c[i] == (i % 4 ? 0 : a[i]));
 }
 
-/* Multiplies 4 x 4 doubles under a contract or on a unit. */
-static limber_status multiply(limber_context *ctx, limber_promise promise, const limber_unit *u,
-                              limber_report *r)
+/* Multiplies 4 x 4 doubles under a contract, or as a simulated unit if u is not NULL. */
+static limber_status multiply_doubles(limber_context *ctx, limber_promise promise,
+                                      const limber_unit *u, limber_report *r)
 {
     static double b[16];
     limber_contract k = LIMBER_CONTRACT_INIT;
@@ -81,6 +83,8 @@ static limber_status multiply(limber_context *ctx, limber_promise promise, const
     return limber_gemm(ctx, &k, 4, 4, 4, NULL, square(a), square(b), NULL, output_of(square(c)), r);
 }
 
+/* Binds a function and calls it.  works: that must succeed, else executable memory must be
+ * refused. */
 static void bind_and_call(limber_context *ctx, bool works)
 {
     static double b[16];
@@ -90,19 +94,19 @@ static void bind_and_call(limber_context *ctx, bool works)
         "int(m:i32 n:i32 k:i32 a:ptr lda:i32 b:ptr ldb:i32 c:ptr ldc:i32)", (void (**)(void))&f);
 
     if (!works) {
-        assert_int_equal(s, LIMBER_STATUS_NO_MEMORY);
-        assert_non_null(strstr(limber_error_text(), "executable memory"));
+        assert_refused(s, LIMBER_STATUS_NO_MEMORY, "executable memory");
         return;
     }
     assert_int_equal(s, LIMBER_STATUS_OK);
     b[0] = one[0];
     memset(c, 0, sizeof c);
-    assert_int_equal(f(4, 4, 4, b, 4, a, 4, c, 4), LIMBER_STATUS_OK); /* column-major */
-    is_right();
+    /* column-major, so that A and B are exchanged */
+    assert_int_equal(f(4, 4, 4, b, 4, a, 4, c, 4), LIMBER_STATUS_OK);
+    assert_product();
 }
 
-/* No page of the process is both writable and executable. */
-static void nothing_is_both(void)
+/* Fails the test if a page of the process is both writable and executable. */
+static void assert_no_writable_code(void)
 {
     FILE *f = fopen("/proc/self/maps", "r");
     char line[512];
@@ -114,8 +118,8 @@ static void nothing_is_both(void)
     fclose(f);
 }
 
-/* Uses all code generation in a process without any before. */
-static void use_all(void)
+/* Generates code of every kind, in a process that has not done so before. */
+static void generate_all_code(void)
 {
     limber_unit u = LIMBER_UNIT_INIT;
     limber_context *ctx;
@@ -130,18 +134,19 @@ static void use_all(void)
         for (int promise = LIMBER_CONTRACT_NATIVE; promise <= LIMBER_CONTRACT_CORRECT; promise++) {
             if (promise == LIMBER_CONTRACT_BITS)
                 continue;
-            assert_int_equal(multiply(ctx, (limber_promise)promise, NULL, NULL), LIMBER_STATUS_OK);
-            is_right();
+            assert_int_equal(multiply_doubles(ctx, (limber_promise)promise, NULL, NULL),
+                             LIMBER_STATUS_OK);
+            assert_product();
         }
     for (int i = 0; i < 3; i++) {
         limber_report r = LIMBER_REPORT_INIT;
         char words[64];
 
-        /* the first unit runs twice */
+        /* the first unit runs twice, so that its kernel is used again */
         snprintf(words, sizeof words, "in=bf16 acc=f32 group=%d", i / 2 + 2);
         assert_int_equal(limber_unit_parse(words, &u), LIMBER_STATUS_OK);
-        assert_int_equal(multiply(ctx, LIMBER_CONTRACT_SIMULATE, &u, &r), LIMBER_STATUS_OK);
-        is_right();
+        assert_int_equal(multiply_doubles(ctx, LIMBER_CONTRACT_SIMULATE, &u, &r), LIMBER_STATUS_OK);
+        assert_product();
         if (BUILT)
             assert_string_equal(r.backend, may ? "llvm" : "interp");
     }
@@ -152,11 +157,11 @@ static void use_all(void)
                      may ? LIMBER_STATUS_OK : LIMBER_STATUS_DEVICE);
     assert_int_equal(compiled > 0, may);
     bind_and_call(ctx, refuses != ALL);
-    nothing_is_both();
+    assert_no_writable_code();
     limber_destroy(ctx);
 }
 
-/* Runs in a child process, because a refusal lasts until the process ends. */
+/* Runs generate_all_code() in a child process, since refusals last until the process ends. */
 static void run_in_child(void (*before)(void))
 {
     int status;
@@ -167,7 +172,7 @@ static void run_in_child(void (*before)(void))
     assert_true(pid >= 0);
     if (pid == 0) {
         before();
-        use_all();
+        generate_all_code();
         _exit(0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -189,12 +194,12 @@ static void refuse_all(void)
     refuses = ALL;
 }
 
-/* PR_SET_MDWE and PR_MDWE_REFUSE_EXEC_GAIN, which older headers lack. */
+/* PR_SET_MDWE and PR_MDWE_REFUSE_EXEC_GAIN, which older headers lack */
 enum { SET_MDWE = 65, REFUSE_EXEC_GAIN = 1 };
 
 static void let_linux_refuse(void)
 {
-    refuses = CHANGES; /* the wrapper refuses as Linux does */
+    refuses = CHANGES; /* generate_all_code() must expect what Linux refuses */
     if (prctl(SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0))
         _exit(0);
 }

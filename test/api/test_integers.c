@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sums of floats with integer results, on every backend and contract that has them: rounded to the
- * nearest integer, ties to even.  If one does not fit, or is NaN or infinite, the call fails with C
- * unchanged. */
+ * Products of floats with integer results, on every backend and under every contract that has them.
+ * Sums are rounded to the nearest integer, ties to even.  If a sum does not fit, or is NaN or
+ * infinite, the call must fail and leave C unchanged. */
 #include "engine_support.h"
 #include "gpus.h"
 #include "support.h"
@@ -32,12 +32,12 @@ struct sums {
     limber_format a, b, c;
     struct request request;
     double ea[M * K], eb[K * N], sum[M * N];
-    int64_t before[M * N];      /* C before the call, in its format */
+    int64_t before[M * N]; /* C before the call, in its format */
     char name[160];
 };
 
-/* Fills an operand with multiples of `step`, or with integers. */
-static void fill_side(struct rng *r, limber_format f, double step, double *x, int count)
+/* Fills an operand with multiples of `step`, or with integers if its format is one. */
+static void fill_operand(struct rng *r, limber_format f, double step, double *x, int count)
 {
     bool whole = f.kind == LIMBER_KIND_INT;
 
@@ -45,14 +45,14 @@ static void fill_side(struct rng *r, limber_format f, double step, double *x, in
         x[i] = rng_below(r, 3) ? 0 : (rng_below(r, 13) - 6) * (whole ? 1 : step);
 }
 
-static void stored(limber_format f, const double *x, int count, char *to)
+static void store(limber_format f, const double *x, int count, char *to)
 {
     assert_int_equal(limber_convert(to, f, x, named("f64"), (size_t)count, LIMBER_ROUND_NEAREST),
                      LIMBER_STATUS_OK);
 }
 
-/* Computes the product of integers. turned: as C^T = B^T A^T. */
-static limber_status multiply(limber_context *ctx, const struct sums *p, bool turned, char *c)
+/* Computes the product.  turned: C is column-major. */
+static limber_status multiply_sums(limber_context *ctx, const struct sums *p, bool turned, char *c)
 {
     static char a[M * K * 16], b[K * N * 16];
     limber_contract k = { .size = sizeof(limber_contract),
@@ -60,8 +60,8 @@ static limber_status multiply(limber_context *ctx, const struct sums *p, bool tu
                           .scheme = p->request.scheme,
                           .bits = p->request.promise == LIMBER_CONTRACT_BITS ? 30 : 0 };
 
-    stored(p->a, p->ea, M * K, a);
-    stored(p->b, p->eb, K * N, b);
+    store(p->a, p->ea, M * K, a);
+    store(p->b, p->eb, K * N, b);
     memcpy(c, p->before, (size_t)(M * N) * p->c.size);
     return limber_gemm(ctx, &k, M, N, K, NULL, (limber_matrix){ a, p->a, K, 1 },
                        (limber_matrix){ b, p->b, N, 1 }, NULL,
@@ -82,10 +82,11 @@ static int64_t element(limber_format f, const char *c, int at)
     return (int64_t)((uint64_t)x << (64 - 8 * f.size)) >> (64 - 8 * f.size);
 }
 
+/* Checks that the product is refused with status RANGE and leaves C unchanged. */
 static void expect_range(limber_context *ctx, const struct sums *p, const char *what)
 {
     static char c[M * N * 8];
-    limber_status s = multiply(ctx, p, false, c);
+    limber_status s = multiply_sums(ctx, p, false, c);
 
     if (s != LIMBER_STATUS_RANGE)
         fail_msg("%s, %s: status %d, %s", p->name, what, (int)s, s ? limber_error_text() : "");
@@ -93,6 +94,7 @@ static void expect_range(limber_context *ctx, const struct sums *p, const char *
         fail_msg("%s, %s: C is another", p->name, what);
 }
 
+/* Checks all sums, with both layouts of C.  Under `bits` a tie may be rounded either way. */
 static void check_sums(limber_context *ctx, const struct sums *p)
 {
     static char c[M * N * 8];
@@ -100,7 +102,7 @@ static void check_sums(limber_context *ctx, const struct sums *p)
     limber_status s;
 
     for (int turned = 0; turned < 2; turned++) {
-        s = multiply(ctx, p, turned, c);
+        s = multiply_sums(ctx, p, turned, c);
         if (s == LIMBER_STATUS_NO_SCHEME && p->request.scheme)
             return;
         if (s)
@@ -115,7 +117,8 @@ static void check_sums(limber_context *ctx, const struct sums *p)
     }
 }
 
-/* Numbers that make exactly one element overflow, or none. */
+/* Changes the operands so that one sum is NaN, infinite, or beyond one-byte formats.  The call must
+ * fail. */
 static void check_misfits(limber_context *ctx, struct sums *p)
 {
     static const double bad[] = { NAN, INFINITY, -INFINITY };
@@ -125,7 +128,7 @@ static void check_misfits(limber_context *ctx, struct sums *p)
     for (size_t i = 0; i < COUNT(bad); i++) {
         q = *p;
         if (!integers[0] && i % 2 == 0)
-            q.ea[3 * K + 5] = bad[i]; /* a row */
+            q.ea[3 * K + 5] = bad[i]; /* NaN in an element of A spoils a row of C */
         else if (!integers[1])
             q.eb[7 * N + 20] = bad[i];
         else
@@ -133,21 +136,21 @@ static void check_misfits(limber_context *ctx, struct sums *p)
         expect_range(ctx, &q, "not a number or infinite");
     }
     q = *p;
-    for (int x = 0; x < K; x++)     /* one sum of 37 times 100 */
+    for (int x = 0; x < K; x++) /* one sum is 37 times 100 */
         q.ea[4 * K + x] = 10, q.eb[x * N + 2] = 10;
     if (p->c.size == 1)
         expect_range(ctx, &q, "too large");
 }
 
-/* Checks a product of integers: exact, wrapped, or refused with C unchanged. */
-static void check(limber_context *ctx, struct rng *r, struct sums *p)
+/* Makes random operands, computes their product by definition, and checks the call. */
+static void check_random_product(limber_context *ctx, struct rng *r, struct sums *p)
 {
     bool whole = p->request.promise == LIMBER_CONTRACT_EXACT;
 
     memset(p->before, 0x5a & (p->c.kind == LIMBER_KIND_SHORT ? 0x0f : 0xff), sizeof p->before);
-    fill_side(r, p->a, whole ? 1 : 0.25, p->ea, M * K);
-    fill_side(r, p->b, whole ? 1 : 0.5, p->eb, K * N);
-    if (p->c.kind == LIMBER_KIND_SHORT) /* one product per element: at most 9 */
+    fill_operand(r, p->a, whole ? 1 : 0.25, p->ea, M * K);
+    fill_operand(r, p->b, whole ? 1 : 0.5, p->eb, K * N);
+    if (p->c.kind == LIMBER_KIND_SHORT) /* each element is a single product of at most 9 */
         for (int i = 0; i < M; i++)
             for (int x = 0; x < K; x++)
                 p->ea[i * K + x] = x == i && p->ea[i * K + x] != 0 ? 1 : 0;
@@ -160,6 +163,7 @@ static void check(limber_context *ctx, struct rng *r, struct sums *p)
     check_misfits(ctx, p);
 }
 
+/* Checks every step-th combination of operands, results and contracts on a backend. */
 static void run_backend(const char *backend, size_t step)
 {
     struct rng r = { 91 };
@@ -171,8 +175,7 @@ static void run_backend(const char *backend, size_t step)
                                               .backend = backend,
                                               .cache_dir = "",
                                               .threads = 2 })) {
-        print_message("%s does not run here: %s\n", backend, limber_error_text());
-        skip();
+        skip_because("%s does not run here: %s", backend, limber_error_text());
     }
     for (size_t i = 0; i < COUNT(operands) * COUNT(results) * COUNT(requests); i += step) {
         const char *const *from = operands[i / (COUNT(results) * COUNT(requests))];
@@ -184,7 +187,7 @@ static void run_backend(const char *backend, size_t step)
         p.request = requests[i % COUNT(requests)];
         snprintf(p.name, sizeof p.name, "%s: %s x %s to %s, promise %d, %s", backend, from[0],
                  from[1], to, (int)p.request.promise, p.request.scheme ? p.request.scheme : "any");
-        check(ctx, &r, &p);
+        check_random_product(ctx, &r, &p);
         done++;
     }
     print_message("%s: %zu kinds of products\n", backend, done);
@@ -210,7 +213,7 @@ static void integers_in_cuda_kernels(void **state)
     run_backend("cuda", 23);
 }
 
-/* Sums of integers wrap under native, and overflow is an error under other contracts. */
+/* Sums of integers wrap under `native`.  Under other contracts overflow is an error. */
 static void sums_of_integers_wrap(void **state)
 {
     const int32_t a[2] = { INT32_MAX, 1 }, b[2] = { 1, 1 };
@@ -237,7 +240,7 @@ static void sums_of_integers_wrap(void **state)
     limber_destroy(ctx);
 }
 
-/* An integer of n bytes, extended to 64 bits. */
+/* An integer of a format, extended to 64 bits. */
 static uint64_t extended(limber_format f, const char *at)
 {
     uint64_t x = 0;
@@ -248,8 +251,8 @@ static uint64_t extended(limber_format f, const char *at)
     return x;
 }
 
-/* Products with vectors, small ones, and wide numbers: every pair of formats, layout and scalar has
- * the bits of a plain loop modulo 2^64, whichever way computes. */
+/* Products with vectors, small ones and ones of large numbers, for every pair of formats, layout
+ * and scalars, must equal a plain loop modulo 2^64, whichever code path computes them. */
 static void integers_of_every_layout_wrap(void **state)
 {
     static const char *const formats[] = { "u8", "i8", "i16", "i32", "i64" };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Formats with the size or fraction bits of a common format, but another bias, exponent width or
- * rules: no code path may confuse them. */
+ * Formats that share size or fraction bits with a common format, but have another bias, exponent
+ * width or other rules.  No code path may mistake one for the other. */
+#include "contexts.h"
 #include "support.h"
 
 #include <limber/limber.h>
@@ -18,19 +19,9 @@ static limber_context *ctx;
 
 static int make_context(void **state)
 {
-    limber_config config = LIMBER_CONFIG_INIT;
-
     (void)state;
-    config.cache_dir = "";
-    config.threads = 1;
-    return limber_create(&ctx, &config);
-}
-
-static int drop_context(void **state)
-{
-    (void)state;
-    limber_destroy(ctx);
-    return 0;
+    ctx = group_context(.threads = 1);
+    return ctx ? 0 : -1;
 }
 
 static const limber_format unusual[] = {
@@ -58,8 +49,9 @@ static void convert(void *to, limber_format tf, const void *from, limber_format 
                      LIMBER_STATUS_OK);
 }
 
-/* Small integers, whose product every format represents: all schemes give the same. */
-static void check(limber_format a, limber_format b, limber_format c, limber_promise promise)
+/* Multiplies small integers, whose products every format represents.  All schemes must give the
+ * exact result. */
+static void check_product(limber_format a, limber_format b, limber_format c, limber_promise promise)
 {
     limber_contract contract = LIMBER_CONTRACT_INIT;
     double x[M * K], y[K * N], sum[M * N], got[M * N];
@@ -102,11 +94,13 @@ static void check(limber_format a, limber_format b, limber_format c, limber_prom
 
 static void check_all(limber_format a, limber_format b, limber_format c)
 {
-    check(a, b, c, LIMBER_CONTRACT_NATIVE);
-    check(a, b, c, LIMBER_CONTRACT_CORRECT);
-    check(a, b, c, LIMBER_CONTRACT_BITS);
+    check_product(a, b, c, LIMBER_CONTRACT_NATIVE);
+    check_product(a, b, c, LIMBER_CONTRACT_CORRECT);
+    check_product(a, b, c, LIMBER_CONTRACT_BITS);
 }
 
+/* Each unusual format as format of A, B and C, alone and with usual ones: products of small
+ * integers are exact. */
 static void unusual_formats_are_read_and_written_as_they_are(void **state)
 {
     (void)state;
@@ -121,7 +115,7 @@ static void unusual_formats_are_read_and_written_as_they_are(void **state)
     }
 }
 
-/* Numbers with more bits than binary64 keep them. */
+/* Numbers with more significant bits than binary64 keep all their bits. */
 static void long_fractions_are_kept(void **state)
 {
     const limber_format f = { LIMBER_KIND_FLOAT, 8, 55, 0, 127, 8, 0 };
@@ -145,5 +139,5 @@ int main(void)
         cmocka_unit_test(long_fractions_are_kept),
     };
 
-    return cmocka_run_group_tests(tests, make_context, drop_context);
+    return cmocka_run_group_tests(tests, make_context, destroy_group_contexts);
 }

@@ -6,8 +6,9 @@
 
 static char *locales;
 
-/* Creates a locale with a decimal comma, since few machines have one. */
-static bool has_comma(void)
+/* Creates a locale with a decimal comma, since few machines have one, and switches to it.  False if
+ * that is impossible. */
+static bool switch_to_comma(void)
 {
     char command[5000];
 
@@ -25,7 +26,7 @@ static void append_line(void *user, const char *line)
     limber_text_add(user, "%s\n", line);
 }
 
-/* Collects every deterministic text of the library. */
+/* Collects all texts of the library that are the same in every run. */
 static void write_texts(struct text *out)
 {
     enum { N = 8 };
@@ -40,7 +41,7 @@ static void write_texts(struct text *out)
         { .size = sizeof(limber_contract),
           .promise = LIMBER_CONTRACT_BITS,
           .bits = 60,
-          .scheme = "native" },     /* refused with a message that has numbers */
+          .scheme = "native" }, /* refused, with numbers in the error text */
     };
     limber_context *ctx;
     limber_format f64 = named("f64");
@@ -88,13 +89,15 @@ static void write_texts(struct text *out)
     limber_destroy(ctx);
 }
 
+/* Texts of the library are the same in a locale with a decimal comma as in C's. */
 static void texts_are_the_same(void **state)
 {
     struct text there = { 0 }, here = { 0 };
 
     (void)state;
     write_texts(&there);
-    assert_string_equal(localeconv()->decimal_point, ",");      /* unchanged */
+    /* write_texts() has not changed the locale */
+    assert_string_equal(localeconv()->decimal_point, ",");
     setlocale(LC_ALL, "C");
     write_texts(&here);
     assert_non_null(setlocale(LC_ALL, "comma.UTF-8"));
@@ -104,6 +107,7 @@ static void texts_are_the_same(void **state)
     limber_text_clear(&there);
 }
 
+/* In a locale with a decimal comma, no number in a log line has a comma. */
 static void times_in_log_lines_have_decimal_points(void **state)
 {
     struct text lines = { 0 };
@@ -145,10 +149,10 @@ static void tuning_records_are_read_in_any_locale(void **state)
         how.seconds = i ? 1e-9 : 0.2;
         s = limber_tune(ctx, &how);
         limber_destroy(ctx);
-        if (s == LIMBER_STATUS_DEVICE) {       /* this backend has nothing to tune */
+        if (s == LIMBER_STATUS_DEVICE) {
             setlocale(LC_ALL, "comma.UTF-8");
             discard(dir);
-            skip();
+            skip_because("this backend has nothing to tune");
         }
         assert_int_equal(s, LIMBER_STATUS_OK);
     }
@@ -158,7 +162,7 @@ static void tuning_records_are_read_in_any_locale(void **state)
 
         assert_non_null(rate);
         assert_null(strchr(rate, ','));
-        if (lines[1].s)                 /* no second measurement */
+        if (lines[1].s) /* the second context reads the record and does not measure again */
             assert_null(strstr(lines[1].s, line));
     }
     setlocale(LC_ALL, "comma.UTF-8");
@@ -167,6 +171,8 @@ static void tuning_records_are_read_in_any_locale(void **state)
     discard(dir);
 }
 
+/* Makes a locale with a decimal comma and runs the tests in it; without one prints that they are
+ * skipped. */
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,7 +183,7 @@ int main(void)
     int failed = 0;
 
     clear_environment();
-    if (has_comma())
+    if (switch_to_comma())
         failed = cmocka_run_group_tests(tests, NULL, NULL);
     else
         printf("SKIPPED: no locale with a comma can be made here (Debian: package locales)\n");

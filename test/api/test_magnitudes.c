@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Elements of any magnitude in their format: pairs of integer formats and some of floats, with
- * every kind of result, contract and named scheme, on every backend.  An error is at most the
- * reported bound and one rounding, and under `bits` at most what was asked for.  Plans know only
- * formats, so whatever they drop must be negligible beside any elements, not only beside the
- * largest. */
+ * every kind of result, contract and named scheme, on every backend.  An error must be at most the
+ * reported bound plus one rounding, and under `bits` at most what the caller asked for.  Since
+ * plans know only formats, an error must be negligible compared with small elements, not only with
+ * the largest that the format has. */
 #include "engine_support.h"
 #include "gpus.h"
 #include "support.h"
@@ -31,7 +31,8 @@ static const struct asked {
     { LIMBER_CONTRACT_CORRECT, NULL, 0 },
 };
 
-/* Largest number of bits of the elements; sums of products of the largest are exact in binary64. */
+/* Numbers of bits of the elements of A and B.  Sums of products of the largest are exact in
+ * binary64. */
 static const int sizes[][2] = { { 1, 1 }, { 2, 5 }, { 7, 1 }, { 1, 20 }, { 14, 14 }, { 23, 23 } };
 
 struct stated_operand {
@@ -47,7 +48,7 @@ struct stated_product {
     char name[120];
 };
 
-/* Fills an operand with integers below 2^bits, some of them zero. */
+/* Fills an operand with integers below 2^bits, a quarter of them zero. */
 static void fill_operand(struct rng *r, struct stated_operand *x, int count, int bits)
 {
     bool is_unsigned = x->f.kind == LIMBER_KIND_UINT;
@@ -76,7 +77,7 @@ static void check_element(const struct stated_product *p, const limber_report *r
         sum += term;
         size += fabs(term);
     }
-    if (2 * size > largest) /* the product may overflow */
+    if (2 * size > largest) /* skips sums that may overflow */
         return;
     allowed = r->bound * size;
     if (p->request.promise == LIMBER_CONTRACT_BITS)
@@ -86,7 +87,8 @@ static void check_element(const struct stated_product *p, const limber_report *r
         fail_msg("%s, by %s: %.17g for %.17g, %g allowed", p->name, r->scheme, got, sum, allowed);
 }
 
-static bool check(limber_context *ctx, const struct stated_product *p)
+/* Multiplies and checks all elements.  Returns false if no scheme supports the product. */
+static bool check_product(limber_context *ctx, const struct stated_product *p)
 {
     const limber_contract k = { .size = sizeof(limber_contract),
                                 .promise = p->request.promise,
@@ -115,7 +117,7 @@ static bool check(limber_context *ctx, const struct stated_product *p)
     return !s;
 }
 
-/* Tests every step-th product of all combinations, in table order. */
+/* Tests every step-th combination of operands, results, requests and sizes. */
 static void run_backend(const char *backend, size_t step)
 {
     const size_t per_pair = COUNT(results) * COUNT(requests) * COUNT(sizes);
@@ -145,7 +147,7 @@ static void run_backend(const char *backend, size_t step)
                  p.request.scheme ? p.request.scheme : "any");
         fill_operand(&r, &p.a, M * K, size[0]);
         fill_operand(&r, &p.b, K * N, size[1]);
-        served += check(ctx, &p);
+        served += check_product(ctx, &p);
     }
     print_message("%s: %d products\n", backend, served);
     assert_true(served > 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products of heterogeneous data: parts with their own plans keep the contract, give the same bits
- * on every backend, and are used where they should be. */
+ * Products of data with very different parts.  Such a product is computed in parts with plans of
+ * their own.  It must keep the contract and give the same bits on every backend, and parts must be
+ * used where they pay. */
 #include "engine_support.h"
 #include "contexts.h"
 
@@ -13,13 +14,14 @@
 
 #include <cmocka.h>
 
+/* Kinds of operands.  A tile is 64 lines (rows of A or columns of B) by 256 elements along k. */
 enum kind {
-    KIND_plain,         /* uniform numbers */
-    KIND_hot_row,       /* one line whose exponents span 200 binades */
-    KIND_wide_tiles,    /* tiles of 64 lines by 256 elements beyond the range of binary16 */
-    KIND_far_tiles, /* wide tiles as in KIND_wide_tiles; narrow tiles have numbers far from 1 */
-    KIND_zero_tiles, /* dense blocks in zeros */
-    KIND_byte_tiles, /* tiles of small integers and of uniform numbers */
+    KIND_plain, /* uniform numbers */
+    KIND_hot_row, /* one line whose exponents span 200 binades */
+    KIND_wide_tiles, /* some tiles have a range of exponents wider than binary16's */
+    KIND_far_tiles, /* some tiles as in KIND_wide_tiles, all others hold numbers near 2^-40 */
+    KIND_zero_tiles, /* some tiles are dense, all others zero */
+    KIND_byte_tiles, /* some tiles have uniform numbers, all others small integers */
     KIND_count
 };
 static const char *const kind_names[] = { "plain",     "hot row",    "wide tiles",
@@ -30,8 +32,8 @@ struct trial {
     const char *format;
     enum kind a, b;
     limber_contract contract;
-    bool scalars, columns; /* scalars: alpha and beta are given; columns: column-major C */
-    double share; /* share of tiles that differ from the others */
+    bool scalars, columns; /* scalars: alpha and beta are given; columns: C is column-major */
+    double share; /* share of the tiles that differ from the others, 0 to 1 */
 };
 
 static limber_context *interp, *fast;
@@ -39,31 +41,24 @@ static limber_context *interp, *fast;
 static int make_contexts(void **state)
 {
     (void)state;
-    interp = test_context("interp", 2, 0);
-    fast = test_context("auto", 2, 0);
+    interp = group_context(.backend = "interp", .threads = 2);
+    fast = group_context(.backend = "auto", .threads = 2);
     if (!interp || !fast)
         return -1;
     plan_without_matrix_unit(fast);
     return 0;
 }
 
-static int drop_contexts(void **state)
-{
-    (void)state;
-    limber_destroy(interp);
-    limber_destroy(fast);
-    return 0;
-}
-
-/* ---- operands of narrow and wide tiles ------------------------------------------------------- */
+/* ---- operands of different tiles ------------------------------------------------------------- */
 
 static double normal_like(struct rng *r)
 {
     return (rng_unit(r) + rng_unit(r) + rng_unit(r) - 1.5) * 2;
 }
 
-/* Draws an element of this kind, by its line and whether its tile is an odd one. */
-static double element(struct rng *r, enum kind kind, int64_t line, bool odd_tile)
+/* Draws an element of an operand.  line: its row of A or column of B; odd_tile: its tile is one of
+ * those that differ. */
+static double draw_element(struct rng *r, enum kind kind, int64_t line, bool odd_tile)
 {
     double x = normal_like(r);
 
@@ -77,7 +72,7 @@ static double element(struct rng *r, enum kind kind, int64_t line, bool odd_tile
     }
 }
 
-/* Allocates lines x length elements, with the elements of a line contiguous. */
+/* Allocates `lines` rows of A or columns of B, each contiguous. */
 static void *make_operand(struct rng *r, const struct trial *t, enum kind kind, int64_t lines)
 {
     limber_format f = named(t->format), f64 = named("f64");
@@ -90,7 +85,7 @@ static void *make_operand(struct rng *r, const struct trial *t, enum kind kind, 
             struct rng tile = { seed + (uint64_t)(i / 64 * 1000 + p / 256) * 7919 };
 
             rng_next(&tile);
-            x[i * t->k + p] = element(r, kind, i, rng_unit(&tile) < t->share);
+            x[i * t->k + p] = draw_element(r, kind, i, rng_unit(&tile) < t->share);
         }
     assert_int_equal(limber_convert(out, f, x, f64, (size_t)(lines * t->k), LIMBER_ROUND_NEAREST),
                      LIMBER_STATUS_OK);
@@ -103,6 +98,7 @@ struct matrices {
     size_t bytes;
 };
 
+/* Makes the operands, scalars and initial C of a trial. */
 static struct matrices make_trial(struct rng *r, const struct trial *t)
 {
     limber_format f = named(t->format);
@@ -127,9 +123,9 @@ static void free_trial(struct matrices *d)
 
 /* ---- computing and checking a product -------------------------------------------------------- */
 
-/* Computes the trial's product into c, which begins as C0. */
-static void run(limber_context *ctx, const struct trial *t, const struct matrices *d, char *c,
-                limber_report *report)
+/* Computes the trial's product into c, which first gets a copy of C0. */
+static void run_trial(limber_context *ctx, const struct trial *t, const struct matrices *d, char *c,
+                      limber_report *report)
 {
     limber_format f = named(t->format);
     limber_status s;
@@ -145,7 +141,7 @@ static void run(limber_context *ctx, const struct trial *t, const struct matrice
     assert_int_equal(s, LIMBER_STATUS_OK);
 }
 
-/* Exact alpha sum + beta c0 and alpha |A||B| + |beta c0|. */
+/* Computes alpha sum + beta c0 exactly, and alpha |A||B| + |beta c0|. */
 static void exact_element(const struct trial *t, const struct matrices *d, int64_t i, int64_t j,
                           mpfr_t x, mpfr_t scale)
 {
@@ -178,9 +174,9 @@ static double allowed(const struct trial *t)
                                                          (double)(t->k + 2 + 2 * t->scalars) * u;
 }
 
-/* Checks sampled elements against MPFR and the bound. */
-static void check(struct rng *r, const struct trial *t, const struct matrices *d, const char *c,
-                  const limber_report *report)
+/* Checks sampled elements against MPFR and the promised bound. */
+static void check_samples(struct rng *r, const struct trial *t, const struct matrices *d,
+                          const char *c, const limber_report *report)
 {
     limber_format f = named(t->format);
     mpfr_t x, scale;
@@ -204,8 +200,9 @@ static void check(struct rng *r, const struct trial *t, const struct matrices *d
     mpfr_clears(x, scale, (mpfr_ptr)NULL);
 }
 
-/* Compares two results bit by bit. */
-static void compare(const struct trial *t, const char *what, const char *c, const char *e, size_t n)
+/* Fails the test unless both results have the same bits. */
+static void assert_same_bits(const struct trial *t, const char *what, const char *c, const char *e,
+                             size_t n)
 {
     limber_format f = named(t->format);
 
@@ -222,18 +219,19 @@ static void compare(const struct trial *t, const char *what, const char *c, cons
         }
 }
 
-/* Runs both backends, compares bits where they are fixed, and checks against MPFR. */
+/* Runs the default backend and checks the result.  same: the interpreter must give the same
+ * bits. */
 static void try_both(struct rng *r, const struct trial *t, bool same, limber_report *report)
 {
     struct matrices d = make_trial(r, t);
     char *c = malloc(d.bytes), *e = malloc(d.bytes);
     limber_report ri = LIMBER_REPORT_INIT;
 
-    run(fast, t, &d, c, report);
-    check(r, t, &d, c, report);
+    run_trial(fast, t, &d, c, report);
+    check_samples(r, t, &d, c, report);
     if (same) {
-        run(interp, t, &d, e, &ri);
-        compare(t, "the backends", c, e, d.bytes);
+        run_trial(interp, t, &d, e, &ri);
+        assert_same_bits(t, "the backends", c, e, d.bytes);
     }
     free(c);
     free(e);
@@ -242,6 +240,8 @@ static void try_both(struct rng *r, const struct trial *t, bool same, limber_rep
 
 /* ---- pairs of schemes, ranges and contracts -------------------------------------------------- */
 
+/* Products by two schemes, each for the tiles it suits: the bound is kept, and there are at least
+ * as many parts as expected. */
 static void pairs_of_schemes(void **state)
 {
     static const struct {
@@ -282,6 +282,8 @@ static void pairs_of_schemes(void **state)
         }
 }
 
+/* A row of large numbers makes the library divide a product under `correct`: the parts' shares add
+ * up to 1, the result is right. */
 static void lines_of_different_magnitudes(void **state)
 {
     struct rng r = { 42 };
@@ -309,7 +311,7 @@ static void lines_of_different_magnitudes(void **state)
     assert_string_equal(report.scheme, "mixed");
     assert_true(report.bound == 0);
     t.b = KIND_hot_row;
-    t.scalars = true; /* result must be combined per part */
+    t.scalars = true; /* with beta, each part of the result must be combined with C */
     try_both(&r, &t, false, &report);
 }
 
@@ -335,7 +337,8 @@ static void correct_everywhere(void **state)
     }
 }
 
-/* Rows outside every sample cancel all digits that a first pass with few bits computes. */
+/* In every other row of A the second half nearly cancels the first.  A first pass with few bits
+ * does not determine the rounding of these sums, and they must be recomputed. */
 static void uncertain_elements_are_recomputed(void **state)
 {
     static const char *const formats[] = { "f64", "f32" };
@@ -360,7 +363,8 @@ static void uncertain_elements_are_recomputed(void **state)
         for (int64_t i = 0; i < t.m + t.n; i++)
             for (int64_t p = 0; p < half; p++) {
                 char *line = i < t.m ? d.a + i * t.k * f.size : d.b + (i - t.m) * t.k * f.size;
-                /* drawn before use, so that evaluation order does not depend on the compiler */
+                /* separate statements, so that the order of the random draws does not depend on the
+                 * compiler */
                 double size = normal_like(&r);
                 double x = ldexp(size, rng_below(&r, f.size == 4 ? 90 : 150) - 60);
                 double y = i >= t.m ? x :
@@ -374,20 +378,20 @@ static void uncertain_elements_are_recomputed(void **state)
                                                 LIMBER_ROUND_NEAREST),
                                  LIMBER_STATUS_OK);
             }
-        run(fast, &t, &d, out, &report);
+        run_trial(fast, &t, &d, out, &report);
         assert_true(report.recomputed > 0 && report.recomputed < t.m * t.n);
         assert_true(report.recomputed_share > 0 && report.recomputed_share <= 1);
-        check(&r, &t, &d, out, &report);
-        run(interp, &t, &d, again, &other);
+        check_samples(&r, &t, &d, out, &report);
+        run_trial(interp, &t, &d, again, &other);
         assert_true(other.recomputed > 0);
-        compare(&t, "the backends", out, again, d.bytes);
+        assert_same_bits(&t, "the backends", out, again, d.bytes);
         free(out);
         free(again);
         free_trial(&d);
     }
 }
 
-/* Elements of A and B whose exponents cover most of binary64's range. */
+/* Elements of A and B have exponents over most of binary64's range. */
 static void exponents_cover_the_whole_range(void **state)
 {
     struct rng r = { 46 };
@@ -404,15 +408,16 @@ static void exponents_cover_the_whole_range(void **state)
     (void)state;
     fill(&r, DATA_range, named("f64"), d.a, (size_t)(t.m * t.k));
     fill(&r, DATA_range, named("f64"), d.b, (size_t)(t.n * t.k));
-    run(fast, &t, &d, out, &report);
-    check(&r, &t, &d, out, &report);
-    run(interp, &t, &d, again, &report);
-    compare(&t, "the backends", out, again, d.bytes);
+    run_trial(fast, &t, &d, out, &report);
+    check_samples(&r, &t, &d, out, &report);
+    run_trial(interp, &t, &d, again, &report);
+    assert_same_bits(&t, "the backends", out, again, d.bytes);
     free(out);
     free(again);
     free_trial(&d);
 }
 
+/* Every kind of operand under the contracts `bits` and `native`: results keep the contract. */
 static void bits_and_native(void **state)
 {
     struct rng r = { 44 };
@@ -449,5 +454,5 @@ int main(void)
         cmocka_unit_test(bits_and_native),
     };
 
-    return cmocka_run_group_tests_name("mixed", tests, make_contexts, drop_contexts);
+    return cmocka_run_group_tests_name("mixed", tests, make_contexts, destroy_group_contexts);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The program's floating-point modes: whatever it has set (rounding, flush-to-zero as by
- * -ffast-math, traps), every public call gives the usual bits, raises no trap, and restores modes
- * and flags. */
-#define _GNU_SOURCE     /* feenableexcept */
+ * Floating-point modes of the program: rounding, flush-to-zero as by -ffast-math, and traps.
+ * Whatever is set, every public call must give the usual bits, raise no trap, and restore modes and
+ * flags. */
+#define _GNU_SOURCE /* for feenableexcept */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,9 +17,9 @@
 #include <immintrin.h>
 #endif
 
-static double want[2 * ALL];    /* the result of an undisturbed call */
+static double want[2 * ALL]; /* the result of an undisturbed call */
 
-/* All fields of the CPU's control and status register. */
+/* The CPU's control and status registers of floating-point arithmetic. */
 static uint64_t controls(void)
 {
 #if defined(__x86_64__)
@@ -34,7 +34,7 @@ static uint64_t controls(void)
 #endif
 }
 
-/* Clears the fields that fesetenv does not change. */
+/* Clears the fields of the control register FPCR, some of which fesetenv does not change. */
 static void clear_fields(void)
 {
 #if defined(__aarch64__)
@@ -43,7 +43,7 @@ static void clear_fields(void)
 }
 
 #if defined(__aarch64__)
-/* Sets fields of FPCR; those that the CPU lacks stay zero. */
+/* Sets fields of the control register FPCR.  Fields that the CPU lacks stay zero. */
 static void set_fields(uint64_t fields)
 {
     uint64_t modes;
@@ -56,15 +56,15 @@ static void default_nan(void)
 {
     set_fields(1 << 25);
 }
-static void set_fp16_modes(void) /* AHP, without infinities; FZ16 */
+static void set_fp16_modes(void) /* AHP, halves without infinities, and FZ16 */
 {
     set_fields(1 << 26 | 1 << 19);
 }
-static void set_alternative_flushing(void) /* FIZ, AH, NEP of FEAT_AFP */
+static void set_alternative_flushing(void) /* FIZ, AH and NEP of FEAT_AFP */
 {
     set_fields(1 | 1 << 1 | 1 << 2);
 }
-static void set_bf16_modes(void) /* EBF */
+static void set_bf16_modes(void) /* EBF of FEAT_EBF16 */
 {
     set_fields(1 << 13);
 }
@@ -115,8 +115,8 @@ static const struct {
 #endif
 };
 
-/* Fills operands with subnormal numbers, which flush-to-zero would lose. */
-static void make_tiny(void)
+/* Makes some elements subnormal, which flush-to-zero would lose. */
+static void make_some_subnormal(void)
 {
     for (int i = 0; i < ALL; i += 3) {
         a[i] *= 0x1p-1060;
@@ -124,18 +124,21 @@ static void make_tiny(void)
     }
 }
 
+/* Calls give the same bits in each rounding and subnormal mode of the processor, and leave the mode
+ * as it was. */
 static void modes_change_nothing(void **state)
 {
     (void)state;
     fill_operands();
-    make_tiny();
+    make_some_subnormal();
     for (int k = 0; limber_backends[k]; k++) {
         limber_context *ctx;
 
         if (open_context(&ctx, limber_backends[k]->name, ""))
             continue;
         for (size_t i = 0; i < COUNT(calls); i++) {
-            if (!strcmp(calls[i].name, "bind_shape") || /* it calls code of this program */
+            /* bind_shape calls generated code directly, in the program's own modes */
+            if (!strcmp(calls[i].name, "bind_shape") ||
                 !serves(limber_backends[k]->name, &calls[i]))
                 continue;
             reset();
@@ -167,7 +170,7 @@ static void modes_change_nothing(void **state)
     }
 }
 
-/* Threads of the pool do not inherit the modes of the call that starts them. */
+/* Threads of the pool must not inherit the modes of the call that starts them. */
 static void threads_have_modes_of_their_own(void **state)
 {
     enum { LARGE = 300 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Observation changes nothing: with a dump, a log, reports, plans, inspections, prepared operands
- * or statistics, results and cache entries are byte by byte those of an unobserved run. */
+ * or statistics, results and cache entries must have the same bytes as in a run without
+ * observation. */
 #include "engine_support.h"
 
 #include "compiler.h"
@@ -11,19 +12,20 @@
 #include <ftw.h>
 #include <math.h>
 
-enum { MOST = 4000 };       /* results, and cache entries */
+enum { MOST = 4000 }; /* number of results or cache entries, at most */
 
 /* Named bytes: a result, or a file of the cache. */
 struct bytes {
     char *name, *data;
     size_t size;
 };
+/* A list of named bytes. */
 struct shelf {
     struct bytes *item;
     size_t count;
 };
 
-/* Adds a copy of named bytes to a shelf. */
+/* Adds a copy of named bytes to a list. */
 static void shelf_add(struct shelf *s, const char *name, const void *data, size_t size)
 {
     struct bytes *b;
@@ -57,8 +59,11 @@ static const struct bytes *shelf_find(const struct shelf *s, const char *name)
 
 /* ---- kinds of observation -------------------------------------------------------------------- */
 
+/* What a run observes (bit flags).  CHECK: multiplies with prepared operands that are checked for
+ * changes. */
 enum { DUMP = 1, LOG = 2, REPORT = 4, PLAN = 8, LOOK = 16, CHECK = 32, STATISTICS = 64 };
 
+/* watch: flags of what is observed; lines: lines of the log */
 struct run {
     limber_context *ctx;
     int watch;
@@ -137,10 +142,10 @@ static void expect_ok(limber_status s, const char *name)
         fail_msg("%s: %s", name, limber_error_text());
 }
 
-/* Queries that may precede a product. */
-static void ask(const struct run *r, const limber_contract *k, const int64_t size[3],
-                const void *alpha, limber_matrix a, limber_matrix b, const void *beta,
-                limber_matrix c, const char *name)
+/* Makes the queries that the run observes: plan, partition, workspace, inspections. */
+static void make_queries(const struct run *r, const limber_contract *k, const int64_t size[3],
+                         const void *alpha, limber_matrix a, limber_matrix b, const void *beta,
+                         limber_matrix c, const char *name)
 {
     limber_cut cut = LIMBER_CUT_INIT;
     limber_inspection look = LIMBER_INSPECTION_INIT;
@@ -179,9 +184,10 @@ static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t c
     return (limber_matrix){ data, f, transposed ? 1 : cols, transposed ? rows : 1 };
 }
 
-/* scaled: with alpha and beta. */
-static void products_of(struct run *r, const struct work *w, bool scaled, const int64_t size[3],
-                        int layouts)
+/* Computes products of a kind in several layouts and adds the results to the list.  scaled: with
+ * alpha and beta. */
+static void compute_products(struct run *r, const struct work *w, bool scaled,
+                             const int64_t size[3], int layouts)
 {
     int64_t m = size[0], n = size[1], k = size[2];
     limber_format fa = named(w->fa), fc = named(w->fc);
@@ -219,7 +225,7 @@ static void products_of(struct run *r, const struct work *w, bool scaled, const 
         else
             memset(c, 0xa5, bytes);
         statistics = (limber_statistics)LIMBER_STATISTICS_INIT;
-        ask(r, &contract, size, pa, ma, mb, pb, mc, name);
+        make_queries(r, &contract, size, pa, ma, mb, pb, mc, name);
         if (r->watch & CHECK && !w->unit) {
             const limber_prepare_config checked = { .size = sizeof(limber_prepare_config),
                                                     .changes = 1 };
@@ -242,7 +248,8 @@ static void products_of(struct run *r, const struct work *w, bool scaled, const 
     free(c);
 }
 
-static void complex_products(struct run *r, limber_promise promise)
+/* Computes two complex products, of which each has A or B transposed, and keeps their results. */
+static void compute_complex_products(struct run *r, limber_promise promise)
 {
     enum { M = 20, N = 17, K = 23 };
     static double a[2 * M * K], b[2 * K * N], c[2 * M * N];
@@ -262,7 +269,8 @@ static void complex_products(struct run *r, limber_promise promise)
     }
 }
 
-static void convolutions(struct run *r, limber_promise promise)
+/* Computes a convolution, after its plan if plans are watched, and keeps its result. */
+static void compute_convolutions(struct run *r, limber_promise promise)
 {
     const limber_conv shape = { .size = sizeof(limber_conv),
                                 .n = 2,
@@ -297,7 +305,8 @@ static void convolutions(struct run *r, limber_promise promise)
     shelf_add(r->results, "conv", y, sizeof y);
 }
 
-static void one_shapes(struct run *r)
+/* Calls kernels that are bound to one shape. */
+static void compute_by_shape_kernels(struct run *r)
 {
     enum { N = 13, K = 9 };
     static double a[N * K], b[K * N], c[N * N];
@@ -321,44 +330,46 @@ static void one_shapes(struct run *r)
     }
 }
 
-static void do_cpu(struct run *r, bool compiled)
+/* Computes all products and convolutions of the test.  compiled: larger ones, also by kernels for a
+ * fixed shape. */
+static void work_on_cpu(struct run *r, bool compiled)
 {
     static const int64_t large[3] = { 45, 66, 70 }, small[3] = { 12, 9, 14 };
 
     for (size_t i = 0; i < COUNT(cpu_works); i += SANITIZED ? 3 : 1)
-        products_of(r, &cpu_works[i], i & 1, compiled ? large : small,
-                    compiled && !SANITIZED ? 8 : 2);
-    complex_products(r, LIMBER_CONTRACT_NATIVE);
-    complex_products(r, LIMBER_CONTRACT_BITS);
-    convolutions(r, LIMBER_CONTRACT_NATIVE);
-    convolutions(r, LIMBER_CONTRACT_CORRECT);
+        compute_products(r, &cpu_works[i], i & 1, compiled ? large : small,
+                         compiled && !SANITIZED ? 8 : 2);
+    compute_complex_products(r, LIMBER_CONTRACT_NATIVE);
+    compute_complex_products(r, LIMBER_CONTRACT_BITS);
+    compute_convolutions(r, LIMBER_CONTRACT_NATIVE);
+    compute_convolutions(r, LIMBER_CONTRACT_CORRECT);
     if (compiled)
-        one_shapes(r);
+        compute_by_shape_kernels(r);
 }
 
-static void do_llvm(struct run *r)
+static void work_on_llvm(struct run *r)
 {
-    do_cpu(r, true);
+    work_on_cpu(r, true);
 }
 
-static void do_interp(struct run *r)
+static void work_on_interp(struct run *r)
 {
-    do_cpu(r, false);
+    work_on_cpu(r, false);
 }
 
-static void do_cuda(struct run *r)
+static void work_on_cuda(struct run *r)
 {
     static const int64_t size[3] = { 18, 9, 20 };
 
     for (size_t i = 0; i < COUNT(gpu_works); i++)
-        products_of(r, &gpu_works[i], i == 0, size, 2);
+        compute_products(r, &gpu_works[i], i == 0, size, 2);
 }
 
 /* ---- runs with and without observation ------------------------------------------------------- */
 
 static struct shelf *collected;
 
-/* Callback of nftw: puts an entry of the cache on the shelf. */
+/* Callback of nftw: adds an entry of the cache to the list. */
 static int collect(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     char *data;
@@ -393,9 +404,10 @@ static int count_file(const char *path, const struct stat *st, int flag, struct 
     return 0;
 }
 
-/* Runs all work once; false: the backend does not run here. */
-static bool run(const char *backend, void (*work)(struct run *), int watch, const char *cache,
-                const char *dumps, struct shelf *results)
+/* Runs all work once in a new context, and collects the results.  Returns false if the backend is
+ * unavailable. */
+static bool run_work(const char *backend, void (*work)(struct run *), int watch, const char *cache,
+                     const char *dumps, struct shelf *results)
 {
     struct run r = { .watch = watch, .results = results };
     const limber_config config = {
@@ -419,11 +431,12 @@ static bool run(const char *backend, void (*work)(struct run *), int watch, cons
     return true;
 }
 
-/* Size of an entry's facts about its kernel; length, checksum and seal follow, then the code. */
+/* KNOWN: bytes at the start of an entry, up to and including its facts.  Length, checksum and seal
+ * follow, up to HEAD, then the code. */
 enum { KNOWN = 16 + sizeof(struct facts), HEAD = KNOWN + 8 + 8 + 16 };
 
-/* An entry's code.  If plans have equal code, the first one stores it and the others store its key;
- * an observer may change which one is first. */
+/* Returns an entry's code.  Of several plans with equal code one entry stores it, and the others
+ * store the key of that entry.  Observation may change which entry stores it. */
 static struct bytes code_of(const struct shelf *s, const struct bytes *entry)
 {
     struct bytes code = { entry->name, entry->data + HEAD, entry->size - HEAD };
@@ -433,7 +446,8 @@ static struct bytes code_of(const struct shelf *s, const struct bytes *entry)
     if (code.size == KEY_BYTES) {
         limber_key_hex((const unsigned char *)code.data, KEY_BYTES, name);
         strcat(name, ".kernel");
-        /* entries are in folders named by their first two digits */
+        /* an entry's file name without the folder, which is named by the first two digits of the
+         * key */
         entry = shelf_find(s, name + 2);
         assert_non_null(entry);
         code = (struct bytes){ entry->name, entry->data + HEAD, entry->size - HEAD };
@@ -441,10 +455,11 @@ static struct bytes code_of(const struct shelf *s, const struct bytes *entry)
     return code;
 }
 
-/* Checks that every entry of `plain` is in `seen`; `seen` may also have kernels that count, for
- * statistics. */
-static void same_entries(const struct shelf *plain, const struct shelf *seen, int watch,
-                         const char *backend)
+/* Checks that every cache entry of `plain` (of calls not watched) is in `seen` (of watched calls)
+ * with the same code.  With statistics an entry may be missing, since a kernel that counts rounding
+ * events takes its place. */
+static void assert_same_entries(const struct shelf *plain, const struct shelf *seen, int watch,
+                                const char *backend)
 {
     for (size_t i = 0; i < plain->count; i++) {
         const struct bytes *want = &plain->item[i], *got = shelf_find(seen, want->name);
@@ -470,8 +485,9 @@ static void same_entries(const struct shelf *plain, const struct shelf *seen, in
         assert_int_equal(seen->count, plain->count);
 }
 
-static void same_results(const struct shelf *plain, const struct shelf *seen, int watch,
-                         const char *backend)
+/* Checks that watched calls (`seen`) have the same results as unwatched ones (`plain`). */
+static void assert_same_results(const struct shelf *plain, const struct shelf *seen, int watch,
+                                const char *backend)
 {
     assert_int_equal(plain->count, seen->count);
     for (size_t i = 0; i < plain->count; i++) {
@@ -482,19 +498,20 @@ static void same_results(const struct shelf *plain, const struct shelf *seen, in
     }
 }
 
-static void compare(const char *backend, void (*work)(struct run *))
+/* Runs all work without observation, and then with several kinds.  Results and cache entries must
+ * be equal. */
+static void compare_observed_runs(const char *backend, void (*work)(struct run *))
 {
-    /* unobserved, on the cache that the run with DUMP filled */
+    /* the run without observation uses the cache that the run with DUMP has filled */
     static const int watches[] = { DUMP, 0, LOG | REPORT | PLAN | LOOK | CHECK | STATISTICS };
     struct shelf plain = { 0 }, entries;
     char *cache = scratch(), *seen_cache = scratch(), *dumps = scratch();
 
-    if (!run(backend, work, 0, cache, dumps, &plain)) {
-        print_message("%s does not run here: %s\n", backend, limber_error_text());
+    if (!run_work(backend, work, 0, cache, dumps, &plain)) {
         discard(cache);
         discard(seen_cache);
         discard(dumps);
-        skip();
+        skip_because("%s does not run here: %s", backend, limber_error_text());
     }
     entries = entries_of(cache);
     assert_true(entries.count > 0);
@@ -502,10 +519,10 @@ static void compare(const char *backend, void (*work)(struct run *))
         struct shelf results = { 0 }, seen;
         char *own = watches[i] > DUMP ? scratch() : NULL, *dir = own ? own : seen_cache;
 
-        assert_true(run(backend, work, watches[i], dir, dumps, &results));
+        assert_true(run_work(backend, work, watches[i], dir, dumps, &results));
         seen = entries_of(dir);
-        same_results(&plain, &results, watches[i], backend);
-        same_entries(&entries, &seen, watches[i], backend);
+        assert_same_results(&plain, &results, watches[i], backend);
+        assert_same_entries(&entries, &seen, watches[i], backend);
         shelf_clear(&results);
         shelf_clear(&seen);
         if (own)
@@ -526,35 +543,35 @@ static void compare(const char *backend, void (*work)(struct run *))
 static void observers_change_nothing_in_the_interpreter(void **state)
 {
     (void)state;
-    compare("interp", do_interp);
+    compare_observed_runs("interp", work_on_interp);
 }
 
 static void observers_change_nothing_in_compiled_kernels(void **state)
 {
     (void)state;
     need_compiler();
-    compare("llvm", do_llvm);
+    compare_observed_runs("llvm", work_on_llvm);
 }
 
 static void observers_change_nothing_in_cuda_kernels(void **state)
 {
     (void)state;
     gpu_stand_ins();
-    compare("cuda", do_cuda);
+    compare_observed_runs("cuda", work_on_cuda);
 }
 
-/* A backend without a compiler cannot dump more, and does not refuse the call. */
+/* A backend without a compiler dumps what it can, and does not refuse the call. */
 static void a_dump_does_not_ask_for_a_compiler(void **state)
 {
     struct shelf first = { 0 }, second = { 0 };
     char *cache = scratch(), *dumps = scratch();
 
     (void)state;
-    assert_true(run("interp", do_interp, 0, cache, dumps, &first));
+    assert_true(run_work("interp", work_on_interp, 0, cache, dumps, &first));
     setenv("LIMBER_NO_COMPILE", "1", 1);
-    assert_true(run("interp", do_interp, DUMP, cache, dumps, &second));
+    assert_true(run_work("interp", work_on_interp, DUMP, cache, dumps, &second));
     unsetenv("LIMBER_NO_COMPILE");
-    same_results(&first, &second, DUMP, "interp");
+    assert_same_results(&first, &second, DUMP, "interp");
     shelf_clear(&first);
     shelf_clear(&second);
     discard(cache);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prepared operands give limber_gemm's bits in every case; limbs are made once, memory bounds are
- * kept, and changes of elements are noticed. */
+ * Prepared operands must give limber_gemm's bits in every case.  Limbs are made once, limits of
+ * memory are kept, and changes of elements are noticed. */
 #include "contexts.h"
 #include "engine_support.h"
 
@@ -15,26 +15,17 @@
 
 #include <cmocka.h>
 
-/* tight: little workspace, so that products are computed in parts */
+/* tight: has little workspace, so that C is computed in blocks */
 static limber_context *interp, *fast, *tight;
 
 static int make_contexts(void **state)
 {
     (void)state;
-    interp = test_context("interp", 2, 0);
-    fast = test_context("auto", 2, 0);
-    tight = test_context("auto", 2, 1 << 18);
+    interp = group_context(.backend = "interp", .threads = 2);
+    fast = group_context(.backend = "auto", .threads = 2);
+    tight = group_context(.backend = "auto", .threads = 2, .workspace_bytes = 1 << 18);
     plan_without_matrix_unit(fast);
     return interp && fast && tight ? 0 : -1;
-}
-
-static int drop_contexts(void **state)
-{
-    (void)state;
-    limber_destroy(interp);
-    limber_destroy(fast);
-    limber_destroy(tight);
-    return 0;
 }
 
 /* ---- operands of a trial --------------------------------------------------------------------- */
@@ -132,17 +123,17 @@ static const struct trial trials[] = {
 };
 enum { TRIALS = sizeof trials / sizeof *trials };
 
-/* Operands of one product; each buffer covers all strides. */
+/* Operands of one product.  The buffers are large enough for all strides. */
 struct operands {
     int64_t m, n, k;
     limber_matrix a, b;
     char *c0;
-    bool columns; /* column-major C */
+    bool columns; /* C is column-major */
     char alpha[16], beta[16];
     bool scalars;
 };
 
-static void *filled(struct rng *r, enum data data, limber_format f, int64_t count)
+static void *make_random_array(struct rng *r, enum data data, limber_format f, int64_t count)
 {
     void *p = malloc((size_t)(count + 1) * f.size);
 
@@ -150,18 +141,20 @@ static void *filled(struct rng *r, enum data data, limber_format f, int64_t coun
     return p;
 }
 
-/* A matrix, row-major or column-major, with a gap after each line. */
+/* Returns a random matrix, row-major if by_rows, else column-major, with a padding of three
+ * elements after each row or column. */
 static limber_matrix matrix(struct rng *r, const struct trial *t, int64_t rows, int64_t cols,
                             bool by_rows)
 {
     limber_format f = named(t->in);
     int64_t ld = (by_rows ? cols : rows) + 3;
 
-    return (limber_matrix){ filled(r, t->data, f, ld * (by_rows ? rows : cols)), f,
+    return (limber_matrix){ make_random_array(r, t->data, f, ld * (by_rows ? rows : cols)), f,
                             by_rows ? ld : 1, by_rows ? 1 : ld };
 }
 
-/* Operands of a product. layout: bits say which matrices are by columns. */
+/* Makes operands.  layout: bit 0: A is row-major, bit 1: B is row-major, bit 2: C is column-major,
+ * bit 3: alpha and beta are given. */
 static struct operands make_operands(struct rng *r, const struct trial *t, int64_t m, int64_t n,
                                      int64_t k, int layout)
 {
@@ -177,7 +170,7 @@ static struct operands make_operands(struct rng *r, const struct trial *t, int64
                           { 0 },
                           layout & 8 };
 
-    o.c0 = filled(r, t->out[0] == 'i' ? DATA_bytes : DATA_unit, f, m * n);
+    o.c0 = make_random_array(r, t->out[0] == 'i' ? DATA_bytes : DATA_unit, f, m * n);
     fill(r, DATA_bytes, s, o.alpha, 1);
     fill(r, DATA_bytes, s, o.beta, 1);
     return o;
@@ -192,10 +185,10 @@ static void free_operands(struct operands *o)
 
 /* ---- preparing and multiplying --------------------------------------------------------------- */
 
-/* Multiplies; a, b: prepared operands, or NULL. */
-static limber_status status_of(limber_context *ctx, const struct trial *t, const struct operands *o,
-                               limber_prepared *a, limber_prepared *b, char *out,
-                               limber_report *report)
+/* Multiplies.  a, b: prepared operands; NULL for one that is not prepared. */
+static limber_status multiply_operands(limber_context *ctx, const struct trial *t,
+                                       const struct operands *o, limber_prepared *a,
+                                       limber_prepared *b, char *out, limber_report *report)
 {
     limber_matrix c = { out, named(t->out), o->columns ? 1 : o->n, o->columns ? o->m : 1 };
     const void *alpha = o->scalars ? o->alpha : NULL, *beta = o->scalars ? o->beta : NULL;
@@ -208,18 +201,21 @@ static limber_status status_of(limber_context *ctx, const struct trial *t, const
                          output_of(c), report);
 }
 
-static void run(limber_context *ctx, const struct trial *t, const struct operands *o,
-                limber_prepared *a, limber_prepared *b, char *out, limber_report *report)
+/* Multiplies; fails the test if the call fails. */
+static void multiply_or_fail(limber_context *ctx, const struct trial *t, const struct operands *o,
+                             limber_prepared *a, limber_prepared *b, char *out,
+                             limber_report *report)
 {
-    limber_status s = status_of(ctx, t, o, a, b, out, report);
+    limber_status s = multiply_operands(ctx, t, o, a, b, out, report);
 
     if (s != LIMBER_STATUS_OK)
         print_error("%s: %s\n", t->in, limber_error_text());
     assert_int_equal(s, LIMBER_STATUS_OK);
 }
 
-static limber_prepared *prepare(limber_context *ctx, limber_matrix x, int64_t rows, int64_t cols,
-                                int left, size_t bytes)
+/* Prepares an operand: A if `left`, else B.  bytes: the limit of its memory; 0 for none. */
+static limber_prepared *prepare_operand(limber_context *ctx, limber_matrix x, int64_t rows,
+                                        int64_t cols, int left, size_t bytes)
 {
     const limber_prepare_config config = { .size = sizeof(limber_prepare_config), .bytes = bytes };
     limber_prepared *o;
@@ -230,21 +226,22 @@ static limber_prepared *prepare(limber_context *ctx, limber_matrix x, int64_t ro
     return o;
 }
 
-static char *result(const struct trial *t, const struct operands *o)
+static char *allocate_result(const struct trial *t, const struct operands *o)
 {
     return malloc((size_t)(o->m * o->n) * named(t->out).size + 1);
 }
 
-/* Checks that the prepared product has the same bits and plan. */
-static void compare(limber_context *ctx, const struct trial *t, const struct operands *o,
-                    limber_prepared *a, limber_prepared *b)
+/* Checks that the product with prepared operands has the same bits and the same kernel, at the
+ * first use and later. */
+static void compare_prepared(limber_context *ctx, const struct trial *t, const struct operands *o,
+                             limber_prepared *a, limber_prepared *b)
 {
-    char *want = result(t, o), *got = result(t, o);
+    char *want = allocate_result(t, o), *got = allocate_result(t, o);
     limber_report plain = LIMBER_REPORT_INIT, prepared = LIMBER_REPORT_INIT;
 
-    run(ctx, t, o, NULL, NULL, want, &plain);
+    multiply_or_fail(ctx, t, o, NULL, NULL, want, &plain);
     for (int again = 0; again < 2; again++) {
-        run(ctx, t, o, a, b, got, &prepared);
+        multiply_or_fail(ctx, t, o, a, b, got, &prepared);
         if (memcmp(got, want, (size_t)(o->m * o->n) * named(t->out).size) ||
             strcmp(plain.kernel, prepared.kernel))
             fail_msg("%s %s %s %lld x %lld x %lld, prepared %d %d, time %d", t->in, plain.scheme,
@@ -258,25 +255,26 @@ static void compare(limber_context *ctx, const struct trial *t, const struct ope
 
 /* ---- prepared operands give the same bits ---------------------------------------------------- */
 
-/* A prepared A with several widths of B, and a prepared B with several heights of A. */
-static void all_sides(limber_context *ctx, struct rng *r, const struct trial *t, int64_t m,
-                      int64_t n, int64_t k, int layout)
+/* Multiplies a prepared A with several widths of B, and a prepared B with several heights of A. */
+static void check_both_sides(limber_context *ctx, struct rng *r, const struct trial *t, int64_t m,
+                             int64_t n, int64_t k, int layout)
 {
     struct operands o = make_operands(r, t, m, n, k, layout);
-    limber_prepared *a = prepare(ctx, o.a, m, k, 1, 0), *b = prepare(ctx, o.b, k, n, 0, 0);
+    limber_prepared *a = prepare_operand(ctx, o.a, m, k, 1, 0),
+                    *b = prepare_operand(ctx, o.b, k, n, 0, 0);
 
-    compare(ctx, t, &o, a, NULL);
-    compare(ctx, t, &o, NULL, b);
-    compare(ctx, t, &o, a, b);
+    compare_prepared(ctx, t, &o, a, NULL);
+    compare_prepared(ctx, t, &o, NULL, b);
+    compare_prepared(ctx, t, &o, a, b);
     o.n = n / 2 + 1;
-    compare(ctx, t, &o, a, NULL);
+    compare_prepared(ctx, t, &o, a, NULL);
     o.n = n;
     o.m = m / 2 + 1;
-    compare(ctx, t, &o, NULL, b);
+    compare_prepared(ctx, t, &o, NULL, b);
     o.m = m;
-    o.columns = !o.columns; /* other layouts, with and without beta */
+    o.columns = !o.columns; /* another layout of C, with or without scalars */
     o.scalars = !o.scalars;
-    compare(ctx, t, &o, a, b);
+    compare_prepared(ctx, t, &o, a, b);
     limber_prepared_free(a);
     limber_prepared_free(b);
     free_operands(&o);
@@ -289,7 +287,7 @@ static void test_every_scheme(void **state)
     (void)state;
     for (int i = 0; i < TRIALS; i++)
         for (int layout = i % 2; layout < 16; layout += SANITIZED ? 15 : 7)
-            all_sides(fast, &r, &trials[i], 70 + i, 90 - i, 67 + 7 * layout, layout);
+            check_both_sides(fast, &r, &trials[i], 70 + i, 90 - i, 67 + 7 * layout, layout);
 }
 
 static void test_interp(void **state)
@@ -298,10 +296,10 @@ static void test_interp(void **state)
 
     (void)state;
     for (int i = 0; i < TRIALS; i++)
-        all_sides(interp, &r, &trials[i], 9, 7, 12, 5 * i % 16);
+        check_both_sides(interp, &r, &trials[i], 9, 7, 12, 5 * i % 16);
 }
 
-/* Parts of C begin inside the kept limbs. */
+/* With little memory for C, blocks of C begin at lines in the middle of the kept limbs. */
 static void test_small_workspace(void **state)
 {
     static const int some[] = { 0, 4, 7, 10, 14, 16 };
@@ -311,12 +309,12 @@ static void test_small_workspace(void **state)
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         const struct trial *t = &trials[some[i]];
         struct operands o = make_operands(&r, t, 530, 610, 150, (int)i);
-        limber_prepared *a = prepare(tight, o.a, 530, 150, 1, 64 << 20);
-        limber_prepared *b = prepare(tight, o.b, 150, 610, 0, 64 << 20);
+        limber_prepared *a = prepare_operand(tight, o.a, 530, 150, 1, 64 << 20);
+        limber_prepared *b = prepare_operand(tight, o.b, 150, 610, 0, 64 << 20);
 
-        compare(tight, t, &o, a, NULL);
-        compare(tight, t, &o, NULL, b);
-        compare(tight, t, &o, a, b);
+        compare_prepared(tight, t, &o, a, NULL);
+        compare_prepared(tight, t, &o, NULL, b);
+        compare_prepared(tight, t, &o, a, b);
         limber_prepared_free(a);
         limber_prepared_free(b);
         free_operands(&o);
@@ -341,19 +339,20 @@ static void test_cut_k(void **state)
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i += SANITIZED ? 2 : 1) {
         const struct trial *t = &trials[cut[i].trial];
         struct operands o = make_operands(&r, t, cut[i].m, cut[i].n, cut[i].k, 1);
-        limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, 0),
-                        *b = prepare(fast, o.b, o.k, o.n, 0, 0);
+        limber_prepared *a = prepare_operand(fast, o.a, o.m, o.k, 1, 0),
+                        *b = prepare_operand(fast, o.b, o.k, o.n, 0, 0);
 
-        compare(fast, t, &o, a, NULL);
-        compare(fast, t, &o, NULL, b);
-        compare(fast, t, &o, a, b);
+        compare_prepared(fast, t, &o, a, NULL);
+        compare_prepared(fast, t, &o, NULL, b);
+        compare_prepared(fast, t, &o, a, b);
         limber_prepared_free(a);
         limber_prepared_free(b);
         free_operands(&o);
     }
 }
 
-/* One row spans many binades, so the product is partitioned; masks serve the parts. */
+/* One row spans many binades, so that several plans compute the product.  The masks of the prepared
+ * operands serve all of them. */
 static void test_mixed(void **state)
 {
     static const struct trial t = { "f64",
@@ -365,29 +364,29 @@ static void test_mixed(void **state)
     struct operands o = make_operands(&r, &t, 448, 384, 512, 1);
     limber_prepared *a, *b;
     limber_report report = LIMBER_REPORT_INIT;
-    char *c = result(&t, &o);
+    char *c = allocate_result(&t, &o);
 
     (void)state;
     fill(&r, DATA_unit, o.a.format, (char *)o.a.data + 70 * o.a.row_stride * o.a.format.size, 512);
-    a = prepare(fast, o.a, o.m, o.k, 1, 0);
-    b = prepare(fast, o.b, o.k, o.n, 0, 0);
-    run(fast, &t, &o, a, b, c, &report);
+    a = prepare_operand(fast, o.a, o.m, o.k, 1, 0);
+    b = prepare_operand(fast, o.b, o.k, o.n, 0, 0);
+    multiply_or_fail(fast, &t, &o, a, b, c, &report);
     assert_true(report.parts > 1 || !strcmp(report.backend, "interp"));
-    compare(fast, &t, &o, a, b);
+    compare_prepared(fast, &t, &o, a, b);
     limber_prepared_free(a);
     limber_prepared_free(b);
     free(c);
     free_operands(&o);
 }
 
-/* Limbs for fewer lines, such as the last rows of a call, are separate limbs. */
+/* Limbs of fewer lines, such as the last rows of a call, are kept separately. */
 static void test_sizes_of_limbs(void **state)
 {
     struct rng r = { 17 };
     struct operands o = make_operands(&r, &trials[0], 40, 40, 40, 0);
-    limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, 0);
+    limber_prepared *a = prepare_operand(fast, o.a, o.m, o.k, 1, 0);
     const struct facts facts = { .scheme = "none" };
-    struct kept *few, *all, *again;
+    struct kept_limbs *few, *all, *again;
     const struct keeper *keep;
     struct keeping of;
 
@@ -409,6 +408,7 @@ static void test_sizes_of_limbs(void **state)
     free_operands(&o);
 }
 
+/* Prepared operands may have sizes of 0, and then no address. */
 static void test_empty(void **state)
 {
     static const int64_t sizes[][3] = { { 0, 4, 5 }, { 4, 0, 5 }, { 4, 5, 0 }, { 0, 0, 0 } };
@@ -419,10 +419,10 @@ static void test_empty(void **state)
         for (int layout = 0; layout < 16; layout += 8) {
             struct operands o =
                 make_operands(&r, &trials[4], sizes[i][0], sizes[i][1], sizes[i][2], layout);
-            limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, 0);
-            limber_prepared *b = prepare(fast, o.b, o.k, o.n, 0, 0);
+            limber_prepared *a = prepare_operand(fast, o.a, o.m, o.k, 1, 0);
+            limber_prepared *b = prepare_operand(fast, o.b, o.k, o.n, 0, 0);
 
-            compare(fast, &trials[4], &o, a, b);
+            compare_prepared(fast, &trials[4], &o, a, b);
             limber_prepared_free(a);
             limber_prepared_free(b);
             free_operands(&o);
@@ -430,13 +430,14 @@ static void test_empty(void **state)
     for (int left = 0; left < 2; left++) { /* empty operands without an address */
         const limber_matrix none = { NULL, LIMBER_F32, 0, 1 };
 
-        limber_prepared_free(prepare(fast, none, left ? 0 : 3, left ? 3 : 0, left, 0));
+        limber_prepared_free(prepare_operand(fast, none, left ? 0 : 3, left ? 3 : 0, left, 0));
     }
 }
 
 /* ---- limbs that a prepared operand keeps ----------------------------------------------------- */
 
-/* Replaces A's elements by others of the same class and returns the old ones. */
+/* Replaces A's elements by others with the same mask class.  Returns the old ones, which the caller
+ * frees. */
 static void *replace_elements(struct rng *r, const struct operands *o)
 {
     size_t bytes = (size_t)(o->m * o->a.row_stride) * o->a.format.size;
@@ -447,6 +448,7 @@ static void *replace_elements(struct rng *r, const struct operands *o)
     return old;
 }
 
+/* True if the backend keeps prepared limbs: only compiled kernels do. */
 static bool keeps_limbs(void)
 {
     struct rng r = { 1 };
@@ -454,29 +456,29 @@ static bool keeps_limbs(void)
     char c[128];
     limber_report report = LIMBER_REPORT_INIT;
 
-    run(fast, &trials[0], &o, NULL, NULL, c, &report);
+    multiply_or_fail(fast, &trials[0], &o, NULL, NULL, c, &report);
     free_operands(&o);
     return strcmp(report.backend, "llvm") == 0;
 }
 
-/* For each trial, determines whether a result after A has changed is still that of the old A, so
- * that limbs were kept. */
+/* Finds out for each trial whether its limbs were kept: then, after A has changed, the result is
+ * still that of the old A. bound: bytes of limbs that the context may keep. */
 static void find_kept(size_t bound, const int *trial, int count, bool *kept)
 {
     struct rng r = { 17 };
     struct operands o = make_operands(&r, &trials[trial[0]], 100, 90, 80, 1);
     size_t bytes = (size_t)(o.m * o.n) * 8;
-    limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, bound);
+    limber_prepared *a = prepare_operand(fast, o.a, o.m, o.k, 1, bound);
     char *before[4], *after = malloc(bytes), *now = malloc(bytes);
 
     for (int i = 0; i < count; i++) {
         before[i] = malloc(bytes);
-        run(fast, &trials[trial[i]], &o, a, NULL, before[i], NULL);
+        multiply_or_fail(fast, &trials[trial[i]], &o, a, NULL, before[i], NULL);
     }
     free(replace_elements(&r, &o));
     for (int i = count - 1; i >= 0; i--) {
-        run(fast, &trials[trial[i]], &o, a, NULL, after, NULL);
-        run(fast, &trials[trial[i]], &o, NULL, NULL, now, NULL);
+        multiply_or_fail(fast, &trials[trial[i]], &o, a, NULL, after, NULL);
+        multiply_or_fail(fast, &trials[trial[i]], &o, NULL, NULL, now, NULL);
         assert_memory_not_equal(before[i], now, bytes);
         kept[i] = !memcmp(after, before[i], bytes);
         assert_true(kept[i] || !memcmp(after, now, bytes));
@@ -488,6 +490,8 @@ static void find_kept(size_t bound, const int *trial, int count, bool *kept)
     free_operands(&o);
 }
 
+/* Limbs of prepared operands are kept between calls up to a number of bytes, and older ones are
+ * evicted. */
 static void test_prepared_limbs_are_kept(void **state)
 {
     static const int one[] = { 0 }, two[] = { 0, 4 };
@@ -496,17 +500,17 @@ static void test_prepared_limbs_are_kept(void **state)
 
     (void)state;
     if (!keeps_limbs())
-        skip();
+        skip_because("this backend keeps no limbs");
     find_kept(0, one, 1, kept);
     assert_true(kept[0]);
     find_kept(0, two, 2, kept);
     assert_true(kept[0] && kept[1]);
-    find_kept(1, two, 2, kept); /* nothing fits */
+    find_kept(1, two, 2, kept); /* too little for any limbs */
     assert_false(kept[0] || kept[1]);
-    find_kept(80 << 10, one, 1, kept); /* 100 x 80 doubles, and padding of panels */
+    find_kept(80 << 10, one, 1, kept); /* enough for 100 x 80 doubles, and the padding of panels */
     assert_true(kept[0]);
-    /* residues evict native's limbs: residues of one byte, of which a matrix unit makes 128 for 80
-     * elements, or fewer words, or words that hold bytes */
+    /* Enough for the limbs of one product only, so that the residues evict the limbs of `native`.
+     * A residue takes one byte, or a 16-bit word; matrix units pad 80 elements to 128. */
     bound = fast->machine.target.group == 2                                 ? 200 << 10 :
             fast->machine.target.group == 4 && !fast->machine.target.matrix ? 150 << 10 :
                                                                               300 << 10;
@@ -514,7 +518,7 @@ static void test_prepared_limbs_are_kept(void **state)
     assert_true(!kept[0] && kept[1]);
 }
 
-struct racer {
+struct concurrent_call {
     const struct trial *t;
     const struct operands *o;
     limber_prepared *a, *b;
@@ -525,15 +529,15 @@ struct racer {
 
 static void *multiply_concurrently(void *arg)
 {
-    struct racer *x = arg;
+    struct concurrent_call *x = arg;
 
     pthread_barrier_wait(x->start);
-    x->ok = status_of(fast, x->t, x->o, x->a, x->b, x->out, NULL) == LIMBER_STATUS_OK;
+    x->ok = multiply_operands(fast, x->t, x->o, x->a, x->b, x->out, NULL) == LIMBER_STATUS_OK;
     return NULL;
 }
 
-/* Threads use a prepared operand for the first time simultaneously, with memory for the limbs of
- * one kernel, and of none. */
+/* Threads use a prepared operand for the first time all at once, with memory for the limbs of one
+ * kernel or of none. */
 static void test_threads(void **state)
 {
     enum { THREADS = 4, TIMES = 6 };
@@ -546,19 +550,20 @@ static void test_threads(void **state)
     (void)state;
     for (int i = 0; i < THREADS; i++) {
         want[i] = malloc(bytes);
-        run(fast, &trials[of_thread[i]], &o, NULL, NULL, want[i], NULL);
+        multiply_or_fail(fast, &trials[of_thread[i]], &o, NULL, NULL, want[i], NULL);
     }
     for (int time = 0; time < TIMES; time++) {
         size_t bound = time % 2 ? 700 << 10 : 0;
-        limber_prepared *a = prepare(fast, o.a, o.m, o.k, 1, bound);
-        limber_prepared *b = prepare(fast, o.b, o.k, o.n, 0, bound);
-        struct racer x[THREADS];
+        limber_prepared *a = prepare_operand(fast, o.a, o.m, o.k, 1, bound);
+        limber_prepared *b = prepare_operand(fast, o.b, o.k, o.n, 0, bound);
+        struct concurrent_call x[THREADS];
         pthread_t thread[THREADS];
         pthread_barrier_t start;
 
         pthread_barrier_init(&start, NULL, THREADS);
         for (int i = 0; i < THREADS; i++) {
-            x[i] = (struct racer){ &trials[of_thread[i]], &o, a, b, &start, malloc(bytes), false };
+            x[i] = (struct concurrent_call){ &trials[of_thread[i]], &o,   a, b, &start,
+                                             malloc(bytes),         false };
             assert_int_equal(pthread_create(&thread[i], NULL, multiply_concurrently, &x[i]), 0);
         }
         for (int i = 0; i < THREADS; i++) {
@@ -585,10 +590,10 @@ static void expect_changes_noticed(limber_context *ctx, int trial, int layout)
     const struct trial *t = &trials[trial];
     struct rng r = { 19 + (uint64_t)layout };
     struct operands o = make_operands(&r, t, 37, 29, 300, layout);
-    char *c = result(t, &o), *want = result(t, &o);
+    char *c = allocate_result(t, &o), *want = allocate_result(t, &o);
     limber_prepared *a, *b;
 
-    run(ctx, t, &o, NULL, NULL, want, NULL);
+    multiply_or_fail(ctx, t, &o, NULL, NULL, want, NULL);
     assert_int_equal(limber_prepare(ctx, o.a, o.m, o.k, LIMBER_SIDE_A, &config, &a),
                      LIMBER_STATUS_OK);
     assert_int_equal(limber_prepare(ctx, o.b, o.k, o.n, LIMBER_SIDE_B, &config, &b),
@@ -602,7 +607,7 @@ static void expect_changes_noticed(limber_context *ctx, int trial, int layout)
 
         at += rng_below(&r, x->format.size);
         *at ^= 1;
-        assert_int_equal(status_of(ctx, t, &o, a, b, c, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+        assert_int_equal(multiply_operands(ctx, t, &o, a, b, c, NULL), LIMBER_STATUS_BAD_ARGUMENT);
         assert_non_null(
             strstr(limber_error_text(), i % 2 ? "prepared_b has changed since it was prepared" :
                                                 "prepared_a has changed since it was prepared"));
@@ -610,7 +615,7 @@ static void expect_changes_noticed(limber_context *ctx, int trial, int layout)
         assert_int_equal(limber_prepared_check(i % 2 ? b : a), LIMBER_STATUS_BAD_ARGUMENT);
         assert_int_equal(limber_prepared_check(i % 2 ? a : b), LIMBER_STATUS_OK);
         *at ^= 1;
-        run(ctx, t, &o, a, b, c, NULL);
+        multiply_or_fail(ctx, t, &o, a, b, c, NULL);
         assert_memory_equal(c, want, (size_t)(o.m * o.n) * named(t->out).size);
     }
     limber_prepared_free(a);
@@ -629,15 +634,15 @@ static void test_changed_operands_are_noticed(void **state)
     expect_changes_noticed(interp, 16, 6);
 }
 
-/* Memory between the lines does not belong to the operand. */
+/* Memory between rows does not belong to the operand. */
 static void test_gaps_may_change(void **state)
 {
     struct rng r = { 23 };
     struct operands o = make_operands(&r, &trials[0], 8, 8, 8, 1);
-    limber_prepared *a = prepare(fast, o.a, 8, 8, 1, 0);
+    limber_prepared *a = prepare_operand(fast, o.a, 8, 8, 1, 0);
 
     (void)state;
-    ((double *)o.a.data)[8] += 1; /* after the first row */
+    ((double *)o.a.data)[8] += 1; /* just past the first row */
     assert_int_equal(limber_prepared_check(a), LIMBER_STATUS_OK);
     ((double *)o.a.data)[7] += 1;
     assert_int_equal(limber_prepared_check(a), LIMBER_STATUS_BAD_ARGUMENT);
@@ -647,42 +652,45 @@ static void test_gaps_may_change(void **state)
 
 /* ---- arguments that are refused -------------------------------------------------------------- */
 
-static void refused(limber_context *ctx, const struct operands *o, limber_prepared *a,
-                    limber_prepared *b, const char *why)
+static void expect_refused(limber_context *ctx, const struct operands *o, limber_prepared *a,
+                           limber_prepared *b, const char *why)
 {
     char c[8 * 8 * 8];
 
-    assert_refused(status_of(ctx, &trials[0], o, a, b, c, NULL), LIMBER_STATUS_BAD_ARGUMENT, why);
+    assert_refused(multiply_operands(ctx, &trials[0], o, a, b, c, NULL), LIMBER_STATUS_BAD_ARGUMENT,
+                   why);
 }
 
+/* A prepared operand is refused with another context, side, size or matrix than those it was
+ * prepared for. */
 static void test_arguments(void **state)
 {
     struct rng r = { 24 };
     struct operands o = make_operands(&r, &trials[0], 8, 6, 7, 1), other;
-    limber_prepared *a = prepare(fast, o.a, 8, 7, 1, 0), *b = prepare(fast, o.b, 7, 6, 0, 0), *x;
+    limber_prepared *a = prepare_operand(fast, o.a, 8, 7, 1, 0),
+                    *b = prepare_operand(fast, o.b, 7, 6, 0, 0), *x;
     limber_matrix none = o.a;
 
     (void)state;
-    refused(interp, &o, a, NULL, "prepared_a was prepared with another context");
-    refused(fast, &o, NULL, a, "prepared_b was prepared for the other side");
+    expect_refused(interp, &o, a, NULL, "prepared_a was prepared with another context");
+    expect_refused(fast, &o, NULL, a, "prepared_b was prepared for the other side");
     other = o;
     other.m = 7;
-    refused(fast, &other, a, NULL, "prepared_a was prepared as 8 x 7, not 7 x 7");
+    expect_refused(fast, &other, a, NULL, "prepared_a was prepared as 8 x 7, not 7 x 7");
     other = o;
     other.b.data = (double *)o.b.data + 1;
     other.n = 6;
-    refused(fast, &other, NULL, b, "prepared_b was prepared of another matrix");
+    expect_refused(fast, &other, NULL, b, "prepared_b was prepared of another matrix");
     other = o;
     other.a.row_stride = o.a.row_stride - 1;
-    refused(fast, &other, a, b, "prepared_a was prepared of another matrix");
+    expect_refused(fast, &other, a, b, "prepared_a was prepared of another matrix");
 
     none.data = NULL;
     assert_int_equal(limber_prepare(fast, none, 8, 7, LIMBER_SIDE_A, NULL, &x),
                      LIMBER_STATUS_BAD_ARGUMENT);
     assert_null(x);
-    assert_int_equal(limber_prepare(fast, o.a, -8, 7, LIMBER_SIDE_A, NULL, &x),
-                     LIMBER_STATUS_BAD_ARGUMENT);
-    assert_non_null(strstr(limber_error_text(), "rows = -8"));
+    assert_refused(limber_prepare(fast, o.a, -8, 7, LIMBER_SIDE_A, NULL, &x),
+                   LIMBER_STATUS_BAD_ARGUMENT, "rows = -8");
     assert_int_equal(limber_prepare(NULL, o.a, 8, 7, LIMBER_SIDE_A, NULL, &x),
                      LIMBER_STATUS_BAD_ARGUMENT);
     assert_int_equal(limber_prepare(fast, o.a, 8, 7, LIMBER_SIDE_A, NULL, NULL),
@@ -705,5 +713,5 @@ int main(void)
         cmocka_unit_test(test_gaps_may_change), cmocka_unit_test(test_arguments),
     };
 
-    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+    return cmocka_run_group_tests(tests, make_contexts, destroy_group_contexts);
 }

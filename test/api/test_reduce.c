@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tests limber_reduce: exact sums against MPFR, other carries against loops written here,
- * independence of threads and shapes, and refusals. */
+ * Tests of limber_reduce: exact sums against MPFR, sums that are carried in a format against loops
+ * written here, independence of threads and shapes, and refusals. */
+#include "contexts.h"
 #include "support.h"
 
 #include "jit/api/api.h"
@@ -16,9 +17,11 @@
 
 enum { CONTEXTS = 4, WIDE = 4400, MOST = 1 << 17 };
 
-static limber_context *context[CONTEXTS]; /* the first is NULL */
+static limber_context *context[CONTEXTS]; /* the first is NULL, which limber_reduce accepts */
 static unsigned char *src, *dst, *want;
 
+/* cmocka set-up: creates contexts of the interpreter, of compiled kernels in one thread and in
+ * three, and the arrays. */
 static int set_up(void **state)
 {
     (void)state;
@@ -48,13 +51,15 @@ static int tear_down(void **state)
     return 0;
 }
 
-static size_t results(const limber_reduce_call *r)
+/* The number of results of a call. */
+static size_t result_count(const limber_reduce_call *r)
 {
     return r->outer * r->inner * (r->reduction >= LIMBER_REDUCTION_SOFTMAX ? r->count : 1);
 }
 
-/* Describes the same lines as separate arrays, in reverse order and with gaps. */
-static void set_apart(limber_reduce_call *r, const void **arrays, unsigned char *room)
+/* Passes the same lines as separate arrays, in reverse order in memory and with padding between
+ * them. */
+static void use_separate_arrays(limber_reduce_call *r, const void **arrays, unsigned char *room)
 {
     size_t bytes = r->inner * r->from.size;
 
@@ -66,42 +71,43 @@ static void set_apart(limber_reduce_call *r, const void **arrays, unsigned char 
     r->src = NULL;
 }
 
-static void compare_in(limber_reduce_call r);
+static void expect_want_in_contexts(limber_reduce_call r);
 
-/* Every context must store `want`. */
-static void compare(limber_reduce_call r)
+/* Checks that every context stores `want`, for lines in one array and in separate arrays. */
+static void expect_want(limber_reduce_call r)
 {
     r.src = src;
-    compare_in(r);
+    expect_want_in_contexts(r);
     if (r.outer == 1) {
         const void **arrays = malloc((r.count + 1) * sizeof *arrays);
         unsigned char *room = malloc(r.count * (r.inner * r.from.size + 3) + 1);
 
         assert_true(arrays && room);
-        set_apart(&r, arrays, room);
-        compare_in(r);
+        use_separate_arrays(&r, arrays, room);
+        expect_want_in_contexts(r);
         free(arrays);
         free(room);
     }
 }
 
-static void compare_in(limber_reduce_call r)
+/* Checks that the call stores the bytes of `want` in every context, and nothing past them. */
+static void expect_want_in_contexts(limber_reduce_call r)
 {
     char text[32];
 
     r.dst = dst;
     for (int c = 0; c < CONTEXTS; c++) {
-        memset(dst, 0xa5, results(&r) * r.to.size + 8);
+        memset(dst, 0xa5, result_count(&r) * r.to.size + 8);
         if (limber_reduce(context[c], &r))
             fail_msg("%s", limber_error_text());
-        for (size_t i = 0; i < results(&r); i++)
+        for (size_t i = 0; i < result_count(&r); i++)
             if (memcmp(want + i * r.to.size, dst + i * r.to.size, r.to.size))
                 fail_msg("reduction %d, carry %d, %s, [%zu][%zu][%zu], context %d, result %zu",
                          (int)r.reduction, (int)r.carry,
                          limber_format_name(r.from, text, sizeof text), r.outer, r.count, r.inner,
                          c, i);
         for (int i = 0; i < 8; i++)
-            assert_int_equal(dst[results(&r) * r.to.size + (size_t)i], 0xa5);
+            assert_int_equal(dst[result_count(&r) * r.to.size + (size_t)i], 0xa5);
     }
 }
 
@@ -110,7 +116,8 @@ static double element(const limber_reduce_call *r, size_t o, size_t i, size_t j)
     return limber_format_value(r->from, src + ((o * r->count + i) * r->inner + j) * r->from.size);
 }
 
-static void shape(struct rng *r, limber_reduce_call *call)
+/* Draws formats, shape and data of a reduction. */
+static void choose_shape_and_data(struct rng *r, limber_reduce_call *call)
 {
     static const char *const formats[] = { "f16", "bf16", "e4m3", "e5m2", "f32", "f64", "(1,4,9)" };
 
@@ -127,7 +134,8 @@ static void shape(struct rng *r, limber_reduce_call *call)
 
 static mpfr_t sum, x;
 
-/* Converts MPFR's x to a double by round-to-odd, and then to the format. */
+/* Rounds MPFR's x to odd in double, and then to the format.  Rounding to odd keeps the second
+ * rounding correct. */
 static void store(limber_format f, limber_rounding mode, void *to)
 {
     double d = mpfr_get_d(x, MPFR_RNDZ);
@@ -142,6 +150,7 @@ static void store(limber_format f, limber_rounding mode, void *to)
     limber_convert(to, f, &d, LIMBER_F64, 1, mode);
 }
 
+/* Sums and means without a carry format are the exact value, rounded once in any mode. */
 static void test_exact(void **state)
 {
     struct rng r = { 1 };
@@ -150,10 +159,10 @@ static void test_exact(void **state)
     for (int trial = 0; trial < (SANITIZED ? 60 : 400); trial++) {
         limber_reduce_call call = LIMBER_REDUCE_INIT;
 
-        shape(&r, &call);
+        choose_shape_and_data(&r, &call);
         call.reduction = trial % 2 ? LIMBER_REDUCTION_MEAN : LIMBER_REDUCTION_SUM;
         call.rounding = (limber_rounding)rng_below(&r, LIMBER_ROUND_ODD + 1);
-        /* round-to-odd in binary64 does not suffice for it */
+        /* rounding to odd in double is not exact for results in f64 */
         if (limber_format_equal(call.to, LIMBER_F64))
             call.rounding = LIMBER_ROUND_ODD;
         for (size_t o = 0; o < call.outer; o++)
@@ -166,11 +175,11 @@ static void test_exact(void **state)
                     mpfr_set_zero(x, 1);
                 store(call.to, call.rounding, want + (o * call.inner + j) * call.to.size);
             }
-        compare(call);
+        expect_want(call);
     }
 }
 
-/* Many terms that cancel across the whole range. */
+/* Terms that cancel over the whole range of exponents. */
 static void test_cancelling(void **state)
 {
     static const double terms[] = {
@@ -184,16 +193,16 @@ static void test_cancelling(void **state)
     call.outer = call.inner = 1;
     call.count = 10;
     *(double *)(void *)want = 1;
-    compare(call);
+    expect_want(call);
     call.rounding = LIMBER_ROUND_UP;
     *(double *)(void *)want = 1 + 0x1p-52;
-    compare(call);
+    expect_want(call);
     call.count = 9;
     call.rounding = LIMBER_ROUND_NEAREST;
     call.to = LIMBER_BF16;
     call.rounding = LIMBER_ROUND_DOWN;
     limber_convert(want, LIMBER_BF16, &(double){ 1 }, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-    compare(call);
+    expect_want(call);
 }
 
 /* ---- sums carried in a format ---------------------------------------------------------------- */
@@ -207,8 +216,8 @@ static double rounded(limber_format f, double v)
     return v;
 }
 
-/* The sum of a line, rounded to the storage format after each step. */
-static double in_storage(const limber_reduce_call *r, size_t o, size_t j, uint64_t *swallowed)
+/* Sums a line, rounding to the storage format after each step. */
+static double sum_in_storage(const limber_reduce_call *r, size_t o, size_t j, uint64_t *swallowed)
 {
     double s = 0;
 
@@ -221,8 +230,8 @@ static double in_storage(const limber_reduce_call *r, size_t o, size_t j, uint64
     return r->reduction == LIMBER_REDUCTION_MEAN ? rounded(r->from, s / (double)r->count) : s;
 }
 
-/* The sum of a line in sixteen binary32 lanes, as the carry F32 states it. */
-static double in_f32(const limber_reduce_call *r, size_t o, size_t j, uint64_t *swallowed)
+/* Sums a line in sixteen lanes of binary32, as LIMBER_CARRY_F32 is defined. */
+static double sum_in_f32(const limber_reduce_call *r, size_t o, size_t j, uint64_t *swallowed)
 {
     float s[16] = { 0 };
 
@@ -238,6 +247,8 @@ static double in_f32(const limber_reduce_call *r, size_t o, size_t j, uint64_t *
     return r->reduction == LIMBER_REDUCTION_MEAN ? (float)((double)s[0] / (double)r->count) : s[0];
 }
 
+/* Sums carried in binary32 or in the storage format have the bits of the documented order, and
+ * count absorbed terms. */
 static void test_carried(void **state)
 {
     struct rng r = { 2 };
@@ -247,24 +258,24 @@ static void test_carried(void **state)
         limber_reduce_call call = LIMBER_REDUCE_INIT;
         uint64_t swallowed = 0, counted = 0;
 
-        shape(&r, &call);
+        choose_shape_and_data(&r, &call);
         call.reduction = trial % 2 ? LIMBER_REDUCTION_MEAN : LIMBER_REDUCTION_SUM;
         call.carry = trial % 4 < 2 ? LIMBER_CARRY_F32 : LIMBER_CARRY_STORAGE;
         for (size_t o = 0; o < call.outer; o++)
             for (size_t j = 0; j < call.inner; j++) {
-                double s =
-                    (call.carry == LIMBER_CARRY_F32 ? in_f32 : in_storage)(&call, o, j, &swallowed);
+                double s = (call.carry == LIMBER_CARRY_F32 ? sum_in_f32 : sum_in_storage)(
+                    &call, o, j, &swallowed);
 
                 limber_convert(want + (o * call.inner + j) * call.to.size, call.to, &s, LIMBER_F64,
                                1, call.rounding);
             }
         call.swallowed = &counted;
-        compare(call);
+        expect_want(call);
         assert_int_equal(counted, swallowed);
     }
 }
 
-/* In FP16 a sum of 2^12 times the addend no longer changes. */
+/* In FP16, 1 added to 2^11 no longer changes the sum. */
 static void test_absorbed_terms_are_counted(void **state)
 {
     limber_reduce_call call = LIMBER_REDUCE_INIT;
@@ -292,11 +303,13 @@ static void test_absorbed_terms_are_counted(void **state)
 
 /* ---- norms, means and other reductions ------------------------------------------------------- */
 
-/* Error of a carry: u for each operation, s for a sum of n terms. */
+/* Error of arithmetic: u of one operation, s of a sum of n terms. */
 struct rounding {
     double u, s, q; /* q: the smallest positive number */
 };
 
+/* Returns the roundoff and the error bound of a sum of r->count terms by the way its carry is kept:
+ * exact, compensated, in FP32 or in the format. */
 static struct rounding rounding_of(const limber_reduce_call *r)
 {
     double n = (double)r->count, chain = ceil(n / 16);
@@ -312,7 +325,7 @@ static struct rounding rounding_of(const limber_reduce_call *r)
     return c;
 }
 
-/* Exact value of a result and its error bound, as in docs/operators.md, "How far off reductions
+/* The exact value of a result and its error bound, from docs/operators.md, "How far off reductions
  * are". */
 struct expected {
     double y, bound;
@@ -323,7 +336,7 @@ static double number(const limber_reduce_call *r, const void *array, size_t i)
     return limber_format_value(r->from, (const char *)array + i * r->from.size);
 }
 
-/* Applies scale and shift to y. */
+/* Applies scale and shift to x, and to the error bound. */
 static void scale_and_shift(const limber_reduce_call *r, size_t i, double u, mpfr_t x,
                             struct expected *e)
 {
@@ -338,13 +351,14 @@ static void scale_and_shift(const limber_reduce_call *r, size_t i, double u, mpf
     e->y = mpfr_get_d(x, MPFR_RNDN);
 }
 
-/* Computes the result by its definition in MPFR. */
-static void by_definition(const limber_reduce_call *r, size_t o, size_t j, struct expected *e)
+/* Computes a line's results from the definition of the reduction, in MPFR. */
+static void reduce_by_definition(const limber_reduce_call *r, size_t o, size_t j,
+                                 struct expected *e)
 {
     const struct rounding c = rounding_of(r);
     const bool soft = r->reduction == LIMBER_REDUCTION_SOFTMAX;
     double n = (double)r->count, absolute = 0, delta, root, relative;
-    mpfr_t most, part, sum, x; /* fewer bits than exact sums need */
+    mpfr_t most, part, sum, x; /* precision of 200 bits, since these sums need not be exact */
 
     mpfr_inits2(200, most, part, sum, x, (mpfr_ptr)NULL);
     mpfr_set_inf(most, -1);
@@ -400,13 +414,14 @@ static void by_definition(const limber_reduce_call *r, size_t o, size_t j, struc
     mpfr_clears(most, part, sum, x, (mpfr_ptr)NULL);
 }
 
-/* Whether an error is within the bound.  Bounds are of first order: they omit their square, and y
- * itself is rounded to double. */
+/* True if an error is within the bound.  Bounds are of first order: the factor allows for their
+ * square, and the last term for rounding y to double. */
 static bool is_within(const struct expected *e, const struct rounding *c, double got)
 {
     return fabs(got - e->y) <= e->bound * (1 + 4 * c->s + 40 * c->u) + 0x1p-53 * fabs(e->y);
 }
 
+/* Variances, softmax and norms are within the documented error bounds. */
 static void test_others(void **state)
 {
     static const char *const formats[] = { "f16", "bf16", "f32", "f64", "(1,5,12)" };
@@ -443,8 +458,9 @@ static void test_others(void **state)
         assert_int_equal(limber_reduce(context[trial % CONTEXTS], &call), LIMBER_STATUS_OK);
         for (size_t o = 0; o < call.outer; o++)
             for (size_t j = 0; j < call.inner; j++) {
-                by_definition(&call, o, j, y);
-                for (size_t i = 0; i < (results(&call) > call.outer * call.inner ? n : 1); i++) {
+                reduce_by_definition(&call, o, j, y);
+                for (size_t i = 0; i < (result_count(&call) > call.outer * call.inner ? n : 1);
+                     i++) {
                     size_t at = call.reduction >= LIMBER_REDUCTION_SOFTMAX ?
                                     (o * n + i) * call.inner + j :
                                     o * call.inner + j;
@@ -455,11 +471,12 @@ static void test_others(void **state)
                                  (int)call.reduction, (int)call.carry, n, got, y[i].y, y[i].bound);
                 }
             }
-        memcpy(want, dst, results(&call) * 8);
-        compare(call);
+        memcpy(want, dst, result_count(&call) * 8);
+        expect_want(call);
     }
 }
 
+/* Maxima have the bits of a plain loop. */
 static void test_most(void **state)
 {
     struct rng r = { 4 };
@@ -468,7 +485,7 @@ static void test_most(void **state)
     for (int trial = 0; trial < 100; trial++) {
         limber_reduce_call call = LIMBER_REDUCE_INIT;
 
-        shape(&r, &call);
+        choose_shape_and_data(&r, &call);
         call.reduction = LIMBER_REDUCTION_MAX;
         call.carry = (limber_carry)(trial % 4);
         for (size_t o = 0; o < call.outer; o++)
@@ -483,11 +500,11 @@ static void test_most(void **state)
                 limber_convert(want + (o * call.inner + j) * call.to.size, call.to, &m, LIMBER_F64,
                                1, call.rounding);
             }
-        compare(call);
+        expect_want(call);
     }
 }
 
-/* Compensated summation keeps ones beside a large number. */
+/* Compensated summation keeps ones that are added to a large number. */
 static void test_compensated(void **state)
 {
     limber_reduce_call call = LIMBER_REDUCE_INIT;
@@ -511,16 +528,16 @@ static void test_compensated(void **state)
     assert_true(s == 0);
 }
 
-static void refuses(const limber_reduce_call *r, const char *text)
+/* Checks that the reduction is refused with a text that contains `text`, and stores nothing. */
+static void expect_refused(const limber_reduce_call *r, const char *text)
 {
     memset(dst, 0xa5, 64);
-    assert_int_equal(limber_reduce(context[2], r), LIMBER_STATUS_BAD_ARGUMENT);
-    if (!strstr(limber_error_text(), text))
-        fail_msg("'%s' is not in '%s'", text, limber_error_text());
+    assert_refused(limber_reduce(context[2], r), LIMBER_STATUS_BAD_ARGUMENT, text);
     for (int i = 0; i < 64; i++)
         assert_int_equal(dst[i], 0xa5);
 }
 
+/* Each invalid argument of a reduction is refused with a text that names it. */
 static void test_refused(void **state)
 {
     limber_reduce_call good = LIMBER_REDUCE_INIT, r;
@@ -535,40 +552,42 @@ static void test_refused(void **state)
     memset(src, 0, 64);
     assert_int_equal(limber_reduce(context[2], &good), LIMBER_STATUS_OK);
     assert_int_equal(limber_reduce(context[2], NULL), LIMBER_STATUS_BAD_ARGUMENT);
-    r = good, r.size = 3, refuses(&r, "reduce: r.size = 3");
-    r = good, r.reduction = LIMBER_REDUCTION_COUNT, refuses(&r, "reduce: reduction = ");
-    r = good, r.carry = (limber_carry)4, refuses(&r, "reduce: carry = 4");
-    r = good, r.rounding = LIMBER_ROUND_STOCHASTIC, refuses(&r, "reduce: rounding = 6");
-    r = good, r.correction = 2, refuses(&r, "reduce: correction = 2");
-    r = good, r.epsilon = -1, refuses(&r, "reduce: epsilon = -1");
-    r = good, r.epsilon = NAN, refuses(&r, "reduce: epsilon = ");
-    r = good, r.from = LIMBER_I8, refuses(&r, "reduce: from: i8 is no float");
-    r = good, r.to = LIMBER_F128, refuses(&r, "reduce: to: f128 is no float");
-    r = good, r.src = NULL, refuses(&r, "reduce: src is NULL");
-    r = good, r.dst = NULL, refuses(&r, "reduce: dst is NULL");
-    r = good, r.src = dst + 4, refuses(&r, "reduce: dst and src overlap");
-    r = good, r.scale = src, refuses(&r, "reduce: scale is for norms");
-    r = good, r.outer = SIZE_MAX / 2, refuses(&r, "reduce: outer, count and inner = ");
-    r = good, r.count = 0, r.reduction = LIMBER_REDUCTION_MEAN, refuses(&r, "reduce: count = 0");
+    r = good, r.size = 3, expect_refused(&r, "reduce: r.size = 3");
+    r = good, r.reduction = LIMBER_REDUCTION_COUNT, expect_refused(&r, "reduce: reduction = ");
+    r = good, r.carry = (limber_carry)4, expect_refused(&r, "reduce: carry = 4");
+    r = good, r.rounding = LIMBER_ROUND_STOCHASTIC, expect_refused(&r, "reduce: rounding = 6");
+    r = good, r.correction = 2, expect_refused(&r, "reduce: correction = 2");
+    r = good, r.epsilon = -1, expect_refused(&r, "reduce: epsilon = -1");
+    r = good, r.epsilon = NAN, expect_refused(&r, "reduce: epsilon = ");
+    r = good, r.from = LIMBER_I8, expect_refused(&r, "reduce: from: i8 is no float");
+    r = good, r.to = LIMBER_F128, expect_refused(&r, "reduce: to: f128 is no float");
+    r = good, r.src = NULL, expect_refused(&r, "reduce: src is NULL");
+    r = good, r.dst = NULL, expect_refused(&r, "reduce: dst is NULL");
+    r = good, r.src = dst + 4, expect_refused(&r, "reduce: dst and src overlap");
+    r = good, r.scale = src, expect_refused(&r, "reduce: scale is for norms");
+    r = good, r.outer = SIZE_MAX / 2, expect_refused(&r, "reduce: outer, count and inner = ");
+    r = good, r.count = 0, r.reduction = LIMBER_REDUCTION_MEAN,
+    expect_refused(&r, "reduce: count = 0");
     r = good, r.count = 1, r.reduction = LIMBER_REDUCTION_VARIANCE, r.correction = 1;
-    refuses(&r, "reduce: count = 1 is too small");
+    expect_refused(&r, "reduce: count = 1 is too small");
     r = good, r.carry = LIMBER_CARRY_STORAGE, r.from = named("(1,8,40)");
-    refuses(&r, "reduce: from: steps are not carried in (1,8,40)");
+    expect_refused(&r, "reduce: from: steps are not carried in (1,8,40)");
     r = good, r.reduction = LIMBER_REDUCTION_RMS_NORM, r.scale = dst + 2;
-    refuses(&r, "reduce: dst overlaps scale or shift");
+    expect_refused(&r, "reduce: dst overlaps scale or shift");
     r = good, r.to = LIMBER_E2M1,
-    refuses(&r, "reduce: to: e2m1 has no NaN, which results can give");
+    expect_refused(&r, "reduce: to: e2m1 has no NaN, which results can give");
     r = good, r.from = LIMBER_E2M1, r.carry = LIMBER_CARRY_STORAGE;
-    refuses(&r, "reduce: from: e2m1 has no NaN, which its steps can give");
-    r = good, r.arrays = arrays, r.outer = 1, refuses(&r, "reduce: arrays: src is given, too");
-    r.src = NULL, r.outer = 2, refuses(&r, "reduce: arrays: outer is not 1");
-    r.outer = 1, arrays[2] = NULL, refuses(&r, "reduce: arrays[2] is NULL");
-    arrays[2] = dst + 1, refuses(&r, "reduce: arrays[2] and dst overlap");
+    expect_refused(&r, "reduce: from: e2m1 has no NaN, which its steps can give");
+    r = good, r.arrays = arrays, r.outer = 1,
+    expect_refused(&r, "reduce: arrays: src is given, too");
+    r.src = NULL, r.outer = 2, expect_refused(&r, "reduce: arrays: outer is not 1");
+    r.outer = 1, arrays[2] = NULL, expect_refused(&r, "reduce: arrays[2] is NULL");
+    arrays[2] = dst + 1, expect_refused(&r, "reduce: arrays[2] and dst overlap");
     arrays[2] = dst, r.reduction = LIMBER_REDUCTION_SOFTMAX;
-    refuses(&r, "reduce: arrays[2] and dst overlap");
+    expect_refused(&r, "reduce: arrays[2] and dst overlap");
 }
 
-/* add_n with one of its arrays as the result. */
+/* A sum of arrays, one of which is also the result. */
 static void test_in_place(void **state)
 {
     float x[40], y[40], sum_of[40];
@@ -587,8 +606,8 @@ static void test_in_place(void **state)
     assert_memory_equal(x, sum_of, sizeof x);
 }
 
-/* Results that are NaN have the same bytes on every path, whatever sign and payload the operands'
- * NaN have. */
+/* Results that are NaN must have the same bytes on every path, whatever sign and payload the
+ * operands' NaN have. */
 static void test_one_nan(void **state)
 {
     static const uint32_t codes[] = { 0xff800000, 0x7f800000, 0xffc00001, 0x7fa00000, 0x3f800000 };
@@ -611,7 +630,7 @@ static void test_one_nan(void **state)
         r.src = src;
         r.dst = want;
         assert_int_equal(limber_reduce(NULL, &r), LIMBER_STATUS_OK);
-        for (size_t i = 0; i < results(&r); i++) {
+        for (size_t i = 0; i < result_count(&r); i++) {
             unsigned char one[8];
             const double nan = NAN;
             bool is = isnan(limber_format_value(r.to, want + i * r.to.size));
@@ -620,7 +639,7 @@ static void test_one_nan(void **state)
             assert_true(!is || memcmp(one, want + i * r.to.size, r.to.size) == 0);
             nans += is;
         }
-        compare(r);
+        expect_want(r);
     }
     assert_true(nans > 1000);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How many kernels a network needs: convolutions that differ only in facts that kernels do not use
- * share code.  Kernels are compiled for a machine that a text describes, counted, and not
+ * Counts the kernels that a network needs: convolutions that differ only in facts that kernels do
+ * not use share code.  Kernels are compiled for a described machine and counted, but not
  * executed. */
 #include "compiler.h"
 #include "engine_support.h"
@@ -13,6 +13,7 @@ extern const struct backend limber_backend_llvm;
 #endif
 extern const struct backend limber_backend_cuda;
 
+/* the tested backend, which the counting backend below calls to compile */
 static const struct backend *real;
 static int compiled;
 
@@ -53,21 +54,9 @@ static void unload(struct kernel *k)
     (void)k;
 }
 
-static bool holds_none(const void *p, int device)
-{
-    (void)p, (void)device;
-    return false;
-}
-
-static bool records_none(const limber_queue *q, int device)
-{
-    (void)q, (void)device;
-    return false;
-}
-
-static const struct device_ops no_memory = { .holds = holds_none, .records = records_none };
-
-static limber_context *open_on(const struct backend *backend)
+/* Creates a context on a backend that compiles with `backend`, counts compilations and computes
+ * nothing. */
+static limber_context *create_counting_context(const struct backend *backend)
 {
     static struct backend mine;
     static const struct backend *list[] = { &mine, NULL };
@@ -86,8 +75,9 @@ static limber_context *open_on(const struct backend *backend)
                              .launch = launch,
                              .unload = unload,
                              .way = backend->way,
-                             .code_key = backend->code_key,
-                             .device_ops = backend == &limber_backend_cuda ? &no_memory : NULL };
+                             .code = backend->code,
+                             .device_ops =
+                                 backend == &limber_backend_cuda ? &no_device_memory : NULL };
     if (!limber_context_make(&ctx, &config, list, &d))
         fail_msg("%s", d.text);
     return ctx;
@@ -105,6 +95,7 @@ static const struct layer {
     { 1, 256, 14, 512, 1, 2, 0 }, { 3, 512, 7, 512, 3, 1, 1 },
 };
 
+/* Returns the layer's convolution for a number of images. */
 static limber_conv shape_of(const struct layer *l, int images)
 {
     return (limber_conv){ .size = sizeof(limber_conv),
@@ -121,8 +112,8 @@ static limber_conv shape_of(const struct layer *l, int images)
                           .groups = 1 };
 }
 
-/* Data of one class each, independent of sizes, because a kernel may depend on the data's class.
- * Activations are nonnegative after ReLU, and gradients are small. */
+/* Roles of tensors.  A kernel may depend on the mask class of its data (exponents, signs), so each
+ * role has data of one class.  Activations are nonnegative after ReLU, gradients are small. */
 enum role { IMAGE, FILTERS, GRADIENT };
 
 static float number(struct rng *r, enum role role)
@@ -134,8 +125,8 @@ static float number(struct rng *r, enum role role)
     return (float)(rng_next(r) & 1 ? -x : x) * (role == FILTERS ? 1 : 0x1p-12f);
 }
 
-/* Allocates a random tensor for this role. */
-static void *tensor(limber_format f, enum role role, size_t count)
+/* Allocates a random tensor for a role. */
+static void *make_tensor(limber_format f, enum role role, size_t count)
 {
     char *p = malloc(count * f.size);
     struct rng r = { count };
@@ -154,9 +145,9 @@ struct work {
     int images;
 };
 
-/* Convolves in one direction with suitable operands. */
-static void convolve(limber_context *ctx, const limber_conv *s, const struct work *w,
-                     limber_operation direction)
+/* Convolves in one direction with operands of fitting roles. */
+static void convolve_direction(limber_context *ctx, const limber_conv *s, const struct work *w,
+                               limber_operation direction)
 {
     static const enum role roles[][3] = {
         [LIMBER_OPERATION_CONV_FORWARD] = { IMAGE, FILTERS, GRADIENT },
@@ -173,7 +164,7 @@ static void convolve(limber_context *ctx, const limber_conv *s, const struct wor
     assert_int_equal(limber_conv_output(s, &oh, &ow), LIMBER_STATUS_OK);
     count[GRADIENT] = (size_t)(s->n * s->o * oh * ow);
     for (int i = 0; i < 3; i++)
-        of[i] = tensor(i < 2 ? f : g, role[i], count[role[i]]);
+        of[i] = make_tensor(i < 2 ? f : g, role[i], count[role[i]]);
     p.operation = direction;
     p.conv = s;
     p.contract = &w->contract;
@@ -188,12 +179,13 @@ static void convolve(limber_context *ctx, const limber_conv *s, const struct wor
 
 #define CONTRACT(promised) .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_##promised
 
-/* Runs all layers in these directions.  In a batch each layer runs once, since large tensors take
- * time; without a batch it runs twice. */
-static void network_on(const struct backend *backend, const struct work *w, int directions,
-                       int most)
+/* Runs all layers in the first `directions` of the three directions, and checks that at most `most`
+ * kernels are compiled.  With several images, each kind of layer runs once, since large tensors
+ * take time. */
+static void run_network(const struct backend *backend, const struct work *w, int directions,
+                        int most)
 {
-    limber_context *ctx = open_on(backend);
+    limber_context *ctx = create_counting_context(backend);
     int convolutions = 0;
 
     for (int direction = 0; direction < directions; direction++)
@@ -202,8 +194,8 @@ static void network_on(const struct backend *backend, const struct work *w, int 
 
             for (int t = 0; t < layers[j].times; t++, convolutions++)
                 if (t == 0 || w->images == 1 || is_long())
-                    convolve(ctx, &s, w,
-                             (limber_operation)(LIMBER_OPERATION_CONV_FORWARD + direction));
+                    convolve_direction(
+                        ctx, &s, w, (limber_operation)(LIMBER_OPERATION_CONV_FORWARD + direction));
         }
     assert_int_equal(convolutions, 20 * directions);
     print_message("%s, %s, %s%s%s: %d convolutions, %d kernels\n", backend->name, w->from,
@@ -214,7 +206,7 @@ static void network_on(const struct backend *backend, const struct work *w, int 
     limber_destroy(ctx);
 }
 
-static void few_kernels_on(const struct backend *backend)
+static void expect_few_kernels(const struct backend *backend)
 {
     static const struct work work[] = {
         { { CONTRACT(NATIVE) }, "f32", "f32", 1 },
@@ -224,21 +216,22 @@ static void few_kernels_on(const struct backend *backend)
     enum { MOST = 4 };
 
     for (size_t i = 0; i < COUNT(work); i++)
-        network_on(backend, &work[i], 1, MOST);
+        run_network(backend, &work[i], 1, MOST);
 }
 
-static void one_kernel_on(const struct backend *backend)
+/* Convolutions that differ only in padding and stride must share one kernel. */
+static void expect_one_kernel(const struct backend *backend)
 {
     static const struct work work = { { CONTRACT(NATIVE) }, "f32", "f32", 1 };
     const struct layer same[] = { { 1, 8, 9, 8, 3, 1, 0 },
                                   { 1, 8, 9, 8, 3, 1, 1 },
                                   { 1, 8, 9, 8, 3, 2, 0 } };
-    limber_context *ctx = open_on(backend);
+    limber_context *ctx = create_counting_context(backend);
 
     for (size_t i = 0; i < COUNT(same); i++) {
         limber_conv s = shape_of(&same[i], 1);
 
-        convolve(ctx, &s, &work, LIMBER_OPERATION_CONV_FORWARD);
+        convolve_direction(ctx, &s, &work, LIMBER_OPERATION_CONV_FORWARD);
     }
     assert_int_equal(compiled, 1);
     limber_destroy(ctx);
@@ -249,14 +242,14 @@ static void a_network_needs_few_kernels(void **state)
     (void)state;
     need_compiler();
 #ifdef LIMBER_HAVE_LLVM
-    few_kernels_on(&limber_backend_llvm);
+    expect_few_kernels(&limber_backend_llvm);
 #endif
 }
 
 static void a_network_needs_few_cubins(void **state)
 {
     (void)state;
-    few_kernels_on(&limber_backend_cuda);
+    expect_few_kernels(&limber_backend_cuda);
 }
 
 /* A training step: forward and both gradients.  On a GPU one more cubin per format scans
@@ -273,7 +266,7 @@ static void a_step_needs_few_cubins(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(work); i++)
-        network_on(&limber_backend_cuda, &work[i], 3, MOST - SCAN);
+        run_network(&limber_backend_cuda, &work[i], 3, MOST - SCAN);
 }
 
 static void geometry_is_no_part_of_a_kernel(void **state)
@@ -281,9 +274,9 @@ static void geometry_is_no_part_of_a_kernel(void **state)
     (void)state;
 #ifdef LIMBER_HAVE_LLVM
     if (compiler_here())
-        one_kernel_on(&limber_backend_llvm);
+        expect_one_kernel(&limber_backend_llvm);
 #endif
-    one_kernel_on(&limber_backend_cuda);
+    expect_one_kernel(&limber_backend_cuda);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Structures that grow: of programs that know fewer fields than the library, or more. */
+ * Structures that grow: callers may know fewer fields than the library, or more. */
 #include "support.h"
 #include "contexts.h"
 
@@ -16,27 +16,19 @@ static limber_context *ctx;
 
 static int make_context(void **state)
 {
-    limber_config config = LIMBER_CONFIG_INIT;
-
     (void)state;
-    config.cache_dir = "";
-    config.threads = 1;
-    return limber_create(&ctx, &config);
+    ctx = group_context(.threads = 1);
+    return ctx ? 0 : -1;
 }
 
-static int drop_context(void **state)
-{
-    (void)state;
-    limber_destroy(ctx);
-    return 0;
-}
-
-/* A structure with three fields; older and newer programs have fewer or more. */
+/* Today's version of a structure.  Older programs know only its first fields. */
 struct today {
     size_t size;
     int a, b;
 };
 
+/* A structure of an older, smaller version is read with defaults for its missing fields; a larger
+ * one only if its unknown bytes are 0. */
 static void structures_of_other_sizes_are_read(void **state)
 {
     struct {
@@ -47,17 +39,17 @@ static void structures_of_other_sizes_are_read(void **state)
     struct diag d = { 0 };
 
     (void)state;
-    assert_true(limber_sized_in(&to, sizeof to, &newer, sizeof(size_t), "it", &d));
+    assert_true(limber_copy_sized_in(&to, sizeof to, &newer, sizeof(size_t), "it", &d));
     assert_true(to.size == sizeof to && to.a == 1 && to.b == 2);
-    assert_true(limber_sized_in(&to, sizeof to, &older, sizeof(size_t), "it", &d));
-    /* b is beyond the caller's structure */
+    assert_true(limber_copy_sized_in(&to, sizeof to, &older, sizeof(size_t), "it", &d));
+    /* b keeps its default, since it is beyond the end of the older structure */
     assert_true(to.size == sizeof to && to.a == 3 && to.b == 0);
     newer.later[1] = 1;
-    assert_false(limber_sized_in(&to, sizeof to, &newer, sizeof(size_t), "it", &d));
+    assert_false(limber_copy_sized_in(&to, sizeof to, &newer, sizeof(size_t), "it", &d));
     assert_non_null(strstr(d.text, "does not know"));
     d = (struct diag){ 0 };
     older.size = 3;
-    assert_false(limber_sized_in(&to, sizeof to, &older, sizeof(size_t), "it", &d));
+    assert_false(limber_copy_sized_in(&to, sizeof to, &older, sizeof(size_t), "it", &d));
     assert_non_null(strstr(d.text, "LIMBER_..._INIT"));
 }
 
@@ -66,13 +58,14 @@ static void smaller_structures_are_filled_partially(void **state)
     struct today older = { offsetof(struct today, b), 0, 7 }, from = { sizeof from, 5, 6 };
 
     (void)state;
-    limber_sized_out(&older, &from, sizeof from);
+    limber_copy_sized_out(&older, &from, sizeof from);
     assert_true(older.size == offsetof(struct today, b) && older.a == 5 && older.b == 7);
 }
 
 static const double one = 1;
 
-static limber_problem smallest(double *c)
+/* A product of 1 x 1 matrices. */
+static limber_problem smallest_problem(double *c)
 {
     limber_problem p = LIMBER_PROBLEM_INIT;
 
@@ -86,7 +79,7 @@ static limber_problem smallest(double *c)
 static void sizes_of_zero_are_refused(void **state)
 {
     double c = 7;
-    limber_problem p = smallest(&c);
+    limber_problem p = smallest_problem(&c);
     limber_contract contract = { .size = 0 };
     limber_batch batch = { .size = 8 };
     limber_queue queue = { .size = 0 };
@@ -99,16 +92,16 @@ static void sizes_of_zero_are_refused(void **state)
     (void)state;
     p.size = 0;
     assert_refused(limber_run(ctx, &p, NULL), LIMBER_STATUS_BAD_ARGUMENT, "problem.size");
-    p = smallest(&c);
+    p = smallest_problem(&c);
     p.contract = &contract;
     assert_refused(limber_run(ctx, &p, NULL), LIMBER_STATUS_BAD_ARGUMENT, "contract.size");
-    p = smallest(&c);
+    p = smallest_problem(&c);
     p.batch = &batch;
     assert_refused(limber_run(ctx, &p, NULL), LIMBER_STATUS_BAD_ARGUMENT, "batch.size = 8");
-    p = smallest(&c);
+    p = smallest_problem(&c);
     p.queue = &queue;
     assert_refused(limber_run(ctx, &p, NULL), LIMBER_STATUS_BAD_ARGUMENT, "queue.size");
-    p = smallest(&c);
+    p = smallest_problem(&c);
     assert_refused(limber_run(ctx, &p, &report), LIMBER_STATUS_BAD_ARGUMENT, "report.size");
     assert_refused(limber_conv_output(&conv, &h, &w), LIMBER_STATUS_BAD_ARGUMENT, "conv.size");
     assert_refused(limber_unit_parse("int8", &unit), LIMBER_STATUS_BAD_ARGUMENT, "unit.size");
@@ -117,7 +110,7 @@ static void sizes_of_zero_are_refused(void **state)
     assert_true(c == 7);
 }
 
-/* After the initialiser, a convolution needs only sizes, and padding if wanted. */
+/* After the initialiser, a convolution needs only its sizes, and padding if wanted. */
 static void a_convolution_needs_its_sizes(void **state)
 {
     static const float x[4] = { 1, 2, 3, 4 }, w[1] = { 10 };
@@ -134,7 +127,7 @@ static void a_convolution_needs_its_sizes(void **state)
         assert_true(y[i] == 10 * x[i]);
 }
 
-/* Combinations of a problem's parts, and those that are refused. */
+/* Combinations of a problem's features: those that are accepted, and those that are refused. */
 static void combinations(void **state)
 {
     double c = 7;
@@ -147,7 +140,7 @@ static void combinations(void **state)
     (void)state;
 #define REFUSED(change, word) \
     do { \
-        limber_problem p = smallest(&c); \
+        limber_problem p = smallest_problem(&c); \
         change; \
         assert_refused(limber_run(ctx, &p, NULL), LIMBER_STATUS_BAD_ARGUMENT, word); \
         assert_true(c == 7); \
@@ -171,14 +164,14 @@ static void combinations(void **state)
     REFUSED((p.prepared_a = prepared, p.batch = &two), "problem.prepared_a");
     REFUSED((p.prepared_b = prepared), "prepared_b was prepared for the other side");
     {
-        limber_problem p = smallest(&c);
+        limber_problem p = smallest_problem(&c);
 
         p.domain = LIMBER_DOMAIN_COMPLEX;
         assert_refused(limber_plan(ctx, &p, &text, NULL), LIMBER_STATUS_BAD_ARGUMENT,
                        "problem.domain");
         assert_refused(limber_workspace(ctx, &p, &least, &best), LIMBER_STATUS_BAD_ARGUMENT,
                        "problem.domain");
-        p = smallest(&c);
+        p = smallest_problem(&c);
         p.batch = &two;
         assert_refused(limber_plan(ctx, &p, &text, NULL), LIMBER_STATUS_BAD_ARGUMENT,
                        "problem.batch");
@@ -186,8 +179,8 @@ static void combinations(void **state)
     limber_prepared_free(prepared);
 }
 
-/* Batches of complex products, by strides and by addresses; the last product overflows, and all of
- * C is unchanged. */
+/* Batches of complex products, by strides and by addresses.  The last product overflows: all of C
+ * must be unchanged. */
 static void complex_batches(void **state)
 {
     enum { COUNT_OF = 3 };
@@ -228,7 +221,7 @@ static void complex_batches(void **state)
     }
 }
 
-/* A prepared operand that all products of a batch use. */
+/* All products of a batch use the same prepared operand. */
 static void prepared_batches(void **state)
 {
     enum { N = 33, PRODUCTS = 4 };
@@ -275,5 +268,5 @@ int main(void)
         cmocka_unit_test(prepared_batches),
     };
 
-    return cmocka_run_group_tests(tests, make_context, drop_context);
+    return cmocka_run_group_tests(tests, make_context, destroy_group_contexts);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Linear systems with a known solution; MPFR computes the right side and checks the result. */
+ * Linear systems with known solutions.  MPFR computes the right-hand side and checks the result. */
+#include "contexts.h"
 #include "compiler.h"
 #include "support.h"
 
@@ -40,13 +41,14 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void put(limber_format f, char *m, int64_t i, double v)
+static void set_element(limber_format f, char *m, int64_t i, double v)
 {
     limber_convert(m + i * f.size, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
 }
 
-/* A matrix with singular values from 1 to 10^-digits, rotated and rounded to multiples of 2^-40. */
-static void generate(struct rng *r, int n, int digits, double *m)
+/* Makes a matrix with singular values from 1 to 10^-digits: a diagonal matrix, multiplied by four
+ * reflections and rounded to multiples of 2^-52. */
+static void make_matrix(struct rng *r, int n, int digits, double *m)
 {
     double v[N];
 
@@ -75,11 +77,12 @@ static void generate(struct rng *r, int n, int digits, double *m)
         m[i] = ldexp(rint(ldexp(m[i], 52)), -52);
 }
 
-/* b = A truth in binary128, exactly, since entries of truth have 20 bits. */
-static void make_side(int n, limber_format of, int64_t row, int64_t col)
+/* Computes the right-hand side b = A truth in binary128.  The sums are exact, since elements of
+ * `truth` have 20 bits. */
+static void make_right_hand_side(int n, limber_format of, int64_t row, int64_t col)
 {
     mpfr_t sum, absolute;
-    double two[2]; /* the sum has fewer than 106 bits */
+    double two[2]; /* the sum has fewer than 106 bits, so that a double-double holds it */
 
     mpfr_inits2(REF_BITS, sum, absolute, (mpfr_ptr)NULL);
     for (int i = 0; i < n; i++)
@@ -95,8 +98,9 @@ static void make_side(int n, limber_format of, int64_t row, int64_t col)
     mpfr_clears(sum, absolute, (mpfr_ptr)NULL);
 }
 
-/* Largest error, in units of 2^-sig of the column's largest element. */
-static double worst(int n, limber_format f, int64_t row, int64_t col)
+/* Returns the largest error of x, relative to the largest element of its column, in units of 2^-p
+ * for a format of p significant bits. */
+static double largest_error(int n, limber_format f, int64_t row, int64_t col)
 {
     double most = 0;
     mpfr_t got, right, largest;
@@ -120,6 +124,8 @@ static double worst(int n, limber_format f, int64_t row, int64_t col)
     return ldexp(most, limber_format_sig(f));
 }
 
+/* Returns a call that solves for COLUMNS right-hand sides of n numbers.  turned: A and X are
+ * column-major. */
 static limber_solve_call system_of(int n, limber_format of, limber_format to, bool turned)
 {
     limber_solve_call s = LIMBER_SOLVE_INIT;
@@ -131,20 +137,22 @@ static limber_solve_call system_of(int n, limber_format of, limber_format to, bo
     return s;
 }
 
-/* Makes a system of condition about 10^digits. turned: stored by columns. */
-static void prepare(struct rng *r, int n, int digits, limber_format of, bool turned)
+/* Makes a system with a condition of about 10^digits.  turned: A is column-major. */
+static void make_system(struct rng *r, int n, int digits, limber_format of, bool turned)
 {
     double m[N * N];
 
-    generate(r, n, digits, m);
+    make_matrix(r, n, digits, m);
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++)
-            put(of, a, turned ? i + j * LEAD : i * LEAD + j, m[i * n + j]);
+            set_element(of, a, turned ? i + j * LEAD : i * LEAD + j, m[i * n + j]);
     for (int i = 0; i < n * COLUMNS; i++)
-        put(LIMBER_F128, truth, i, rint(ldexp(rng_unit(r) - 0.5, 20)));
-    make_side(n, of, turned ? 1 : LEAD, turned ? LEAD : 1);
+        set_element(LIMBER_F128, truth, i, rint(ldexp(rng_unit(r) - 0.5, 20)));
+    make_right_hand_side(n, of, turned ? 1 : LEAD, turned ? LEAD : 1);
 }
 
+/* Solutions have errors of a few units in the last place, for conditions up to 10^13 and all
+ * formats of results. */
 static void test_accurate(void **state)
 {
     static const char *const results[] = { "f128", "dd", "f64", "f32" };
@@ -163,25 +171,25 @@ static void test_accurate(void **state)
 
         if (n < 3 && hard)
             continue;
-        prepare(&r, n, n > 1 ? hard : 0, of, turned);
+        make_system(&r, n, n > 1 ? hard : 0, of, turned);
         memset(x, 77, ROOM);
         if (limber_solve(ctx, &s, &report))
             fail_msg("trial %d: %s", trial, limber_error_text());
-        ulps = worst(n, to, s.x.row_stride, s.x.col_stride);
-        if (ulps > 8) /* binary128: refinement ends at 2^-110 */
+        ulps = largest_error(n, to, s.x.row_stride, s.x.col_stride);
+        if (ulps > 8) /* in binary128 iterative refinement ends at 2^-110 */
             fail_msg("trial %d: %d x %d, 10^%d, %s: %g ulp, change %g after %d steps", trial, n, n,
                      hard, results[trial / 3 % 4], ulps, report.change, report.steps);
         if (n > 2 &&
             (report.condition < pow(10, hard) / 50 || report.condition > pow(10, hard) * 5000))
             fail_msg("trial %d: condition %g of 10^%d", trial, report.condition, hard);
         assert_int_equal(report.method, LIMBER_SOLVE_FACTORS);
-        if (turned) /* nothing is stored between columns */
+        if (turned) /* memory just past the first column was not written */
             assert_int_equal(((unsigned char *)x)[(size_t)n * to.size], 77);
     }
 }
 
-/* A system too ill-conditioned for refinement by the factors alone: Hilbert's matrix of order 13,
- * scaled to integers. */
+/* Hilbert's matrix of order 13, scaled to integers.  Its condition is too large for refinement that
+ * solves by the factors alone. */
 static void test_ill_conditioned(void **state)
 {
     enum { ORDER = 13 };
@@ -191,30 +199,32 @@ static void test_ill_conditioned(void **state)
 
     (void)state;
     for (int i = 0; i < ORDER; i++)
-        for (int j = 0; j < ORDER; j++) /* lcm(1..25) = 26771144400 */
-            put(LIMBER_F64, a, i * LEAD + j, 26771144400. / (i + j + 1));
+        /* all elements are integers: the factor is lcm(1..25) = 26771144400 */
+        for (int j = 0; j < ORDER; j++)
+            set_element(LIMBER_F64, a, i * LEAD + j, 26771144400. / (i + j + 1));
     for (int i = 0; i < ORDER * COLUMNS; i++)
-        put(LIMBER_F128, truth, i, rint(ldexp(rng_unit(&r) - 0.5, 20)));
-    make_side(ORDER, LIMBER_F64, LEAD, 1);
+        set_element(LIMBER_F128, truth, i, rint(ldexp(rng_unit(&r) - 0.5, 20)));
+    make_right_hand_side(ORDER, LIMBER_F64, LEAD, 1);
     if (limber_solve(ctx, &s, &report))
         fail_msg("%s", limber_error_text());
-    assert_true(worst(ORDER, LIMBER_F128, COLUMNS, 1) < 64);
+    assert_true(largest_error(ORDER, LIMBER_F128, COLUMNS, 1) < 64);
     assert_true(report.condition > 1e16 && report.seconds > 0);
     assert_int_equal(report.method, LIMBER_SOLVE_GMRES);
 }
 
-static void refuses(const limber_solve_call *s, limber_status status, const char *text)
+/* Checks that the call returns the status with a text that contains `text`, and leaves X
+ * unchanged. */
+static void expect_refused(const limber_solve_call *s, limber_status status, const char *text)
 {
     memset(x, 5, ROOM);
     memset(before, 5, ROOM);
-    assert_int_equal(limber_solve(ctx, s, NULL), status);
-    if (!strstr(limber_error_text(), text))
-        fail_msg("%s: no \"%s\"", limber_error_text(), text);
+    assert_refused(limber_solve(ctx, s, NULL), status, text);
     assert_memory_equal(x, before, ROOM);
 }
 
-/* Multiplies integer matrices exactly: an n x rank times a rank x n matrix is singular; L U with
- * unit diagonals has determinant 1, whatever its condition. */
+/* Sets A = left right, exactly in integers.  The product of an n x rank and a rank x n matrix is
+ * singular.  That of a unit lower and a unit upper triangular matrix has determinant 1, whatever
+ * its condition. */
 static void multiply_integers(int n, int rank, const int64_t *left, const int64_t *right)
 {
     for (int i = 0; i < n; i++)
@@ -223,10 +233,11 @@ static void multiply_integers(int n, int rank, const int64_t *left, const int64_
 
             for (int k = 0; k < rank; k++)
                 sum += left[i * n + k] * right[k * n + j];
-            put(LIMBER_F64, a, i * LEAD + j, (double)sum);
+            set_element(LIMBER_F64, a, i * LEAD + j, (double)sum);
         }
 }
 
+/* Singular matrices must be refused, whether the system has solutions or none. */
 static void test_singular(void **state)
 {
     static int64_t left[N * N], right[N * N];
@@ -245,16 +256,16 @@ static void test_singular(void **state)
             }
             multiply_integers(n, n - 1, left, right);
             for (int i = 0; i < n * COLUMNS; i++)
-                put(LIMBER_F128, truth, i, rint(ldexp(rng_unit(&r) - 0.5, 20)));
-            make_side(n, LIMBER_F64, LEAD, 1); /* a system with many solutions */
-            if (trial % 2) /* almost certainly without a solution */
-                put(LIMBER_F128, b, 0, 12345);
-            refuses(&s, LIMBER_STATUS_NO_SCHEME, "singular");
+                set_element(LIMBER_F128, truth, i, rint(ldexp(rng_unit(&r) - 0.5, 20)));
+            make_right_hand_side(n, LIMBER_F64, LEAD, 1); /* the system has many solutions */
+            if (trial % 2) /* changes b, so that there is almost certainly no solution */
+                set_element(LIMBER_F128, b, 0, 12345);
+            expect_refused(&s, LIMBER_STATUS_NO_SCHEME, "singular");
         }
     assert_true(tried > 80);
 }
 
-/* Matrices with determinant 1 are regular, even if their condition is 1e16 and more. */
+/* Matrices with determinant 1 are regular, also with a condition of 1e16 and more. */
 static void test_nearly_singular(void **state)
 {
     static int64_t left[N * N], right[N * N];
@@ -275,11 +286,11 @@ static void test_nearly_singular(void **state)
             }
         multiply_integers(n, n, left, right);
         for (int i = 0; i < n * COLUMNS; i++)
-            put(LIMBER_F128, truth, i, rint(ldexp(rng_unit(&r) - 0.5, 20)));
-        make_side(n, LIMBER_F64, LEAD, 1);
+            set_element(LIMBER_F128, truth, i, rint(ldexp(rng_unit(&r) - 0.5, 20)));
+        make_right_hand_side(n, LIMBER_F64, LEAD, 1);
         status = limber_solve(ctx, &s, &report);
         if (status == LIMBER_STATUS_OK)
-            assert_true(worst(n, LIMBER_F64, COLUMNS, 1) <= 8);
+            assert_true(largest_error(n, LIMBER_F64, COLUMNS, 1) <= 8);
         else if (strstr(limber_error_text(), "a is singular") &&
                  !strstr(limber_error_text(), "in binary64"))
             fail_msg("%d x %d: %s", n, n, limber_error_text());
@@ -288,32 +299,35 @@ static void test_nearly_singular(void **state)
     assert_true(hard > 0);
 }
 
+/* Invalid systems are refused with a text that names the reason: bad arguments, a singular matrix,
+ * corrections that do not shrink. */
 static void test_refused(void **state)
 {
     struct rng r = { 6 };
     limber_solve_call good, s;
 
     (void)state;
-    prepare(&r, 9, 2, LIMBER_F64, false);
+    make_system(&r, 9, 2, LIMBER_F64, false);
     good = system_of(9, LIMBER_F64, LIMBER_F64, false);
     assert_int_equal(limber_solve(NULL, &good, NULL), LIMBER_STATUS_BAD_ARGUMENT);
     assert_int_equal(limber_solve(ctx, NULL, NULL), LIMBER_STATUS_BAD_ARGUMENT);
-    s = good, s.n = -1, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "n is negative");
-    s = good, s.columns = -1, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "columns is negative");
-    s = good, s.n = INT64_MAX / 2, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "too large");
-    s = good, s.a.data = NULL, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "a");
-    s = good, s.x.format = LIMBER_I32, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "x: i32 is no");
-    s = good, s.a.format.kind = 99, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "a");
-    s = good, s.x.data = b, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "x overlaps b");
-    s = good, s.size = 3, refuses(&s, LIMBER_STATUS_BAD_ARGUMENT, "start the structure");
-    put(LIMBER_F64, a, LEAD + 1, NAN);
-    refuses(&good, LIMBER_STATUS_BAD_ARGUMENT, "a: a value is not finite");
+    s = good, s.n = -1, expect_refused(&s, LIMBER_STATUS_BAD_ARGUMENT, "n is negative");
+    s = good, s.columns = -1, expect_refused(&s, LIMBER_STATUS_BAD_ARGUMENT, "columns is negative");
+    s = good, s.n = INT64_MAX / 2, expect_refused(&s, LIMBER_STATUS_BAD_ARGUMENT, "too large");
+    s = good, s.a.data = NULL, expect_refused(&s, LIMBER_STATUS_BAD_ARGUMENT, "a");
+    s = good, s.x.format = LIMBER_I32,
+    expect_refused(&s, LIMBER_STATUS_BAD_ARGUMENT, "x: i32 is no");
+    s = good, s.a.format.kind = 99, expect_refused(&s, LIMBER_STATUS_BAD_ARGUMENT, "a");
+    s = good, s.x.data = b, expect_refused(&s, LIMBER_STATUS_BAD_ARGUMENT, "x overlaps b");
+    s = good, s.size = 3, expect_refused(&s, LIMBER_STATUS_BAD_ARGUMENT, "start the structure");
+    set_element(LIMBER_F64, a, LEAD + 1, NAN);
+    expect_refused(&good, LIMBER_STATUS_BAD_ARGUMENT, "a: a value is not finite");
     for (int j = 0; j < 9; j++)
-        put(LIMBER_F64, a, LEAD + j, 0);
-    refuses(&good, LIMBER_STATUS_NO_SCHEME, "singular in binary64");
-    prepare(&r, 9, 2, LIMBER_F64, false);
+        set_element(LIMBER_F64, a, LEAD + j, 0);
+    expect_refused(&good, LIMBER_STATUS_NO_SCHEME, "singular in binary64");
+    make_system(&r, 9, 2, LIMBER_F64, false);
     s = good, s.most_steps = 1, s.x.format = LIMBER_F128;
-    refuses(&s, LIMBER_STATUS_NO_SCHEME, "corrections do not shrink");
+    expect_refused(&s, LIMBER_STATUS_NO_SCHEME, "corrections do not shrink");
     s = good, s.n = 0;
     assert_int_equal(limber_solve(ctx, &s, NULL), LIMBER_STATUS_OK);
 }

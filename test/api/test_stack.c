@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small stacks: every public call, with its kernel compiled, loaded from disk and in memory, runs
- * in a thread with a stack of 48 KiB and on a stack that the program allocated.  Stacks are painted
- * to measure their use. */
+ * Tests with small stacks: every public call, with its kernel compiled, loaded from disk and in
+ * memory, runs in a thread with a stack of 48 KiB, and on a stack that the program allocated.
+ * Stacks are filled with a pattern to measure how much is used. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "every_call.h"
+#include "support.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -18,20 +19,21 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* Under sanitizers frames are larger, and threads use more at their start. */
+/* Under sanitizers frames are larger, and threads use more stack at their start. */
 enum { STACK = SANITIZED ? 176 << 10 : 48 << 10, GUARD = 1 << 16, PAINT = 0xa5 };
 
-static unsigned char *stack;    /* above a guard page */
+static unsigned char *stack; /* follows an inaccessible page */
 
-struct errand {
+/* A call to make on the stack. */
+struct stack_call {
     const struct every_call *call;
     const char *backend, *folder;
-    limber_status status[3];    /* for a kernel that is compiled, on disk, in memory */
+    limber_status status[3]; /* of the call whose kernel is compiled, on disk, in memory */
     char text[256];
 };
 
-/* Creates a context for each status; the last one makes two calls. */
-static void run_errand(struct errand *e)
+/* Makes the call three times: once in a first context, and twice in a second one. */
+static void make_calls(struct stack_call *e)
 {
     limber_context *ctx;
 
@@ -47,21 +49,22 @@ static void run_errand(struct errand *e)
     }
 }
 
-static void *thread_errand(void *arg)
+static void *thread_entry(void *arg)
 {
-    run_errand(arg);
+    make_calls(arg);
     return NULL;
 }
 
 static ucontext_t here, there;
-static struct errand *of_context;
+static struct stack_call *call_of_context;
 
-static void context_errand(void)
+static void context_entry(void)
 {
-    run_errand(of_context);
+    make_calls(call_of_context);
 }
 
-static size_t used(void)
+/* Bytes of the stack that were used. */
+static size_t stack_bytes_used(void)
 {
     size_t i = 0;
 
@@ -70,46 +73,50 @@ static size_t used(void)
     return STACK - i;
 }
 
-static void on_thread(struct errand *e)
+/* Runs the call in a thread whose stack is the small one of the test. */
+static void run_in_thread(struct stack_call *e)
 {
     pthread_attr_t attr;
     pthread_t thread;
 
     pthread_attr_init(&attr);
     assert_int_equal(pthread_attr_setstack(&attr, stack, STACK), 0);
-    assert_int_equal(pthread_create(&thread, &attr, thread_errand, e), 0);
+    assert_int_equal(pthread_create(&thread, &attr, thread_entry, e), 0);
     pthread_join(thread, NULL);
     pthread_attr_destroy(&attr);
 }
 
-static void on_own_stack(struct errand *e)
+/* Runs the call on the test's small stack, in this thread. */
+static void run_on_own_stack(struct stack_call *e)
 {
-    of_context = e;
+    call_of_context = e;
     getcontext(&there);
     there.uc_stack.ss_sp = stack;
     there.uc_stack.ss_size = STACK;
     there.uc_link = &here;
-    makecontext(&there, context_errand, 0);
+    makecontext(&there, context_entry, 0);
     swapcontext(&here, &there);
 }
 
-static void (*run_on_stack)(struct errand *e);
+static void (*run_on_stack)(struct stack_call *e);
 
-/* Makes a call on a painted stack, and fails if it used more than it may. */
+/* Makes the calls on a filled stack.  Fails the test unless they succeed without using all of
+ * it. */
 static void measure(const char *backend, const char *folder, const struct every_call *call)
 {
-    struct errand e = { call, backend, folder, .text = "" };
+    struct stack_call e = { call, backend, folder, .text = "" };
 
     memset(stack, PAINT, STACK);
     run_on_stack(&e);
     for (int j = 0; j < 3; j++)
         if (e.status[j])
             fail_msg("%s, %s, %d: %s", backend, call->name, j, e.text);
-    print_message("%s, %s: %zu bytes\n", backend, call->name, used());
-    assert_true(used() < STACK);
+    print_message("%s, %s: %zu bytes\n", backend, call->name, stack_bytes_used());
+    assert_true(stack_bytes_used() < STACK);
 }
 
-static void for_each_call(void (*on)(struct errand *e))
+/* Measures each call on a stack of STACK bytes with a page that cannot be accessed below it. */
+static void for_each_call(void (*on)(struct stack_call *e))
 {
     unsigned char *memory =
         mmap(NULL, GUARD + STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -125,15 +132,15 @@ static void for_each_call(void (*on)(struct errand *e))
 static void threads_with_small_stacks(void **state)
 {
     (void)state;
-    for_each_call(on_thread);
+    for_each_call(run_in_thread);
 }
 
 static void stacks_of_the_programs(void **state)
 {
     (void)state;
-    if (SANITIZED)              /* sanitizers do not support switching stacks */
-        skip();
-    for_each_call(on_own_stack);
+    if (SANITIZED)
+        skip_because("sanitizers do not support switching stacks");
+    for_each_call(run_on_own_stack);
 }
 
 int main(void)

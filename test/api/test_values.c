@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every enumeration argument gets invalid values, and every count gets huge ones: the call returns
- * BAD_ARGUMENT, names the argument, and does not touch memory. */
+ * Every enumeration argument gets invalid values, and every count gets huge ones.  The call must
+ * return BAD_ARGUMENT (or NO_SCHEME), name the argument, and not touch memory. */
 #include "engine_support.h"
 
 #include <limber/ops.h>
@@ -25,6 +25,7 @@ static limber_status run_with(limber_problem p)
     return limber_run(ctx, &p, NULL);
 }
 
+/* Defines a function that runs a problem after `change`, with the value v in an argument. */
 #define PROBLEM(name, change) \
     static limber_status name(int v) \
     { \
@@ -58,6 +59,7 @@ PROBLEM(format, (p.a = (limber_matrix){ x, LIMBER_F64, 4, 1 }, p.a.format.kind =
 PROBLEM(input_shape,
         (in.name = "i", in.shape = (limber_input_shape)v, in.format = LIMBER_F64, in.data = w,
          e.steps = "%1 = add %x %i\n", e.inputs = &in, e.input_count = 1, p.epilogue = &e))
+/* Defines a function that checks a unit with the value v in a field. */
 #define UNIT(name, field, type) \
     static limber_status name(int v) \
     { \
@@ -75,6 +77,8 @@ UNIT(unit_mul_rounding, mul.rounding, limber_rounding)
 UNIT(unit_acc_rounding, acc.rounding, limber_rounding)
 UNIT(unit_overflow, acc.overflow, enum limber_step_overflow)
 
+/* Creates a context with a partition setting that is not allowed, which must fail.  Returns the
+ * status. */
 static limber_status partition(int v)
 {
     limber_config c = LIMBER_CONFIG_INIT;
@@ -87,6 +91,8 @@ static limber_status partition(int v)
     return s;
 }
 
+/* Creates a context with a kernels setting that is not allowed, which must fail.  Returns the
+ * status. */
 static limber_status kernels(int v)
 {
     limber_config c = LIMBER_CONFIG_INIT;
@@ -138,6 +144,7 @@ static limber_status prepare_operation(int v)
     return prepare_with(c);
 }
 
+/* Prepares filters for operation number v, which must fail.  Returns the status. */
 static limber_status filters_operation(int v)
 {
     limber_prepare_config c = LIMBER_PREPARE_CONFIG_INIT;
@@ -180,6 +187,8 @@ static limber_status cache_depth(int v)
     return limber_cache_each(ctx, (limber_cache_depth)v, fail_on_entry, NULL);
 }
 
+/* Clears the cache by a choice that is not allowed: no entry may be removed.  Returns the
+ * status. */
 static limber_status cache_choice(int v)
 {
     limber_cache_info before = LIMBER_CACHE_INFO_INIT, after = LIMBER_CACHE_INFO_INIT;
@@ -193,6 +202,7 @@ static limber_status cache_choice(int v)
     return s;
 }
 
+/* Defines a function that calls limber_apply with the value v in a field. */
 #define ELEMENTWISE(name, field, type) \
     static limber_status name(int v) \
     { \
@@ -207,6 +217,7 @@ ELEMENTWISE(function, function, limber_function)
 ELEMENTWISE(apply_rounding, rounding, limber_rounding)
 ELEMENTWISE(compute, compute, limber_compute)
 
+/* Defines a function that calls limber_reduce with the value v in a field. */
 #define REDUCE(name, field, type) \
     static limber_status name(int v) \
     { \
@@ -236,7 +247,7 @@ static limber_status chunking(int v)
 
 static const struct {
     limber_status (*call)(int value);
-    const char *name; /* name in the message; NULL: no message */
+    const char *name; /* argument's name in the error text; NULL if there is no error text */
     int last; /* largest valid value; the smallest is 0 */
     bool byte; /* the field has eight bits */
 } values[] = {
@@ -284,7 +295,7 @@ static void refill(void)
         y[i] = 7;
 }
 
-static void is_refused(const char *what, limber_status s, const char *name)
+static void assert_refused_unchanged(const char *what, limber_status s, const char *name)
 {
     if ((s != LIMBER_STATUS_BAD_ARGUMENT && s != LIMBER_STATUS_NO_SCHEME) ||
         (name && !strstr(limber_error_text(), name)))
@@ -293,6 +304,7 @@ static void is_refused(const char *what, limber_status s, const char *name)
         assert_true(y[i] == 7);
 }
 
+/* Values outside the range of each enumerated argument are refused. */
 static void other_values(void **state)
 {
     (void)state;
@@ -307,7 +319,7 @@ static void other_values(void **state)
                 continue;
             snprintf(what, sizeof what, "%s = %d", values[i].name ? values[i].name : "chunking",
                      wrong[j]);
-            is_refused(what, values[i].call(wrong[j]), values[i].name);
+            assert_refused_unchanged(what, values[i].call(wrong[j]), values[i].name);
         }
     }
 }
@@ -318,6 +330,7 @@ static const uint64_t huge[] = { UINT64_MAX,         UINT64_MAX / 2,      UINT64
                                  UINT64_MAX / 8 + 1, UINT64_MAX / 16 + 1, UINT64_MAX / 8,
                                  (uint64_t)1 << 63 };
 
+/* Numbers of elements that exceed the address space are refused. */
 static void counts_of_arrays(void **state)
 {
     (void)state;
@@ -327,12 +340,12 @@ static void counts_of_arrays(void **state)
 
         e.from = e.to = LIMBER_F64;
         e.src = x, e.dst = y, e.count = (size_t)huge[i];
-        is_refused("apply", limber_apply(ctx, &e), "count");
-        is_refused(
+        assert_refused_unchanged("apply", limber_apply(ctx, &e), "count");
+        assert_refused_unchanged(
             "convert",
             limber_convert(y, LIMBER_F64, x, LIMBER_F64, (size_t)huge[i], LIMBER_ROUND_NEAREST),
             "count");
-        is_refused(
+        assert_refused_unchanged(
             "convert to binary128",
             limber_convert(y, LIMBER_F128, x, LIMBER_F64, (size_t)huge[i], LIMBER_ROUND_NEAREST),
             "count");
@@ -342,11 +355,13 @@ static void counts_of_arrays(void **state)
             r.from = r.to = LIMBER_F64;
             r.src = x, r.dst = y, r.outer = r.inner = r.count = 1;
             *(at == 0 ? &r.outer : at == 1 ? &r.count : &r.inner) = (size_t)huge[i];
-            is_refused("reduce", limber_reduce(ctx, &r), "count");
+            assert_refused_unchanged("reduce", limber_reduce(ctx, &r), "count");
         }
     }
 }
 
+/* Sizes of matrices that are negative or exceed the address space are refused, by every
+ * function. */
 static void sizes_of_matrices(void **state)
 {
     (void)state;
@@ -365,24 +380,27 @@ static void sizes_of_matrices(void **state)
 
             size[at] = (int64_t)huge[i];
             p = gemm_problem(NULL, size[0], size[1], size[2], NULL, m, m, NULL, output_of(m));
-            is_refused("run", limber_run(ctx, &p, NULL), "");
-            is_refused("plan", limber_plan(ctx, &p, &text, NULL), "");
-            is_refused("workspace", limber_workspace(ctx, &p, &least, &best), "");
-            is_refused("bind_shape",
-                       limber_bind_shape(ctx, NULL, size[0], size[1], size[2], m, m, output_of(m),
-                                         LIMBER_ACCUMULATE_NONE, &f),
-                       "");
+            assert_refused_unchanged("run", limber_run(ctx, &p, NULL), "");
+            assert_refused_unchanged("plan", limber_plan(ctx, &p, &text, NULL), "");
+            assert_refused_unchanged("workspace", limber_workspace(ctx, &p, &least, &best), "");
+            assert_refused_unchanged("bind_shape",
+                                     limber_bind_shape(ctx, NULL, size[0], size[1], size[2], m, m,
+                                                       output_of(m), LIMBER_ACCUMULATE_NONE, &f),
+                                     "");
             if (at == 2)
                 continue;
-            is_refused("prepare",
-                       limber_prepare(ctx, m, size[0], size[1], LIMBER_SIDE_A, NULL, &none), "");
-            is_refused("inspect", limber_inspect(ctx, m, size[0], size[1], LIMBER_SIDE_A, &in), "");
+            assert_refused_unchanged(
+                "prepare", limber_prepare(ctx, m, size[0], size[1], LIMBER_SIDE_A, NULL, &none),
+                "");
+            assert_refused_unchanged(
+                "inspect", limber_inspect(ctx, m, size[0], size[1], LIMBER_SIDE_A, &in), "");
             s.n = size[0], s.columns = size[1];
             s.a = s.b = m, s.x = output_of(m);
-            is_refused("solve", limber_solve(ctx, &s, NULL), "");
+            assert_refused_unchanged("solve", limber_solve(ctx, &s, NULL), "");
         }
 }
 
+/* Huge values of a batch's count and strides are refused and leave all arrays unchanged. */
 static void batches(void **state)
 {
     (void)state;
@@ -395,10 +413,11 @@ static void batches(void **state)
 
             *(at == 0 ? &t.count : at == 1 ? &t.a : at == 2 ? &t.b : &t.c) = (int64_t)huge[i];
             p.batch = &t;
-            is_refused("batch", limber_run(ctx, &p, NULL), "");
+            assert_refused_unchanged("batch", limber_run(ctx, &p, NULL), "");
         }
 }
 
+/* Fields of a convolution that are negative or exceed the address space are refused. */
 static void convolutions(void **state)
 {
     (void)state;
@@ -438,12 +457,12 @@ static void convolutions(void **state)
                 g.stride[0] = g.stride[1] = g.dilate[0] = g.dilate[1] = 1;
                 *field[at] = (int64_t)huge[i];
                 if (field[at] == &g.stride[0] && (int64_t)huge[i] > 0)
-                    continue; /* a result of one pixel may be anywhere */
-                is_refused("conv", limber_run(ctx, &p, NULL), "");
+                    continue; /* with a result of one pixel any stride is valid */
+                assert_refused_unchanged("conv", limber_run(ctx, &p, NULL), "");
             }
 }
 
-/* The output must not overlap the input, unless both have the same element size and address. */
+/* The output may overlap the input only if both have the same address and element size. */
 static void overlapping_arrays_are_refused(void **state)
 {
     const limber_format formats[] = { LIMBER_F64, LIMBER_F32, LIMBER_BF16, LIMBER_F128 };
@@ -466,23 +485,24 @@ static void overlapping_arrays_are_refused(void **state)
                     assert_int_equal(s, LIMBER_STATUS_OK);
                     refill();
                 } else {
-                    is_refused("convert", s, "overlap");
+                    assert_refused_unchanged("convert", s, "overlap");
                 }
                 e.function = LIMBER_FUNCTION_ABS;
                 e.from = formats[f], e.to = formats[g];
                 e.src = src, e.dst = dst, e.count = COUNT_OF;
                 if (f == 3 || g == 3)
-                    continue; /* the backend has no functions */
+                    continue; /* limber_apply computes no functions of binary128 */
                 s = limber_apply(ctx, &e);
                 if (fine) {
                     assert_int_equal(s, LIMBER_STATUS_OK);
                     refill();
                 } else {
-                    is_refused("apply", s, "overlap");
+                    assert_refused_unchanged("apply", s, "overlap");
                 }
             }
 }
 
+/* Runs the tests in a context with a disk cache that has an entry. */
 int main(void)
 {
     const struct CMUnitTest tests[] = {

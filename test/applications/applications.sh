@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the programs of examples/ in bounded sizes, by Limber and by NumPy's BLAS; the environment
+# Runs the programs of examples/ with small sizes, on Limber and on NumPy's BLAS.  The environment
 # names the library.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -18,7 +18,7 @@ if [ -f "${LIMBER_DATA:-}/qasm/qpe_n9.qasm" ]; then
     for circuit in dnn_n8 hhl_n7 ising_n10 multiplier_n15 qaoa_n6 qpe_n9 sat_n11; do
         $python "$examples/circuits/circuit.py" "$LIMBER_DATA/qasm/$circuit.qasm" > "$work/$circuit"
         cat "$work/$circuit"
-        # binary128 has no error here, and FP16 the largest
+        # sums are exact in binary128, and FP16 has the largest error
         [ "$(awk '$1 == "binary128" { print $4 }' "$work/$circuit")" = 0 ]
         awk '$1 == "f16" { half = $4 } $1 == "fp32-f" { limbs = $4 } $1 == "f32" { plain = $4 }
              END { exit !(plain <= 1e-6 && limbs <= 1e-6 && limbs <= half) }' "$work/$circuit"
@@ -28,7 +28,7 @@ else
     echo "no circuits in LIMBER_DATA: those of examples/circuits are skipped"
 fi
 
-# HPL's test passes with every contract; elimination in FP32 needs refinement.
+# HPL's test must pass with every contract.  Elimination in FP32 needs refinement.
 $python "$examples/lu/lu.py" --n 500 --json > "$work/lu"
 cat "$work/lu"
 $python - "$work/lu" << 'END'
@@ -51,7 +51,7 @@ training="$examples/training"
 torch=$(python_with torch,numpy ${LIMBER_TEST_TORCH:-})
 ${torch:-$python} "$here/test_apps.py"
 if [ -n "$torch" ]; then
-    # Sums in FP8 have larger errors when they are longer, and smaller ones in groups.
+    # Long sums in FP8 have larger errors than short ones, and sums in groups smaller ones.
     $torch "$training/quantised_outside.py" --sizes 64,256 --steps 1 --json \
         --picture "$work/d.svg" > "$work/outside"
     cat "$work/outside"
@@ -73,7 +73,7 @@ END
     $torch "$here/test_encoder.py"
     $torch "$here/test_resnet.py"
     if [ -f "${LIMBER_DATA:-}/mnist/t10k-images-idx3-ubyte.gz" ]; then
-        # With one fraction bit the network does not train, with eight it does.
+        # The network must train with eight fraction bits, and must not with one.
         $torch "$training/accumulators.py" --count 2000 --bits 1,8 --groups 0 --seeds 1 \
             --json --picture "$work/a.svg" > "$work/trained"
         cat "$work/trained"
@@ -108,7 +108,7 @@ if [ -f "${LIMBER_DATA:-}/mnist/t10k-images-idx3-ubyte.gz" ]; then
         $python "$digits/$program.py" --count 600 --picture "$work/$program.png" \
             > "$work/$program"
         grep -q '^Limber, exact: ' "$work/$program"
-        # FP64 sums are exact here, so the result, the second line, is the same
+        # FP64 sums are exact here, so that the result (the second line) is the same
         [ "$(sed -n 2p "$work/$program")" = "$(sed -n 2p "$work/$program.f64")" ]
         file=$(od -A n -t x1 -N 8 "$work/$program.png" | tr -d ' ')
         [ "$file" = 89504e470d0a1a0a ]

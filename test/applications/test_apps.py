@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests examples/apps.py and `limber bench apps`: the applications in small sizes, and what becomes
-of rows, of repeated runs and of programs that fail, with programs made for it."""
+"""Tests examples/apps.py and `limber bench apps`: the applications with small sizes, and, with
+programs made for this test, how rows, repeated runs and failing programs are handled."""
 import argparse
 import contextlib
 import importlib.util
@@ -20,7 +20,7 @@ import apps         # noqa: E402
 
 DATA = os.environ.get("LIMBER_DATA", "")
 CLI = os.environ.get("LIMBER_CLI", "")
-# Counts its runs in the file that it is given, and prints times of them.
+# A program that counts its runs in the file that is its argument, and prints times.
 PROGRAM = """
 import json, sys
 with open(sys.argv[1], "a+") as file:
@@ -63,7 +63,7 @@ class Runs(unittest.TestCase):
         return made, shown
 
     def test_package(self):
-        """An installed package uses its own library, also where the sources are found."""
+        """An installed package uses its own library, also if the sources are found, too."""
         plain = os.environ.get("PYTHONPATH")
         with unittest.mock.patch.object(apps, "about", lambda *_: ""):
             self.assertEqual(apps.environment(None).get("PYTHONPATH"), plain)
@@ -72,7 +72,7 @@ class Runs(unittest.TestCase):
         self.assertTrue(os.path.isfile(os.path.join(folders[-1], "limber", "__init__.py")))
 
     def test_medians(self):
-        """The first run does not count, ways are run in turn, and rows of one way are merged."""
+        """The first run is not counted, ways alternate, and rows of the same way are merged."""
         counts = [os.path.join(self.folder, name) for name in ("a", "b")]
         made, shown = self.measure(self.app(PROGRAM, ((counts[0], "--ours"),
                                                       (counts[1], "--plain"))))
@@ -203,7 +203,8 @@ class CommandLine(unittest.TestCase):
 
     def test_nowhere(self):
         with tempfile.TemporaryDirectory() as folder:
-            beside = os.path.dirname(os.environ["LIMBER_LIBRARY"])    # it finds its library there
+            # the command finds its library in this folder
+            beside = os.path.dirname(os.environ["LIMBER_LIBRARY"])
             done = run_it("bench", "apps", program=[shutil.copy(CLI, folder)],
                           env={**os.environ, "LD_LIBRARY_PATH": beside})
             self.assertEqual(done.returncode, 1)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the reader of OpenQASM and the simulator of examples/circuits, against gates that are put
-together from U and CX as the language defines them, and a simulation without fusing or products."""
+"""Tests the reader of OpenQASM and the simulator of examples/circuits.  Gates are compared with
+compositions of U and CX, by which the language defines them, and the simulator with a simulation
+that neither fuses gates nor multiplies matrices."""
 import math
 import os
 import random
@@ -16,7 +17,7 @@ PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examp
 sys.path.insert(0, PROGRAMS)
 import qasm     # noqa: E402
 
-# Each gate composed of others, the last of which are U and CX; equal up to a factor of modulus 1.
+# Each gate composed of others, down to U and CX.  Both are equal up to a factor of modulus 1.
 PARTS = """
 gate h_ a { U(pi/2, 0, pi) a; }
 gate t_ a { U(0, 0, pi/4) a; }
@@ -151,8 +152,8 @@ class Reading(unittest.TestCase):
             self.assertAlmostEqual(gates[0].matrix[1, 1], complex(math.cos(value), math.sin(value)))
 
     def test_definitions_hold_what_was_defined_before(self):
-        """A definition with the name of a built-in gate uses that gate; definitions that double
-        themselves terminate."""
+        """A definition with the name of a built-in gate uses that gate.  Definitions that call
+        others twice, level by level, terminate."""
         text = "OPENQASM 2.0; qreg q[1]; gate x a { x a; x a; } x q[0];"
         self.assertEqual([g.name for g in read(text)[1]], ["x", "x"])
         text = "OPENQASM 2.0; qreg q[1];" + "".join(
@@ -275,7 +276,7 @@ class Program(unittest.TestCase):
             self.assertIn(words, self.run_on(text, *options, ok=False))
 
     def test_bytes(self):
-        """Bytes that are not UTF-8 are named like other signs."""
+        """Bytes that are not UTF-8 are reported like other characters."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "t.qasm")
             with open(path, "wb") as file:

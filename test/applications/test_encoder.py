@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests examples/encoder on a small encoder with random weights; on the real one where it is."""
+"""Tests examples/encoder on a small encoder with random weights, and on the real one if its
+weights are present."""
 import json
 import os
 import struct
@@ -90,7 +91,8 @@ class Encoder(unittest.TestCase):
         with open(log) as file:
             tags = {json.loads(line)["tag"] for line in file}
         self.assertIn("layer.1.down/forward/swamped", tags)
-        self.assertIn("layer.0.scores/forward/partly_swamped", tags)   # attention's own products
+        # the products of attention itself
+        self.assertIn("layer.0.scores/forward/partly_swamped", tags)
         self.assertIn("layer.1.seen/forward/partly_swamped", tags)
 
     def test_tokens(self):

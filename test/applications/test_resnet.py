@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests examples/resnet: the network against what is published of it, its gradients against
-PyTorch's autograd in FP64, and the program in a small size."""
+"""Tests examples/resnet: the network against published numbers, its gradients against PyTorch's
+autograd in FP64, and the program with a small size."""
 import json
 import os
 import subprocess
@@ -18,7 +18,7 @@ import resnet       # noqa: E402
 
 SMALL = ["--size", "64", "--width", "8", "--batch", "2", "--classes", "10", "--runs", "1",
          "--threads", "1"]
-torch.set_num_threads(1)    # more threads would wait for each other beside other tests
+torch.set_num_threads(1)    # more threads would wait for each other while other tests run
 
 
 def small(seed=3):
@@ -28,8 +28,8 @@ def small(seed=3):
 
 class Network(unittest.TestCase):
     def test_published(self):
-        """He et al.: 18 layers with weights beside the three that go past; 1.8e9 multiply-adds.
-        The number of parameters is torchvision's."""
+        """He et al.: 18 layers with weights, apart from the three of the shortcuts, and 1.8e9
+        multiply-adds.  The number of parameters is torchvision's."""
         model = resnet.ResNet18()
         self.assertEqual(sum(p.numel() for p in model.parameters()), 11689512)
         layers = resnet.layers_of(model, torch.randn(1, 3, 224, 224), torch.tensor([1]))
@@ -39,8 +39,8 @@ class Network(unittest.TestCase):
         self.assertEqual([layer.name for layer in layers if layer.first], ["conv"])
 
     def test_autograd(self):
-        """In FP64 every product is rounded once, so PyTorch's gradients differ by roundings
-        only."""
+        """In FP64 every product is rounded once, so PyTorch's gradients differ only by rounding
+        errors."""
         model, images, labels = small()
         model, images = model.double(), images.double()
         made = resnet.step(model, images, labels)
@@ -52,7 +52,7 @@ class Network(unittest.TestCase):
         self.assertLess(resnet.far(resnet.gradients(model), exact), 1e-12)
 
     def test_layers(self):
-        """A layer that is computed alone gives the same as within the network."""
+        """A layer that is computed alone gives the result that it has in the network."""
         model, images, labels = small()
         layers = resnet.layers_of(model, images, labels)
         for layer in layers:
@@ -71,12 +71,12 @@ class Program(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             picture = os.path.join(folder, "layers.svg")
             done = self.run_it(*SMALL, "--json", "--picture", picture, "--by",
-                               "torch,native,correct,fp32-f,fp32-b,bits=20,h100-bf16")
+                               "torch,native,correct,fp32-f,fp32-b,ape,bits=20,h100-bf16")
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(picture) as file:
                 self.assertIn("</svg>", file.read())
         ways = {row["by"]: row for row in map(json.loads, done.stdout.splitlines())}
-        self.assertEqual(len(ways), 7)
+        self.assertEqual(len(ways), 8)
         for by, way in ways.items():
             self.assertEqual(len(way["layers"]), 21)
             least, most = (1e-3, 0.1) if by == "h100-bf16" else (1e-9, 2e-6)
@@ -88,7 +88,7 @@ class Program(unittest.TestCase):
                     self.assertTrue(0 < part["error"] < most, (by, row))
         for row, plain in zip(ways["correct"]["layers"], ways["torch"]["layers"]):
             for direction in resnet.DIRECTIONS:
-                if direction in row:        # rounded once
+                if direction in row:        # the product is rounded once
                     self.assertLess(row[direction]["error"], 2.0 ** -24)
                     self.assertLessEqual(row[direction]["error"], plain[direction]["error"])
         for by, scheme in ("fp32-b", "fp32-b"), ("native", "native"), ("h100-bf16", "simulate"):

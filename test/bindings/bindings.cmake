@@ -1,5 +1,5 @@
-# Fortran and Python on the library in the build folder; test/api/install.sh tests the installed
-# ones.
+# Tests the Fortran and Python bindings with the library in the build folder.  test/api/install.sh
+# tests the installed bindings.
 add_executable(bindings_layout ${CMAKE_CURRENT_LIST_DIR}/layout.c)
 target_link_libraries(bindings_layout PRIVATE limber)
 
@@ -13,6 +13,18 @@ if(TARGET limber_blas AND TARGET limber_cli AND NOT LIMBER_SANITIZE)
            ${PROJECT_SOURCE_DIR}/bindings/python $<TARGET_FILE:limber>)
   set_tests_properties(starts PROPERTIES SKIP_RETURN_CODE 77)
 endif()
+if(TARGET limber_numpy AND NOT LIMBER_SANITIZE)
+  foreach(part "" _whole)
+    add_test(NAME numpy_loops${part} COMMAND ${CMAKE_COMMAND} -E env
+             LIMBER_LIBRARY=$<TARGET_FILE:limber> sh ${CMAKE_CURRENT_LIST_DIR}/numpy.sh
+             ${PROJECT_SOURCE_DIR}/bindings/python ${part})
+    set_tests_properties(numpy_loops${part} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
+  endforeach()
+  add_test(NAME jax_products COMMAND ${CMAKE_COMMAND} -E env
+           LIMBER_LIBRARY=$<TARGET_FILE:limber> sh ${CMAKE_CURRENT_LIST_DIR}/jax.sh
+           ${PROJECT_SOURCE_DIR}/bindings/python)
+  set_tests_properties(jax_products PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
+endif()
 if(TARGET limber_cli)
   set(cli LIMBER_CLI=$<TARGET_FILE:limber_cli>)
 endif()
@@ -20,7 +32,7 @@ add_test(NAME applications COMMAND ${CMAKE_COMMAND} -E env LIMBER_LIBRARY=$<TARG
          ${cli} sh ${PROJECT_SOURCE_DIR}/test/applications/applications.sh)
 set_tests_properties(applications PROPERTIES SKIP_RETURN_CODE 77)
 
-# The wheel is built anew, which takes minutes.
+# This test builds the wheel, which takes minutes.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(NOT Python3_EXECUTABLE)
   set(Python3_EXECUTABLE /usr/bin/python3)

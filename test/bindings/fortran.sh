@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compares the Fortran module's types with C's and runs its test and the example.
+# Compares the Fortran module's types with C's, and runs the module's test and example.
 set -eu
 layout=$1 fortran_layout=$2 test=$3 example=$4
 work=$(mktemp -d)

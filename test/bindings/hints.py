@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program on Limber as a type checker sees it (mypy --strict), which runs as well.  What is wrong
-on purpose is marked: where the checker misses it, it complains of a needless mark."""
+"""A program for the type checker (mypy --strict), which is also run.  Deliberate errors are marked
+`type: ignore`.  If the checker misses one, it reports the needless mark."""
 from __future__ import annotations
 
 from fractions import Fraction

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prints sizes and offsets of the public structures for comparison with the bindings: a line for a
- * structure ("type - 0 size") and for a field ("type field offset size"). */
+ * Prints sizes and offsets of the public structures, to be compared with the bindings: a line for
+ * each structure ("type - 0 size") and for each field ("type field offset size"). */
 #include <limber/limber.h>
 #include <limber/ops.h>
 #include <limber/solve.h>
@@ -319,7 +319,7 @@ int main(int argc, char **argv)
     FIELD(limber_cache_info, bytes);
     FIELD(limber_cache_info, limit);
     FIELD(limber_cache_info, tuned);
-    if (argc > 1) { /* any argument: also structures that the Fortran module lacks */
+    if (argc > 1) { /* with any argument, also structures that the Fortran module lacks */
         TYPE(limber_unit_preset);
         FIELD(limber_unit_preset, name);
         FIELD(limber_unit_preset, words);

@@ -1,5 +1,5 @@
-# Makes layout.f90 from layout.c, with the same list of the Fortran module's types; also checks the
-# sizes that these types store first.
+# Makes layout.f90 from layout.c: a program that prints the layout of the Fortran module's types.
+# Also checks the sizes that these types store in their first field.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/layout.c)
 file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/layout.c lines REGEX "^    (TYPE|FIELD)\\(")
 set(calls "")

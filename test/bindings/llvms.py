@@ -1,8 +1,8 @@
-"""Two LLVMs in one process: the one that Limber opens and the one inside llvmlite; and PyTorch.
-Both work, in either order, and neither is visible to the other.
+"""Two LLVMs in one process: the one that Limber opens, and the one inside llvmlite or PyTorch.
+Both must work, whichever is used first, and neither may see the other's symbols.
 
-llvms.py find: whether there is a libLLVM for Limber.
-llvms.py limber|llvmlite FILE: which is used first, and what Limber's must be called."""
+llvms.py find: exits with 0 if there is a libLLVM for Limber.
+llvms.py limber|llvmlite FILE: which one is used first, and the name of Limber's libLLVM."""
 import ctypes
 import os
 import sys
@@ -22,7 +22,7 @@ define i32 @answer(i32 %x) {
 
 
 def find():
-    """Exits with 0 where there is a libLLVM that Limber should find."""
+    """Exits with 0 if there is a libLLVM that Limber should find."""
     for name in [os.environ.get("LIMBER_LLVM")] if "LIMBER_LLVM" in os.environ else NAMES:
         try:
             sys.exit(not ctypes.CDLL(name))
@@ -55,8 +55,7 @@ def answer():
 
 
 def tensors():
-    """Multiplies PyTorch's tensors by PyTorch and by Limber in one process, where PyTorch is
-    installed."""
+    """Multiplies tensors with PyTorch and with Limber in one process, if PyTorch is installed."""
     try:
         import torch
     except ImportError:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests the Python package in a folder, with NumPy where it is found and without it; the environment
-# names the library.
+# Tests the Python package in a folder, with NumPy (if it is installed) and without.  The
+# environment names the library.
 set -eu
 package=$1 layout=$2 cuda=${3:-} nvrtc=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,13 +13,15 @@ export PYTHONPATH="$package" PYTHONDONTWRITEBYTECODE=1 LIMBER_CACHE_DIR="$work/c
 python=$(python_with numpy)
 if [ -n "$python" ]; then
     $python "$here/test_python.py" "$layout"
-    # The binding's own memory is tested, which does not depend on kernels, so none is compiled.
+    # This tests the memory of the binding itself, which does not depend on kernels; so none is
+    # compiled.
     LIMBER_KERNELS=prebuilt $python "$here/test_guarded.py"
     $python "$here/test_reveal.py"
     $python "$here/../../examples/python_quad.py"
     torch=$(python_with torch,numpy ${LIMBER_TEST_TORCH:-})
     if [ -n "$torch" ]; then
         $torch "$here/test_torch.py"
+        $torch "$here/test_invariant.py"
     else
         echo "no PyTorch: limber.torch is not tested"
     fi

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tensors in a GPU's memory by DLPack, on the stand-in for CUDA's driver that LIMBER_CUDA names."""
+"""Tests tensors in GPU memory, passed by DLPack, on the stand-in for CUDA's driver that LIMBER_CUDA
+names."""
 import ctypes
 import os
 import shutil
@@ -21,12 +22,12 @@ new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype, new_capsule.argtypes = py_object, (c_void_p, c_char_p, c_void_p)
 
 
-class Managed(ctypes.Structure):     # layout of DLManagedTensor in dlpack.h
+class Managed(ctypes.Structure):     # DLManagedTensor of dlpack.h
     _fields_ = [("tensor", limber._memory._Tensor), ("context", c_void_p), ("deleter", c_void_p)]
 
 
 class Tensor:
-    """A tensor in GPU memory with the attributes that tensor libraries show."""
+    """A tensor in GPU memory with the attributes that tensor libraries have."""
 
     def __init__(self, array, device=0):
         self.dtype, self.shape, self.device = array.dtype, array.shape, device
@@ -73,7 +74,7 @@ class Cuda(unittest.TestCase):
             there = Tensor(a), Tensor(b), Tensor(numpy.zeros((a @ b).shape))
             self.assertIs(self.ctx.matmul(*there[:2], "correct", there[2]), there[2])
             self.assertTrue((there[2].numpy() == self.ctx.matmul(a, b, "correct")).all())
-            for tensor in there:    # waits for whoever writes the tensor
+            for tensor in there:    # waits for those who write the tensor
                 self.assertEqual(set(tensor.streams), {1})
 
     def test_report_and_scalars(self):
@@ -114,7 +115,7 @@ class Cuda(unittest.TestCase):
 
 
 class Wheels(unittest.TestCase):
-    """Folders that stand for packages with NVIDIA's libraries, in versions that no loader finds."""
+    """Folders that stand for Python packages with NVIDIA's libraries, which no loader finds."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -123,7 +124,7 @@ class Wheels(unittest.TestCase):
         self.cublas = self.put("cublas/lib/libcublas.so.98", os.environ["LIMBER_NVRTC"])
         self.cudnn = self.put("cudnn/lib/libcudnn.so.97", os.environ["LIMBER_NVRTC"])
         self.put("cu98/lib/libnvrtc.so.98", os.devnull)
-        self.put("cu100/lib/libnvrtc.so.100", os.devnull)   # newer than the driver
+        self.put("cu100/lib/libnvrtc.so.100", os.devnull)   # newer than the driver supports
         self.put("cu99/lib/libnvrtc.so.99.9", os.devnull)
 
     def put(self, name, content):

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! The Fortran module.  References are MATMUL of integers that a wider kind holds exactly.
+! Tests the Fortran module.  Results are compared with MATMUL of integers, which is exact.
 program test_fortran
   use limber
   use, intrinsic :: iso_fortran_env, only: int64
@@ -41,7 +41,7 @@ contains
     print '(2a)', 'wrong: ', what
   end subroutine
 
-  ! Integers below 2^bits in magnitude, the same in every run.
+  ! Random integers with absolute values below 2^bits, the same in every run.
   function draw(rows, cols, bits) result(x)
     integer, intent(in) :: rows, cols, bits
     integer(int64) :: x(rows, cols)
@@ -90,7 +90,7 @@ contains
     b = real(ib, real64)
     c0 = real(ic, real64)
     c = c0
-    exact = real(matmul(ia, ib), real64)        ! below 2^63, and rounded once
+    exact = real(matmul(ia, ib), real64)        ! products are below 2^63, and each is rounded once
     call limber_multiply(ctx, correct, a, b, c, stat=code)
     call check(all(c == exact), 'real64, correct')
     c = c0
@@ -200,8 +200,8 @@ contains
   end subroutine
 #endif
 
-  ! A status of C's functions: apart from what is then looked at, since operands of .and. have no
-  ! order.
+  ! Checks the status of a C function.  Results are checked in a statement of their own, because
+  ! Fortran does not define the order in which operands of .and. are evaluated.
   subroutine ok(status, what)
     integer(c_int), intent(in) :: status
     character(len=*), intent(in) :: what
@@ -210,7 +210,8 @@ contains
     if (status /= LIMBER_STATUS_OK) print '(a)', limber_error_text()
   end subroutine
 
-  ! Those that C has: bytes, a batch, prepared operands, a convolution, data, a plan, the cache.
+  ! Tests functions of the C interface: bytes, a batch, prepared operands, a convolution, inspection,
+  ! a plan, the cache.
   subroutine raw_calls()
     integer(c_int64_t), parameter :: high = m, wide = n, deep = k
     integer(c_int8_t), target :: a(m, k), b(k, n)

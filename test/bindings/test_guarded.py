@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every function of the package that computes arrays, three times and more in a row, for every
-format of operands and of results.  All arrays, the package's own too, end at a page that nobody may
-touch, so that a read or write behind one ends the test with the line that did it; what lies before
-an array is compared.  A call that others came before gives what the first call of a new context
-gives, byte by byte, or refuses in the same words."""
+"""Calls every function of the package that computes arrays at least three times, for every format
+of operands and results. All arrays, also those that the package makes, end at an inaccessible
+page: an access beyond an array's end crashes and shows the line. Memory before an array is
+compared with its former contents. Later calls must give the bytes of the first call on a new
+context, or refuse with the same text."""
 import ctypes
 import faulthandler
 import itertools
@@ -21,7 +21,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 PAGE, FRONT, BEFORE = mmap.PAGESIZE, 64, b"\xA5"
 _empty = numpy.empty
-_fronts = []        # bytes before the arrays that this call has made
+_fronts = []        # bytes before the arrays that this call has allocated
 
 
 def guarded(shape, dtype, byte):
@@ -85,7 +85,7 @@ def told(call):
         return type(error), str(error)
 
 
-# Functions that compute arrays of two operands by labels, and shapes of these.
+# Functions of two operands with labelled axes, and shapes of the operands.
 PRODUCTS = {
     "matmul": [((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)),
                ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5)), ((2, 2), (2, 2)), ((5, 2), (2, 2)),
@@ -106,7 +106,7 @@ for _axes, _size in (("conv1d", (6,)), ("conv2d", (5, 6)), ("conv3d", (3, 4, 5))
     CONVOLUTIONS[_axes + "_backward_filter"] = \
         (1, 2, *_size), (1, 3, *_output), {"window": _window}
 OTHERS = {"convert", "quantize", "fixed", "solve", "statistics"}
-# Functions that return no array made by the package.
+# Functions that return no array that the package has made.
 WITHOUT = {"explore", "plan", "inspect", "prepare", "default_context", "finfo", "formats",
            "schemes", "spacing", "units", "unit", "retention", "unit_retention", "reveal",
            "get_include", "get_cmake_dir"}
@@ -114,8 +114,8 @@ RESULTS = [None] + limber.formats()
 
 
 def of_pair(format, result, cases):
-    """Yields all cases where results are whole, wide or in two parts, and one where they are
-    rounded."""
+    """Returns all cases if the result is not rounded to another format, or is binary128 or
+    double-double; else only the first case."""
     return cases if result in (None, format, "dd", "f128") else cases[:1]
 
 
@@ -132,14 +132,14 @@ class Guarded(unittest.TestCase):
         cls.first.close()
 
     def operand(self, format, shape):
-        """Makes small whole numbers in a format; all but the narrowest formats hold them."""
+        """Makes small integers in a format.  Formats that cannot represent them saturate."""
         x = self.random.integers(1, 3, shape).astype("f8")
         if format == "e2m1":
             return copied(self.first.convert(x, format))
         return copied(self.first.convert(x, format, saturate=True))
 
     def calls_agree(self, where, call):
-        """Compares `call` on a context that caches calls with one that has cached none."""
+        """Compares `call` on a context with cached calls with a context without any."""
         self.first._repeats.clear()
         want = told(lambda: call(self.first))
         for turn in range(3 if len(want) == 4 else 1):

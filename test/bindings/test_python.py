@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Python package, against fractions.  Usage: test_python.py LAYOUT-PROGRAM [unittest's]"""
+"""Tests the Python package with exact fractions.
+
+usage: test_python.py LAYOUT-PROGRAM [options of unittest]"""
 import array
 import ctypes
 import inspect
@@ -19,7 +21,7 @@ from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 from fractions import Fraction
 
 if os.environ.get("LIMBER_TEST_NO_NUMPY"):
-    sys.modules["numpy"] = None     # an import of it fails
+    sys.modules["numpy"] = None     # makes `import numpy` fail
 try:
     import numpy
 except ImportError:
@@ -50,7 +52,7 @@ def draw(rows, cols, spread=30):
 
 
 def buffer(rows, code="d"):
-    """A memoryview of two axes."""
+    """Returns nested lists as a memoryview with two axes."""
     flat = array.array(code, [x for row in rows for x in row])
     return memoryview(flat).cast("B").cast(code, (len(rows), len(rows[0])))
 
@@ -86,7 +88,7 @@ class Layout(unittest.TestCase):
 
 
 class Hints(unittest.TestCase):
-    """Annotations that type checkers see."""
+    """Tests the annotations that type checkers read."""
 
     def test_fields_are_those_of_the_structures(self):
         lib, without = _library, {"size", "part", "part_room", "part_size", "tile", "tile_rows",
@@ -137,7 +139,7 @@ class Hints(unittest.TestCase):
 
 
 class Interpreter(unittest.TestCase):
-    """The library releases Python's lock while it computes."""
+    """The library must release Python's global lock while it computes."""
 
     def test_others_run_meanwhile(self):
         steps, over, lib = [0], threading.Event(), _library.lib
@@ -166,7 +168,7 @@ class Interpreter(unittest.TestCase):
             other.join()
 
     def test_two_calls_at_once(self):
-        """Each call waits inside the library until the other one is there."""
+        """Each call waits inside the library until the other call is inside, too."""
         both, wrong = threading.Barrier(2), []
 
         def log(line):
@@ -206,7 +208,7 @@ class Finding(unittest.TestCase):
 
 
 class Buffers(unittest.TestCase):
-    """Buffers without NumPy."""
+    """Tests with buffers, without NumPy."""
 
     def setUp(self):
         self.ctx = limber.Context(threads=2, contract="correct")
@@ -285,7 +287,8 @@ class Buffers(unittest.TestCase):
         self.assertEqual(limber.solve(a, b).tolist(), numpy.linalg.solve(a, b).tolist())
 
     def test_tables_and_what_is_no_array(self):
-        """Objects like those of pandas, which have a method called mask and only show __array__."""
+        """Objects like those of pandas, which have a method `mask` and of the array protocols only
+        __array__."""
         if numpy is None:
             return
 
@@ -495,7 +498,7 @@ class Buffers(unittest.TestCase):
                         try:
                             function(*left, **by_name)
                         except limber.NoScheme:
-                            pass        # of integers: named by formats
+                            pass        # formats of integers are given by names
                         except limber.LimberError as error:
                             self.assertRegex(str(error), rf"\b{parameter.name}\b")
 
@@ -782,7 +785,7 @@ class Buffers(unittest.TestCase):
 
 class Quads(unittest.TestCase):
     def nearest(self, x):
-        """Rounds x to 113 bits by Python's own rounding, independently of the package."""
+        """Rounds x to 113 bits with Python's round(), independently of the package."""
         x = Fraction(x)
         if x == 0:
             return x
@@ -838,8 +841,8 @@ class Quads(unittest.TestCase):
         self.assertEqual(limber.Quad(values).to_fractions(), [self.nearest(x) for x in values])
 
     def test_any_kind_of_number_is_taken_exactly(self):
-        """A number of any type, in every binade and at both ends, is read exactly and rounded
-        once."""
+        """Numbers of any type, in every binade and at both ends of the range, are read exactly and
+        rounded once."""
         class Ratio:                            # as NumPy's long doubles, gmpy2's numbers
             def __init__(self, x):
                 self.x = x
@@ -954,7 +957,7 @@ class Quads(unittest.TestCase):
             self.assertEqual(order, [p < q, p == q, p >= q])
 
     def test_arithmetic_of_special_numbers(self):
-        """As doubles have it: infinities, NaN, signed zeros."""
+        """Infinities, NaN and signed zeros behave as with doubles."""
         def shown(x):
             return "nan" if math.isnan(x) else (x == 0 and math.copysign(1, x), float(x))
 
@@ -1038,7 +1041,8 @@ class Quads(unittest.TestCase):
 
     @unittest.skipUnless(numpy, "NumPy")
     def test_functions_of_numpy_take_quads(self):
-        """Like the operators: in both orders, into out; other functions are refused by name."""
+        """NumPy's functions work like the operators: with both orders of operands, and into `out`.
+        Other functions are refused by name."""
         a = numpy.array([[1.5, -2, 0.25], [3, 0.5, -7]])
         p, q = limber.Quad(a), limber.Quad(a[::-1] + 2.0 ** -40) / 3
         for name, by in (("add", lambda x, y: x + y), ("subtract", lambda x, y: x - y),
@@ -1163,7 +1167,7 @@ class Quads(unittest.TestCase):
 
 @unittest.skipUnless(numpy, "NumPy is absent")
 class Ops(unittest.TestCase):
-    """limber.ops: C tests the arithmetic; here arrays and options are tested."""
+    """Tests arrays and options of limber.ops.  The arithmetic is tested in C."""
 
     @classmethod
     def setUpClass(cls):
@@ -1286,7 +1290,7 @@ class Ops(unittest.TestCase):
         self.assertEqual(self.ops.isnan(numpy.array([1, math.nan])).dtype, numpy.int8)
 
     def test_formats_by_name(self):
-        """A dtype means the same as in other functions of the package."""
+        """`dtype` has the meaning that it has in other functions of the package."""
         x = numpy.linspace(0.5, 4, 15).astype("f4").reshape(3, 5)
         names = set(limber.formats()) - {"f128", "dd"} | {"bfloat16", "half", "f8", "(1,5,4)"}
         if ml_dtypes is None:
@@ -1455,8 +1459,8 @@ class Conversions(unittest.TestCase):
                                         seed=0).shape, (0, 3))
 
     def test_ties_of_qpytorch(self):
-        """QPyTorch's nearest rounding, as its source has it: adds half a unit to the bits of a
-        float and truncates; subnormal numbers are shifted there by an addition."""
+        """Compares with QPyTorch's rounding to nearest, written from its source: adds half a unit to
+        the bits of a float and truncates.  Subnormal numbers are first shifted by an addition."""
         def qpytorch(x, exponent, fraction):
             cut = numpy.uint32(2 ** (23 - fraction) - 1)
             half, least = numpy.uint32(2 ** (22 - fraction)), 2 - 2 ** (exponent - 1)
@@ -1478,7 +1482,8 @@ class Conversions(unittest.TestCase):
             self.assertTrue((limber.quantize(x, name) != want).any(), name)
 
     def test_significands_alone(self):
-        """Without the format's range: rounds to a number's leading bits, by exact fractions."""
+        """Without a range of exponents, a number is rounded to its leading bits.  Compares with exact
+        fractions."""
         x = numpy.ldexp(numpy.random.default_rng(3).standard_normal(500),
                         numpy.arange(-1000, 1000, 4))
         for rounding, rule in (("nearest", lambda v: round(v)), ("zero", math.trunc),
@@ -1501,8 +1506,8 @@ class Conversions(unittest.TestCase):
                                    limits=False)
 
     def test_posits(self):
-        """Doubles become posits by one rounding, to the nearest code: by exact fractions, around
-        the middle of two codes too, where a step through binary32 would round twice."""
+        """Doubles are rounded once to the nearest posit.  Compares with exact fractions, also near
+        midpoints, where a conversion through binary32 would round twice."""
         drawn = numpy.random.default_rng(6)
         for bits in 8, 16, 32:
             name = f"posit{bits}"
@@ -1590,7 +1595,7 @@ class Conversions(unittest.TestCase):
             self.assertEqual(limber.quantize(x, "e4m3").dtype, x.dtype)
 
     def test_ties_and_equal_chances(self):
-        """Rounds numbers between each two neighbours of each format, checked by fractions."""
+        """Rounds numbers between any two neighbours of each format, and compares with fractions."""
         for name, least, top in (("e4m3", Fraction(1, 64), 448), ("e5m2", Fraction(1, 2 ** 14), 57344),
                                  ("bf16", Fraction(1, 2 ** 126), None), ("e2m1", 1, 6),
                                  ("(1,5,4)", Fraction(1, 2 ** 14), 63488)):
@@ -1668,7 +1673,7 @@ class Conversions(unittest.TestCase):
 
 
 class Charts(unittest.TestCase):
-    """By the widths of a common font, DejaVu Sans: 7.3 of 12 for a letter of these names."""
+    """Checks the layout with the widths of DejaVu Sans: 7.3 of 12 for a letter."""
 
     def test_words_are_apart(self):
         from limber.chart import chart
@@ -1704,7 +1709,7 @@ class Units(unittest.TestCase):
 
     @unittest.skipUnless(numpy, "NumPy is absent")
     def test_tf32(self):
-        """Operands that a unit truncates, and that libraries round before."""
+        """Tests operands that a unit truncates, and that libraries round before."""
         random = numpy.random.default_rng(8)
         a, b = (random.standard_normal((20, 20)).astype("f4") for _ in range(2))
         exact = a.astype("f8") @ b.astype("f8")
@@ -1845,7 +1850,7 @@ class Overlapping(unittest.TestCase):
                               out=wrong[2])
 
     def test_apart_like_one_before(self):
-        """A call without overlap on the same types and shapes came before."""
+        """Tests overlap after a call without overlap, with the same types and shapes."""
         x, y = (numpy.arange(16.0).reshape(4, 4) for _ in range(2))
         for out in numpy.empty((4, 4)), x:
             want = x @ y
@@ -1888,8 +1893,8 @@ class Arrays(unittest.TestCase):
             self.ctx.matmul(a, b, out=out[::-2, :5])
 
     def test_calls_like_one_before(self):
-        """What a call caches serves later calls of its types, shapes and strides, which have the
-        bits of a first call."""
+        """Later calls with the same types, shapes and strides use what an earlier call has cached.
+        They must have the bits of a first call."""
         draw = self.random.standard_normal
         places = {
             "dense": lambda *s: draw(s), "apart": lambda *s: draw((2 * s[0], 3 * s[1]))[::2, ::3],
@@ -1934,8 +1939,8 @@ class Arrays(unittest.TestCase):
                                                  scheme=scheme).tobytes(), want)
 
     def test_convolutions_like_one_before(self):
-        """What a convolution caches serves later ones with the bits of a first call, in all
-        directions, axes and layouts."""
+        """Later convolutions use what an earlier one has cached.  They must have the bits of a first
+        call, in all directions, axes and layouts."""
         draw = self.random.standard_normal
         places = {
             "dense": lambda x: x, "turned": lambda x: x.T.copy().T, "list": lambda x: x.tolist(),
@@ -2207,8 +2212,8 @@ class Arrays(unittest.TestCase):
         self.assertTrue(math.isnan(nan[0]))
 
     def test_conversions_of_ml_dtypes(self):
-        """Converts every code, and numbers near and midway between all of them, and compares with
-        ml_dtypes."""
+        """Compares with ml_dtypes: converts every bit pattern, the midpoints between numbers, and
+        numbers near these."""
         if ml_dtypes is None:
             self.skipTest("ml_dtypes is absent")
         codes = numpy.arange(256).astype("u1")
@@ -2314,7 +2319,7 @@ class Arrays(unittest.TestCase):
         self.assertTrue((out == bits).all())
 
     def test_dlpack(self):
-        """Tensors of other libraries, as a class that has only __dlpack__."""
+        """Tests tensors of other libraries: a class that has only __dlpack__."""
         class Tensor:
             def __init__(self, array):
                 self.array, self.device = array, (1, 0)
@@ -2442,11 +2447,11 @@ class Arrays(unittest.TestCase):
         self.assertTrue((self.ctx.matmul(a[0, 0][:, :0], b[0, :0]) == 0).all())
 
     def test_products_are_those_of_numpy(self):
-        """Shapes, broadcasting, strides and sums, against NumPy on whole numbers."""
+        """Compares shapes, broadcasting, strides and sums with NumPy, on integers."""
         draw = random.Random(5)
 
         def tensor(shape):
-            """Makes whole numbers in some layout: axes in any order, gaps, negative strides."""
+            """Makes integers in a random layout: axes in any order, gaps, negative strides."""
             order = draw.sample(range(len(shape)), len(shape))
             gaps = [draw.choice([1, 1, 2]) for _ in shape]
             big = self.random.integers(-9, 9, [shape[i] * gaps[i] for i in order])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests limber.reveal on sums whose order is drawn at random, on units, and on what NumPy has."""
+"""Tests limber.reveal, which finds how a library adds: on sums in random order, on simulated units,
+and on NumPy's functions."""
 import math
 import random
 import re
@@ -11,8 +12,8 @@ import limber
 
 
 def parse(text):
-    """Parses a tree: a term, or a list of terms and trees that are added; one list holds all that
-    are added at once."""
+    """Parses a summation tree.  [..] adds its items one after the other, {..} adds them at once.
+    An item is a term, a range of terms first..last:step, or such a list."""
     tokens = re.findall(r"-?\d+|\.\.|[\[\]{},:]", text)
     at = [0]
 
@@ -62,7 +63,7 @@ def terms(tree):
 
 
 def meetings(tree, found):
-    """Returns {pair: number of terms below the node where the two meet}."""
+    """Returns {pair of terms: number of terms below their lowest common node}."""
     if isinstance(tree, int):
         return found
     below = [terms(child) for child in tree]
@@ -87,7 +88,7 @@ def draw(leaves, most, drawn):
 
 
 def evaluate(tree, products):
-    """Evaluates in binary32; a sum of more than two terms truncates those far below the largest."""
+    """Evaluates a tree in binary32.  A sum of more than two terms truncates small terms."""
     if isinstance(tree, int):
         return products[tree]
     values = [evaluate(child, products) for child in tree]
@@ -189,7 +190,7 @@ class Reveal(unittest.TestCase):
             self.assertEqual(found.unit and limber.unit(found.unit), limber.unit(words), found)
 
     def test_operands_of_another_format(self):
-        """A unit said to take FP8 that accepts all numbers has no scales."""
+        """A unit that is said to take FP8 but accepts all numbers has no scales."""
         for operand in "e4m3", "e5m2", "e4m3fnuz":
             found = limber.reveal(lambda a, b: [[numpy.add.accumulate(a[0] * b[:, 0])[-1]]], 50,
                                   operand, "f32")

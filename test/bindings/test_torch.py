@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests limber.torch: against PyTorch's own products in binary64, and bit by bit against
-limber.matmul and its convolutions on units."""
+limber.matmul and the package's convolutions on simulated units."""
 import contextlib
 import copy
 import functools
@@ -61,8 +61,8 @@ def limbers(a, b, unit):
 
 class Order(unittest.TestCase):
     def test_reveal(self):
-        """PyTorch's products have descriptions that predict an element's bits, in FP32 with any
-        BLAS; where there is none, there is an order."""
+        """The descriptions found for PyTorch's products predict an element's bits, in FP32 with any
+        BLAS.  If there is no description, an order of summation was found."""
         def by(kind):
             return lambda a, b: (torch.from_numpy(a).to(kind) @
                                  torch.from_numpy(b).to(kind)).float().numpy()
@@ -343,6 +343,17 @@ class Models(unittest.TestCase):
         if model is None:       # a failure replaces nothing
             self.assertTrue(torch.equal(self.net(self.x), self.want))
 
+    def test_schemes(self):
+        """The name of a scheme, or names with + between, stand for the contract fast."""
+        for config, wish in (("ape", "fast;ape"), ("fp32-f+native", "fast;fp32-f+native"),
+                             ({"scheme": "fp32-b"}, "fast;fp32-b"),
+                             ({"contract": "native", "scheme": "ape"}, "native;ape")):
+            self.assertEqual(set(limber.torch.wishes_of(config)), {wish})
+            with limber.torch.inject(self.net, config):
+                torch.testing.assert_close(self.net(self.x), self.want, rtol=1e-4, atol=1e-5)
+        self.refused("ape+fp32-x", "fp32-x")
+        self.refused({"scheme": "fp32-x"}, "fp32-x")
+
     def test_refusals(self):
         self.refused({"unit": "h100-e4m9"}, "config: .*h100-e4m9")
         self.refused({"unit": UNIT, "contract": "correct"}, "either a unit or a contract")
@@ -366,8 +377,8 @@ class Models(unittest.TestCase):
             limber.torch.matmul(torch.zeros(2, 3), torch.zeros(3, 3))
 
     def test_encoders(self):
-        """Products of encoder layers are replaced, too, which PyTorch may compute by one function.
-        """
+        """Products of encoder layers are replaced, too, although PyTorch may compute such a layer
+        by one function."""
         layer = torch.nn.TransformerEncoder(
             torch.nn.TransformerEncoderLayer(16, 4, 32, dropout=0, batch_first=True,
                                              dtype=torch.float64), 2).eval()
@@ -464,8 +475,8 @@ class Models(unittest.TestCase):
 
     @unittest.skipUnless(HAS_OPERATORS, "PyTorch 2.4")
     def test_who_looks_on(self):
-        """Compilers, exports, traces and modes see operators; without these, products are computed
-        without operators."""
+        """PyTorch's compiler, export, trace and modes see Limber's operators.  Otherwise products
+        are computed without operators."""
         from torch.fx.experimental.proxy_tensor import make_fx
         from torch.utils._python_dispatch import TorchDispatchMode
         seen = []

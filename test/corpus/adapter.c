@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The corpus's only interface to the library.  A call uses the public interface with a context
- * whose backend is defined here: its target is read from a text, it keeps what the real backend
- * generates, and launches the real kernel.  The interpreter replaces kernels that cannot run here,
- * and all kernels for GPUs. */
+ * The only part of the corpus that uses the library.  A problem is computed by public calls in a
+ * context whose backend is defined here.  This backend describes the machine of a text, keeps what
+ * the real backend generates, and launches the real kernel.  The interpreter replaces kernels that
+ * cannot run on this computer, and all kernels for GPUs. */
 #include "corpus.h"
 
 #include "limber/environment.h"
@@ -10,7 +10,7 @@
 
 #include "backends/backend.h"
 #include "backends/cuda/cuda.h"
-#include "backends/llvm/cpu.h"
+#include "ir/cpu.h"
 #include "compiler.h"
 #include "jit/api/api.h"
 #include "support.h"
@@ -24,8 +24,10 @@ const char *const corpus_kinds[KIND_count] = { "stated", "told", "plan", "config
 /* ---- machines -------------------------------------------------------------------------------- */
 
 static const struct machine_text {
-    const char *name, *target; /* NULL: the interpreter's target */
-    int major, minor; /* compute capability of a GPU */
+    /* text of the target; NULL for the interpreter's target, or for a GPU */
+    const char *name, *target;
+    int major, minor; /* compute capability of a GPU, else 0 */
+    /* shared memory of a GPU's block, in bytes */
     int64_t shared;
 } machines[] = {
     { "interp", NULL, 0, 0, 0 },
@@ -60,12 +62,15 @@ static const struct machine_text *machine_named(const char *name)
     return NULL;
 }
 
-/* The machine that is simulated now, and what it has produced. */
+/* The machine for which the current problem is computed, and the texts that are collected for the
+ * current line. */
 static struct {
     const struct machine_text *machine;
-    const struct backend *real; /* NULL: a GPU */
+    /* the backend that generates code for the machine; the interpreter executes it in a GPU's
+     * place */
+    const struct backend *real;
     FILE *plan, *config, *code;
-    bool lacks; /* this computer lacks instructions of the machine */
+    bool lacks; /* this computer lacks instructions of the machine, so that its code cannot run */
     bool here; /* see struct outcome */
 } now;
 
@@ -111,8 +116,9 @@ bool corpus_plays(const char *machine)
 #endif
 }
 
-/* ---- the observing backend ------------------------------------------------------------------- */
+/* ---- the backend that keeps what is generated ------------------------------------------------ */
 
+/* A kernel that backend `by` loaded. */
 struct kernel {
     const struct backend *by;
     struct kernel *inner;
@@ -147,9 +153,9 @@ static bool keep_config(const struct plan *p, const struct target *t, struct dia
 {
     struct blob bytes = { 0 };
 
-    if (!now.real->code_key)
+    if (!now.real->code)
         return true;
-    if (!now.real->code_key(p, t, &bytes, d))
+    if (!now.real->code->key(p, t, &bytes, d))
         return false;
     fwrite(bytes.data, bytes.size, 1, now.config);
     free(bytes.data);
@@ -167,8 +173,8 @@ static bool keep_source(const struct plan *p, const struct target *t, struct dia
     return ok;
 }
 
-/* Code that was already generated for an equal plan, since many lines differ only in data and
- * strides. */
+/* Cache of generated code, by the text of the finished plan: many problems differ only in data and
+ * strides, and so have the same plan. */
 static struct compiled {
     struct compiled *next;
     const struct machine_text *machine;
@@ -177,6 +183,8 @@ static struct compiled {
     struct blob blob;
 } *known;
 
+/* Returns the code for a plan on the current machine, from the cache or compiled now.  NULL if
+ * compilation fails. */
 static struct compiled *compiled_for(const char *plan, const struct plan *p, const struct target *t,
                                      struct diag *d)
 {
@@ -227,7 +235,8 @@ static bool keep_compiled(const char *plan, const struct plan *p, const struct t
     return true;
 }
 
-/* Concatenates the code of both backends after the length of the first. */
+/* Compiles a plan for the machine and for the interpreter.  The blob has the size of the machine's
+ * code, that code, and the interpreter's code. */
 static bool compile(const struct plan *p, const struct target *t, const struct dump *dump,
                     struct blob *out, struct diag *d)
 {
@@ -254,6 +263,7 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
     return ok;
 }
 
+/* Loads the machine's code if this computer can execute it, else the interpreter's. */
 static bool load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
 {
     struct kernel *k = calloc(1, sizeof *k);
@@ -277,11 +287,11 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
     return ok;
 }
 
-/* Launches a kernel; the interpreter's result is always stored, and GPU kernels count nothing
- * before. */
+/* Launches a kernel.  A dry call, which only counts overflows before anything is stored, counts
+ * none: the interpreter in a GPU's place would count only after it has stored. */
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
-    return c->dry ? (c->overflow = 0, true) : k->by->launch(k->inner, c, d);
+    return c->dry ? (c->out.overflow = 0, true) : k->by->launch(k->inner, c, d);
 }
 
 static void unload(struct kernel *k)
@@ -290,20 +300,6 @@ static void unload(struct kernel *k)
     free(k);
 }
 
-/* Nothing is in GPU memory. */
-static bool holds_none(const void *p, int device)
-{
-    (void)p, (void)device;
-    return false;
-}
-
-static bool records_none(const limber_queue *q, int device)
-{
-    (void)q, (void)device;
-    return false;
-}
-
-static const struct device_ops no_memory = { .holds = holds_none, .records = records_none };
 static struct functions functions;
 
 #ifdef LIMBER_HAVE_LLVM
@@ -314,7 +310,7 @@ static bool compile_fixed(const struct plan *p, const struct target *t, const st
 
     (void)dump;
     keep_plan(p);
-    return now.real->fixed->compile(p, t, f, &mine, out, d);
+    return now.real->cpu->fixed->compile(p, t, f, &mine, out, d);
 }
 
 static void multiply_nothing(const void *a, const void *b, void *c)
@@ -322,15 +318,15 @@ static void multiply_nothing(const void *a, const void *b, void *c)
     (void)a, (void)b, (void)c;
 }
 
-/* Loads a compiled function; one that this computer cannot execute is replaced by one that does not
- * change C. */
+/* Loads a compiled function.  If this computer cannot execute it, loads one that does not change C
+ * in its place. */
 static bool load_fixed(const unsigned char *data, size_t size, struct function **out, void **entry,
                        struct diag *d)
 {
     const limber_kernel nothing = multiply_nothing;
 
     if (!now.lacks)
-        return now.real->fixed->load(data, size, out, entry, d);
+        return now.real->cpu->fixed->load(data, size, out, entry, d);
     now.here = false;
     *out = NULL;
     memcpy(entry, &nothing, sizeof nothing);
@@ -340,10 +336,11 @@ static bool load_fixed(const unsigned char *data, size_t size, struct function *
 static void unload_fixed(struct function *f)
 {
     if (f)
-        now.real->fixed->unload(f);
+        now.real->cpu->fixed->unload(f);
 }
 
-/* Prebuilt code is used only if this computer has the instructions that the target names. */
+/* Computes small products by prebuilt code, for this computer's own target if it lacks instructions
+ * of t. */
 static int64_t small_here(const struct call *c, const struct target *t, limber_format a,
                           limber_format b, limber_format to, double allowed)
 {
@@ -355,10 +352,33 @@ static int64_t small_here(const struct call *c, const struct target *t, limber_f
         limber_backend_llvm.probe(&own, &d);
         t = &own;
     }
-    return limber_backend_llvm.small(c, t, a, b, to, allowed);
+    return limber_backend_llvm.cpu->small(c, t, a, b, to, allowed);
 }
+
+/* Has no prebuilt kernel for any plan. */
+static bool no_prebuilt(const struct plan *p, const struct target *t, struct blob *out,
+                        struct diag *d)
+{
+    (void)p, (void)t, (void)out;
+    return limber_fail(d, LIMBER_STATUS_NOT_READY, "no prebuilt kernels");
+}
+
+static bool never_serves(const struct target *t)
+{
+    (void)t;
+    return false;
+}
+
+static const struct int8_ops no_int8 = { .serves = never_serves };
+static struct cpu_ops cpu;
 #endif
 
+/* the ways whose code cpu_ops lacks here */
+static const char without_code[] =
+    "-vectors,-direct,-integers,-depthwise,-depthwise_exact,-depthwise_pairs";
+
+/* Creates a context on the machine.  small: small products may be computed without a plan; whole:
+ * without partitions. */
 static limber_context *open_context(const struct machine_text *m, int threads, bool small,
                                     bool whole, struct diag *d)
 {
@@ -393,23 +413,26 @@ static limber_context *open_context(const struct machine_text *m, int threads, b
     if (m->target) {
         now.real = &limber_backend_llvm;
         mine.way = now.real->way;
-        mine.small = small_here;
-        functions = *now.real->fixed;
+        functions = *now.real->cpu->fixed;
         functions.compile = compile_fixed;
         functions.load = load_fixed;
         functions.unload = unload_fixed;
-        mine.fixed = &functions;
+        cpu = (struct cpu_ops){
+            .fixed = &functions, .small = small_here, .int8 = &no_int8, .prebuilt = no_prebuilt
+        };
+        mine.cpu = &cpu;
     }
 #endif
     if (m->major)
-        mine.device_ops = &no_memory;
-    setenv("LIMBER_WAYS", small ? "" : "-planless", 1);
+        mine.device_ops = &no_device_memory;
+    setenv("LIMBER_WAYS", !small ? "-planless" : mine.cpu ? without_code : "", 1);
     return limber_context_make(&ctx, &config, list, d) ? ctx : NULL;
 }
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-static int side_number(const char *names, const char *name)
+/* Returns the position of a name in a list of names; -1 if it is absent. */
+static int index_of_name(const char *names, const char *name)
 {
     for (int i = 0; *names; i++) {
         size_t n = strcspn(names, " ");
@@ -429,12 +452,12 @@ static enum data data_named(const char *name)
     return DATA_count;
 }
 
-/* rows x cols elements, line by line; `left`: the lines are rows.  Beside the kinds that all tests
- * have:
- * tiles  bytes in the first half of k, uniform numbers in the second
- * lines  exponents spread over 40 in a tenth of the lines, bytes in the others */
-static bool draw(struct rng *r, const char *kind, limber_format f, char *p, size_t rows,
-                 size_t cols, bool left)
+/* Fills a matrix of rows x cols elements, row by row.  left: it is an operand A, else B. kind: one
+ * of enum data; or "tiles": 8-bit integers in the first half of k, uniform numbers in the second;
+ * or "lines": exponents in a range of 40 in a tenth of the lines (rows of A or columns of B), 8-bit
+ * integers in the others. */
+static bool fill_matrix(struct rng *r, const char *kind, limber_format f, char *p, size_t rows,
+                        size_t cols, bool left)
 {
     bool tiles = strcmp(kind, "tiles") == 0, lines = strcmp(kind, "lines") == 0;
     enum data data = tiles || lines ? DATA_bytes : data_named(kind);
@@ -458,11 +481,11 @@ static bool draw(struct rng *r, const char *kind, limber_format f, char *p, size
     return true;
 }
 
-/* Matrices of a batch with `parts` numbers per element, in a layout: rows, columns, or strides with
- * gaps. */
+/* The matrices of a batch with `parts` numbers per element (2 for complex numbers), in a layout:
+ * row-major, column-major, or with padding. */
 struct operand {
     limber_matrix m;
-    int64_t rows, cols, step; /* step: elements from one matrix to the next */
+    int64_t rows, cols, step; /* step: distance of consecutive matrices, in elements */
     size_t bytes;
     char *memory;
 };
@@ -474,6 +497,8 @@ static int64_t extent(const struct operand *x)
                0;
 }
 
+/* Allocates the matrices of an operand.  layout: r (row-major), c (column-major), g (with padding
+ * after rows) or s (with padding after elements).  Returns false if the layout is unknown. */
 static bool lay_out(struct operand *x, char layout, limber_format f, int64_t rows, int64_t cols,
                     int64_t count, int parts)
 {
@@ -505,6 +530,8 @@ static bool lay_out(struct operand *x, char layout, limber_format f, int64_t row
     return true;
 }
 
+/* Fills the matrices of an operand with random data.  Padding keeps its pattern.  Returns false if
+ * the kind of data is unknown. */
 static bool fill_operand(struct rng *r, const char *kind, struct operand *x, int64_t count,
                          int parts, bool left)
 {
@@ -513,8 +540,8 @@ static bool fill_operand(struct rng *r, const char *kind, struct operand *x, int
     bool ok = true;
 
     for (int64_t g = 0; g < count && ok; g++) {
-        ok = draw(r, kind, x->m.format, dense, (size_t)x->rows, (size_t)x->cols * (size_t)parts,
-                  left);
+        ok = fill_matrix(r, kind, x->m.format, dense, (size_t)x->rows,
+                         (size_t)x->cols * (size_t)parts, left);
         for (int64_t i = 0; i < x->rows; i++)
             for (int64_t j = 0; j < x->cols; j++)
                 memcpy(x->memory +
@@ -525,7 +552,8 @@ static bool fill_operand(struct rng *r, const char *kind, struct operand *x, int
     return ok;
 }
 
-/* Writes a result's bits; all NaN are written alike, because which one occurs is unspecified. */
+/* Writes a result's bits.  All NaN are written alike, because it is unspecified which one
+ * occurs. */
 static void write_bits(FILE *out, limber_format f, const char *p, size_t bytes)
 {
     static const char nan[16] = "NaN";
@@ -542,11 +570,12 @@ static void write_bits(FILE *out, limber_format f, const char *p, size_t bytes)
     }
 }
 
-/* ---- parsing a line -------------------------------------------------------------------------- */
+/* ---- parsing a problem ----------------------------------------------------------------------- */
 
 struct work {
     struct words *w;
-    /* planner: has one thread, because predictions depend on the number */
+    /* planner: a context with one thread for plans, since predictions depend on the number of
+     * threads */
     limber_context *ctx, *planner;
     limber_contract contract;
     limber_unit unit;
@@ -554,9 +583,9 @@ struct work {
     int64_t m, n, k;
     limber_format fa, fb, fc;
     struct operand a, b, c;
-    char alpha[32], beta[32]; /* a pair for complex numbers */
+    char alpha[32], beta[32]; /* two numbers for complex products */
     bool has_alpha, has_beta;
-    int parts; /* 2: complex */
+    int parts; /* 1, or 2 for complex numbers */
     int64_t count;
     limber_report report;
     limber_part part[LIMBER_PARTS];
@@ -577,6 +606,7 @@ static bool format_of(struct work *x, const char *key, const char *otherwise, li
     return limber_format_named(name, f) == LIMBER_STATUS_OK || refuse_value(x, key, name);
 }
 
+/* Parses the contract and its options.  If a word is unknown, sets the reason and returns false. */
 static bool read_contract(struct work *x)
 {
     static const char promises[] = "native bits correct exact fast simulate reproducible";
@@ -586,13 +616,13 @@ static bool read_contract(struct work *x)
     int promise;
 
     snprintf(name, sizeof name, "%.*s", (int)n, s);
-    promise = side_number(promises, name);
+    promise = index_of_name(promises, name);
     x->contract =
         (limber_contract){ .size = sizeof(limber_contract),
                            .promise = (limber_promise)promise,
                            .scheme = word(x->w, "scheme", NULL),
                            .slices = (int)number(x->w, "slices", 0),
-                           .split = (limber_split)side_number("any ahead inside", split) };
+                           .split = (limber_split)index_of_name("any ahead inside", split) };
     if (promise < 0 || (int)x->contract.split < 0)
         return refuse_value(x, "contract", s);
     if (promise == LIMBER_CONTRACT_BITS)
@@ -607,7 +637,7 @@ static bool read_contract(struct work *x)
     return true;
 }
 
-/* Parses a scalar in C's format; for integers in i64. */
+/* Parses a scalar in C's format, or in i64 for integers. */
 static void read_scalar(struct work *x, const char *key, char *to, bool *has)
 {
     bool integer = x->fc.kind == LIMBER_KIND_INT || x->fc.kind == LIMBER_KIND_UINT;
@@ -678,7 +708,9 @@ static void tell_plan(struct work *x, limber_status s, char **text)
     limber_free(*text);
 }
 
-static limber_status do_gemm(struct work *x)
+/* Computes a product, with prepared operands if the line asks for them: twice, and writes the bits
+ * of both results. */
+static limber_status run_gemm(struct work *x)
 {
     const char *prepared = word(x->w, "prepared", NULL);
     limber_prepared *a = NULL, *b = NULL;
@@ -696,7 +728,7 @@ static limber_status do_gemm(struct work *x)
         s = limber_prepare(x->ctx, x->a.m, x->m, x->k, LIMBER_SIDE_A, NULL, &a);
     if (s == LIMBER_STATUS_OK && strchr(prepared, 'b'))
         s = limber_prepare(x->ctx, x->b.m, x->k, x->n, LIMBER_SIDE_B, NULL, &b);
-    /* the first call makes limbs, the second finds them */
+    /* the first call makes limbs, the second one uses them */
     for (int i = 0; i < 2 && s == LIMBER_STATUS_OK; i++) {
         s = gemm_prepared(x->ctx, &x->contract, x->m, x->n, x->k, alpha(x), a, x->a.m, b, x->b.m,
                           beta(x), output_of(x->c.m), &x->report);
@@ -707,7 +739,8 @@ static limber_status do_gemm(struct work *x)
     return s;
 }
 
-static limber_status do_batch(struct work *x)
+/* Computes a batch of products, whose matrices are at constant distances or at given addresses. */
+static limber_status run_batch(struct work *x)
 {
     bool shared = number(x->w, "shared", 0), addresses = number(x->w, "addresses", 0);
     limber_batch batch = { .size = sizeof(limber_batch),
@@ -736,7 +769,7 @@ static limber_status do_batch(struct work *x)
                       x->b.m, beta(x), output_of(x->c.m), &x->report);
 }
 
-static limber_status do_complex(struct work *x)
+static limber_status run_complex(struct work *x)
 {
     const char *conj = word(x->w, "conj", "");
 
@@ -745,7 +778,7 @@ static limber_status do_complex(struct work *x)
                         output_of(x->c.m), &x->report, (int)number(x->w, "products", 0));
 }
 
-static limber_status do_shape(struct work *x)
+static limber_status run_shape(struct work *x)
 {
     limber_kernel f;
     limber_status s = limber_bind_shape(
@@ -757,6 +790,7 @@ static limber_status do_shape(struct work *x)
     return s;
 }
 
+/* Parses a convolution and makes its tensors. */
 static bool read_window(struct work *x, limber_conv *v)
 {
     const char *layout = word(x->w, "layout", "nchw");
@@ -789,7 +823,7 @@ static bool read_window(struct work *x, limber_conv *v)
            lay_out(&x->c, 'r', x->fc, v->n, v->o * oh * ow, 1, 1) && fill_all(x, false);
 }
 
-static limber_status do_conv(struct work *x, const limber_conv *v)
+static limber_status run_conv(struct work *x, const limber_conv *v)
 {
     char *text = NULL;
 
@@ -839,8 +873,8 @@ static void write_statistics(struct work *x)
                 (long long)s->outer_swamped, (long long)s->outer_partly);
 }
 
-/* After a refusal C must be unchanged.  The interpreter that replaces a GPU detects overflow only
- * after it has stored, so C is not compared then. */
+/* Writes a refusal.  C must be unchanged, else "!" is added.  Not done for GPUs, since the
+ * interpreter in their place finds an overflow only after it has stored results. */
 static void write_refusal(struct work *x, limber_status s, const char *before)
 {
     bool changed = memcmp(before, x->c.memory, x->c.bytes) != 0;
@@ -849,17 +883,18 @@ static void write_refusal(struct work *x, limber_status s, const char *before)
     fprintf(x->bits, "%s%s", limber_status_name(s), changed && !now.machine->major ? "!" : "");
 }
 
+/* Computes the problem and writes the outcome. */
 static void run(struct work *x, const limber_conv *window, FILE *stated)
 {
     char *before = malloc(x->c.bytes + 1);
     limber_status s;
 
     memcpy(before, x->c.memory, x->c.bytes);
-    s = window                         ? do_conv(x, window) :
-        !strcmp(x->w->verb, "gemm")    ? do_gemm(x) :
-        !strcmp(x->w->verb, "batch")   ? do_batch(x) :
-        !strcmp(x->w->verb, "complex") ? do_complex(x) :
-                                         do_shape(x);
+    s = window                         ? run_conv(x, window) :
+        !strcmp(x->w->verb, "gemm")    ? run_gemm(x) :
+        !strcmp(x->w->verb, "batch")   ? run_batch(x) :
+        !strcmp(x->w->verb, "complex") ? run_complex(x) :
+                                         run_shape(x);
     if (s == LIMBER_STATUS_OK) {
         write_stated(x, stated);
         write_report(x);
@@ -873,6 +908,8 @@ static void run(struct work *x, const limber_conv *window, FILE *stated)
     free(before);
 }
 
+/* Computes a line's problem for a machine, and collects plans, code and bits in o.  Returns false,
+ * with a reason in `why`, if the line is invalid. */
 bool corpus_run(struct words *w, const char *machine, int threads, struct outcome *o, char why[256])
 {
     static const char verbs[] = "gemm batch complex shape conv";
@@ -900,7 +937,7 @@ bool corpus_run(struct words *w, const char *machine, int threads, struct outcom
     now.plan = file[KIND_plan];
     now.config = file[KIND_config];
     now.code = file[KIND_code];
-    ok = (side_number(verbs, w->verb) >= 0 || refuse_value(&x, "verb", w->verb)) &&
+    ok = (index_of_name(verbs, w->verb) >= 0 || refuse_value(&x, "verb", w->verb)) &&
          read_contract(&x) && (conv ? read_window(&x, &window) : read_matrices(&x));
     small = number(w, "small", 0);
     whole = number(w, "whole", 0);

@@ -3,8 +3,8 @@ add_executable(corpus_replay corpus/replay.c corpus/words.c corpus/plain.c corpu
 target_link_libraries(corpus_replay PRIVATE
   test_support limber_static PkgConfig::CMOCKA PkgConfig::MPFR)
 target_compile_definitions(corpus_replay PRIVATE $<$<BOOL:${LIMBER_LLVM}>:LIMBER_HAVE_LLVM>)
-if(NOT LIMBER_SANITIZE)     # other tests see the same code under sanitizers
-  set(parts corpus corpus_second corpus_third)  # the last two in the second tier
+if(NOT LIMBER_SANITIZE)     # other tests run the same code under sanitizers
+  set(parts corpus corpus_second corpus_third)  # the second tier runs the last two
   foreach(test ${parts})
     list(FIND parts ${test} part)
     math(EXPR part "${part} + 1")
@@ -17,7 +17,7 @@ if(NOT LIMBER_SANITIZE)     # other tests see the same code under sanitizers
     set_property(TEST corpus_poorest APPEND PROPERTY ENVIRONMENT LIMBER_KERNELS=specialised)
   endif()
 endif()
-if(CMAKE_CROSSCOMPILING)     # has no x86-64 code, and libLLVM is slow in an emulator
+if(CMAKE_CROSSCOMPILING)     # there is no x86-64 code, and libLLVM is slow in an emulator
   foreach(test ${parts})
     set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT LIMBER_LLVM=/nonexistent)
   endforeach()

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Normalises generated text, so that other names, comments and versions give the same. */
+ * Normalises generated text, so that it does not depend on names, comments and versions of LLVM. */
 #include "corpus.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of a name space, numbered in order of occurrence. */
+/* Names of one kind, numbered in the order in which they occur. */
 enum { SLOTS = 1 << 16 };
 struct names {
     struct {
         const char *s;
         size_t length, index;
-    } slot[SLOTS];    /* s points into the text */
+    } slot[SLOTS]; /* hash table with open addressing; s points into the text */
     size_t count;
 };
 
-static size_t index_of(struct names *n, const char *s, size_t length)
+/* Returns the number of a name; a new name gets the next number. */
+static size_t number_of_name(struct names *n, const char *s, size_t length)
 {
     size_t at = length;
 
@@ -25,7 +26,9 @@ static size_t index_of(struct names *n, const char *s, size_t length)
     for (at %= SLOTS; n->slot[at].s; at = (at + 1) % SLOTS)
         if (n->slot[at].length == length && memcmp(n->slot[at].s, s, length) == 0)
             return n->slot[at].index;
-    if (n->count < SLOTS / 2) {         /* the table never fills in practice */
+    /* once half of the table is used, new names get numbers but are not entered; in practice this
+     * does not occur */
+    if (n->count < SLOTS / 2) {
         n->slot[at].s = s;
         n->slot[at].length = length;
         n->slot[at].index = n->count;
@@ -55,14 +58,14 @@ static bool starts_with(const char *s, const char *with)
     return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* Normalises a line of LLVM IR without its newline. */
+/* Normalises a line of LLVM IR, which ends at `end`. */
 static void llvm_line(const char *s, const char *end, struct names *globals, struct names *locals,
                       FILE *out)
 {
     size_t label = name_length(s);
 
     if (label && s[label] == ':') {
-        fprintf(out, "%%%zu:\n", index_of(locals, s, label));
+        fprintf(out, "%%%zu:\n", number_of_name(locals, s, label));
         return;
     }
     for (bool quoted = false; s < end;) {
@@ -71,19 +74,20 @@ static void llvm_line(const char *s, const char *end, struct names *globals, str
         if (*s == '"')
             quoted = !quoted;
         if (!quoted && starts_with(s, "c\"")) {
-            s = strchr(s + 2, '"') + 1;     /* constant bytes; quotes inside are escaped */
+            /* skips constant bytes; quotes inside are escaped as hexadecimal */
+            s = strchr(s + 2, '"') + 1;
             continue;
         }
         if (!quoted && (starts_with(s, ", !") || starts_with(s, " !")))
-            break;              /* metadata ends the line */
+            break; /* metadata is the end of the line */
         if (n == 0 || starts_with(s, "@llvm.")) {
             fputc(*s++, out);
             continue;
         }
         if (*s == '@' || starts_with(s, "%struct.") || starts_with(s, "%union."))
-            fprintf(out, "@%zu", index_of(globals, s + 1, n));
+            fprintf(out, "@%zu", number_of_name(globals, s + 1, n));
         else
-            fprintf(out, "%%%zu", index_of(locals, s + 1, n));
+            fprintf(out, "%%%zu", number_of_name(locals, s + 1, n));
         s += 1 + n;
     }
     fputc('\n', out);
@@ -104,6 +108,7 @@ void plain_llvm(const char *text, FILE *out)
     free(globals);
 }
 
+/* Writes C code without comments, and with each run of white space as one blank. */
 void plain_c(const char *text, FILE *out)
 {
     bool blank = false;

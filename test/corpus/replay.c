@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Replays the problems of a file on every machine and compares the results with recorded ones.
+ * Computes the problems of a file for every machine and compares the results with recorded ones.
  *
  *   replay FOLDER                    compares with FOLDER/expected.txt
  *   replay --write FOLDER            writes that file; see keep_old for what cannot be made here
- *   replay --show LINE[,MACHINE] FOLDER    the texts of that line of problems.txt
+ *   replay --show LINE[,MACHINE] FOLDER    prints the texts of that line of problems.txt
  *   --part K/N                       compares one of N parts of the problems
- *   --threads N                      of a context; the file is the same
- *   --cpu MACHINE                    as on a CPU with no more features than that machine's */
+ *   --threads N                      threads of a context; results do not depend on it
+ *   --cpu MACHINE                    assumes a CPU with no more features than that machine's */
 #include "corpus.h"
 
 #include "files.h"
@@ -21,19 +21,22 @@ struct options {
     const char *folder, *show, *machine;
     bool write;
     int threads, line;
-    int part, parts; /* only lines whose number modulo `parts` is `part` are done; 0: all */
+    /* parts = 0: takes all lines; else only those whose number modulo `parts` is `part` */
+    int part, parts;
 };
 
 struct tally {
     int problems, differ[KIND_count], lines, skipped;
-    int kept, open; /* marks that cannot be made here: kept from the file; unknown */
-    char made_with[256]; /* compiler that made the CPUs' code: in expected.txt, and now */
+    /* numbers of marks that this computer cannot make: those kept from the file, and unknown
+     * ones */
+    int kept, open;
+    char made_with[256]; /* compiler that made the code for CPUs, from expected.txt */
     bool same_compiler;
 };
 
 /* ---- hashes ---------------------------------------------------------------------------------- */
 
-static void hash(const char *text, size_t size, char out[HASH])
+static void hash_text(const char *text, size_t size, char out[HASH])
 {
     uint64_t h = 0xcbf29ce484222325u;
 
@@ -50,8 +53,8 @@ static bool is_word(const char *s, size_t size)
     return size > 0 && size < 32;
 }
 
-/* A text's mark: a hash, a status, or "-" for none. */
-static void mark(const struct outcome *o, enum kind kind, bool gpu, char out[32])
+/* Writes the mark of a text: a hash of its normal form, a status, or "-" if the text is empty. */
+static void make_mark(const struct outcome *o, enum kind kind, bool gpu, char out[32])
 {
     const char *text = o->text[kind];
     size_t size = o->size[kind];
@@ -72,13 +75,14 @@ static void mark(const struct outcome *o, enum kind kind, bool gpu, char out[32]
         fclose(f);
         text = plain;
     }
-    hash(text, size, h);
+    hash_text(text, size, h);
     strcpy(out, h);
     free(plain);
 }
 
-/* ---- a line ---------------------------------------------------------------------------------- */
+/* ---- a problem ------------------------------------------------------------------------------- */
 
+/* [kind][machine]: marks of a problem; "?" if unknown. */
 struct marks {
     char at[KIND_count][MACHINES][32];
 };
@@ -88,8 +92,8 @@ static bool is_gpu(int machine)
     return strncmp(corpus_machines[machine], "sm_", 3) == 0;
 }
 
-/* Extracts "clang version ..." from the first code's bitcode. */
-static void see_compiler(const struct outcome *o, char to[256])
+/* Extracts "clang version ..." from the first code's IR. */
+static void find_compiler_version(const struct outcome *o, char to[256])
 {
     const char *at = o->text[KIND_code] ? strstr(o->text[KIND_code], "clang version ") : NULL;
 
@@ -97,8 +101,10 @@ static void see_compiler(const struct outcome *o, char to[256])
         snprintf(to, 256, "%.*s", (int)strcspn(at, "\""), at);
 }
 
-static bool replay(const char *line, int threads, struct marks *marks, char made_with[256],
-                   char why[256])
+/* Computes the marks of a problem for every machine.  Returns false, with a reason in `why`, if the
+ * line is invalid. */
+static bool make_marks(const char *line, int threads, struct marks *marks, char made_with[256],
+                       char why[256])
 {
     for (int i = 0; corpus_machines[i]; i++) {
         struct outcome o;
@@ -120,18 +126,18 @@ static bool replay(const char *line, int threads, struct marks *marks, char made
             return false;
         }
         for (int k = 0; k < KIND_count; k++)
-            mark(&o, (enum kind)k, is_gpu(i), marks->at[k][i]);
+            make_mark(&o, (enum kind)k, is_gpu(i), marks->at[k][i]);
         if (!o.here)
             strcpy(marks->at[KIND_bits][i], "?");
         if (!is_gpu(i))
-            see_compiler(&o, made_with);
+            find_compiler_version(&o, made_with);
         corpus_clear(&o);
     }
     return true;
 }
 
-/* Prints a line of expected.txt; "=" repeats the previous machine's mark. */
-static void print(FILE *out, const char *line, const struct marks *m)
+/* Prints a problem and its marks.  "=" stands for the mark of the previous machine. */
+static void print_marks(FILE *out, const char *line, const struct marks *m)
 {
     fprintf(out, "%s\n   ", line);
     for (int k = 0; k < KIND_count; k++) {
@@ -142,8 +148,8 @@ static void print(FILE *out, const char *line, const struct marks *m)
     fputc('\n', out);
 }
 
-/* Parses the marks that print wrote after the problem. */
-static bool parse(const char *s, struct marks *m)
+/* Parses the marks that print_marks() wrote after the problem. */
+static bool parse_marks(const char *s, struct marks *m)
 {
     for (int k = 0; k < KIND_count; k++) {
         s += strspn(s, " ");
@@ -164,14 +170,14 @@ static bool parse(const char *s, struct marks *m)
     return true;
 }
 
-/* Finds a problem's marks in the file's text. */
-static bool expected(const char *file, const char *line, struct marks *m)
+/* Finds the marks of a problem in the text of expected.txt. */
+static bool find_expected(const char *file, const char *line, struct marks *m)
 {
     size_t n = strlen(line);
 
     for (const char *s = file; s && *s; s = strchr(s, '\n'), s += s != NULL)
         if (strncmp(s, line, n) == 0 && s[n] == '\n')
-            return parse(s + n + 1, m);
+            return parse_marks(s + n + 1, m);
     return false;
 }
 
@@ -180,7 +186,7 @@ static bool is_known(const char *mark)
     return strcmp(mark, "?") != 0;
 }
 
-/* Whether all marks that were made here are unchanged. */
+/* True if all marks that were made here are unchanged. */
 static bool is_unchanged(const struct marks *have, const struct marks *old)
 {
     for (int k = 0; k < KIND_count; k++)
@@ -191,8 +197,8 @@ static bool is_unchanged(const struct marks *have, const struct marks *old)
     return true;
 }
 
-/* A mark that cannot be made here keeps its value if no other mark of the problem changed.
- * Otherwise it becomes unknown. */
+/* For each mark that this computer cannot make: keeps its old value if no other mark of the problem
+ * has changed, else sets it to unknown. */
 static void keep_old(struct tally *t, struct marks *have, const struct marks *old)
 {
     bool keep = old && is_unchanged(have, old);
@@ -210,6 +216,8 @@ static void keep_old(struct tally *t, struct marks *have, const struct marks *ol
         }
 }
 
+/* Compares a problem's marks with the recorded ones, and prints which kinds differ on which
+ * machines. */
 static void compare(struct tally *t, int number, const char *line, const struct marks *want,
                     const struct marks *have)
 {
@@ -249,7 +257,8 @@ static char *read_file(const struct options *o, const char *name)
     return test_file_read(path);
 }
 
-static int show(const char *line, const struct options *o)
+/* Prints the texts of a problem, for one machine or all. */
+static int show_problem(const char *line, const struct options *o)
 {
     for (int i = 0; corpus_machines[i]; i++) {
         struct outcome result;
@@ -278,7 +287,7 @@ static int show(const char *line, const struct options *o)
     return 0;
 }
 
-static void headers_mark(char out[HASH])
+static void hash_headers(char out[HASH])
 {
     char *text;
     size_t size;
@@ -286,11 +295,11 @@ static void headers_mark(char out[HASH])
 
     corpus_headers(f);
     fclose(f);
-    hash(text, size, out);
+    hash_text(text, size, out);
     free(text);
 }
 
-static void begin_file(FILE *out, const char *made_with, const char *headers)
+static void write_head(FILE *out, const char *made_with, const char *headers)
 {
     fprintf(out, "# replay --write wrote this.  Machines:");
     for (int i = 0; corpus_machines[i]; i++)
@@ -299,8 +308,8 @@ static void begin_file(FILE *out, const char *made_with, const char *headers)
             headers);
 }
 
-/* The rest of the line with this beginning. */
-static void rest_of(const char *file, const char *begins, char *to, size_t size)
+/* Copies the rest of the line that begins with `begins`. */
+static void copy_rest_of_line(const char *file, const char *begins, char *to, size_t size)
 {
     const char *at = file ? strstr(file, begins) : NULL;
 
@@ -308,7 +317,7 @@ static void rest_of(const char *file, const char *begins, char *to, size_t size)
              at ? at + strlen(begins) : "");
 }
 
-static void sum_up(const struct tally *t)
+static void print_differences(const struct tally *t)
 {
     printf("%d problems, %d differ:", t->problems, t->lines);
     for (int k = 0; k < KIND_count; k++)
@@ -327,7 +336,7 @@ static int print_summary(const struct tally *t, const char *made_with, const cha
                t->skipped);
     if (strcmp(headers, want))
         printf("the CUDA headers differ\n");
-    sum_up(t);
+    print_differences(t);
     return t->lines || strcmp(headers, want) ? 1 : 0;
 }
 
@@ -339,7 +348,7 @@ static int write_out(const struct options *o, const struct tally *t, const char 
     FILE *f = open_memstream(&all, &size);
     int status;
 
-    begin_file(f, made_with, headers);
+    write_head(f, made_with, headers);
     fputs(body, f);
     fclose(f);
     snprintf(path, sizeof path, "%s/expected.txt", o->folder);
@@ -347,7 +356,7 @@ static int write_out(const struct options *o, const struct tally *t, const char 
     free(all);
     if (status)
         return printf("%s cannot be written\n", path), 2;
-    sum_up(t);
+    print_differences(t);
     if (t->kept + t->open)
         printf(
             "%d marks are as they were and %d are unknown (?): they need instructions that are not "
@@ -356,7 +365,8 @@ static int write_out(const struct options *o, const struct tally *t, const char 
     return 0;
 }
 
-static int run(const struct options *o, char *problems, const char *file)
+/* Makes the marks of all problems, and compares, shows or writes them.  Returns the exit status. */
+static int replay_problems(const struct options *o, char *problems, const char *file)
 {
     struct tally t = { 0 };
     char now_with[256] = "", headers[HASH], want_headers[32], *body, why[256];
@@ -365,9 +375,9 @@ static int run(const struct options *o, char *problems, const char *file)
     int number = 0, status = 0;
     bool known;
 
-    headers_mark(headers);
-    rest_of(file, "\n# CPU code by ", t.made_with, sizeof t.made_with);
-    rest_of(file, "\n# CUDA headers ", want_headers, sizeof want_headers);
+    hash_headers(headers);
+    copy_rest_of_line(file, "\n# CPU code by ", t.made_with, sizeof t.made_with);
+    copy_rest_of_line(file, "\n# CUDA headers ", want_headers, sizeof want_headers);
     for (char *line = problems, *next; line && *line && status == 0; line = next) {
         struct marks have, want;
 
@@ -381,20 +391,20 @@ static int run(const struct options *o, char *problems, const char *file)
         }
         if (o->line) {
             if (number == o->line)
-                status = show(line, o);
+                status = show_problem(line, o);
             continue;
         }
         if (o->parts && number % o->parts != o->part % o->parts)
             continue;
         t.problems++;
-        if (!replay(line, o->threads, &have, now_with, why)) {
+        if (!make_marks(line, o->threads, &have, now_with, why)) {
             printf("line %d: %s: %s\n", number, why, line);
             status = 2;
         }
-        known = expected(file, line, &want);
+        known = find_expected(file, line, &want);
         if (o->write)
             keep_old(&t, &have, known ? &want : NULL);
-        print(out, line, &have);
+        print_marks(out, line, &have);
         t.same_compiler = !*now_with || strcmp(now_with, t.made_with) == 0;
         if (status)
             continue;
@@ -466,7 +476,8 @@ int main(int argc, char **argv)
         }
     problems = read_file(&o, "problems.txt");
     file = read_file(&o, "expected.txt");
-    status = problems ? run(&o, problems, file) : (printf("%s has no problems.txt\n", o.folder), 2);
+    status = problems ? replay_problems(&o, problems, file) :
+                        (printf("%s has no problems.txt\n", o.folder), 2);
     corpus_end();
     free(problems);
     free(file);

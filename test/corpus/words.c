@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The next word, without quotes; NULL: none left, or an unterminated quote. */
-static char *next(char **at)
+/* Returns the next word of a line, without quotes.  NULL at the end of the line, or if a quote is
+ * not closed. */
+static char *next_word(char **at)
 {
     char *from, *to;
     bool quoted = false;
@@ -25,6 +26,7 @@ static char *next(char **at)
     return quoted ? NULL : from;
 }
 
+/* Splits a line into its verb and words KEY=VALUE.  Returns false if the line is malformed. */
 bool words_read(struct words *w, const char *line)
 {
     char *at = w->text, *one;
@@ -33,8 +35,8 @@ bool words_read(struct words *w, const char *line)
     if (strlen(line) >= sizeof w->text)
         return false;
     strcpy(w->text, line);
-    w->verb = next(&at);
-    while ((one = next(&at))) {
+    w->verb = next_word(&at);
+    while ((one = next_word(&at))) {
         char *sign = strchr(one, '=');
 
         if (!sign || w->count == WORDS)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * collect_cubins FILE...: compiles programs that SIMT_PROGRAMS recorded with NVRTC, so that the
- * folder LIMBER_KEEP_CUBINS gets their cubins.  Programs whose cubin is in LIMBER_CUBINS already
- * are not compiled again.  Exit status: 0, 1 for a program that NVRTC does not compile, 2 for a
- * file that is none. */
+ * collect_cubins FILE...: compiles CUDA programs that a run with SIMT_PROGRAMS recorded, with
+ * NVRTC, so that their cubins are stored in the folder LIMBER_KEEP_CUBINS.  Programs whose cubin is
+ * in LIMBER_CUBINS already are not compiled again.  Exit status: 0, 1 for a program that NVRTC does
+ * not compile, 2 for a file that is no recorded program. */
 #include "backends/cuda/cuda.h"
 #include "settings.h"
 
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Returns the file's text, ended by a 0; NULL if it cannot be read. */
 static char *read_text(const char *path)
 {
     FILE *f = fopen(path, "rb");
@@ -27,7 +28,9 @@ static char *read_text(const char *path)
     return text;
 }
 
-static int collect(const char *path)
+/* Compiles one recorded program, whose first line names the architecture.  Returns the exit
+ * status. */
+static int compile_recorded(const char *path)
 {
     char *text = read_text(path), *end = text ? strchr(text, '\n') : NULL;
     struct blob cubin = { 0 };
@@ -47,6 +50,8 @@ static int collect(const char *path)
     return status;
 }
 
+/* Compiles each recorded program named on the command line.  Returns the worst status, 2 without
+ * arguments. */
 int main(int argc, char **argv)
 {
     int worst = argc < 2 ? 2 : 0;
@@ -56,7 +61,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: collect_cubins FILE...\n"
                         "example: LIMBER_KEEP_CUBINS=cubins collect_cubins programs/*.cu\n");
     for (int i = 1; i < argc; i++) {
-        int status = collect(argv[i]);
+        int status = compile_recorded(argv[i]);
 
         worst = status > worst ? status : worst;
     }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Kernels for real devices: what ptxas says of them (test_cubin), and rules for their machine code.
-# NVRTC and nvdisasm are those that are installed, else those of the package index.  Without NVRTC
-# the test is skipped.
+# Compiles kernels for real devices, checks what ptxas says of them (test_cubin), and applies rules
+# to their machine code.  NVRTC and nvdisasm are the installed ones, else those of Python's package
+# index.  Without NVRTC the test is skipped.
 set -eu
 program=$1
 here=$(dirname "$0")

@@ -1,4 +1,4 @@
-# Tests run on a GPU where LIMBER_TEST_GPU asks for it, otherwise on the stand-ins, once for each of
+# Tests run on a GPU if LIMBER_TEST_GPU is set, otherwise on the simulation (simt), once for each of
 # these compute capabilities.
 set(test_cuda_on 75 80 90 100 120)
 set(test_cuda_batch_on 75 80 90 100 120)
@@ -9,14 +9,15 @@ set(test_cuda_groups_on 80 90 100)
 set(test_cuda_launches_on 80 90 100 120)
 set(test_cuda_mixed_on 80 90 100)
 set(test_cuda_remainders_on 75 80 90 100)
+set(test_cuda_slices_on 75 80 90 100)
 set(test_cuda_split_on 80 90 100 103)
 set(test_cuda_steps_on 75 90)
 set(test_cuda_tensor_on 75 89 90 100)
 set(test_cuda_unit_on 80 90)
 set(test_cuda_mx_on 100 120)
 foreach(name test_cuda test_cuda_batch test_cuda_calls test_cuda_complex test_cuda_conv
-        test_cuda_groups test_cuda_launches test_cuda_mixed test_cuda_remainders test_cuda_split
-        test_cuda_steps test_cuda_tensor test_cuda_unit test_cuda_mx)
+        test_cuda_groups test_cuda_launches test_cuda_mixed test_cuda_remainders test_cuda_slices
+        test_cuda_split test_cuda_steps test_cuda_tensor test_cuda_unit test_cuda_mx)
   test_program(cuda/${name}.c)
   list(APPEND gpu_programs ${name})
   add_test(NAME ${name}_gpu COMMAND ${CMAKE_COMMAND} -E env LIMBER_TEST_GPU=1
@@ -55,7 +56,7 @@ if(TARGET limber_cli)
   add_dependencies(gpu limber_cli timed_cuda)
 endif()
 
-# The kernels are compiled elsewhere and copied to the GPU's machine (tools/gpu.sh --collect).
+# Kernels are compiled on this machine and copied to the one with the GPU (tools/gpu.sh --collect).
 add_executable(collect_cubins cuda/collect.c)
 target_link_libraries(collect_cubins PRIVATE test_support)
 add_library(idle_cublas SHARED cuda/idle_cublas.c)
@@ -63,7 +64,7 @@ set_target_properties(idle_cublas PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME lib
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/idle)
 add_custom_target(collect DEPENDS gpu collect_cubins idle_cublas simt_cuda simt_nvrtc)
 
-# Small products of each kind of kernel, with reports on wrong ones.
+# Runs small products by each kind of kernel, and reports wrong ones.
 file(GLOB smoke CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/smoke/*.c)
 test_program(cuda/gpu_smoke.c ${smoke})
 test_program(cuda/test_gpu_smoke.c)
@@ -80,7 +81,7 @@ if(NOT LIMBER_SANITIZE)            # reports on kernels, which no sanitizer foll
   endforeach()
 endif()
 
-# A library in NVRTC's place, to test the cache of NVRTC's output.
+# A library in the place of NVRTC, to test the cache of NVRTC's output.
 add_library(fake_nvrtc SHARED cuda/fake_nvrtc.c)
 set_target_properties(fake_nvrtc PROPERTIES OUTPUT_NAME nvrtc
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake)

@@ -27,6 +27,8 @@ EXPORT const char *nvrtcGetErrorString(int result)
     return result ? "failed" : "good";
 }
 
+/* Creates a program whose "source" is the given source with the headers' names and texts appended,
+ * each after a `|`. */
 EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const char *name, int count,
                               const char *const *texts, const char *const *names)
 {

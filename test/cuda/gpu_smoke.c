@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small products for each kind of GPU kernel, compared with the interpreter bit for bit.  The
- * report is meant to suffice for fixing a kernel without the device: the first wrong stage, and a
- * map of wrong numbers by tile, warp and lane. */
+ * Compares small products for each kind of GPU kernel with the interpreter, bit for bit.  The
+ * report is meant to suffice for fixing a kernel without the device: it names the first wrong
+ * stage, and maps wrong numbers by tile, warp and lane. */
 #include "smoke/smoke.h"
 
 #include <stdlib.h>
@@ -27,10 +27,11 @@ static const struct layer layers[] = {
 
 enum { SPECS = 2 };
 
-/* Simplest first, so that a fault appears in the first kind that uses its kernel. */
+/* Kinds of checks, simplest first: if a kernel is faulty, the first kind that uses it fails. */
 static const struct kind {
     const char *name, *about;
-    void (*run)(struct report *); /* NULL: the kind is its specs, each with one kernel */
+    /* runs the checks; NULL if the kind is a list of products, which are in `spec` */
+    void (*run)(struct report *);
     struct spec spec[SPECS];
 } kinds[] = {
     { "attributes", "what the device is; copies to its memory and back", smoke_attributes },
@@ -123,8 +124,8 @@ static const struct kind {
       .spec = { { RESIDUES, 8, 7, .least = true, .shape = { { 200, 150, 60 } } } } },
 };
 
-/* Prints a kind's summary line. */
-static int tell(const struct kind *k, const struct report *r)
+/* Prints a kind's summary line and returns the exit status. */
+static int print_summary(const struct kind *k, const struct report *r)
 {
     printf("{\"smoke\": \"%s\", \"passed\": %s, \"runs\": %d, \"wrong\": %d, \"kernels\": %d, "
            "\"compared\": %lld",
@@ -132,27 +133,29 @@ static int tell(const struct kind *k, const struct report *r)
            (long long)r->compared);
     if (r->wrong) {
         printf(", \"stage\": ");
-        smoke_text(stdout, r->stage);
+        smoke_print_json_string(stdout, r->stage);
         printf(", \"run\": ");
-        smoke_text(stdout, r->run);
+        smoke_print_json_string(stdout, r->run);
     }
     if (r->lacks[0]) {
         printf(", \"lacks\": ");
-        smoke_text(stdout, r->lacks);
+        smoke_print_json_string(stdout, r->lacks);
     }
     printf("}\n");
     return fflush(stdout) || ferror(stdout) || r->wrong ? 1 : 0;
 }
 
-static int run(const struct kind *k)
+/* Runs all checks of a kind.  Returns the exit status; 77 if there is no device. */
+static int run_checks(const struct kind *k)
 {
     struct report r = { .details = stdout };
     struct diag d = { 0 };
 
-    setvbuf(stdout, NULL, _IOLBF, 0); /* lines before a kernel that hangs are not lost */
+    /* line-buffered: if a kernel hangs, earlier lines are not lost */
+    setvbuf(stdout, NULL, _IOLBF, 0);
     if (!smoke_open(&d)) {
         printf("{\"smoke\": \"%s\", \"passed\": false, \"missing\": ", k->name);
-        smoke_text(stdout, d.text);
+        smoke_print_json_string(stdout, d.text);
         printf("}\n");
         return 77;
     }
@@ -161,10 +164,10 @@ static int run(const struct kind *k)
         k->run(&r);
     for (int i = 0; !k->run && i < SPECS && k->spec[i].format; i++)
         smoke_product(&r, &k->spec[i]);
-    return tell(k, &r);
+    return print_summary(k, &r);
 }
 
-static int help(void)
+static int print_help(void)
 {
     printf("usage: gpu_smoke --list | gpu_smoke KIND\n"
            "Compares small products of one kind of kernel with the interpreter, bit for bit, and\n"
@@ -177,17 +180,19 @@ static int help(void)
     return 0;
 }
 
+/* Runs the kind of checks that the command names, or prints the help or the list of kinds.  Exit
+ * status: that of the checks, 2 for a wrong command. */
 int main(int argc, char **argv)
 {
     const char *asked = argc == 2 ? argv[1] : "";
 
     if (!strcmp(asked, "--help") || !strcmp(asked, "-h"))
-        return help();
+        return print_help();
     for (size_t i = 0; i < COUNT(kinds); i++) {
         if (!strcmp(asked, "--list"))
             puts(kinds[i].name);
         else if (!strcmp(asked, kinds[i].name))
-            return run(&kinds[i]);
+            return run_checks(&kinds[i]);
     }
     if (!strcmp(asked, "--list"))
         return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A cache in front of NVRTC: this library calls the installed NVRTC and stores logs and cubins in
  * the folder LIMBER_TEST_CUBINS.  An entry's name is a hash of all inputs (source, headers,
- * options) and of NVRTC's file.  Entries may be deleted at any time; a damaged one is made again.
- * Without the variable every program is compiled. */
+ * options) and of NVRTC's file.  Entries may be deleted at any time; damaged entries are made
+ * again. Without the variable every program is compiled. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -49,6 +49,7 @@ static struct {
     XXH128_hash_t hash; /* hash of NVRTC's file */
 } real;
 
+/* Returns the hash of a file's contents; 0 if the file is empty or cannot be read. */
 static XXH128_hash_t hash_file(const char *path)
 {
     XXH128_hash_t hash = { 0, 0 };
@@ -67,6 +68,7 @@ static XXH128_hash_t hash_file(const char *path)
     return hash;
 }
 
+/* Loads the installed NVRTC unless it has been loaded.  Returns false if there is none. */
 static bool open_real(void)
 {
     static const char *const names[] = { "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
@@ -98,7 +100,8 @@ static bool open_real(void)
 
 /* ---- kept results of compilations ------------------------------------------------------------ */
 
-/* The path of a program's entry, by the hash of sources and options; false: nothing is kept. */
+/* Makes the path of a program's entry from the hash of sources and options.  Returns false if the
+ * cache is off. */
 static bool name_entry(const struct program *p, int count, const char *const *options, char *path,
                        size_t room)
 {
@@ -114,7 +117,7 @@ static bool name_entry(const struct program *p, int count, const char *const *op
                     (unsigned long long)hash.high64, (unsigned long long)hash.low64) < (int)room;
 }
 
-/* Reads exactly `size` bytes. */
+/* Reads exactly `size` bytes; returns false if there are fewer, or on an error. */
 static bool read_bytes(int fd, void *to, size_t size)
 {
     for (ssize_t got; size; size -= (size_t)got, to = (char *)to + got)
@@ -123,7 +126,8 @@ static bool read_bytes(int fd, void *to, size_t size)
     return true;
 }
 
-/* Checks an entry.  Log and cubin share one allocation, at log. */
+/* Returns whether an entry that was read is intact.  Log and cubin share one allocation, at
+ * p->log. */
 static bool is_whole(const struct entry *e, struct program *p)
 {
     XXH128_hash_t hash = XXH3_128bits(p->log, e->log_size + e->cubin_size);
@@ -134,7 +138,7 @@ static bool is_whole(const struct entry *e, struct program *p)
     return XXH128_isEqual(hash, e->hash);
 }
 
-/* Loads the log and the cubin of a program that was compiled before; false: there is no intact
+/* Loads the log and the cubin of a program from its entry.  Returns false if there is no intact
  * entry. */
 static bool load(struct program *p, const char *path)
 {
@@ -197,6 +201,8 @@ EXPORT const char *nvrtcGetErrorString(int result)
     return result == ABSENT ? "no NVRTC is installed" : real.error(result);
 }
 
+/* Creates a program with the real NVRTC and begins its key: a hash of NVRTC's file, the source and
+ * the headers. */
 EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const char *name, int count,
                               const char *const *texts, const char *const *names)
 {
@@ -239,7 +245,7 @@ EXPORT int nvrtcDestroyProgram(struct program **program)
     return OK;
 }
 
-/* Copies log and cubin from NVRTC; a failed program has no cubin. */
+/* Copies the log and, if the program compiled, the cubin from NVRTC. */
 static int copy_results(struct program *p, bool compiled)
 {
     int result = real.log_size(p->real, &p->log_size);
@@ -256,6 +262,8 @@ static int copy_results(struct program *p, bool compiled)
     return result || !compiled ? result : real.cubin(p->real, p->cubin);
 }
 
+/* Takes the compiled program from the cache if it has an entry; else compiles it by the real NVRTC
+ * and, on success, stores it. */
 EXPORT int nvrtcCompileProgram(struct program *p, int count, const char *const *options)
 {
     char path[1024];

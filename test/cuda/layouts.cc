@@ -13,7 +13,8 @@ static int lane()
     return warp_lane;
 }
 
-/* For each 16-byte piece of a tile in shared memory: its line and its bytes along k. */
+/* For each 16-byte piece of a tile in shared memory: its line (row of A or column of B), and the
+ * index along k of its first byte. */
 struct place {
     int line, byte;
 };
@@ -24,13 +25,15 @@ static place place_of(uint32_t at)
     return { tile[at / 16].line, tile[at / 16].byte + (int)(at % 16) };
 }
 
-/* Emulates ldmatrix for all lanes by CuTe's table: which bytes this lane's registers hold.
- * addresses: by call and lane. */
-static uint32_t addresses[8][32]; /* [call of ldmatrix][lane] */
+/* [call of ldmatrix][lane] address of the piece that the lane passes */
+static uint32_t addresses[8][32];
 static int calls;
-static bool asks; /* addresses are being collected */
-static place held[8][4][4]; /* bytes that the registers hold: [call][register][byte] */
+static bool asks; /* true: all lanes' addresses are being recorded */
+/* [call of ldmatrix][register][byte] the byte of the tile that the lane's register holds */
+static place held[8][4][4];
 
+/* Emulates ldmatrix for all lanes by CuTe's table: records which bytes this lane's registers
+ * hold. */
 static void load_fragments(uint32_t *, uint32_t at)
 {
     static const table &source = cute("ldmatrix, source"), &to = cute("ldmatrix, registers");
@@ -51,7 +54,7 @@ static void load_fragments(uint32_t *, uint32_t at)
     calls++;
 }
 
-/* Binary64: records the place of a load, and the products that use it. */
+/* FP64 kernels: a load returns the position of its number, which the products record. */
 template <class T> static T load_shared(uint32_t at)
 {
     place p = place_of(at);
@@ -105,6 +108,7 @@ template <class F> static void store_tile(F piece_at)
 
 /* ---- products of warps ----------------------------------------------------------------------- */
 
+/* Calls `load` for each lane with `asks` set, so that the lanes' addresses are collected. */
 template <class F> static void load_of_all_lanes(F load)
 {
     asks = true;
@@ -115,7 +119,9 @@ template <class F> static void load_of_all_lanes(F load)
     asks = false;
 }
 
-static void warps(const std::string &name, int bits, int depth)
+/* Compares the places of elements that Limber's code loads for a warp's mma instruction with CuTe's
+ * tables.  bits: size of an element; depth: elements along k. */
+static void check_warps(const std::string &name, int bits, int depth)
 {
     const table &a = cute(name + ", a"), &b = cute(name + ", b"), &c = cute(name + ", c");
     const int each = 32 / bits;
@@ -130,7 +136,7 @@ static void warps(const std::string &name, int bits, int depth)
             calls = 0;
             load_a();
             for (int v = 0; v < 4 * each; v++) {
-                int at = a(warp_lane, v); /* row + 16 element */
+                int at = a(warp_lane, v); /* row + 16 * (element along k) */
 
                 same(name, held[0][v / each][v % each * bits / 8].line, 16 + at % 16);
                 same(name, held[0][v / each][v % each * bits / 8].byte,
@@ -141,7 +147,7 @@ static void warps(const std::string &name, int bits, int depth)
         for (warp_lane = 0; warp_lane < 32; warp_lane++) {
             calls = 0;
             load_b();
-            for (int j = 0; j < 2; j++) /* one load serves two products */
+            for (int j = 0; j < 2; j++) /* one ldmatrix loads the operands of two products */
                 for (int v = 0; v < 2 * each; v++) {
                     int at = b(warp_lane, v);
                     place p = held[0][2 * j + v / each][v % each * bits / 8];
@@ -161,7 +167,8 @@ static void warps(const std::string &name, int bits, int depth)
     same(name, depth * bits / 8, 32);
 }
 
-static void warps_of_doubles()
+/* Compares the places of A, B and C in a warp's mma of doubles with CuTe's tables. */
+static void check_warps_of_doubles()
 {
     const table &a = cute("f64, a"), &b = cute("f64, b"), &c = cute("f64, c");
     double d[MI][NJ][4];
@@ -171,7 +178,7 @@ static void warps_of_doubles()
 
         products = 0;
         doubles::multiply_f64(d, 0, 0, 8, 16);
-        for (int i = 0; i < 2 * MI; i++) /* the last four along k */
+        for (int i = 0; i < 2 * MI; i++) /* compares the last four elements along k */
             for (int j = 0; j < NJ; j++) {
                 same("f64", (long)taken[0][i][j],
                      (8 + 8 * i + at_a % 8) * 1000 + 32 * last + 8 * (at_a / 8));
@@ -185,8 +192,8 @@ static void warps_of_doubles()
     }
 }
 
-/* The operands that multiply_f64 loads for two groups of eight rows are those of one product on
- * 9.0. */
+/* Checks that the operands that multiply_f64 loads for two groups of eight rows are those of one
+ * product of 16 rows on devices of capability 9.0. */
 static void warps_of_sixteen_rows_of_doubles()
 {
     const table &a = cute("f64, 16 rows, a"), &b = cute("f64, 16 rows, b");
@@ -206,9 +213,9 @@ static void warps_of_sixteen_rows_of_doubles()
     }
 }
 
-/* Lanes that provide scales for a first product, whose place in the quad is 0; later places belong
- * to later tiles. */
-static void scales(const std::string &name)
+/* Checks which lanes provide scales for a first product: of each four lanes, the first two for A
+ * and the first for B.  Later lanes belong to later tiles. */
+static void check_scales(const std::string &name)
 {
     const table &a = cute(name + ", a"), &b = cute(name + ", b");
     step_scales held[1];
@@ -224,7 +231,8 @@ static void scales(const std::string &name)
 
 /* ---- products of warpgroups ------------------------------------------------------------------ */
 
-static void groups(int columns)
+/* Compares the places of sums in a warpgroup's wgmma with CuTe's table. */
+static void check_groups(int columns)
 {
     const table &c = cute("wgmma, " + std::to_string(columns) + " columns");
 
@@ -237,9 +245,9 @@ static void groups(int columns)
         }
 }
 
-/* The four pieces of a tile along k.  CuTe's descriptors have address 0; the table has each piece's
- * start. */
-static void pieces(const std::string &name, uint64_t descriptor(uint32_t at, int from))
+/* Checks the descriptors of a tile's four pieces of 32 bytes along k.  CuTe's descriptors have
+ * address 0; its table has each piece's start. */
+static void check_pieces(const std::string &name, uint64_t descriptor(uint32_t at, int from))
 {
     const table &pieces = cute(name + ", pieces");
 
@@ -255,7 +263,7 @@ static std::string name_tile(const char *type, int lines)
     return std::string("tiles of ") + type + ", " + std::to_string(lines) + " lines";
 }
 
-static void tiles(const char *type, int size, int lines)
+static void check_tiles(const char *type, int size, int lines)
 {
     std::string name = name_tile(type, lines);
     const table &at = cute(name);
@@ -263,19 +271,22 @@ static void tiles(const char *type, int size, int lines)
     for (int line = 0; line < lines; line++)
         for (int p = 0; p < 128 / size; p++)
             same(name, bytes::piece_at<128>(line, p * size / 16) + p * size % 16, at(line, p));
-    pieces(name, bytes::tile_descriptor);
+    check_pieces(name, bytes::tile_descriptor);
 }
 
 /* ---- tensor memory --------------------------------------------------------------------------- */
 
-static void columns()
+/* Compares rows and columns of C that each thread loads from tensor memory with CuTe's tables of
+ * tcgen05.ld. */
+static void check_columns()
 {
     const table &begin = cute("tcgen05.ld, begin"), &rows = cute("tcgen05.ld, rows");
     const table &columns = cute("tcgen05.ld, columns");
 
     for (int thread = 0; thread < 128; thread++)
         for (int h = 0; h < 2; h++) {
-            int row = thread / 32 * 32 + 16 * h; /* row for a warp of group h in tensor.h */
+            /* first row that this thread's warp loads if it is in warpgroup h (tensor.h) */
+            int row = thread / 32 * 32 + 16 * h;
 
             same("tcgen05.ld", (long)row << 16, begin(thread, h));
             for (int v = 0; v < 32; v++) {
@@ -287,7 +298,7 @@ static void columns()
         }
 }
 
-static void descriptor(const char *types, int n, uint32_t a, uint32_t b, uint32_t sum)
+static void check_descriptor(const char *types, int n, uint32_t a, uint32_t b, uint32_t sum)
 {
     std::string name = std::string("idesc of ") + types;
 
@@ -296,43 +307,45 @@ static void descriptor(const char *types, int n, uint32_t a, uint32_t b, uint32_
 
 static void tiles_of_tcgen05(const char *type, int lines)
 {
-    pieces("tcgen05's " + name_tile(type, lines), blackwell::tile_descriptor);
+    check_pieces("tcgen05's " + name_tile(type, lines), blackwell::tile_descriptor);
 }
 
+/* Compares all layouts of the CUDA kernels with the tables in the file argv[1], which
+ * layouts_cute.cc has written. */
 int main(int, char **argv)
 {
     namespace on = blackwell;
 
     read_tables(argv[1]);
     store_tile([](int line, int c) { return bytes::piece_at(line, c); });
-    warps("f16", 16, 16);
-    warps("bf16", 16, 16);
-    warps("tf32", 32, 8);
+    check_warps("f16", 16, 16);
+    check_warps("bf16", 16, 16);
+    check_warps("tf32", 32, 8);
     for (const char *name : { "i8", "u8", "e4m3", "e5m2", "scaled bytes" })
-        warps(name, 8, 32);
-    warps("E2M1", 4, 64);
+        check_warps(name, 8, 32);
+    check_warps("E2M1", 4, 64);
     store_tile([](int line, int c) { return doubles::piece_at(line, c); });
-    warps_of_doubles();
+    check_warps_of_doubles();
     warps_of_sixteen_rows_of_doubles();
-    scales("scales of bytes");
-    scales("scales of E2M1");
+    check_scales("scales of bytes");
+    check_scales("scales of E2M1");
     for (int n = 64; n <= 256; n += 64)
-        groups(n);
-    tiles("i8", 1, 64);
-    tiles("i8", 1, 256);
-    tiles("f16", 2, 128);
-    tiles("bf16", 2, 128);
-    tiles("tf32", 4, 128);
-    tiles("e4m3", 1, 128);
-    columns();
-    descriptor("u8 and u8", 256, 0, 0, on::PRODUCT_i32);
-    descriptor("i8 and u8", 64, 1, 0, on::PRODUCT_i32);
-    descriptor("u8 and i8", 128, 0, 1, on::PRODUCT_i32);
-    descriptor("f16", 128, on::PRODUCT_f16, on::PRODUCT_f16, on::PRODUCT_f32);
-    descriptor("bf16", 64, on::PRODUCT_bf16, on::PRODUCT_bf16, on::PRODUCT_f32);
-    descriptor("tf32", 128, on::PRODUCT_tf32, on::PRODUCT_tf32, on::PRODUCT_f32);
-    descriptor("e4m3", 256, on::PRODUCT_e4m3, on::PRODUCT_e4m3, on::PRODUCT_f32);
-    descriptor("e5m2", 64, on::PRODUCT_e5m2, on::PRODUCT_e5m2, on::PRODUCT_f32);
+        check_groups(n);
+    check_tiles("i8", 1, 64);
+    check_tiles("i8", 1, 256);
+    check_tiles("f16", 2, 128);
+    check_tiles("bf16", 2, 128);
+    check_tiles("tf32", 4, 128);
+    check_tiles("e4m3", 1, 128);
+    check_columns();
+    check_descriptor("u8 and u8", 256, 0, 0, on::PRODUCT_i32);
+    check_descriptor("i8 and u8", 64, 1, 0, on::PRODUCT_i32);
+    check_descriptor("u8 and i8", 128, 0, 1, on::PRODUCT_i32);
+    check_descriptor("f16", 128, on::PRODUCT_f16, on::PRODUCT_f16, on::PRODUCT_f32);
+    check_descriptor("bf16", 64, on::PRODUCT_bf16, on::PRODUCT_bf16, on::PRODUCT_f32);
+    check_descriptor("tf32", 128, on::PRODUCT_tf32, on::PRODUCT_tf32, on::PRODUCT_f32);
+    check_descriptor("e4m3", 256, on::PRODUCT_e4m3, on::PRODUCT_e4m3, on::PRODUCT_f32);
+    check_descriptor("e5m2", 64, on::PRODUCT_e5m2, on::PRODUCT_e5m2, on::PRODUCT_f32);
     tiles_of_tcgen05("i8", 128);
     tiles_of_tcgen05("i8", 256);
     tiles_of_tcgen05("f16", 128);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Code that the programs comparing layouts share: CuTe's tables, counts, and declarations that
- * kernel functions expect. */
+ * Code that the programs comparing layouts share: tables of layouts that CuTe computed, counters of
+ * comparisons, and declarations that kernel functions expect. */
 #ifndef LIMBER_TEST_LAYOUTS_H
 #define LIMBER_TEST_LAYOUTS_H
 
@@ -44,6 +44,7 @@ static void read_tables(const char *path)
     }
 }
 
+/* Returns a table of CuTe's; ends the program if there is none of this name. */
 static const table &cute(const std::string &name)
 {
     auto found = tables.find(name);
@@ -57,6 +58,7 @@ static const table &cute(const std::string &name)
 
 static long compared, wrong;
 
+/* Compares a number with CuTe's; prints the first 20 differences. */
 static void same(const std::string &what, long ours, long theirs)
 {
     compared++;
@@ -64,6 +66,7 @@ static void same(const std::string &what, long ours, long theirs)
         printf("%s: %ld, in CuTe %ld\n", what.c_str(), ours, theirs);
 }
 
+/* Prints the counts; returns the program's exit status. */
 static int tell()
 {
     printf("%ld numbers compared, %ld differ\n", compared, wrong);

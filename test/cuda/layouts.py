@@ -22,12 +22,12 @@ FUNCTIONS = {
         "tensor.h": ("issue_stage_scales", "issue_scaled_piece"),
     },
 }
-# spellings of CUTLASS or CUDA without a qualifier that PTX allows to be omitted
+# opcodes as CUTLASS or CUDA write them, without qualifiers that PTX allows to be omitted
 SPELLED = ((".global.tile.mbarrier", ".global.mbarrier"),
            ("barrier.cluster.arrive.release", "barrier.cluster.arrive"),
            ("barrier.cluster.wait.acquire", "barrier.cluster.wait"),
            ("ldmatrix.sync.aligned.m8n8.x4", "ldmatrix.sync.aligned.x4.m8n8"),
-           # both assemble to one instruction
+           # both opcodes assemble to one instruction
            ("kind::mxf4.block_scale.scale_vec::2X", "kind::mxf4nvf4.block_scale.scale_vec::2X"))
 
 

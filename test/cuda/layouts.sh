@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Compares byte positions in fragments and tiles, and the instructions of device.h, with CuTe and
-# CUTLASS of the package index; without them the test is skipped.  Then plants faults in copies of
-# the kernels, which must be found.  layouts.sh KERNELS
+# CUTLASS from Python's package index.  Without them the test is skipped.  Then plants faults in
+# copies of the kernels, which must be found.  Usage: layouts.sh KERNELS
 set -eu
 kernels=$1
 here=$(dirname "$0")
@@ -17,10 +17,19 @@ tensor=$(find "$work/pip" -path '*/include/cute/tensor.hpp')
 cutlass=${tensor%/cute/tensor.hpp}
 runtime=$(dirname "$(find "$work/pip" -name cuda_runtime_api.h)")
 
-# CuTe takes longest to compile and its tables do not depend on kernels, so they are made once.
-c++ -std=c++17 -w -I"$cutlass" -I"$runtime" -I"$runtime/cccl" "$here/layouts_cute.cc" \
-    -o "$work/cute"
-"$work/cute" "$work/tables" > /dev/null
+# CuTe takes longest to compile.  Its tables do not depend on the kernels, so they are made once and
+# kept in LIMBER_TEST_CUBINS for later builds.
+key=$({ c++ --version; cat "$here/layouts_cute.cc" "$cutlass/cutlass/version.h"; } |
+    sha256sum | cut -c1-32)
+kept=${LIMBER_TEST_CUBINS:-$work}/$key.kept.tables
+if [ ! -s "$kept" ]; then
+    c++ -std=c++17 -w -I"$cutlass" -I"$runtime" -I"$runtime/cccl" "$here/layouts_cute.cc" \
+        -o "$work/cute"
+    "$work/cute" "$work/made" > /dev/null
+    cp "$work/made" "$kept.$$"
+    mv "$kept.$$" "$kept"
+fi
+cp "$kept" "$work/tables"
 headers=$(find "$cutlass/cute/arch" "$cutlass/cutlass/arch" "$runtime/cccl/cuda/__ptx" \
     -name '*.h*' | tr '\n' ' ')
 

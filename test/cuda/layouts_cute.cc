@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Writes CuTe's tables of fragments, tiles and descriptors to a file, one per line: name, number of
- * columns, numbers. layouts.cc and layouts_scaled.cc compare kernels with them.  This program does
- * not include kernels, so that CuTe is compiled only once. */
+ * Writes CuTe's tables of fragments, tiles and descriptors to a file, one table per line: name,
+ * number of columns, numbers.  layouts.cc and layouts_scaled.cc compare kernels with these tables.
+ * This program does not include kernels, so that CuTe is compiled only once. */
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -19,7 +19,7 @@
 
 using namespace cute;
 
-static FILE *file; /* CuTe prints on stdout that there is no GPU */
+static FILE *file; /* the tables; CuTe writes to stdout that there is no GPU */
 
 template <class F> static void table(const std::string &name, int rows, int columns, F number)
 {
@@ -32,7 +32,8 @@ template <class F> static void table(const std::string &name, int rows, int colu
 
 /* ---- products of warps ----------------------------------------------------------------------- */
 
-/* Prints, by lane, the bytes of 4-byte registers, and lanes' addresses in bits. */
+/* Prints ldmatrix: for each lane, the index of its address in bits, and the bits that its registers
+ * hold. */
 static void ldmatrix()
 {
     using traits = Copy_Traits<SM75_U32x4_LDSM_N>;
@@ -64,7 +65,8 @@ template <class op> static void scales(const std::string &name)
 
 /* ---- products of warpgroups and into tensor memory ------------------------------------------- */
 
-/* Offsets in a tile at which the four pieces along k begin, and their descriptors for address 0. */
+/* Prints the offsets in a tile at which the four pieces along k begin, and their descriptors for
+ * address 0. */
 template <class T, class D> static void pieces(const std::string &name, T all, D descriptor)
 {
     auto shape = make_shape(size<0>(all), size<1>(all) / Int<4>{});
@@ -72,17 +74,19 @@ template <class T, class D> static void pieces(const std::string &name, T all, D
     table(name, 4, 2, [&](int q, int column) {
         auto part = local_tile(all, shape, make_coord(0, q));
 
-        return column ? (long)descriptor(part)
-                      : (long)((char *)raw_pointer_cast(part.data()) - (char *)nullptr);
+        return column ? (long)descriptor(part) :
+                        (long)((char *)raw_pointer_cast(part.data()) - (char *)nullptr);
     });
 }
 
+/* Writes the layout of a tile of `lines` lines of 128 bytes, swizzled as wgmma reads it, and the
+ * descriptors of its pieces. */
 template <class element, int lines> static void tiles(const std::string &type)
 {
     constexpr int bytes = sizeof_bits_v<element> / 8, depth = 128 / bytes;
     std::string name = "tiles of " + type + ", " + std::to_string(lines) + " lines";
-    auto layout = tile_to_shape(GMMA::Layout_K_SW128_Atom<element>{},
-                                Shape<Int<lines>, Int<depth>>{});
+    auto layout =
+        tile_to_shape(GMMA::Layout_K_SW128_Atom<element>{}, Shape<Int<lines>, Int<depth>>{});
     auto all = make_tensor(make_smem_ptr((element *)nullptr), layout);
 
     table(name, lines, depth, [&](int line, int p) {
@@ -103,8 +107,8 @@ template <class element, int lines> static void tiles_of_tcgen05(const std::stri
            [](auto part) { return UMMA::make_umma_desc<UMMA::Major::K>(part).desc_; });
 }
 
-/* Loads of 16 lanes and 64 columns, two for a warp's 32 lanes: where they begin, and what each
- * thread receives. */
+/* Prints the loads of 16 lanes and 64 columns, two for a warp's 32 lanes: the address at which they
+ * begin, and what each thread receives. */
 static void columns()
 {
     using shape = Shape<_128, _64>;
@@ -129,8 +133,8 @@ template <class A, class B, class C, int n> static void descriptor(const std::st
     });
 }
 
-/* A step of block-scaled products, of `depth` elements: where scales are in memory, how they are
- * copied to columns, and which ones a product uses. */
+/* Prints a step of block-scaled products of `depth` elements: where scales are in shared memory,
+ * how they are copied to columns, and which ones a product uses. */
 template <class op, int block, int depth> static void columns_with_scales(const std::string &name)
 {
     using traits = MMA_Traits<op>;
@@ -164,22 +168,23 @@ template <class op, int block, int depth> static void columns_with_scales(const 
 }
 
 template <class a, class b>
-using scaled_bytes = SM100_MMA_MXF8F6F4_SS<a, b, float, float_ue8m0_t, 128, 128, UMMA::Major::K,
-                                           UMMA::Major::K>;
+using scaled_bytes =
+    SM100_MMA_MXF8F6F4_SS<a, b, float, float_ue8m0_t, 128, 128, UMMA::Major::K, UMMA::Major::K>;
 template <class scale, int block>
 using scaled_fours = SM100_MMA_MXF4_SS<float_e2m1_t, float_e2m1_t, float, scale, 128, 128, block,
                                        UMMA::Major::K, UMMA::Major::K>;
 
+/* Writes CuTe's tables of all layouts that the CUDA kernels use to the file argv[1]. */
 int main(int, char **argv)
 {
     namespace scaled = SM120::BLOCKSCALED;
-    using sixes = scaled_bytes<cute::detail::float_e2m3_unpacksmem_t,
-                               cute::detail::float_e3m2_unpacksmem_t>;
+    using sixes =
+        scaled_bytes<cute::detail::float_e2m3_unpacksmem_t, cute::detail::float_e3m2_unpacksmem_t>;
     using bytes_and_fours = scaled_bytes<float_e4m3_t, cute::detail::float_e2m1_unpacksmem_t>;
-    using of_bytes = scaled::SM120_16x8x32_TN_VS<float_e4m3_t, float_e5m2_t, float, float_ue8m0_t,
-                                                 32>;
-    using of_e2m1 = scaled::SM120_16x8x64_TN_VS<float_e2m1_t, float_e2m1_t, float, float_ue4m3_t,
-                                                16>;
+    using of_bytes =
+        scaled::SM120_16x8x32_TN_VS<float_e4m3_t, float_e5m2_t, float, float_ue8m0_t, 32>;
+    using of_e2m1 =
+        scaled::SM120_16x8x64_TN_VS<float_e2m1_t, float_e2m1_t, float, float_ue4m3_t, 16>;
 
     file = fopen(argv[1], "w");
     if (!file)

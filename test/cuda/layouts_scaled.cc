@@ -3,7 +3,7 @@
  * layouts.cc does for other products. */
 #include "layouts.h"
 
-/* Records copies of scales to columns, and the descriptor of a product. */
+/* Copies of scales to columns, as the kernel's functions issue them. */
 struct copied {
     uint32_t to;
     uint64_t from;
@@ -66,8 +66,8 @@ SCALED(fours_with_more_scales, 3, 16, 5, 5, LIMBER_SCALE_UE4M3)
 }
 #undef __CUDA_ARCH__
 
-/* Checks a step of block-scaled products, the second of its buffer. place, scales, piece: functions
- * of the kernels. */
+/* Checks the second stage of a buffer of block-scaled products.  place, scales, piece: functions of
+ * the kernels. */
 template <class P, class S, class I>
 static void columns_with_scales(const std::string &name, int blocks, P place, S scales, I piece)
 {
@@ -81,7 +81,8 @@ static void columns_with_scales(const std::string &name, int blocks, P place, S 
     copies_asked = 0;
     scales((uint32_t)0, stage);
     same(name, copies_asked, blocks / 2);
-    for (int x = 0; x < blocks / 4; x++) /* scales of A; those of B follow in the same way */
+    /* copies of the scales of A (side 0) and B */
+    for (int x = 0; x < blocks / 4; x++)
         for (int side = 0; side < 2; side++) {
             const copied &c = copies[side * blocks / 4 + x];
             long at = (2 * 128 * 128 + 256 * blocks) * stage + 2 * 128 * 128 + side * 128 * blocks;

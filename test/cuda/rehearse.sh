@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Rehearses what tools/gpu.sh does on a bare machine with a GPU.  A copy of the sources is built
 # where there is no network, LLVM or pkg-config, nor any header or library that the build needs but
-# those that `gpu.sh --collect-deps` took along.  Nothing is left then but to say that there is no
-# device (77).  A header that was forgotten must be an error.  ccache serves where it is found.
+# those that `gpu.sh --collect-deps` took along.  The run must end by saying that there is no
+# device (77).  A header that was forgotten must be an error.  ccache is used if it is installed.
 #
 #   rehearse.sh SOURCE FOLDER
 #
@@ -61,7 +61,8 @@ for headers in /usr/include /usr/include/*-linux-* /usr/local/include; do
         hide "$headers"/$name
     done
 done
-# Compilers and CMake need some of these libraries to run.
+# Compilers and CMake need some of these libraries to run, so of those only the files for linking
+# are hidden.
 for folder_of in /usr/lib /usr/lib/*-linux-* /usr/local/lib; do
     for name in ffi xxhash popt cjson z mpfr gmp cmocka; do
         hide "$folder_of/lib$name.so" "$folder_of/lib$name.a"

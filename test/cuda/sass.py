@@ -71,7 +71,7 @@ def digest(path):
 
 
 def disassemble(nvdisasm, tool, path):
-    """What nvdisasm, whose digest is `tool`, writes about a cubin."""
+    """Returns what nvdisasm, whose digest is `tool`, writes about a cubin."""
     folder = os.environ.get("LIMBER_TEST_CUBINS")
     kept = f"{folder}/{hashlib.sha256((tool + digest(path)).encode()).hexdigest()}.sass.kept"
     try:
@@ -80,7 +80,7 @@ def disassemble(nvdisasm, tool, path):
     except (OSError, EOFError, ValueError, zlib.error):
         pass
     text = subprocess.run([nvdisasm, "-c", path], capture_output=True, text=True, check=True).stdout
-    # written to another file and renamed, so that it is always complete
+    # written to a temporary file and renamed, so that the file is always complete
     if folder and os.path.isdir(folder):
         handle, beside = tempfile.mkstemp(prefix=kept.rpartition("/")[2], dir=folder)
         with open(handle, "wb") as file:
@@ -142,7 +142,7 @@ def look(name, code):
         fences = [op for op in ops[products[0]:max(arrivals + products)]
                   if re.match(r"MEMBAR.*\.(GPU|SYS)", op)]
         each = (products[-1] - products[0]) / max(1, len(products) - 1)
-    # two of 64 bits; two of 32, or eight residues
+    # a store has two elements of 64 bits, or two of 32 bits, or eight residues
     for width, elements in ("128", 2), ("64", 8 if name.startswith("ozaki2") else 2):
         stores = [i for i, op in enumerate(ops) if re.match(rf"STG\.E(\.\w+)*\.{width}", op)]
         if len(stores) >= 8 and elements == 8:
@@ -172,7 +172,7 @@ def loops_over_threads(code):
 
 
 def divisions(name, code, labels):
-    """Divisions in the smallest loop that fetches and waits, or commits; None: there is no such.
+    """Counts divisions in the smallest loop that fetches and waits, or commits; None without one.
     Before 8.0 loops load, store to shared memory and wait for the block."""
     steps = ("UTMALDG|UBLKCP|LDGSTS", "SYNCS.PHASECHK|LDGDEPBAR")
     if not any(re.match(steps[0], x.op) for x in code):

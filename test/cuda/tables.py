@@ -10,7 +10,7 @@ import sys
 
 import sass
 
-# what the page calls a kernel, and its file
+# what the page calls a kernel, and the name of its file
 KERNELS = {
     "fp32-f, f32, alpha and beta": "fp32-f-f32",
     "fp32-b, f32": "fp32-b-f32",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tests folders of precompiled cubins (backends/cuda/cubins.c): a program gets its own cubin or
- * none. */
+ * Tests folders of precompiled cubins (backends/cuda/cubins.c): a lookup finds the program's own
+ * cubin or none. */
 #define _GNU_SOURCE
+#include "contexts.h"
 #include "backends/cuda/driver.h"
 #include "test/support/files.h"
 #include "test/support/gpus.h"
@@ -31,7 +32,8 @@ static const struct cuda_header headers[] = { { "h", "t" }, { "g", "s" } };
 static const char *const options[] = { "--gpu-architecture=sm_90a", "-x" };
 static const struct cuda_program a = { "a", headers, "sm_90a", options, 2, 2 };
 
-/* Checks that the folder's cubin for this program is `want`; NULL: none. */
+/* Checks that the folder's cubin for this program is `want`, or that there is none if `want` is
+ * NULL. */
 static void expect_cubin(const struct cuda_program *p, const struct blob *want)
 {
     struct blob found = { 0 };
@@ -44,6 +46,8 @@ static void expect_cubin(const struct cuda_program *p, const struct blob *want)
     free(found.data);
 }
 
+/* Stores cubins of a program and of eight that differ from it in one thing (name, header, option,
+ * architecture, numbers of them): each finds its own only. */
 static void a_program_gets_its_own_cubin(void **state)
 {
     static const struct cuda_header other_text[] = { { "h", "t" }, { "g", "r" } };
@@ -74,6 +78,8 @@ static void a_program_gets_its_own_cubin(void **state)
     expect_cubin(&a, mine);
 }
 
+/* Flips every bit of a stored cubin, cuts it at every length, appends a byte, and puts a FIFO in
+ * its place: the cubin must not be found. */
 static void damaged_cubins_are_refused(void **state)
 {
     const struct blob *mine = CUBIN("bytes of a cubin");
@@ -101,12 +107,13 @@ static void damaged_cubins_are_refused(void **state)
     expect_cubin(&a, NULL);
     spill(path, bytes, size);
     expect_cubin(&a, mine);
-    assert_int_equal(unlink(path) || mkfifo(path, 0600), 0); /* no process opens the other end */
+    /* no process writes to the FIFO, so that a blocking read would hang */
+    assert_int_equal(unlink(path) || mkfifo(path, 0600), 0);
     expect_cubin(&a, NULL);
 }
 
-/* Looks up cubins for programs that they do not fit, each twice, in a child process.  The child
- * must print one line that contains `want`, or nothing where that is empty. */
+/* Looks up a cubin twice for each of `count` programs, in a child process.  The child must print
+ * one line that contains `want`, or nothing if `want` is empty. */
 static void check_message(const char *want, const struct cuda_program *p, int count)
 {
     char said[1000] = "";
@@ -138,6 +145,8 @@ static void check_message(const char *want, const struct cuda_program *p, int co
     assert_ptr_equal(strchr(said, '\n'), *want ? said + size - 1 : NULL);
 }
 
+/* A cubin that is too new, missing, no cubin, or in a folder that does not exist gives one message
+ * with the reason. */
 static void missing_cubins_are_reported_once(void **state)
 {
     static const struct cuda_program twice[] = { { "a", headers, "sm_80", options, 2, 2 },
@@ -148,7 +157,8 @@ static void missing_cubins_are_reported_once(void **state)
     unsetenv("LIMBER_KEEP_CUBINS");
     check_message("newer than the driver", &a, 1);
     check_message("no cubin there is for sm_80", twice, 2);
-    setenv("LIMBER_KEEP_CUBINS", dir, 1); /* a folder that is being filled gives no message */
+    /* while a folder is being filled, missing cubins give no message */
+    setenv("LIMBER_KEEP_CUBINS", dir, 1);
     check_message("", twice, 2);
     limber_cubin_keep(&a, 13, 2, CUBIN("as new as the driver"));
     expect_cubin(&a, CUBIN("as new as the driver"));
@@ -161,6 +171,7 @@ static void missing_cubins_are_reported_once(void **state)
     setenv("LIMBER_KEEP_CUBINS", dir, 1);
 }
 
+/* Without LIMBER_KEEP_CUBINS no cubin is stored; without LIMBER_CUBINS none is found. */
 static void without_the_variables_no_cubin_is_stored(void **state)
 {
     (void)state;
@@ -175,37 +186,38 @@ static void without_the_variables_no_cubin_is_stored(void **state)
     setenv("LIMBER_CUBINS", dir, 1);
 }
 
-/* Multiplies matrices in device memory in a new context and checks the product; its scan is a
- * kernel, too. */
-static limber_status multiply(const double x[SIDE * SIDE], double to[SIDE * SIDE], void **state)
+/* Multiplies matrices in device memory in a new context and checks the product.  The call needs at
+ * least two kernels, since the scan is one, too. */
+static limber_status multiply_and_check(const double x[SIDE * SIDE], double to[SIDE * SIDE],
+                                        void **state)
 {
     const limber_format f64 = LIMBER_F64;
     const size_t bytes = SIDE * SIDE * sizeof *x;
-    struct there a, c;
+    struct gpu_buffer a, c;
     limber_status s;
 
     assert_int_equal(gpu_open(state), 0);
-    a = gpu_put(x, bytes);
-    c = gpu_put(to, bytes);
+    a = gpu_upload_new(x, bytes);
+    c = gpu_upload_new(to, bytes);
     s = limber_gemm(cuda, &correct, SIDE, SIDE, SIDE, NULL,
                     (limber_matrix){ (void *)a.at, f64, SIDE, 1 },
                     (limber_matrix){ (void *)a.at, f64, 1, SIDE }, NULL,
                     (limber_output){ (void *)c.at, f64, SIDE, 1 }, NULL);
 
-    gpu_get(to, c);
-    gpu_drop(a);
-    gpu_drop(c);
+    gpu_download(to, c);
+    gpu_free(a);
+    gpu_free(c);
     gpu_close(state);
     return s;
 }
 
-/* Called for each file by functions that return how many there are. */
+/* Callback of functions that count a folder's files; does nothing with them. */
 static void ignore_file(void *user, const char *path)
 {
     (void)user, (void)path;
 }
 
-/* The cubins of the folder serve where no compiler may run. */
+/* A folder of cubins suffices if no compiler may run. */
 static void cubins_of_the_folder_need_no_compiler(void **state)
 {
     double x[SIDE * SIDE], got[3][SIDE * SIDE];
@@ -215,15 +227,15 @@ static void cubins_of_the_folder_need_no_compiler(void **state)
         x[i] = (i * 37 % 101 - 50) / 7.0;
     for (int i = 0; i < 3; i++)
         memset(got[i], i + 1, sizeof got[i]);
-    assert_int_equal(multiply(x, got[0], state), LIMBER_STATUS_OK);
+    assert_int_equal(multiply_and_check(x, got[0], state), LIMBER_STATUS_OK);
     assert_true(test_files_each(dir, "*.cubin", ignore_file, NULL) >= 2);
     setenv("LIMBER_NO_COMPILE", "1", 1);
-    setenv("LIMBER_KEEP_CUBINS", made, 1); /* would show a kernel that NVRTC compiled */
-    assert_int_equal(multiply(x, got[1], state), LIMBER_STATUS_OK);
+    setenv("LIMBER_KEEP_CUBINS", made, 1); /* a kernel that NVRTC compiled would be stored there */
+    assert_int_equal(multiply_and_check(x, got[1], state), LIMBER_STATUS_OK);
     assert_memory_equal(got[0], got[1], sizeof *got);
     unsetenv("LIMBER_CUBINS");
-    assert_int_equal(multiply(x, got[2], state), LIMBER_STATUS_DEVICE);
-    assert_non_null(strstr(limber_error_text(), "LIMBER_NO_COMPILE is set and no cache holds"));
+    assert_refused(multiply_and_check(x, got[2], state), LIMBER_STATUS_DEVICE,
+                   "LIMBER_NO_COMPILE is set and no cache holds");
     memset(x, 3, sizeof x);
     assert_memory_equal(got[2], x, sizeof x);
     assert_int_equal(test_files_each(made, "*", ignore_file, NULL), 0);
@@ -244,7 +256,7 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* first, because children print no message that this process printed before */
+        /* first, because a forked child does not repeat messages that this process has printed */
         unit_test_with_folders(missing_cubins_are_reported_once),
         unit_test_with_folders(a_program_gets_its_own_cubin),
         unit_test_with_folders(damaged_cubins_are_refused),

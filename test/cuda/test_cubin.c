@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Compiles every kind of CUDA kernel by NVRTC for real devices, where the toolkit is found, and
- * checks that registers, spills and shared memory stay within the kernel's design limits.
- * LIMBER_CUBIN_TABLE=FILE writes the figures as a Markdown table, LIMBER_CUBIN_DIR=DIR the cubins
- * to a folder, which sass.py checks.  `test_cubin I N` takes every Nth kernel from the Ith on, so
- * that several processes share the work.  LIMBER_TEST_CUBINS caches compiled kernels
+ * Compiles every kind of CUDA kernel by NVRTC for real devices, if the toolkit is found, and checks
+ * that registers, spills and shared memory stay within the kernels' design limits.
+ * LIMBER_CUBIN_TABLE=FILE writes the numbers as a Markdown table.  LIMBER_CUBIN_DIR=DIR writes the
+ * cubins to a folder, which sass.py checks.  `test_cubin I N` checks every Nth kernel from the Ith
+ * on, so that several processes share the work.  LIMBER_TEST_CUBINS caches compiled kernels
  * (kept_nvrtc.c). */
-#define _GNU_SOURCE /* memmem */
+#define _GNU_SOURCE /* for memmem */
 #include "gpus.h"
 #include "plans.h"
 #include "settings.h"
@@ -36,8 +36,8 @@ static const struct machine {
     { "sm_103a", 10, 3, 227 << 10 }, { "sm_120", 12, 0, 99 << 10 },
 };
 
-/* Returns whether a machine has kernels that others lack; every run compiles all of these.  10.3
- * and 10.0 share their sources. */
+/* Returns whether an architecture has kernels that no other has.  Each run compiles all of these.
+ * 10.3 shares the sources of 10.0, so it has no such kernels. */
 static bool has_own_kernels(const struct machine *m)
 {
     return m->minor == 0 && (m->major == 9 || m->major == 10);
@@ -47,7 +47,8 @@ enum { ANY = LIMBER_SPLIT_ANY, AHEAD = LIMBER_SPLIT_AHEAD, INSIDE = LIMBER_SPLIT
 
 #define SIMULATE LIMBER_CONTRACT_SIMULATE
 
-/* stack: bytes that a thread may use, for long accumulators */
+/* Kernels to compile.  stack: most bytes of local memory per thread; only long accumulators need
+ * any. */
 static const struct work {
     const char *scheme, *format, *result;
     enum data data;
@@ -105,7 +106,7 @@ struct log {
     char *text;
 };
 
-/* A dump.file that keeps NVRTC's log. */
+/* Callback of struct dump that keeps NVRTC's log. */
 static void save_log(void *user, const char *name, const char *data, size_t size)
 {
     struct log *log = user;
@@ -118,7 +119,7 @@ static void save_log(void *user, const char *name, const char *data, size_t size
     log->text[size] = 0;
 }
 
-/* The beginning of the line that `at` is in. */
+/* Returns the beginning of the line that `at` is in; `from` is the beginning of the text. */
 static const char *line_start(const char *at, const char *from)
 {
     while (at > from && at[-1] != '\n')
@@ -131,7 +132,8 @@ struct usage {
     int registers, stack, stores, loads;
 };
 
-/* Reads the resources of the next kernel in the log; NULL at its end. */
+/* Reads the registers, stack and spills of the next kernel in ptxas's log.  Returns NULL at its
+ * end. */
 static const char *next_usage(const char *log, const char *at, struct usage *u)
 {
     const char *kernel = strstr(at, "Compiling entry function '"), *frame, *used;
@@ -151,7 +153,7 @@ static const char *next_usage(const char *log, const char *at, struct usage *u)
     return used;
 }
 
-/* Writes the cubin of a stored kernel to LIMBER_CUBIN_DIR/NAME. */
+/* Writes the cubin in a compiled kernel's blob to LIMBER_CUBIN_DIR/NAME. */
 static void write_cubin(const struct blob *blob, const char *name)
 {
     const char *folder = getenv("LIMBER_CUBIN_DIR");
@@ -171,13 +173,13 @@ static void write_cubin(const struct blob *blob, const char *name)
 
 /* ---- one plan on one machine ----------------------------------------------------------------- */
 
-/* direction: of a convolution, or -1 for a matrix product */
+/* A kernel to compile.  direction: of a convolution, or -1 for a matrix product. */
 struct wanted {
     const struct work *work;
     int direction;
 };
 
-/* States the plan for a kernel that is wanted; mask: bounds of the data. */
+/* Makes the plan whose kernel is compiled.  mask: bounds of the data. */
 static void state_plan(struct plan *p, const struct wanted *x, struct mask *mask)
 {
     static limber_unit unit = LIMBER_UNIT_INIT;
@@ -190,7 +192,7 @@ static void state_plan(struct plan *p, const struct wanted *x, struct mask *mask
     struct conv_geometry g = geometry;
 
     if (x->direction < 0) {
-        plan_state(p, &planned);
+        build_plan(p, &planned);
     } else {
         g.direction = x->direction;
         plan_state_conv(p, &g, &planned);
@@ -226,8 +228,8 @@ static bool is_nvrtc_missing(const struct diag *d)
     return strstr(d->text, "no NVRTC") || strstr(d->text, "invalid value for --gpu-architecture");
 }
 
-/* Returns whether ptxas warns that warpgroup products are serialized, or (C7508) that it ignores
- * setmaxnreg. */
+/* Returns whether ptxas warns that warpgroup products are serialized or, with code C7508, that it
+ * ignores setmaxnreg. */
 static bool has_warning(const char *log)
 {
     static const char *const codes[] = { "C7507", "C7508", "C7510", "C7517", "C7519" };
@@ -238,9 +240,11 @@ static bool has_warning(const char *log)
     return false;
 }
 
-static int part, parts = 1; /* this process checks kernels part, part + parts, ... */
+/* This process checks the kernels whose number, modulo `parts`, is `part`. */
+static int part, parts = 1;
 
-/* Returns whether this process checks the kernel.  LIMBER_CUBIN_ONLY: a substring of its name. */
+/* Returns whether this process checks the kernel: it is in this process's share, and its name
+ * contains LIMBER_CUBIN_ONLY if that is set. */
 static bool is_wanted(const char *name)
 {
     static int asked;
@@ -249,8 +253,9 @@ static bool is_wanted(const char *name)
     return asked++ % parts == part && (!only || strstr(name, only));
 }
 
-/* Compiles a kernel and checks its resources; false if it was left out.  always: also check a
- * kernel without warpgroup products, which other machines have as well. */
+/* Compiles a kernel and checks its resources.  Returns false if the kernel is skipped.  Without
+ * `always`, only kernels with warpgroup products are checked, because the others exist on other
+ * architectures, too. */
 static bool check_plan(const struct wanted *x, const struct machine *m, bool always, FILE *table)
 {
     const struct work *w = x->work;
@@ -276,7 +281,8 @@ static bool check_plan(const struct wanted *x, const struct machine *m, bool alw
              w->split == INSIDE ? "-inside" : "", w->roundings ? "-parts" : "",
              x->direction < 0 ? "" : suffix[x->direction], m->name);
     if (!is_wanted(name) || (w->roundings && !has_own_kernels(m)))
-        return false; /* only architectures with kernels of their own skip tiles */
+        /* only architectures with kernels of their own have kernels that skip tiles */
+        return false;
     scan_data(data, w, f, &mask);
     assert_true(limber_cuda_arch(&t, m->major, m->minor, 132, 1.7e9, m->shared, 50 << 20, &d));
     state_plan(&p, x, &mask);
@@ -313,7 +319,8 @@ static bool check_plan(const struct wanted *x, const struct machine *m, bool alw
                     m->name, u.name + 7, u.registers, u.stack, multiply ? config.shared : 0);
     }
     assert_true(config.shared <= m->shared);
-    if (limber_cuda_fetches(&config)) /* resources at launch, before setmaxnreg moves registers */
+    /* registers are allocated for all threads at launch, before setmaxnreg redistributes them */
+    if (limber_cuda_fetches(&config))
         assert_true(config.threads * (config.mma_path == MMA_PATH_group ? 168 : 128) <= 65536);
 done:
     free(log.text);
@@ -323,7 +330,7 @@ done:
     return ok;
 }
 
-/* Checks the kernels of a format outside plans: its scans, and the others made for it. */
+/* Checks a format's kernels that belong to no plan: its scans, and others made for the format. */
 static bool check_scan(const char *format, const struct machine *m)
 {
     struct blob blob = { 0 };
@@ -353,6 +360,8 @@ static bool check_scan(const char *format, const struct machine *m)
     return ok;
 }
 
+/* Compiles the scan kernels of several formats for real devices and checks their registers, stack
+ * and shared memory.  Skipped without NVRTC. */
 static void scans_fit_their_devices(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "bf16", "i64", "u8", "dd", "f128" };
@@ -364,10 +373,10 @@ static void scans_fit_their_devices(void **state)
             if (j == i % COUNT(machines) || getenv("LIMBER_CUBIN_ONLY"))
                 compiled += check_scan(formats[i], &machines[j]);
     if (compiled == 0)
-        skip();
+        skip_because("no NVRTC");
 }
 
-/* Checks epilogue steps that call functions [first, first + count) one after the other. */
+/* Checks a kernel of epilogue steps that call functions [first, first + count) in turn. */
 static bool check_steps(int first, int count, const char *from, const char *to,
                         const struct machine *m)
 {
@@ -405,6 +414,8 @@ static bool check_steps(int first, int count, const char *from, const char *to,
     return ok;
 }
 
+/* Compiles kernels of elementwise functions, eight at a time, for real devices and checks their
+ * resources.  Skipped without NVRTC. */
 static void steps_fit_their_devices(void **state)
 {
     static const char *const formats[] = { "f64", "f32" }, *const stored[] = { "bf16", "e4m3" };
@@ -418,11 +429,12 @@ static void steps_fit_their_devices(void **state)
                                 formats[(i + 1) % 2], &machines[i % (int)COUNT(machines)]);
     }
     if (compiled == 0)
-        skip();
+        skip_because("no NVRTC");
 }
 
-/* Checks one scheme for each way to make and fetch limbs, in all directions.  Without a table each
- * is compiled for one machine, and forward also for warpgroups. */
+/* Compiles convolutions in all directions, by one scheme for each way to make and fetch limbs.
+ * Unless `all`, compiles each for one architecture, and forward convolutions also for those with
+ * warpgroup products.  Returns the number of compiled programs. */
 static int check_convolutions(bool all, FILE *table)
 {
     static const struct work convolved[] = {
@@ -445,6 +457,8 @@ static int check_convolutions(bool all, FILE *table)
     return compiled;
 }
 
+/* Compiles the kernels of all kinds of products for real devices and checks their resources.
+ * LIMBER_CUBIN_TABLE: file for a table of them. */
 static void kernels_fit_their_devices(void **state)
 {
     const char *path = getenv("LIMBER_CUBIN_TABLE");
@@ -457,8 +471,8 @@ static void kernels_fit_their_devices(void **state)
                        "|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < COUNT(works); i++)
         for (size_t j = 0; j < COUNT(machines); j++) {
-            /* the table needs all; otherwise one machine each, and all that have matrix
-             * instructions of their own */
+            /* the table needs all machines; without it, a kernel is compiled for one machine, and
+             * for all that have matrix instructions of their own */
             bool always = path || (i + j) % COUNT(machines) == 0;
 
             if (always || has_own_kernels(&machines[j]))
@@ -469,12 +483,12 @@ static void kernels_fit_their_devices(void **state)
     if (table)
         fclose(table);
     if (compiled == 0) {
-        print_message("no NVRTC here: nothing is compiled\n");
-        skip();
+        skip_because("no NVRTC here: nothing is compiled");
     }
     print_message("%d programs\n", compiled);
 }
 
+/* Arguments: which share of the kernels to check, and of how many shares; without arguments all. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {

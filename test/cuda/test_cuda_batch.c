@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Batches in a device's memory: the bits of the interpreter, and as many launches as one product;
- * on a GPU when LIMBER_TEST_GPU is set, else on the harness that runs kernels on the CPU. */
+ * Batches in device memory have the interpreter's bits and take as many launches as a single
+ * product.  Runs on a GPU if LIMBER_TEST_GPU is set, else on the harness that runs kernels on the
+ * CPU. */
+#include "contexts.h"
 #include "gpus.h"
 #include "support.h"
 
@@ -16,12 +18,12 @@
 
 #include <cmocka.h>
 
-/* ROWS gives two rows of tiles on Hopper, where blocks work in pairs; FEW_ROWS gives one, for tests
- * of what follows the product. */
+/* ROWS gives two rows of tiles on Hopper, where two blocks form a cluster.  FEW_ROWS gives one row
+ * of tiles, for tests of what follows the product. */
 enum { ROWS = 140, FEW_ROWS = 40, N = 30, K = 50, MOST = 3, GAP = 4 };
 static int64_t M = ROWS;
 
-/* Capabilities on which a scheme is tested: one or two that have it. */
+/* Bits of compute capabilities.  A scheme is tested on one or two devices that have it. */
 enum { ON_75 = 1, ON_80 = 2, ON_90 = 4, ON_all = 7, ON_100 = 8, ON_120 = 16 };
 
 static const struct scheme {
@@ -30,7 +32,8 @@ static const struct scheme {
     enum data data;
     int on;
     int split;
-    bool alone; /* sums in the device's order: single products give the same bits */
+    /* sums in the device's own order: single products on the device tell the expected result */
+    bool alone;
     const char *unit; /* unit of LIMBER_CONTRACT_SIMULATE */
 } schemes[] = {
     { LIMBER_CONTRACT_CORRECT, NULL, "f64", "f64", DATA_unit, ON_all | ON_100, 0, false },
@@ -43,7 +46,8 @@ static const struct scheme {
       true },
     { LIMBER_CONTRACT_EXACT, NULL, "i8", "i32", DATA_ints, ON_90, 0, false },
     { LIMBER_CONTRACT_CORRECT, "accumulator", "f64", "f64", DATA_range, ON_80, 0, false },
-    /* narrow lanes, wide ones, block scales, random numbers */
+    /* one simulated unit of each kind: with 32-bit lanes, 64-bit lanes, block scales, random
+     * rounding */
     { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_unit, ON_80, 0, false, "h100-fp16" },
     { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_range, ON_80, 0, false, "a100-bf16" },
     { LIMBER_CONTRACT_SIMULATE, NULL, "f32", "f32", DATA_unit, ON_80, 0, false, "b200-nvfp4" },
@@ -55,8 +59,9 @@ static const struct scheme {
       "b200-mxe5m2 b=e2m3" },
 };
 
-/* Returns whether this capability is in the set.  The stand-ins for devices after Hopper compute
- * only with the instructions that are new on these. */
+/* Returns whether the device's capability is in the set.  A GPU after Hopper also tests what is
+ * listed for Hopper; the harness for such devices computes only by instructions that are new
+ * there. */
 static bool is_on_device(int on)
 {
     int capability = gpu_capability(), too = getenv("LIMBER_TEST_GPU") ? ON_90 : 0;
@@ -77,11 +82,11 @@ struct operand {
     int64_t rows, cols, step;
     enum lie lie;
     char *host;
-    struct there there;
+    struct gpu_buffer there;
     const void *at[MOST], *host_at[MOST];
 };
 
-/* Makes one operand of all products, on the host and on the device, placed as `lie` says. */
+/* Makes an operand of all products, on the host and on the device, placed as `lie` says. */
 static void make_operand(struct operand *o, struct rng *r, limber_format f, enum data data,
                          int64_t rows, int64_t cols, enum lie lie)
 {
@@ -92,10 +97,12 @@ static void make_operand(struct operand *o, struct rng *r, limber_format f, enum
     numbers = (size_t)(MOST * (rows * cols + GAP));
     o->host = malloc(numbers * f.size);
     fill(r, data, f, o->host, numbers);
-    if (data == DATA_range) /* not in all matrices, because units use other lanes for such tiles */
+    /* The first matrix stays in the range of exponents that the unit's 32-bit lanes compute; tiles
+     * outside that range use other lanes. */
+    if (data == DATA_range)
         fill(r, DATA_unit, f, o->host, (size_t)(rows * cols));
-    o->there = gpu_put(o->host, numbers * f.size);
-    for (int g = 0; g < MOST; g++) { /* addresses in no order */
+    o->there = gpu_upload_new(o->host, numbers * f.size);
+    for (int g = 0; g < MOST; g++) { /* addresses do not ascend */
         size_t at = (size_t)(g * 2 % MOST * (rows * cols + GAP)) * f.size;
 
         o->at[g] = (const char *)o->there.at + at;
@@ -105,7 +112,7 @@ static void make_operand(struct operand *o, struct rng *r, limber_format f, enum
 
 static void free_operand(struct operand *o)
 {
-    gpu_drop(o->there);
+    gpu_free(o->there);
     free(o->host);
 }
 
@@ -114,7 +121,7 @@ static limber_matrix matrix_of(const struct operand *o, bool there)
     return (limber_matrix){ there ? (const void *)o->there.at : o->host, o->f, o->cols, 1 };
 }
 
-/* The batch's addresses or steps. there: on the device. */
+/* Returns the batch's steps or addresses.  there: addresses on the device. */
 static limber_batch batch_of(const struct operand x[3], int64_t count, bool there)
 {
     limber_batch t = LIMBER_BATCH_INIT;
@@ -132,6 +139,7 @@ static limber_batch batch_of(const struct operand x[3], int64_t count, bool ther
     return t;
 }
 
+/* Returns the contract of a scheme.  Its unit, if there is one, is valid until the next call. */
 static limber_contract contract_of(const struct scheme *s)
 {
     static limber_unit unit;
@@ -165,7 +173,8 @@ static long count_launches(void)
     return driver.simt_launches ? driver.simt_launches() : 0;
 }
 
-/* Computes the expected C in host memory. */
+/* Computes the expected C in host memory: by the interpreter, or as single products on the
+ * device. */
 static void compute_expected(const struct scheme *s, const struct operand x[3])
 {
     const limber_contract contract = contract_of(s);
@@ -186,10 +195,10 @@ static void compute_expected(const struct scheme *s, const struct operand x[3])
         if (limber_gemm(cuda, &contract, M, N, K, NULL, m[0], m[1], NULL, output_of(m[2]), NULL))
             fail_msg("%s", limber_error_text());
     }
-    gpu_get(x[2].host, x[2].there);
+    gpu_download(x[2].host, x[2].there);
 }
 
-/* Compares C on the device with C in host memory. */
+/* Compares `got`, a copy of C from the device, with the expected C in host memory. */
 static void compare_c(const struct scheme *s, const struct operand *c, const char *got)
 {
     size_t bytes = c->there.bytes;
@@ -204,7 +213,7 @@ static void same_numbers(const struct scheme *s, const struct operand *c)
 {
     char *got = malloc(c->there.bytes);
 
-    gpu_get(got, c->there);
+    gpu_download(got, c->there);
     compare_c(s, c, got);
     free(got);
 }
@@ -214,16 +223,16 @@ static void same_c(const struct scheme *s, const struct operand x[3])
     const struct operand *c = &x[2];
     char *got = malloc(c->there.bytes);
 
-    gpu_get(got, c->there);
-    if (s->alone) /* the single products must not find the batch's results in C */
+    gpu_download(got, c->there);
+    if (s->alone) /* clear C on the device, so that the single products must store it anew */
         gpu_upload(c->there, c->host);
     compute_expected(s, x);
     compare_c(s, c, got);
     free(got);
 }
 
-/* Counts the launches of small and large batches, which must be equal. a, b, c: how matrices
- * lie. */
+/* Checks that a batch of two and a batch of MOST take the same number of launches, and that C is
+ * right.  a, b, c: placement of each operand's matrices. */
 static void a_batch_takes_one_launch_per_step(int i, enum lie a, enum lie b, enum lie c)
 {
     const struct scheme *s = &schemes[i];
@@ -249,13 +258,15 @@ static void a_batch_takes_one_launch_per_step(int i, enum lie a, enum lie b, enu
                               "correct",
                   s->format, many);
     assert_int_equal(few, many);
-    if (i == 0 && driver.simt_launches) /* scan, limbs, products, C */
+    if (i == 0 && driver.simt_launches) /* launches: scan, limbs, products, C */
         assert_int_equal(many, 4);
     for (int k = 0; k < 3; k++)
         free_operand(&x[k]);
 }
 
-/* Runs the batch of a scheme and returns a verdict for gpu_faults_are_found. */
+/* Computes a scheme's batch in a new context, whose kernels are compiled with the planted fault.
+ * which: index of the scheme.  Returns 1 if C is right, 0 if not, 2 if there is no context, 3 if
+ * NVRTC refuses the kernels. */
 static int batch_is_right(void *which)
 {
     const struct scheme *s = &schemes[*(const int *)which];
@@ -280,7 +291,7 @@ static int batch_is_right(void *which)
                    matrix_of(&x[1], true), NULL, output_of(matrix_of(&x[2], true)), NULL))
         return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
     got = malloc(x[2].there.bytes);
-    gpu_get(got, x[2].there);
+    gpu_download(got, x[2].there);
     compute_expected(s, x);
     for (size_t i = 0; i < x[2].there.bytes / x[2].f.size; i++)
         right &= same_number(x[2].f, x[2].host + i * x[2].f.size, got + i * x[2].f.size);
@@ -291,6 +302,8 @@ static int batch_is_right(void *which)
     return right;
 }
 
+/* Faults planted in the code that finds a product's operands, results or scales in a batch must
+ * change a result. */
 static void faults_of_batches_are_found(void **state)
 {
     static const struct gpu_fault wide[] = {
@@ -310,7 +323,7 @@ static void faults_of_batches_are_found(void **state)
 
     (void)state;
     if (!is_on_device(ON_80))
-        skip();
+        skip_because("another architecture runs it");
     for (int i = 0; i < 2; i++)
         assert_int_equal(batch_is_right(&units[i]), 1);
     gpu_faults_are_found(wide, COUNT(wide), batch_is_right, &units[0]);
@@ -327,7 +340,8 @@ static void batches_take_as_many_launches_as_one_product(void **state)
                                               i % 2 ? LIE_steps : LIE_addresses);
 }
 
-/* Multiplies complex matrices, whose elements are pairs, so that operands are twice as wide. */
+/* Multiplies complex matrices.  Each element is two numbers, so an operand has twice as many
+ * columns of numbers. */
 static limber_status run_complex(limber_context *ctx, const struct scheme *s,
                                  const struct operand x[3], int64_t count,
                                  limber_complex_method method, const void *alpha, const void *beta)
@@ -352,6 +366,8 @@ static limber_status run_complex(limber_context *ctx, const struct scheme *s,
     return limber_run(ctx, &p, NULL);
 }
 
+/* A complex batch of MOST products takes as many launches as one of two, and has the interpreter's
+ * bits.  Operands in memory of both kinds are refused. */
 static void complex_batches_take_one_launch_per_step(void **state)
 {
     static const struct scheme complex[] = {
@@ -362,7 +378,7 @@ static void complex_batches_take_one_launch_per_step(void **state)
 
     (void)state;
     if (!is_on_device(ON_90))
-        skip();
+        skip_because("another architecture runs it");
     for (size_t i = 0; i < COUNT(complex); i++) {
         const struct scheme *s = &complex[i];
         struct operand x[3], host;
@@ -386,16 +402,15 @@ static void complex_batches_take_one_launch_per_step(void **state)
         same_numbers(s, &x[2]);
         host = x[1];
         x[1].there.at = (uint64_t)(uintptr_t)x[1].host;
-        assert_int_equal(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL, NULL),
-                         LIMBER_STATUS_BAD_ARGUMENT);
-        assert_non_null(strstr(limber_error_text(), "all in host memory"));
+        assert_refused(run_complex(cuda, s, x, 2, LIMBER_COMPLEX_AUTO, NULL, NULL),
+                       LIMBER_STATUS_BAD_ARGUMENT, "all in host memory");
         x[1] = host;
         for (int k = 0; k < 3; k++)
             free_operand(&x[k]);
     }
 }
 
-/* A B and, with beta, C are terms of a second product. */
+/* The scalars are applied by a second product, of which A B and, with beta, C are operands. */
 static void complex_scalars_take_one_launch_per_step(void **state)
 {
     static const struct scheme complex[] = {
@@ -416,7 +431,8 @@ static void complex_scalars_take_one_launch_per_step(void **state)
         long before, few;
         char *start;
 
-        if (!is_on_device(s->on) || !is_taken((size_t)(i + i / 2), 2)) /* with and without beta */
+        /* each scheme once with beta and once without */
+        if (!is_on_device(s->on) || !is_taken((size_t)(i + i / 2), 2))
             continue;
         make_operand(&x[0], &r, named(s->format), s->data, M, 2 * K,
                      i & 2 ? LIE_addresses : LIE_steps);
@@ -449,8 +465,8 @@ static void complex_scalars_take_one_launch_per_step(void **state)
     M = ROWS;
 }
 
-/* The three-product method runs each step once for all matrices: sums of parts, products, and
- * pairs. */
+/* The method of three products runs each step once for all matrices: sums of real and imaginary
+ * parts, products, and joining parts to pairs. */
 static void three_products_take_one_launch_per_step(void **state)
 {
     static const struct scheme complex[] = {
@@ -462,7 +478,8 @@ static void three_products_take_one_launch_per_step(void **state)
 
     (void)state;
     M = FEW_ROWS;
-    for (int i = 0; i < 9; i += 2) { /* each scheme and each placement */
+    /* tests each scheme and each placement, but not all pairs of them */
+    for (int i = 0; i < 9; i += 2) {
         const struct scheme *s = &complex[i / 3];
         struct rng r = { 28 + (uint64_t)i };
         struct operand x[3];
@@ -494,7 +511,7 @@ static void three_products_take_one_launch_per_step(void **state)
     M = ROWS;
 }
 
-/* One matrix of the batch has sums that do not fit its result. */
+/* If sums of one matrix do not fit the result's format, the batch is refused. */
 static void refused_batches_leave_c(void **state)
 {
     static const struct scheme s = {
@@ -509,21 +526,22 @@ static void refused_batches_leave_c(void **state)
 
     (void)state;
     if (!is_on_device(ON_90))
-        skip();
+        skip_because("another architecture runs it");
     make_operand(&x[0], &r, named("i64"), s.data, M, 2 * K, LIE_steps);
     make_operand(&x[1], &r, named("i64"), s.data, K, 2 * N, LIE_steps);
     make_operand(&x[2], &r, named("i64"), DATA_bytes, M, 2 * N, LIE_steps);
     got = malloc(x[2].there.bytes);
     last = (int64_t *)(void *)x[0].host + (MOST - 1) * x[0].step;
-    for (int i = 0; i < 2 * K; i++) /* sums exceed 63 bits */
+    for (int i = 0; i < 2 * K; i++) /* sums of the last product exceed 63 bits */
         last[i] = (int64_t)1 << 61;
     gpu_upload(x[0].there, x[0].host);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(run_complex(cuda, &s, x, MOST, methods[i], NULL, NULL),
                          i ? LIMBER_STATUS_NO_SCHEME : LIMBER_STATUS_RANGE);
-        gpu_get(got, x[2].there);
+        gpu_download(got, x[2].there);
         assert_memory_equal(got, x[2].host, x[2].there.bytes);
-        if (run_complex(cuda, &s, x, MOST - 1, methods[i], NULL, NULL)) /* without that matrix */
+        /* the batch without that matrix succeeds */
+        if (run_complex(cuda, &s, x, MOST - 1, methods[i], NULL, NULL))
             fail_msg("%s", limber_error_text());
         gpu_upload(x[2].there, x[2].host);
     }
@@ -532,14 +550,15 @@ static void refused_batches_leave_c(void **state)
         free_operand(&x[k]);
 }
 
-/* A workspace for only some of the products makes these run one after the other. */
+/* If the workspace holds only some of the products, the batch runs in several steps, one after the
+ * other. */
 static void small_workspaces_serialize_batches(void **state)
 {
     const struct scheme *s = &schemes[0];
     limber_contract contract = contract_of(s);
     struct rng r = { 6 };
     limber_queue queue;
-    struct there room;
+    struct gpu_buffer room;
     struct operand x[3];
     limber_problem p;
     limber_batch batch;
@@ -548,7 +567,7 @@ static void small_workspaces_serialize_batches(void **state)
 
     (void)state;
     if (!is_on_device(ON_90))
-        skip();
+        skip_because("another architecture runs it");
     make_operand(&x[0], &r, named(s->format), s->data, M, K, LIE_steps);
     make_operand(&x[1], &r, named(s->format), s->data, K, N, LIE_addresses);
     make_operand(&x[2], &r, named(s->result), DATA_bytes, M, N, LIE_steps);
@@ -569,9 +588,9 @@ static void small_workspaces_serialize_batches(void **state)
     waits = driver.simt_waits ? driver.simt_waits() : 0;
     assert_int_equal(run_batch(cuda, s, x, MOST, &queue), LIMBER_STATUS_OK);
     whole = count_launches() - before;
-    if (driver.simt_waits) /* waits for the results of scans */
+    if (driver.simt_waits) /* the host waits once, for the results of scans */
         assert_int_equal(driver.simt_waits() - waits, 1);
-    queue.bytes = 2 * one + one / 2; /* room for two products, then for one */
+    queue.bytes = 2 * one + one / 2; /* memory for two products: the three run as two, then one */
     before = count_launches();
     assert_int_equal(run_batch(cuda, s, x, MOST, &queue), LIMBER_STATUS_OK);
     if (driver.simt_launches)
@@ -579,12 +598,12 @@ static void small_workspaces_serialize_batches(void **state)
     assert_int_equal(driver.cuStreamSynchronize(queue.stream), 0);
     same_c(s, x);
     driver.cuStreamDestroy_v2(queue.stream);
-    gpu_drop(room);
+    gpu_free(room);
     for (int i = 0; i < 3; i++)
         free_operand(&x[i]);
 }
 
-/* Graphs are replayed on other operands, some of another class. */
+/* A recorded graph is replayed on other operands, some beyond the recorded class. */
 static void batches_are_recorded_into_graphs(void **state)
 {
     static const enum data data[] = { DATA_unit, DATA_range };
@@ -592,12 +611,12 @@ static void batches_are_recorded_into_graphs(void **state)
     struct rng r = { 7 };
     limber_queue queue;
     struct operand x[3];
-    struct there room;
+    struct gpu_buffer room;
     void *play;
 
     (void)state;
     if (!is_on_device(ON_80))
-        skip();
+        skip_because("another architecture runs it");
     make_operand(&x[0], &r, named(s->format), s->data, M, K, LIE_steps);
     make_operand(&x[1], &r, named(s->format), s->data, K, N, LIE_shared);
     make_operand(&x[2], &r, named(s->result), DATA_bytes, M, N, LIE_steps);
@@ -607,21 +626,22 @@ static void batches_are_recorded_into_graphs(void **state)
     assert_int_equal(driver.cuStreamBeginCapture_v2(queue.stream, 0), 0);
     if (run_batch(cuda, s, x, MOST, &queue))
         fail_msg("%s", limber_error_text());
-    play = gpu_recorded(&queue);
+    play = gpu_end_recording(&queue);
     for (size_t i = 0; i < COUNT(data); i++) {
         fill(&r, data[i], x[0].f, x[0].host, x[0].there.bytes / x[0].f.size);
         gpu_upload(x[0].there, x[0].host);
-        gpu_play(play, &queue);
+        gpu_run_graph(play, &queue);
         same_c(s, x);
     }
     driver.cuGraphExecDestroy(play);
     driver.cuStreamDestroy_v2(queue.stream);
-    gpu_drop(room);
+    gpu_free(room);
     for (int i = 0; i < 3; i++)
         free_operand(&x[i]);
 }
 
-/* The mock cuBLAS multiplies a batch in one call.  Sums of integers are exact in any order. */
+/* The mock cuBLAS multiplies a batch in one call.  It multiplies integers exactly, since their sums
+ * are exact in any order. */
 static void cublas_takes_batches_at_once(void **state)
 {
     static const enum lie lies[][3] = {
@@ -639,7 +659,7 @@ static void cublas_takes_batches_at_once(void **state)
 
     (void)state;
     if (!driver.simt_launches || !is_on_device(ON_90))
-        skip();
+        skip_because("another architecture runs it");
     mock = dlopen(SIMT_CUBLAS, RTLD_LAZY);
     assert_non_null(mock);
     *(void **)&calls = dlsym(mock, "cublas_mock_calls");
@@ -660,7 +680,7 @@ static void cublas_takes_batches_at_once(void **state)
         before = calls();
         if (run_batch(cuda, &s, x, MOST, NULL))
             fail_msg("%s", limber_error_text());
-        /* the last placement mixes steps and addresses, so each product is a call */
+        /* the last placement mixes steps and addresses, so cuBLAS is called once per product */
         assert_int_equal(calls() - before, i / 2 < 3 ? 1 : MOST);
         s.scheme = "native";
         assert_int_equal(run_batch(reference, &s, x, MOST, NULL), LIMBER_STATUS_OK);

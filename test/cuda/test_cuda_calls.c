@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls as programs on GPUs make them, against the interpreter: operands in device memory, streams
- * and workspaces of the caller's, graphs; on a GPU when LIMBER_TEST_GPU is set, else on the harness
- * that runs kernels on the CPU (SIMT_CC names the compute capability). */
+ * Calls as programs on GPUs make them, compared with the interpreter: operands in device memory,
+ * the caller's streams and workspaces, recorded graphs.  Runs on a GPU if LIMBER_TEST_GPU is set,
+ * else on the harness that runs kernels on the CPU (SIMT_CC names the compute capability). */
+#include "contexts.h"
 #include "gpus.h"
 #include "support.h"
 
@@ -21,15 +22,15 @@
 
 enum { M = 33, N = 29, K = 70, MANY = 3 };
 
-/* Multiplies MANY pairs on the interpreter and on the GPU from host and from device memory, and
- * compares.  f: format of A and B; fc: of C. */
+/* Computes a product, or the batch, by the interpreter, and on the GPU from host and from device
+ * memory, and compares C.  format: of A and B; result: of C. */
 static void compare_everywhere(limber_contract contract, const char *format, const char *result,
                                enum data data, const limber_queue *queue, const limber_batch *batch)
 {
     limber_format f = named(format), fc = named(result);
     size_t na = MANY * M * K * f.size, nb = MANY * K * N * f.size, nc = MANY * M * N * fc.size;
     char *a = malloc(na), *b = malloc(nb), *c = malloc(nc), *want = malloc(nc), *got = malloc(nc);
-    struct there ra, rb, rc;
+    struct gpu_buffer ra, rb, rc;
     struct rng r = { 99 };
     limber_report host = LIMBER_REPORT_INIT, device = LIMBER_REPORT_INIT;
     limber_status s;
@@ -46,9 +47,9 @@ static void compare_everywhere(limber_contract contract, const char *format, con
                                 (limber_output){ got, fc, N, 1 }, &host),
                      s);
     assert_memory_equal(got, want, nc);
-    ra = gpu_put(a, na);
-    rb = gpu_put(b, nb);
-    rc = gpu_put(c, nc);
+    ra = gpu_upload_new(a, na);
+    rb = gpu_upload_new(b, nb);
+    rc = gpu_upload_new(c, nc);
     if (gemm_batch(cuda, &contract, queue, batch, M, N, K, NULL,
                    (limber_matrix){ (void *)ra.at, f, K, 1 },
                    (limber_matrix){ (void *)rb.at, f, N, 1 }, NULL,
@@ -56,14 +57,15 @@ static void compare_everywhere(limber_contract contract, const char *format, con
         fail_msg("%s", limber_error_text());
     if (queue)
         assert_int_equal(driver.cuStreamSynchronize(queue->stream), 0);
-    gpu_get(got, rc);
+    gpu_download(got, rc);
     assert_memory_equal(got, want, nc);
-    /* the host's scan classifies subnormal numbers more coarsely than the device's */
+    /* subnormal numbers are excepted: the host's scan classifies them more coarsely than the
+     * device's */
     if (s == LIMBER_STATUS_OK && data != DATA_tiny && strcmp(device.kernel, host.kernel))
         fail_msg("%s of %s: a scan on the device finds another class", data_name(data), format);
-    gpu_drop(ra);
-    gpu_drop(rb);
-    gpu_drop(rc);
+    gpu_free(ra);
+    gpu_free(rb);
+    gpu_free(rc);
     free(a);
     free(b);
     free(c);
@@ -71,6 +73,8 @@ static void compare_everywhere(limber_contract contract, const char *format, con
     free(got);
 }
 
+/* Products of many formats and data have the same bits and status wherever each operand lies, on
+ * the host or on the device. */
 static void operands_may_lie_on_the_device(void **state)
 {
     static const enum data data[] = { DATA_unit,  DATA_range, DATA_special,
@@ -93,17 +97,19 @@ static void operands_may_lie_on_the_device(void **state)
     compare_everywhere(correct, "posit32", "posit32", DATA_range, NULL, NULL);
     compare_everywhere(correct, "e4m3fnuz", "e5m2fnuz", DATA_special, NULL, NULL);
     compare_everywhere(plain, "e5m2fnuz", "f32", DATA_unit, NULL, NULL);
-    compare_everywhere(plain, "i4", "i4", DATA_ints, NULL, &batch); /* results wrap */
+    /* results are taken modulo 16 */
+    compare_everywhere(plain, "i4", "i4", DATA_ints, NULL, &batch);
     compare_everywhere(exact, "i8", "i2", DATA_zeros, NULL, NULL);
     compare_everywhere(exact, "i8", "i2", DATA_ints, NULL,
-                       NULL); /* status RANGE; C stays unchanged */
+                       NULL); /* refused with status RANGE; C stays unchanged */
     compare_everywhere(exact, "i4", "i32", DATA_ints, NULL, &batch);
     compare_everywhere(exact, "i16", "i64", DATA_ints, NULL, &batch);
     compare_everywhere(exact, "i16", "i16", DATA_ints, NULL,
-                       &batch); /* status RANGE; C stays unchanged */
+                       &batch); /* refused with status RANGE; C stays unchanged */
 }
 
-/* Masks of one scan, on the host or the device, serve products on both. */
+/* An operand that was prepared (scanned once), on the host or on the device, is accepted for
+ * products on both. */
 static void prepared_operands_have_the_same_bits(void **state)
 {
     enum { M = 70, N = 50, K = 90 };
@@ -111,16 +117,16 @@ static void prepared_operands_have_the_same_bits(void **state)
     limber_format f64 = named("f64");
     struct rng r = { 77 };
     double a[M * K], b[K * N], want[M * N], got[M * N];
-    struct there at, bt, ct;
+    struct gpu_buffer at, bt, ct;
     limber_prepared *oa, *ob;
     limber_report whole = LIMBER_REPORT_INIT, prepared = LIMBER_REPORT_INIT;
 
     (void)state;
     fill(&r, DATA_special, f64, a, M * K);
     fill(&r, DATA_unit, f64, b, K * N);
-    at = gpu_put(a, sizeof a);
-    bt = gpu_put(b, sizeof b);
-    ct = gpu_put(got, sizeof got);
+    at = gpu_upload_new(a, sizeof a);
+    bt = gpu_upload_new(b, sizeof b);
+    ct = gpu_upload_new(got, sizeof got);
     for (int there = 0; there < 2; there++) {
         limber_matrix ma = { there ? (void *)at.at : a, f64, K, 1 };
         limber_matrix mb = { there ? (void *)bt.at : b, f64, N, 1 };
@@ -140,7 +146,7 @@ static void prepared_operands_have_the_same_bits(void **state)
                                            &prepared),
                              LIMBER_STATUS_OK);
             if (there)
-                gpu_get(got, ct);
+                gpu_download(got, ct);
             assert_memory_equal(got, want, sizeof got);
             assert_string_equal(whole.kernel, prepared.kernel);
         }
@@ -150,12 +156,13 @@ static void prepared_operands_have_the_same_bits(void **state)
                          there ? LIMBER_STATUS_BAD_ARGUMENT : LIMBER_STATUS_OK);
         limber_prepared_free(oa);
     }
-    gpu_drop(at);
-    gpu_drop(bt);
-    gpu_drop(ct);
+    gpu_free(at);
+    gpu_free(bt);
+    gpu_free(ct);
 }
 
-/* The estimates use the same sums as the host's. */
+/* The device estimates the number of slices from the sums that the host uses, so that both choose
+ * one plan. */
 static void slices_are_estimated_on_the_device(void **state)
 {
     const limber_contract fast = { .size = sizeof(limber_contract),
@@ -171,13 +178,14 @@ static void slices_are_estimated_on_the_device(void **state)
     compare_everywhere(fast, "dd", "f64", DATA_spread, NULL, NULL);
 }
 
+/* Products in the caller's stream have the same bits, without and with the caller's workspace. */
 static void streams_and_workspaces_are_the_callers(void **state)
 {
     const limber_batch batch = {
         .size = sizeof(limber_batch), .count = MANY, .a = M * K, .b = K * N, .c = M * N
     };
     limber_queue queue = { .size = sizeof(limber_queue), .bytes = (size_t)1 << 24 };
-    struct there room = gpu_room(queue.bytes);
+    struct gpu_buffer room = gpu_allocate(queue.bytes);
 
     (void)state;
     assert_int_equal(driver.cuStreamCreate(&queue.stream, 1), 0);
@@ -185,13 +193,14 @@ static void streams_and_workspaces_are_the_callers(void **state)
     queue.workspace = (void *)room.at;
     compare_everywhere(correct, "f64", "f64", DATA_unit, &queue, &batch);
     compare_everywhere(plain, "f64", "f64", DATA_unit, &queue, NULL);
-    gpu_drop(room);
+    gpu_free(room);
     driver.cuStreamDestroy_v2(queue.stream);
 }
 
 /* ---- calls recorded into graphs -------------------------------------------------------------- */
 
-/* Records a product and replays the graph with operands of the recorded class and of another. */
+/* Records a product and replays the graph with operands of the recorded class and of another.  any:
+ * scheme of the fallback plan, for data of another class. */
 static void check_recorded(limber_contract contract, const char *format, const char *any)
 {
     static const enum data data[] = { DATA_unit, DATA_unit, DATA_special, DATA_range, DATA_zeros };
@@ -200,16 +209,16 @@ static void check_recorded(limber_contract contract, const char *format, const c
     char *a = malloc(na), *b = malloc(nb), *want = malloc(nc), *got = malloc(nc);
     limber_contract other = contract;
     struct rng r = { 17 };
-    struct there ra, rb, rc, room;
+    struct gpu_buffer ra, rb, rc, room;
     limber_queue queue;
     limber_matrix xa, xb, xc;
     void *graph, *play;
 
     fill(&r, DATA_unit, f, a, na / f.size);
     fill(&r, DATA_unit, f, b, nb / f.size);
-    ra = gpu_put(a, na);
-    rb = gpu_put(b, nb);
-    rc = gpu_put(want, nc);
+    ra = gpu_upload_new(a, na);
+    rb = gpu_upload_new(b, nb);
+    rc = gpu_upload_new(want, nc);
     xa = (limber_matrix){ (void *)ra.at, f, K, 1 };
     xb = (limber_matrix){ (void *)rb.at, f, N, 1 };
     xc = (limber_matrix){ (void *)rc.at, f, 1, M };
@@ -221,8 +230,8 @@ static void check_recorded(limber_contract contract, const char *format, const c
 #define CALL() \
     gemm_batch(cuda, &contract, &queue, NULL, M, N, K, NULL, xa, xb, NULL, output_of(xc), NULL)
     assert_int_equal(driver.cuStreamBeginCapture_v2(queue.stream, 0), 0);
-    assert_int_equal(CALL(), LIMBER_STATUS_DEVICE); /* no kernel is loaded yet */
-    assert_non_null(strstr(limber_error_text(), "LIMBER_CAPTURE_READY"));
+    /* a capture needs kernels that are loaded already */
+    assert_refused(CALL(), LIMBER_STATUS_DEVICE, "LIMBER_CAPTURE_READY");
     assert_int_equal(driver.cuStreamEndCapture(queue.stream, &graph), 0);
     driver.cuGraphDestroy(graph);
     if (CALL())
@@ -230,7 +239,7 @@ static void check_recorded(limber_contract contract, const char *format, const c
     assert_int_equal(driver.cuStreamBeginCapture_v2(queue.stream, 0), 0);
     if (CALL())
         fail_msg("%s", limber_error_text());
-    play = gpu_recorded(&queue);
+    play = gpu_end_recording(&queue);
     for (size_t i = 0; i < COUNT(data); i++) {
         fill(&r, data[i], f, a, na / f.size);
         fill(&r, data[i], f, b, nb / f.size);
@@ -238,9 +247,9 @@ static void check_recorded(limber_contract contract, const char *format, const c
         gpu_upload(rb, b);
         memset(got, 0xff, nc);
         gpu_upload(rc, got);
-        gpu_play(play, &queue);
-        gpu_get(got, rc);
-        /* data of another class takes the fallback plan */
+        gpu_run_graph(play, &queue);
+        gpu_download(got, rc);
+        /* data of another class are multiplied by the fallback plan */
         other.scheme = i < 2 ? contract.scheme : any;
         assert_int_equal(limber_gemm(reference, &other, M, N, K, NULL,
                                      (limber_matrix){ a, f, K, 1 }, (limber_matrix){ b, f, N, 1 },
@@ -252,10 +261,10 @@ static void check_recorded(limber_contract contract, const char *format, const c
     }
     driver.cuGraphExecDestroy(play);
     driver.cuStreamDestroy_v2(queue.stream);
-    gpu_drop(ra);
-    gpu_drop(rb);
-    gpu_drop(rc);
-    gpu_drop(room);
+    gpu_free(ra);
+    gpu_free(rb);
+    gpu_free(rc);
+    gpu_free(room);
     free(a);
     free(b);
     free(want);
@@ -273,8 +282,8 @@ static void calls_are_recorded_into_graphs(void **state)
     check_recorded(plain, "f32", "native");
 }
 
-/* First call of a context, which loads kernels while another thread's stream capture forbids unsafe
- * calls. */
+/* Makes the first call of a context: it loads kernels, which must succeed while another thread
+ * captures a stream. */
 static void *multiply_first(void *arg)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -297,6 +306,8 @@ static void *multiply_first(void *arg)
     return NULL;
 }
 
+/* While a stream is being captured, in each of the three modes, another thread and the capturing
+ * thread can load and run kernels. */
 static void kernels_load_beside_captures(void **state)
 {
     (void)state;
@@ -310,7 +321,7 @@ static void kernels_load_beside_captures(void **state)
         assert_int_equal(pthread_create(&thread, NULL, multiply_first, &ok), 0);
         pthread_join(thread, NULL);
         assert_true(ok);
-        multiply_first(&ok); /* in the capturing thread, too */
+        multiply_first(&ok); /* also in the thread that captures */
         assert_true(ok);
         assert_int_equal(driver.cuStreamEndCapture(stream, &graph), 0);
         driver.cuGraphDestroy(graph);
@@ -318,7 +329,7 @@ static void kernels_load_beside_captures(void **state)
     }
 }
 
-/* Device memory stays mapped between calls, though each call waits for the device. */
+/* Device memory stays mapped between calls, although each call waits for the device. */
 static void workspaces_stay_mapped(void **state)
 {
     static double a[M * K], b[K * N], c[M * N];
@@ -327,7 +338,7 @@ static void workspaces_stay_mapped(void **state)
 
     (void)state;
     if (!driver.simt_maps)
-        skip(); /* a real driver does not count maps */
+        skip_because("only the stand-in counts mappings");
     contract.promise = LIMBER_CONTRACT_CORRECT;
     for (int i = 0; i < M * K; i++)
         a[i] = i % 7 + 0.1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions on the CUDA backend against the interpreter, bit for bit, from host and device
- * memory and recorded into graphs; on a GPU when LIMBER_TEST_GPU is set, else on the harness that
- * runs kernels on the CPU (SIMT_CC names the compute capability). */
+ * Compares convolutions of the CUDA backend with the interpreter's, bit for bit, from host and
+ * device memory and recorded into graphs.  Runs on a GPU if LIMBER_TEST_GPU is set, else on the
+ * harness that runs kernels on the CPU (SIMT_CC names the compute capability). */
 #include "gpus.h"
 #include "plans.h"
 #include "support.h"
@@ -24,9 +24,10 @@ extern const struct backend limber_backend_cuda;
 struct layer {
     int64_t n, c, h, w, o, r, s, stride, pad, dilate, groups;
     limber_layout layout;
-    int64_t d, t; /* extents of the third dimension: image, filter */
+    int64_t d, t; /* depth of the image and of the filter; 0: two-dimensional */
 };
 
+/* Returns a layer as the library's description of a convolution. */
 static limber_conv shape_of(const struct layer *l)
 {
     return (limber_conv){
@@ -56,7 +57,7 @@ static int64_t make_3d(int64_t depth)
     return depth ? depth : 1;
 }
 
-/* Layers such as those of ResNet, and unusual shapes. */
+/* Layers as in ResNet, and unusual shapes. */
 static const struct layer layers[] = {
     { 2, 16, 9, 9, 24, 3, 3, 1, 1, 1, 1, LIMBER_LAYOUT_NCHW },
     { 2, 16, 9, 9, 24, 3, 3, 1, 1, 1, 1, LIMBER_LAYOUT_NHWC },
@@ -72,11 +73,11 @@ static const struct layer layers[] = {
 struct tensors {
     limber_format f, fy;
     char *x, *w, *y;
-    size_t nx, nw, ny; /* elements of each tensor */
+    size_t nx, nw, ny; /* number of elements of each tensor */
     int64_t od, oh, ow;
 };
 
-/* Random tensors of a layer, in host memory. */
+/* Makes random tensors of a layer, in host memory. */
 static struct tensors make_tensors(const struct layer *l, const char *format, const char *result,
                                    enum data data)
 {
@@ -94,7 +95,7 @@ static struct tensors make_tensors(const struct layer *l, const char *format, co
     t.y = calloc(t.ny, t.fy.size);
     fill(&r, data, t.f, t.x, t.nx);
     fill(&r, data, t.f, t.w, t.nw);
-    /* magnitudes vary so much among images that one scale does not serve all */
+    /* images differ so much in magnitude that they cannot share one scale */
     for (size_t i = 0; i < t.nx && data == DATA_spread; i++)
         ((double *)(void *)t.x)[i] *= ldexp(1, -60 * (int)(i * (size_t)l->n / t.nx));
     return t;
@@ -107,17 +108,17 @@ static void drop_tensors(struct tensors *t)
     free(t->y);
 }
 
-/* Convolves from host and from device memory and compares; also with the interpreter where both
- * have one plan. */
-static void convolve(limber_contract contract, const char *format, const char *result,
-                     enum data data, const struct layer *l)
+/* Convolves from host and from device memory and compares the bits; compares with the interpreter,
+ * too, if it has the same plan. */
+static void compare_convolution(limber_contract contract, const char *format, const char *result,
+                                enum data data, const struct layer *l)
 {
     struct tensors t = make_tensors(l, format, result, data);
     limber_conv shape = shape_of(l);
     size_t bytes = t.ny * t.fy.size;
     char *got = malloc(bytes);
-    struct there x = gpu_put(t.x, t.nx * t.f.size), w = gpu_put(t.w, t.nw * t.f.size),
-                 y = gpu_put(t.y, bytes);
+    struct gpu_buffer x = gpu_upload_new(t.x, t.nx * t.f.size),
+                      w = gpu_upload_new(t.w, t.nw * t.f.size), y = gpu_upload_new(t.y, bytes);
     limber_report report = LIMBER_REPORT_INIT, device = LIMBER_REPORT_INIT;
 
     if (limber_conv2d(cuda, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL, t.y, t.fy, &report))
@@ -126,7 +127,7 @@ static void convolve(limber_contract contract, const char *format, const char *r
     if (limber_conv2d(cuda, &contract, &shape, NULL, (void *)x.at, t.f, (void *)w.at, t.f, NULL,
                       (void *)y.at, t.fy, &device))
         fail_msg("%s", limber_error_text());
-    gpu_get(got, y);
+    gpu_download(got, y);
     assert_memory_equal(got, t.y, bytes);
     if (strcmp(device.kernel, report.kernel))
         fail_msg("layer %d: a scan on the device finds another class", (int)(l - layers));
@@ -139,15 +140,15 @@ static void convolve(limber_contract contract, const char *format, const char *r
         if (memcmp(got, t.y, bytes))
             fail_msg("%s of %s, layer %d differs", report.scheme, format, (int)(l - layers));
     }
-    gpu_drop(x);
-    gpu_drop(w);
-    gpu_drop(y);
+    gpu_free(x);
+    gpu_free(w);
+    gpu_free(y);
     free(got);
     drop_tensors(&t);
 }
 
-/* Convolves FP32 images, the second one 2^`down` times as large, from host and from device memory.
- * The status and the bits are the same; under `correct` they are the interpreter's, too. */
+/* Convolves FP32 images, the second one scaled by 2^down, from host and from device memory.  Checks
+ * that the status and the bits agree, and under `correct` that they are the interpreter's. */
 static limber_status convolve_unlike_images(limber_contract contract, int down,
                                             limber_report *report)
 {
@@ -158,19 +159,19 @@ static limber_status convolve_unlike_images(limber_contract contract, int down,
     char *got = malloc(bytes), *want = malloc(bytes);
     limber_report host = LIMBER_REPORT_INIT;
     limber_status status;
-    struct there x, w, y;
+    struct gpu_buffer x, w, y;
 
     for (size_t i = t.nx / 2; i < t.nx; i++)
         ((float *)(void *)t.x)[i] = ldexpf(((float *)(void *)t.x)[i], down);
-    x = gpu_put(t.x, t.nx * t.f.size);
-    w = gpu_put(t.w, t.nw * t.f.size);
-    y = gpu_put(t.y, bytes);
+    x = gpu_upload_new(t.x, t.nx * t.f.size);
+    w = gpu_upload_new(t.w, t.nw * t.f.size);
+    y = gpu_upload_new(t.y, bytes);
     status = limber_conv2d(cuda, &contract, &shape, NULL, (void *)x.at, t.f, (void *)w.at, t.f,
                            NULL, (void *)y.at, t.fy, report);
     assert_int_equal(
         limber_conv2d(cuda, &contract, &shape, NULL, t.x, t.f, t.w, t.f, NULL, want, t.fy, &host),
         status);
-    gpu_get(got, y);
+    gpu_download(got, y);
     if (!status) {
         assert_memory_equal(got, want, bytes);
         assert_string_equal(report->kernel, host.kernel);
@@ -181,17 +182,18 @@ static limber_status convolve_unlike_images(limber_contract contract, int down,
                          LIMBER_STATUS_OK);
         assert_memory_equal(got, want, bytes);
     }
-    gpu_drop(x);
-    gpu_drop(w);
-    gpu_drop(y);
+    gpu_free(x);
+    gpu_free(w);
+    gpu_free(y);
     free(got);
     free(want);
     drop_tensors(&t);
     return status;
 }
 
-/* A GPU scans images as wholes, unless they differ too much, and unless the caller names a scheme,
- * which each window on its own may suit. */
+/* A GPU scans an image instead of its patches matrix, unless images differ too much in magnitude,
+ * and unless the caller names a scheme, for which patches may be suitable where the image is
+ * not. */
 static void images_may_differ_in_magnitude(void **state)
 {
     limber_contract named_scheme = native;
@@ -208,8 +210,7 @@ static void images_may_differ_in_magnitude(void **state)
     }
 }
 
-/* A gradient's problem, in host and device memory: the tensors that forward reads or writes, of
- * random data. */
+/* A gradient's problem, with random tensors in host and in device memory. */
 struct gradient {
     const limber_contract *contract;
     const char *format, *result;
@@ -218,8 +219,8 @@ struct gradient {
     bool filter;
 };
 
-/* Computes a gradient from host memory, from the GPU's and by the interpreter; true if all agree.
- * false with an empty `why`: they differ. */
+/* Computes a gradient from host memory, from device memory and by the interpreter.  Returns whether
+ * all agree.  If it returns false, `why` is the error, or empty if results differ. */
 static bool same_gradient(limber_context *gpu, const struct gradient *g, char why[256])
 {
     const struct layer *l = g->layer;
@@ -231,7 +232,7 @@ static bool same_gradient(limber_context *gpu, const struct gradient *g, char wh
     limber_problem p = LIMBER_PROBLEM_INIT;
     char *out[3];
     struct rng r = { 31 };
-    struct there a, b, c;
+    struct gpu_buffer a, b, c;
     bool same = true;
 
     *why = 0;
@@ -244,9 +245,9 @@ static bool same_gradient(limber_context *gpu, const struct gradient *g, char wh
     p.b = (limber_matrix){ filter ? t.y : t.w, t.f, 0, 0 };
     for (int i = 0; i < 3; i++)
         out[i] = calloc(count, to.size);
-    a = gpu_put((char *)p.a.data, (filter ? t.nx : t.ny) * t.f.size);
-    b = gpu_put((char *)p.b.data, (filter ? t.ny : t.nw) * t.f.size);
-    c = gpu_put(out[1], bytes);
+    a = gpu_upload_new((char *)p.a.data, (filter ? t.nx : t.ny) * t.f.size);
+    b = gpu_upload_new((char *)p.b.data, (filter ? t.ny : t.nw) * t.f.size);
+    c = gpu_upload_new(out[1], bytes);
     for (int i = 0; i < 3 && !*why; i++) {
         limber_report report = LIMBER_REPORT_INIT;
 
@@ -264,22 +265,22 @@ static bool same_gradient(limber_context *gpu, const struct gradient *g, char wh
             snprintf(why, 256, "computed by %s", report.backend);
     }
     if (!*why)
-        gpu_get(out[1], c);
+        gpu_download(out[1], c);
     for (int i = 0; i < 2; i++)
         same = same && memcmp(out[i], out[2], bytes) == 0;
     for (int i = 0; i < 3; i++)
         free(out[i]);
     drop_tensors(&t);
     if (*why)
-        return false; /* the device, and its memory, may be lost */
-    gpu_drop(a);
-    gpu_drop(b);
-    gpu_drop(c);
+        return false; /* after an error the device and its memory may be lost */
+    gpu_free(a);
+    gpu_free(b);
+    gpu_free(c);
     return same;
 }
 
-static void backward(limber_contract contract, const char *format, const char *result,
-                     enum data data, const struct layer *l, bool filter)
+static void check_gradient(limber_contract contract, const char *format, const char *result,
+                           enum data data, const struct layer *l, bool filter)
 {
     const struct gradient g = { &contract, format, result, data, l, filter };
     char why[256];
@@ -289,6 +290,7 @@ static void backward(limber_contract contract, const char *format, const char *r
                  *why ? why : "bits differ");
 }
 
+/* Returns the index maps of a layer's tensors in one direction. */
 static struct placed place_layer(const struct layer *l, int direction)
 {
     const struct conv_geometry g = {
@@ -308,7 +310,7 @@ static struct placed place_layer(const struct layer *l, int direction)
     return p;
 }
 
-enum { ROOM = 1 << 24 }; /* bytes that hold all limbs of any layer here */
+enum { ROOM = 1 << 24 }; /* bytes of a workspace that holds all limbs of any layer in this file */
 
 struct conv_run {
     const char *scheme, *format;
@@ -317,14 +319,14 @@ struct conv_run {
     int direction;
 };
 
-/* A tensor's elements and their address. */
+/* A tensor's address and number of elements. */
 struct part {
     char *data;
     size_t count;
 };
 
-/* Returns the left and right operand and the result of a direction's product. */
-static void parts_of(const struct tensors *t, int direction, struct part part[3])
+/* Sets the left and the right operand and the result of a direction's product. */
+static void set_parts(const struct tensors *t, int direction, struct part part[3])
 {
     const struct part x = { t->x, t->nx }, w = { t->w, t->nw }, y = { t->y, t->ny };
 
@@ -333,9 +335,9 @@ static void parts_of(const struct tensors *t, int direction, struct part part[3]
     part[2] = direction == DIRECTION_forward ? y : direction == DIRECTION_data ? x : w;
 }
 
-/* Runs the device's plan on both backends with workspaces of `limit` bytes.  Returns the first
- * element that differs, -1 if none does, or -1 with a message in d; *used: bytes of the GPU's
- * workspace. */
+/* Runs the device's plan on both backends, on the GPU with a workspace of at most how.limit bytes.
+ * Returns the index of the first element that differs, or -1 if none does; on an error returns 0 or
+ * more, with a message in d.  *took: bytes of the GPU's workspace. */
 static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *took,
                             struct diag *d)
 {
@@ -353,7 +355,7 @@ static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *
 
     if (how.direction != DIRECTION_forward)
         fill(&r, how.data, t.f, t.y, t.ny);
-    parts_of(&t, how.direction, part);
+    set_parts(&t, how.direction, part);
     filters = (struct tensor){ part[0].data, t.f };
     image = (struct tensor){ part[1].data, t.f };
     got = calloc(part[2].count, t.fy.size);
@@ -374,7 +376,7 @@ static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *
         call.workspace_limit = how.limit;
         ok = ok && plan_launch(&limber_backend_interp, &p, &target, &want, d) &&
              plan_launch(&limber_backend_cuda, &p, &target, &call, d);
-        *took = call.workspace;
+        *took = call.out.workspace;
         limber_plan_clear(&p);
         limber_mask_clear(&mw);
         limber_mask_clear(&mx);
@@ -388,6 +390,8 @@ static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *
     return at;
 }
 
+/* Compares as compare_conv does and fails if an element differs.  Returns the bytes of workspace; 0
+ * if the device lacks a unit. */
 static size_t same_run(struct conv_run how, const struct layer *l)
 {
     const char *scheme = how.scheme;
@@ -396,7 +400,7 @@ static size_t same_run(struct conv_run how, const struct layer *l)
     int64_t at = compare_conv(how, l, &took, &d);
 
     if (d.status && gpu_lacks(d.text))
-        return 0; /* older devices have fewer units */
+        return 0; /* older devices lack some units */
     if (d.status)
         fail_msg("%s: %s", scheme, d.text);
     if (at >= 0)
@@ -411,24 +415,26 @@ static size_t same_conv(const char *scheme, const char *format, enum data data,
     return same_run((struct conv_run){ scheme, format, data, limit, DIRECTION_forward }, l);
 }
 
+/* Convolutions of all layers under several contracts and schemes; layers and contracts take
+ * turns. */
 static void convolutions_have_the_bits_of_the_interpreter(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(layers); i++) {
         if (is_taken(i, 3))
-            convolve(native, "f32", "f32", DATA_unit, &layers[i]);
+            compare_convolution(native, "f32", "f32", DATA_unit, &layers[i]);
         if (is_taken(i + 1, 3))
-            convolve(reproducible, "f32", "f32", DATA_unit, &layers[i]);
+            compare_convolution(reproducible, "f32", "f32", DATA_unit, &layers[i]);
         if (is_taken(i + 2, 3))
-            convolve(correct, "f32", "f32", DATA_unit, &layers[i]);
+            compare_convolution(correct, "f32", "f32", DATA_unit, &layers[i]);
         if (is_taken(i + 1, 3))
-            convolve(exact, "i8", "i32", DATA_bytes, &layers[i]);
+            compare_convolution(exact, "i8", "i32", DATA_bytes, &layers[i]);
         if (is_taken(i + 2, 3))
             same_conv("native", "f32", DATA_unit, &layers[i], ROOM);
     }
-    convolve(native, "f64", "f64", DATA_range, &layers[4]);
-    convolve(reproducible, "f64", "f64", DATA_range, &layers[4]);
-    convolve(correct, "f64", "f64", DATA_special, &layers[0]);
+    compare_convolution(native, "f64", "f64", DATA_range, &layers[4]);
+    compare_convolution(reproducible, "f64", "f64", DATA_range, &layers[4]);
+    compare_convolution(correct, "f64", "f64", DATA_special, &layers[0]);
     same_conv("native", "f64", DATA_unit, &layers[4], ROOM);
     same_conv("integer", "i32", DATA_ints, &layers[6], ROOM);
     same_conv("ozaki2", "f64", DATA_unit, &layers[1], ROOM);
@@ -437,6 +443,7 @@ static void convolutions_have_the_bits_of_the_interpreter(void **state)
     same_conv("native", "f32", DATA_special, &layers[2], ROOM);
 }
 
+/* Gradients of images and of filters of five layers under several contracts. */
 static void gradients_have_the_bits_of_the_interpreter(void **state)
 {
     static const int some[] = { 0, 3, 4, 5, 8 };
@@ -447,16 +454,16 @@ static void gradients_have_the_bits_of_the_interpreter(void **state)
             const struct layer *l = &layers[some[i]];
 
             if (is_taken(i + (size_t)filter, 2))
-                backward(reproducible, "f32", "f32", DATA_unit, l, filter);
+                check_gradient(reproducible, "f32", "f32", DATA_unit, l, filter);
             if (is_taken(i + (size_t)filter + 1, 2))
-                backward(exact, "i8", "i32", DATA_bytes, l, filter);
+                check_gradient(exact, "i8", "i32", DATA_bytes, l, filter);
             if (i < 2 && is_taken(i + (size_t)filter, 2))
-                backward(correct, "f64", "f64", DATA_unit, l, filter);
+                check_gradient(correct, "f64", "f64", DATA_unit, l, filter);
         }
-    backward(correct, "f32", "f32", DATA_special, &layers[3], false);
+    check_gradient(correct, "f32", "f32", DATA_special, &layers[3], false);
 }
 
-/* Gradients by schemes that round or use tensor cores. */
+/* Gradients by schemes that round sums or use tensor cores. */
 static void gradients_of_every_scheme(void **state)
 {
     static const int some[] = { 0, 2, 4, 5, 7 };
@@ -471,15 +478,16 @@ static void gradients_of_every_scheme(void **state)
         for (size_t j = 0; j < COUNT(schemes); j++) {
             const int direction = (i + j) % 2 ? DIRECTION_filter : DIRECTION_data;
 
-            if (!is_taken(i / 2 + j, 2)) /* both directions for each scheme */
+            /* tests both directions for each scheme, but not all of both */
+            if (!is_taken(i / 2 + j, 2))
                 continue;
             same_run((struct conv_run){ schemes[j][0], schemes[j][1], DATA_unit, ROOM, direction },
                      &layers[some[i]]);
         }
 }
 
-/* Units with blocks, groups, block scales and parts of k, in the summation order of each
- * direction. */
+/* Units with blocks, groups, block scales, and sums that are split along k.  Each direction has its
+ * own order of summation. */
 static void units_have_the_bits_of_the_interpreter(void **state)
 {
     static const struct {
@@ -507,15 +515,15 @@ static void units_have_the_bits_of_the_interpreter(void **state)
             if (!is_taken(i / 2 + j / 2, 2))
                 continue;
 
-            convolve(simulate, units[i].format, units[i].result, DATA_unit, l);
-            backward(simulate, units[i].format, units[i].result, DATA_unit, l, false);
-            backward(simulate, units[i].format, units[i].result, DATA_unit, l, true);
+            compare_convolution(simulate, units[i].format, units[i].result, DATA_unit, l);
+            check_gradient(simulate, units[i].format, units[i].result, DATA_unit, l, false);
+            check_gradient(simulate, units[i].format, units[i].result, DATA_unit, l, true);
         }
     }
 }
 
-/* Pixels outside all windows do not count for the class: stride 2 leaves out the last row and
- * column. */
+/* Pixels that no window covers do not influence the class: a stride of 2 leaves out the last row
+ * and column. */
 static void unseen_pixels_may_hold_anything(void **state)
 {
     static const struct layer layer = { 2, 5, 8, 8, 7, 3, 3, 2, 0, 1, 1, LIMBER_LAYOUT_NHWC };
@@ -524,24 +532,24 @@ static void unseen_pixels_may_hold_anything(void **state)
     size_t bytes = t.ny * 8;
     char *want = malloc(bytes);
     limber_report report[2] = { LIMBER_REPORT_INIT, LIMBER_REPORT_INIT };
-    struct there w = gpu_put(t.w, t.nw * 8), y = gpu_put(t.y, bytes), x;
+    struct gpu_buffer w = gpu_upload_new(t.w, t.nw * 8), y = gpu_upload_new(t.y, bytes), x;
 
     (void)state;
     for (int i = 0; i < 2; i++) {
         for (size_t e = 0; e < t.nx && i; e++)
             if (e / 5 % 8 == 7 || e / 40 % 8 == 7)
                 ((double *)(void *)t.x)[e] = e % 2 ? NAN : 1e300;
-        x = gpu_put(t.x, t.nx * 8);
+        x = gpu_upload_new(t.x, t.nx * 8);
         assert_int_equal(limber_conv2d(cuda, &correct, &shape, NULL, (void *)x.at, t.f,
                                        (void *)w.at, t.f, NULL, (void *)y.at, t.fy, &report[i]),
                          LIMBER_STATUS_OK);
-        gpu_get(i ? t.y : want, y);
-        gpu_drop(x);
+        gpu_download(i ? t.y : want, y);
+        gpu_free(x);
     }
     assert_memory_equal(t.y, want, bytes);
     assert_string_equal(report[0].kernel, report[1].kernel);
-    gpu_drop(w);
-    gpu_drop(y);
+    gpu_free(w);
+    gpu_free(y);
     free(want);
     drop_tensors(&t);
 }
@@ -554,6 +562,8 @@ static bool has_unit(enum unit u)
     return limber_backend_cuda.probe(&t, &d) && t.rate[u] > 0;
 }
 
+/* Convolutions by schemes that use tensor cores have the bits of the simulated units in the
+ * interpreter. */
 static void convolutions_have_the_bits_of_tensor_cores(void **state)
 {
     (void)state;
@@ -570,14 +580,15 @@ static void convolutions_have_the_bits_of_tensor_cores(void **state)
     same_conv("tensor-e4m3", "e4m3", DATA_unit, &layers[1], ROOM);
 }
 
-/* Layer 0 has an image of 162 pixels of 16 channels, so a patches matrix of 162 lines of 144. */
+/* The kernel makes limbs of an image once, not of its patches.  Layer 0 has 162 pixels of 16
+ * channels; its patches matrix has 162 lines of 144 elements. */
 static void an_image_is_cut_once(void **state)
 {
     size_t image = 2 * 9 * 9 * 16 * 4, filters = 128 * 640, part = 0;
 
     (void)state;
     assert_true(same_conv("native", "f32", DATA_unit, &layers[0], ROOM) <= image + filters + 1024);
-    /* parts of filters and pixels, then of images */
+    /* the less workspace, the more parts: of filters and pixels, then of images */
     for (size_t limit = 1 << 18; limit >= 1 << 12; limit /= 4, part++)
         for (size_t i = 0; i < COUNT(layers); i += 2)
             if (is_taken(part + i / 2, 2))
@@ -601,6 +612,8 @@ static int run_faulty(void *arg)
     return at < 0;
 }
 
+/* Faults are planted in the code that finds a window's pixels, and in the pipeline that fetches
+ * them; each must change the result or stop the kernel. */
 static void faults_of_windows_are_found(void **state)
 {
     static const struct gpu_fault windows[] = {
@@ -613,7 +626,8 @@ static void faults_of_windows_are_found(void **state)
         { 0, "what lies outside", "inside ? 16 : 0=>16" },
         { 0, "quotients too small by one", "return q + (n - q * d >= d)=>return q" },
     };
-    /* memory after the last position is multiplied by zeros of A */
+    /* positions past the end of the window are multiplied by zeros of A, so only NaN show this
+     * fault */
     static const struct gpu_fault behind[] = {
         { 0, "a position behind the last", "if (r >= w.r)=>if (r > w.r)" },
     };
@@ -636,7 +650,8 @@ static void faults_of_windows_are_found(void **state)
     static const struct gpu_fault copies[] = {
         { 90, "one copy too many on its way", "behind = STAGES - 2=>behind = STAGES - 1" },
     };
-    const char *scheme = has_unit(UNIT_bf16) ? "fp32-f" : "native"; /* WMMA has no "native" */
+    /* a device without BF16 units (WMMA only) computes "native" by other kernels */
+    const char *scheme = has_unit(UNIT_bf16) ? "fp32-f" : "native";
     struct faulty limbs = { { scheme, "f32", DATA_unit, ROOM }, &layers[4] };
     struct faulty parts = { { scheme, "f32", DATA_unit, ROOM }, &layers[6] };
     struct faulty special = { { "native", "f32", DATA_special, ROOM }, &layers[2] };
@@ -649,7 +664,8 @@ static void faults_of_windows_are_found(void **state)
     gpu_faults_are_found(copies, COUNT(copies), run_faulty, &integers);
 }
 
-/* Computes a gradient with kernels that are compiled after the fault was planted. */
+/* Computes a gradient in a new context, so that kernels are compiled after the fault was
+ * planted. */
 static int run_faulty_gradient(void *arg)
 {
     limber_context *own;
@@ -664,6 +680,7 @@ static int run_faulty_gradient(void *arg)
     return strstr(why, "NVRTC") ? 3 : 0;
 }
 
+/* Faults planted in the code that finds the pixels a gradient reads must change the result. */
 static void faults_of_gradients_are_found(void **state)
 {
     static const struct gpu_fault windows[] = {
@@ -681,7 +698,7 @@ static void faults_of_gradients_are_found(void **state)
 
     (void)state;
     gpu_faults_are_found(windows, COUNT(windows), run_faulty_gradient, &image);
-    /* a phase of the gradient uses one element of the window */
+    /* with this stride, each stride phase of the gradient uses one element of the window */
     gpu_faults_are_found(windows + 3, 1, run_faulty_gradient, &strided);
     gpu_faults_are_found(windows, COUNT(windows), run_faulty_gradient, &filter);
     gpu_faults_are_found(lines, COUNT(lines), run_faulty_gradient, &filter);
@@ -694,13 +711,13 @@ static void slices_of_images_are_estimated(void **state)
                                    .scheme = "ozaki1-i8" };
 
     (void)state;
-    convolve(fast, "f64", "f64", DATA_unit, &layers[4]);
+    compare_convolution(fast, "f64", "f64", DATA_unit, &layers[4]);
 }
 
 /* ---- convolutions in recorded graphs --------------------------------------------------------- */
 
-/* Reverses the elements: other data of the same class. */
-static void reverse(char *p, size_t count, size_t size)
+/* Reverses the order of the elements, which gives other data of the same class. */
+static void reverse_elements(char *p, size_t count, size_t size)
 {
     char x[16];
 
@@ -715,14 +732,15 @@ struct recorded {
     limber_contract contract;
     const char *format;
     const char
-        /* scheme for data beyond the class; NULL: the interpreter's bits are the expected ones */
+        /* the scheme for data beyond the class; NULL: the interpreter's bits are expected */
         *any;
     const struct layer *layer;
-    bool whole; /* in the largest workspace; else in the least */
+    bool whole; /* records with the largest workspace, else with the smallest */
     limber_operation operation;
 };
 
-/* Makes the problem of a direction: left and right operand and result. */
+/* Returns the problem of one convolution pass (forward, or the gradient of the image or of the
+ * filters).  at: addresses of A, B and C. */
 static limber_problem problem_of(const struct recorded *x, const limber_conv *shape,
                                  const void *const at[3], const struct tensors *t)
 {
@@ -737,7 +755,7 @@ static limber_problem problem_of(const struct recorded *x, const limber_conv *sh
     return p;
 }
 
-/* Records a convolution and replays the graph on other operands. */
+/* Records a convolution and replays the graph on other operands, some beyond the class. */
 static void play_recorded(const struct recorded *x)
 {
     static const enum data data[] = { DATA_unit, DATA_special, DATA_range };
@@ -751,7 +769,7 @@ static void play_recorded(const struct recorded *x)
     size_t least, best, size = t.f.size, bytes;
     struct rng r = { 23 };
     char *got;
-    struct there a, b, c, room;
+    struct gpu_buffer a, b, c, room;
     limber_problem p, host;
     limber_queue queue;
     void *play;
@@ -767,10 +785,10 @@ static void play_recorded(const struct recorded *x)
     got = malloc(bytes);
     if (image || filter)
         fill(&r, DATA_unit, t.f, t.y, t.ny);
-    memset(in[0].data, 0, in[0].count / 4 * size); /* zero lines have another scale */
-    a = gpu_put(in[0].data, in[0].count * size);
-    b = gpu_put(in[1].data, in[1].count * size);
-    c = gpu_put(out.data, bytes);
+    memset(in[0].data, 0, in[0].count / 4 * size); /* zero lines have a scale of their own */
+    a = gpu_upload_new(in[0].data, in[0].count * size);
+    b = gpu_upload_new(in[1].data, in[1].count * size);
+    c = gpu_upload_new(out.data, bytes);
     p = problem_of(x, &shape, (const void *[]){ (void *)a.at, (void *)b.at, (void *)c.at }, &t);
     host = problem_of(&other, &shape, (const void *[]){ in[0].data, in[1].data, out.data }, &t);
     assert_int_equal(limber_workspace(cuda, &p, &least, &best), LIMBER_STATUS_OK);
@@ -782,22 +800,22 @@ static void play_recorded(const struct recorded *x)
     assert_int_equal(driver.cuStreamBeginCapture_v2(queue.stream, 0), 0);
     if (limber_run(cuda, &p, NULL))
         fail_msg("%s", limber_error_text());
-    play = gpu_recorded(&queue);
+    play = gpu_end_recording(&queue);
     for (size_t i = 0; i < COUNT(data); i++) {
-        /* one of two is beyond the class */
+        /* each run tests one of the two kinds of data that are beyond the class */
         if (i > 0 && !is_taken(i + (size_t)(l - layers) + (size_t)x->operation, 2))
             continue;
         for (int side = 0; side < 2; side++)
             if (i == 0)
-                reverse(in[side].data, in[side].count, size);
+                reverse_elements(in[side].data, in[side].count, size);
             else
                 fill(&r, data[i], t.f, in[side].data, in[side].count);
         gpu_upload(a, in[0].data);
         gpu_upload(b, in[1].data);
         memset(got, 0xff, bytes);
         gpu_upload(c, got);
-        gpu_play(play, &queue);
-        gpu_get(got, c);
+        gpu_run_graph(play, &queue);
+        gpu_download(got, c);
         other.contract.scheme = i < 1 ? x->contract.scheme : x->any;
         if (limber_run(i < 1 || x->any ? cuda : reference, &host, NULL))
             fail_msg("%s", limber_error_text());
@@ -808,14 +826,16 @@ static void play_recorded(const struct recorded *x)
     }
     driver.cuGraphExecDestroy(play);
     driver.cuStreamDestroy_v2(queue.stream);
-    gpu_drop(a);
-    gpu_drop(b);
-    gpu_drop(c);
-    gpu_drop(room);
+    gpu_free(a);
+    gpu_free(b);
+    gpu_free(c);
+    gpu_free(room);
     free(got);
     drop_tensors(&t);
 }
 
+/* Convolutions are recorded into CUDA graphs under four contracts; the graph, run later, must give
+ * the right bits. */
 static void convolutions_are_recorded_into_graphs(void **state)
 {
     const limber_contract limbs = { .size = sizeof(limber_contract),
@@ -825,7 +845,8 @@ static void convolutions_are_recorded_into_graphs(void **state)
     limber_contract residues = correct;
 
     (void)state;
-    if (has_unit(UNIT_f16)) /* the bits tell which kernels computed */
+    /* the bits show which kernels computed, since this scheme rounds differently */
+    if (has_unit(UNIT_f16))
         play_recorded(&(struct recorded){ limbs, "f32", "native", &layers[0], true, forward });
     residues.scheme = "ozaki2";
     play_recorded(&(struct recorded){ residues, "f64", NULL, &layers[3], true, forward });
@@ -833,7 +854,8 @@ static void convolutions_are_recorded_into_graphs(void **state)
     play_recorded(&(struct recorded){ correct, "f32", NULL, &layers[4], true, forward });
 }
 
-/* Strides split the image's gradient into phases; dilation and groups add steps. */
+/* The image's gradient is computed as one product for each stride phase.  Dilation and groups take
+ * further launches. */
 static void gradients_are_recorded_into_graphs(void **state)
 {
     static const limber_operation directions[] = { LIMBER_OPERATION_CONV_BACKWARD_DATA,
@@ -860,7 +882,7 @@ static void gradients_are_recorded_into_graphs(void **state)
     }
 }
 
-/* Pixels of an image's gradient that no window covers are alpha times an empty sum. */
+/* A pixel of an image's gradient that no window covers is alpha times an empty sum. */
 static void empty_sums_are_those_of_the_interpreter(void **state)
 {
     static const float alphas[] = { -1, 2, INFINITY };

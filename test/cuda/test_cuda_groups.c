@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Groups of a convolution in a device's memory: the bits of the interpreter, or of convolutions of
- * one group each, and as many launches for four groups as for two; on a GPU when LIMBER_TEST_GPU is
- * set, else on the harness that runs kernels on the CPU. */
+ * Groups of a convolution in device memory have the bits of the interpreter, or of convolutions of
+ * one group each, and four groups take as many launches as two.  Runs on a GPU if LIMBER_TEST_GPU
+ * is set, else on the harness that runs kernels on the CPU. */
 #include "gpus.h"
 #include "support.h"
 
@@ -17,8 +17,9 @@
 
 #include <cmocka.h>
 
-/* Channels and filters per group.  With 16 channels the kernel reads through the window in place,
- * with 3 it does not; a stride of 3 with a window of one element covers few pixels. */
+/* Shapes. c and o are channels and filters per group.  With 16 channels the kernel reads windows
+ * from the image in place, with 3 it packs them.  With a stride of 3, a window of one element
+ * covers few pixels. */
 static const struct shape {
     int64_t n, c, o, h, w, r, stride, pad, t;
     limber_layout layout;
@@ -34,7 +35,8 @@ static const struct scheme {
     limber_promise promise;
     const char *scheme, *format, *result;
     enum data data;
-    bool interpreted; /* has the interpreter's bits */
+    /* the expected bits are the interpreter's; else those of single groups on the device */
+    bool interpreted;
 } schemes[] = {
     { LIMBER_CONTRACT_CORRECT, "ozaki2", "f64", "f64", DATA_unit, true },
     { LIMBER_CONTRACT_CORRECT, "ozaki1-i8", "f32", "f32", DATA_special, true },
@@ -50,6 +52,7 @@ static const limber_operation operations[] = { LIMBER_OPERATION_CONV_FORWARD,
 
 enum { FEW = 2, MOST = 4 };
 
+/* Returns a shape with this number of groups as the library's description of a convolution. */
 static limber_conv conv_of(const struct shape *s, int64_t groups)
 {
     limber_conv c = LIMBER_CONV_INIT;
@@ -88,21 +91,22 @@ static void count_elements(const limber_conv *c, size_t n[3])
     n[2] = (size_t)(c->n * c->o * od * oh * ow);
 }
 
-/* For each direction, which of x, w, y are a, b and c of the problem. */
+/* For each direction, which of x (0), w (1) and y (2) are A, B and C of the problem. */
 static const int tensors[3][3] = { { 0, 1, 2 }, { 2, 1, 0 }, { 0, 2, 1 } };
 
-/* The operands and result of a problem, on the host and on the device. */
+/* The operands and the result of a problem, on the host and on the device. */
 struct trial {
     const struct scheme *s;
     limber_conv conv;
     int operation;
-    const limber_queue *queue; /* queue of calls in device memory; NULL: the library's own */
+    /* the caller's queue, for calls in device memory; NULL: the library's own */
+    const limber_queue *queue;
     char *host[3];
-    struct there there[3];
+    struct gpu_buffer there[3];
     size_t size[3]; /* bytes */
 };
 
-/* The group to which an element of x, w or y belongs. */
+/* Returns the group to which element e of x (0), w (1) or y (2) belongs. */
 static size_t group_of(const limber_conv *c, int tensor, size_t e, size_t elements)
 {
     size_t channels = (size_t)(tensor == 0 ? c->c : c->o), image = elements / (size_t)c->n;
@@ -113,7 +117,8 @@ static size_t group_of(const limber_conv *c, int tensor, size_t e, size_t elemen
     return e / (channels / (size_t)c->groups);
 }
 
-/* Tensors and problem of one operation with this number of groups. */
+/* Makes the tensors and the problem of an operation with this number of groups, with random
+ * data. */
 static struct trial make_trial(const struct scheme *s, const struct shape *shape, int operation,
                                int64_t groups)
 {
@@ -135,7 +140,7 @@ static struct trial make_trial(const struct scheme *s, const struct shape *shape
 
             limber_convert(t.host[i] + e * f.size, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
         }
-        t.there[i] = gpu_put(t.host[i], t.size[i]);
+        t.there[i] = gpu_upload_new(t.host[i], t.size[i]);
     }
     return t;
 }
@@ -144,11 +149,11 @@ static void free_trial(struct trial *t)
 {
     for (int i = 0; i < 3; i++) {
         free(t->host[i]);
-        gpu_drop(t->there[i]);
+        gpu_free(t->there[i]);
     }
 }
 
-/* Runs the problem on tensors `at` bytes into the device buffers, or in host memory. */
+/* Runs the problem on tensors that begin at byte at[x] of each buffer; there: on the device. */
 static limber_status run_at(limber_context *ctx, const struct trial *t, const limber_conv *conv,
                             bool there, const size_t at[3])
 {
@@ -171,14 +176,14 @@ static limber_status run_at(limber_context *ctx, const struct trial *t, const li
     return limber_run(ctx, &p, NULL);
 }
 
-static limber_status run(limber_context *ctx, const struct trial *t, bool there)
+static limber_status run_convolution(limber_context *ctx, const struct trial *t, bool there)
 {
     static const size_t at[3];
 
     return run_at(ctx, t, &t->conv, there, at);
 }
 
-/* Runs each group as a convolution of its own, one after the other. */
+/* Computes the expected result: runs each group as a convolution of its own. */
 static void run_alone(const struct trial *t)
 {
     limber_conv one = t->conv;
@@ -201,27 +206,27 @@ static long count_launches(void)
     return driver.simt_launches ? driver.simt_launches() : 0;
 }
 
-/* Number of launches of a call with this number of groups. */
+/* Counts the launches of a call with this number of groups. */
 static long launches_of(const struct scheme *s, const struct shape *shape, int operation,
                         int64_t groups)
 {
     struct trial t = make_trial(s, shape, operation, groups);
     long before = count_launches();
 
-    if (run(cuda, &t, true))
+    if (run_convolution(cuda, &t, true))
         fail_msg("%s", limber_error_text());
     before = count_launches() - before;
     free_trial(&t);
     return before;
 }
 
-/* Compares C on the device with what is wanted, bit by bit. */
-static void same(const struct trial *t, const char *want, const char *where, size_t shape)
+/* Compares C on the device with `want`, bit by bit. */
+static void compare_c(const struct trial *t, const char *want, const char *where, size_t shape)
 {
     char *got = malloc(t->size[2]);
     limber_format f = named(t->s->result);
 
-    gpu_get(got, t->there[2]);
+    gpu_download(got, t->there[2]);
     for (size_t e = 0; e < t->size[2]; e += f.size)
         if (!same_number(f, got + e, want + e))
             fail_msg("%s of %s, shape %d, direction %d, %s: element %d", t->s->scheme, t->s->format,
@@ -230,16 +235,16 @@ static void same(const struct trial *t, const char *want, const char *where, siz
 }
 
 /* Returns whether this run tries the scheme on this shape.  A run takes a third of all pairs; runs
- * for other compute capabilities take the others. */
+ * for other compute capabilities take other pairs. */
 static bool is_tried(size_t scheme, size_t shape)
 {
     if (schemes[scheme].promise == LIMBER_CONTRACT_FAST && gpu_capability() == 75)
-        return false; /* WMMA has none */
+        return false; /* a device that has WMMA only supports none of these schemes */
     return is_taken(scheme + shape, 3);
 }
 
-/* Checks that launches do not grow with the number of groups, and that the bits are those of single
- * groups. */
+/* Checks that the number of launches does not grow with the number of groups, and that C has the
+ * bits of the interpreter or of single groups. */
 static void try_shape(const struct scheme *s, size_t k, int operation)
 {
     struct shape shape = shapes[k];
@@ -247,7 +252,7 @@ static void try_shape(const struct scheme *s, size_t k, int operation)
     char *want;
     long few, many;
 
-    if (!s->interpreted) { /* groups follow each other in one image */
+    if (!s->interpreted) { /* the groups must be contiguous, as run_alone computes them singly */
         shape.n = 1;
         shape.layout = LIMBER_LAYOUT_NCHW;
     }
@@ -255,25 +260,25 @@ static void try_shape(const struct scheme *s, size_t k, int operation)
     t = make_trial(s, &shape, operation, MOST);
     want = malloc(t.size[2]);
     many = count_launches();
-    if (run(cuda, &t, true))
+    if (run_convolution(cuda, &t, true))
         fail_msg("%s", limber_error_text());
     many = count_launches() - many;
     print_message("%s of %s, shape %d, direction %d: %ld launches\n", s->scheme ? s->scheme : "any",
                   s->format, (int)k, operation, many);
     assert_int_equal(many, few);
     if (s->interpreted) {
-        assert_int_equal(run(reference, &t, false), LIMBER_STATUS_OK);
+        assert_int_equal(run_convolution(reference, &t, false), LIMBER_STATUS_OK);
         memcpy(want, t.host[2], t.size[2]);
     } else {
-        gpu_get(want, t.there[2]);
+        gpu_download(want, t.there[2]);
         run_alone(&t);
     }
-    same(&t, want, "in device memory", k);
+    compare_c(&t, want, "in device memory", k);
     if (s->interpreted && is_taken(k, 2)) {
         memset(t.host[2], 0, t.size[2]);
-        assert_int_equal(run(cuda, &t, false), LIMBER_STATUS_OK);
+        assert_int_equal(run_convolution(cuda, &t, false), LIMBER_STATUS_OK);
         gpu_upload(t.there[2], t.host[2]);
-        same(&t, want, "in host memory", k);
+        compare_c(&t, want, "in host memory", k);
     }
     free(want);
     free_trial(&t);
@@ -288,46 +293,46 @@ static void groups_take_one_launch_per_step(void **state)
                 try_shape(&schemes[i], k, (int)((i + k) / 3 % 3));
 }
 
-/* A workspace for some of the groups makes these run one after the other; a smaller one splits a
- * group. */
+/* A workspace that holds only some of the groups makes the call run in several steps; a smaller one
+ * divides a group. */
 static void small_workspaces_serialize_groups(void **state)
 {
     const struct scheme *s = &schemes[0];
     struct trial t = make_trial(s, &shapes[0], 0, MOST);
     char *want = malloc(t.size[2]);
     limber_queue queue;
-    struct there room = gpu_queue(&queue, (size_t)4 << 20);
+    struct gpu_buffer room = gpu_queue(&queue, (size_t)4 << 20);
     long few = 0;
 
     (void)state;
     queue.capture = LIMBER_CAPTURE_NONE;
     t.queue = &queue;
-    assert_int_equal(run(reference, &t, false), LIMBER_STATUS_OK);
+    assert_int_equal(run_convolution(reference, &t, false), LIMBER_STATUS_OK);
     memcpy(want, t.host[2], t.size[2]);
     for (int i = 0; i < 8; i++, queue.bytes /= 2) {
         long before = count_launches();
-        limber_status status = run(cuda, &t, true);
+        limber_status status = run_convolution(cuda, &t, true);
 
         before = count_launches() - before;
         assert_int_equal(driver.cuStreamSynchronize(queue.stream), 0);
-        if (status == LIMBER_STATUS_NO_MEMORY) /* too small for any part */
+        if (status == LIMBER_STATUS_NO_MEMORY) /* too small for any part of a group */
             break;
         if (status)
             fail_msg("%s", limber_error_text());
         print_message("%zu bytes: %ld launches\n", queue.bytes, before);
         few = i ? few : before;
         assert_true(before >= few);
-        same(&t, want, "in little memory", 0);
+        compare_c(&t, want, "in little memory", 0);
     }
     if (driver.simt_launches)
         assert_true(queue.bytes < (size_t)1 << 20);
     driver.cuStreamDestroy_v2(queue.stream);
-    gpu_drop(room);
+    gpu_free(room);
     free(want);
     free_trial(&t);
 }
 
-/* A sum of the last group does not fit its result: no group's results are stored. */
+/* If a sum of the last group does not fit the result's format, no group's results are stored. */
 static void refused_groups_leave_c(void **state)
 {
     static const struct scheme narrow = {
@@ -343,13 +348,15 @@ static void refused_groups_leave_c(void **state)
     memset(t.host[1] + t.size[1] - 9 * 16, 1, 9 * 16); /* the last filter sums to 144 */
     for (int i = 0; i < 2; i++)
         gpu_upload(t.there[i], t.host[i]);
-    assert_int_equal(run(cuda, &t, true), LIMBER_STATUS_RANGE);
-    gpu_get(got, t.there[2]);
+    assert_int_equal(run_convolution(cuda, &t, true), LIMBER_STATUS_RANGE);
+    gpu_download(got, t.there[2]);
     assert_memory_equal(got, t.host[2], t.size[2]);
     free(got);
     free_trial(&t);
 }
 
+/* Returns 1 if the first shape's products by scheme `arg` are right, 0 if not, 2 if there is no
+ * context or no reference, 3 if NVRTC refuses the kernels. */
 static int are_right(void *arg)
 {
     const struct scheme *s = arg;
@@ -362,11 +369,11 @@ static int are_right(void *arg)
     char *got = malloc(t.size[2]);
     int right = 1;
 
-    if (limber_create(&own, &config) || run(reference, &t, false))
+    if (limber_create(&own, &config) || run_convolution(reference, &t, false))
         return 2;
-    if (run(own, &t, true))
+    if (run_convolution(own, &t, true))
         return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
-    gpu_get(got, t.there[2]);
+    gpu_download(got, t.there[2]);
     for (size_t e = 0; e < t.size[2]; e += f.size)
         right &= same_number(f, got + e, t.host[2] + e);
     free(got);
@@ -375,6 +382,8 @@ static int are_right(void *arg)
     return right;
 }
 
+/* Faults planted where the groups of a grouped convolution find their own pixels, scales and
+ * results must change the result. */
 static void faults_of_groups_are_found(void **state)
 {
     static const struct gpu_fault faults[] = {

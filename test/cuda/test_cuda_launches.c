@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The launches of a product in device memory: their number, which of them may begin before the
- * previous one has ended, and scans whose blocks share lines without memory that an extra launch
- * initialises.  Runs on a GPU when LIMBER_TEST_GPU is set, else on the harness that runs kernels on
- * the CPU. */
+ * Launches of products in device memory: their number, and which of them may begin before the
+ * previous one has ended.  Also scans whose blocks share lines, without an extra launch that
+ * initialises memory.  Runs on a GPU if LIMBER_TEST_GPU is set, else on the harness that runs
+ * kernels on the CPU. */
 #include "gpus.h"
 #include "support.h"
 
@@ -23,8 +23,8 @@
 
 /* ---- scans by the device --------------------------------------------------------------------- */
 
-/* Shapes in which some blocks share lines, a row of tiles has one or two blocks of lines, and lines
- * are contiguous or strided. */
+/* Shapes of operands.  In some, several blocks scan different parts of the same lines.  across:
+ * lines are strided, not contiguous. */
 static const struct shape {
     int64_t lines, length;
     bool across;
@@ -38,6 +38,8 @@ static struct view view_of(const struct shape *s, const void *data)
     return (struct view){ data, s->across ? 1 : s->length, s->across ? s->lines : 1, NULL };
 }
 
+/* True if two scans found the same: for the matrix, each line and, if both have tiles, each
+ * tile. */
 static bool same_masks(const struct mask *x, const struct mask *y)
 {
     int64_t tiles = x->tile_rows * x->tile_cols;
@@ -57,8 +59,8 @@ static bool same_masks(const struct mask *x, const struct mask *y)
     return true;
 }
 
-/* Scans matrix `i` on the host and on the device.  Returns 1 where the masks agree, 2 where the
- * device cannot scan. */
+/* Scans matrix `i` on the host and on the device.  Returns 1 if the masks agree, 0 if not, and 2 if
+ * the device cannot scan. */
 static int check_scan(limber_context *ctx, int i, bool with_tiles)
 {
     static const enum data data[] = { DATA_unit, DATA_tiny, DATA_special, DATA_ints, DATA_range };
@@ -68,20 +70,20 @@ static int check_scan(limber_context *ctx, int i, bool with_tiles)
     struct mask host = { 0 }, device = { 0 };
     struct diag d = { 0 };
     struct rng r = { 90 + (uint64_t)i };
-    struct there there;
+    struct gpu_buffer there;
     struct view v = view_of(s, x);
     int right;
 
     fill(&r, data[i % (int)COUNT(data)], LIMBER_F64, x, bytes / sizeof *x);
     for (size_t p = 0; data[i % (int)COUNT(data)] == DATA_tiny && p < bytes / sizeof *x; p++)
-        x[p] = ldexp(x[p], -40); /* normal and subnormal numbers */
-    there = gpu_put(x, bytes);
+        x[p] = ldexp(x[p], -40); /* some of the numbers become subnormal */
+    there = gpu_upload_new(x, bytes);
     assert_true(limber_scan(&host, &v, LIMBER_F64, s->lines, s->length, SCAN_full, NULL, &d));
     v.data = (const void *)there.at;
     right = limber_device_scan(ctx, &device, &v, LIMBER_F64, s->lines, s->length, NULL, &d) ?
                 same_masks(&device, &host) && (!with_tiles || device.tile) :
                 2;
-    gpu_drop(there);
+    gpu_free(there);
     limber_mask_clear(&host);
     limber_mask_clear(&device);
     free(x);
@@ -95,7 +97,7 @@ static void scans_find_the_same_again_and_again(void **state)
         assert_int_equal(check_scan(cuda, i, true), 1);
 }
 
-/* A scan fails for lack of memory before its launch; the next scan is still right. */
+/* If a scan fails for lack of memory before its launch, the next scan is still right. */
 static void scans_that_fail_leave_nothing(void **state)
 {
     const struct shape s = { INT64_C(1) << 27, 0, false };
@@ -104,8 +106,8 @@ static void scans_that_fail_leave_nothing(void **state)
     struct diag d = { 0 };
 
     (void)state;
-    if (!driver.simt_launches) /* a real device has more memory than the limit */
-        skip();
+    if (!driver.simt_launches)
+        skip_because("a real device may have enough memory");
     assert_int_equal(check_scan(cuda, 0, true), 1);
     assert_false(limber_device_scan(cuda, &m, &v, LIMBER_F64, s.lines, s.length, NULL, &d));
     assert_int_equal(d.status, LIMBER_STATUS_NO_MEMORY);
@@ -113,7 +115,7 @@ static void scans_that_fail_leave_nothing(void **state)
     assert_int_equal(check_scan(cuda, 0, true), 1);
 }
 
-/* Scans repeatedly on a stream of its own, which has its own counters. */
+/* Scans repeatedly on the thread's own stream, which has its own counters.  *wrong: failures. */
 static void *scan_often(void *wrong)
 {
     void *context;
@@ -125,6 +127,7 @@ static void *scan_often(void *wrong)
     return NULL;
 }
 
+/* Three threads scan operands at the same time: each must find the right results. */
 static void threads_scan_at_once(void **state)
 {
     enum { THREADS = 3 };
@@ -140,7 +143,9 @@ static void threads_scan_at_once(void **state)
     }
 }
 
-/* Returns a verdict for gpu_faults_are_found. */
+/* Scans in a new context, so that kernels are compiled with the planted fault.  Returns 1 if all
+ * masks are right, 0 if one is wrong or a scan kernel fails, 2 if there is no context, 3 if no scan
+ * kernel ran. */
 static int scans_are_right(void *unused)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -158,6 +163,8 @@ static int scans_are_right(void *unused)
     return right == 2 ? strstr(driver.simt_error(), "limber_scan") == NULL ? 3 : 0 : right;
 }
 
+/* Faults planted in the scan kernel (its counters, tiles and special values) must change the
+ * results or stop the kernel. */
 static void faults_of_scans_are_found(void **state)
 {
     static const struct gpu_fault faults[] = {
@@ -194,8 +201,8 @@ static void faults_of_scans_are_found(void **state)
 
 enum { M = 140, N = 60, K = 70 };
 
-static limber_status multiply(limber_context *ctx, const limber_contract *c, const double *a,
-                              const double *b, double *to)
+static limber_status multiply_m_n_k(limber_context *ctx, const limber_contract *c, const double *a,
+                                    const double *b, double *to)
 {
     return limber_gemm(ctx, c, M, N, K, NULL, (limber_matrix){ a, LIMBER_F64, K, 1 },
                        (limber_matrix){ b, LIMBER_F64, N, 1 }, NULL,
@@ -206,43 +213,44 @@ struct counted {
     long launches, early, copies;
 };
 
-static struct counted counted_so_far(void)
+static struct counted read_counters(void)
 {
     return driver.simt_launches ? (struct counted){ driver.simt_launches(), driver.simt_early(),
                                                     driver.simt_copies() } :
                                   (struct counted){ 0 };
 }
 
-/* Multiplies.  Returns 1 if the product is right, 0 if C is wrong, -1 if the call fails. */
-static int product_of(limber_context *ctx, const char *scheme, struct counted *n)
+/* Multiplies on the device.  Returns 1 if C is right, 0 if it is wrong, -1 if the call fails.  *n:
+ * launches and copies of the call. */
+static int check_product(limber_context *ctx, const char *scheme, struct counted *n)
 {
     limber_contract c = correct;
     struct rng r = { 3 };
     double *a = malloc(sizeof(double) * M * K), *b = malloc(sizeof(double) * K * N);
     double *want = malloc(sizeof(double) * M * N), *got = malloc(sizeof(double) * M * N);
-    struct there at, bt, ct;
+    struct gpu_buffer at, bt, ct;
     struct counted before;
     int right = -1;
 
     c.scheme = scheme;
     fill(&r, DATA_unit, LIMBER_F64, a, M * K);
     fill(&r, DATA_unit, LIMBER_F64, b, K * N);
-    assert_int_equal(multiply(reference, &correct, a, b, want), LIMBER_STATUS_OK);
-    at = gpu_put(a, sizeof(double) * M * K);
-    bt = gpu_put(b, sizeof(double) * K * N);
-    ct = gpu_room(sizeof(double) * M * N);
-    before = counted_so_far();
-    if (!multiply(ctx, &c, (double *)at.at, (double *)bt.at, (double *)ct.at)) {
-        *n = counted_so_far();
+    assert_int_equal(multiply_m_n_k(reference, &correct, a, b, want), LIMBER_STATUS_OK);
+    at = gpu_upload_new(a, sizeof(double) * M * K);
+    bt = gpu_upload_new(b, sizeof(double) * K * N);
+    ct = gpu_allocate(sizeof(double) * M * N);
+    before = read_counters();
+    if (!multiply_m_n_k(ctx, &c, (double *)at.at, (double *)bt.at, (double *)ct.at)) {
+        *n = read_counters();
         n->launches -= before.launches;
         n->early -= before.early;
         n->copies -= before.copies;
-        gpu_get(got, ct);
+        gpu_download(got, ct);
         right = memcmp(got, want, sizeof(double) * M * N) == 0;
     }
-    gpu_drop(at);
-    gpu_drop(bt);
-    gpu_drop(ct);
+    gpu_free(at);
+    gpu_free(bt);
+    gpu_free(ct);
     free(a);
     free(b);
     free(want);
@@ -250,8 +258,8 @@ static int product_of(limber_context *ctx, const char *scheme, struct counted *n
     return right;
 }
 
-/* Returns whether launches may overlap; drivers before 12.3 do not record such launches into
- * graphs. */
+/* Returns whether the library uses launches that may begin before the previous one has ended.
+ * Drivers before 12.3 cannot record such launches into graphs. */
 static bool launches_begin_early(void)
 {
     int version = 0;
@@ -259,8 +267,8 @@ static bool launches_begin_early(void)
     return gpu_capability() >= 90 && driver.cuDriverGetVersion(&version) == 0 && version >= 12030;
 }
 
-/* A product launches the scan, limbs, products and C, the copy of results to the host, and the
- * reset of exponents. */
+/* A product takes four launches (scan, limbs, products, C) and two copies (the scan's results to
+ * the host, initial exponents to the device). */
 static void products_are_few_launches(void **state)
 {
     static const char *const schemes[] = { NULL, "ozaki1-i8" };
@@ -268,7 +276,7 @@ static void products_are_few_launches(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         struct counted n;
-        int right = product_of(cuda, schemes[i % 2], &n);
+        int right = check_product(cuda, schemes[i % 2], &n);
 
         if (right < 0 && gpu_lacks(limber_error_text()))
             continue;
@@ -281,6 +289,8 @@ static void products_are_few_launches(void **state)
     }
 }
 
+/* Returns 1 if a product is right, 0 if not, 2 if there is no context, 3 if NVRTC refuses the
+ * kernels. */
 static int product_is_right(void *unused)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -293,11 +303,13 @@ static int product_is_right(void *unused)
     (void)unused;
     if (limber_create(&own, &config))
         return 2;
-    right = product_of(own, NULL, &n);
+    right = check_product(own, NULL, &n);
     limber_destroy(own);
     return right < 0 && strstr(limber_error_text(), "NVRTC") ? 3 : right > 0;
 }
 
+/* Kernels that begin before their predecessor's end must await its results: the wait is removed or
+ * moved, which must change the result or be reported. */
 static void faults_of_early_launches_are_found(void **state)
 {
 #define LEFT "    if (is_left(args.r.choice, args.r.mine))\\n        return;\\n"
@@ -322,7 +334,7 @@ static void faults_of_early_launches_are_found(void **state)
 
     (void)state;
     if (!launches_begin_early())
-        skip();
+        skip_because("launches do not begin early on this device");
     gpu_faults_are_found(faults, COUNT(faults), product_is_right, NULL);
 }
 

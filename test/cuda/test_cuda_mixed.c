@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Mixed products on a GPU, or on the harness: each part multiplies its lines and tiles, leaves out
- * the others, and stores to the right places. */
+ * Mixed products, whose C is the sum of several parts with plans of their own, on a GPU or on the
+ * harness.  Each part must multiply its own lines and tiles only, and store to the right places. */
 #include "gpus.h"
 #include "support.h"
 
@@ -27,7 +27,7 @@ static int open_contexts(void **state)
 
     if (gpu_open(state) || limber_create(&whole, &uncut))
         return -1;
-    cuda->brief = 0;
+    cuda->pricing.brief = 0;
     return 0;
 }
 
@@ -39,14 +39,16 @@ static int close_contexts(void **state)
 
 enum { TILE_LINES = 64, TILE_LENGTH = 256 };
 
-/* A row-major matrix in binary32, and which of its tiles are wide. */
+/* A row-major FP32 matrix.  Tiles are of two kinds: numbers of many magnitudes ("wide"), or of one
+ * ("narrow").  wide: [row of tiles][column of tiles], nonzero if the tile has many magnitudes. */
 struct operand {
     int64_t lines, k, tiles;
     float *x;
     unsigned char *wide;
 };
 
-/* A random matrix, of whose tiles each `every`-th is wide. */
+/* Makes a random matrix.  About one tile in `every` has a wide range of exponents; 0: no tile
+ * has. */
 static struct operand make_operand(struct rng *r, int64_t lines, int64_t k, int every)
 {
     struct operand o = { lines, k, (k + TILE_LENGTH - 1) / TILE_LENGTH, NULL, NULL };
@@ -66,7 +68,8 @@ static struct operand make_operand(struct rng *r, int64_t lines, int64_t k, int 
     return o;
 }
 
-/* A copy with the tiles of the given kinds; other elements are zero. */
+/* Returns a copy that keeps the tiles with one magnitude (narrow), those with many (wide), or both,
+ * and has zeros in all others. */
 static float *copy_tiles(const struct operand *o, bool narrow, bool wide)
 {
     float *x = calloc((size_t)(o->lines * o->k), sizeof *x);
@@ -78,15 +81,15 @@ static float *copy_tiles(const struct operand *o, bool narrow, bool wide)
     return x;
 }
 
-static void clear(struct operand *o)
+static void free_operand(struct operand *o)
 {
     free(o->x);
     free(o->wide);
 }
 
-static void multiply(limber_context *ctx, const limber_contract *contract, int64_t m, int64_t n,
-                     int64_t k, const float *a, const float *b, const float *beta, float *c,
-                     bool transposed, limber_report *report)
+static void multiply_floats(limber_context *ctx, const limber_contract *contract, int64_t m,
+                            int64_t n, int64_t k, const float *a, const float *b, const float *beta,
+                            float *c, bool transposed, limber_report *report)
 {
     limber_format f = named("f32");
 
@@ -96,14 +99,8 @@ static void multiply(limber_context *ctx, const limber_contract *contract, int64
         fail_msg("%s", limber_error_text());
 }
 
-static void same_bits(const float *want, const float *got, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        if (memcmp(&want[i], &got[i], sizeof *want))
-            fail_msg("element %d is %a, not %a", (int)i, (double)got[i], (double)want[i]);
-}
-
-/* Each part computes the product of matrices whose other tiles are zero; the parts add up to C. */
+/* Each part computes the product of matrices whose other tiles are zero.  C is the sum of the
+ * parts. */
 static void parts_are_products_with_zeros(void **state)
 {
     static const struct {
@@ -147,15 +144,15 @@ static void parts_are_products_with_zeros(void **state)
                         (limber_matrix){ b.x, named("f32"), 1, 1 }, NULL,
                         (limber_output){ got, named("f32"), 1, 1 },
                         NULL) == LIMBER_STATUS_NO_SCHEME)
-            goto next;          /* the device has no such tensor cores */
-        multiply(cuda, &both, m, n, k, a.x, b.x, NULL, got, transposed, &report);
+            goto next; /* the device has no such tensor cores */
+        multiply_floats(cuda, &both, m, n, k, a.x, b.x, NULL, got, transposed, &report);
         assert_true(report.parts >= (cases[c].every_a && cases[c].every_b ? 3 : 2));
-        multiply(whole, &narrow, m, n, k, an, bn, NULL, want, transposed, NULL);
+        multiply_floats(whole, &narrow, m, n, k, an, bn, NULL, want, transposed, NULL);
         if (cases[c].every_a)
-            multiply(whole, &wide, m, n, k, aw, b.x, &one, want, transposed, NULL);
+            multiply_floats(whole, &wide, m, n, k, aw, b.x, &one, want, transposed, NULL);
         if (cases[c].every_b)
-            multiply(whole, &wide, m, n, k, an, bw, &one, want, transposed, NULL);
-        same_bits(want, got, m * n);
+            multiply_floats(whole, &wide, m, n, k, an, bw, &one, want, transposed, NULL);
+        assert_same_numbers(named("f32"), want, got, (size_t)(m * n), "%s", cases[c].both);
     next:
         free(an);
         free(aw);
@@ -163,19 +160,85 @@ static void parts_are_products_with_zeros(void **state)
         free(bw);
         free(want);
         free(got);
-        clear(&a);
-        clear(&b);
+        free_operand(&a);
+        free_operand(&b);
     }
+}
+
+/* Returns a copy that keeps the tiles whose kind is in the set, and has zeros in all others. */
+static float *copy_kinds(const struct operand *o, unsigned kinds)
+{
+    float *x = calloc((size_t)(o->lines * o->k), sizeof *x);
+
+    for (int64_t i = 0; i < o->lines * o->k; i++)
+        if (kinds >> o->wide[i / o->k / TILE_LINES * o->tiles + i % o->k / TILE_LENGTH] & 1)
+            x[i] = o->x[i];
+    return x;
+}
+
+/* Three schemes share a product: numbers from 2^-2 on, of 20 and of 40 binades.  Each part computes
+ * the product of matrices whose other tiles are zero; C is the sum of the parts, in their order. */
+static void three_schemes_share_a_product(void **state)
+{
+    static const struct {
+        unsigned a, b;
+        const char *scheme;
+    } parts[] = { { 1, 1, "fp32-m" },
+                  { 2, 3, "fp32-f" },
+                  { 1, 2, "fp32-f" },
+                  { 4, 7, "fp32-b" },
+                  { 3, 4, "fp32-b" } };
+    enum { M = 200, N = 140, K = 700 };
+    struct rng r = { 92 };
+    struct operand o[2] = { make_operand(&r, M, K, 2), make_operand(&r, N, K, 2) };
+    float *want = calloc(M * N, sizeof *want), *got = calloc(M * N, sizeof *got), one = 1;
+    limber_contract k = { .size = sizeof k, .promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-b" };
+    limber_report report = LIMBER_REPORT_INIT;
+
+    (void)state;
+    for (int side = 0; side < 2; side++)
+        for (int64_t i = 0; i < o[side].lines * K; i++) {
+            unsigned char *kind =
+                &o[side].wide[i / K / TILE_LINES * o[side].tiles + i % K / TILE_LENGTH];
+
+            if (i % K % TILE_LENGTH == 0 && i / K % TILE_LINES == 0 && *kind)
+                *kind = (unsigned char)(1 + rng_below(&r, 2));
+            if (*kind == 1) /* of a wide tile only 20 binades stay */
+                o[side].x[i] =
+                    (float)ldexp((double)o[side].x[i] < 0 ? -1.25 : 1.25, rng_below(&r, 20) - 10);
+        }
+    if (limber_gemm(whole, &k, 1, 1, 1, NULL, (limber_matrix){ &one, named("f32"), 1, 1 },
+                    (limber_matrix){ &one, named("f32"), 1, 1 }, NULL,
+                    (limber_output){ got, named("f32"), 1, 1 }, NULL) != LIMBER_STATUS_NO_SCHEME) {
+        k.scheme = "fp32-m+fp32-f+fp32-b";
+        multiply_floats(cuda, &k, M, N, K, o[0].x, o[1].x, NULL, got, false, &report);
+        assert_int_equal(report.parts, 5);
+        k.split = LIMBER_SPLIT_AHEAD;
+        for (int i = 0; i < 5; i++) {
+            float *a = copy_kinds(&o[0], parts[i].a), *b = copy_kinds(&o[1], parts[i].b);
+
+            k.scheme = parts[i].scheme;
+            multiply_floats(whole, &k, M, N, K, a, b, i ? &one : NULL, want, false, NULL);
+            free(a);
+            free(b);
+        }
+        assert_same_numbers(named("f32"), want, got, (size_t)(M * N), "%s",
+                            k.scheme ? k.scheme : "several");
+    }
+    free(want);
+    free(got);
+    free_operand(&o[0]);
+    free_operand(&o[1]);
 }
 
 static const struct gpu_fault faults[] = {
     { 90, "a step that is fetched and not multiplied",
-      "            if (is_shown(a, t, s)) {=>            {" },
+      "            if (is_step_needed(a, t, s)) {=>            {" },
     { 90, "a step that is multiplied and was not fetched",
-      "if (!is_shown(a, t, s))\\n                continue;=>" },
+      "if (!is_step_needed(a, t, s))\\n                continue;=>" },
     { 90, "another row's tiles", "a.shown_a + (t.i >> pairs(a)) * a.shown=>a.shown_a" },
     { 100, "a step that is fetched and not multiplied",
-      "            if (is_shown(a, t, s)) {=>            {" },
+      "            if (is_step_needed(a, t, s)) {=>            {" },
     { 100, "sums that are awaited and were not made",
       "    if (!PARTED)\\n        return s < end;=>    return s < end;\n"
       "            if (!is_part(a, t, s, end))\\n                continue;\\n            barrier=>"
@@ -191,6 +254,8 @@ struct wanted {
     float *c;
 };
 
+/* Multiplies by kernels with a planted fault.  Returns 1 if the result is the wanted one, 0 if not,
+ * 2 if there is no context, 3 if NVRTC refuses the kernels. */
 static int run_faulty(void *arg)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -214,6 +279,8 @@ static int run_faulty(void *arg)
     return memcmp(c, ((struct wanted *)arg)->c, bytes) ? 0 : 1;
 }
 
+/* Multiplies by two schemes at once, each for a part of the result; each fault planted in the
+ * kernel must change the result. */
 static void planted_faults_are_found(void **state)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
@@ -224,20 +291,21 @@ static void planted_faults_are_found(void **state)
 
     (void)state;
     if (SANITIZED || gpu_capability() < 90)
-        skip();
+        skip_because("its kernels need capability 9.0, and no sanitizer");
     w.a = make_operand(&r, 600, 600, 2);
     w.b = make_operand(&r, 40, 600, 2);
     w.c = malloc((size_t)(w.a.lines * w.b.lines) * sizeof *w.c);
-    multiply(cuda, &contract, w.a.lines, w.b.lines, w.a.k, w.a.x, w.b.x, NULL, w.c, false, NULL);
+    multiply_floats(cuda, &contract, w.a.lines, w.b.lines, w.a.k, w.a.x, w.b.x, NULL, w.c, false,
+                    NULL);
     gpu_faults_are_found(faults, sizeof faults / sizeof *faults, run_faulty, &w);
     free(w.c);
-    clear(&w.a);
-    clear(&w.b);
+    free_operand(&w.a);
+    free_operand(&w.b);
 }
 
-/* Lines differ so much that they need different numbers of moduli; the interpreter's bits are
- * expected. */
-static void groups_of_lines(void **state)
+/* Rows differ so much in magnitude that groups of them need different numbers of moduli.  The
+ * interpreter's bits are expected. */
+static void groups_of_lines_have_moduli_of_their_own(void **state)
 {
     enum { M = 200, N = 140, K = 90 };
     limber_format f = named("f64");
@@ -279,7 +347,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_products_with_zeros),
-        cmocka_unit_test(groups_of_lines),
+        cmocka_unit_test(three_schemes_share_a_product),
+        cmocka_unit_test(groups_of_lines_have_moduli_of_their_own),
         cmocka_unit_test(planted_faults_are_found),
     };
 

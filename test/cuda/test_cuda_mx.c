@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products of blocks with scales by NVIDIA's instructions (scheme tensor-mx) against the
- * interpreter, which computes their model: on a GPU when LIMBER_TEST_GPU is set, else on the
- * harness (SIMT_CC names the compute capability).  A device without such instructions refuses. */
+ * Compares products of block-scaled operands by NVIDIA's instructions (scheme tensor-mx) with the
+ * interpreter, which computes their model: on a GPU if LIMBER_TEST_GPU is set, else on the harness
+ * (SIMT_CC names the compute capability).  A device without such instructions must refuse. */
 #include "engine_support.h"
+#include "contexts.h"
 #include "gpus.h"
 #include "support.h"
 #include "unit_any.h"
@@ -12,11 +13,11 @@
 struct scaled {
     const char *unit;
     int64_t m, n, k;
-    int kind;                   /* kind of values (any_matrix) */
-    const char *in, *out;       /* formats; NULL: f32 */
+    int kind;                   /* kind of random values (any_matrix) */
+    const char *in, *out;       /* formats of operands and result; NULL: f32 */
     bool transposed;
-    double alpha, beta;         /* 0: not passed */
-    int64_t pad;                /* elements added to leading dimensions */
+    double alpha, beta; /* alpha = 0: the call gets neither alpha nor beta */
+    int64_t pad; /* padding that is added to leading dimensions, in elements */
 };
 
 static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols,
@@ -26,9 +27,10 @@ static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t c
                                      (limber_matrix){ data, f, cols + p->pad, 1 };
 }
 
-/* Runs a simulated product; scheme NULL: on the unit's model, else by the device's instruction. */
-static limber_status run(limber_context *ctx, const char *scheme, const struct scaled *p, void *a,
-                         void *b, void *c)
+/* Runs a simulated product.  scheme: NULL for the unit's model in software, "tensor-mx" for the
+ * device's instruction. */
+static limber_status run_simulated(limber_context *ctx, const char *scheme, const struct scaled *p,
+                                   void *a, void *b, void *c)
 {
     limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");
     limber_unit u = unit(p->unit);
@@ -50,15 +52,15 @@ static limber_status run(limber_context *ctx, const char *scheme, const struct s
     return status;
 }
 
-/* Elements of a matrix with its padding. */
+/* Counts the elements of a matrix and its padding. */
 static size_t count_padded(const struct scaled *p, int64_t rows, int64_t cols)
 {
     return (size_t)((rows + p->pad) * (cols + p->pad));
 }
 
-/* True if the instruction gives the model's bits on random matrices. report: failures are
- * printed. */
-static bool same_bits(const struct scaled *p, struct rng *r, bool report)
+/* Returns whether the instruction gives the model's bits on random matrices.  report: a difference
+ * fails the test. */
+static bool is_simulated_right(const struct scaled *p, struct rng *r, bool report)
 {
     limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");
     size_t na = count_padded(p, p->m, p->k), nb = count_padded(p, p->k, p->n),
@@ -71,9 +73,9 @@ static bool same_bits(const struct scaled *p, struct rng *r, bool report)
     double v[2];
     int64_t at;
 
-    if (run(reference, NULL, p, a, b, want) != LIMBER_STATUS_OK)
+    if (run_simulated(reference, NULL, p, a, b, want) != LIMBER_STATUS_OK)
         fail_msg("%s: %s", p->unit, limber_error_text());
-    if (run(cuda, "tensor-mx", p, a, b, got) != LIMBER_STATUS_OK) {
+    if (run_simulated(cuda, "tensor-mx", p, a, b, got) != LIMBER_STATUS_OK) {
         if (report)
             fail_msg("%s: %s", p->unit, limber_error_text());
         same = false;
@@ -93,14 +95,15 @@ static bool same_bits(const struct scaled *p, struct rng *r, bool report)
     return same;
 }
 
-/* Returns whether the device has MX instructions; a device without them must refuse by name. */
-static bool device_has_them(void)
+/* Returns whether the device has MX instructions.  A device without them must refuse with an error
+ * that says so. */
+static bool device_has_mx(void)
 {
     struct scaled p = { .unit = "b200-nvfp4", .m = 1, .n = 1, .k = 1 };
     float a = 1, b = 1, c = 0;
     bool due = gpu_capability() >= 100;
 
-    if (run(cuda, "tensor-mx", &p, &a, &b, &c) == LIMBER_STATUS_OK) {
+    if (run_simulated(cuda, "tensor-mx", &p, &a, &b, &c) == LIMBER_STATUS_OK) {
         assert_true(due || getenv("LIMBER_TEST_GPU"));
         return true;
     }
@@ -124,29 +127,31 @@ static const char *const units[] = {
     "b200-mxfp4 scale=e8m0:ceil",
 };
 
+/* Random shapes and data of each unit with block scales: the tensor cores' results have the
+ * interpreter's bits. */
 static void instructions_have_the_bits_of_their_model(void **state)
 {
     struct rng r = { 3 };
 
     (void)state;
-    if (!device_has_them())
-        skip();
+    if (!device_has_mx())
+        skip_because("this device has no block-scaled formats");
     for (size_t i = 0; i < COUNT(units); i++)
         for (int kind = 0; kind < VALUE_KINDS; kind++) {
             if (!is_taken(i + i / 3 + (size_t)kind, 3))
                 continue;
-            same_bits(&(struct scaled){ .unit = units[i],
-                                        .m = 1 + rng_below(&r, kind ? 40 : 150),
-                                        .n = 1 + rng_below(&r, kind ? 40 : 90),
-                                        .k = 1 + rng_below(&r, kind % 2 ? 50 : 600),
-                                        .kind = kind,
-                                        .transposed = rng_below(&r, 2),
-                                        .pad = rng_below(&r, 3) },
-                      &r, true);
+            is_simulated_right(&(struct scaled){ .unit = units[i],
+                                                 .m = 1 + rng_below(&r, kind ? 40 : 150),
+                                                 .n = 1 + rng_below(&r, kind ? 40 : 90),
+                                                 .k = 1 + rng_below(&r, kind % 2 ? 50 : 600),
+                                                 .kind = kind,
+                                                 .transposed = rng_below(&r, 2),
+                                                 .pad = rng_below(&r, 3) },
+                               &r, true);
         }
 }
 
-/* Block scales differ widely, up to the ends of their format. */
+/* Block scales differ widely, up to the least and the largest of their format. */
 static void scales_reach_the_ends_of_their_formats(void **state)
 {
     enum { M = 20, N = 12, K = 96 };
@@ -154,8 +159,8 @@ static void scales_reach_the_ends_of_their_formats(void **state)
     float *a, *b, c[2][M * N];
 
     (void)state;
-    if (!device_has_them())
-        skip();
+    if (!device_has_mx())
+        skip_because("this device has no block-scaled formats");
     a = malloc(M * K * 4);
     b = malloc(K * N * 4);
     assert_true(a && b);
@@ -174,8 +179,8 @@ static void scales_reach_the_ends_of_their_formats(void **state)
         a[3 * K + 1] = NAN;
         memset(a + 4 * K, 0, K * 4);
         b[5 * N + 2] = -INFINITY;
-        assert_int_equal(run(reference, NULL, &p, a, b, c[0]), LIMBER_STATUS_OK);
-        if (run(cuda, "tensor-mx", &p, a, b, c[1]) != LIMBER_STATUS_OK)
+        assert_int_equal(run_simulated(reference, NULL, &p, a, b, c[0]), LIMBER_STATUS_OK);
+        if (run_simulated(cuda, "tensor-mx", &p, a, b, c[1]) != LIMBER_STATUS_OK)
             fail_msg("%s: %s", units[i], limber_error_text());
         for (int x = 0; x < M * N; x++)
             if (!same_number(named("f32"), &c[0][x], &c[1][x]))
@@ -186,7 +191,8 @@ static void scales_reach_the_ends_of_their_formats(void **state)
     free(b);
 }
 
-/* Returns whether a sum too small for binary32 is -0, also where k ends within a step. */
+/* Returns whether the device gives -0 for a negative sum that is too small for binary32, when k
+ * ends within a step of the kernel and the rest of the step is zeros. */
 static bool are_zeros_negative(void)
 {
     enum { K = 40 };
@@ -197,19 +203,22 @@ static bool are_zeros_negative(void)
         a[i] = -0x1p-100f;
         b[i] = 0x1p-100f;
     }
-    assert_int_equal(run(reference, NULL, &p, a, b, &want), LIMBER_STATUS_OK);
+    assert_int_equal(run_simulated(reference, NULL, &p, a, b, &want), LIMBER_STATUS_OK);
     assert_true(want == 0 && signbit(want));
-    return run(cuda, "tensor-mx", &p, a, b, &got) == LIMBER_STATUS_OK && got == 0 && signbit(got);
+    return run_simulated(cuda, "tensor-mx", &p, a, b, &got) == LIMBER_STATUS_OK && got == 0 &&
+           signbit(got);
 }
 
 static void sums_may_be_negative_zeros(void **state)
 {
     (void)state;
-    if (!device_has_them())
-        skip();
+    if (!device_has_mx())
+        skip_because("this device has no block-scaled formats");
     assert_true(are_zeros_negative());
 }
 
+/* Products with block scales, with alpha and beta in five pairs of formats, also transposed or
+ * empty, have the interpreter's bits. */
 static void results_are_scaled_and_stored(void **state)
 {
     static const struct {
@@ -222,29 +231,29 @@ static void results_are_scaled_and_stored(void **state)
     struct rng r = { 21 };
 
     (void)state;
-    if (!device_has_them())
-        skip();
+    if (!device_has_mx())
+        skip_because("this device has no block-scaled formats");
     for (size_t i = 0; i < COUNT(cases); i++)
         for (int transposed = 0; transposed < 2; transposed++) {
             if (!is_taken(i + (size_t)transposed + i / 2, 2))
                 continue;
-            same_bits(&(struct scaled){ .unit = i % 2 ? "b200-mxe4m3" : "b200-nvfp4",
-                                        .m = 35,
-                                        .n = 39,
-                                        .k = 141,
-                                        .in = cases[i].in,
-                                        .out = cases[i].out,
-                                        .transposed = transposed,
-                                        .alpha = cases[i].alpha,
-                                        .beta = cases[i].beta },
-                      &r, true);
+            is_simulated_right(&(struct scaled){ .unit = i % 2 ? "b200-mxe4m3" : "b200-nvfp4",
+                                                 .m = 35,
+                                                 .n = 39,
+                                                 .k = 141,
+                                                 .in = cases[i].in,
+                                                 .out = cases[i].out,
+                                                 .transposed = transposed,
+                                                 .alpha = cases[i].alpha,
+                                                 .beta = cases[i].beta },
+                               &r, true);
         }
-    same_bits(&(struct scaled){ .unit = "b200-mxfp4", .m = 3, .n = 2, .k = 0, .beta = 2 }, &r,
-              true);
-    same_bits(&(struct scaled){ .unit = "b200-mxfp4", .m = 0, .n = 2, .k = 5 }, &r, true);
+    is_simulated_right(&(struct scaled){ .unit = "b200-mxfp4", .m = 3, .n = 2, .k = 0, .beta = 2 },
+                       &r, true);
+    is_simulated_right(&(struct scaled){ .unit = "b200-mxfp4", .m = 0, .n = 2, .k = 5 }, &r, true);
 }
 
-/* A small workspace splits C into parts, which keep their scales. */
+/* A small workspace computes C piece by piece.  Each piece must use the right block scales. */
 static void parts_have_the_same_bits(void **state)
 {
     const limber_config small = { .size = sizeof(limber_config),
@@ -256,11 +265,12 @@ static void parts_have_the_same_bits(void **state)
     struct rng r = { 41 };
 
     (void)state;
-    if (!device_has_them())
-        skip();
+    if (!device_has_mx())
+        skip_because("this device has no block-scaled formats");
     assert_int_equal(limber_create(&cuda, &small), LIMBER_STATUS_OK);
     for (size_t i = 4; i < 7; i++)
-        same_bits(&(struct scaled){ .unit = units[i], .m = 270, .n = 150, .k = 300 }, &r, true);
+        is_simulated_right(&(struct scaled){ .unit = units[i], .m = 270, .n = 150, .k = 300 }, &r,
+                           true);
     limber_destroy(cuda);
     cuda = whole;
 }
@@ -271,13 +281,15 @@ static void convolutions_are_computed(void **state)
     struct rng r = { 51 };
 
     (void)state;
-    if (!device_has_them())
-        skip();
+    if (!device_has_mx())
+        skip_because("this device has no block-scaled formats");
     for (size_t i = 3; i < 6; i++)
         same_simulated_conv(&r, units[i], i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW, both,
                             "tensor-mx");
 }
 
+/* Units that have no block-scaled instruction, and statistics, must be refused with an error that
+ * tells why. */
 static void other_devices_refuse_by_name(void **state)
 {
     static const struct {
@@ -301,22 +313,21 @@ static void other_devices_refuse_by_name(void **state)
     struct scaled p = { .unit = "b200-mxe4m3", .m = 1, .n = 1, .k = 1, .beta = 0 };
 
     (void)state;
-    assert_int_equal(run(reference, "tensor-mx", &p, &a, &b, &c), LIMBER_STATUS_NO_SCHEME);
-    assert_non_null(strstr(limber_error_text(), "interp has no block-scaled instructions"));
-    if (!device_has_them())
-        skip();
+    assert_refused(run_simulated(reference, "tensor-mx", &p, &a, &b, &c), LIMBER_STATUS_NO_SCHEME,
+                   "interp has no block-scaled instructions");
+    if (!device_has_mx())
+        skip_because("this device has no block-scaled formats");
     for (size_t i = 0; i < COUNT(refused); i++) {
         p.unit = refused[i].unit;
-        assert_int_equal(run(cuda, "tensor-mx", &p, &a, &b, &c), LIMBER_STATUS_NO_SCHEME);
+        assert_int_equal(run_simulated(cuda, "tensor-mx", &p, &a, &b, &c), LIMBER_STATUS_NO_SCHEME);
         if (!strstr(limber_error_text(), refused[i].why))
             fail_msg("%s: %s", refused[i].unit, limber_error_text());
     }
-    assert_int_equal(limber_gemm(cuda, &contract, 1, 1, 1, NULL,
-                                 (limber_matrix){ &a, named("f32"), 1, 1 },
-                                 (limber_matrix){ &b, named("f32"), 1, 1 }, NULL,
-                                 output_of((limber_matrix){ &c, named("f32"), 1, 1 }), NULL),
-                     LIMBER_STATUS_NO_SCHEME);
-    assert_non_null(strstr(limber_error_text(), "instructions count nothing"));
+    assert_refused(limber_gemm(cuda, &contract, 1, 1, 1, NULL,
+                               (limber_matrix){ &a, named("f32"), 1, 1 },
+                               (limber_matrix){ &b, named("f32"), 1, 1 }, NULL,
+                               output_of((limber_matrix){ &c, named("f32"), 1, 1 }), NULL),
+                   LIMBER_STATUS_NO_SCHEME, "instructions count nothing");
     assert_true(c == 7);
 }
 
@@ -343,7 +354,7 @@ static const struct gpu_fault faults[] = {
     { 120, "formats exchanged",
       "mma_scaled<MX, FORMAT_A, FORMAT_B>=>"
       "mma_scaled<MX, FORMAT_B, FORMAT_A>" },
-    /* fault in copies into tensor memory */
+    /* fault in the copy to tensor memory */
     { 100, "a bit too many for an element",
       "? 1 + format.exp_bits=>? (format.exp_bits > 3 ? 1 : 2) + format.exp_bits" },
     { 100, "E2M1 in the middle of a byte", "PACKED == 1 && !COLUMNS_TAKEN=>PACKED == 1" },
@@ -385,12 +396,14 @@ static const struct gpu_fault faults[] = {
     { 0, "blocks of zeros behind k", "rest < STEP * PACKED ?=>rest < 0 ?" },
 };
 
-/* Runs kernels of a new context, which has compiled none yet. */
+/* Runs random products in a new context, whose kernels are compiled with the planted fault.
+ * Returns 1 if they are right, 0 if not, 3 if NVRTC refuses the kernels, 4 if there is no
+ * context. */
 static int run_faulty(void *unused)
 {
     static const char *const looked_at[] = { "b200-mxe5m2 a=e2m1 b=e3m2", "b200-mxfp4",
                                              "b200-nvfp4" };
-    /* blocks with tensor memory have larger tiles; those without a tile fetch contiguously */
+    /* sizes exceed one tile of C; kernels that use tensor memory have larger tiles */
     bool large = gpu_capability() < 120;
     const limber_config fresh = { .size = sizeof(limber_config),
                                   .backend = "cuda",
@@ -402,13 +415,13 @@ static int run_faulty(void *unused)
         return 4;
     for (size_t i = 0; i < COUNT(looked_at); i++)
         for (int kind = 0; kind < 3; kind += 2)
-            if (!same_bits(&(struct scaled){ .unit = looked_at[i],
-                                             .m = large ? 262 : 66,
-                                             .n = large ? 140 : 70,
-                                             .k = large ? 1100 : 530,
-                                             .kind = kind,
-                                             .out = "f32" },
-                           &r, false))
+            if (!is_simulated_right(&(struct scaled){ .unit = looked_at[i],
+                                                      .m = large ? 262 : 66,
+                                                      .n = large ? 140 : 70,
+                                                      .k = large ? 1100 : 530,
+                                                      .kind = kind,
+                                                      .out = "f32" },
+                                    &r, false))
                 return strstr(limber_error_text(), "NVRTC") ? 3 : 0;
     return are_zeros_negative();
 }
@@ -416,8 +429,8 @@ static int run_faulty(void *unused)
 static void planted_faults_are_found(void **state)
 {
     (void)state;
-    if (!device_has_them())
-        skip();
+    if (!device_has_mx())
+        skip_because("this device has no block-scaled formats");
     gpu_faults_are_found(faults, COUNT(faults), run_faulty, NULL);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reconstruction of C by the Chinese remainder theorem, in doubles where a device is fast at them
- * and in integers elsewhere: the interpreter's bits, for every rounding and at the ends of the
- * range. */
+ * Reconstruction of C by the Chinese remainder theorem, in doubles on devices that are fast at them
+ * and in integers on others, has the interpreter's bits: for every rounding, and at both ends of
+ * the range. */
 #include "gpus.h"
 #include "support.h"
 
@@ -21,9 +21,9 @@
 
 enum { ROWS = 25, COLS = 27, PITCH = 28, TERMS = 5 };
 
-/* Multiplies doubles in a format by residues, in a new context so that kernels are compiled now.
- * Returns 1 where the GPU has the interpreter's bits and writes nothing outside C; 3 where a fault
- * was not planted. */
+/* Converts doubles to a format and multiplies them by residues, in a new context, so that kernels
+ * are compiled with the planted fault.  Returns 1 if C has the interpreter's bits and nothing
+ * outside C is written, 0 if not, 3 if the fault was not planted. */
 static int is_right(const char *format, const char *result, const double *a, const double *b,
                     int64_t k)
 {
@@ -54,19 +54,20 @@ static int is_right(const char *format, const char *result, const double *a, con
 
 /* ---- at the ends of the range --------------------------------------------------------------- */
 
-/* Rounds sums of two products with one bit more than the result has, near 1, near both ends of the
- * range and beyond. */
+/* Checks the rounding of sums of two products that have one bit more than the result's format: near
+ * 1, near both ends of the format's range, and beyond them.  Returns as is_right. */
 static int round_at_ends(void *format)
 {
     static const int scales[2][3] = { { 53, 1074, 1023 },
-                                      /* significand bits, least exponent, bias */
+                                      /* a scale of the values: significand bits, minus the exponent
+                                       * of the least subnormal, bias */
                                       { 24, 149, 127 } };
     const int *scale = scales[named(format).size == 4];
     double x[2][COLS * 2];
     struct rng r = { 77 };
 
     for (int side = 0; side < 2; side++)
-        /* exponent sums: near the least, about 0, near the largest */
+        /* exponents of both factors: their sum is near the least, about 0, or near the largest */
         for (int i = 0; i < COLS; i++)
             for (int p = 0; p < 2; p++) {
                 int bits = (scale[0] + 1) / 2;
@@ -75,14 +76,17 @@ static int round_at_ends(void *format)
                 int most = 2 * (i - 18) + (scale[2] - scale[0]) / 2;
                 int exponent = i < 10 ? least : i < 14 ? 0 : most;
 
-                if (p == 1 && i % 2) /* far below what is rounded */
+                /* the second product is far below the last bit of the result, so that only its sign
+                 * matters */
+                if (p == 1 && i % 2)
                     exponent -= 40;
                 x[side][2 * i + p] = ldexp(rng_below(&r, 2) ? -odd : odd, exponent);
             }
     return is_right(format, format, x[0], x[1], 2);
 }
 
-/* Multiplies subnormal numbers in A by large ones: beside normal ones, or in lines of their own. */
+/* Checks products of subnormal numbers in A and large ones in B.  Some lines hold subnormals only,
+ * some also normal numbers.  Returns as is_right. */
 static int multiply_subnormals(void *format)
 {
     bool is_double = named(format).size == 8;
@@ -104,15 +108,15 @@ static int multiply_subnormals(void *format)
 
 /* ---- last bits that decide a rounding ------------------------------------------------------- */
 
-/* Bits between a line's first bit and its last: depth in A, more in B. */
+/* Distance in bits from the first bit of a line to its last: `depth` in A, `more` in B. */
 struct tails {
     const char *format, *result;
     int depth, more;
 };
 
-/* Sums terms near a tie.  A row of A holds a number, half a unit of its last place in the result, a
- * tail, a term at the tail's last bit, and minus the number (2^(1-half) in narrow formats).  B
- * selects terms and signs. */
+/* Checks sums that are near a tie of the rounding.  A row of A holds a number, half a unit in its
+ * last place, a small tail, a term at the tail's last bit, and minus the number (in narrow formats
+ * 2^(1-half)).  B selects terms and signs.  Returns as is_right. */
 static int round_tails(void *arg)
 {
     const struct tails *t = arg;
@@ -137,7 +141,7 @@ static int round_tails(void *arg)
     for (int j = 0; j < COLS; j++) {
         for (int p = 0; p < TERMS; p++)
             b[j][p] = j && j >> p & 1 ? rng_below(&r, 2) ? 1 : -1 : 0;
-        if (j > 0 && j < 20) /* together with the last one it may vanish */
+        if (j > 0 && j < 20) /* the last term may cancel this one */
             b[j][0] = j % 2 ? 1 : -1;
         if (j % 4 == 3)
             b[j][2 + j / 4 % 2] = ldexp(1, -t->more);
@@ -147,7 +151,7 @@ static int round_tails(void *arg)
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
-/* Faults in reconstruction by integers, on 7.5, and by doubles, on 8.0. */
+/* Faults in the reconstruction by integers (capability 7.5) and by doubles (8.0). */
 static void results_are_rounded_at_ends(void **state)
 {
     static const struct gpu_fault faults[] = {
@@ -172,6 +176,8 @@ static void results_are_rounded_at_ends(void **state)
     gpu_faults_are_found(faults, COUNT(faults), round_at_ends, "f64");
 }
 
+/* Products of subnormal numbers are right in FP64 and FP32; faults planted in the code that reads
+ * such numbers must change the result. */
 static void operands_may_be_subnormal(void **state)
 {
     static const struct gpu_fault faults[] = {
@@ -181,7 +187,7 @@ static void operands_may_be_subnormal(void **state)
         { 80, "subnormals of half the size",
           "int shift = (exponent ? exponent : 1)=>int shift = exponent" },
         { 80, "lines of subnormals as others",
-          "shift >= 0 ? m << (shift & 63)=>0 ? m << (shift & 63)" },
+          "shift >= 0 ? m << (shift & 63) : m >> (=>0 ? m << (shift & 63) : m >> (" },
     };
 
     (void)state;
@@ -190,6 +196,8 @@ static void operands_may_be_subnormal(void **state)
     gpu_faults_are_found(faults, COUNT(faults), multiply_subnormals, "f64");
 }
 
+/* Only a small tail tells whether a sum is above or below a tie of the rounding, and the kernels
+ * must keep the tail. */
 static void tails_decide_what_lies_halfway(void **state)
 {
     static struct tails tails[] = {
@@ -240,7 +248,7 @@ static uint64_t power_of_two(int e)
     return v;
 }
 
-/* Reduces a number in 32-bit digits modulo PRIME; doubles_modulo reduces a sum of integral
+/* Reduces a number of 32-bit digits modulo PRIME.  doubles_modulo below reduces a sum of integral
  * doubles. */
 static uint64_t digits_modulo(const uint32_t *digit)
 {
@@ -251,6 +259,7 @@ static uint64_t digits_modulo(const uint32_t *digit)
     return v;
 }
 
+/* Returns the exact sum of `count` doubles, which are integers, modulo PRIME. */
 static uint64_t doubles_modulo(const double *x, int count)
 {
     uint64_t v = 0;
@@ -267,8 +276,9 @@ static uint64_t doubles_modulo(const double *x, int count)
     return v;
 }
 
-/* Checks that the kernel's sum of one column is exact for the residues that make it largest (or
- * smallest), and after subtracting any multiple of P. */
+/* Checks that the kernel's sum of column i of the doubles is exact for the residues that make the
+ * sum largest or smallest, and also after subtracting any multiple of P, the product of the
+ * moduli. */
 static void check_column(const struct limber_crt *crt, const struct cuda_doubles *d, int i,
                          bool largest)
 {
@@ -279,7 +289,7 @@ static void check_column(const struct limber_crt *crt, const struct cuda_doubles
         double c = (weight > 0) == largest ? crt->modulus[l] - 1 : 0, next;
 
         next = fma(1 + c / 4096, weight, sum);
-        /* the product c/4096 weight is exact, and so is the sum: both of its error terms are 0 */
+        /* both error terms are 0: the product c/4096 * weight and the sum are exact */
         assert_true((1 + c / 4096) * weight - weight == c / 4096 * weight);
         assert_true(fma(1 + c / 4096, weight, -(next - sum)) == 0 && next - (next - sum) == sum);
         exact += c / 4096 * weight;
@@ -293,6 +303,8 @@ static void check_column(const struct limber_crt *crt, const struct cuda_doubles
     }
 }
 
+/* For each number of moduli, the sums of doubles by which kernels reconstruct a number are exact,
+ * and their constants agree with the integer ones modulo a prime. */
 static void columns_of_doubles_are_exact(void **state)
 {
     int64_t moduli[LIMBER_MODULI];

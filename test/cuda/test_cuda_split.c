@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Limbs made inside the multiply kernel have the bits of those made ahead and of the interpreter,
- * for every layout of operands.  Runs on a GPU when LIMBER_TEST_GPU is set, else on the harness
- * that runs kernels on the CPU (SIMT_CC names the compute capability). */
+ * Limbs that the multiply kernel makes itself have the bits of limbs that are made ahead, and of
+ * the interpreter, for every layout of operands.  Runs on a GPU if LIMBER_TEST_GPU is set, else on
+ * the harness that runs kernels on the CPU (SIMT_CC names the compute capability). */
+#include "contexts.h"
 #include "gpus.h"
 #include "plans.h"
 #include "support.h"
@@ -34,9 +35,10 @@ static int open_device(void **state)
 
 /* ---- one plan on both backends --------------------------------------------------------------- */
 
-/* Layouts of an operand: lines contiguous or strided, in whole pieces of 16 bytes or not, or
- * neither dimension contiguous. */
-enum lies { ALONG, ALONG_odd, ALONG_moved, ACROSS, ACROSS_odd, CALL_SCOPE };
+/* Layouts of an operand.  ALONG: elements of a line are contiguous; ACROSS: those of different
+ * lines; BOTH_STRIDED: neither.  odd: the leading dimension is no multiple of 16 bytes; moved: the
+ * address is none. */
+enum lies { ALONG, ALONG_odd, ALONG_moved, ACROSS, ACROSS_odd, BOTH_STRIDED };
 
 struct operand {
     float *data;
@@ -44,25 +46,25 @@ struct operand {
     struct mask mask;
 };
 
-/* Makes a random operand whose elements lie in memory as `lies` says. */
+/* Makes a random operand with the layout `lies`. */
 static void make_operand(struct operand *o, enum lies lies, enum data data, int64_t lines,
                          int64_t k, struct rng *r)
 {
     int64_t along = (k + 3) / 4 * 4 + 4, across = (lines + 3) / 4 * 4;
     int64_t line = lies == ALONG || lies == ALONG_moved ? along :
                    lies == ALONG_odd                    ? along + 1 :
-                   lies == CALL_SCOPE                   ? 2 * along + 1 :
+                   lies == BOTH_STRIDED                 ? 2 * along + 1 :
                                                           1;
-    int64_t p = lies == ACROSS     ? across :
-                lies == ACROSS_odd ? across + 3 :
-                lies == CALL_SCOPE ? 2 :
-                                     1;
+    int64_t p = lies == ACROSS       ? across :
+                lies == ACROSS_odd   ? across + 3 :
+                lies == BOTH_STRIDED ? 2 :
+                                       1;
     size_t count = (size_t)(2 * (lines + 4) * (k + 12));
     struct diag d = { 0 };
 
     *o = (struct operand){ .data = malloc(count * 4) };
     fill(r, data, named("f32"), o->data, count);
-    /* lines of very different magnitudes */
+    /* lines alternate between large and tiny magnitudes */
     for (int64_t i = 0; data == DATA_range && i < lines; i++)
         for (int64_t x = 0; x < k; x++)
             o->data[i * line + x * p] = (float)(x + 1) * (i % 2 ? 0x1p-140f : 0x1p100f);
@@ -77,11 +79,12 @@ struct product {
     enum lies a, b;
     bool scalars;
     limber_split split;
-    bool half; /* C is f16 and computed in parts, by a separate final kernel */
+    bool half; /* C is FP16, and a separate kernel stores it */
 };
 
-/* Returns the first element that differs, or -1; d holds a refusal by the GPU. */
-static int64_t compare(const struct product *x, struct diag *d)
+/* Returns the index of the first element of C that differs, -1 if none does. d: an error if the GPU
+ * refuses. */
+static int64_t find_difference(const struct product *x, struct diag *d)
 {
     const float alpha = 1.5f, beta = -3;
     struct rng r = { 900 + (uint64_t)(x->m + x->k) };
@@ -95,7 +98,7 @@ static int64_t compare(const struct product *x, struct diag *d)
 
     make_operand(&a, x->a, x->data, x->m, x->k, &r);
     make_operand(&b, x->b, x->data, x->n, x->k, &r);
-    plan_state(&p, &(struct planned){ LIMBER_CONTRACT_FAST, x->scheme, named("f32"), fc, &a.mask,
+    build_plan(&p, &(struct planned){ LIMBER_CONTRACT_FAST, x->scheme, named("f32"), fc, &a.mask,
                                       &b.mask, 10, x->scalars });
     p.split = x->split;
     call = (struct call){ .m = x->m,
@@ -114,12 +117,13 @@ static int64_t compare(const struct product *x, struct diag *d)
     if (!limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, d) ||
         !plan_launch(&limber_backend_interp, &p, &target, &call, d))
         fail_msg("%s: %s", x->scheme, d->text);
-    assert_int_equal(limber_num(limber_plan_find(&p, OP_products), ATTR_split) == SPLIT_inside,
+    assert_int_equal(limber_attr_number(limber_plan_find(&p, OP_products), ATTR_split) ==
+                         SPLIT_inside,
                      x->split == LIMBER_SPLIT_INSIDE);
     call.c.data = got;
     if (plan_launch(&limber_backend_cuda, &p, &target, &call, d)) {
         if (x->split == LIMBER_SPLIT_INSIDE && !x->half)
-            assert_int_equal(call.workspace, 0);
+            assert_int_equal(call.out.workspace, 0);
         for (int64_t i = x->m * x->n; i-- > 0;)
             if (!same_number(fc, want + i * fc.size, got + i * fc.size))
                 differs = i;
@@ -137,7 +141,7 @@ static int64_t compare(const struct product *x, struct diag *d)
 static void check_split(struct product x)
 {
     struct diag d = { 0 };
-    int64_t differs = compare(&x, &d);
+    int64_t differs = find_difference(&x, &d);
 
     if (d.status || differs >= 0)
         fail_msg("%s, %s, %dx%dx%d, lying %d and %d: element %d differs %s", x.scheme,
@@ -146,6 +150,8 @@ static void check_split(struct product x)
 
 #define IN LIMBER_SPLIT_INSIDE
 
+/* Each FP32 scheme that splits numbers, while it multiplies (IN) or before (AHEAD), has the
+ * interpreter's bits. */
 static void every_scheme_has_the_interpreters_bits(void **state)
 {
     (void)state;
@@ -163,6 +169,8 @@ static void every_scheme_has_the_interpreters_bits(void **state)
                                   LIMBER_SPLIT_AHEAD, false });
 }
 
+/* Schemes that split inside the product on operands along, across, strided, unaligned and very
+ * small: the interpreter's bits. */
 static void operands_may_have_any_layout(void **state)
 {
     (void)state;
@@ -170,14 +178,14 @@ static void operands_may_have_any_layout(void **state)
         (struct product){ "fp32-f", DATA_unit, 130, 9, 64, ACROSS, ALONG_odd, true, IN, false });
     check_split((struct product){ "fp32-f", DATA_unit, 9, 140, 97, ALONG_moved, ACROSS_odd, false,
                                   IN, false });
-    check_split((struct product){ "fp32-t", DATA_unit, 33, 20, 70, CALL_SCOPE, CALL_SCOPE, false,
-                                  IN, false });
+    check_split((struct product){ "fp32-t", DATA_unit, 33, 20, 70, BOTH_STRIDED, BOTH_STRIDED,
+                                  false, IN, false });
     check_split((struct product){ "fp32-b", DATA_unit, 1, 1, 1, ALONG, ACROSS, false, IN, false });
     check_split(
         (struct product){ "fp32-f", DATA_unit, 140, 150, 40, ALONG, ACROSS, false, IN, true });
 }
 
-/* Lines have scales beyond binary32, zeros only, NaN and infinities. */
+/* Lines whose scale is beyond binary32, zero lines, and lines with NaN and infinities. */
 static void unusual_lines_are_scaled(void **state)
 {
     (void)state;
@@ -192,19 +200,19 @@ static void unusual_lines_are_scaled(void **state)
 
 enum { M = 40, N = 30, K = 70, MANY = 2 };
 
-static struct there upload(enum data data, size_t count, struct rng *r)
+static struct gpu_buffer upload(enum data data, size_t count, struct rng *r)
 {
     float *host = malloc(count * 4);
-    struct there x;
+    struct gpu_buffer x;
 
     fill(r, data, named("f32"), host, count);
-    x = gpu_put(host, count * 4);
+    x = gpu_upload_new(host, count * 4);
     free(host);
     return x;
 }
 
-/* Multiplies on the device, where complex numbers are read in place; *best: bytes of the
- * workspace. */
+/* Multiplies on the device: complex matrices, which kernels read in place, or else a batch.  *best:
+ * bytes of the workspace that the library recommends. */
 static void run_call(limber_split split, bool complex, float *to, size_t *best)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
@@ -216,8 +224,9 @@ static void run_call(limber_split split, bool complex, float *to, size_t *best)
     };
     limber_format f = named("f32");
     struct rng r = { 12 };
-    struct there a = upload(DATA_unit, MANY * M * K, &r), b = upload(DATA_unit, MANY * K * N, &r);
-    struct there c = upload(DATA_unit, MANY * M * N, &r);
+    struct gpu_buffer a = upload(DATA_unit, MANY * M * K, &r),
+                      b = upload(DATA_unit, MANY * K * N, &r);
+    struct gpu_buffer c = upload(DATA_unit, MANY * M * N, &r);
     limber_matrix xa = { (void *)a.at, f, K, 1 }, xb = { (void *)b.at, f, N, 1 },
                   xc = { (void *)c.at, f, N, 1 };
     size_t least;
@@ -232,12 +241,14 @@ static void run_call(limber_split split, bool complex, float *to, size_t *best)
     if (s ||
         gemm_workspace(cuda, &contract, M, N, K, NULL, xa, xb, NULL, output_of(xc), &least, best))
         fail_msg("%s", limber_error_text());
-    gpu_get(to, c);
-    gpu_drop(a);
-    gpu_drop(b);
-    gpu_drop(c);
+    gpu_download(to, c);
+    gpu_free(a);
+    gpu_free(b);
+    gpu_free(c);
 }
 
+/* Splitting ahead or inside gives the same bits, but inside needs less workspace: by at least
+ * 4 bytes for each element of A and B. */
 static void calls_have_the_same_bits(void **state)
 {
     static float ahead[MANY * M * N], inside[MANY * M * N];
@@ -254,6 +265,8 @@ static void calls_have_the_same_bits(void **state)
     }
 }
 
+/* A scheme that cannot split its operands inside the product refuses split = inside with status
+ * NO_SCHEME. */
 static void what_cannot_be_split_inside_is_refused(void **state)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
@@ -265,11 +278,10 @@ static void what_cannot_be_split_inside_is_refused(void **state)
     float a = 1, c = 0;
 
     (void)state;
-    assert_int_equal(limber_gemm(cuda, &contract, 1, 1, 1, NULL, (limber_matrix){ &a, f, 1, 1 },
-                                 (limber_matrix){ &a, f, 1, 1 }, NULL,
-                                 (limber_output){ &c, f, 1, 1 }, NULL),
-                     LIMBER_STATUS_NO_SCHEME);
-    assert_non_null(strstr(limber_error_text(), "split=inside"));
+    assert_refused(limber_gemm(cuda, &contract, 1, 1, 1, NULL, (limber_matrix){ &a, f, 1, 1 },
+                               (limber_matrix){ &a, f, 1, 1 }, NULL, (limber_output){ &c, f, 1, 1 },
+                               NULL),
+                   LIMBER_STATUS_NO_SCHEME, "split=inside");
 }
 
 /* ---- planted faults must be found ------------------------------------------------------------ */
@@ -285,7 +297,7 @@ static const struct gpu_fault faults[] = {
       "group_fence=>"
       "            group_fence" },
     { 90, "no fence between cutting and multiplying",
-      "            fence_async();      /* products=>            /* products" },
+      "            fence_async();\\n            sync_warp=>            sync_warp" },
     { 90, "no order among the lanes that cut",
       "            sync_warp();\\n            if (lane() == 0)\\n                "
       "barrier_arrive((uint32_t)(FULL=>"
@@ -297,7 +309,7 @@ static const struct gpu_fault faults[] = {
       "        barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);\\n        columns=>        "
       "columns" },
     { 100, "no fence between cutting and multiplying",
-      "            fence_async();      /* products=>            /* products" },
+      "            fence_async();\\n            sync_warp=>            sync_warp" },
     { 100, "no order among the lanes that cut",
       "            sync_warp();\\n            if (lane() == 0)\\n                "
       "barrier_arrive((uint32_t)(FULL=>"
@@ -312,7 +324,7 @@ static int run_faulty(void *unused)
 {
     const struct product x = { "fp32-f", DATA_unit, 130, 70, 330, ALONG, ACROSS, false, IN, false };
     struct diag d = { 0 };
-    int64_t differs = compare(&x, &d);
+    int64_t differs = find_difference(&x, &d);
 
     (void)unused;
     if (d.status)

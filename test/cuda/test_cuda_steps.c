@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions of arrays and steps behind products in device memory, against host memory, bit for bit:
- * on a GPU when LIMBER_TEST_GPU is set, else on the harness that runs kernels on the CPU. */
+ * Functions of arrays, and epilogue steps after products, give the same bits in device memory as in
+ * host memory.  Runs on a GPU if LIMBER_TEST_GPU is set, else on the harness that runs kernels on
+ * the CPU. */
+#include "contexts.h"
 #include "gpus.h"
 #include "support.h"
 
@@ -20,9 +22,10 @@
 
 enum { COUNT_F = 3001 };
 
-static limber_context *host; /* the CPU backend, compiled code where there is a compiler */
+static limber_context *host; /* the CPU backend, which runs compiled code if there is a compiler */
 
-/* An array of random bits and special values in format `from`; owned by the caller. */
+/* Returns a new array of random bits and special values in format `from`, which the caller
+ * frees. */
 static char *numbers_of(struct rng *r, limber_format from)
 {
     char *x = malloc((size_t)COUNT_F * from.size);
@@ -33,8 +36,9 @@ static char *numbers_of(struct rng *r, limber_format from)
     return x;
 }
 
-/* Compares two arrays of results byte by byte. */
-static void same(const limber_elementwise *e, const char *want, const char *got, const char *whose)
+/* Compares two arrays of results, byte by byte. */
+static void expect_same_results(const limber_elementwise *e, const char *want, const char *got,
+                                const char *whose)
 {
     char from[32], to[32];
 
@@ -47,46 +51,46 @@ static void same(const limber_elementwise *e, const char *want, const char *got,
                      whose);
 }
 
-/* Applies a function on host and device, and compares both with the library's values. */
-static void apply(limber_elementwise e, const limber_queue *queue, struct rng *r)
+/* Applies a function by compiled code and by the GPU, and compares both with the interpreter. */
+static void compare_function(limber_elementwise e, const limber_queue *queue, struct rng *r)
 {
     char *x = numbers_of(r, e.from), *want = malloc((size_t)COUNT_F * e.to.size);
     char *got = malloc((size_t)COUNT_F * e.to.size);
-    struct there src = gpu_put(x, (size_t)COUNT_F * e.from.size);
-    struct there dst = gpu_room((size_t)COUNT_F * e.to.size);
+    struct gpu_buffer src = gpu_upload_new(x, (size_t)COUNT_F * e.from.size);
+    struct gpu_buffer dst = gpu_allocate((size_t)COUNT_F * e.to.size);
 
     e.count = COUNT_F;
     e.src = x, e.dst = want;
     if (limber_apply(reference, &e))
         fail_msg("%s", limber_error_text());
-    e.dst = got; /* by compiled code */
+    e.dst = got; /* result of compiled code */
     if (limber_apply(host, &e))
         fail_msg("%s", limber_error_text());
-    same(&e, want, got, "of compiled code");
+    expect_same_results(&e, want, got, "of compiled code");
     e.src = (void *)src.at, e.dst = (void *)dst.at;
     e.queue = queue;
     if (limber_apply(cuda, &e))
         fail_msg("%s", limber_error_text());
     if (queue)
         assert_int_equal(driver.cuStreamSynchronize(queue->stream), 0);
-    gpu_get(got, dst);
-    same(&e, want, got, "of the GPU");
-    gpu_drop(src);
-    gpu_drop(dst);
+    gpu_download(got, dst);
+    expect_same_results(&e, want, got, "of the GPU");
+    gpu_free(src);
+    gpu_free(dst);
     free(x);
     free(want);
     free(got);
 }
 
-/* Applies each function in binary64 or binary32, whose results are often those of one operation, or
- * with changing formats, roundings and compute formats. */
+/* Applies each function to binary64 or binary32, whose results often need one operation only, or to
+ * other formats with changing roundings and compute formats. */
 static void functions_have_the_same_bits(void **state)
 {
     static const char *const formats[] = { "f16",  "bf16",    "e4m3", "f32",      "f64",
                                            "e5m2", "(1,4,9)", "tf32", "e4m3fnuz", "posit16" };
     struct rng r = { 31 };
     limber_queue queue;
-    struct there room = gpu_queue(&queue, 256);
+    struct gpu_buffer room = gpu_queue(&queue, 256);
 
     (void)state;
     for (int f = 0; f < LIMBER_FUNCTION_COUNT; f++) {
@@ -96,10 +100,10 @@ static void functions_have_the_same_bits(void **state)
         e.p = -0.75, e.q = 3;
         e.from = e.to = LIMBER_F64;
         if (is_taken((size_t)f, 3))
-            apply(e, NULL, &r);
+            compare_function(e, NULL, &r);
         e.from = e.to = LIMBER_F32;
         if (is_taken((size_t)(f + 1), 3))
-            apply(e, NULL, &r);
+            compare_function(e, NULL, &r);
         if (!is_taken((size_t)(f + 2), 3))
             continue;
         e.from = f % 2 ? LIMBER_F64 : named(formats[rng_below(&r, COUNT(formats))]);
@@ -108,12 +112,14 @@ static void functions_have_the_same_bits(void **state)
         if (e.to.kind == LIMBER_KIND_POSIT)
             e.rounding = LIMBER_ROUND_NEAREST;
         e.compute = (limber_compute)(rng_below(&r, 4) == 0);
-        apply(e, rng_below(&r, 2) ? &queue : NULL, &r);
+        compare_function(e, rng_below(&r, 2) ? &queue : NULL, &r);
     }
     driver.cuStreamDestroy_v2(queue.stream);
-    gpu_drop(room);
+    gpu_free(room);
 }
 
+/* Casts between six pairs of formats, isinf, and casts to formats that saturate or have no
+ * subnormals have the host's bits. */
 static void casts_and_tests_take_all_formats(void **state)
 {
     static const char *const pairs[][2] = { { "f128", "bf16" }, { "dd", "f32" },  { "f32", "i8" },
@@ -125,24 +131,24 @@ static void casts_and_tests_take_all_formats(void **state)
     for (size_t i = 0; i < COUNT(pairs); i++) {
         e.from = named(pairs[i][0]), e.to = named(pairs[i][1]);
         e.rounding = (limber_rounding)(i % 3);
-        apply(e, NULL, &r);
+        compare_function(e, NULL, &r);
     }
     e.function = LIMBER_FUNCTION_ISINF;
     e.from = named("bf16"), e.to = named("i8");
-    apply(e, NULL, &r);
+    compare_function(e, NULL, &r);
     e.function = LIMBER_FUNCTION_CAST; /* saturating formats keep infinities */
     e.from = named("f32"), e.to = named("f16");
     e.to.flags = LIMBER_FORMAT_SATURATE;
-    apply(e, NULL, &r);
+    compare_function(e, NULL, &r);
     e.to.flags = LIMBER_FORMAT_NO_SUBNORMAL;
-    apply(e, NULL, &r);
+    compare_function(e, NULL, &r);
 }
 
 /* ---- steps after a product ------------------------------------------------------------------- */
 
 enum { M = 21, N = 34, K = 40, INPUTS = 3, GROUPS = 3, ELEMENTS = 16 * M * N };
 
-/* A problem in host memory (here) and the same with device addresses (there). */
+/* A problem and its buffers, in host memory and on the device. */
 struct trial {
     limber_problem p;
     limber_epilogue e;
@@ -150,7 +156,7 @@ struct trial {
     limber_batch batch;
     limber_conv conv;
     void *address[GROUPS];
-    struct there at[3 + INPUTS];
+    struct gpu_buffer at[3 + INPUTS];
     char *data[3 + INPUTS];
     size_t bytes[3 + INPUTS];
 };
@@ -162,6 +168,7 @@ static void add_buffer(struct trial *t, struct rng *r, int i, limber_format f, e
     fill(r, data, f, t->data[i], ELEMENTS);
 }
 
+/* Points the call at the operands and inputs on the device (there) or on the host. */
 static void place_operand(struct trial *t, bool there)
 {
     const void *at[3 + INPUTS];
@@ -173,12 +180,12 @@ static void place_operand(struct trial *t, bool there)
     t->p.c.data = writable(at[2]);
     for (int i = 0; i < t->e.input_count; i++)
         t->input[i].data = at[3 + i];
-    for (int g = 0; g < GROUPS; g++) /* in an order of their own */
+    for (int g = 0; g < GROUPS; g++) /* addresses do not ascend */
         t->address[g] = (char *)writable(at[2]) + (g * 2 % GROUPS) * 2 * M * N * t->p.c.format.size;
 }
 
-/* Runs both problems and compares C. */
-static void compare(struct trial *t, struct rng *r, const char *what)
+/* Runs the problem in host memory and on the device, and compares C. */
+static void compare_host_and_device(struct trial *t, struct rng *r, const char *what)
 {
     static const enum data data[] = { DATA_unit, DATA_unit, DATA_unit };
     limber_format fc = t->p.c.format;
@@ -194,7 +201,7 @@ static void compare(struct trial *t, struct rng *r, const char *what)
     t->p.epilogue = &t->e;
     for (int i = 0; i < 3 + INPUTS; i++)
         if (t->data[i])
-            t->at[i] = gpu_put(t->data[i], t->bytes[i]);
+            t->at[i] = gpu_upload_new(t->data[i], t->bytes[i]);
     place_operand(t, true);
     s = limber_run(cuda, &t->p, NULL);
     if (s)
@@ -206,21 +213,21 @@ static void compare(struct trial *t, struct rng *r, const char *what)
     if (limber_run(reference, &t->p, NULL))
         fail_msg("%s: %s", what, limber_error_text());
     got = malloc(t->bytes[2]);
-    gpu_get(got, t->at[2]);
+    gpu_download(got, t->at[2]);
     for (size_t i = 0; i < ELEMENTS; i++)
         if (memcmp(t->data[2] + i * fc.size, got + i * fc.size, fc.size))
             fail_msg("%s: element %zu", what, i);
     free(got);
     for (int i = 0; i < 3 + INPUTS; i++)
         if (t->data[i]) {
-            gpu_drop(t->at[i]);
+            gpu_free(t->at[i]);
             free(t->data[i]);
         }
 }
 
-/* A product with these steps, on random matrices, in host and in device memory. */
-static struct trial run_trial(const char *a, const char *c, const limber_contract *contract,
-                              const char *steps)
+/* Returns a product with these steps; compare() adds the random matrices. */
+static struct trial describe_trial(const char *a, const char *c, const limber_contract *contract,
+                                   const char *steps)
 {
     struct trial t;
 
@@ -238,7 +245,7 @@ static struct trial run_trial(const char *a, const char *c, const limber_contrac
     return t;
 }
 
-/* Adds an input to a trial, on the host and on the device. */
+/* Adds an input of the steps to a trial. */
 static void add_input(struct trial *t, const char *name, limber_input_shape shape,
                       const char *format)
 {
@@ -262,6 +269,8 @@ static const char many[] = "%1 = add %x %bias\n"
                            "%8 = min %7 %1\n"
                            "%9 = tanh %8";
 
+/* GEMMs with an epilogue of three inputs, in five pairs of formats, have the same bits on host and
+ * device. */
 static void gemms_run_steps_on_the_device(void **state)
 {
     static const char *const formats[][2] = {
@@ -269,53 +278,56 @@ static void gemms_run_steps_on_the_device(void **state)
     };
     struct rng r = { 41 };
     limber_queue queue;
-    struct there room = gpu_queue(&queue, 4 << 20);
+    struct gpu_buffer room = gpu_queue(&queue, 4 << 20);
 
     (void)state;
     for (size_t i = 0; i < COUNT(formats); i++) {
-        struct trial t = run_trial(formats[i][0], formats[i][1], &correct, many);
+        struct trial t = describe_trial(formats[i][0], formats[i][1], &correct, many);
 
         add_input(&t, "bias", (limber_input_shape)(1 + i % 2), "f32");
         add_input(&t, "scale", i % 2 ? LIMBER_INPUT_SCALAR : LIMBER_INPUT_ROW, "f16");
         add_input(&t, "skip", LIMBER_INPUT_MATRIX, formats[i][1]);
-        if (i == 2) /* rows of C have gaps */
+        if (i == 2) /* columns of C are contiguous, with gaps between them */
             t.p.c.row_stride = 1, t.p.c.col_stride = M + 3;
         t.p.queue = i % 2 ? &queue : NULL;
-        compare(&t, &r, formats[i][1]);
+        compare_host_and_device(&t, &r, formats[i][1]);
     }
     driver.cuStreamDestroy_v2(queue.stream);
-    gpu_drop(room);
+    gpu_free(room);
 }
 
-/* x is C or begins with it; the input is added to the exact sum; there are no steps. */
+/* Steps that begin with alpha x + beta c, or whose first addition is exact, give the bits of the
+ * host. */
 static void scalars_and_sums_are_as_on_the_host(void **state)
 {
     static const double beta64 = -1.5;
     static const float beta32 = -1.5f;
     struct rng r = { 43 };
-    struct trial t = run_trial("f64", "f64", &correct, "%1 = relu %x");
+    struct trial t = describe_trial("f64", "f64", &correct, "%1 = relu %x");
 
     (void)state;
     t.p.beta = &beta64;
-    compare(&t, &r, "relu with beta");
-    t = run_trial("f32", "bf16", &correct, "%1 = tanh %x");
+    compare_host_and_device(&t, &r, "relu with beta");
+    t = describe_trial("f32", "bf16", &correct, "%1 = tanh %x");
     t.p.beta = &beta32;
-    compare(&t, &r, "tanh to bf16 with beta");
-    t = run_trial("f32", "f32", &correct, "%1 = add %x %bias\n%2 = relu %1");
+    compare_host_and_device(&t, &r, "tanh to bf16 with beta");
+    t = describe_trial("f32", "f32", &correct, "%1 = add %x %bias\n%2 = relu %1");
     add_input(&t, "bias", LIMBER_INPUT_COLUMN, "f32");
-    compare(&t, &r, "an exact bias");
-    t = run_trial("f32", "f32", &correct, "%1 = add %x %bias");
+    compare_host_and_device(&t, &r, "an exact bias");
+    t = describe_trial("f32", "f32", &correct, "%1 = add %x %bias");
     add_input(&t, "bias", LIMBER_INPUT_MATRIX, "f32");
-    compare(&t, &r, "an exact matrix alone");
+    compare_host_and_device(&t, &r, "an exact matrix alone");
 }
 
+/* Batches, by strides and by addresses, and convolutions in both layouts with an epilogue have the
+ * same bits on host and device. */
 static void batches_and_convolutions_run_steps_on_the_device(void **state)
 {
     struct rng r = { 47 };
 
     (void)state;
     for (int apart = 0; apart < 2; apart++) {
-        struct trial t = run_trial("f32", apart ? "bf16" : "f32", &correct, many);
+        struct trial t = describe_trial("f32", apart ? "bf16" : "f32", &correct, many);
 
         add_input(&t, "bias", LIMBER_INPUT_COLUMN, "f32");
         add_input(&t, "scale", LIMBER_INPUT_SCALAR, "f32");
@@ -326,10 +338,10 @@ static void batches_and_convolutions_run_steps_on_the_device(void **state)
         t.batch.a = M * K, t.batch.b = 0, t.batch.c = 2 * M * N;
         t.batch.address_c = apart ? t.address : NULL;
         t.p.batch = &t.batch;
-        compare(&t, &r, "a batch");
+        compare_host_and_device(&t, &r, "a batch");
     }
     for (int nhwc = 0; nhwc < 2; nhwc++) {
-        struct trial t = run_trial("f32", "f32", &correct, many);
+        struct trial t = describe_trial("f32", "f32", &correct, many);
 
         t.conv = (limber_conv)LIMBER_CONV_INIT;
         t.conv.n = 2, t.conv.c = 3, t.conv.o = 5;
@@ -346,26 +358,29 @@ static void batches_and_convolutions_run_steps_on_the_device(void **state)
         add_input(&t, "bias", LIMBER_INPUT_ROW, "f32");
         add_input(&t, "scale", LIMBER_INPUT_SCALAR, "f32");
         add_input(&t, "skip", LIMBER_INPUT_MATRIX, "f32");
-        compare(&t, &r, nhwc ? "a convolution, NHWC" : "a convolution, NCHW");
+        compare_host_and_device(&t, &r, nhwc ? "a convolution, NHWC" : "a convolution, NCHW");
     }
 }
 
 /* ---- steps in recorded graphs ---------------------------------------------------------------- */
 
+/* A product with a step after it is captured into a graph, which must give the interpreter's
+ * bits. */
 static void steps_are_recorded(void **state)
 {
     limber_problem p = LIMBER_PROBLEM_INIT;
     limber_epilogue e = LIMBER_EPILOGUE_INIT;
     float a[M * K], b[K * N], want[M * N], got[M * N];
     struct rng r = { 53 };
-    struct there ra, rb, rc, room;
+    struct gpu_buffer ra, rb, rc, room;
     limber_queue queue;
     void *play;
 
     (void)state;
     fill(&r, DATA_unit, LIMBER_F32, a, M * K);
     fill(&r, DATA_unit, LIMBER_F32, b, K * N);
-    ra = gpu_put(a, sizeof a), rb = gpu_put(b, sizeof b), rc = gpu_room(sizeof got);
+    ra = gpu_upload_new(a, sizeof a), rb = gpu_upload_new(b, sizeof b),
+    rc = gpu_allocate(sizeof got);
     room = gpu_queue(&queue, 4 << 20);
     e.steps = "%1 = silu %x";
     p.m = M, p.n = N, p.k = K;
@@ -381,26 +396,28 @@ static void steps_are_recorded(void **state)
     if (limber_run(cuda, &p, NULL))
         fail_msg("%s", limber_error_text());
     p.c.format = LIMBER_BF16;
-    assert_int_equal(limber_run(cuda, &p, NULL), LIMBER_STATUS_DEVICE); /* x would need memory */
-    assert_non_null(strstr(limber_error_text(), "captured"));
+    /* a result in BF16 needs memory for x in FP32, which a capture forbids to allocate */
+    assert_refused(limber_run(cuda, &p, NULL), LIMBER_STATUS_DEVICE, "captured");
     p.c.format = LIMBER_F32;
-    play = gpu_recorded(&queue);
-    gpu_play(play, &queue);
-    gpu_get(got, rc);
+    play = gpu_end_recording(&queue);
+    gpu_run_graph(play, &queue);
+    gpu_download(got, rc);
     p.a.data = a, p.b.data = b, p.c.data = want, p.queue = NULL;
     assert_int_equal(limber_run(reference, &p, NULL), LIMBER_STATUS_OK);
     assert_memory_equal(got, want, sizeof got);
     driver.cuGraphExecDestroy(play);
     driver.cuStreamDestroy_v2(queue.stream);
-    gpu_drop(ra), gpu_drop(rb), gpu_drop(rc), gpu_drop(room);
+    gpu_free(ra), gpu_free(rb), gpu_free(rc), gpu_free(room);
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
+/* Elementwise, reduction and product calls whose arrays lie partly on the device and partly on the
+ * host are refused with a text that names both. */
 static void memory_of_both_kinds_is_refused(void **state)
 {
     float here[4] = { 1, 2, 3, 4 }, got[4];
-    struct there there = gpu_put(here, sizeof here);
+    struct gpu_buffer there = gpu_upload_new(here, sizeof here);
     float *device = (float *)there.at;
     limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
     limber_reduce_call sum = LIMBER_REDUCE_INIT;
@@ -441,9 +458,9 @@ static void memory_of_both_kinds_is_refused(void **state)
     in.data = device;
     p.c.data = got;
     REFUSED(limber_run(cuda, &p, NULL), "inputs[0] lies in a device's memory, but c in the host's");
-    gpu_get(got, there);
+    gpu_download(got, there);
     assert_memory_equal(got, here, sizeof here);
-    gpu_drop(there);
+    gpu_free(there);
 }
 
 static int open_all(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Unsplit operands on tensor cores: which contract chooses them, the interpreter's bits, and errors
- * within the bound. */
+ * Products by tensor cores whose operands are not split: which contracts choose them, that they
+ * have the interpreter's bits, and that errors stay within the bound. */
 #include "gpus.h"
 #include "plans.h"
 #include "support.h"
@@ -22,6 +22,8 @@
 
 extern const struct backend limber_backend_cuda;
 
+/* Products of 8-bit and 16-bit floats on tensor cores, on several kinds of data and shapes, have
+ * the interpreter's bits. */
 static void tensor_cores_have_the_interpreters_bits(void **state)
 {
     static const struct {
@@ -48,18 +50,19 @@ static void tensor_cores_have_the_interpreters_bits(void **state)
 
 static const struct mask unknown = { .scanned = false };
 
-static void plan_for(struct plan *p, struct target *t, int capability, const struct planned *x)
+static void make_plan(struct plan *p, struct target *t, int capability, const struct planned *x)
 {
     struct diag d = { 0 };
 
     assert_true(
         limber_cuda_arch(t, capability / 10, capability % 10, 132, 1.7e9, 227 << 10, 50 << 20, &d));
-    plan_state(p, x);
+    build_plan(p, x);
     if (!limber_passes_run(p, t, NULL, (struct pass_watch){ 0 }, &d))
         fail_msg("%s", d.text);
 }
 
-/* The planner knows nothing of the data. */
+/* The units that each contract chooses for formats and lengths.  The plans assume nothing about the
+ * data. */
 static void contracts_decide_which_unit_is_chosen(void **state)
 {
     static const struct {
@@ -74,7 +77,7 @@ static void contracts_decide_which_unit_is_chosen(void **state)
         { 90, "e4m3", "e4m3", LIMBER_CONTRACT_NATIVE, 4, "tensor-e4m3" },
         { 90, "e4m3", "f32", LIMBER_CONTRACT_FAST, 10, "tensor-e4m3" },
         { 89, "e5m2", "bf16", LIMBER_CONTRACT_NATIVE, 10, "tensor-e5m2" },
-        /* 14 bits are not enough */
+        /* the tensor core keeps 14 bits of sums, too few for these results and lengths */
         { 90, "e4m3", "f32", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
         { 90, "e5m2", "f32", LIMBER_CONTRACT_NATIVE, 12, "tensor-f16" },
         { 90, "e4m3", "f16", LIMBER_CONTRACT_NATIVE, 4, "tensor-f16" },
@@ -82,7 +85,7 @@ static void contracts_decide_which_unit_is_chosen(void **state)
         { 90, "f16", "f16", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
         { 90, "f16", "f32", LIMBER_CONTRACT_NATIVE, 10,
           "native" }, /* all elements may be subnormal */
-        /* no FP8 unit, or none with known sums */
+        /* the device has no FP8 unit, or none whose way of summing is known */
         { 80, "e4m3", "bf16", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
         { 100, "e5m2", "bf16", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
         { 75, "e4m3", "bf16", LIMBER_CONTRACT_NATIVE, 10, "tensor-f16" },
@@ -93,10 +96,10 @@ static void contracts_decide_which_unit_is_chosen(void **state)
         struct target t;
         struct plan p;
 
-        plan_for(&p, &t, cases[i].capability,
-                 &(struct planned){ cases[i].promise, NULL, named(cases[i].f),
-                                    named(cases[i].result), &unknown, &unknown, cases[i].kbits,
-                                    false });
+        make_plan(&p, &t, cases[i].capability,
+                  &(struct planned){ cases[i].promise, NULL, named(cases[i].f),
+                                     named(cases[i].result), &unknown, &unknown, cases[i].kbits,
+                                     false });
         if (strcmp(p.scheme, cases[i].scheme))
             fail_msg("%d, %s to %s: %s, not %s\n%s", cases[i].capability, cases[i].f,
                      cases[i].result, p.scheme, cases[i].scheme, p.refused.s);
@@ -106,8 +109,8 @@ static void contracts_decide_which_unit_is_chosen(void **state)
 
 /* ---- the bound of errors --------------------------------------------------------------------- */
 
-/* Draws exponents from the whole format, more often at its ends: large products beside many small
- * ones, and subnormals beside both. */
+/* Draws exponents from the format's range, mostly near one point at its low end: a few large
+ * numbers beside many small ones, and subnormals beside both. */
 static void fill_ends(struct rng *r, limber_format f, char *p, size_t count)
 {
     int low = limber_format_emin(f), high = limber_format_emax(f), edge = low + rng_below(r, 6);
@@ -122,8 +125,9 @@ static void fill_ends(struct rng *r, limber_format f, char *p, size_t count)
     }
 }
 
-/* Fills lines of 32 for a unit that keeps 13 bits: a subnormal times the largest power of two,
- * whose exponent counts as the least normal one's, beside products that just vanish. */
+/* Fills lines of 32 elements with the worst case for a unit that keeps 13 bits below the largest
+ * exponent: a subnormal times the largest power of two, whose exponent counts as if the subnormal
+ * were the least normal number, beside products that just vanish. */
 static void fill_worst(limber_format f, char *a, char *b, size_t lines)
 {
     int normal = 1 - f.bias, top = limber_format_emax(f), lost = normal + top - 13;
@@ -142,9 +146,10 @@ static void fill_worst(limber_format f, char *a, char *b, size_t lines)
 
 enum { SIDE = 8, MOST_K = 300 };
 
-/* The largest error as a share of |A||B|, for random numbers or for the worst case. */
-static double error_of(const struct plan *p, const struct target *t, limber_format f, int k,
-                       struct rng *r)
+/* Returns the largest error of an element of C, as a share of |A||B|, for random numbers or for the
+ * worst case. */
+static double largest_error(const struct plan *p, const struct target *t, limber_format f, int k,
+                            struct rng *r)
 {
     char a[SIDE * MOST_K * 2], b[SIDE * MOST_K * 2];
     float c[SIDE * SIDE];
@@ -167,7 +172,9 @@ static double error_of(const struct plan *p, const struct target *t, limber_form
     if (!plan_launch(&limber_backend_interp, p, t, &call, &d))
         fail_msg("%s", d.text);
     for (int i = 0; i < SIDE * SIDE; i++) {
-        double sum = 0, size = 0; /* exact: few bits each, exponents within 2^64 */
+        /* the sums in double are exact: elements have few bits, and exponents lie within 64 of each
+         * other */
+        double sum = 0, size = 0;
 
         for (int q = 0; q < k; q++) {
             double x = limber_format_value(f, a + (i / SIDE * k + q) * f.size) *
@@ -181,6 +188,8 @@ static double error_of(const struct plan *p, const struct target *t, limber_form
     return worst;
 }
 
+/* The largest error of random products stays within the plan's bound; data made for the worst case
+ * come at least half as near. */
 static void errors_stay_within_the_bound(void **state)
 {
     static const struct {
@@ -200,19 +209,19 @@ static void errors_stay_within_the_bound(void **state)
         double share = 0;
         struct plan p;
 
-        plan_for(&p, &t, cases[i].capability,
-                 &(struct planned){ LIMBER_CONTRACT_FAST, cases[i].scheme, f, named("f32"),
-                                    &unknown, &unknown, 10, false });
+        make_plan(&p, &t, cases[i].capability,
+                  &(struct planned){ LIMBER_CONTRACT_FAST, cases[i].scheme, f, named("f32"),
+                                     &unknown, &unknown, 10, false });
         for (int j = 0; j < 30; j++) {
             int k = lengths[j % 3];
 
-            share = fmax(share, error_of(&p, &t, f, k, &r) / limber_spent(&p, k));
+            share = fmax(share, largest_error(&p, &t, f, k, &r) / limber_error_bound(&p, k));
         }
         print_message("%s of %s on %d: %.3f of the bound\n", cases[i].scheme, cases[i].f,
                       cases[i].capability, share);
         assert_true(share > 0 && share <= 1);
         if (cases[i].capability == 90 && i < 2) {
-            share = error_of(&p, &t, f, 32, NULL) / limber_spent(&p, 32);
+            share = largest_error(&p, &t, f, 32, NULL) / limber_error_bound(&p, 32);
             assert_true(share > 0.5 && share <= 1);
         }
         limber_plan_clear(&p);
@@ -221,7 +230,7 @@ static void errors_stay_within_the_bound(void **state)
 
 /* ---- the whole library ----------------------------------------------------------------------- */
 
-/* A user's contract leads to FP8: scans, classes, and the cache's key. */
+/* A user's contract leads to an FP8 product, through scans, classes, and the cache's key. */
 static void programs_get_fp8_products(void **state)
 {
     enum { M = 140, N = 33, K = 200 };
@@ -240,7 +249,7 @@ static void programs_get_fp8_products(void **state)
     if (limber_gemm(cuda, &native, M, N, K, NULL, (limber_matrix){ a, f, K, 1 },
                     (limber_matrix){ b, f, 1, K }, NULL, (limber_output){ c, fc, N, 1 }, &report))
         fail_msg("%s", limber_error_text());
-    /* b200 sums in groups, which serve exact sums alone */
+    /* b200 sums in groups, so FP8 is used there for exact sums only */
     assert_string_equal(report.scheme, t.rate[UNIT_e4m3] > 0 && strcmp(t.sums, "b200") != 0 ?
                                            "tensor-e4m3" :
                                            "tensor-f16");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units on the CUDA backend against the interpreter, bit for bit, with all counters: on a
- * GPU when LIMBER_TEST_GPU is set, else on the harness (SIMT_CC names the compute capability).
- * LIMBER_TEST_UNITS: the number of random units. */
+ * Compares simulated units of the CUDA backend with the interpreter, bit for bit, and all their
+ * counters: on a GPU if LIMBER_TEST_GPU is set, else on the harness (SIMT_CC names the compute
+ * capability).  LIMBER_TEST_UNITS sets the number of random units. */
 #include "engine_support.h"
+#include "contexts.h"
 #include "gpus.h"
 #include "support.h"
 #include "unit_any.h"
@@ -15,13 +16,13 @@ struct simulated {
     const char *text;
     limber_unit u;
     int64_t m, n, k;
-    int kind; /* kind of values (any_matrix) */
-    const char *in, *out; /* formats; NULL: f32 */
+    int kind; /* kind of random values (any_matrix) */
+    const char *in, *out; /* formats of operands and result; NULL: f32 */
     bool transposed, counts, swamped_only;
-    double alpha, beta; /* both 0: not passed */
+    double alpha, beta; /* both 0: the call gets neither alpha nor beta */
 };
 
-/* Compares the counts of two runs of a unit. */
+/* Compares the counters of two runs of a unit. */
 static void same_counts(const struct simulated *p, const limber_statistics *s,
                         const limber_statistics *want)
 {
@@ -46,9 +47,9 @@ static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t c
                         (limber_matrix){ data, f, cols > 0 ? cols : 1, 1 };
 }
 
-/* Runs a simulated product; s: NULL, or gets its statistics. */
-static limber_status run(limber_context *ctx, const struct simulated *p, void *a, void *b, void *c,
-                         limber_statistics *s)
+/* Runs a simulated product.  *s gets its statistics if p->counts. */
+static limber_status run_simulated(limber_context *ctx, const struct simulated *p, void *a, void *b,
+                                   void *c, limber_statistics *s)
 {
     limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");
     limber_contract contract = { .size = sizeof(limber_contract),
@@ -73,7 +74,8 @@ static limber_status run(limber_context *ctx, const struct simulated *p, void *a
     return status;
 }
 
-static void compare(const struct simulated *p, struct rng *r)
+/* Multiplies random matrices on the GPU and by the reference; fails if results or counts differ. */
+static void compare_with_reference(const struct simulated *p, struct rng *r)
 {
     limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");
     size_t na = (size_t)(p->m * p->k), nb = (size_t)(p->k * p->n), nc = (size_t)(p->m * p->n);
@@ -85,8 +87,8 @@ static void compare(const struct simulated *p, struct rng *r)
     double v[2];
     int64_t at;
 
-    run(reference, p, a, b, want, &due);
-    run(cuda, p, a, b, got, &have);
+    run_simulated(reference, p, a, b, want, &due);
+    run_simulated(cuda, p, a, b, got, &have);
     at = first_difference(out, want, got, nc, v);
     if (at >= 0)
         fail_msg("%s, data %d, %d x %d x %d: element %d is %a, not %a", p->text, p->kind, (int)p->m,
@@ -104,15 +106,15 @@ static void compare(const struct simulated *p, struct rng *r)
 
 /* ---- units, results and operands ------------------------------------------------------------- */
 
-/* Returns whether this process tests case i.  The harness simulates two capabilities (SIMT_CC)
- * whose unit kernels differ only in staging, so each takes a share.  A GPU, or a run without
- * SIMT_CC, takes all. */
+/* Returns whether this process tests case i.  Test runs simulate two capabilities (SIMT_CC) whose
+ * unit kernels differ only in how they fetch operands, so each takes one case in `step`.  A GPU, or
+ * a run without SIMT_CC, takes all cases. */
 static bool is_case_taken(int i, int step)
 {
     return !getenv("SIMT_CC") || is_taken((size_t)i, step);
 }
 
-/* The values suit narrow lanes, or need wide ones in some tiles. */
+/* Some of the values suit kernels with 32-bit lanes, some need 64-bit lanes in some tiles. */
 static void presets_have_the_bits_of_the_interpreter(void **state)
 {
     const limber_unit_preset *preset;
@@ -132,16 +134,18 @@ static void presets_have_the_bits_of_the_interpreter(void **state)
         p.out = p.u.acc.format.exp_bits == 11 ? "f64" : NULL;
         p.in = p.out;
         p.counts &= !p.out;
-        compare(&p, &r);
+        compare_with_reference(&p, &r);
         p.kind = 6;
         p.m = 7;
         p.k = 33;
-        compare(&p, &r);
+        compare_with_reference(&p, &r);
         p.kind = 2;
-        compare(&p, &r);
+        compare_with_reference(&p, &r);
     }
 }
 
+/* Random matrix-unit descriptions with random shapes and data: the simulation on the device has the
+ * interpreter's bits.  LIMBER_TEST_UNITS: number of descriptions. */
 static void random_units_compute_what_they_describe(void **state)
 {
     const char *many = getenv("LIMBER_TEST_UNITS");
@@ -153,7 +157,7 @@ static void random_units_compute_what_they_describe(void **state)
         struct simulated p = { .text = text, .u = any_unit(&r, text, sizeof text) };
 
         if (!is_case_taken(i, 4) || p.u.halve || p.u.unroll || p.u.join_halves)
-            continue; /* only the interpreter has these */
+            continue; /* only the interpreter has these features */
         p.counts = rng_below(&r, 3) > 0;
         p.swamped_only = rng_below(&r, 3) == 0;
         for (int data = 0; data < 4; data++) { /* one kernel serves all kinds of data */
@@ -163,13 +167,13 @@ static void random_units_compute_what_they_describe(void **state)
             p.kind = rng_below(&r, VALUE_KINDS);
             p.transposed = rng_below(&r, 2);
             p.alpha = p.beta = p.u.start_c ? 1 : 0;
-            compare(&p, &r);
+            compare_with_reference(&p, &r);
         }
     }
 }
 
-/* Units at the limits that decide between lanes: late and early ends, large blocks, terms beyond 32
- * bits. */
+/* Units near the limits at which kernels change from 32-bit to 64-bit lanes: formats of few and of
+ * many exponents, large blocks, terms of more than 32 bits. */
 static void corners_have_the_bits_of_the_interpreter(void **state)
 {
     static const char *const texts[] = {
@@ -190,16 +194,18 @@ static void corners_have_the_bits_of_the_interpreter(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(texts); i++)
         for (int kind = 0; kind < VALUE_KINDS && is_case_taken((int)i, 2); kind += 2)
-            compare(&(struct simulated){ .text = texts[i],
-                                         .u = unit(texts[i]),
-                                         .m = 20,
-                                         .n = 33,
-                                         .k = 150,
-                                         .kind = kind,
-                                         .counts = true },
-                    &r);
+            compare_with_reference(&(struct simulated){ .text = texts[i],
+                                                        .u = unit(texts[i]),
+                                                        .m = 20,
+                                                        .n = 33,
+                                                        .k = 150,
+                                                        .kind = kind,
+                                                        .counts = true },
+                                   &r);
 }
 
+/* Simulated products with alpha and beta, in many formats of result, also transposed, have the
+ * interpreter's bits. */
 static void results_are_scaled_and_stored(void **state)
 {
     static const struct {
@@ -225,21 +231,21 @@ static void results_are_scaled_and_stored(void **state)
         for (int transposed = 0; transposed < 2; transposed++) {
             if (!is_case_taken((int)i + transposed, 2))
                 continue;
-            compare(&(struct simulated){ .text = cases[i].text,
-                                         .u = unit(cases[i].text),
-                                         .m = 35,
-                                         .n = 39,
-                                         .k = 41,
-                                         .in = cases[i].in,
-                                         .out = cases[i].out,
-                                         .transposed = transposed,
-                                         .alpha = cases[i].alpha,
-                                         .beta = cases[i].beta },
-                    &r);
+            compare_with_reference(&(struct simulated){ .text = cases[i].text,
+                                                        .u = unit(cases[i].text),
+                                                        .m = 35,
+                                                        .n = 39,
+                                                        .k = 41,
+                                                        .in = cases[i].in,
+                                                        .out = cases[i].out,
+                                                        .transposed = transposed,
+                                                        .alpha = cases[i].alpha,
+                                                        .beta = cases[i].beta },
+                                   &r);
         }
 }
 
-/* Groups of doubles end where the kernel's steps do. */
+/* Groups of FP64 elements whose length is no multiple of the kernel's step are refused. */
 static void groups_of_doubles_that_do_not_fit(void **state)
 {
     double x[7] = { 1, 2, 3, 4, 5, 6, 7 }, y = 9;
@@ -249,15 +255,15 @@ static void groups_of_doubles_that_do_not_fit(void **state)
                                  .unit = &u };
 
     (void)state;
-    assert_int_equal(limber_gemm(cuda, &contract, 1, 1, 7, NULL,
-                                 matrix(x, named("f64"), 1, 7, false),
-                                 matrix(x, named("f64"), 7, 1, false), NULL,
-                                 output_of(matrix(&y, named("f64"), 1, 1, false)), NULL),
-                     LIMBER_STATUS_NO_SCHEME);
-    assert_non_null(strstr(limber_error_text(), "groups of f64 are multiples"));
+    assert_refused(limber_gemm(cuda, &contract, 1, 1, 7, NULL, matrix(x, named("f64"), 1, 7, false),
+                               matrix(x, named("f64"), 7, 1, false), NULL,
+                               output_of(matrix(&y, named("f64"), 1, 1, false)), NULL),
+                   LIMBER_STATUS_NO_SCHEME, "groups of f64 are multiples");
     assert_true(y == 9);
 }
 
+/* A unit with stochastic rounding has the interpreter's bits for another seed, without terms (k =
+ * 0) and without results. */
 static void seeds_and_empty_products(void **state)
 {
     const char *text = "in=f16 mul=(1,5,7):rs acc=(1,8,9):rs group=7 outer=f16:rs split=2 "
@@ -267,15 +273,16 @@ static void seeds_and_empty_products(void **state)
 
     (void)state;
     p.u.seed = rng_next(&r);
-    compare(&p, &r);
+    compare_with_reference(&p, &r);
     p.k = 0;
     p.beta = 2;
-    compare(&p, &r);
+    compare_with_reference(&p, &r);
     p.m = 0;
-    compare(&p, &r);
+    compare_with_reference(&p, &r);
 }
 
-/* A small workspace splits C into parts, which keep their positions and scales. */
+/* A small workspace computes C piece by piece.  Each piece must use the right positions (of random
+ * bits) and block scales. */
 static void parts_have_the_same_bits(void **state)
 {
     static const char *const texts[] = {
@@ -292,17 +299,18 @@ static void parts_have_the_same_bits(void **state)
     (void)state;
     assert_int_equal(limber_create(&cuda, &small), LIMBER_STATUS_OK);
     for (size_t i = 0; i < COUNT(texts); i++)
-        compare(&(struct simulated){ .text = texts[i],
-                                     .u = unit(texts[i]),
-                                     .m = 100,
-                                     .n = 150,
-                                     .k = 100,
-                                     .counts = true },
-                &r);
+        compare_with_reference(&(struct simulated){ .text = texts[i],
+                                                    .u = unit(texts[i]),
+                                                    .m = 100,
+                                                    .n = 150,
+                                                    .k = 100,
+                                                    .counts = true },
+                               &r);
     limber_destroy(cuda);
     cuda = whole;
 }
 
+/* Convolutions on four simulated units have the interpreter's bits in both layouts. */
 static void convolutions_are_simulated(void **state)
 {
     static const char *const texts[] = {

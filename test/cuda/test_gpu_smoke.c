@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs gpu_smoke on the stand-ins with one fault planted per kernel, and checks its report.  Faults
- * are placed by warp and lane, which also tests the report's computation of places. */
+ * Runs gpu_smoke on the harness with one fault planted per kernel, and checks its report.  Faults
+ * affect a chosen warp and lane, so that the report's places are tested, too. */
 #include "gpus.h"
 #include "support.h"
 
@@ -18,8 +18,8 @@
 
 enum { TEXT = 1 << 20, WORDS = 6 };
 
-/* Runs gpu_smoke and returns its exit status; text receives its stdout. */
-static int run(const char *arguments, char text[TEXT])
+/* Runs gpu_smoke and returns its exit status.  text: gets its standard output. */
+static int run_gpu_smoke(const char *arguments, char text[TEXT])
 {
     char command[4096];
     size_t size = 0, more;
@@ -37,7 +37,7 @@ static int run(const char *arguments, char text[TEXT])
     return WEXITSTATUS(status);
 }
 
-static const char *capability(void)
+static const char *capability_text(void)
 {
     static char played[8];
 
@@ -51,7 +51,7 @@ static const char *capability(void)
     "    group_fence();\\n    UNROLL for (int q = 0; q < PIECES; q++)\\n        group_i8=>" \
     "    UNROLL for (int q = 0; q < PIECES; q++)\\n        group_i8"
 
-/* words: texts that the report contains, in this order, before its last line */
+/* words: texts that the report must contain, in this order */
 static const struct fault {
     const char *cc, *kind, *what, *fault, *words[WORDS];
 } faults[] = {
@@ -153,9 +153,7 @@ static const struct fault {
     { "90",
       "conv-forward",
       "windows that see the pixel beside theirs",
-      "* w.w + x) * w.pieces * 16 };\\n}\\n\\n/* Distance=>* w.w + x + (x == 3)) * w.pieces * 16 "
-      "};\\n}\\n\\n"
-      "/* Distance",
+      "+ y) * w.w + x) * w.pieces * 16 };=>+ y) * w.w + x + (x == 3)) * w.pieces * 16 };",
       { "\"stage\": \"C\"", "\"limbs of B\"", "\"wrong\": 0}",
         "of the image\", \"want_is\": \"" } },
     { "90",
@@ -179,21 +177,24 @@ static const struct fault {
       { "\"stage\": \"sums\"", "\"warp\": 11, \"lane\": 10," } },
 };
 
-/* A launch that waits, as it does where CUDA_LAUNCH_BLOCKING=1 is set, has its kernel's name in the
- * error. */
+/* With CUDA_LAUNCH_BLOCKING=1 each launch waits for its kernel, so that the error names the
+ * kernel. */
 static void a_failed_launch_names_its_kernel(void **state)
 {
     char *text = malloc(TEXT);
 
     (void)state;
-    if (strcmp(capability(), "90"))
-        skip();
-    setenv("SIMT_SEED", "3", 1); /* kernels begin when they are waited for */
+    if (strcmp(capability_text(), "90"))
+        skip_because("only for capability 9.0");
+    /* with this seed kernels begin only when the program waits for them */
+    setenv("SIMT_SEED", "3", 1);
     setenv("SIMT_FAULT", NO_FENCE, 1);
-    if (run("int8-step", text) != 1 || !strstr(text, "{\"error\": \"copying from the device: "))
+    if (run_gpu_smoke("int8-step", text) != 1 ||
+        !strstr(text, "{\"error\": \"copying from the device: "))
         fail_msg("no error of a wait: %.600s", text);
     setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
-    if (run("int8-step", text) != 1 || !strstr(text, "{\"error\": \"limber_multiply: CUDA_ERROR"))
+    if (run_gpu_smoke("int8-step", text) != 1 ||
+        !strstr(text, "{\"error\": \"limber_multiply: CUDA_ERROR"))
         fail_msg("no kernel is named: %.600s", text);
     unsetenv("CUDA_LAUNCH_BLOCKING");
     unsetenv("SIMT_FAULT");
@@ -201,6 +202,8 @@ static void a_failed_launch_names_its_kernel(void **state)
     free(text);
 }
 
+/* Each fault that suits this device makes the smoke test fail, and its report has the expected
+ * words in order. */
 static void reports_locate_planted_faults(void **state)
 {
     char *text = malloc(TEXT);
@@ -211,11 +214,11 @@ static void reports_locate_planted_faults(void **state)
         const struct fault *f = &faults[i];
         const char *at = text;
 
-        if (strcmp(f->cc, capability()))
+        if (strcmp(f->cc, capability_text()))
             continue;
         planted++;
         setenv("SIMT_FAULT", f->fault, 1);
-        if (run(f->kind, text) != 1)
+        if (run_gpu_smoke(f->kind, text) != 1)
             fail_msg("%s: not found: %.600s", f->what, text);
         for (int w = 0; w < WORDS && f->words[w]; w++) {
             const char *found = strstr(at, f->words[w]);
@@ -233,7 +236,7 @@ static void reports_locate_planted_faults(void **state)
 
 /* ---- all kinds of checks --------------------------------------------------------------------- */
 
-/* Runs all kinds except the long one, which LIMBER_TEST_LONG=1 adds. */
+/* Runs all kinds of checks; the long one only if LIMBER_TEST_LONG=1. */
 static void all_kinds_are_right(void **state)
 {
     bool all = is_long();
@@ -241,11 +244,11 @@ static void all_kinds_are_right(void **state)
     int kinds = 0;
 
     (void)state;
-    assert_int_equal(run("--list", list), 0);
+    assert_int_equal(run_gpu_smoke("--list", list), 0);
     for (char *kind = strtok_r(list, "\n", &next); kind; kind = strtok_r(NULL, "\n", &next)) {
         if (strcmp(kind, "long-k") == 0 && !all)
             continue;
-        if (run(kind, text) != 0)
+        if (run_gpu_smoke(kind, text) != 0)
             fail_msg("%s: %.6000s", kind, text);
         if (!strstr(text, "\"passed\": true, \"runs\": ") ||
             (strstr(text, "\"compared\": 0") && !strstr(text, "\"lacks\"")))
@@ -259,22 +262,24 @@ static void all_kinds_are_right(void **state)
 
 /* ---- the command and its arguments ----------------------------------------------------------- */
 
+/* The smoke test lists its stages and prints its usage; wrong arguments give status 2. */
 static void arguments_are_checked(void **state)
 {
     char *text = malloc(TEXT);
 
     (void)state;
-    assert_int_equal(run("--list", text), 0);
+    assert_int_equal(run_gpu_smoke("--list", text), 0);
     assert_ptr_equal(strstr(text, "attributes\nscan\npack\n"), text);
-    assert_int_equal(run("--help", text), 0);
+    assert_int_equal(run_gpu_smoke("--help", text), 0);
     assert_non_null(strstr(text, "gpu_smoke int8-step "));
-    assert_int_equal(run("", text), 2);
-    assert_int_equal(run("scan pack", text), 2);
-    assert_int_equal(run("scans", text), 2);
+    assert_int_equal(run_gpu_smoke("", text), 2);
+    assert_int_equal(run_gpu_smoke("scan pack", text), 2);
+    assert_int_equal(run_gpu_smoke("scans", text), 2);
     assert_int_equal(strlen(text), 0);
     free(text);
 }
 
+/* Without a driver the smoke test ends with status 77 (skipped) and says why in its report. */
 static void a_missing_device_is_reported(void **state)
 {
     char *text = malloc(TEXT), *driver_name = getenv("LIMBER_CUDA");
@@ -282,7 +287,7 @@ static void a_missing_device_is_reported(void **state)
     (void)state;
     driver_name = strdup(driver_name);
     setenv("LIMBER_CUDA", "/nonexistent/libcuda.so", 1);
-    assert_int_equal(run("scan", text), 77);
+    assert_int_equal(run_gpu_smoke("scan", text), 77);
     assert_ptr_equal(strstr(text, "{\"smoke\": \"scan\", \"passed\": false, \"missing\": \""),
                      text);
     setenv("LIMBER_CUDA", driver_name, 1);
@@ -290,7 +295,7 @@ static void a_missing_device_is_reported(void **state)
     free(text);
 }
 
-/* With the argument `kinds`, tests that each kind is right; without it, the reports of planted
+/* With the argument `kinds`, tests that each kind passes; without it, tests the reports of planted
  * faults. */
 int main(int argc, char **argv)
 {
@@ -302,7 +307,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(reports_locate_planted_faults),
     };
 
-    unsetenv("LIMBER_TEST_GPU"); /* faults are planted in stand-ins */
+    unsetenv("LIMBER_TEST_GPU"); /* faults are planted in the harness only */
     gpu_stand_ins();
     return argc > 1 && strcmp(argv[1], "kinds") == 0 ? cmocka_run_group_tests(kinds, NULL, NULL) :
                                                        cmocka_run_group_tests(reports, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The cache of NVRTC's output that test_cubin uses (kept_nvrtc.c): it returns what NVRTC would for
- * the same input, whatever the cache's folder contains. */
+ * Tests the cache of NVRTC's output that test_cubin uses (kept_nvrtc.c): the cache returns what
+ * NVRTC would for the same input, whatever the cache's folder contains. */
 #define _GNU_SOURCE
 #include "test/support/files.h"
 
@@ -22,16 +22,16 @@ static int (*destroy)(void **);
 static int (*compile)(void *, int, const char *const *);
 static int (*log_size)(void *, size_t *), (*get_log)(void *, char *);
 static int (*cubin_size)(void *, size_t *), (*get_cubin)(void *, char *);
-static int *compiled; /* calls that reached the fake NVRTC */
+static int *compiled; /* number of calls that reached the fake NVRTC */
 
-/* NVRTC's input: up to two headers (name, text) and two options. */
+/* NVRTC's input: a source, up to two headers (name, text) and up to two options. */
 struct given {
     const char *source;
     const char *headers[2][2], *options[2];
 };
 
-/* Compiles a program and checks how many compilations reached NVRTC, and the cubin. */
-static void expect(const struct given *g, int compilations, const char *want)
+/* Compiles a program and checks the cubin, and the number of compilations that reached NVRTC. */
+static void expect_cubin(const struct given *g, int compilations, const char *want)
 {
     const char *names[2] = { g->headers[0][0], g->headers[1][0] };
     const char *texts[2] = { g->headers[0][1], g->headers[1][1] };
@@ -59,6 +59,8 @@ static void expect(const struct given *g, int compilations, const char *want)
     assert_int_equal(*compiled - before, compilations);
 }
 
+/* Programs that differ only in how their texts, names and options are divided have entries of their
+ * own.  The second round compiles nothing. */
 static void compiled_programs_are_cached(void **state)
 {
     static const struct {
@@ -80,7 +82,7 @@ static void compiled_programs_are_cached(void **state)
     (void)state;
     for (int round = 0; round < 2; round++)
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-            expect(&all[i].given, !round, all[i].want);
+            expect_cubin(&all[i].given, !round, all[i].want);
 }
 
 static void failed_compilations_are_not_cached(void **state)
@@ -88,10 +90,12 @@ static void failed_compilations_are_not_cached(void **state)
     static const struct given wrong = { "wrong", { { "h", "t" } }, { "o" } };
 
     (void)state;
-    expect(&wrong, 1, "wrong|h|t o");
-    expect(&wrong, 1, "wrong|h|t o");
+    expect_cubin(&wrong, 1, "wrong|h|t o");
+    expect_cubin(&wrong, 1, "wrong|h|t o");
 }
 
+/* An entry with any byte changed, of any shorter length or one byte longer is compiled again and
+ * replaced. */
 static void damaged_entries_are_recompiled(void **state)
 {
     static const struct given given = { "a", { { "h", "t" } }, { "o" } };
@@ -100,7 +104,7 @@ static void damaged_entries_are_recompiled(void **state)
     size_t size;
 
     (void)state;
-    expect(&given, 1, "a|h|t o");
+    expect_cubin(&given, 1, "a|h|t o");
     path = only_file();
     size = slurp(path, bytes, sizeof bytes);
     for (size_t at = 0; at < 2 * size; at++) {
@@ -110,13 +114,13 @@ static void damaged_entries_are_recompiled(void **state)
         if (at < size)
             bad[at] ^= 0x41;
         spill(path, bad, at < size ? size : at - size);
-        expect(&given, 1, "a|h|t o");
+        expect_cubin(&given, 1, "a|h|t o");
         assert_int_equal(slurp(only_file(), again, sizeof again), size);
         assert_memory_equal(again, bytes, size);
     }
     spill(path, bytes, size + 1);
-    expect(&given, 1, "a|h|t o");
-    expect(&given, 0, "a|h|t o");
+    expect_cubin(&given, 1, "a|h|t o");
+    expect_cubin(&given, 0, "a|h|t o");
 }
 
 static void without_a_folder_nothing_is_cached(void **state)
@@ -125,14 +129,15 @@ static void without_a_folder_nothing_is_cached(void **state)
 
     (void)state;
     setenv("LIMBER_TEST_CUBINS", "/nonexistent/folder", 1);
-    expect(&given, 1, "a|h|t o");
+    expect_cubin(&given, 1, "a|h|t o");
     unsetenv("LIMBER_TEST_CUBINS");
-    expect(&given, 1, "a|h|t o");
+    expect_cubin(&given, 1, "a|h|t o");
 }
 
+/* Loads the cache of NVRTC's output and the fake NVRTC behind it, and finds their functions. */
 static int set_up(void **state)
 {
-    /* loaded again under the name libnvrtc.so */
+    /* kept_nvrtc opens this library again, under the name libnvrtc.so */
     void *fake = dlopen(FAKE_NVRTC, RTLD_NOW | RTLD_LOCAL);
     void *kept = dlopen(KEPT_NVRTC, RTLD_NOW | RTLD_LOCAL);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The harness that runs CUDA kernels on the CPU (test/cuda/simt): each primitive of the dialect
- * computes what it should, and each kind of mistake is found. */
+ * Tests the harness that runs CUDA kernels on the CPU (test/cuda/simt): each primitive of the
+ * kernels' dialect computes what it should, and each kind of mistake is found. */
 #include "backends/interp/unit.h"
 #include "test/cuda/simt/dot.h"
 #include "driver.h"
@@ -38,6 +38,7 @@ static const char *(*simt_error)(void);
 static void (*simt_reset)(void);
 static long (*simt_maps)(void);
 
+/* Loads the simulated driver and compiler, and finds their functions. */
 static int open_libraries(void **state)
 {
     void *cuda = dlopen(SIMT_CUDA, RTLD_NOW | RTLD_LOCAL);
@@ -58,7 +59,7 @@ static int open_libraries(void **state)
     return cuInit(0);
 }
 
-static void set_result(const char *name, long long v)
+static void set_variable(const char *name, long long v)
 {
     char text[32];
 
@@ -66,12 +67,12 @@ static void set_result(const char *name, long long v)
     setenv(name, text, 1);
 }
 
-static void start(int capability, int seed)
+static void start_driver(int capability, int seed)
 {
     void *context;
 
-    set_result("SIMT_CC", capability);
-    set_result("SIMT_SEED", seed);
+    set_variable("SIMT_CC", capability);
+    set_variable("SIMT_SEED", seed);
     simt_reset();
     assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), 0);
     assert_int_equal(cuCtxSetCurrent(context), 0);
@@ -80,7 +81,7 @@ static void start(int capability, int seed)
 /* ---- building and launching a kernel --------------------------------------------------------- */
 
 struct args {
-    _Alignas(128) uint64_t map[2][16]; /* the layout of tensor_map in device.h */
+    _Alignas(128) uint64_t map[2][16]; /* as tensor_map in device.h */
     address a, b, c;
     int n, m;
 };
@@ -92,7 +93,8 @@ struct args {
     "#include \"device.h\"\n" \
     "struct args { tensor_map map[2]; const char *a, *b; char *c; int n, m; };\n"
 
-/* A read that comes too early finds another thread's old value or uninitialized memory. */
+/* The error of a read that comes too early: it finds an earlier value of another thread, or
+ * uninitialized memory. */
 #define MIXED "shared memory"
 
 struct kernel {
@@ -102,7 +104,7 @@ struct kernel {
     int cluster;
 };
 
-/* The header whose inline assembly the harness simulates. */
+/* Returns the text of device.h, whose inline assembly the harness simulates. */
 static const char *device_header(void)
 {
     static char text[1 << 16];
@@ -114,7 +116,7 @@ static const char *device_header(void)
     return text;
 }
 
-/* The image that was compiled last, kept because several seeds in a row use one kernel. */
+/* The image that was compiled last.  It is kept because several seeds in a row use one kernel. */
 static struct {
     char *source, *fault, *image;
     int capability;
@@ -137,7 +139,7 @@ static void keep_image(const struct kernel *k, const char *fault, char *image)
     last.capability = k->capability;
 }
 
-/* Compiles a kernel with a fault planted.  Returns NULL, or the error. */
+/* Compiles a kernel with a fault planted ("": none).  Returns NULL, or the error. */
 static const char *compile(const struct kernel *k, const char *fault)
 {
     static const char *const names[] = { "device.h" };
@@ -171,8 +173,10 @@ static const char *compile(const struct kernel *k, const char *fault)
     return NULL;
 }
 
-/* Compiles a kernel, with a fault planted unless NULL, and loads it. */
-static const char *build(const struct kernel *k, const char *fault, void **module, void **function)
+/* Compiles a kernel, with a fault planted unless NULL, and loads it.  Returns NULL, or the
+ * error. */
+static const char *build_kernel(const struct kernel *k, const char *fault, void **module,
+                                void **function)
 {
     const char *wrong = compile(k, fault ? fault : "");
 
@@ -194,8 +198,8 @@ static address upload(const void *p, size_t size)
     return at;
 }
 
-/* Launches a kernel and waits for it; returns the driver's status. */
-static int launch(const struct kernel *k, void *function, struct args *args)
+/* Launches a kernel and waits for it.  Returns the driver's status. */
+static int launch_kernel(const struct kernel *k, void *function, struct args *args)
 {
     void *list[] = { args };
     struct launch_attribute cluster = { 4, 0, { (unsigned)k->cluster, 1, 1 } };
@@ -211,7 +215,7 @@ static int launch(const struct kernel *k, void *function, struct args *args)
                           k->shared, NULL, list, NULL);
 }
 
-/* A kernel's input and its expected output. */
+/* A kernel's inputs a and b, and its expected output. */
 struct job {
     const void *a, *b, *want;
     size_t a_size, b_size, c_size;
@@ -219,14 +223,14 @@ struct job {
     void (*maps)(struct args *args);
 };
 
-/* Runs the kernel and returns the harness's complaint ("" if there is none), with "wrong result"
- * where the output differs. */
-static const char *run(const struct kernel *k, const struct job *d, const char *fault)
+/* Runs the kernel.  Returns the harness's error, "" if there is none, or "wrong result" if the
+ * output differs. */
+static const char *run_job(const struct kernel *k, const struct job *d, const char *fault)
 {
     static char told[8192];
     struct args args = { .n = d->n, .m = d->m };
     void *module, *function, *got = calloc(1, d->c_size);
-    const char *wrong = build(k, fault, &module, &function);
+    const char *wrong = build_kernel(k, fault, &module, &function);
     int e;
 
     if (wrong)
@@ -236,7 +240,7 @@ static const char *run(const struct kernel *k, const struct job *d, const char *
     args.c = upload(NULL, d->c_size);
     if (d->maps)
         d->maps(&args);
-    e = launch(k, function, &args);
+    e = launch_kernel(k, function, &args);
     e = e ? e : cuCtxSynchronize();
     snprintf(told, sizeof told, "%s", simt_error());
     assert_true((e == 719) == (told[0] != 0));
@@ -253,13 +257,13 @@ static const char *run(const struct kernel *k, const struct job *d, const char *
     return told;
 }
 
-/* A kernel must be right without a fault, and each fault must be found. */
+/* text: a fault to plant; told: a part of the error that must follow. */
 struct fault {
     const char *text, *told;
 };
 
-/* Checks that a kernel is right, and that each planted fault is found, with three orders of
- * threads. */
+/* Checks that a kernel is right, and that each planted fault is found, with three seeds, which
+ * change the order of threads. */
 static void check_faults(const struct kernel *k, const struct job *d, const struct fault *faults,
                          int count)
 {
@@ -267,8 +271,8 @@ static void check_faults(const struct kernel *k, const struct job *d, const stru
         for (int seed = 1; seed <= 3; seed++) {
             const char *told;
 
-            start(k->capability, seed);
-            told = run(k, d, i < 0 ? NULL : faults[i].text);
+            start_driver(k->capability, seed);
+            told = run_job(k, d, i < 0 ? NULL : faults[i].text);
             if (i < 0)
                 assert_string_equal(told, "");
             else if (!told[0] || !strstr(told, faults[i].told))
@@ -281,6 +285,8 @@ static void check_faults(const struct kernel *k, const struct job *d, const stru
 
 /* ---- shared and global memory ---------------------------------------------------------------- */
 
+/* A kernel that exchanges numbers through shared memory is right; without a barrier, or out of
+ * bounds, each fault must be reported. */
 static void shared_memory_is_watched(void **state)
 {
     static const struct kernel k = {
@@ -333,6 +339,8 @@ static void shared_memory_is_watched(void **state)
     CHECK(&k, &d, faults);
 }
 
+/* A fault whose text occurs not exactly once in the program, or that does not compile, is an
+ * error. */
 static void planted_faults_must_be_there_once(void **state)
 {
     static const struct kernel k = {
@@ -341,14 +349,16 @@ static void planted_faults_must_be_there_once(void **state)
     void *m, *f;
 
     (void)state;
-    start(80, 1);
-    assert_non_null(strstr(build(&k, "sync_warp()=>", &m, &f), "occurs 3 times"));
-    assert_non_null(strstr(build(&k, "sync_nothing()=>", &m, &f), "occurs 0 times"));
-    assert_non_null(strstr(build(&k, "32, 1)=>32, 1) }", &m, &f), "error"));
+    start_driver(80, 1);
+    assert_non_null(strstr(build_kernel(&k, "sync_warp()=>", &m, &f), "occurs 3 times"));
+    assert_non_null(strstr(build_kernel(&k, "sync_nothing()=>", &m, &f), "occurs 0 times"));
+    assert_non_null(strstr(build_kernel(&k, "32, 1)=>32, 1) }", &m, &f), "error"));
 }
 
 /* ---- copies that land late ------------------------------------------------------------------- */
 
+/* Asynchronous copies through three stages of shared memory: reading before the copy has been
+ * awaited must be reported. */
 static void copies_of_16_bytes_land_late(void **state)
 {
     static const struct kernel k = {
@@ -415,7 +425,7 @@ static const char *const unit_names[4][9] = {
       [SIMT_TF32] = "b200-tf32",
       [SIMT_E4M3] = "b200-e4m3",
       [SIMT_E5M2] = "b200-e5m2" },
-    /* into tensor memory */
+    /* products into tensor memory */
     { [SIMT_F16] = "b200-fp16",
       [SIMT_E4M3] = "in=e4m3 acc=f32:rz:inf block=32 frac=25 floor=-133",
       [SIMT_E5M2] = "in=e5m2 acc=f32:rz:inf block=32 frac=25 floor=-133" },
@@ -425,7 +435,7 @@ static const char *const format_names[9] = {
     [SIMT_E4M3] = "e4m3", [SIMT_E5M2] = "e5m2",
 };
 
-/* Computes the dot product by the interpreter's unit. */
+/* Computes the dot product of a line of A and one of B by the interpreter's model of the unit. */
 static float model_dot(const limber_unit *u, int kind, const unsigned char *a,
                        const unsigned char *b, float c)
 {
@@ -445,7 +455,8 @@ static float model_dot(const limber_unit *u, int kind, const unsigned char *a,
     return (float)limber_interp_dot(&d);
 }
 
-/* Draws 32 bytes of an operand's elements, of a kind that `how` chooses. */
+/* Draws 32 bytes of an operand's elements.  how: selects which numbers are frequent (zeros,
+ * subnormals, numbers near 1). */
 static void random_operand(struct rng *r, int kind, int how, void *p)
 {
     unsigned char *bytes = p;
@@ -456,7 +467,7 @@ static void random_operand(struct rng *r, int kind, int how, void *p)
     for (int i = 0; i < n; i++) {
         unsigned char *top = bytes + (i + 1) * size - 1;
 
-        if (how % 4 && kind != SIMT_E4M3) /* mostly near one, with some zeros and subnormals */
+        if (how % 4 && kind != SIMT_E4M3) /* mostly near 1, with some zeros and subnormals */
             *top = (unsigned char)((*top & 0x83) | 0x38);
         else if (how % 8)
             *top &= 0xbf;
@@ -467,6 +478,8 @@ static void random_operand(struct rng *r, int kind, int how, void *p)
     }
 }
 
+/* The simulator's dot product of each kind and device has the bits of the interpreter's unit on
+ * random operands and starts, among them zeros and subnormals. */
 static void tensor_core_models_agree_with_the_interpreter(void **state)
 {
     static const int capabilities[4] = { 80, 90, 100, 100 };
@@ -505,7 +518,7 @@ static void tensor_core_models_agree_with_the_interpreter(void **state)
         }
 }
 
-/* Packs bytes and halves into words; a barrier is awaited by some of the threads. */
+/* Packs bytes and halves into words.  Only some of the threads wait at the named barrier. */
 static void words_are_packed(void **state)
 {
     static const struct kernel k = {
@@ -562,7 +575,7 @@ static void words_are_packed(void **state)
                 sum[s] += (s & 2 ? (int8_t)(v >> i) : (uint8_t)(v >> i)) *
                           (s & 1 ? (int8_t)(w >> i) : (uint8_t)(w >> i));
         c.sum[t] = sum[0] + 3 * sum[1] + 7 * sum[2] + 11 * sum[3];
-        c.half[t][0] = (float)(int8_t)v; /* both values fit FP16 and BF16 */
+        c.half[t][0] = (float)(int8_t)v; /* both values are exact in FP16 and BF16 */
         c.half[t][1] = (float)(int8_t)(v >> 8) / 1024;
         memcpy(bits, c.half[t], sizeof bits);
         c.word[t] = bits[0] >> 16 | (bits[1] & 0xffff0000);
@@ -570,7 +583,7 @@ static void words_are_packed(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* Multiplies A (16 rows) and B (8 columns), of 32 bytes along k, to a C of 16 x 8. */
+/* Multiplies A (16 rows) by B (8 columns), both of 32 bytes along k. */
 static void warps_multiply(void **state)
 {
     static const char source[] =
@@ -686,8 +699,8 @@ static limber_unit unit_of_scaled(const struct scaled_case *x)
     return u;
 }
 
-/* Draws 32 bytes of elements; scales are mostly near one, some at the ends of their formats, some
- * NaN. */
+/* Draws 32 bytes of elements, and their block scales: most scales are near 1, some at the ends of
+ * their format, some NaN. */
 static void random_scaled(struct rng *r, const struct scaled_case *x, int side, int how,
                           uint8_t bytes[32], uint8_t scales[4])
 {
@@ -699,7 +712,7 @@ static void random_scaled(struct rng *r, const struct scaled_case *x, int side, 
         if (rng_below(r, 9) == 0)
             v &= 0x80;
         if (x->kind == SIMT_MXF8F6F4 && format < 2 && how % 8)
-            v &= 0xbf; /* neither NaN nor infinity */
+            v &= 0xbf; /* clears an exponent bit: neither NaN nor infinity */
         if (x->kind == SIMT_MXF8F6F4 && format > 2)
             v = format == 5 ? (uint8_t)((v & 15) << 2) : v & 63;
         bytes[i] = v;
@@ -716,7 +729,7 @@ static void random_scaled(struct rng *r, const struct scaled_case *x, int side, 
     }
 }
 
-/* Loads a line of a block-scaled operand as the library's model of the unit does. */
+/* Decodes a line of a block-scaled operand for the interpreter's model of the unit. */
 static void load_scaled(const struct scaled_case *x, const limber_unit *u, int side,
                         const uint8_t bytes[32], const uint8_t *scales, struct loaded *to)
 {
@@ -739,7 +752,7 @@ static void load_scaled(const struct scaled_case *x, const limber_unit *u, int s
     }
 }
 
-/* Computes the dot product by the interpreter's unit. */
+/* Computes the dot product of two block-scaled lines by the interpreter's model of the unit. */
 static float model_scaled(const struct scaled_case *x, const uint8_t a[32], const uint8_t *scales_a,
                           const uint8_t b[32], const uint8_t *scales_b, float c)
 {
@@ -755,6 +768,8 @@ static float model_scaled(const struct scaled_case *x, const uint8_t a[32], cons
     return (float)limber_interp_dot(&d);
 }
 
+/* The simulator's dot product with block scales has the bits of the interpreter's unit, for every
+ * pair of element formats. */
 static void scaled_models_agree_with_the_interpreter(void **state)
 {
     struct rng r = { 8 };
@@ -793,8 +808,8 @@ static void scaled_models_agree_with_the_interpreter(void **state)
     }
 }
 
-/* Multiplies as warps_multiply does, with a word of scales per lane and operand.  Only the words
- * that the selectors within quads name scale rows and columns; all others are noise. */
+/* Multiplies as warps_multiply does, with block scales: each lane has a word of scales per operand.
+ * Only words in the lanes that the instruction selects are used; all others are random. */
 static void warps_multiply_blocks_with_scales(void **state)
 {
     static const char source[] =
@@ -816,7 +831,7 @@ static void warps_multiply_blocks_with_scales(void **state)
     static const struct {
         struct scaled_case x;
         int byte, quad[2];
-        const char *wrong; /* NULL, or a part of the expected complaint */
+        const char *wrong; /* NULL, or a part of the expected error */
         struct fault faults[8];
     } cases[] = {
         { { SIMT_MXF8F6F4, { 0, 1 } },
@@ -902,14 +917,16 @@ static void warps_multiply_blocks_with_scales(void **state)
         while (faults < 8 && cases[i].faults[faults].text)
             faults++;
         if (cases[i].wrong) {
-            start(120, 1);
-            assert_non_null(strstr(run(&k, &d, NULL), cases[i].wrong));
+            start_driver(120, 1);
+            assert_non_null(strstr(run_job(&k, &d, NULL), cases[i].wrong));
         } else {
             check_faults(&k, &d, cases[i].faults, faults);
         }
     }
 }
 
+/* A warp's mma of doubles, 8 x 8 x 4, gives the same as fused multiply-adds; exchanged operands
+ * must give wrong results. */
 static void warps_multiply_in_binary64(void **state)
 {
     static const struct kernel k = {
@@ -950,6 +967,8 @@ static void warps_multiply_in_binary64(void **state)
     CHECK(&k, &d, faults);
 }
 
+/* A warp's mma of doubles, 16 x 8 x 4, gives the same as fused multiply-adds; exchanged registers
+ * must give wrong results. */
 static void warps_multiply_sixteen_rows_in_binary64(void **state)
 {
     static const struct kernel k = {
@@ -991,6 +1010,8 @@ static void warps_multiply_sixteen_rows_in_binary64(void **state)
     CHECK(&k, &d, faults);
 }
 
+/* wmma loads, multiplies twice and stores through shared memory with the bits of the model; each
+ * barrier left out must be reported. */
 static void the_portable_form_multiplies(void **state)
 {
     static const struct kernel k = {
@@ -1052,10 +1073,10 @@ static void the_portable_form_multiplies(void **state)
 
 /* ---- Hopper ---------------------------------------------------------------------------------- */
 
-/* rows and columns that exist of a tile of 128 x 128; steps of 128 bytes along k */
+/* rows and columns of C, within a tile of 128 x 128; steps of 128 bytes along k */
 enum { ROWS = 100, COLUMNS = 120, STEPS = 5 };
 
-/* Encodes maps of ROWS rows, so that the last box holds fewer than its 64 or 128 rows. */
+/* Encodes tensor maps of ROWS and COLUMNS rows, so that the last box reaches beyond the tensor. */
 static void encode_maps(struct args *args)
 {
     static const uint32_t step[3] = { 1, 1, 1 };
@@ -1071,6 +1092,8 @@ static void encode_maps(struct args *args)
     }
 }
 
+/* A kernel in which one warpgroup loads tiles by tensor copies and two others multiply them by
+ * wgmma.  The result is right; each fault in barriers or waits must be reported or change it. */
 static void warpgroups_multiply(void **state)
 {
     static const struct kernel k = {
@@ -1184,7 +1207,7 @@ static void warpgroups_multiply(void **state)
     for (int i = 0; i < (ROWS + COLUMNS) * STEPS * 4; i++)
         random_operand(&r, SIMT_F16, 1,
                        i < ROWS * STEPS * 4 ? a + 32 * i : b + 32 * (i - ROWS * STEPS * 4));
-    for (int i = 0; i < ROWS; i++) /* the maps end 8 elements before the rows do */
+    for (int i = 0; i < ROWS; i++) /* the maps' rows end 8 elements before the rows in memory */
         for (int j = 0; j < COLUMNS; j++)
             for (int p = 0; p < STEPS * 4; p++) {
                 unsigned char x[32], y[32];
@@ -1204,7 +1227,8 @@ static void warpgroups_multiply(void **state)
     free(c);
 }
 
-/* Multiplies tiles that threads wrote to shared memory, which needs a proxy fence. */
+/* Multiplies tiles that threads wrote to shared memory.  Without a proxy fence after the writes,
+ * the products must fail. */
 static void products_read_what_was_fenced(void **state)
 {
     static const struct kernel k = {
@@ -1267,8 +1291,10 @@ static void products_read_what_was_fenced(void **state)
 
 /* ---- Blackwell ------------------------------------------------------------------------------- */
 
-enum { TM = 128, TN = 64, TSTEPS = 5 }; /* rows and columns of a tile; steps of 128 bytes along k */
+/* rows and columns of a tile; number of steps of 128 bytes along k */
+enum { TM = 128, TN = 64, TSTEPS = 5 };
 
+/* Makes the tensor maps of A and B: tiles of 128 bytes x TM or TN lines, swizzled by 128 bytes. */
 static void encode_tiles(struct args *args)
 {
     static const uint32_t step[3] = { 1, 1, 1 };
@@ -1284,7 +1310,8 @@ static void encode_tiles(struct args *args)
     }
 }
 
-/* Chains of two steps, whose sums alternate between two places in tensor memory. */
+/* A kernel whose chains have two steps.  Their sums alternate between two places in tensor
+ * memory. */
 #define COLUMNS_KERNEL(stage, taken, fetch, issue) \
     HEAD90 "enum { STAGE = " stage ", FULL = 2 * STAGE, EMPTY = FULL + 16, FILLED = EMPTY + 16,\n" \
            "  TAKEN = FILLED + 16, AT = TAKEN + 16 };\n" \
@@ -1298,7 +1325,7 @@ static void encode_tiles(struct args *args)
            "    barrier_init_done(); // init\n" \
            "  }\n" \
            "  if (w == 2)\n" \
-           "    columns_take<" taken ">(AT); // take\n" \
+           "    columns_allocate<" taken ">(AT); // take\n" \
            "  sync_block(); // start\n" \
            "  uint32_t columns = load_shared<uint32_t>(AT);\n" \
            "  if (t == 0) {\n" \
@@ -1350,9 +1377,11 @@ static void encode_tiles(struct args *args)
            "  sync_block(); // end\n" \
            "  columns_after();\n" \
            "  if (w == 2)\n" \
-           "    columns_give<" taken ">(columns); // give\n" \
+           "    columns_free<" taken ">(columns); // give\n" \
            "}\n"
 
+/* A kernel that multiplies by tcgen05.mma into tensor memory, for each kind of element.  The result
+ * is right; each planted fault must be reported or change it. */
 static void products_go_to_tensor_memory(void **state)
 {
     static const char source[] = COLUMNS_KERNEL(
@@ -1380,11 +1409,13 @@ static void products_go_to_tensor_memory(void **state)
     static const struct fault faults[] = {
         { "barrier_init_done(); // init=>", "barrier_init_done" },
         { "sync_block(); // start=>", "" },
-        { "columns_take<128>(AT); // take=>columns_take<64>(AT);", "" },
-        { "columns_take<128>(AT); // take=>columns_take<96>(AT);", "columns_take of 96" },
-        { "columns_take<128>(AT); // take=>columns_take<128>(AT); columns_take<128>(AT);",
+        { "columns_allocate<128>(AT); // take=>columns_allocate<64>(AT);", "" },
+        { "columns_allocate<128>(AT); // take=>columns_allocate<96>(AT);",
+          "columns_allocate of 96" },
+        { "columns_allocate<128>(AT); // take=>columns_allocate<128>(AT); "
+          "columns_allocate<128>(AT);",
           "wanted no more" },
-        { "if (w == 2)\\n    columns_take=>if (l < 16 && w == 2)\\n    columns_take", "" },
+        { "if (w == 2)\\n    columns_allocate=>if (l < 16 && w == 2)\\n    columns_allocate", "" },
         { "(s / 2 & 1) ^ 1); // empty=>s / 2 & 1);", "deadlock" },
         { "barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1); // empty=>", "" },
         { "s < args.n + 2; s++) // tail=>s < args.n; s++)", "" },
@@ -1422,8 +1453,8 @@ static void products_go_to_tensor_memory(void **state)
         { "sync_warp(); // all=>", "being read" },
         { "barrier_arrive(TAKEN + p % 2 * 8); // again=>;", "deadlock" },
         { "columns_before(); // last\\n  sync_block(); // end\\n  columns_after();=>", "" },
-        { "columns_give<128>(columns); // give=>;", "ended with columns" },
-        { "columns_give<128>(columns); // give=>columns_give<64>(columns);", "were taken" },
+        { "columns_free<128>(columns); // give=>;", "ended with columns" },
+        { "columns_free<128>(columns); // give=>columns_free<64>(columns);", "were taken" },
         /* fault in device.h */
         { "(uint64_t)1 << 46 | (uint64_t)2 << 61=>(uint64_t)1 << 62", "descriptor" },
         { "(uint64_t)1 << 46 | =>", "descriptor" },
@@ -1522,7 +1553,7 @@ static void products_go_to_tensor_memory(void **state)
     free(b);
 }
 
-/* Packs elements of less than a byte as products into tensor memory read them. */
+/* Packs elements of less than a byte densely, as products into tensor memory read them. */
 static void pack_elements(const struct scaled_case *x, int side, const uint8_t from[32],
                           uint8_t to[32])
 {
@@ -1538,8 +1569,8 @@ static void pack_elements(const struct scaled_case *x, int side, const uint8_t f
         }
 }
 
-/* Multiplies as products_go_to_tensor_memory does, with scales: in memory after each step's
- * elements, in tensor memory after each stage's columns of sums. */
+/* Multiplies as products_go_to_tensor_memory does, with block scales: in shared memory they follow
+ * each step's elements, in tensor memory each stage's columns of sums. */
 static void products_with_scales_go_to_tensor_memory(void **state)
 {
     static const char source[] = COLUMNS_KERNEL(
@@ -1618,7 +1649,7 @@ static void products_with_scales_go_to_tensor_memory(void **state)
     };
     static const struct {
         struct scaled_case x;
-        int scales; /* scales per line and step */
+        int scales; /* scales of a line for each step */
         const struct fault *fault;
         size_t faults;
     } cases[] = {
@@ -1671,7 +1702,7 @@ static void products_with_scales_go_to_tensor_memory(void **state)
             for (int p = 0; p < PIECES; p++) {
                 simt_scaled_dot(x->kind, &line[e / TN][p], &line[TM + e % TN][p], &part);
                 if (p % 8 == 7 || p == PIECES - 1) {
-                    /* with infinities, the sums could become NaN of either sign */
+                    /* replace infinities, because sums of them could be NaN of either sign */
                     c[e] += isfinite(part) ? part : 1;
                     part = 0;
                 }
@@ -1697,7 +1728,7 @@ static void encode_halves(struct args *args)
         0);
 }
 
-/* Each of two blocks in a cluster fetches half of what both read. */
+/* Each of two blocks in a cluster fetches half of the data that both read. */
 static void blocks_of_a_cluster_share_copies(void **state)
 {
     static const struct kernel k = {
@@ -1779,6 +1810,8 @@ static void blocks_of_a_cluster_share_copies(void **state)
     CHECK(&k, &d, faults);
 }
 
+/* Launches whose grid is no multiple of the cluster, whose cluster has a wrong size, or on a device
+ * without clusters are refused. */
 static void launches_of_clusters_are_checked(void **state)
 {
     static const struct kernel k = {
@@ -1792,27 +1825,29 @@ static void launches_of_clusters_are_checked(void **state)
     int n;
 
     (void)state;
-    start(90, 1);
-    assert_null(build(&k, NULL, &m, &f));
-    assert_int_equal(launch(&k, f, &args), 0);
+    start_driver(90, 1);
+    assert_null(build_kernel(&k, NULL, &m, &f));
+    assert_int_equal(launch_kernel(&k, f, &args), 0);
     other.blocks = 3;
-    assert_int_equal(launch(&other, f, &args), 1);
+    assert_int_equal(launch_kernel(&other, f, &args), 1);
     other.blocks = 6;
     other.cluster = 3;
-    assert_int_equal(launch(&other, f, &args), 1);
+    assert_int_equal(launch_kernel(&other, f, &args), 1);
     assert_int_equal(cuOccupancyMaxActiveClusters(&n, f, &config), 0);
-    assert_int_equal(n, 4); /* clusters that fit 5 multiprocessors with two blocks each */
+    assert_int_equal(n, 4); /* 5 multiprocessors hold two blocks each */
     assert_int_equal(cuModuleUnload(m), 0);
-    start(80, 1);
+    start_driver(80, 1);
     other = k;
     other.capability = 80;
-    assert_null(build(&other, NULL, &m, &f));
-    assert_int_equal(launch(&other, f, &args), 1);
+    assert_null(build_kernel(&other, NULL, &m, &f));
+    assert_int_equal(launch_kernel(&other, f, &args), 1);
     assert_int_equal(cuModuleUnload(m), 0);
 }
 
 /* ---- blocks that share work ------------------------------------------------------------------ */
 
+/* Blocks take pieces of work from an atomic counter until all are done; each barrier left out, or a
+ * wrong counter, must be reported. */
 static void blocks_share_work_by_counting(void **state)
 {
     static const struct kernel k = {
@@ -1852,7 +1887,8 @@ static void blocks_share_work_by_counting(void **state)
     (void)state;
     for (int i = 0; i < 1280; i++)
         in[i] = i * 1000;
-    for (int i = 0; i < 1280; i++) { /* bytes 0, 1, 6 and 7 of the two words */
+    /* each word of the result is the sum of bytes 0, 1, 6 and 7 of two input words */
+    for (int i = 0; i < 1280; i++) {
         uint32_t sum = (uint32_t)(in[i] + in[i ^ 1]);
 
         out[i] = (sum & 0xffff) | 0x12340000;
@@ -1862,8 +1898,8 @@ static void blocks_share_work_by_counting(void **state)
 
 /* ---- the driver: streams, memory, graphs ----------------------------------------------------- */
 
-/* Returns the set of values that two streams leave in one place: both orders where their work is
- * unordered, else one. */
+/* Lets two streams store different values to one address.  Returns the set of values that remain,
+ * for many seeds: both if the streams are not ordered, else one. */
 static unsigned run_unordered(bool first_apart, bool second_null, bool waits)
 {
     unsigned seen = 0;
@@ -1873,7 +1909,7 @@ static unsigned run_unordered(bool first_apart, bool second_null, bool waits)
         int32_t got;
         address at;
 
-        start(90, seed);
+        start_driver(90, seed);
         assert_int_equal(cuMemAlloc_v2(&at, 4), 0);
         assert_int_equal(cuStreamCreate(&one, first_apart), 0);
         if (!second_null)
@@ -1896,6 +1932,8 @@ static unsigned run_unordered(bool first_apart, bool second_null, bool waits)
     return seen;
 }
 
+/* Work in a stream runs as late as the real driver may run it: without synchronisation the kernels'
+ * order is wrong and copies have not arrived. */
 static void streams_are_late(void **state)
 {
     int32_t *pinned;
@@ -1908,8 +1946,8 @@ static void streams_are_late(void **state)
     assert_int_equal(run_unordered(true, false, true), 4);
     assert_int_equal(run_unordered(true, true, true), 4);
     assert_int_equal(run_unordered(false, true, false),
-                     4); /* the NULL stream waits for the other */
-    start(90, 3);
+                     4); /* the NULL stream waits for a blocking stream */
+    start_driver(90, 3);
     assert_int_equal(cuMemAlloc_v2(&at, 4), 0);
     assert_int_equal(cuMemHostAlloc((void **)&pinned, 4, 0), 0);
     assert_int_equal(cuStreamCreate(&stream, 1), 0);
@@ -1924,7 +1962,7 @@ static void streams_are_late(void **state)
     assert_int_equal(cuMemFree_v2(at), 0);
 }
 
-/* A cubin of a newer toolkit than the driver is not loaded. */
+/* A cubin of a toolkit that is newer than the driver is not loaded. */
 static void drivers_refuse_newer_kernels(void **state)
 {
     static const struct kernel k = {
@@ -1935,20 +1973,20 @@ static void drivers_refuse_newer_kernels(void **state)
     for (int newer = 0; newer < 2; newer++) {
         void *module, *function;
 
-        set_result("SIMT_DRIVER", 12040);
-        set_result("SIMT_NVRTC", newer ? 13 : 12);
-        last.capability = 0; /* the image cache holds another compiler's output */
-        start(90, 1);
-        assert_int_equal(build(&k, NULL, &module, &function) != NULL, newer);
+        set_variable("SIMT_DRIVER", 12040);
+        set_variable("SIMT_NVRTC", newer ? 13 : 12);
+        last.capability = 0; /* compile anew, since the kept image was made by the other compiler */
+        start_driver(90, 1);
+        assert_int_equal(build_kernel(&k, NULL, &module, &function) != NULL, newer);
         if (!newer)
             assert_int_equal(cuModuleUnload(module), 0);
     }
     unsetenv("SIMT_DRIVER");
     unsetenv("SIMT_NVRTC");
-    start(90, 1);
+    start_driver(90, 1);
 }
 
-/* A pool unmaps memory beyond its threshold whenever a thread waits for the device. */
+/* A pool unmaps memory above its threshold whenever a thread waits for the device. */
 static void pools_keep_their_threshold(void **state)
 {
     static const struct {
@@ -1961,7 +1999,7 @@ static void pools_keep_their_threshold(void **state)
     long maps;
 
     (void)state;
-    start(90, 1);
+    start_driver(90, 1);
     assert_int_equal(cuMemPoolCreate(&pool, &props), 0);
     assert_int_equal(cuMemPoolSetAttribute(pool, 4, &threshold), 0);
     maps = simt_maps();
@@ -1972,12 +2010,12 @@ static void pools_keep_their_threshold(void **state)
             assert_int_equal(cuMemFreeAsync(at, NULL), 1);
             assert_int_equal(cuCtxSynchronize(), 0);
         }
-    /* the small one was mapped once, the large one each time */
+    /* the small allocation was mapped once, the large one each time */
     assert_int_equal(simt_maps() - maps, 4);
     assert_int_equal(cuMemPoolDestroy(pool), 0);
 }
 
-/* The last block to increment a counter sums what the others have written. */
+/* The last block that increments a counter sums the values that all blocks have stored. */
 static void counters_pass_on_what_blocks_wrote(void **state)
 {
     static const struct kernel k = {
@@ -2027,7 +2065,8 @@ static void counters_pass_on_what_blocks_wrote(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* A launch that may begin before the previous one has ended must wait for it. */
+/* A launch that may begin before the previous one has ended must wait for that one before it
+ * accesses memory. */
 static void early_launches_are_checked(void **state)
 {
     static const struct kernel k = {
@@ -2061,31 +2100,33 @@ static void early_launches_are_checked(void **state)
         struct args args = { .n = 0 };
         void *list[] = { &args };
 
-        start(90, 1);
-        assert_null(build(&k, i < 0 ? NULL : faults[i].text, &m, &f));
+        start_driver(90, 1);
+        assert_null(build_kernel(&k, i < 0 ? NULL : faults[i].text, &m, &f));
         args.a = upload(in, sizeof in);
         args.c = upload(NULL, sizeof in);
         assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 256, NULL, list, NULL), 0);
-        /* nothing was enabled to begin early, so nothing must wait */
+        /* this launch cannot begin early, so that its kernel need not wait */
         assert_string_equal(simt_error(), "");
         assert_int_equal(cuLaunchKernelEx(&config, f, list, NULL), 0);
         assert_int_equal(cuCtxSynchronize(), i < 0 ? 0 : 719);
         assert_non_null(strstr(simt_error(), i < 0 ? "" : faults[i].told));
         cuModuleUnload(m);
     }
-    start(80, 1);
+    start_driver(80, 1);
     {
         struct kernel other = k;
         struct args args = { .n = 0 };
         void *list[] = { &args };
 
         other.capability = 80;
-        assert_null(build(&other, NULL, &m, &f));
+        assert_null(build_kernel(&other, NULL, &m, &f));
         assert_int_equal(cuLaunchKernelEx(&config, f, list, NULL), 1);
         cuModuleUnload(m);
     }
 }
 
+/* On a device of 3 MiB: allocations beyond it, freeing twice and copies out of bounds give the
+ * driver's errors. */
 static void exhausted_memory_is_reported(void **state)
 {
     address at[3];
@@ -2093,8 +2134,8 @@ static void exhausted_memory_is_reported(void **state)
     char byte[2];
 
     (void)state;
-    set_result("SIMT_MEMORY", 3 << 20);
-    start(90, 1);
+    set_variable("SIMT_MEMORY", 3 << 20);
+    start_driver(90, 1);
     assert_int_equal(cuMemAlloc_v2(&at[0], 1 << 20), 0);
     assert_int_equal(cuMemAlloc_v2(&at[1], 1 << 20), 0);
     assert_int_equal(cuMemAlloc_v2(&at[2], (1 << 20) + 1), 2);
@@ -2111,6 +2152,8 @@ static void exhausted_memory_is_reported(void **state)
     unsetenv("SIMT_MEMORY");
 }
 
+/* Launches, copies and allocations captured into a graph run when the graph does; calls that a
+ * capture forbids end it with an error. */
 static void launches_are_captured(void **state)
 {
     static const struct kernel k = {
@@ -2133,13 +2176,13 @@ static void launches_are_captured(void **state)
     address other;
 
     (void)state;
-    start(90, 1);
+    start_driver(90, 1);
     assert_int_equal(cuMemPoolCreate(&pool, &props), 0);
-    assert_null(build(&k, NULL, &m, &f));
+    assert_null(build_kernel(&k, NULL, &m, &f));
     args.c = upload(NULL, 128);
     assert_int_equal(cuStreamCreate(&stream, 1), 0);
     assert_int_equal(cuMemHostAlloc(&pinned, 128, 0), 0);
-    /* the first launch of a function loads it, which is an error during capture */
+    /* the first launch of a function loads it, which a capture forbids */
     assert_int_equal(cuStreamBeginCapture_v2(stream, 1), 0);
     assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, stream, list, NULL), 900);
     assert_int_equal(cuStreamEndCapture(stream, &graph), 901);
@@ -2176,6 +2219,7 @@ static void launches_are_captured(void **state)
     assert_int_equal(cuModuleUnload(m), 0);
 }
 
+/* Launches with too much shared memory, too many threads or an empty grid are refused. */
 static void launches_are_checked(void **state)
 {
     static const struct kernel k = {
@@ -2186,8 +2230,8 @@ static void launches_are_checked(void **state)
     int v;
 
     (void)state;
-    start(80, 1);
-    assert_null(build(&k, NULL, &m, &f));
+    start_driver(80, 1);
+    assert_null(build_kernel(&k, NULL, &m, &f));
     assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 49152, NULL, list, NULL), 0);
     assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 49153, NULL, list, NULL), 1);
     assert_int_equal(cuDeviceGetAttribute(&v, 97, 0), 0);
@@ -2198,7 +2242,7 @@ static void launches_are_checked(void **state)
     assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 96, 1, 1, 0, NULL, list, NULL), 1);
     assert_int_equal(cuLaunchKernel(f, 0, 1, 1, 64, 1, 1, 0, NULL, list, NULL), 1);
     assert_int_equal(cuModuleUnload(m), 0);
-    start(90, 1);
+    start_driver(90, 1);
     assert_int_equal(cuDeviceGetAttribute(&v, 97, 0), 0);
     assert_int_equal(v, 227 * 1024);
 }

@@ -1,4 +1,4 @@
-# The pages: what they tell a reader to run is run.
+# Runs what the pages of the documentation tell a reader to run.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_EXECUTABLE AND NOT LIMBER_SANITIZE AND TARGET limber_cli)
   add_test(NAME pages COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/pages.py

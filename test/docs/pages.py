@@ -10,14 +10,14 @@ with it:
 
     <!-- run -->            Run it.  `sh` by bash -e; `python` and `c` as programs.  A `c` block
                             without main() is put into one, behind the headers of Limber.
-    <!-- run after -->      The same, behind the blocks of its language that ran before on the page.
+    <!-- run after -->      Run it after the blocks of its language that ran before on the page.
     <!-- run where R gcc -->  Run it where all of these are found, as programs or as modules of
                             Python.  Otherwise the test says that it was skipped.
     <!-- output -->         What the block that was run before it prints, on stdout and stderr.
                             "..." stands for anything, on a line of its own for any lines.
-    <!-- output numbers vary -->  The same, and each number stands for any other.
-    <!-- output numbers and schemes vary -->  So do the schemes behind "by" and "scheme", which
-                            are chosen for the CPU.
+    <!-- output numbers vary -->  As `output`, but each number stands for any other.
+    <!-- output numbers and schemes vary -->  Also the schemes after "by" and "scheme", which depend
+                            on the CPU, stand for any other.
     <!-- file NAME -->      Write it to this file, for blocks that follow.  The text before it has
                             the name, for readers.
     <!-- not run: WHY -->   Left out; WHY has a few words.
@@ -44,10 +44,10 @@ MARK = re.compile(r"(run(?: after)?(?: where (?P<needs>[\w. -]+))?"
 HEADERS = ("limber/limber.h", "limber/ops.h", "limber/solve.h", "limber/research.h",
            "limber/interpose.h", "limber/environment.h", "assert.h", "dlfcn.h", "math.h", "stdio.h",
            "stdlib.h", "string.h")
-# what NumPy's wheels call cblas_dgemm and its like
+# functions that NumPy's wheels give another name, such as cblas_dgemm
 WHEEL_NAME = re.compile(r"\bscipy_(\w+?)64_\b")
 MARKER = "---- the block itself ----"
-SECONDS = 300       # a block may take, on a busy machine
+SECONDS = 300       # limit for a block, on a busy machine
 
 
 class Wrong(Exception):
@@ -97,12 +97,12 @@ def blocks(source, page):
 # ---- links ----------------------------------------------------------------------------------
 
 def plain(text):
-    """Without fenced blocks and code."""
+    """Returns a page without fenced blocks and inline code."""
     return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
 
 
 def anchors(text):
-    """As GitHub makes them of headings."""
+    """Returns the anchors that GitHub makes from a page's headings."""
     found = set()
     for heading in re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S),
                               re.M):
@@ -117,7 +117,7 @@ def anchors(text):
 
 
 def links(source, page):
-    """Targets of a page's links as (file, anchor), by paths from the source's folder."""
+    """Yields the targets of a page's links as (file, anchor), with paths from the source folder."""
     with open(os.path.join(source, page)) as f:
         text = f.read()
     for target in re.findall(r"\]\(([^)\s]+)\)", plain(text)):
@@ -144,7 +144,7 @@ def check_links(source, pages):
 
 
 def check_clicks(source, pages):
-    """Two clicks from README.md reach every page."""
+    """Checks that every page can be reached from README.md with two clicks."""
     reached = {"README.md"}
     for _ in range(2):
         for page in sorted(reached):
@@ -154,7 +154,7 @@ def check_clicks(source, pages):
 
 
 def check_examples(source, pages):
-    """Every public function of C is called in a program of examples/ or in a block that is run."""
+    """Checks that every public C function is called in examples/ or in a block that is run."""
     names, text = [], []
     include = os.path.join(source, "include", "limber")
     for header in sorted(os.listdir(include)):
@@ -181,7 +181,7 @@ def have(name, env):
 
 
 def run(command, folder, env):
-    """Status and output, and nothing left running."""
+    """Returns status and output of a command.  Ends all its processes."""
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
                                    stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
@@ -200,7 +200,7 @@ def run(command, folder, env):
 
 
 def statements(block, earlier, mark):
-    """A C program of blocks that are statements."""
+    """Returns a C program whose main() consists of the blocks."""
     text = "".join(b.whole() for b in earlier) + mark + block.whole()
     includes = re.findall(r"^#include .*$", text, re.M)
     text = re.sub(r"^#include .*$", "", text, flags=re.M)
@@ -242,7 +242,7 @@ def as_pattern(text, numbers_vary, schemes_vary):
             lines.append(r"(?:[^\n]*\n)*?")
             continue
         line = re.escape(line.rstrip()).replace(r"\.\.\.", r"[^\n]*")
-        if schemes_vary:        # before numbers, which some names hold
+        if schemes_vary:        # before numbers, which some names of schemes contain
             line = re.sub(r"\bby\\ [^,]*?(,|\\ on)", r"by\\ [^ ,]+\1", line)
             line = re.sub(r"^(scheme[\\ ]+).*?\\ on\\ (\w+):.*", r"\1[^ ]+\\ on\\ \2:.*", line)
         if numbers_vary:
@@ -299,7 +299,8 @@ def python_with_numpy():
 
 
 def environment(prefix, folder):
-    """Of somebody who has installed Limber there, and nothing else of ours."""
+    """Returns the environment of a user who has installed Limber in `prefix`, without variables of
+    the tester."""
     tools = os.path.join(folder, "bin")
     os.mkdir(tools)
     for name in ("python", "python3"):
@@ -312,7 +313,7 @@ def environment(prefix, folder):
                LIBRARY_PATH=f"{prefix}/lib", LD_LIBRARY_PATH=f"{prefix}/lib",
                PKG_CONFIG_PATH=f"{prefix}/lib/pkgconfig", PYTHONDONTWRITEBYTECODE="1",
                PYTHONPATH=f"{prefix}/share/limber/python", LC_ALL="C.UTF-8")
-    for name in ("LIMBER_LLVM",):       # a machine may have none where it is looked for
+    for name in ("LIMBER_LLVM",):       # a machine may have no libLLVM where Limber looks for it
         if name in os.environ:
             env[name] = os.environ[name]
     return env

@@ -1,5 +1,5 @@
 #!/bin/sh
-# pages.py finds each kind of fault in a page, and none in a good one.
+# pages.py must find each kind of fault in a page, and none in a good page.
 set -eu
 pages=$1 build=$2
 work=$(mktemp -d)
@@ -7,7 +7,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/docs"
 cd "$work"
 
-# name, what it reports; the page comes from stdin
+# arguments: name, what pages.py must report; the page comes from stdin
 expect() {
     cat > docs/page.md
     status=0
@@ -176,7 +176,7 @@ END
 expect 'no such heading' 'no such heading: #there' <<'END'
 [there](#there)
 END
-# A whole tree: README.md leads to one page in two clicks, and not to another.
+# A folder of pages: README.md leads to one page within two clicks, but not to another.
 mkdir -p tree/docs tree/include/limber tree/examples
 cd tree
 echo '[one](docs/one.md)' > README.md

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Fuzzes files of the disk cache: an entry, which a call then looks up, and the bytes of a kernel.
- * The product must be right whatever the entry holds. */
+ * The product must be right, whatever the entry holds. */
 #define _GNU_SOURCE
 #include "fuzz.h"
 
@@ -26,7 +26,7 @@ static int find_entries(const char *path, const struct stat *s, int type, struct
     return 0;
 }
 
-static int drop(const char *path, const struct stat *s, int type, struct FTW *f)
+static int remove_file(const char *path, const struct stat *s, int type, struct FTW *f)
 {
     (void)s, (void)type, (void)f;
     return remove(path);
@@ -34,9 +34,10 @@ static int drop(const char *path, const struct stat *s, int type, struct FTW *f)
 
 static void clean_up(void)
 {
-    nftw(dir, drop, 16, FTW_DEPTH | FTW_PHYS);
+    nftw(dir, remove_file, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+/* Multiplies on a context with the cache.  Aborts if the result is wrong. */
 static void multiply(void)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -75,8 +76,8 @@ static void set_up(void)
         abort();
 }
 
-/* Seeds: 'E' and an entry of the cache; or 'K' and the bytes of a kernel, an entry without its
- * header. */
+/* Writes an input: 'E' and an entry of the cache, or 'K' and the last 512 bytes of an entry, where
+ * its kernel is. */
 size_t fuzz_seed(int i, uint8_t *to)
 {
     static uint8_t good[2 * ENTRIES][FUZZ_MOST];
@@ -101,7 +102,7 @@ size_t fuzz_seed(int i, uint8_t *to)
     return size[i];
 }
 
-static void load_all(const uint8_t *data, size_t size)
+static void load_on_all_backends(const uint8_t *data, size_t size)
 {
     for (int i = 0; limber_backends[i]; i++) {
         struct kernel *k = NULL;
@@ -120,7 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1)
         return 0;
     if (*data != 'E') {
-        load_all(data + 1, size - 1);
+        load_on_all_backends(data + 1, size - 1);
         return 0;
     }
     f = fopen(entry[0], "wb");

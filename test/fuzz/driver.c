@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs a fuzz target on valid inputs and on a few random changes of them.  With a folder as
- * argument it writes the valid inputs there, as a corpus for libFuzzer. */
+ * Runs a fuzz target on valid inputs and on random changes of them.  With a folder as argument it
+ * writes the valid inputs there, as a corpus for libFuzzer. */
 #include "fuzz.h"
 
 #include <stdio.h>
@@ -17,7 +17,8 @@ static size_t random_below(size_t n)
     return n ? (size_t)(state % n) : 0;
 }
 
-static size_t change(uint8_t *data, size_t size)
+/* Changes an input at random.  Returns its new size. */
+static size_t change_input(uint8_t *data, size_t size)
 {
     static const uint8_t odd[] = { 0, 1, 0x7f, 0x80, 0xff, '0', '9', '-', ' ', '\n' };
     size_t at = random_below(size), n = random_below(16) + 1;
@@ -28,11 +29,11 @@ static size_t change(uint8_t *data, size_t size)
     case 0: data[at] = (uint8_t)random_below(256); break;
     case 1: data[at] = odd[random_below(sizeof odd)]; break;
     case 2: return at + 1;
-    case 3:                     /* delete a piece */
+    case 3: /* deletes a piece */
         n = n < size - at ? n : size - at - 1;
         memmove(data + at, data + at + n, size - at - n);
         return size - n;
-    default:                    /* repeat a piece */
+    default: /* repeats a piece */
         n = n < size - at ? n : size - at;
         if (size + n > FUZZ_MOST)
             return size;
@@ -76,8 +77,8 @@ int main(int argc, char **argv)
 
         size = fuzz_seed((int)random_below((size_t)seeds), data);
         for (size_t changes = random_below(6) + 1; changes > 0; changes--)
-            size = change(data, size);
-        /* a heap block of the exact size, so that a sanitizer sees reads past its end */
+            size = change_input(data, size);
+        /* a heap block of the exact size, so that a sanitizer detects reads past its end */
         copy = malloc(size + 1);
         if (!copy)
             return 2;

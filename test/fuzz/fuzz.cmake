@@ -1,5 +1,5 @@
-# Fuzz targets: for a moment with a fixed seed as tests; with LIMBER_FUZZ (tools/soak.sh sets it) by
-# libFuzzer.
+# Fuzz targets.  As tests they run for a moment with a fixed seed.  With LIMBER_FUZZ, which
+# tools/soak.sh sets, they are linked with libFuzzer.
 option(LIMBER_FUZZ "Link the fuzz targets with libFuzzer (clang)" OFF)
 pkg_check_modules(CJSON IMPORTED_TARGET libcjson)
 pkg_check_modules(ZLIB IMPORTED_TARGET zlib)
@@ -9,7 +9,7 @@ foreach(name cli/npy cli/npz cli/mtx cli/csv cli/idx cli/numbers cli/file output
 endforeach()
 foreach(name text files rules cache)
   if((name STREQUAL "files" OR name STREQUAL "rules") AND NOT TARGET limber_cli)
-    continue()                  # their libraries are not here
+    continue()                  # the libraries that they need are not installed
   endif()
   add_executable(fuzz_${name} ${fuzz}/${name}.c ${fuzz}/driver.c ${sources_${name}})
   set(variants fuzz_${name})

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Fuzzes the rules of the interposed libraries, one per line, and the stated plans in their
- * reports, which limber prebuild reads. */
-#define _GNU_SOURCE     /* for the included rules.c */
+ * Fuzzes the rules of the interposed libraries, one rule in a line, and the plans in their reports,
+ * which `limber prebuild` reads. */
+#define _GNU_SOURCE /* for the included rules.c */
 #include "fuzz.h"
 
-#include "tools/interpose/shared/rules.c" /* the unit under test; this file frees the rules */
+#include "tools/interpose/shared/rules.c" /* the unit under test */
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ size_t fuzz_seed(int i, uint8_t *to)
     return strlen(seeds[i]);
 }
 
-static void drop(struct rules *r)
+static void free_rules(struct rules *r)
 {
     while (r) {
         struct rules *next = r->next;
@@ -38,7 +38,8 @@ static void drop(struct rules *r)
     }
 }
 
-static void report(const char *s)
+/* Makes the kernels of a report's plans, as `limber prebuild` does. */
+static void make_kernels_of_report(const char *s)
 {
     static limber_context *ctx;
     const limber_config config = { .size = sizeof(limber_config),
@@ -71,12 +72,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(s, data, size);
     s[size] = 0;
     if (*s == '{') {
-        report(s);
+        make_kernels_of_report(s);
     } else {
         while ((line = strsep(&rest, "\n")))
             interpose_rules_add(&rules, line, why, sizeof why);
         interpose_rules_find(rules, &call);
-        drop(rules);
+        free_rules(rules);
     }
     free(s);
     return 0;

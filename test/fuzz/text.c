@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Fuzzes parsers: plans (with all passes), units, LPGEMM's configurations, targets, signatures,
- * epilogue steps.  The first byte chooses the parser. */
+ * epilogue steps.  The first byte of an input chooses the parser. */
 #include "fuzz.h"
 
 #include "../support/calls.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 static const char *const seeds[] = {
-    "PC = A B",                 /* replaced by stated plans */
+    "PC = A B", /* fuzz_seed() replaces this text by a plan that the library makes */
     "Uin=e5m2 mul=e5m2:rz acc=(1,8,7):rs group=16 outer=f32 seed=7",
     "Uin=f16 acc=f32:rz:inf block=8 frac=24 sub=4 order=quads group=32 split=2 total=f32 out=f16",
     "Uin=e4m3:sat scale=e8m0:32:even acc=f32 block=4 tree=yes",
@@ -28,7 +28,8 @@ static const char *const seeds[] = {
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds };
 
-static limber_context *context(void)
+/* Returns a context that calls share. */
+static limber_context *shared_context(void)
 {
     static limber_context *ctx;
     static int uses;
@@ -38,7 +39,8 @@ static limber_context *context(void)
                                    .cache_dir = "",
                                    .dump_dir = "" };
 
-    if (ctx && ++uses % 500 == 0) {     /* its bindings live as long as the context */
+    /* renews the context, since bound functions are freed with their context only */
+    if (ctx && ++uses % 500 == 0) {
         limber_destroy(ctx);
         ctx = NULL;
     }
@@ -47,8 +49,8 @@ static limber_context *context(void)
     return ctx;
 }
 
-/* The text of a plan that the library makes. */
-static char *stated(int i)
+/* Returns the text of a plan that the library makes.  The caller frees it. */
+static char *make_plan_text(int i)
 {
     static const limber_contract contracts[] = {
         { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE },
@@ -63,7 +65,8 @@ static char *stated(int i)
     n = r = m;
     n.data = b;
     r.data = c;
-    gemm_plan(context(), &contracts[i % 3], 2, 2, 2, NULL, m, n, NULL, output_of(r), &text, NULL);
+    gemm_plan(shared_context(), &contracts[i % 3], 2, 2, 2, NULL, m, n, NULL, output_of(r), &text,
+              NULL);
     return text;
 }
 
@@ -73,7 +76,8 @@ size_t fuzz_seed(int i, uint8_t *to)
         return 0;
     *to = (uint8_t)seeds[i][0];
     if (seeds[i][0] == 'P' || seeds[i][0] == 'T') {
-        char *text = seeds[i][0] == 'P' ? stated(i) : strdup(context()->machine.text.s);
+        char *text =
+            seeds[i][0] == 'P' ? make_plan_text(i) : strdup(shared_context()->machine.text.s);
         size_t n = text ? strlen(text) : 0;
 
         memcpy(to + 1, text ? text : "", n < FUZZ_MOST - 1 ? n : FUZZ_MOST - 1);
@@ -84,7 +88,25 @@ size_t fuzz_seed(int i, uint8_t *to)
     return strlen(seeds[i]);
 }
 
-static void plan(const char *s)
+/* Runs a plan on small matrices of the first format that it names. */
+static void run_plan(const char *s)
+{
+    static double a[16], b[16], c[16];
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_format f = strstr(s, ": f32[") ? LIMBER_F32 : LIMBER_F64;
+
+    for (int i = 0; i < 16; i++)
+        a[i] = b[i] = i - 7;
+    p.m = 2;
+    p.n = 3;
+    p.k = 4;
+    p.a = (limber_matrix){ a, f, 4, 1 };
+    p.b = (limber_matrix){ b, f, 3, 1 };
+    p.c = (limber_output){ c, f, 3, 1 };
+    limber_run_plan(shared_context(), s, &p, NULL);
+}
+
+static void parse_plan(const char *s)
 {
     struct plan p = { 0 };
     struct text out = { 0 };
@@ -95,14 +117,15 @@ static void plan(const char *s)
     if (limber_plan_parse(&p, s, &d) && limber_plan_verify(&p, &d)) {
         limber_plan_print(&p, &out);
         text = NULL;
-        limber_plan_text(context(), s, NULL, NULL, &text);
+        limber_plan_text(shared_context(), s, NULL, NULL, &text);
         limber_free(text);
+        run_plan(s);
     }
     limber_text_clear(&out);
     limber_plan_clear(&p);
 }
 
-static void unit(const char *s)
+static void parse_unit(const char *s)
 {
     limber_unit u = LIMBER_UNIT_INIT, back = LIMBER_UNIT_INIT;
     char text[700];
@@ -111,11 +134,11 @@ static void unit(const char *s)
     if (limber_unit_parse(s, &u) != LIMBER_STATUS_OK)
         limber_unit_lpgemm(s, "conv1", &u, &listed);
     else if (limber_unit_parse(limber_unit_text(&u, text, sizeof text), &back) != LIMBER_STATUS_OK)
-        abort();                /* printed text must parse */
+        abort(); /* a printed description must parse */
 }
 
-/* Prints the parsed steps and expects the same steps when they are read again. */
-static void steps(const char *s)
+/* Parses steps.  If they are valid, their printed form must be read again as the same steps. */
+static void parse_steps(const char *s)
 {
     static const char *const names[] = { "bias", "_1" };
     struct steps first, second;
@@ -150,13 +173,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     s[size - 1] = 0;
     limber_format_named("f64", &f64);
     switch (*data) {
-    case 'P': plan(s); break;
-    case 'U': unit(s); break;
+    case 'P': parse_plan(s); break;
+    case 'U': parse_unit(s); break;
     case 'L': limber_unit_lpgemm(s, NULL, &u, &listed); break;
     case 'T': limber_target_parse(&t, s, &d); break;
-    case 'E': steps(s); break;
+    case 'E': parse_steps(s); break;
     default:
-        limber_bind(context(),
+        limber_bind(shared_context(),
                     &(limber_contract){ .size = sizeof(limber_contract),
                                         .promise = LIMBER_CONTRACT_NATIVE },
                     f64, f64, f64, s, &f);

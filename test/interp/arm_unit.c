@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products along k by Arm's own instructions, for an emulator: freestanding, so that a cross
- * compiler without a C library builds it.
+ * Computes products along k by Arm's own instructions, in an emulator.  Freestanding, so that a
+ * cross compiler without a C library builds it.
  *
  *   stdin   int32 instruction (enum below), k, elements; then for each element a float c, k values
  *           of 16 bits of A, k of B.  k is a multiple of 4
@@ -11,7 +11,8 @@
 enum { BFDOT, BFMMLA, BFMLAL, FMLAL, BFMOPA, FMOPA };
 enum { MOST = 256 };
 
-static long call(long number, long a, long b, long c)
+/* A system call of Linux. */
+static long system_call(long number, long a, long b, long c)
 {
     register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b;
     register long x2 __asm__("x2") = c;
@@ -20,10 +21,11 @@ static long call(long number, long a, long b, long c)
     return x0;
 }
 
-static int input(void *to, size_t n)
+/* Reads n bytes from stdin.  Returns 0 if there are fewer. */
+static int read_bytes(void *to, size_t n)
 {
     for (size_t at = 0; at < n;) {
-        long got = call(63, 0, (long)((char *)to + at), (long)(n - at));
+        long got = system_call(63, 0, (long)((char *)to + at), (long)(n - at));
 
         if (got <= 0)
             return 0;
@@ -32,8 +34,8 @@ static int input(void *to, size_t n)
     return 1;
 }
 
-/* Loads four consecutive elements into the lower half of a register. */
-static uint16x8_t four(const uint16_t *p)
+/* Loads four consecutive 16-bit elements into the lower half of a register. */
+static uint16x8_t load_four(const uint16_t *p)
 {
     return vcombine_u16(vld1_u16(p), vdup_n_u16(0));
 }
@@ -68,17 +70,19 @@ static float outer_product(int instruction, float c, const uint16_t *a, const ui
     return out[0];
 }
 
+/* Adds k products to `start` by one of the instructions. */
 static float chain(int instruction, float start, const uint16_t *a, const uint16_t *b, int k)
 {
     float32x4_t c = vsetq_lane_f32(start, vdupq_n_f32(0), 0);
 
     for (int p = 0; p < k; p += 4) {
-        uint16x8_t x = four(a + p), y = four(b + p);
+        uint16x8_t x = load_four(a + p), y = load_four(b + p);
         bfloat16x8_t xb = vreinterpretq_bf16_u16(x), yb = vreinterpretq_bf16_u16(y);
         float first = vgetq_lane_f32(c, 0);
 
         switch (instruction) {
-        case BFDOT: /* the second pair is in the next lane */
+        /* a second instruction adds the second pair, which is in the next lane */
+        case BFDOT:
             c = vbfdotq_f32(c, xb, yb);
             xb = vreinterpretq_bf16_u16(vextq_u16(x, x, 2));
             yb = vreinterpretq_bf16_u16(vextq_u16(y, y, 2));
@@ -109,22 +113,23 @@ static float chain(int instruction, float start, const uint16_t *a, const uint16
     return vgetq_lane_f32(c, 0);
 }
 
+/* The program's entry point: there is no C library. */
 void _start(void)
 {
     static uint16_t a[MOST], b[MOST];
     int32_t head[3];
 
-    if (!input(head, sizeof head) || head[1] < 0 || head[1] > MOST || head[1] % 4)
-        call(93, 2, 0, 0);
+    if (!read_bytes(head, sizeof head) || head[1] < 0 || head[1] > MOST || head[1] % 4)
+        system_call(93, 2, 0, 0);
     for (int32_t e = 0; e < head[2]; e++) {
         float c;
 
-        if (!input(&c, sizeof c) || !input(a, (size_t)head[1] * 2) ||
-            !input(b, (size_t)head[1] * 2))
-            call(93, 3, 0, 0);
+        if (!read_bytes(&c, sizeof c) || !read_bytes(a, (size_t)head[1] * 2) ||
+            !read_bytes(b, (size_t)head[1] * 2))
+            system_call(93, 3, 0, 0);
         c = chain(head[0], c, a, b, head[1]);
-        if (call(64, 1, (long)&c, sizeof c) != sizeof c)
-            call(93, 4, 0, 0);
+        if (system_call(64, 1, (long)&c, sizeof c) != sizeof c)
+            system_call(93, 4, 0, 0);
     }
-    call(93, 0, 0, 0);
+    system_call(93, 0, 0, 0);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# A program of Arm instructions for QEMU, which serves as the reference of test_unit_arm.
+# A program of Arm instructions for QEMU, with which test_unit_arm compares simulated units.
 find_program(ARM_GCC aarch64-linux-gnu-gcc)
 find_program(ARM_QEMU qemu-aarch64)
 test_program(${CMAKE_CURRENT_SOURCE_DIR}/interp/test_unit_arm.c)

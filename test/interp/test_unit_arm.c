@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Units of Arm against Arm's instructions, which QEMU executes (arm_unit.c).  Skipped where CMake
- * found no cross compiler or QEMU. */
+ * Compares simulated units of Arm with Arm's instructions, which QEMU executes (arm_unit.c).
+ * Skipped if CMake has found no cross compiler or QEMU. */
 #include "engine_support.h"
 #include "support.h"
+#include "contexts.h"
 #include "unit_backends.h"
 #include "unit_instructions.h"
 
@@ -21,11 +22,12 @@ static const struct {
 };
 
 struct arm_products {
-    int32_t head[3]; /* instruction, k, elements */
+    int32_t head[3]; /* instruction, k, number of elements */
     uint16_t a[M][MOST_K], b[N][MOST_K];
     float c[M * N], want[M * N];
 };
 
+/* Executes the products in QEMU.  Its results are x->want. */
 static void emulate(struct arm_products *x)
 {
     char input[] = "/tmp/limber_arm_XXXXXX", command[600];
@@ -48,6 +50,7 @@ static void emulate(struct arm_products *x)
     unlink(input);
 }
 
+/* Compares the results of an instruction on random data with those of its unit. */
 static void compare(int instruction, int kind, struct rng *r)
 {
     struct arm_products *x = calloc(1, sizeof *x);
@@ -86,7 +89,7 @@ static void instructions_have_the_units_bits(void **state)
 
     (void)state;
     if (!ARM_PROGRAM[0])
-        skip();
+        skip_because("no compiler for AArch64");
     for (int i = 0; i < (int)COUNT(all); i++)
         for (int kind = 0; kind < CODE_KINDS; kind++)
             for (int turn = 0; turn < (kind ? 2 : 4); turn++)
@@ -99,5 +102,5 @@ int main(void)
         cmocka_unit_test(instructions_have_the_units_bits),
     };
 
-    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+    return cmocka_run_group_tests(tests, make_contexts, destroy_group_contexts);
 }

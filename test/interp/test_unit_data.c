@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units against recorded results of real tensor cores (LIMBER_DATA/tensor-core), bit for
- * bit: every row of every file on both backends.  Skipped where the data is absent. */
+ * Compares simulated units with recorded results of real tensor cores (LIMBER_DATA/tensor-core),
+ * bit by bit: every row of every file on both backends.  Skipped if the data is absent. */
 #include "engine_support.h"
 #include "support.h"
+#include "contexts.h"
 #include "unit_backends.h"
 
 enum { ROWS = 5000, MOST_K = 64 };
 
-/* A set of measurements: the folder of its operands, the format of its results, and the unit that
- * computed them. */
+/* A set of measurements: the folder with its operands, their format, the format of results, and the
+ * unit that computed them. */
 struct set {
     const char *folder, *operands, *result, *unit;
-    bool from_zero;             /* measured with C = 0 though a file of C exists */
+    bool from_zero; /* the device computed with C = 0, although there is a file of C */
 };
 
+/* A file of numbers.  v: ROWS x MOST_K, owned. */
 struct table {
     float *v;
     int64_t rows, cols;
 };
 
-/* Reads a table from a file: one row per line, numbers hexadecimal or of 32 binary digits. */
+/* Reads a file: one row in each line, numbers in hexadecimal or with 32 binary digits.  Returns
+ * false if there is no such file. */
 static bool read_table(const char *root, const char *folder, char which, const char *name,
                        struct table *t)
 {
@@ -51,7 +54,7 @@ static bool read_table(const char *root, const char *folder, char which, const c
     return true;
 }
 
-/* Counts the rows whose simulated result has the device's bits. */
+/* Counts the rows whose simulated result has the bits of the recorded one. */
 static int count_equal_rows(limber_context *ctx, const struct set *s, const struct table t[4])
 {
     static const float one = 1;
@@ -71,7 +74,7 @@ static int count_equal_rows(limber_context *ctx, const struct set *s, const stru
         limber_matrix a = { &t[0].v[row * MOST_K], f32, MOST_K, 1 };
         limber_matrix b = { &t[1].v[row * MOST_K], f32, 1, MOST_K };
 
-        if (narrow) {           /* the unit's addend is binary16 */
+        if (narrow) { /* the unit's accumulator is binary16, so C is given in that format */
             unsigned char half[2];
 
             limber_convert(half, named("f16"), &c, f32, 1, LIMBER_ROUND_NEAREST);
@@ -113,8 +116,7 @@ static void units_have_the_bits_of_real_tensor_cores(void **state)
 
     (void)state;
     if (!root) {
-        print_message("LIMBER_DATA is not set: nothing to compare with\n");
-        skip();
+        skip_because("LIMBER_DATA is not set: nothing to compare with");
     }
     for (size_t i = 0; i < COUNT(sets); i += SANITIZED ? 4 : 1) {
         const struct set *s = &sets[i];
@@ -124,8 +126,7 @@ static void units_have_the_bits_of_real_tensor_cores(void **state)
             !read_table(root, s->folder, 'b', s->operands, &t[1]) ||
             !read_table(root, s->folder, 'c', "fp32", &t[2]) ||
             !read_table(root, s->folder, 'd', s->result, &t[3])) {
-            print_message("%s: not in LIMBER_DATA\n", s->folder);
-            skip();
+            skip_because("%s: not in LIMBER_DATA", s->folder);
         }
         assert_int_equal(t[0].rows, ROWS);
         assert_int_equal(t[3].rows, ROWS);
@@ -141,8 +142,9 @@ static void units_have_the_bits_of_real_tensor_cores(void **state)
     }
 }
 
-/* An H100's answer to 16 pairs of BF16 whose products lie below 2^-126, C = 0: 11 2^-149, by an
- * issue report (MATLAB-tensor-core, number 7).  Only an alignment that ends at 2^-133 gives it. */
+/* An H100's result for 16 pairs of BF16 whose products are below 2^-126, with C = 0: 11 * 2^-149,
+ * as reported in issue 7 of MATLAB-tensor-core.  A unit gives this result only if the smallest
+ * exponent at which it aligns terms is -133. */
 static void units_have_the_measured_least_exponent_of_alignment(void **state)
 {
     static const uint32_t bits[2][16] = {
@@ -193,6 +195,6 @@ int main(void)
     if (kept)
         setenv("LIMBER_DATA", kept, 1);
     free(kept);
-    failed = cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+    failed = cmocka_run_group_tests(tests, make_contexts, destroy_group_contexts);
     return failed;
 }

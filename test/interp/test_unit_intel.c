@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Units of Intel's against the instructions themselves: VDPBF16PS, TDPBF16PS and TDPFP16PS, each
- * skipped where this CPU, its operating system or the compiler lacks it. */
+ * Compares simulated units of Intel with the instructions: VDPBF16PS, TDPBF16PS and TDPFP16PS.
+ * Each is skipped if this CPU, its operating system or the compiler lacks it. */
 #define _GNU_SOURCE
 #include "engine_support.h"
 #include "support.h"
+#include "contexts.h"
 #include "unit_backends.h"
 #include "unit_instructions.h"
 
@@ -26,7 +27,7 @@ struct products {
 };
 
 #if defined(__x86_64__)
-static void draw(struct rng *r, int kind, bool half, struct products *x)
+static void draw_operands(struct rng *r, int kind, bool half, struct products *x)
 {
     for (int p = 0; p < K; p++) {
         for (int i = 0; i < M; i++)
@@ -39,13 +40,15 @@ static void draw(struct rng *r, int kind, bool half, struct products *x)
             x->c[i][j] = any_start(r, kind);
 }
 
-static void compare(const char *name, const char *format, void (*execute)(struct products *))
+/* Compares the results of an instruction on random data with those of its unit. */
+static void compare_with_instruction(const char *name, const char *format,
+                                     void (*execute)(struct products *))
 {
     struct products *x = calloc(1, sizeof *x);
     struct rng r = { 23 };
 
     for (int turn = 0; turn < 20 * CODE_KINDS; turn++) {
-        draw(&r, turn % CODE_KINDS, !strcmp(format, "f16"), x);
+        draw_operands(&r, turn % CODE_KINDS, !strcmp(format, "f16"), x);
         memcpy(x->want, x->c, sizeof x->c);
         execute(x);
         compare_with_unit(&(struct executed){
@@ -64,7 +67,7 @@ static void compare(const char *name, const char *format, void (*execute)(struct
     free(x);
 }
 
-/* Returns a bit of a register that CPUID's leaf 7 gives. */
+/* True if a bit of a register of CPUID's leaf 7 is set.  which: 0 to 3 for EAX to EDX. */
 static bool has_cpuid_bit(unsigned subleaf, int which, int bit)
 {
     unsigned v[4] = { 0 };
@@ -94,18 +97,18 @@ static void avx512_bf16(void **state)
     (void)state;
 #if defined(__x86_64__)
     if (has_cpuid_bit(1, 0, 5) && __builtin_cpu_supports("avx512f")) {
-        compare("avx512-bf16", "bf16", vdpbf16ps);
+        compare_with_instruction("avx512-bf16", "bf16", vdpbf16ps);
         return;
     }
 #endif
-    skip();
+    skip_because("this CPU has no AVX512-BF16");
 }
 
 #if defined(__x86_64__)
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
 
-/* Three tiles of 16 rows of 64 bytes: c, a, pairs.  The products are tmm0 += tmm1 tmm2, as bytes
- * because older assemblers lack one of them. */
+/* Three AMX tiles of 16 rows of 64 bytes: c, a, pairs.  The products are tmm0 += tmm1 tmm2, written
+ * as bytes, because older assemblers do not know all of them. */
 #define TDPBF16PS ".byte 0xc4, 0xe2, 0x6a, 0x5c, 0xc1\n"
 #define TDPFP16PS ".byte 0xc4, 0xe2, 0x6b, 0x5c, 0xc1\n"
 #define EXECUTE(x, product) \
@@ -134,7 +137,7 @@ static void tdpfp16ps(struct products *x)
     EXECUTE(x, TDPFP16PS);
 }
 
-/* Linux grants the tile registers on request. */
+/* Asks Linux for the use of AMX tiles. */
 static bool request_tiles(void)
 {
     return has_cpuid_bit(0, 3, 24) && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
@@ -146,11 +149,11 @@ static void amx_bf16(void **state)
     (void)state;
 #if defined(__x86_64__)
     if (has_cpuid_bit(0, 3, 22) && request_tiles()) {
-        compare("amx-bf16", "bf16", tdpbf16ps);
+        compare_with_instruction("amx-bf16", "bf16", tdpbf16ps);
         return;
     }
 #endif
-    skip();
+    skip_because("this CPU has no AMX-BF16");
 }
 
 static void amx_fp16(void **state)
@@ -158,11 +161,11 @@ static void amx_fp16(void **state)
     (void)state;
 #if defined(__x86_64__)
     if (has_cpuid_bit(1, 0, 21) && request_tiles()) {
-        compare("amx-fp16", "f16", tdpfp16ps);
+        compare_with_instruction("amx-fp16", "f16", tdpfp16ps);
         return;
     }
 #endif
-    skip();
+    skip_because("this CPU has no AMX-FP16");
 }
 
 int main(void)
@@ -173,5 +176,5 @@ int main(void)
         cmocka_unit_test(amx_fp16),
     };
 
-    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+    return cmocka_run_group_tests(tests, make_contexts, destroy_group_contexts);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Digits of residues: FP8 holds each digit within its stated bound, and products of digits give the
- * products of residues, for every pair.  Signed slices: FP8 holds each, and their sum is the
- * integer. */
+ * Digits of residues (FP8 pieces of a residue modulo p): each digit is an FP8 number within its
+ * declared bound, and products of digits give the products of residues, for every pair of residues.
+ * Also signed slices: each is small enough for FP8, and together they are the integer. */
 #include "support.h"
 
 #include "ir/num/digits.h"
@@ -29,7 +29,8 @@ static void moduli_have_no_common_divisor(void **state)
             assert_int_equal(common_divisor(limber_digits[i].p, limber_digits[j].p), 1);
 }
 
-/* Plans take the moduli in this order. */
+/* Plans use the moduli in this order: first those whose digits need the smallest number of
+ * products. */
 static void fewest_products_come_first(void **state)
 {
     (void)state;
@@ -42,7 +43,7 @@ static void fewest_products_come_first(void **state)
     assert_null(limber_digits_of(33, 1));
 }
 
-/* Plans rely on sums of 512 products below 2^24. */
+/* Plans rely on sums of 512 products of digits being below 2^24, which FP32 sums exactly. */
 static void chains_of_512_are_exact(void **state)
 {
     (void)state;
@@ -75,7 +76,8 @@ static void fp8_holds_digits(void **state)
                 }
             assert_true(largest == d->reach[side]);
             for (int x = 0; x < LIMBER_DIGITS; x++)
-                assert_true(v[0][x] == 0); /* zero pads lines */
+                /* the digits of residue 0 are 0, so that padding with zeros is right */
+                assert_true(v[0][x] == 0);
         }
 }
 
@@ -102,16 +104,19 @@ static void products_are_those_of_residues(void **state)
 
 enum { STEP = 5, REACH = 16 };
 
-/* Expects the slices of w, of at most STEP count - 1 bits and a sign, from the highest down. */
+/* Checks that the `count` slices of w, highest first, are in [-REACH, REACH), the first one in
+ * [-REACH, REACH], and add up to w. */
 static void expect_slices(const uint64_t w[LIMBER_WIDE], int count)
 {
-    uint64_t sum[LIMBER_WIDE] = { 0 };
+    uint64_t sum[LIMBER_WIDE] = { 0 }, prepared[LIMBER_WIDE] = { w[0], w[1], w[2] };
+
+    limber_balance(prepared, count, STEP);
 
     for (int i = 0; i < count; i++) {
-        int32_t digit = limber_signed_slice(w, i, count, STEP);
+        int32_t digit = limber_balanced_slice(prepared, i, count, STEP);
         uint64_t add = (uint64_t)(int64_t)digit, carry = 0;
 
-        if (digit < -REACH || digit > REACH)
+        if (digit < -REACH || digit > REACH - (i > 0))
             fail_msg("slice %d of %d is %d", i, count, (int)digit);
         for (int q = LIMBER_WIDE; q-- > 0;)
             sum[q] = sum[q] << STEP | (q ? sum[q - 1] >> (64 - STEP) : 0);
@@ -130,7 +135,7 @@ static void signed_slices_are_the_integer(void **state)
     struct rng r = { 7 };
 
     (void)state;
-    for (int64_t x = -(1 << 14) + 1; x < 1 << 14; x++)
+    for (int64_t x = -(1 << 14); x <= 1 << 14; x++)
         expect_slices((uint64_t[]){ (uint64_t)x, x < 0 ? UINT64_MAX : 0, x < 0 ? UINT64_MAX : 0 },
                       3);
     for (int i = 0; i < 100000; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elementwise functions against MPFR: many values of binary32 and binary64, and the points where an
- * implementation switches methods.  test_apply_all covers every value of the formats of 8 and 16
- * bits. */
+ * Compares elementwise functions with MPFR: many values of binary32 and binary64, and the points at
+ * which an implementation switches between methods.  test_apply_all.c tests every value of 8- and
+ * 16-bit formats. */
 #include "function_reference.h"
 
 #include "ir/function.h"
@@ -29,8 +29,8 @@ static struct fn_args arguments(limber_function f, limber_format to)
     return limber_function_args(to, f == LIMBER_FUNCTION_CLAMP ? -1.5 : 0.01, 2.25);
 }
 
-/* Checks the value at `from`, rounded to the format in every mode, against MPFR. */
-static void check(limber_function f, limber_format format, double from)
+/* Checks a function's value at `from`, rounded to the format in every mode. */
+static void check_rounded(limber_function f, limber_format format, double from)
 {
     struct fn_args a = arguments(f, format);
     double got = limber_function_value(f, &a, from), want = ref_function(f, a.p, a.q, from);
@@ -52,7 +52,7 @@ static uint64_t draw(void)
     return (uint64_t)mrand48() << 32 ^ (uint64_t)mrand48() << 11 ^ (uint64_t)mrand48();
 }
 
-/* Draws any exponent, or a common one. */
+/* Draws a double: with any exponent, or with a common one. */
 static double draw_double(int i)
 {
     uint64_t bits = draw(), field = i % 2 ? bits >> 52 & 2047 : 1023 - 12 + (bits >> 52) % 20;
@@ -88,7 +88,7 @@ static void test_f32(void **state)
         }
 }
 
-/* docs/operators.md states this bound */
+/* largest error in units in the last place; docs/operators.md promises this bound */
 enum { MOST_ULP = 5 };
 
 static void test_f64(void **state)
@@ -124,8 +124,8 @@ static void test_f64(void **state)
     }
 }
 
-/* Rounds one value to every narrow format.  Formats that are rounded with the same arguments share
- * a double. */
+/* Checks a function's value, rounded to every format of few bits.  The function's parameters are
+ * the same for all of them, so that one double is rounded to all. */
 static void check_narrow(limber_function f, double from)
 {
     static const char *const names[] = { "f16",  "bf16", "e4m3",     "e5m2",   "e2m3",
@@ -139,13 +139,13 @@ static void check_narrow(limber_function f, double from)
         struct fn_args same = arguments(f, named(names[i]));
 
         assert_true(same.bound == a.bound && same.odd == a.odd);
-        check(f, named(names[i]), from);
+        check_rounded(f, named(names[i]), from);
     }
 }
 
-/* Powers of two and numbers between them in binade after binade of binary64, which covers binary32,
- * with both signs.  Results are rounded in every direction.  Near 1 and at both ends all binades
- * are tested, elsewhere a subset that differs by function. */
+/* Powers of two and random numbers in binade after binade of binary64, with both signs, rounded in
+ * every mode.  Near 1 and at both ends every binade is tested, elsewhere a subset that differs by
+ * function. */
 static void test_binades(void **state)
 {
     const int step = SANITIZED ? 61 : 7;
@@ -191,9 +191,9 @@ static void test_edges(void **state)
 
                     for (int step = 0; step < abs(side); step++)
                         from = nextafterf(from, side < 0 ? 0 : INFINITY);
-                    check((limber_function)f, LIMBER_F16, sign * from);
-                    check((limber_function)f, LIMBER_BF16, sign * from);
-                    check((limber_function)f, LIMBER_F32, sign * from);
+                    check_rounded((limber_function)f, LIMBER_F16, sign * from);
+                    check_rounded((limber_function)f, LIMBER_BF16, sign * from);
+                    check_rounded((limber_function)f, LIMBER_F32, sign * from);
                 }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plans as text: round trips, refusals, mutations; builders; targets; masks. */
+ * Tests of plans as text (round trips, refusals, random changes), of the functions that build
+ * plans, and of targets and masks. */
 #include "ir/ir.h"
 #include "files.h"
 
@@ -14,7 +15,7 @@
 
 #include <cmocka.h>
 
-/* Well-formed plans in canonical form. */
+/* Well-formed plans in canonical form: as they are printed. */
 static const char *const texts[] = {
     "plan gemm promise=native kbits=11 budget=0x1.008p-43 {\n"
     "  %a = arg index=0 emin=-16 emax=7 spread=12 width=64 sig=53 sign=signed special=0 : "
@@ -91,7 +92,7 @@ static const char *const texts[] = {
     "}\n",
 };
 
-static char *printed(const struct plan *p)
+static char *print_plan(const struct plan *p)
 {
     struct text out = { 0 };
 
@@ -100,7 +101,8 @@ static char *printed(const struct plan *p)
     return out.s;
 }
 
-static void expect_good(struct plan *p, const char *text)
+/* Parses a text into p.  Fails the test if that fails. */
+static void parse_plan(struct plan *p, const char *text)
 {
     struct diag d = { 0 };
 
@@ -114,8 +116,8 @@ static void assert_prints(const char *text, const char *want)
     struct plan p;
     char *s;
 
-    expect_good(&p, text);
-    s = printed(&p);
+    parse_plan(&p, text);
+    s = print_plan(&p);
     assert_string_equal(s, want);
     free(s);
     limber_plan_clear(&p);
@@ -129,7 +131,7 @@ static void texts_come_back(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(texts); i++) {
         assert_prints(texts[i], texts[i]);
-        expect_good(&p, texts[i]);
+        parse_plan(&p, texts[i]);
         if (!limber_plan_verify(&p, &d))
             fail_msg("%s\n%s", d.text, texts[i]);
         limber_plan_clear(&p);
@@ -157,10 +159,10 @@ static void copies_are_deep(void **state)
         struct plan p, copy = { 0 };
         char *s;
 
-        expect_good(&p, texts[i]);
+        parse_plan(&p, texts[i]);
         assert_true(limber_plan_copy(&copy, &p));
         limber_plan_clear(&p);
-        s = printed(&copy);
+        s = print_plan(&copy);
         assert_string_equal(s, texts[i]);
         free(s);
         limber_plan_clear(&copy);
@@ -282,7 +284,8 @@ static void sizes_are_limited(void **state)
     }
 }
 
-/* The file has "; error: TEXT" on the line with the error. */
+/* Checks the error of the plan in a file.  The file has "; error: TEXT" on the line with the
+ * error. */
 static void check_refusal(void *user, const char *path)
 {
     char *text = test_file_read(path), *mark;
@@ -308,7 +311,7 @@ static void check_refusal(void *user, const char *path)
             if (!strcmp(p.node[i].name, name) && p.node[i].line != line)
                 fail_msg("%s: blames line %d, not %d", path, p.node[i].line, line);
     } else {
-        assert_int_equal(line, 1); /* an error of the whole plan */
+        assert_int_equal(line, 1); /* an error of the plan as a whole is marked in line 1 */
     }
     limber_plan_clear(&p);
     free(text);
@@ -356,7 +359,7 @@ static uint32_t rng(uint32_t below)
     return (uint32_t)(seed >> 33) % below;
 }
 
-/* Makes one small change, sometimes several; digits often become other digits. */
+/* Makes one small change, sometimes up to six.  Often a digit becomes another digit. */
 static void mutate(char *s, size_t room)
 {
     static const char *const bits[] = { "%",
@@ -412,7 +415,7 @@ static void mutate(char *s, size_t room)
                 memcpy(s + at, piece, m);
             }
             break;
-        case 3: /* repeat a piece elsewhere */
+        case 3: /* copies a piece to another place */
             m = rng(60);
             if (at + m <= n && n + m + 1 < room) {
                 char copy[64];
@@ -427,7 +430,8 @@ static void mutate(char *s, size_t room)
     }
 }
 
-/* Parses and verifies a changed text; what passes must come back from printing.  Counts both. */
+/* Parses and verifies a changed text.  If it parses, its printed form must parse to the same text.
+ * Counts in *parsed and *verified the texts that pass each step. */
 static void check_mutated(const char *text, size_t *parsed, size_t *verified)
 {
     struct diag d = { 0 }, v = { 0 };
@@ -441,7 +445,7 @@ static void check_mutated(const char *text, size_t *parsed, size_t *verified)
         return;
     }
     ++*parsed;
-    once = printed(&p);
+    once = print_plan(&p);
     assert_prints(once, once);
     assert_true(limber_plan_copy(&copy, &p));
     if (limber_plan_verify(&p, &v)) {
@@ -502,7 +506,7 @@ static void sweeping_orders_and_drops(void **state)
     assert_int_equal(p.node[2].in[0], 1);
     assert_int_equal(p.ret, 2);
     assert_true(limber_plan_add(&p, OP_gemm, "again", 0, 0, t) == 3);
-    p.node[1].in[0] = 2; /* verify must find the cycle */
+    p.node[1].in[0] = 2; /* an operand that is defined later: a cycle, which verify must find */
     assert_true(limber_plan_sweep(&p));
     assert_int_equal(p.ret, 2);
     limber_plan_clear(&p);
@@ -602,7 +606,7 @@ static void targets_come_back(void **state)
     }
 }
 
-/* A class only widens what the scan found; like data share one. */
+/* A class of masks must include what the scan found, and must not be much wider. */
 static void classes_widen(void **state)
 {
     limber_format f64;
@@ -614,7 +618,7 @@ static void classes_widen(void **state)
         struct mask m = {
             .scanned = true, .emin = (int)rng(1800) - 1000, .negative = rng(2), .special = rng(2)
         };
-        struct node n = { .op = OP_arg };
+        struct data_class n;
 
         m.emax = m.emin + (int)rng(200);
         m.spread = (int)rng((uint32_t)(m.emax - m.emin) + 1);
@@ -622,19 +626,20 @@ static void classes_widen(void **state)
         m.width = m.sig + m.spread + (int)rng(100);
         for (unsigned use = 0; use < 8; use++) {
             limber_mask_class(&m, f64, use, &n);
-            assert_true(limber_num(&n, ATTR_emin) <= m.emin);
-            assert_true(limber_num(&n, ATTR_emax) >= m.emax);
-            assert_true(limber_num(&n, ATTR_spread) >= m.spread);
-            assert_true(limber_num(&n, ATTR_width) >= m.width);
-            assert_true(limber_num(&n, ATTR_sig) >= m.sig);
-            assert_int_equal(limber_num(&n, ATTR_sign), m.negative ? SIGN_signed : SIGN_unsigned);
-            assert_int_equal(limber_num(&n, ATTR_special), m.special);
+            assert_true(limber_class_get(&n, ATTR_emin) <= m.emin);
+            assert_true(limber_class_get(&n, ATTR_emax) >= m.emax);
+            assert_true(limber_class_get(&n, ATTR_spread) >= m.spread);
+            assert_true(limber_class_get(&n, ATTR_width) >= m.width);
+            assert_true(limber_class_get(&n, ATTR_sig) >= m.sig);
+            assert_int_equal(limber_class_get(&n, ATTR_sign),
+                             m.negative ? SIGN_signed : SIGN_unsigned);
+            assert_int_equal(limber_class_get(&n, ATTR_special), m.special);
             if (use & CLASS_ranges)
-                assert_true(limber_num(&n, ATTR_emin) > m.emin - 32 &&
-                            limber_num(&n, ATTR_emax) < m.emax + 32);
+                assert_true(limber_class_get(&n, ATTR_emin) > m.emin - 32 &&
+                            limber_class_get(&n, ATTR_emax) < m.emax + 32);
             if (!(use & (CLASS_coarse | CLASS_widths)))
-                assert_true(limber_num(&n, ATTR_spread) < m.spread + 16 &&
-                            limber_num(&n, ATTR_width) < m.width + 16);
+                assert_true(limber_class_get(&n, ATTR_spread) < m.spread + 16 &&
+                            limber_class_get(&n, ATTR_width) < m.width + 16);
         }
     }
 }
@@ -642,19 +647,19 @@ static void classes_widen(void **state)
 static void zeros_and_the_unscanned_have_classes(void **state)
 {
     struct mask none = { 0 }, zero = { .scanned = true, .zero = true, .emin = 5, .emax = 9 };
-    struct node n = { .op = OP_arg };
+    struct data_class n;
     limber_format f64;
 
     (void)state;
     limber_format_named("f64", &f64);
-    limber_mask_class(&none, f64, false, &n);
-    assert_false(limber_node_has(&n, ATTR_emin));
-    limber_mask_class(&zero, f64, false, &n);
-    assert_true(limber_node_has(&n, ATTR_width));
-    assert_int_equal(limber_num(&n, ATTR_width), 0);
-    assert_int_equal(limber_num(&n, ATTR_spread), 0);
-    assert_int_equal(limber_num(&n, ATTR_emin), 0);
-    assert_int_equal(limber_num(&n, ATTR_emax), 0);
+    limber_mask_class(&none, f64, 0, &n);
+    assert_int_equal(n.has, 0);
+    limber_mask_class(&zero, f64, 0, &n);
+    assert_true(n.has >> (ATTR_width - DATA_FIRST) & 1);
+    assert_int_equal(limber_class_get(&n, ATTR_width), 0);
+    assert_int_equal(limber_class_get(&n, ATTR_spread), 0);
+    assert_int_equal(limber_class_get(&n, ATTR_emin), 0);
+    assert_int_equal(limber_class_get(&n, ATTR_emax), 0);
     limber_mask_clear(&none);
     limber_mask_clear(&none);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tests limber_store_near against MPFR: a result may be stored only if both ends of the sum's error
- * interval round to it.  Sums lie anywhere, at numbers of the format, and at midpoints. */
+ * Compares limber_store_near with MPFR.  A result may be stored only if both ends of the sum's
+ * error interval round to it.  Sums are random, numbers of the format, or midpoints. */
 #include "support.h"
 
 #include "ir/num/dot.h"
@@ -17,7 +17,8 @@ enum { ROUNDS = SANITIZED ? 20000 : 200000 };
 
 static const char *const formats[] = { "f32", "f16", "bf16", "tf32", "e4m3", "e5m2", "(1,8,5)" };
 
-/* Returns whether alpha (high + low + side off) + beta c rounds to the number at p. */
+/* True if alpha (high + low + side off) + beta c rounds to the number at p.  side: 1 or -1, for an
+ * end of the error interval; scalars: alpha and beta, or NULL. */
 static bool rounds_to(struct near_sum s, int side, const double *scalars, double c, limber_format f,
                       const void *p)
 {
@@ -45,8 +46,8 @@ static double uniform(struct rng *r)
     return (double)(int64_t)rng_next(r) * 0x1p-63;
 }
 
-/* Draws a number of the format, or the midpoint to a neighbour, in any binade. */
-static double special(struct rng *r, limber_format f)
+/* Draws a number of the format, or the midpoint to a neighbour, with any exponent. */
+static double draw_number_or_midpoint(struct rng *r, limber_format f)
 {
     int low = limber_format_emin(f) - 2, span = limber_format_emax(f) + 3 - low;
     double x =
@@ -68,7 +69,7 @@ static void results_are_stored_if_both_ends_round_to_them(void **state)
         for (int round = 0; round < ROUNDS / (int)COUNT(formats); round++) {
             double scalars[2] = { uniform(&r), rng_below(&r, 2) ? uniform(&r) : 0 }, c;
             bool scaled = rng_below(&r, 3) == 0, close = rng_below(&r, 2);
-            struct near_sum s = { special(&r, f), 0, 0 };
+            struct near_sum s = { draw_number_or_midpoint(&r, f), 0, 0 };
             char dst[16] = { 0 }, before[16];
 
             if (!close)
@@ -93,13 +94,14 @@ static void results_are_stored_if_both_ends_round_to_them(void **state)
                     fail_msg("%s: %a + %a, off by %a, times %a + %a * %a", formats[i], s.high,
                              s.low, s.off, scaled ? scalars[0] : 1, scaled ? scalars[1] : 0, c);
         }
-        /* most results are certain, also where only the low part decides */
+        /* for most results the rounding is certain, also at midpoints, where only the low part
+         * tells the direction */
         assert_true(stored > ROUNDS / (int)COUNT(formats) / 2 && odd > 100);
     }
 }
 
-/* A sum of zeros only is +0; with scalars, or with a possible error, the sign is left to the
- * caller. */
+/* A sum of zeros is stored as +0.  With scalars, or with a possible error, the function leaves
+ * zeros to the caller. */
 static void signs_of_zero_sums(void **state)
 {
     const struct near_sum nothing = { 0, 0, 0 }, something = { 0, 0, 0x1p-40 };

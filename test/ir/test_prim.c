@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Quotients and remainders by reciprocals, compared with division where they are closest to
- * changing: near multiples of the divisor, and at the ends of their domain. */
+ * Compares quotients and remainders that are computed by reciprocals with division, where they may
+ * be wrong: near multiples of the divisor, and at the ends of their domain. */
 #include "support.h"
 
 #include "ir/num/prim.h"

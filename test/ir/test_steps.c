@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Steps of epilogues as text: what is printed is read again as the same steps. */
+ * Texts of epilogue steps: what is printed must be read again as the same steps. */
 #include "ir/steps.h"
 
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-static void read(struct steps *s, const char *text, const char *const names[], int inputs)
+static void parse_steps(struct steps *s, const char *text, const char *const names[], int inputs)
 {
     struct diag d = { 0 };
 
@@ -18,7 +18,7 @@ static void read(struct steps *s, const char *text, const char *const names[], i
         fail_msg("%s\nin\n%s", d.text, text);
 }
 
-static void same(const struct steps *a, const struct steps *b)
+static void assert_same_steps(const struct steps *a, const struct steps *b)
 {
     assert_int_equal(a->inputs, b->inputs);
     assert_int_equal(a->count, b->count);
@@ -33,24 +33,24 @@ static void same(const struct steps *a, const struct steps *b)
     }
 }
 
-/* Checks that steps, printed and read again, are the same. */
-static void come_back(const char *text, const char *const names[], int inputs)
+/* Checks that steps are the same after they were printed and read again. */
+static void check_round_trip(const char *text, const char *const names[], int inputs)
 {
     struct steps first, second;
     struct text out = { 0 }, again = { 0 };
 
-    read(&first, text, names, inputs);
+    parse_steps(&first, text, names, inputs);
     limber_steps_print(&out, &first, names);
     assert_false(out.failed);
-    read(&second, out.s, names, inputs);
-    same(&first, &second);
+    parse_steps(&second, out.s, names, inputs);
+    assert_same_steps(&first, &second);
     limber_steps_print(&again, &second, names);
     assert_string_equal(out.s, again.s);
     limber_text_clear(&out);
     limber_text_clear(&again);
 }
 
-/* Lines are renumbered, so an input may have a line's name. */
+/* Printing renames results of lines, so that an input may have a line's name. */
 static void lines_are_not_called_as_inputs(void **state)
 {
     static const char text[] = "%a = add %x %IN\n%b = gelu %a\n%c = mul %b %IN\n";
@@ -68,25 +68,25 @@ static void lines_are_not_called_as_inputs(void **state)
             } else
                 *to++ = *from++;
         *to = '\0';
-        come_back(named, &names[i], 1);
+        check_round_trip(named, &names[i], 1);
     }
 }
 
-/* As many inputs as are allowed, whose names look like those that lines get: an underscore and a
- * number. */
-static void eight_inputs_are_apart(void **state)
+/* A text with the largest number of inputs (8) survives printing and parsing, though their names
+ * look like those that the printer gives to lines: underscores and a number. */
+static void names_like_printed_ones_stay_distinct(void **state)
 {
     static const char *const names[MOST_INPUTS] = { "________1", "_______2", "______3", "_____1",
                                                     "____2",     "___3",     "__4",     "_5" };
 
     (void)state;
-    come_back("%a = add %x %________1\n%b = add %a %_______2\n%c = add %b %______3\n"
-              "%d = add %c %_____1\n%e = add %d %____2\n%f = add %e %___3\n"
-              "%g = add %f %__4\n%h = sub %_5 %g\n",
-              names, MOST_INPUTS);
+    check_round_trip("%a = add %x %________1\n%b = add %a %_______2\n%c = add %b %______3\n"
+                     "%d = add %c %_____1\n%e = add %d %____2\n%f = add %e %___3\n"
+                     "%g = add %f %__4\n%h = sub %_5 %g\n",
+                     names, MOST_INPUTS);
 }
 
-/* Covers every operation, every function, and the ends of ranges. */
+/* Every operation, every function, and numbers at the ends of the range. */
 static void all_operations_come_back(void **state)
 {
     static const char *const names[] = { "bias", "_1" };
@@ -103,7 +103,7 @@ static void all_operations_come_back(void **state)
         for (size_t j = 0; j < COUNT(numbers); j++) {
             snprintf(text, sizeof text, "%%y = %s %%x %s\n%%z = %s %s %%y\n%%_2 = %s %%z %%_1",
                      ops[i], numbers[j], ops[i], numbers[j], ops[i]);
-            come_back(text, names, 2);
+            check_round_trip(text, names, 2);
         }
     for (int f = 0; (function = limber_function_at(f, NULL, &most)); f++, functions++)
         for (size_t j = 0; j < COUNT(numbers); j++) {
@@ -114,12 +114,13 @@ static void all_operations_come_back(void **state)
                          numbers[j], q);
             else
                 snprintf(text, sizeof text, "%%y = add %%x %%_1\n%%z = %s %%y", function);
-            come_back(text, names, 2);
+            check_round_trip(text, names, 2);
         }
     assert_true(functions > 30);
 }
 
-/* Rounds all numbers, also pairs of neighbours, which a compiler may vectorize. */
+/* All numbers of a step are rounded to binary32, also two adjacent ones, which a compiler may round
+ * in one vector. */
 static void numbers_are_rounded(void **state)
 {
     static const char text[] = "%a = clamp %x p=-0.3 q=0.3\n%b = leaky_relu %a p=0.1\n"
@@ -135,8 +136,8 @@ static void numbers_are_rounded(void **state)
     assert_true(s.step[2].number[0] == (double)0.7f && s.step[2].number[1] == (double)0.9f);
     if (!limber_steps_parse(&s, "%a = add %x 0\n%b = mul 0.0e7 %a\n%c = max %b -0 ; 1\n", NULL, 0,
                             LIMBER_F32, &d))
-        fail_msg("%s", d.text); /* zeros must not count as numbers that vanish */
-    read(&s, text, NULL, 0);
+        fail_msg("%s", d.text); /* a zero must not be refused as an underflow */
+    parse_steps(&s, text, NULL, 0);
     assert_true(s.step[0].number[0] == -0.3 && s.step[2].number[1] == 0.9);
 }
 
@@ -144,7 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_not_called_as_inputs),
-        cmocka_unit_test(eight_inputs_are_apart),
+        cmocka_unit_test(names_like_printed_ones_stay_distinct),
         cmocka_unit_test(all_operations_come_back),
         cmocka_unit_test(numbers_are_rounded),
     };

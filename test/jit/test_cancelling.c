@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products whose sums cancel, as where people check accuracy: Q'Q of an orthogonal Q, a matrix
- * times its inverse, exact zeros, centred columns, sparse operands.  Results under `correct` have
- * the interpreter's bits at every size and by every way, and plans take such data into account. */
+ * Products whose sums cancel, as in tests of accuracy: Q'Q of an orthogonal Q, a matrix times its
+ * inverse, exact zeros, centred columns, and also sparse operands.  Results under `correct` have
+ * the interpreter's bits at every size and by every way, and plans take cancellation into
+ * account. */
+#include "contexts.h"
 #include "engine_support.h"
 
 #include "calls.h"
@@ -17,24 +19,10 @@ static int make_contexts(void **state)
 {
     (void)state;
 #ifdef LIMBER_HAVE_LLVM
-    if (limber_create(&compiled, &(limber_config){ .size = sizeof(limber_config),
-                                                   .backend = "llvm",
-                                                   .cache_dir = "",
-                                                   .threads = 2 }))
-        print_message("no compiled backend here: %s\n", limber_error_text());
+    compiled = group_context(.backend = "llvm", .threads = 2);
 #endif
-    return limber_create(&interp, &(limber_config){ .size = sizeof(limber_config),
-                                                    .backend = "interp",
-                                                    .cache_dir = "",
-                                                    .threads = 2 });
-}
-
-static int free_contexts(void **state)
-{
-    (void)state;
-    limber_destroy(compiled);
-    limber_destroy(interp);
-    return 0;
+    interp = group_context(.backend = "interp", .threads = 2);
+    return interp ? 0 : -1;
 }
 
 /* ---- matrices whose products cancel ---------------------------------------------------------- */
@@ -52,7 +40,8 @@ static double normal(struct rng *r)
     return s - 6;
 }
 
-/* Rounds a matrix of doubles to C's format, so that both formats hold the same numbers. */
+/* Rounds the elements of a matrix to format f, so that its FP32 and FP64 versions hold the same
+ * numbers. */
 static void round_all(double *x, int count, limber_format f)
 {
     char narrow[8];
@@ -63,7 +52,8 @@ static void round_all(double *x, int count, limber_format f)
     }
 }
 
-/* A product of n / 2 reflections I - 2 v v' / v'v: orthogonal but for rounding errors. */
+/* Makes a product of (n + 1) / 2 reflections I - 2 v v' / v'v, which is orthogonal except for
+ * rounding errors. */
 static void make_orthogonal(struct rng *r, int n, double *q)
 {
     double *v = malloc(sizeof *v * (size_t)n);
@@ -89,7 +79,7 @@ static void make_orthogonal(struct rng *r, int n, double *q)
     free(v);
 }
 
-/* A unit lower triangle, and its inverse by substitution. */
+/* Makes a unit lower triangular matrix, and its inverse by substitution. */
 static void make_inverse(struct rng *r, int n, double *a, double *b)
 {
     memset(b, 0, sizeof *b * (size_t)(n * n));
@@ -106,8 +96,10 @@ static void make_inverse(struct rng *r, int n, double *a, double *b)
         }
 }
 
-/* Makes two n x n matrices whose products cancel, of this kind. */
-static void make(struct rng *r, enum operands data, int n, limber_format f, double *a, double *b)
+/* Makes two n x n matrices of the kind `data`, such that sums of their products cancel or do
+ * not. */
+static void make_operands(struct rng *r, enum operands data, int n, limber_format f, double *a,
+                          double *b)
 {
     const int half = n / 2;
 
@@ -150,9 +142,10 @@ static void make(struct rng *r, enum operands data, int n, limber_format f, doub
 
 /* ---- products of these matrices -------------------------------------------------------------- */
 
-/* Computes a correct product. scalars: alpha and beta, or NULL. */
-static void multiply(limber_context *ctx, const char *scheme, int n, limber_format f, const void *a,
-                     const void *b, const void *const scalars[2], void *c, limber_report *report)
+/* Computes a correct product.  scalars: addresses of alpha and beta, or NULL. */
+static void multiply_correctly(limber_context *ctx, const char *scheme, int n, limber_format f,
+                               const void *a, const void *b, const void *const scalars[2], void *c,
+                               limber_report *report)
 {
     const limber_contract correct = { .size = sizeof(limber_contract),
                                       .promise = LIMBER_CONTRACT_CORRECT,
@@ -164,8 +157,8 @@ static void multiply(limber_context *ctx, const char *scheme, int n, limber_form
         fail_msg("%s", limber_error_text());
 }
 
-/* Checks correct products of cancelling data in every context against the interpreter. */
-static void check(struct rng *r, enum operands data, int n, const char *format)
+/* Compares correct products of these operands in the compiled context with the interpreter's. */
+static void compare_with_interpreter(struct rng *r, enum operands data, int n, const char *format)
 {
     static double a[MOST * MOST], b[MOST * MOST];
     static char x[MOST * MOST * 8], y[MOST * MOST * 8], old[MOST * MOST * 8];
@@ -175,7 +168,7 @@ static void check(struct rng *r, enum operands data, int n, const char *format)
     const double three[2] = { -3, 0.7 };
     char alpha[8], beta[8];
 
-    make(r, data, n, f, a, b);
+    make_operands(r, data, n, f, a, b);
     limber_convert(x, f, a, f64, count, LIMBER_ROUND_NEAREST);
     limber_convert(y, f, b, f64, count, LIMBER_ROUND_NEAREST);
     for (int i = 0; i < count; i++)
@@ -183,14 +176,15 @@ static void check(struct rng *r, enum operands data, int n, const char *format)
     limber_convert(old, f, a, f64, count, LIMBER_ROUND_NEAREST);
     limber_convert(alpha, f, &three[0], f64, 1, LIMBER_ROUND_NEAREST);
     limber_convert(beta, f, &three[1], f64, 1, LIMBER_ROUND_NEAREST);
-    for (int given = 0; given < 3; given++) { /* no scalars, alpha, both */
+    for (int given = 0; given < 3; given++) { /* neither scalar, alpha, both */
         const void *const scalars[2] = { given ? alpha : NULL, given > 1 ? beta : NULL };
 
         memcpy(want, old, sizeof want);
-        multiply(interp, "accumulator", n, f, x, y, scalars, want, NULL);
+        multiply_correctly(interp, "accumulator", n, f, x, y, scalars, want, NULL);
         for (int named = 0; named < 2; named++) {
             memcpy(c, old, sizeof c);
-            multiply(compiled, named ? "accumulator" : NULL, n, f, x, y, scalars, c, NULL);
+            multiply_correctly(compiled, named ? "accumulator" : NULL, n, f, x, y, scalars, c,
+                               NULL);
             for (int i = 0; i < count; i++)
                 if (!same_number(f, c + i * f.size, want + i * f.size))
                     fail_msg("%s, n = %d, %s, scalars %d, %s: element %d differs",
@@ -200,6 +194,8 @@ static void check(struct rng *r, enum operands data, int n, const char *format)
     }
 }
 
+/* Correct products of operands whose sums cancel or do not have the interpreter's bits, for several
+ * sizes and formats. */
 static void results_are_those_of_the_interpreter(void **state)
 {
     static const int sizes[] = { 2, 9, 24, 40, 66, 100 };
@@ -207,14 +203,16 @@ static void results_are_those_of_the_interpreter(void **state)
 
     (void)state;
     if (!compiled)
-        skip();
+        skip_because("no compiled backend");
     for (int data = 0; data < OPERANDS; data++)
         for (size_t i = 0; i < COUNT(sizes); i++)
-            check(&r, data, sizes[i], i % 2 || data == ORTHOGONAL ? "f64" : "f32");
+            compare_with_interpreter(&r, data, sizes[i],
+                                     i % 2 || data == ORTHOGONAL ? "f64" : "f32");
 }
 
-/* Residues compute a product most of whose elements pairs of doubles leave open; ordinary and
- * sparse data does not change the plan. */
+/* If data cancels, products are computed by residues or slices, because double-double sums would
+ * leave the rounding of most elements uncertain.  Ordinary and sparse data do not have this
+ * effect. */
 static void plans_know_that_data_cancels(void **state)
 {
     static double a[MOST * MOST], b[MOST * MOST], c[MOST * MOST];
@@ -222,7 +220,7 @@ static void plans_know_that_data_cancels(void **state)
 
     (void)state;
     if (!compiled)
-        skip();
+        skip_because("no compiled backend");
     for (int data = 0; data < OPERANDS; data++) {
         const bool cancels = data != RANDOM && data != SPARSE;
         const void *const none[2] = { NULL, NULL };
@@ -232,8 +230,8 @@ static void plans_know_that_data_cancels(void **state)
         limber_problem problem;
         char *plan;
 
-        make(&r, data, MOST, named("f64"), a, b);
-        multiply(compiled, NULL, MOST, named("f64"), a, b, none, c, &report);
+        make_operands(&r, data, MOST, named("f64"), a, b);
+        multiply_correctly(compiled, NULL, MOST, named("f64"), a, b, none, c, &report);
         problem = gemm_problem(&correct, MOST, MOST, MOST, NULL,
                                (limber_matrix){ a, named("f64"), MOST, 1 },
                                (limber_matrix){ b, named("f64"), MOST, 1 }, NULL,
@@ -254,5 +252,5 @@ int main(void)
         cmocka_unit_test(plans_know_that_data_cancels),
     };
 
-    return cmocka_run_group_tests(tests, make_contexts, free_contexts);
+    return cmocka_run_group_tests(tests, make_contexts, destroy_group_contexts);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Data and shapes chosen to make calls slow.  The test checks the numbers of compiled kernels, the
- * schemes and the predicted costs, which decide the time, not the time itself. */
+ * Data and shapes that are chosen to make calls slow.  Measures no time, but checks what decides
+ * it: the number of compiled kernels, the schemes, and the predicted costs. */
+#include "contexts.h"
 #include "engine_support.h"
 
 #include "support.h"
@@ -15,30 +16,20 @@ static int make_context(void **state)
     (void)state;
     f64 = named("f64");
 #ifdef LIMBER_HAVE_LLVM
-    if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
-                                              .backend = "llvm",
-                                              .cache_dir = "",
-                                              .threads = 1 }))
-        print_message("no compiled backend here: %s\n", limber_error_text());
+    ctx = group_context(.backend = "llvm", .threads = 1);
 #endif
-    return 0;
-}
-
-static int free_context(void **state)
-{
-    (void)state;
-    limber_destroy(ctx);
     return 0;
 }
 
 static void need_context(void)
 {
     if (!ctx)
-        skip();
+        skip_because("no compiled backend");
 }
 
-static limber_report multiply(double *a, double *b, double *c, int m, int n, int k,
-                              limber_contract contract)
+/* Multiplies m x k by k x n doubles under the contract and returns the call's report. */
+static limber_report multiply_doubles(double *a, double *b, double *c, int m, int n, int k,
+                                      limber_contract contract)
 {
     limber_report report = LIMBER_REPORT_INIT;
 
@@ -54,8 +45,7 @@ static limber_report multiply(double *a, double *b, double *c, int m, int n, int
 enum { SIDE = 150 };
 static double a[SIDE * SIDE], b[SIDE * SIDE], c[SIDE * SIDE];
 
-/* Fills with numbers of a random number of bits, spread over a random number of binades at a random
- * place. */
+/* Fills an array with numbers of a random number of bits, whose exponents lie in a random range. */
 static void fill_random(struct rng *r, double *x, int count)
 {
     int middle = rng_below(r, 2) ? rng_below(r, 900) - 450 : 0, bits = 1 + rng_below(r, 53);
@@ -66,6 +56,8 @@ static void fill_random(struct rng *r, double *x, int count)
             ldexp(floor(ldexp(2 * rng_unit(r) - 1, bits)), middle - bits - rng_below(r, binades));
 }
 
+/* 300 random small shapes need at most 40 kernels, and the second half of them at most 2 new
+ * ones. */
 static void random_work_converges(void **state)
 {
     enum { CALLS = 300, FIRST = 150, MOST = 40, LATE = 2 };
@@ -81,7 +73,7 @@ static void random_work_converges(void **state)
 
         fill_random(&r, a, m * k);
         fill_random(&r, b, k * n);
-        if (multiply(a, b, c, m, n, k, correct).from == 0) {
+        if (multiply_doubles(a, b, c, m, n, k, correct).from == 0) {
             made++;
             late += i >= FIRST;
         }
@@ -91,6 +83,8 @@ static void random_work_converges(void **state)
     assert_true(late <= LATE);
 }
 
+/* Operands multiplied by powers of two must use the kernels that are there: after the first calls
+ * none is made. */
 static void scales_do_not_select_another_kernel(void **state)
 {
     static const limber_contract contracts[] = {
@@ -106,9 +100,9 @@ static void scales_do_not_select_another_kernel(void **state)
     for (size_t q = 0; q < COUNT(contracts); q++) {
         fill(&r, DATA_unit, f64, a, SIDE * SIDE);
         fill(&r, DATA_unit, f64, b, SIDE * SIDE);
-        multiply(a, b, c, SIDE, SIDE, SIDE, contracts[q]);
+        multiply_doubles(a, b, c, SIDE, SIDE, SIDE, contracts[q]);
         for (int i = 0; i < 30; i++) {
-            /* within the range where native products cannot leave binary64 */
+            /* in this range, native products cannot leave the range of binary64 */
             double x = ldexp(1, rng_below(&r, 60) - 30), y = ldexp(1, rng_below(&r, 60) - 30);
             limber_report report = LIMBER_REPORT_INIT;
 
@@ -116,8 +110,10 @@ static void scales_do_not_select_another_kernel(void **state)
                 a[j] *= x;
                 b[j] *= y;
             }
-            report = multiply(a, b, c, SIDE, SIDE, SIDE, contracts[q]);
-            if (report.from == 0 && i > 2) /* classes of binary16, of binary32 */
+            report = multiply_doubles(a, b, c, SIDE, SIDE, SIDE, contracts[q]);
+            /* the first calls may compile two kernels, for numbers in the range of binary16 and of
+             * binary32 */
+            if (report.from == 0 && i > 2)
                 fail_msg("contract %zu: scaled data made a kernel", q);
             for (int j = 0; j < SIDE * SIDE; j++) {
                 a[j] /= x;
@@ -127,7 +123,7 @@ static void scales_do_not_select_another_kernel(void **state)
     }
 }
 
-/* Among many draws of like data, some have a sampled sum near 0. */
+/* Draws similar data so often that in some samples the sum is near 0; the plan must not change. */
 static void samples_of_like_data_agree(void **state)
 {
     enum { DRAWS = SANITIZED ? 60 : 200, M = 64, K = 1024 };
@@ -165,7 +161,7 @@ static void samples_of_like_data_agree(void **state)
 enum { LARGE = 512 };
 
 /* Plans a product of large matrices and returns the report. */
-static limber_report planned(const double *x, const double *y, limber_contract contract)
+static limber_report make_plan(const double *x, const double *y, limber_contract contract)
 {
     limber_report report = LIMBER_REPORT_INIT;
     char *text;
@@ -179,7 +175,7 @@ static limber_report planned(const double *x, const double *y, limber_contract c
     return report;
 }
 
-static double *spread_over(struct rng *r, int binades)
+static double *random_matrix(struct rng *r, int binades)
 {
     double *x = malloc(sizeof *x * LARGE * LARGE);
 
@@ -188,7 +184,8 @@ static double *spread_over(struct rng *r, int binades)
     return x;
 }
 
-/* A scheme that keeps a stronger contract keeps a weaker one. */
+/* A weaker contract is not predicted to cost more, because any scheme that keeps a stronger
+ * contract keeps it, too. */
 static void weaker_contracts_cost_no_more(void **state)
 {
     static const int binades[] = { 1, 40, 80, 120, 300, 2000 };
@@ -198,17 +195,17 @@ static void weaker_contracts_cost_no_more(void **state)
     (void)state;
     need_context();
     for (size_t i = 0; i < COUNT(binades); i++) {
-        double *x = spread_over(&r, binades[i]), *y = spread_over(&r, binades[i]);
-        double cost = planned(x, y,
-                              (limber_contract){ .size = sizeof(limber_contract),
-                                                 .promise = LIMBER_CONTRACT_CORRECT })
+        double *x = random_matrix(&r, binades[i]), *y = random_matrix(&r, binades[i]);
+        double cost = make_plan(x, y,
+                                (limber_contract){ .size = sizeof(limber_contract),
+                                                   .promise = LIMBER_CONTRACT_CORRECT })
                           .cost;
 
         for (size_t q = 0; q < COUNT(bits); q++) {
-            limber_report weak = planned(x, y,
-                                         (limber_contract){ .size = sizeof(limber_contract),
-                                                            .promise = LIMBER_CONTRACT_BITS,
-                                                            .bits = bits[q] });
+            limber_report weak = make_plan(x, y,
+                                           (limber_contract){ .size = sizeof(limber_contract),
+                                                              .promise = LIMBER_CONTRACT_BITS,
+                                                              .bits = bits[q] });
 
             if (weak.cost > cost * 1.05)
                 fail_msg("%d binades: bits=%d costs %g by %s, more than a stronger contract's %g",
@@ -219,27 +216,29 @@ static void weaker_contracts_cost_no_more(void **state)
     }
 }
 
+/* The predicted cost with a large range of exponents is at most ten times that of plain data; NaN
+ * and infinities do not change the scheme. */
 static void wide_and_special_data_cost_little_more(void **state)
 {
     const limber_contract correct = { .size = sizeof(limber_contract),
                                       .promise = LIMBER_CONTRACT_CORRECT };
     struct rng r = { 84 };
-    double *x = spread_over(&r, 1), *y = spread_over(&r, 1), *wide = spread_over(&r, 2000);
+    double *x = random_matrix(&r, 1), *y = random_matrix(&r, 1), *wide = random_matrix(&r, 2000);
     limber_report narrow = LIMBER_REPORT_INIT, report = LIMBER_REPORT_INIT;
 
     (void)state;
     if (!ctx) {
         free(x), free(y), free(wide);
-        skip();
+        skip_because("no compiled backend");
     }
-    narrow = planned(x, y, correct);
-    report = planned(wide, y, correct);
+    narrow = make_plan(x, y, correct);
+    report = make_plan(wide, y, correct);
     if (report.cost > 10 * narrow.cost)
         fail_msg("the full range costs %g by %s, plain data %g", report.cost, report.scheme,
                  narrow.cost);
     for (int i = 0; i < LARGE * LARGE; i += 100)
         x[i] = i % 300 ? NAN : INFINITY;
-    report = planned(x, y, correct);
+    report = make_plan(x, y, correct);
     assert_string_equal(report.scheme, narrow.scheme);
     assert_true(report.rows <= narrow.rows);
     free(x);
@@ -247,7 +246,7 @@ static void wide_and_special_data_cost_little_more(void **state)
     free(wide);
 }
 
-/* Few elements of a small product need the slow path, whatever the data. */
+/* Whatever the data, few elements of a small product need the slow exact sum. */
 static void small_products_stay_fast(void **state)
 {
     enum { N = 32, KINDS = 5 };
@@ -268,12 +267,12 @@ static void small_products_stay_fast(void **state)
                 a[i] *= 0x1p-80, b[i] *= 0x1p-80;
             if (kind == 2)
                 a[i] = floor(8 * a[i]), b[i] = floor(8 * b[i]);
-            if (kind == 3) { /* sums that cancel to zero */
+            if (kind == 3) { /* every second product cancels the one before */
                 a[i] = i % 2 ? -a[i - 1] : a[i];
                 b[i] = i / N % 2 ? b[i - N] : b[i];
             }
         }
-        report = multiply(a, b, c, N, N, N, correct);
+        report = multiply_doubles(a, b, c, N, N, N, correct);
         if (report.recomputed > N * N / 20)
             fail_msg("data %d: %lld of %d elements", kind, (long long)report.recomputed, N * N);
     }
@@ -290,5 +289,5 @@ int main(void)
         cmocka_unit_test(wide_and_special_data_cost_little_more),
     };
 
-    return cmocka_run_group_tests(tests, make_context, free_context);
+    return cmocka_run_group_tests(tests, make_context, destroy_group_contexts);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Depthwise convolutions by the library's own code have the interpreter's bits on every available
- * instruction set, for every geometry.  Operands and result lie between guard pages. */
+ * instruction set and for every geometry.  Operands and result lie between guard pages. */
+#include "contexts.h"
 #include "engine_support.h"
 
 #include "guarded.h"
@@ -13,32 +14,26 @@
 
 enum { SETS = 4 };
 
-/* Instruction sets (names of targets.h) of the contexts; NULL: this machine's, first with one
- * thread, then with three. */
+/* Instruction set of each context, by its name in targets.h.  NULL: that of this machine, with one
+ * thread in context 0 and three in context 1. */
 static const char *const sets[SETS] = { NULL, NULL, "avx2", "avx512" };
 enum { THREADS = 1 };
 static limber_context *compiled[SETS], *interp;
 
+/* Creates the interpreter's context, and a context for each instruction set that this CPU has. */
 static int make_contexts(void **state)
 {
-    limber_config config = { .size = sizeof(limber_config), .cache_dir = "", .threads = 1 };
-
     (void)state;
 #ifdef LIMBER_HAVE_LLVM
     for (int i = 0; i < SETS; i++) {
-        limber_config own = config;
         struct target *t;
 
-        own.backend = "llvm";
-        own.threads = i == THREADS ? 3 : 1;
-        if (limber_create(&compiled[i], &own)) {
-            print_message("no compiled backend here: %s\n", limber_error_text());
+        compiled[i] = group_context(.backend = "llvm", .threads = i == THREADS ? 3 : 1);
+        if (!compiled[i])
             break;
-        }
         set_planless(compiled[i], true);
         t = &compiled[i]->machine.target;
         if (sets[i] && !strstr(t->features, sets[i])) {
-            limber_destroy(compiled[i]);
             compiled[i] = NULL;
             break;
         }
@@ -50,22 +45,14 @@ static int make_contexts(void **state)
             }
     }
 #endif
-    config.backend = "interp";
-    return limber_create(&interp, &config);
-}
-
-static int free_contexts(void **state)
-{
-    (void)state;
-    for (int i = 0; i < SETS; i++)
-        limber_destroy(compiled[i]);
-    limber_destroy(interp);
-    return 0;
+    interp = group_context(.backend = "interp", .threads = 1);
+    return interp ? 0 : -1;
 }
 
 /* ---- random convolutions --------------------------------------------------------------------- */
 
-/* a: the image, or dy for the image's gradient; b: the filters, or dy for theirs. */
+/* One convolution.  a: the image, or dy for a gradient of the image; b: the filters, or dy for a
+ * gradient of the filters; c: the result. */
 struct trial {
     limber_operation operation;
     limber_conv s;
@@ -73,15 +60,15 @@ struct trial {
     limber_contract contract;
     enum data data;
     struct guarded a, b, c;
-    size_t count[3]; /* elements of a, b and c */
+    size_t count[3]; /* number of elements of a, b and c */
     char *expected, *before;
     size_t bytes;
     bool adds;
-    double alpha; /* 0: not passed; 1 */
+    double alpha; /* 0: the call gets no alpha; else 1 */
     float alpha_f;
 };
 
-/* Adds a third dimension and reduces rows and columns. */
+/* Adds a third dimension, and reduces the number of columns and channels. */
 static void choose_depth(struct rng *r, limber_conv *s)
 {
     s->t = 1 + rng_below(r, 4);
@@ -91,20 +78,23 @@ static void choose_depth(struct rng *r, limber_conv *s)
         s->depth_pad[i] = rng_below(r, 4);
     s->d = 1 + rng_below(r, 5) + s->depth_dilate * (s->t - 1);
     if (rng_below(r, 3) == 0)
-        s->t = s->d = 1; /* one plane, and results of padding alone */
+        /* images and windows of depth 1 may yield results that lie in the padding alone */
+        s->t = s->d = 1;
     s->w = s->w < 24 ? s->w : 24 + s->dilate[1] * (s->s - 1);
     s->c = 1 + s->c % 12;
     s->o = s->c * (s->o / s->groups);
     s->groups = s->c;
 }
 
+/* Draws a random shape of a depthwise convolution, often one of the common shapes. */
 static void choose_geometry(struct rng *r, limber_conv *s)
 {
     const bool common = rng_below(r, 3) == 0;
 
     s->size = sizeof *s;
     s->n = 1 + rng_below(r, 2);
-    s->c = rng_below(r, 6) ? 1 + rng_below(r, 40) : 16 * (1 + rng_below(r, 6)); /* whole vectors */
+    /* sometimes a multiple of 16 channels */
+    s->c = rng_below(r, 6) ? 1 + rng_below(r, 40) : 16 * (1 + rng_below(r, 6));
     s->groups = s->c;
     s->o = s->c * (rng_below(r, 3) ? 1 : 1 + rng_below(r, 6));
     s->r = common ? 3 : 1 + rng_below(r, 6);
@@ -114,7 +104,7 @@ static void choose_geometry(struct rng *r, limber_conv *s)
         s->dilate[i] = common || rng_below(r, 2) ? 1 : 1 + rng_below(r, 3);
     }
     if (common && rng_below(r, 2))
-        /* strides at which images are read in place */
+        /* for these strides the library reads images in place */
         s->stride[0] = s->stride[1] = 1 + rng_below(r, 2);
     if (rng_below(r, 10) == 0)
         s->stride[rng_below(r, 2)] = 7;
@@ -122,7 +112,7 @@ static void choose_geometry(struct rng *r, limber_conv *s)
         s->pad[i] = rng_below(r, 2) ? 1 : rng_below(r, 6);
     s->h = 1 + rng_below(r, 12) + s->dilate[0] * (s->r - 1);
     s->w = 1 + rng_below(r, rng_below(r, 8) ? 40 : 500) + s->dilate[1] * (s->s - 1);
-    if (common && rng_below(r, 3) == 0) { /* rows of half a vector */
+    if (common && rng_below(r, 3) == 0) { /* rows that fill half a vector */
         s->w = 1 + rng_below(r, 18);
         s->pad[2] = s->pad[3] = 1;
     }
@@ -131,8 +121,9 @@ static void choose_geometry(struct rng *r, limber_conv *s)
         choose_depth(r, s);
 }
 
-/* Chooses windows of three or seven columns, whose gradients have specialised code: rows of all
- * lengths, even and odd, in which chains of 256 end, with and without padding at either end. */
+/* Chooses windows of three or seven columns, whose gradients have specialised code.  Rows have all
+ * lengths, so that chains of 256 products end anywhere in a row, with and without padding at either
+ * end. */
 static void make_common(struct rng *r, limber_conv *s)
 {
     *s = (limber_conv){ .size = sizeof *s,
@@ -175,6 +166,7 @@ static bool is_exact_work(enum work work)
     return work == EXACT_FLOATS || work == EXACT_IMAGES || work == EXACT_FILTERS;
 }
 
+/* Sets a trial's operation by the kind of work, and the number of elements of its tensors. */
 static void choose_operation(struct trial *t, enum work work)
 {
     const limber_conv *s = &t->s;
@@ -233,6 +225,7 @@ static void choose_trial(struct rng *r, struct trial *t, enum work work)
     t->bytes = t->count[2] * t->result.size;
 }
 
+/* Allocates a trial's tensors at inaccessible pages, and fills them with random data. */
 static void fill_trial(struct rng *r, struct trial *t)
 {
     const size_t a = t->count[0], b = t->count[1];
@@ -251,7 +244,8 @@ static void fill_trial(struct rng *r, struct trial *t)
     } else {
         fill(r, t->data, t->image, t->a.data, a);
         fill(r, t->data == DATA_special ? DATA_unit : t->data, t->filters, t->b.data, b);
-        if (t->data == DATA_special && rng_below(r, 2)) /* NaN times padding is NaN */
+        /* filters with NaN, whose products with padding are NaN */
+        if (t->data == DATA_special && rng_below(r, 2))
             fill(r, DATA_special, t->filters, t->b.data, b);
     }
     fill(r, t->adds && t->result.kind == LIMBER_KIND_FLOAT ? DATA_unit : DATA_ints, t->result,
@@ -267,6 +261,7 @@ static void free_trial(const struct trial *t)
     free(t->before);
 }
 
+/* Returns the trial's call, with result c, as a problem for limber_run. */
 static limber_problem problem_of(const struct trial *t, char *c)
 {
     static const double one = 1;
@@ -284,7 +279,7 @@ static limber_problem problem_of(const struct trial *t, char *c)
     return p;
 }
 
-static void call(limber_context *ctx, const struct trial *t, char *c, limber_report *report)
+static void run_trial(limber_context *ctx, const struct trial *t, char *c, limber_report *report)
 {
     const limber_problem p = problem_of(t, c);
 
@@ -293,7 +288,9 @@ static void call(limber_context *ctx, const struct trial *t, char *c, limber_rep
         fail_msg("%s", limber_error_text());
 }
 
-static void compare(const struct trial *t, int set)
+/* Compares a trial's result with the expected one.  On a difference the test fails with a
+ * description of the trial. */
+static void compare_with_expected(const struct trial *t, int set)
 {
     const limber_conv *s = &t->s;
 
@@ -316,16 +313,17 @@ static void compare(const struct trial *t, int set)
                      s->layout == LIMBER_LAYOUT_NHWC ? "nhwc" : "nchw");
 }
 
-/* Returns whether the library's own code computes the trial. */
+/* Returns whether the library's own code computes the trial, without a kernel. */
 static bool has_own_code(limber_context *ctx, const struct trial *t)
 {
     limber_report report = LIMBER_REPORT_INIT;
 
-    call(ctx, t, t->c.data, &report);
+    run_trial(ctx, t, t->c.data, &report);
     return report.from == LIMBER_FROM_LIBRARY && report.workspace > 0 && !*report.kernel;
 }
 
-/* Computes in each of the workspaces that limber_workspace states. */
+/* Computes with each of the two sizes of workspace that limber_workspace states: the least and the
+ * recommended.  served: the library's own code computes the trial. */
 static void try_workspaces(limber_context *ctx, const struct trial *t, bool served)
 {
     limber_queue queue = LIMBER_QUEUE_INIT;
@@ -351,30 +349,30 @@ static void try_workspaces(limber_context *ctx, const struct trial *t, bool serv
     }
 }
 
-/* Draws a trial and compares all contexts with the interpreter. served: counts trials by the
- * library's own code. */
+/* Draws a trial and compares all contexts with the interpreter.  *served: incremented if the
+ * library's own code computes the trial. */
 static void try_one(struct rng *r, enum work work, bool workspaces, int *served)
 {
     struct trial t;
 
     choose_trial(r, &t, work);
     fill_trial(r, &t);
-    call(interp, &t, t.expected, NULL);
+    run_trial(interp, &t, t.expected, NULL);
     for (int i = 0; i < SETS; i++)
         if (compiled[i]) {
             bool here = has_own_code(compiled[i], &t);
 
             *served += here;
-            compare(&t, i);
+            compare_with_expected(&t, i);
             if (workspaces) {
                 try_workspaces(compiled[i], &t, here);
-                compare(&t, i);
+                compare_with_expected(&t, i);
             }
         }
     free_trial(&t);
 }
 
-/* Runs random trials; at least least_percent of them must be computed by the library's own code. */
+/* Runs random trials, of which the library's own code must compute at least least_percent. */
 static void try_many(enum work work, int least_percent)
 {
     const int trials = BRIEF ? 60 : is_long() ? 200 : 80;
@@ -384,7 +382,7 @@ static void try_many(enum work work, int least_percent)
     for (int i = 0; i < SETS; i++)
         contexts += compiled[i] && compiled[i]->machine.target.features[0];
     if (compiled[0])
-        assert_true(contexts > 0); /* else nothing was tested */
+        assert_true(contexts > 0); /* otherwise nothing is tested */
     for (int i = 0; i < trials; i++)
         try_one(&r, work, i % 10 == 0, &served);
     if (100 * served < least_percent * trials * contexts)
@@ -448,5 +446,5 @@ int main(void)
         cmocka_unit_test(integers_in_floats_are_correct),
     };
 
-    return cmocka_run_group_tests(tests, make_contexts, free_contexts);
+    return cmocka_run_group_tests(tests, make_contexts, destroy_group_contexts);
 }

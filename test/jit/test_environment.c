@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of environment variables: the code reads only these, and the documentation lists
+ * The table of environment variables: code reads only these variables, and the documentation lists
  * them. */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* limber_variable_value gives the value of a variable in the table; NULL for other names and for an
+ * empty value. */
 static void values_are_those_of_the_table(void **state)
 {
     (void)state;
@@ -38,6 +40,8 @@ static void gather(void *user, const char *name)
     strcat(strcat(user, name), " ");
 }
 
+/* Variables that begin with LIMBER_ but are not in the table are reported, and only those; a long
+ * name does not overrun the buffer. */
 static void misspelt_variables_are_found(void **state)
 {
     char seen[400] = "", many[100];
@@ -58,7 +62,7 @@ static void misspelt_variables_are_found(void **state)
     assert_non_null(strstr(seen, "LIMBER_CACH "));
     assert_non_null(strstr(seen, "LIMBER_CACHE_ "));
     assert_int_equal(strlen(seen), strlen("LIMBER_CACH LIMBER_CACHE_ "));
-    setenv(many, "1", 1);       /* truncated, not overrun */
+    setenv(many, "1", 1); /* the name is truncated and does not overrun the buffer */
     limber_variable_unknown(gather, seen);
     unsetenv(many);
     unsetenv("LIMBER_CACH");
@@ -66,6 +70,7 @@ static void misspelt_variables_are_found(void **state)
     unsetenv("LIMBER");
 }
 
+/* The rows of docs/environment.md are those of the table of variables, in the same order. */
 static void the_documentation_has_the_tables_rows(void **state)
 {
     FILE *f = fopen(LIMBER_TEST_DIR "/../docs/environment.md", "r");

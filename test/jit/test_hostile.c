@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Malformed input: kernels whose object files have two fields of a section, or any byte, changed;
- * units that were not validated.  They are refused or accepted, and nothing outside of them is
- * read. */
+ * Malformed input: kernels in whose object files two fields, or any byte, are changed; units that
+ * were not validated.  They must be refused or accepted, without a read outside of them. */
 #include "compiler.h"
 #include "engine_support.h"
 
@@ -28,6 +27,11 @@ static const struct field section[] = {
     FIELD(Elf64_Shdr, sh_size),      FIELD(Elf64_Shdr, sh_link),  FIELD(Elf64_Shdr, sh_info),
     FIELD(Elf64_Shdr, sh_addralign),
 };
+static const struct field relocation[] = {
+    FIELD(Elf64_Rela, r_offset),
+    FIELD(Elf64_Rela, r_info),
+    FIELD(Elf64_Rela, r_addend),
+};
 
 struct object_of {
     const struct backend *backend;
@@ -36,9 +40,9 @@ struct object_of {
     long tried;
 };
 
-/* Copies the bytes to a heap block of their exact size, so that a sanitizer sees reads beyond
- * them. */
-static void load(struct object_of *o, const unsigned char *bytes)
+/* Loads a copy of the bytes in a heap block of their exact size, so that a sanitizer sees reads
+ * beyond them. */
+static struct diag try_load(struct object_of *o, const unsigned char *bytes)
 {
     unsigned char *copy = malloc(o->good.size);
     struct diag d = { 0 };
@@ -48,10 +52,10 @@ static void load(struct object_of *o, const unsigned char *bytes)
 
     assert_non_null(copy);
     memcpy(copy, bytes, o->good.size);
-    if (o->fixed ? o->backend->fixed->load(copy, o->good.size, &f, &entry, &d) :
+    if (o->fixed ? o->backend->cpu->fixed->load(copy, o->good.size, &f, &entry, &d) :
                    o->backend->load(copy, o->good.size, &k, &d)) {
         if (o->fixed)
-            o->backend->fixed->unload(f);
+            o->backend->cpu->fixed->unload(f);
         else
             o->backend->unload(k);
     } else {
@@ -60,25 +64,57 @@ static void load(struct object_of *o, const unsigned char *bytes)
     }
     free(copy);
     o->tried++;
+    return d;
 }
 
-/* Sets fields of the structure at `at` to values that lie, alone and in pairs, and tries to load
- * each. */
-static void lie_about(struct object_of *o, unsigned char *bytes, size_t at, const struct field *f,
-                      size_t count)
+/* Sets fields of the structure at byte `at` to wrong values, singly and in pairs, and tries to load
+ * each version. */
+static void try_fields(struct object_of *o, unsigned char *bytes, size_t at, const struct field *f,
+                       size_t count)
 {
     unsigned char saved[sizeof(Elf64_Shdr)];
+    size_t size = o->good.size - at < sizeof saved ? o->good.size - at : sizeof saved;
 
-    memcpy(saved, bytes + at, sizeof saved);
+    memcpy(saved, bytes + at, size);
     for (size_t i = 0; i < count; i++)
         for (size_t j = i; j < count; j++)
             for (size_t v = 0; v < COUNT(values); v++)
                 for (size_t w = 0; w < (j > i ? COUNT(values) : 1); w++) {
                     memcpy(bytes + at + f[j].at, &values[w], f[j].size);
                     memcpy(bytes + at + f[i].at, &values[v], f[i].size);
-                    load(o, bytes);
-                    memcpy(bytes + at, saved, sizeof saved);
+                    try_load(o, bytes);
+                    memcpy(bytes + at, saved, size);
                 }
+}
+
+/* Sets the kind of the first relocation of each section to one that does not exist; the message
+ * must name it. */
+static void change_relocations(struct object_of *o, unsigned char *bytes, size_t at,
+                               const Elf64_Ehdr *head)
+{
+    for (size_t i = 0; i < head->e_shnum; i++) {
+        Elf64_Shdr s, target;
+        Elf64_Rela r;
+        struct diag d;
+
+        memcpy(&s, bytes + at + head->e_shoff + i * sizeof s, sizeof s);
+        if (s.sh_type != SHT_RELA || s.sh_size < sizeof r)
+            continue;
+        try_fields(o, bytes, at + s.sh_offset, relocation, COUNT(relocation));
+        memcpy(&target, bytes + at + head->e_shoff + s.sh_info * sizeof s, sizeof target);
+        if (!(target.sh_flags & SHF_ALLOC))
+            continue; /* the loader does not map this section, and applies no relocations to it */
+        memcpy(&r, bytes + at + s.sh_offset, sizeof r);
+        r.r_info |= 0xfffff;
+        memcpy(bytes + at + s.sh_offset + offsetof(Elf64_Rela, r_info), &r.r_info, 8);
+        d = try_load(o, bytes);
+        assert_non_null(strstr(d.text, "relocation of kind "));
+        r.r_info = ELF64_R_INFO(0xffffff, ELF64_R_TYPE(r.r_info));
+        memcpy(bytes + at + s.sh_offset + offsetof(Elf64_Rela, r_info), &r.r_info, 8);
+        d = try_load(o, bytes);
+        assert_non_null(strstr(d.text, "unknown symbol"));
+        break;
+    }
 }
 
 /* Changes random bytes of an entry, then the fields of the object file in it, and tries to load
@@ -94,17 +130,19 @@ static void change_fields(struct object_of *o, unsigned char *bytes)
         unsigned char was = bytes[where];
 
         bytes[where] = (unsigned char)rng_next(&r);
-        load(o, bytes);
+        try_load(o, bytes);
         bytes[where] = was;
     }
     while (at + sizeof head < o->good.size && memcmp(bytes + at, ELFMAG, SELFMAG))
         at++;
     if (at + sizeof head >= o->good.size)
-        return; /* not an object */
+        return; /* the entry has no object file */
     memcpy(&head, bytes + at, sizeof head);
-    lie_about(o, bytes, at, header, COUNT(header));
+    try_fields(o, bytes, at, header, COUNT(header));
     for (size_t i = 0; i < head.e_shnum; i++)
-        lie_about(o, bytes, at + head.e_shoff + i * sizeof(Elf64_Shdr), section, COUNT(section));
+        try_fields(o, bytes, at + head.e_shoff + i * sizeof(Elf64_Shdr), section, COUNT(section));
+    if (head.e_machine == EM_X86_64 || head.e_machine == EM_AARCH64)
+        change_relocations(o, bytes, at, &head);
 }
 
 struct entries {
@@ -113,7 +151,7 @@ struct entries {
     int count;
 };
 
-/* Callback for each entry of the cache: loads it, then tries changed versions of it. */
+/* Callback for each entry of the cache: loads the entry, and then changed versions of it. */
 static int each_entry(void *user, const limber_cache_entry *e)
 {
     struct entries *x = user;
@@ -140,6 +178,8 @@ static int each_entry(void *user, const limber_cache_entry *e)
     return 0;
 }
 
+/* Compiles a kernel and a function on each backend, and tries to load each entry of the cache with
+ * changed bytes and fields. */
 static void malformed_kernels_are_read_within_bounds(void **state)
 {
     (void)state;
@@ -179,6 +219,8 @@ static void malformed_kernels_are_read_within_bounds(void **state)
 
 /* ---- units that nobody checked --------------------------------------------------------------- */
 
+/* Overwrites each byte of each preset unit with several values: the check refuses the unit, or its
+ * text can be parsed. */
 static void unvalidated_units_are_refused_or_printed(void **state)
 {
     static const unsigned char bytes[] = { 0, 1, 2, 7, 64, 127, 128, 200, 255 };

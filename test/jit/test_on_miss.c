@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls whose kernels are being compiled in the background, and processes that fork meanwhile. */
+ * Calls whose kernels are still being compiled in the background, and processes that fork
+ * meanwhile. */
+#include "contexts.h"
 #include "engine_support.h"
 
 #include <fcntl.h>
@@ -13,7 +15,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool shut, broken;
 
-/* Sets a flag and wakes the threads that wait for one. */
+/* Sets a flag and wakes the threads that wait for flags. */
 static void set_flag(bool *what, bool value)
 {
     pthread_mutex_lock(&lock);
@@ -22,7 +24,7 @@ static void set_flag(bool *what, bool value)
     pthread_mutex_unlock(&lock);
 }
 
-/* Implements backend.compile: waits until the test lets it go on, then fails or compiles. */
+/* Implements backend.compile: waits until the test opens the gate, then fails or compiles. */
 static bool gated_compile(const struct plan *p, const struct target *t, const struct dump *dump,
                           struct blob *out, struct diag *d)
 {
@@ -37,7 +39,7 @@ static bool gated_compile(const struct plan *p, const struct target *t, const st
                    counted.compile(p, t, dump, out, d);
 }
 
-/* A compilation that lasts until the process ends. */
+/* Implements backend.compile: does not return before the process ends. */
 static bool endless_compile(const struct plan *p, const struct target *t, const struct dump *dump,
                             struct blob *out, struct diag *d)
 {
@@ -50,7 +52,7 @@ static bool endless_compile(const struct plan *p, const struct target *t, const 
 static struct backend gated;
 static const struct backend *const gated_list[] = { &gated, NULL };
 
-/* Opens a context whose compilations wait until the test lets them go on. */
+/* Opens a context whose compilations wait until the test opens the gate. */
 static limber_context *gated_context(const char *cache_dir)
 {
     limber_context *ctx;
@@ -78,8 +80,8 @@ struct case_numbers {
     double a[M * K], b[K * N], c[M * LDC], want[M * LDC];
 };
 
-/* Fills with small integers, whose sums are the same in any order.  The gaps between rows of C must
- * not be written. */
+/* Fills matrices with small integers, whose sums do not depend on the order.  Gaps between rows of
+ * C must not be written. */
 static void fill_numbers(struct case_numbers *x, double beta)
 {
     for (int i = 0; i < M * K; i++)
@@ -97,9 +99,10 @@ static void fill_numbers(struct case_numbers *x, double beta)
         }
 }
 
-/* Multiplies small integers with this wish for kernels that are not ready. */
-static limber_status multiply(limber_context *ctx, struct case_numbers *x, limber_on_miss on_miss,
-                              limber_promise promise, double beta, limber_report *r)
+/* Multiplies small integers.  on_miss: what the call shall do if its kernel is not ready. */
+static limber_status multiply_integers(limber_context *ctx, struct case_numbers *x,
+                                       limber_on_miss on_miss, limber_promise promise, double beta,
+                                       limber_report *r)
 {
     const limber_contract k = { .size = sizeof(limber_contract),
                                 .promise = promise,
@@ -122,7 +125,7 @@ static void wait_until_ready(limber_context *ctx, struct case_numbers *x, limber
 {
     limber_status s;
 
-    while ((s = multiply(ctx, x, LIMBER_ON_MISS_REFUSE, promise, 1, NULL)) ==
+    while ((s = multiply_integers(ctx, x, LIMBER_ON_MISS_REFUSE, promise, 1, NULL)) ==
            LIMBER_STATUS_NOT_READY)
         usleep(1000);
     assert_int_equal(s, LIMBER_STATUS_OK);
@@ -131,6 +134,8 @@ static void wait_until_ready(limber_context *ctx, struct case_numbers *x, limber
 
 /* ---- one process whose kernels are not ready ------------------------------------------------- */
 
+/* With on_miss = generic the interpreter computes while the kernel is being compiled, and the
+ * compiled kernel afterwards, made once. */
 static void the_interpreter_serves_until_the_kernel_is_there(void **state)
 {
     static struct case_numbers x;
@@ -143,7 +148,7 @@ static void the_interpreter_serves_until_the_kernel_is_there(void **state)
         shut = true;
         compiles = 0;
         for (int i = 0; i < 3; i++) {
-            assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_GENERIC, promise, 1, &r),
+            assert_int_equal(multiply_integers(ctx, &x, LIMBER_ON_MISS_GENERIC, promise, 1, &r),
                              LIMBER_STATUS_OK);
             assert_right(&x);
             assert_int_equal(r.from, 3);
@@ -152,7 +157,7 @@ static void the_interpreter_serves_until_the_kernel_is_there(void **state)
         set_flag(&shut, false);
         wait_until_ready(ctx, &x, promise);
         assert_int_equal(compiles, 1);
-        assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_GENERIC, promise, 1, &r),
+        assert_int_equal(multiply_integers(ctx, &x, LIMBER_ON_MISS_GENERIC, promise, 1, &r),
                          LIMBER_STATUS_OK);
         assert_right(&x);
         assert_int_equal(r.from, 2);
@@ -161,6 +166,8 @@ static void the_interpreter_serves_until_the_kernel_is_there(void **state)
     limber_destroy(ctx);
 }
 
+/* With on_miss = refuse, a call whose kernel is not ready returns NOT_READY and leaves C
+ * unchanged. */
 static void a_refused_call_leaves_c_alone(void **state)
 {
     static struct case_numbers x, before;
@@ -169,16 +176,16 @@ static void a_refused_call_leaves_c_alone(void **state)
     (void)state;
     shut = true;
     fill_numbers(&before, 1);
-    assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_NATIVE, 1, NULL),
-                     LIMBER_STATUS_NOT_READY);
-    assert_non_null(strstr(limber_error_text(), "being made"));
+    assert_refused(
+        multiply_integers(ctx, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_NATIVE, 1, NULL),
+        LIMBER_STATUS_NOT_READY, "being made");
     assert_memory_equal(x.c, before.c, sizeof x.c);
     set_flag(&shut, false);
     wait_until_ready(ctx, &x, LIMBER_CONTRACT_NATIVE);
     limber_destroy(ctx);
 }
 
-/* Available kernels are not delayed by one that is being compiled. */
+/* While one kernel is being compiled, calls that use other kernels are not delayed. */
 static void other_kernels_stay_available(void **state)
 {
     static struct case_numbers x;
@@ -188,14 +195,16 @@ static void other_kernels_stay_available(void **state)
     (void)state;
     assert_int_equal(small_gemm(ctx, NULL), LIMBER_STATUS_OK);
     shut = true;
-    assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_CORRECT, 1, NULL),
-                     LIMBER_STATUS_NOT_READY);
+    assert_int_equal(
+        multiply_integers(ctx, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_CORRECT, 1, NULL),
+        LIMBER_STATUS_NOT_READY);
     assert_int_equal(small_gemm(ctx, &r), LIMBER_STATUS_OK);
     assert_int_equal(r.from, 2);
     set_flag(&shut, false);
     limber_destroy(ctx);
 }
 
+/* A kernel in the disk cache counts as soon ready: it is loaded, not compiled. */
 static void a_kernel_on_disk_is_waited_for(void **state)
 {
     static struct case_numbers x;
@@ -203,8 +212,9 @@ static void a_kernel_on_disk_is_waited_for(void **state)
     limber_context *ctx = gated_context(dir);
 
     (void)state;
-    assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_WAIT, LIMBER_CONTRACT_CORRECT, 1, NULL),
-                     LIMBER_STATUS_OK);
+    assert_int_equal(
+        multiply_integers(ctx, &x, LIMBER_ON_MISS_WAIT, LIMBER_CONTRACT_CORRECT, 1, NULL),
+        LIMBER_STATUS_OK);
     limber_destroy(ctx);
     ctx = gated_context(dir);
     shut = true;
@@ -215,7 +225,7 @@ static void a_kernel_on_disk_is_waited_for(void **state)
     discard(dir);
 }
 
-/* The call reports the failure, unless the interpreter had begun before and computed the whole. */
+/* The call reports the failed compilation, unless the interpreter has computed all rows. */
 static void a_failed_compilation_is_reported(void **state)
 {
     static struct case_numbers x;
@@ -224,24 +234,25 @@ static void a_failed_compilation_is_reported(void **state)
 
     (void)state;
     broken = true;
-    s = multiply(ctx, &x, LIMBER_ON_MISS_GENERIC, LIMBER_CONTRACT_NATIVE, 1, NULL);
+    s = multiply_integers(ctx, &x, LIMBER_ON_MISS_GENERIC, LIMBER_CONTRACT_NATIVE, 1, NULL);
     if (s == LIMBER_STATUS_OK)
         assert_right(&x);
     else
         assert_int_equal(s, LIMBER_STATUS_INTERNAL);
     do
-        s = multiply(ctx, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_NATIVE, 1, NULL);
+        s = multiply_integers(ctx, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_NATIVE, 1, NULL);
     while (s == LIMBER_STATUS_NOT_READY);
-    assert_int_equal(s, LIMBER_STATUS_INTERNAL);
-    assert_non_null(strstr(limber_error_text(), "broken"));
+    assert_refused(s, LIMBER_STATUS_INTERNAL, "broken");
     broken = false;
-    assert_int_equal(multiply(ctx, &x, LIMBER_ON_MISS_WAIT, LIMBER_CONTRACT_NATIVE, 1, NULL),
-                     LIMBER_STATUS_OK);
+    assert_int_equal(
+        multiply_integers(ctx, &x, LIMBER_ON_MISS_WAIT, LIMBER_CONTRACT_NATIVE, 1, NULL),
+        LIMBER_STATUS_OK);
     assert_right(&x);
     limber_destroy(ctx);
 }
 
-/* After some rows are computed, neither kernel nor interpreter can compute the rest. */
+/* Some rows have been computed, and then neither kernel nor interpreter can compute the others: C
+ * must be restored. */
 static void a_failed_call_restores_c(void **state)
 {
     static struct case_numbers x, before;
@@ -283,8 +294,8 @@ static void a_failed_call_restores_c(void **state)
 
 /* ---- with real kernels ----------------------------------------------------------------------- */
 
-/* A hash (FNV-1a) of the bits of n numbers. */
-static uint64_t hash(const double *x, size_t n)
+/* Returns a hash (FNV-1a) of the bits of n numbers. */
+static uint64_t hash_numbers(const double *x, size_t n)
 {
     uint64_t h = 14695981039346656037u;
 
@@ -297,7 +308,7 @@ static uint64_t hash(const double *x, size_t n)
     return h;
 }
 
-/* Multiplies random numbers and hashes the bits of the result. */
+/* Multiplies random numbers.  *bits: hash of the result's bits. */
 static limber_status random_product(limber_context *ctx, int64_t n, limber_on_miss on_miss,
                                     limber_promise promise, uint64_t *bits, limber_report *r)
 {
@@ -316,12 +327,12 @@ static limber_status random_product(limber_context *ctx, int64_t n, limber_on_mi
     }
     s = limber_gemm(ctx, &k, n, n, n, NULL, (limber_matrix){ a, f, n, 1 },
                     (limber_matrix){ b, f, 1, n }, NULL, (limber_output){ c, f, n, 1 }, r);
-    *bits = hash(c, (size_t)(n * n));
+    *bits = hash_numbers(c, (size_t)(n * n));
     free(a);
     return s;
 }
 
-/* The bits are the same whether kernel or interpreter computes a row. */
+/* A row has the same bits whether the kernel or the interpreter computes it. */
 static void bits_do_not_depend_on_who_computes(void **state)
 {
     uint64_t want, got;
@@ -350,7 +361,7 @@ struct busy {
     atomic_int leave, failures;
 };
 
-/* Compiles new kernels all the time. */
+/* Thread: requests new kernels all the time. */
 static void *keep_compiling(void *arg)
 {
     struct busy *b = arg;
@@ -372,8 +383,8 @@ static void *keep_compiling(void *arg)
     return NULL;
 }
 
-/* Runs a child process, which compiles and computes, then exits with 0. */
-static int child(limber_context *ctx, int i)
+/* Child process: compiles and computes.  Returns 0 if all is right. */
+static int run_child(limber_context *ctx, int i)
 {
     const limber_on_miss on_miss = i % 2 ? LIMBER_ON_MISS_WAIT : LIMBER_ON_MISS_GENERIC;
     uint64_t bits;
@@ -412,7 +423,7 @@ static void a_forked_child_can_compute(void **state)
         pid = fork();
         assert_true(pid >= 0);
         if (pid == 0)
-            _exit(child(ctx, i));
+            _exit(run_child(ctx, i));
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);
     }
@@ -425,7 +436,7 @@ static void a_forked_child_can_compute(void **state)
     discard(dir);
 }
 
-/* The process ends while libLLVM is being loaded, or while it compiles. */
+/* The process ends while libLLVM is being loaded, or while libLLVM compiles. */
 static void a_process_may_end_at_any_time(void **state)
 {
     static limber_context *ctx;
@@ -455,13 +466,13 @@ static void a_process_may_end_at_any_time(void **state)
     }
 }
 
-/* An exit function: the process succeeded if exactly one kernel was compiled. */
-static void at_the_end(void)
+/* Exit function: the process succeeds if exactly one kernel was compiled. */
+static void check_one_compilation(void)
 {
     _exit(compiles == 1 ? 0 : 1);
 }
 
-/* Kernels whose compilation has not begun are abandoned when the process ends. */
+/* When the process ends, compilations that have not begun are abandoned. */
 static void a_process_ends_without_queued_compilations(void **state)
 {
     int status;
@@ -476,11 +487,13 @@ static void a_process_ends_without_queued_compilations(void **state)
         limber_context *ctx = gated_context("");
 
         alarm(100);
-        atexit(at_the_end); /* runs after the library's own exit function */
+        /* functions registered later run earlier, so this one runs after the library's exit
+         * function */
+        atexit(check_one_compilation);
         gated.compile = endless_compile;
         for (int promise = LIMBER_CONTRACT_NATIVE; promise <= LIMBER_CONTRACT_CORRECT;
              promise += LIMBER_CONTRACT_CORRECT)
-            if (multiply(ctx, &x, LIMBER_ON_MISS_REFUSE, promise, 1, NULL) !=
+            if (multiply_integers(ctx, &x, LIMBER_ON_MISS_REFUSE, promise, 1, NULL) !=
                 LIMBER_STATUS_NOT_READY)
                 _exit(2);
         while (compiles == 0)
@@ -493,8 +506,8 @@ static void a_process_ends_without_queued_compilations(void **state)
 
 static limber_context *left_to_others;
 
-/* Returns whether the first thread is there: a first thread that has exited stays as a zombie.
- * (Joining it is an error to the sanitizer.) */
+/* Returns whether the first thread is still running; after it has ended it remains as a zombie.
+ * Joining it would be an error to the sanitizer. */
 static bool first_thread_is_there(void)
 {
     char path[64], text[256], *state = NULL;
@@ -503,13 +516,14 @@ static bool first_thread_is_there(void)
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
     f = fopen(path, "r");
     if (f && fgets(text, sizeof text, f))
-        state = strrchr(text, ')'); /* after the program's name */
+        state = strrchr(text, ')'); /* the state follows the program's name */
     if (f)
         fclose(f);
     return !state || strncmp(state, ") Z", 3) != 0;
 }
 
-/* Asks for another kernel after the first thread has exited; the kernel must be compiled soon. */
+/* Thread: after the first thread has exited, requests another kernel, which must be compiled
+ * soon. */
 static void *go_on_alone(void *unused)
 {
     static struct case_numbers x;
@@ -520,13 +534,13 @@ static void *go_on_alone(void *unused)
         usleep(1000);
     while (status == LIMBER_STATUS_NOT_READY) {
         usleep(2000);
-        status =
-            multiply(left_to_others, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_CORRECT, 1, NULL);
+        status = multiply_integers(left_to_others, &x, LIMBER_ON_MISS_REFUSE,
+                                   LIMBER_CONTRACT_CORRECT, 1, NULL);
     }
     _exit(status == LIMBER_STATUS_OK ? 0 : 1);
 }
 
-/* After the first thread has exited, kernels are still compiled for the others. */
+/* After the first thread has exited, kernels are still compiled for other threads. */
 static void kernels_are_compiled_after_the_first_thread_has_exited(void **state)
 {
     int status;
@@ -542,8 +556,8 @@ static void kernels_are_compiled_after_the_first_thread_has_exited(void **state)
 
         alarm(100);
         left_to_others = gated_context("");
-        while (multiply(left_to_others, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_NATIVE, 1,
-                        NULL) == LIMBER_STATUS_NOT_READY)
+        while (multiply_integers(left_to_others, &x, LIMBER_ON_MISS_REFUSE, LIMBER_CONTRACT_NATIVE,
+                                 1, NULL) == LIMBER_STATUS_NOT_READY)
             sched_yield();
         if (pthread_create(&other, NULL, go_on_alone, NULL))
             _exit(2);
@@ -553,8 +567,7 @@ static void kernels_are_compiled_after_the_first_thread_has_exited(void **state)
     assert_int_equal(status, 0);
 }
 
-/* A background job.  The second one ends the process with success: the test waits for it to be
- * begun. */
+/* A background job.  Job 2 ends the process with status 0, for which the test waits. */
 static void make_two(void *unused, const void *job)
 {
     (void)unused;
@@ -562,7 +575,7 @@ static void make_two(void *unused, const void *job)
         _exit(0);
 }
 
-/* Asks until the background job is done. */
+/* Thread: requests job 2 until that job ends the process. */
 static void *ask_on(void *background)
 {
     while (limber_background_ask(background, &(int){ 2 }, sizeof(int)))
@@ -570,7 +583,7 @@ static void *ask_on(void *background)
     _exit(2);
 }
 
-/* Forks; the forking thread becomes the child's first thread. */
+/* Thread: forks and returns; in the child it is the first thread. */
 static void *fork_and_leave(void *pid)
 {
     struct background *b;
@@ -587,6 +600,8 @@ static void *fork_and_leave(void *pid)
     return NULL;
 }
 
+/* A thread forks and ends: in the child, where it is the first thread, background compilation still
+ * works. */
 static void jobs_are_done_after_a_forked_first_thread(void **state)
 {
     pthread_t thread;
@@ -604,12 +619,14 @@ static void jobs_are_done_after_a_forked_first_thread(void **state)
 
 /* ---- a compiler that is at work when the process ends ---------------------------------------- */
 
-/* In a section of its own, as a compiler's code is in a library of its own. */
+/* The compiler is a library of its own, which is recognised by its addresses.  In this test,
+ * functions in a section of their own stand for it. */
 #define COMPILER __attribute__((section("compiler"), noinline))
 extern const char __start_compiler[], __stop_compiler[];
 static atomic_int begun, may_end, made;
 
-/* Stands for code of libLLVM: its address lies where its_code says. */
+/* Stands for a function of libLLVM: works until told to end. its_code returns the address range of
+ * the section. */
 COMPILER static void work_until_told(void)
 {
     while (!may_end)
@@ -621,9 +638,10 @@ static void open_nothing(const struct target *t)
     (void)t;
 }
 
-static const struct backend with_compiler = { .open = open_nothing };
+static const struct code_ops opens_nothing = { .open = open_nothing };
+static const struct backend with_compiler = { .code = &opens_nothing };
 
-/* A background job that stays in the compiler until the test lets it go. */
+/* A background job that stays in the compiler until the test lets it leave. */
 static void compile_until_told(void *unused, const void *job)
 {
     struct diag d = { 0 };
@@ -638,7 +656,7 @@ static void compile_until_told(void *unused, const void *job)
     made++;
 }
 
-/* A background job that works on for a while after it was told to end. */
+/* A background job that continues for a while after it was told to end. */
 static void work_until_the_end(void *unused, const void *job)
 {
     (void)unused;
@@ -665,35 +683,35 @@ static void count_urgent(int signal)
     urgent++;
 }
 
-/* An exit function: the job was abandoned in the compiler. */
-static void leave_it(void)
+/* Exit function: the job must have been abandoned in the compiler. */
+static void check_abandoned(void)
 {
     _exit(made == 0 ? 0 : 1);
 }
 
-/* An exit function: the job ended by itself, without an urgent signal. */
-static void it_has_ended(void)
+/* Exit function: the job must have ended by itself, without an urgent signal. */
+static void check_ended(void)
 {
     _exit(made == 1 && urgent == 0 ? 0 : 1);
 }
 
-/* An exit function: the queue can be freed while its job is still in the compiler. */
-static void free_it(void)
+/* Exit function: frees the queue while its job is still in the compiler. */
+static void free_queue(void)
 {
     limber_background_free(stopped);
     _exit(made == 0 ? 0 : 1);
 }
 
-/* An exit function: a job that leaves the compiler in time is waited for. */
-static void end_it_in_time(void)
+/* Exit function: lets the job leave the compiler; freeing the queue must wait for the job. */
+static void end_job(void)
 {
     may_end = 1;
     limber_background_free(stopped);
     _exit(made == 1 ? 0 : 1);
 }
 
-/* An exit function: nobody can enter the compiler now, but the process can fork. */
-static void fork_with_it(void)
+/* Exit function: nobody can enter the compiler any more, but the process can fork. */
+static void check_fork(void)
 {
     struct diag d = { 0 };
     pid_t pid;
@@ -709,7 +727,7 @@ static void fork_with_it(void)
 
 static struct kernel_cache *entries;
 
-/* A maker of kernels; wait: it stays in the compiler until told to go. */
+/* Makes a cache entry.  wait: if not NULL, stays in the compiler until told to leave. */
 static bool make_entry(void *wait, struct entry *e, struct diag *d)
 {
     (void)d;
@@ -730,7 +748,7 @@ static void make_slowly(void *unused, const void *job)
                        &found, &d);
 }
 
-/* The stopped thread never makes the entry; a thread that needs it makes it. */
+/* Exit function: the stopped thread never makes the entry, so this thread makes it. */
 static void make_it_anew(void)
 {
     struct diag d = { 0 };
@@ -743,7 +761,8 @@ static void make_it_anew(void)
     _exit(found || made ? 2 : 0);
 }
 
-/* Continues once the first thread has exited. */
+/* Thread: after the first thread has exited, lets the job leave the compiler and requests
+ * another. */
 static void *ask_for_another(void *unused)
 {
     (void)unused;
@@ -755,8 +774,9 @@ static void *ask_for_another(void *unused)
     _exit(made >= 2 ? 0 : 1);
 }
 
-/* Ends the process while a compilation runs, or with `leaves` only the first thread.  `first` and
- * `last` run before and after the library's exit function. */
+/* Ends a child process while a job compiles.  leaves: NULL, or a thread function that runs while
+ * only the child's first thread ends.  `first` and `last` run before and after the library's exit
+ * function. */
 static void end_while_at_work(void (*make)(void *, const void *), void (*first)(void),
                               void (*last)(void), void *(*leaves)(void *))
 {
@@ -792,27 +812,28 @@ static void end_while_at_work(void (*make)(void *, const void *), void (*first)(
 static void a_process_ends_while_its_compiler_is_at_work(void **state)
 {
     (void)state;
-    end_while_at_work(compile_until_told, NULL, leave_it, NULL);
+    end_while_at_work(compile_until_told, NULL, check_abandoned, NULL);
 }
 
 static void a_process_waits_for_code_outside_the_compiler(void **state)
 {
     (void)state;
-    end_while_at_work(work_until_the_end, NULL, it_has_ended, NULL);
+    end_while_at_work(work_until_the_end, NULL, check_ended, NULL);
 }
 
-/* Exit functions before and after the library's own use the library. */
+/* Exit functions that run before and after the library's own may still use the library, although
+ * its compiler was stopped. */
 static void no_thread_waits_for_a_stopped_compiler(void **state)
 {
     (void)state;
-    end_while_at_work(compile_until_told, end_it_in_time, NULL, NULL);
-    end_while_at_work(compile_until_told, NULL, free_it, NULL);
-    end_while_at_work(compile_until_told, NULL, fork_with_it, NULL);
+    end_while_at_work(compile_until_told, end_job, NULL, NULL);
+    end_while_at_work(compile_until_told, NULL, free_queue, NULL);
+    end_while_at_work(compile_until_told, NULL, check_fork, NULL);
     end_while_at_work(make_slowly, NULL, make_it_anew, NULL);
     end_while_at_work(compile_until_told, NULL, NULL, ask_for_another);
 }
 
-/* A signal handler that the program has installed stays installed. */
+/* A signal handler that the program has installed is not replaced. */
 static void the_programs_signal_handler_is_kept(void **state)
 {
     const struct sigaction theirs = { .sa_handler = count_urgent };
@@ -820,7 +841,7 @@ static void the_programs_signal_handler_is_kept(void **state)
 
     (void)state;
     sigaction(SIGURG, &theirs, &before);
-    end_while_at_work(work_until_the_end, NULL, it_has_ended, NULL);
+    end_while_at_work(work_until_the_end, NULL, check_ended, NULL);
     sigaction(SIGURG, &before, NULL);
 }
 

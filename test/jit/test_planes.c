@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Convolutions of many channels in every direction, in two and three dimensions: by integer limbs,
- * whose planes have words of several channels, and in the stated order of floats.  They run on
- * every available instruction set and must have the interpreter's bits. */
+ * whose planes (one per limb and channel group) have words of several channels, and in the
+ * documented order of floats.  They run on every available instruction set and must have the
+ * interpreter's bits. */
+#include "contexts.h"
 #include "engine_support.h"
 #include "support.h"
 
@@ -25,18 +27,13 @@ enum { MOST = 16 };
 
 static limber_context *context[MOST], *interp;
 static int contexts;
-static bool emulates; /* a context needs AMX, which this CPU lacks and the test emulates */
+static bool emulates; /* some context uses AMX, which this CPU lacks and the test emulates */
 
-/* Adds a context to those that are compared. */
-static limber_context *add(limber_kernels kernels, int threads)
+/* Opens a context and adds it to those that are compared. */
+static limber_context *add_context(limber_kernels kernels, int threads)
 {
-    limber_config config = LIMBER_CONFIG_INIT;
-
-    config.cache_dir = "";
-    config.kernels = kernels;
-    config.threads = threads;
-    if (limber_create(&context[contexts], &config))
-        fail_msg("%s", limber_error_text());
+    context[contexts] = group_context(.kernels = kernels, .threads = threads);
+    assert_non_null(context[contexts]);
     set_planless(context[contexts], false);
     return context[contexts++];
 }
@@ -61,7 +58,7 @@ static void add_targets(void)
             limber_cpu_emulated = CPU_amx;
             emulates = true;
         }
-        to = &add(LIMBER_KERNELS_PREBUILT, 1)->machine.target;
+        to = &add_context(LIMBER_KERNELS_PREBUILT, 1)->machine.target;
         memset(to, 0, sizeof *to);
         assert_true(limber_target_parse(to, targets[t].text, &d));
         limber_target_complete(to);
@@ -71,23 +68,12 @@ static void add_targets(void)
 
 static int make_contexts(void **state)
 {
-    limber_config config = LIMBER_CONFIG_INIT;
-
     (void)state;
-    add(LIMBER_KERNELS_AUTO, 1);
-    add(LIMBER_KERNELS_PREBUILT, 3);
+    add_context(LIMBER_KERNELS_AUTO, 1);
+    add_context(LIMBER_KERNELS_PREBUILT, 3);
     add_targets();
-    config.backend = "interp";
-    return limber_create(&interp, &config);
-}
-
-static int drop_contexts(void **state)
-{
-    (void)state;
-    while (contexts > 0)
-        limber_destroy(context[--contexts]);
-    limber_destroy(interp);
-    return 0;
+    interp = group_context(.backend = "interp");
+    return interp ? 0 : -1;
 }
 
 /* ---- random convolutions --------------------------------------------------------------------- */
@@ -95,7 +81,7 @@ static int drop_contexts(void **state)
 static const struct kind {
     limber_promise promise;
     const char *scheme, *a, *b, *c;
-    int bits; /* bits of integer elements; 0: any numbers */
+    int bits; /* number of bits of integer elements; 0: elements are floats of any value */
 } kinds[] = {
     { LIMBER_CONTRACT_EXACT, NULL, "i8", "i8", "i32", 8 },
     { LIMBER_CONTRACT_EXACT, NULL, "u8", "i8", "i32", 7 },
@@ -159,7 +145,7 @@ static void make_geometry(limber_conv *s, struct rng *r)
 }
 
 /* Draws an element of this kind. */
-static double number(const struct kind *k, limber_format f, struct rng *r)
+static double draw_number(const struct kind *k, limber_format f, struct rng *r)
 {
     double x = (double)rng_below(r, 1 << 30) / (1 << 29) - 1;
 
@@ -167,14 +153,14 @@ static double number(const struct kind *k, limber_format f, struct rng *r)
         x = floor(ldexp(x, k->bits - 1));
         return f.kind == LIMBER_KIND_UINT ? fabs(x) * 2 : x;
     }
-    /* sums that cancel, and a few infinities or NaN */
+    /* values whose sums cancel, and a few infinities and NaN */
     if (rng_below(r, 400) == 0)
         return rng_below(r, 2) ? INFINITY : NAN;
     return rng_below(r, 8) ? x : ldexp(x, 40 * (int)rng_below(r, 2));
 }
 
 /* Draws a convolution, its tensors and scalars. */
-static void make(struct work *w, const struct kind *k, struct rng *r)
+static void make_work(struct work *w, const struct kind *k, struct rng *r)
 {
     static const limber_operation operations[] = { LIMBER_OPERATION_CONV_FORWARD,
                                                    LIMBER_OPERATION_CONV_FORWARD,
@@ -199,10 +185,10 @@ static void make(struct work *w, const struct kind *k, struct rng *r)
                                                                           images;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(limber_format_named(names[i], &w->f[i]), LIMBER_STATUS_OK);
-        /* an exact size, so that a sanitizer sees reads beyond */
+        /* the exact size, so that a sanitizer notices reads beyond */
         w->data[i] = malloc((size_t)w->count[i] * w->f[i].size);
         for (int64_t j = 0; j < w->count[i]; j++) {
-            double x = number(k, w->f[i], r);
+            double x = draw_number(k, w->f[i], r);
 
             limber_convert(w->data[i] + j * w->f[i].size, w->f[i], &x, LIMBER_F64, 1,
                            LIMBER_ROUND_NEAREST);
@@ -210,8 +196,8 @@ static void make(struct work *w, const struct kind *k, struct rng *r)
     }
 }
 
-/* Computes the convolution with beta = -1; returns the result. */
-static char *run(limber_context *ctx, const struct work *w)
+/* Computes the convolution with beta = -1.  Returns the result, which the caller frees. */
+static char *run_convolution(limber_context *ctx, const struct work *w)
 {
     size_t bytes = (size_t)w->count[2] * w->f[2].size;
     limber_format scalars = w->f[2].kind == LIMBER_KIND_INT ? LIMBER_I64 : w->f[2];
@@ -236,9 +222,9 @@ static char *run(limber_context *ctx, const struct work *w)
     return c;
 }
 
-/* Compares two results; on a difference describes the convolution. */
-static void compare(const struct work *w, const limber_context *ctx, const char *got,
-                    const char *want)
+/* Compares two results.  On a difference, the message describes the convolution. */
+static void compare_results(const struct work *w, const limber_context *ctx, const char *got,
+                            const char *want)
 {
     const limber_conv *s = &w->s;
     int64_t i = 0;
@@ -258,13 +244,14 @@ static void compare(const struct work *w, const limber_context *ctx, const char 
              w->operation, w->adds);
 }
 
+/* Random convolutions of all kinds have the interpreter's bits in every context. */
 static void bits_are_the_interpreters(void **state)
 {
     const int trials = SANITIZED ? 168 : is_long() ? 616 : 280;
 
     (void)state;
 #ifdef LIMBER_HAVE_LLVM
-    if (emulates) /* cmocka resets the SIGILL handler after the set-up */
+    if (emulates) /* cmocka resets the SIGILL handler after the group's set-up */
         assert_true(amx_emulate());
 #endif
     for (int i = 0; i < trials; i++) {
@@ -272,12 +259,12 @@ static void bits_are_the_interpreters(void **state)
         struct work w;
         char *want;
 
-        make(&w, &kinds[(size_t)i % COUNT(kinds)], &r);
-        want = run(interp, &w);
+        make_work(&w, &kinds[(size_t)i % COUNT(kinds)], &r);
+        want = run_convolution(interp, &w);
         for (int c = 0; c < contexts; c++) {
-            char *got = run(context[c], &w);
+            char *got = run_convolution(context[c], &w);
 
-            compare(&w, context[c], got, want);
+            compare_results(&w, context[c], got, want);
             free(got);
         }
         free(want);
@@ -290,5 +277,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(bits_are_the_interpreters) };
 
-    return cmocka_run_group_tests(tests, make_contexts, drop_contexts);
+    return cmocka_run_group_tests(tests, make_contexts, destroy_group_contexts);
 }

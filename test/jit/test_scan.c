@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The scan's fast paths for each memory layout find what a loop over single elements finds. */
+ * Scans have fast paths for each memory layout; these must find what a loop over single elements
+ * finds. */
 #include "support.h"
 
 #include "ir/conv.h"
@@ -27,8 +28,8 @@ static struct mask scan(const void *data, int64_t line, int64_t p, limber_format
     return m;
 }
 
-/* Checks that two scans found the same in the whole matrix, in lines and in rows of tiles. */
-static void same_lines(const struct mask *a, const struct mask *b)
+/* Checks that two scans agree on the matrix as a whole, its lines and its rows of tiles. */
+static void assert_same_lines(const struct mask *a, const struct mask *b)
 {
     assert_int_equal(a->zero, b->zero);
     assert_int_equal(a->special, b->special);
@@ -54,9 +55,9 @@ static void same_lines(const struct mask *a, const struct mask *b)
     }
 }
 
-static void same(const struct mask *a, const struct mask *b)
+static void assert_same_masks(const struct mask *a, const struct mask *b)
 {
-    same_lines(a, b);
+    assert_same_lines(a, b);
     assert_int_equal(a->tile_cols, b->tile_cols);
     for (int64_t i = 0; i < a->tile_rows * a->tile_cols; i++) {
         const struct tile_mask *x = &a->tile[i], *y = &b->tile[i];
@@ -66,7 +67,8 @@ static void same(const struct mask *a, const struct mask *b)
     }
 }
 
-/* Checks that mask b includes a, which distinguishes tiles less finely or not at all. */
+/* Checks that mask a covers mask b: a's tiles have wider bounds than b's, or a has no bounds by
+ * tile. */
 static void check_includes(const struct mask *a, const struct mask *b)
 {
     for (int64_t i = 0; i < a->tile_rows * a->tile_cols; i++) {
@@ -81,8 +83,8 @@ static void check_includes(const struct mask *a, const struct mask *b)
     }
 }
 
-/* Overwrites about one element in 450 by NaN, infinity, a tiny or extreme number, a zero or a tie,
- * so that a scan meets them between long stretches of ordinary values. */
+/* Overwrites about one element in 450 by NaN, infinity, a tiny or an extreme number, a zero or a
+ * tie, so that a scan meets these between many ordinary values. */
 static void sprinkle(struct rng *r, limber_format f, char *x, int64_t count)
 {
     for (int64_t i = 0; i < count; i += 1 + rng_below(r, 900)) {
@@ -93,8 +95,10 @@ static void sprinkle(struct rng *r, limber_format f, char *x, int64_t count)
     }
 }
 
-/* Compares contiguous lines, strided lines, and elements with gaps everywhere. */
-static void compare(struct rng *r, limber_format f, int data, int64_t lines, int64_t length)
+/* Compares scans of one matrix in three layouts: contiguous lines, strided lines, and padding after
+ * every element. */
+static void compare_three_layouts(struct rng *r, limber_format f, int data, int64_t lines,
+                                  int64_t length)
 {
     int64_t count = lines * length;
     char *x = malloc((size_t)count * f.size), *across = malloc((size_t)count * f.size);
@@ -113,15 +117,15 @@ static void compare(struct rng *r, limber_format f, int data, int64_t lines, int
         }
     want = scan(apart, 2 * length, 2, f, lines, length, SCAN_full);
     got = scan(x, length, 1, f, lines, length, SCAN_full);
-    same(&got, &want);
+    assert_same_masks(&got, &want);
     limber_mask_clear(&got);
     got = scan(across, 1, lines, f, lines, length, SCAN_full);
-    same(&got, &want);
+    assert_same_masks(&got, &want);
     limber_mask_clear(&got);
     got = scan(across, 1, lines, f, lines, length, SCAN_probe);
     assert_int_equal(got.scanned, want.width <= SCAN_narrow);
     if (got.scanned)
-        same(&got, &want);
+        assert_same_masks(&got, &want);
     limber_mask_clear(&got);
     got = scan(x, length, 1, f, lines, length, SCAN_probe);
     assert_int_equal(got.scanned, want.width <= SCAN_narrow);
@@ -132,7 +136,7 @@ static void compare(struct rng *r, limber_format f, int data, int64_t lines, int
     free(apart);
 }
 
-static void test_ways(void **state)
+static void fast_paths_find_what_the_loop_finds(void **state)
 {
     static const int64_t sizes[][2] = { { 1, 1 },    { 7, 65 },    { 64, 64 }, { 72, 131 },
                                         { 3, 2100 }, { 1100, 70 }, { 139, 9 } };
@@ -142,11 +146,11 @@ static void test_ways(void **state)
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         for (int data = 0; data <= DATA_count; data++)
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-                compare(&r, named(formats[i]), data, sizes[s][0], sizes[s][1]);
+                compare_three_layouts(&r, named(formats[i]), data, sizes[s][0], sizes[s][1]);
 }
 
 /* Scans one value among zeros, at every position. */
-static void test_single_value(void **state)
+static void a_single_value_is_found_anywhere(void **state)
 {
     static const double values[] = { 1,         -1,         3,           0x1.0000000000001p-1000,
                                      0x1p-1022, -0x1p-1074, 0x1.8p-1070, 0x1.fffffffffffffp1023,
@@ -216,7 +220,7 @@ static struct conv draw_geometry(struct rng *r)
 }
 
 /* Scans operands of convolutions, whose elements may lie anywhere and occur in several lines. */
-static void test_windows(void **state)
+static void operands_of_convolutions_are_scanned(void **state)
 {
     static const char *const some[] = { "f64", "f32", "f16", "i8", "f128" };
     struct rng r = { 6 };
@@ -250,7 +254,7 @@ static void test_windows(void **state)
             }
         want = scan(matrix, k, 1, f, lines, k, SCAN_full);
         assert_true(limber_scan(&got, &v, f, lines, k, SCAN_full, NULL, &d));
-        same_lines(&got, &want);
+        assert_same_lines(&got, &want);
         check_includes(&got, &want);
         limber_mask_clear(&got);
         limber_mask_clear(&want);
@@ -261,9 +265,9 @@ static void test_windows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_ways),
-                                        cmocka_unit_test(test_single_value),
-                                        cmocka_unit_test(test_windows) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(fast_paths_find_what_the_loop_finds),
+                                        cmocka_unit_test(a_single_value_is_found_anywhere),
+                                        cmocka_unit_test(operands_of_convolutions_are_scanned) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Seals and their parts: the hash, the key's file, and the permissions of the path to it. */
+ * Seals of cache entries: their hash, the key file, and the permissions of the path to it. */
 #include "engine_support.h"
 
 #include "jit/cache/seal.h"
@@ -12,7 +12,7 @@ static char why[240];
 
 /* ---- the hash of a seal ---------------------------------------------------------------------- */
 
-/* From the reference implementation: key 0, 1, .., 15, input 0, 1, .., n - 1. */
+/* Test vectors of the reference implementation: key 0, 1, .., 15, input 0, 1, .., n - 1. */
 static void the_hash_is_siphash(void **state)
 {
     static const struct {
@@ -44,7 +44,7 @@ static void the_hash_is_siphash(void **state)
         assert_memory_equal(got, known[i].want, sizeof got);
     }
     limber_seal(&key, text, sizeof text, NULL, 0, whole);
-    for (size_t n = 0; n <= sizeof text; n++) { /* split at every position */
+    for (size_t n = 0; n <= sizeof text; n++) { /* hashed in two pieces, split at every position */
         limber_seal(&key, text, n, text + n, sizeof text - n, got);
         assert_memory_equal(got, whole, sizeof got);
     }
@@ -53,7 +53,7 @@ static void the_hash_is_siphash(void **state)
 /* ---- the key file ---------------------------------------------------------------------------- */
 
 /* Writes a key file of `size` equal bytes with these permissions. */
-static void spoil(const char *path, size_t size, mode_t mode)
+static void write_bad_key(const char *path, size_t size, mode_t mode)
 {
     FILE *f = fopen(path, "w");
 
@@ -64,6 +64,8 @@ static void spoil(const char *path, size_t size, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
+/* A key is generated only if asked for, then read again; another file gets another key.  Others
+ * have no access to file and folder. */
 static void a_key_is_generated_once(void **state)
 {
     struct seal_key one, two;
@@ -85,6 +87,8 @@ static void a_key_is_generated_once(void **state)
     assert_int_equal(st.st_nlink, 2);
 }
 
+/* Keys that others can read or write, links, FIFOs, files of wrong length, relative paths and other
+ * users' keys are refused. */
 static void keys_that_others_may_know_are_refused(void **state)
 {
     static const mode_t modes[] = { 0640, 0604, 0620, 0660, 0666 };
@@ -92,30 +96,32 @@ static void keys_that_others_may_know_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(modes); i++) {
-        spoil(in_dir("key"), sizeof key, modes[i]);
+        write_bad_key(in_dir("key"), sizeof key, modes[i]);
         assert_false(limber_seal_key(in_dir("key"), true, &key, why, sizeof why));
         assert_non_null(strstr(why, "alone may read"));
     }
-    spoil(in_dir("key"), sizeof key, 0600);
+    write_bad_key(in_dir("key"), sizeof key, 0600);
     assert_true(limber_seal_key(in_dir("key"), true, &key, why, sizeof why));
     assert_int_equal(symlink(in_dir("key"), in_dir("link")), 0);
     assert_false(limber_seal_key(in_dir("link"), true, &key, why, sizeof why));
     assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
     assert_false(limber_seal_key(in_dir("pipe"), true, &key, why, sizeof why));
-    for (size_t n = 0; n < 20; n += 5) { /* no new key replaces it */
-        spoil(in_dir("key"), n, 0600);
+    /* a key file of wrong length is refused and not replaced */
+    for (size_t n = 0; n < 20; n += 5) {
+        write_bad_key(in_dir("key"), n, 0600);
         assert_false(limber_seal_key(in_dir("key"), true, &key, why, sizeof why));
         assert_non_null(strstr(why, "does not hold 16 bytes"));
     }
     assert_false(limber_seal_key("key", true, &key, why, sizeof why));
     assert_non_null(strstr(why, "no absolute path"));
     if (geteuid() == 0) {
-        spoil(in_dir("key"), sizeof key, 0600);
+        write_bad_key(in_dir("key"), sizeof key, 0600);
         assert_int_equal(chown(in_dir("key"), NOBODY, NOBODY), 0);
         assert_false(limber_seal_key(in_dir("key"), true, &key, why, sizeof why));
     }
 }
 
+/* 24 processes ask for a new key at the same time: all must get the same one. */
 static void concurrent_processes_generate_one_key(void **state)
 {
     enum { MANY = 24 };
@@ -130,7 +136,8 @@ static void concurrent_processes_generate_one_key(void **state)
             char c;
 
             close(go[1]);
-            _exit(read(go[0], &c, 1) != 0 || /* waits until all processes are there */
+            /* read returns when the parent has started all processes and closes the pipe */
+            _exit(read(go[0], &c, 1) != 0 ||
                   !limber_seal_key(in_dir("one/key"), true, &key[i], why, sizeof why) ||
                   write(out[i][1], &key[i], sizeof key[i]) != (ssize_t)sizeof key[i]);
         }
@@ -158,14 +165,14 @@ static void expect_opens(const char *path)
     close(fd);
 }
 
-static void is_refused(const char *path, const char *reason)
+static void expect_refused(const char *path, const char *reason)
 {
     assert_int_equal(limber_folder_open(path, false, why, sizeof why), -1);
     if (!strstr(why, reason))
         fail_msg("%s: \"%s\" does not say \"%s\"", path, why, reason);
 }
 
-/* Gives each folder of the path in turn to other users. */
+/* Makes each folder of the path in turn writable by other users. */
 static void permissions_of_every_parent_folder_are_checked(void **state)
 {
     static const char *const ancestor[] = { "a", "a/b", "a/b/c" };
@@ -176,10 +183,10 @@ static void permissions_of_every_parent_folder_are_checked(void **state)
     expect_opens(in_dir("a//b/./c/../c/d/"));
     for (size_t i = 0; i < COUNT(ancestor); i++) {
         assert_int_equal(chmod(in_dir(ancestor[i]), 0777), 0);
-        is_refused(in_dir("a/b/c/d"), "others may write");
+        expect_refused(in_dir("a/b/c/d"), "others may write");
         assert_non_null(strstr(why, ancestor[i]));
         assert_int_equal(chmod(in_dir(ancestor[i]), 0770), 0);
-        is_refused(in_dir("a/b/c/d"), "others may write");
+        expect_refused(in_dir("a/b/c/d"), "others may write");
         assert_int_equal(chmod(in_dir(ancestor[i]), 01777), 0);
         expect_opens(in_dir("a/b/c/d"));
         assert_int_equal(chmod(in_dir(ancestor[i]), 0755), 0);
@@ -187,11 +194,13 @@ static void permissions_of_every_parent_folder_are_checked(void **state)
         if (geteuid() != 0)
             continue;
         assert_int_equal(chown(in_dir(ancestor[i]), NOBODY, NOBODY), 0);
-        is_refused(in_dir("a/b/c/d"), "belongs to user 65534");
+        expect_refused(in_dir("a/b/c/d"), "belongs to user 65534");
         assert_int_equal(chown(in_dir(ancestor[i]), 0, 0), 0);
     }
 }
 
+/* Symbolic links in a path are followed, but each folder on the way must be safe; endless links and
+ * links of other users are refused. */
 static void links_in_the_path_are_checked(void **state)
 {
     char text[5000];
@@ -203,22 +212,22 @@ static void links_in_the_path_are_checked(void **state)
     assert_int_equal(symlink("round", in_dir("round")), 0);
     expect_opens(in_dir("relative/folder"));
     expect_opens(in_dir("absolute"));
-    is_refused(in_dir("round/x"), strerror(ELOOP));
+    expect_refused(in_dir("round/x"), strerror(ELOOP));
     close(limber_folder_open(in_dir("open"), true, why, sizeof why));
     assert_int_equal(symlink(in_dir("open/on"), in_dir("first")), 0);
     assert_int_equal(symlink(in_dir("real"), in_dir("open/on")), 0);
     expect_opens(in_dir("first/folder"));
-    assert_int_equal(chmod(in_dir("open"), 0777), 0); /* holds the second link */
-    is_refused(in_dir("first/folder"), "others may write");
+    assert_int_equal(chmod(in_dir("open"), 0777), 0); /* the folder that has the second link */
+    expect_refused(in_dir("first/folder"), "others may write");
     if (geteuid() == 0) {
         snprintf(text, sizeof text, "%s", in_dir("relative"));
         assert_int_equal(lchown(text, NOBODY, NOBODY), 0);
-        is_refused(in_dir("relative/folder"), "belongs to user");
+        expect_refused(in_dir("relative/folder"), "belongs to user");
     }
-    is_refused("relative", "no absolute path");
-    is_refused("", "no absolute path");
-    spoil(in_dir("file"), 1, 0600);
-    is_refused(in_dir("file/x"), strerror(ENOTDIR));
+    expect_refused("relative", "no absolute path");
+    expect_refused("", "no absolute path");
+    write_bad_key(in_dir("file"), 1, 0600);
+    expect_refused(in_dir("file/x"), strerror(ENOTDIR));
     assert_int_equal(limber_folder_open(in_dir("absent"), false, why, sizeof why), -1);
     assert_int_equal(errno, ENOENT);
     assert_string_equal(why, "");

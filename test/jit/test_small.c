@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Problems that the library computes without a kernel: small products in pairs of doubles, sums in
- * fixed-point windows, NaN and infinities by bit masks.  They have the interpreter's bits on every
- * available instruction set. */
+ * Problems that the library computes without a kernel: small products as pairs of doubles, sums in
+ * fixed-point accumulators, NaN and infinities by bit masks.  They have the interpreter's bits on
+ * every available instruction set. */
+#include "contexts.h"
 #include "engine_support.h"
 
 #include "guarded.h"
@@ -11,71 +12,55 @@
 
 enum { MOST = 24, MOST_K = 60 };
 
-/* Features: this machine, and machines on the library's code. */
+/* CPU features of each context; NULL: this machine's. */
 static const char *const sets[] = { NULL, "", "avx2,fma", "avx2,fma,avx512" };
 static limber_context *compiled[COUNT(sets)], *interp;
 
+/* Creates the interpreter's context, and one for each set of CPU features of the list that this CPU
+ * has. */
 static int make_contexts(void **state)
 {
     (void)state;
 #ifdef LIMBER_HAVE_LLVM
     for (size_t i = 0; i < COUNT(sets); i++) {
-        limber_config config = {
-            .size = sizeof(limber_config), .backend = "llvm", .cache_dir = "", .threads = i ? 1 : 2
-        };
         struct target *t;
 
-        if (limber_create(&compiled[i], &config)) {
-            print_message("no compiled backend here: %s\n", limber_error_text());
+        compiled[i] = group_context(.backend = "llvm", .threads = i ? 1 : 2);
+        if (!compiled[i])
             break;
-        }
         t = &compiled[i]->machine.target;
         if (i > 1 && !strstr(t->features, i == 2 ? "avx2" : "avx512")) {
-            limber_destroy(compiled[i]);
             compiled[i] = NULL;
             break;
         }
         if (sets[i]) {
             snprintf(t->features, sizeof t->features, "%s", sets[i]);
-            t->cpu = 0; /* the features below replace it */
+            t->cpu = 0; /* use these features and not those of the CPU */
         }
     }
 #endif
-    return limber_create(&interp, &(limber_config){ .size = sizeof(limber_config),
-                                                    .backend = "interp",
-                                                    .cache_dir = "",
-                                                    .threads = 1 });
-}
-
-static int free_contexts(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < COUNT(sets); i++)
-        limber_destroy(compiled[i]);
-    limber_destroy(interp);
-    return 0;
+    interp = group_context(.backend = "interp", .threads = 1);
+    return interp ? 0 : -1;
 }
 
 /* ---- random matrices ------------------------------------------------------------------------- */
 
-/* Contents of one matrix. binades: of the elements, around 2^middle; bits: 0, or elements are
- * integers of so many bits; cancels: elements cancel in pairs; zeros: one in so many is zero;
- * specials: some are infinite or NaN. */
+/* Contents of a matrix.  Elements have `binades` different exponents around `middle`. bits: nonzero
+ * if elements are integers of this many bits. cancels: elements cancel in pairs. zeros: one element
+ * in `zeros` is zero.  specials: some elements are infinite or NaN. */
 struct kind {
     int binades, middle, bits, cancels, zeros, specials;
 };
 
-/* Draws the kind of a product's numbers: ranges of exponents, and how many are zero, cancel or are
- * not finite. */
+/* Draws the kind of a product's elements.  specials: some may be infinite or NaN. */
 static struct kind draw_kind(struct rng *r, bool specials)
 {
     static const int ranges[] = { 1, 8, 40, 300, 2100, 9000 };
-    struct kind k = { ranges[rng_below(r, COUNT(ranges))],
-                      0,
-                      rng_below(r, 3) ? 0 : 1 + rng_below(r, 20),
-                      rng_below(r, 4) == 0,
-                      rng_below(r, 3) ? 9 : 2,
-                      specials && rng_below(r, 4) == 0 };
+    struct kind k = { .binades = ranges[rng_below(r, COUNT(ranges))],
+                      .bits = rng_below(r, 3) ? 0 : 1 + rng_below(r, 20),
+                      .cancels = rng_below(r, 4) == 0,
+                      .zeros = rng_below(r, 3) ? 9 : 2,
+                      .specials = specials && rng_below(r, 4) == 0 };
 
     if (rng_below(r, 4) == 0)
         k.middle = rng_below(r, 2000) - 1000;
@@ -83,7 +68,7 @@ static struct kind draw_kind(struct rng *r, bool specials)
 }
 
 /* Draws an element of this kind. */
-static void element(struct rng *r, const struct kind *k, limber_format f, char *to)
+static void draw_element(struct rng *r, const struct kind *k, limber_format f, char *to)
 {
     double x = 2 * rng_unit(r) - 1;
 
@@ -101,7 +86,7 @@ static void element(struct rng *r, const struct kind *k, limber_format f, char *
     if (k->specials && rng_below(r, 40) == 0)
         x = rng_below(r, 3) ? copysign(INFINITY, x) : NAN;
     limber_convert(to, f, &x, named("f64"), 1, LIMBER_ROUND_NEAREST);
-    if (f.kind == LIMBER_KIND_DD && isfinite(x)) { /* a low part */
+    if (f.kind == LIMBER_KIND_DD && isfinite(x)) { /* adds a low part */
         double low = x * 0x1p-54 * rng_unit(r);
 
         memcpy(to + 8, &low, 8);
@@ -110,14 +95,14 @@ static void element(struct rng *r, const struct kind *k, limber_format f, char *
     }
 }
 
-/* Fills a matrix; where pairs cancel, every second element repeats the one before, negated on one
- * side. */
+/* Fills a matrix.  If the kind cancels, every second element repeats the one before it, negated if
+ * `negative`, which is set for one of the two operands. */
 static void fill_kind(struct rng *r, const struct kind *k, limber_format f, char *to, int64_t count,
                       bool negative)
 {
     for (int64_t i = 0; i < count; i++) {
         if (!(k->cancels && i % 2)) {
-            element(r, k, f, to + i * f.size);
+            draw_element(r, k, f, to + i * f.size);
             continue;
         }
         memcpy(to + i * f.size, to + (i - 1) * f.size, f.size);
@@ -128,19 +113,7 @@ static void fill_kind(struct rng *r, const struct kind *k, limber_format f, char
 
 /* ---- products of many sizes and layouts ------------------------------------------------------ */
 
-/* Checks that two results have the same bits, NaNs aside. */
-static void compare(const char *got, const char *want, int64_t count, limber_format f,
-                    const char *what, int trial)
-{
-    for (int64_t i = 0; i < count; i++) {
-        const char *x = got + i * f.size, *y = want + i * f.size;
-
-        if (!same_number(f, x, y))
-            fail_msg("%s, trial %d: element %lld differs", what, trial, (long long)i);
-    }
-}
-
-/* Compares a small product in all contexts with the exact sums. */
+/* Compares a small product in all contexts with the interpreter's. */
 static void check_one(struct rng *r, const char *const *formats, int count, const char *scheme,
                       int trial)
 {
@@ -165,8 +138,8 @@ static void check_one(struct rng *r, const char *const *formats, int count, cons
     fill_kind(r, &ka, fa, a, m * k, true);
     fill_kind(r, &kb, fb, b, k * n, false);
     fill_kind(r, &kc, fc, old, m * n, false);
-    element(r, &kc, fc, alpha);
-    element(r, &kc, fc, beta);
+    draw_element(r, &kc, fc, alpha);
+    draw_element(r, &kc, fc, beta);
     memcpy(want, old, sizeof want);
     assert_int_equal(limber_gemm(interp, &contract, m, n, k, scalars & 1 ? alpha : NULL, ma, mb,
                                  scalars & 2 ? beta : NULL, output_of(mc), NULL),
@@ -181,7 +154,8 @@ static void check_one(struct rng *r, const char *const *formats, int count, cons
                                      ma, mb, scalars & 2 ? beta : NULL, output_of(mc), &report),
                          LIMBER_STATUS_OK);
         assert_string_equal(report.scheme, scheme ? scheme : "pairs");
-        compare(c, want, m * n, fc, sets[i] ? sets[i] : "here", trial);
+        assert_same_numbers(fc, want, c, (size_t)(m * n), "%s, trial %d",
+                            sets[i] ? sets[i] : "here", trial);
     }
 }
 
@@ -193,7 +167,7 @@ static void pairs_round_correctly(void **state)
     (void)state;
     for (int trial = 0; trial < 1500; trial++)
         check_one(&r, formats, COUNT(formats), NULL, trial);
-    for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) /* and no kernel was compiled */
+    for (size_t i = 0; i < COUNT(sets) && compiled[i]; i++) /* no kernel was compiled */
         assert_int_equal(limber_kernels_count(compiled[i]->memory), 0);
 }
 
@@ -208,8 +182,8 @@ static void windows_round_correctly(void **state)
         check_one(&r, formats, COUNT(formats), "accumulator", trial);
 }
 
-/* Lines have every step between elements and between lines, in memory that ends with them.  A step
- * of eight bytes is also that of every second binary32. */
+/* Operands with every distance between elements and between lines, in memory that ends with the
+ * operand.  A distance of eight bytes may also be two FP32 elements. */
 static void lines_may_have_any_stride(void **state)
 {
     static const char *const formats[] = { "f64", "f32" }, *const schemes[] = { NULL,
@@ -235,7 +209,8 @@ static void lines_may_have_any_stride(void **state)
             int64_t line = along * step + rng_below(&r, 3), count;
             struct kind kind = draw_kind(&r, true);
 
-            if (rng_below(&r, 2)) { /* adjacent lines */
+            /* neighbouring elements of a line are farther apart than lines */
+            if (rng_below(&r, 2)) {
                 line = step;
                 step = across * line + rng_below(&r, 3);
             }
@@ -253,15 +228,16 @@ static void lines_may_have_any_stride(void **state)
                             (limber_output){ i ? c : want, fc, size[1], 1 }, NULL))
                 fail_msg("%s", limber_error_text());
             if (i)
-                compare(c, want, size[0] * size[1], fc, sets[i - 1] ? sets[i - 1] : "here", trial);
+                assert_same_numbers(fc, want, c, (size_t)(size[0] * size[1]), "%s, trial %d",
+                                    sets[i - 1] ? sets[i - 1] : "here", trial);
         }
         leave_guarded(room[0]);
         leave_guarded(room[1]);
     }
 }
 
-/* A matrix times a vector, or two vectors: lengths around the library's chunks, rows around its
- * blocks, every layout, in memory that ends with the operands. */
+/* Products of a matrix and a few vectors, or of two vectors.  Lengths are around the library's
+ * chunks, numbers of rows around its blocks; layouts vary, and memory ends with the operands. */
 static void vectors_round_correctly(void **state)
 {
     static const char *const formats[] = { "f64", "f64", "f32" };
@@ -273,7 +249,8 @@ static void vectors_round_correctly(void **state)
         const int64_t k = 1 + rng_below(&r, lengths[rng_below(&r, COUNT(lengths))]),
                       most = rows[rng_below(&r, k > 100 ? 3 : 4)],
                       m = k > 3000 && most > 6 ? 6 : 1 + rng_below(&r, (int)most),
-                      size[2] = { m, 1 }, to = rng_below(&r, 3) ? 1 : 2;
+                      n = rng_below(&r, 4) ? 1 : 2 + rng_below(&r, 5), size[2] = { m, n },
+                      to = rng_below(&r, 3) ? 1 : 2;
         const bool turned = rng_below(&r, 2);
         const int scalars = rng_below(&r, 3) ? 0 : rng_below(&r, 4);
         const limber_format fc = named(formats[rng_below(&r, 3)]);
@@ -283,9 +260,9 @@ static void vectors_round_correctly(void **state)
                                      .scheme = "accumulator" };
         struct guarded room[2];
         limber_matrix side[2];
-        char alpha[8], beta[8], *old = malloc((size_t)(m * to * 8)),
-                                *c = malloc((size_t)(m * to * 8)),
-                                *want = malloc((size_t)(m * to * 8));
+        char alpha[8], beta[8], *old = malloc((size_t)(m * n * to * 8)),
+                                *c = malloc((size_t)(m * n * to * 8)),
+                                *want = malloc((size_t)(m * n * to * 8));
 
         for (int s = 0; s < 2; s++) {
             const limber_format f = named(formats[rng_below(&r, 3)]);
@@ -293,7 +270,8 @@ static void vectors_round_correctly(void **state)
                     line = k * step + rng_below(&r, 3), count;
             struct kind kind = draw_kind(&r, true);
 
-            if (rng_below(&r, 2)) { /* adjacent lines */
+            /* neighbouring elements of a line are farther apart than lines */
+            if (rng_below(&r, 2)) {
                 line = step;
                 step = size[s] * line + rng_below(&r, 3);
             }
@@ -303,26 +281,29 @@ static void vectors_round_correctly(void **state)
             side[s] = (limber_matrix){ room[s].data, f, (s == 0) != turned ? line : step,
                                        (s == 0) != turned ? step : line };
         }
-        fill_kind(&r, &plain, fc, old, m * to, false);
-        element(&r, &plain, fc, alpha);
-        element(&r, &plain, fc, beta);
+        fill_kind(&r, &plain, fc, old, m * n * to, false);
+        draw_element(&r, &plain, fc, alpha);
+        draw_element(&r, &plain, fc, beta);
         for (size_t i = 0; i <= COUNT(sets); i++) {
             limber_context *ctx = i ? compiled[i - 1] : interp;
             limber_report report = LIMBER_REPORT_INIT;
-            const limber_output out = { i ? c : want, fc, turned ? m * to : to, turned ? to : 1 };
+            const limber_output out = { i ? c : want, fc, turned ? to : n * to,
+                                        turned ? n * to : to };
 
             if (!ctx)
                 break;
             contract.scheme = i ? NULL : "accumulator";
-            memcpy(i ? c : want, old, (size_t)(m * to * fc.size));
-            if (limber_gemm(ctx, &contract, turned ? 1 : m, turned ? m : 1, k,
+            memcpy(i ? c : want, old, (size_t)(m * n * to * fc.size));
+            if (limber_gemm(ctx, &contract, turned ? n : m, turned ? m : n, k,
                             scalars & 1 ? alpha : NULL, side[turned], side[!turned],
                             scalars & 2 ? beta : NULL, out, &report))
                 fail_msg("%s", limber_error_text());
-            if (i && (m > 1 || k > 1)) /* to the direct way one product is a constant's multiple */
+            /* a single multiplication is computed by the way `direct` (another code path) */
+            if (i && (m > 1 || k > 1))
                 assert_string_equal(report.way, "pairs");
             if (i)
-                compare(c, want, m * to, fc, sets[i - 1] ? sets[i - 1] : "here", trial);
+                assert_same_numbers(fc, want, c, (size_t)(m * n * to), "%s, trial %d",
+                                    sets[i - 1] ? sets[i - 1] : "here", trial);
         }
         leave_guarded(room[0]);
         leave_guarded(room[1]);
@@ -332,8 +313,8 @@ static void vectors_round_correctly(void **state)
     }
 }
 
-/* Rows of a matrix whose products with a vector cancel, exactly or but for a small number.  Bins
- * decide all of them, so that no row is summed in the long accumulator. */
+/* Rows whose products with a vector cancel, exactly or except for a small number.  Sums in bins of
+ * doubles must settle the rounding of all rows, so that none is summed in the long accumulator. */
 static void cancelling_vectors_are_exact(void **state)
 {
     enum { ROWS = 6, HALF = 2200 };
@@ -356,7 +337,9 @@ static void cancelling_vectors_are_exact(void **state)
                 double x = ldexp(rng_unit(&r) - 0.5, rng_below(&r, 12));
 
                 a[turned ? p * ROWS + i : i * k + p] = x;
-                if (i % 3 == 1 && p == 0) /* the last bit differs */
+                /* differs from the element before it in the last bit, so that the pair does not
+                 * cancel */
+                if (i % 3 == 1 && p == 0)
                     x = nextafter(x, 9);
                 if (i % 3 == 2)
                     x *= 1 + ldexp(rng_unit(&r), -50);
@@ -376,15 +359,15 @@ static void cancelling_vectors_are_exact(void **state)
                             (limber_output){ i ? c : want, LIMBER_F64, 1, 1 }, &report),
                 LIMBER_STATUS_OK);
             if (i)
-                compare((char *)c, (char *)want, ROWS, LIMBER_F64,
-                        sets[i - 1] ? sets[i - 1] : "here", trial);
+                assert_same_numbers(LIMBER_F64, want, c, (size_t)(ROWS), "%s, trial %d",
+                                    sets[i - 1] ? sets[i - 1] : "here", trial);
             if (i)
                 assert_int_equal(report.recomputed, 0);
         }
     }
 }
 
-/* Magnitudes that sum to a hair less than 2^1000, beyond which bins do not serve. */
+/* Products whose magnitudes sum to just less than 2^1000, the limit of bins of doubles. */
 static void vectors_at_the_limit_of_bins(void **state)
 {
     static const int lengths[] = { 2, 70, 600 };
@@ -419,8 +402,9 @@ static void vectors_at_the_limit_of_bins(void **state)
     }
 }
 
-/* Sums over several parts of k and blocks of C, most of which pairs of doubles decide: few binades,
- * sums at their bound (all products equal), sums that cancel, lines far from 1. */
+/* Sums over several parts of k and blocks of C: few binades, sums at their largest (all products
+ * equal), sums that cancel, lines whose magnitude is far from 1.  Double-double sums settle the
+ * rounding of most of them. */
 static void long_sums_round_correctly(void **state)
 {
     enum { M = 37, N = 41, LONG = 2600 };
@@ -457,15 +441,16 @@ static void long_sums_round_correctly(void **state)
                             trial % 2 ? &scalars[1] : NULL, (limber_output){ to, f64, N, 1 }, NULL))
                 fail_msg("%s", limber_error_text());
             if (i)
-                compare((char *)c, (char *)want, M * N, f64, sets[i - 1] ? sets[i - 1] : "here",
-                        trial);
+                assert_same_numbers(f64, want, c, (size_t)(M * N), "%s, trial %d",
+                                    sets[i - 1] ? sets[i - 1] : "here", trial);
         }
     }
 }
 
 /* ---- NaN and infinities ---------------------------------------------------------------------- */
 
-/* Pairs each class of values with all others; doubles give the expected result. */
+/* Multiplies each class of values (NaN, infinities, zeros, numbers) by all others.  Products of
+ * doubles give the expected results. */
 static void nan_and_infinities_are_those_of_doubles(void **state)
 {
     static const double value[] = { 0, -0.0, 1, -1, INFINITY, -INFINITY, NAN };
@@ -476,7 +461,7 @@ static void nan_and_infinities_are_those_of_doubles(void **state)
     limber_format f64 = named("f64"), f32 = named("f32");
 
     (void)state;
-    for (int k = 2; k <= 70; k += 68) /* classes at the ends of the bit masks' words */
+    for (int k = 2; k <= 70; k += 68) /* values at both ends of the words of bit masks */
         for (size_t s = 0; s < COUNT(schemes); s++)
             for (size_t set = 0; set < COUNT(sets) && compiled[set]; set++) {
                 const limber_contract contract = { .size = sizeof(limber_contract),
@@ -489,13 +474,13 @@ static void nan_and_infinities_are_those_of_doubles(void **state)
                     a[i * k] = b[i] = value[i / COUNT(value)];
                     a[i * k + k - 1] = b[(k - 1) * ALL + i] = value[i % COUNT(value)];
                 }
-                if (set && s > 1) /* kernels, not the library's code */
+                if (set && s > 1) /* these schemes use kernels */
                     continue;
                 for (int i = 0; i < ALL * 70; i++) {
                     narrow_a[i] = (float)a[i];
                     narrow_b[i] = (float)b[i];
                 }
-                for (int j = 0; j < ALL; j += 9) { /* few columns make a small product */
+                for (int j = 0; j < ALL; j += 9) { /* with few columns, the product is small */
                     int n = ALL - j < 9 ? ALL - j : 9;
                     bool narrow = s == COUNT(schemes) - 1;
                     float results[ALL * 9];
@@ -527,6 +512,8 @@ static void nan_and_infinities_are_those_of_doubles(void **state)
 
 /* ---- which calls are small ------------------------------------------------------------------- */
 
+/* A batch of 300 small products in three threads is computed by double-double sums (scheme pairs)
+ * and has the interpreter's bits. */
 static void batches_are_served_too(void **state)
 {
     enum { COUNT_ = 300, N = 9 };
@@ -543,7 +530,7 @@ static void batches_are_served_too(void **state)
 
     (void)state;
     if (!compiled[0])
-        skip();
+        skip_because("no compiled backend");
     assert_int_equal(limber_create(&threads, &(limber_config){ .size = sizeof(limber_config),
                                                                .backend = "llvm",
                                                                .cache_dir = "",
@@ -562,8 +549,9 @@ static void batches_are_served_too(void **state)
     limber_destroy(threads);
 }
 
-/* A sum near a midpoint, decided by a last term at every distance from the largest product; or by
- * the low bits of products whose high bits cancel. */
+/* Only a last term tells whether a sum is above or below the midpoint of two doubles.  The term is
+ * at every distance from the largest product, or is the low bits of products whose high bits
+ * cancel. */
 static void low_terms_decide_ties(void **state)
 {
     static const char *const schemes[] = { NULL, "accumulator" };
@@ -578,7 +566,8 @@ static void low_terms_decide_ties(void **state)
             double a[TERMS] = { 1, 0x1p-53, sign * half },
                    b[TERMS] = { 1, 1, ldexp(1, distance / 2 - distance) };
 
-            if (way & 2) { /* (1 + 2^-52)^2 less the upper two of its 105 bits */
+            /* the sum of these three is the lowest bit of (1 + 2^-52)^2, which has 105 bits */
+            if (way & 2) {
                 a[2] = sign * half * x, b[2] *= x;
                 a[3] = -sign * half, b[3] = ldexp(1, distance / 2 - distance);
                 a[4] = -sign * half * 0x1p-51, b[4] = b[3];
@@ -602,8 +591,8 @@ static void low_terms_decide_ties(void **state)
 }
 
 #if defined(__SIZEOF_FLOAT128__)
-/* Random terms, and two that bring the sum near the midpoint of two doubles: the rest is about as
- * large as the error bound of pairs and of columns. */
+/* Random terms, and two more that bring the sum near the midpoint of two doubles.  The distance
+ * from the midpoint is about the error bound of double-double sums, or of sums in columns. */
 static void sums_beside_midpoints(void **state)
 {
     enum { MOST_TERMS = 60000, TRIALS = 900 };
@@ -651,8 +640,8 @@ static void sums_beside_midpoints(void **state)
 }
 #endif
 
-/* Sums that are not integers do not fit an integer result; sums of fractions that are integers
- * do. */
+/* Sums that are no integers must be refused for an integer result.  Sums of fractions may be
+ * integers. */
 static void fractions_are_no_integers(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128" };
@@ -683,8 +672,8 @@ static void fractions_are_no_integers(void **state)
             }
 }
 
-/* The sums have so many terms that their first column exceeds 64 bits.  Needs 4 GB, so only on
- * request. */
+/* Sums of so many terms that the first column of the exact sum exceeds 64 bits.  Needs 4 GB, so it
+ * runs only on request. */
 static void very_long_sums_are_exact(void **state)
 {
     enum { K = 9000000 };
@@ -696,7 +685,7 @@ static void very_long_sums_are_exact(void **state)
 
     (void)state;
     if (!is_long() || !compiled[0])
-        skip();
+        skip_because("LIMBER_TEST_LONG is not set");
     x = malloc(K * sizeof *x);
     for (int i = 0; i < K; i++)
         x[i] = 2 - 0x1p-10;
@@ -735,5 +724,5 @@ int main(void)
         cmocka_unit_test(very_long_sums_are_exact),
     };
 
-    return cmocka_run_group_tests(tests, make_contexts, free_contexts);
+    return cmocka_run_group_tests(tests, make_contexts, destroy_group_contexts);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every code of every format of up to 16 bits, multiplied by one, is the number that limber_convert
- * says: kernels decode such operands in vectors, in FP32 or in FP64. */
+ * For every format of up to 16 bits, the product of each bit pattern and one is the number that
+ * limber_convert gives.  Kernels decode such operands in vectors, to FP32 or to FP64. */
+#include "contexts.h"
 #include "support.h"
 
 #include <limber/limber.h>
@@ -23,21 +24,16 @@ static limber_context *ctx;
 static int make_context(void **state)
 {
     (void)state;
-    return limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config), .cache_dir = "" });
+    ctx = group_context(.threads = 0);
+    return ctx ? 0 : -1;
 }
 
-static int free_context(void **state)
-{
-    (void)state;
-    limber_destroy(ctx);
-    return 0;
-}
-
-/* Multiplies all codes by one, with lines along k or across, and from the left or the right. */
-static void check(const char *name, limber_format to, bool across, bool right)
+/* Multiplies all bit patterns of a format by one, and compares with the converted patterns. across:
+ * lines are strided; right: the patterns are in B. */
+static void multiply_patterns_by_one(const char *name, limber_format to, bool across, bool right)
 {
     const limber_contract contract = { .size = sizeof contract, .promise = LIMBER_CONTRACT_NATIVE };
-    limber_format f = named(name); /* of one or two bytes */
+    limber_format f = named(name); /* one or two bytes */
     int64_t codes = strncmp(name, "posit", 5) ? 2 << (f.exp_bits + f.frac_bits) : 1 << 8 * f.size;
     char *a = calloc((size_t)(codes * K), f.size), *b = calloc(K * COLUMNS, f.size);
     double *want = malloc((size_t)codes * sizeof *want);
@@ -56,7 +52,7 @@ static void check(const char *name, limber_format to, bool across, bool right)
         assert_int_equal(limber_convert(&want[i], LIMBER_F64, &(uint16_t){ (uint16_t)i }, f, 1,
                                         LIMBER_ROUND_NEAREST),
                          LIMBER_STATUS_OK);
-    if (right) { /* C = ones' A', whose columns are the codes */
+    if (right) { /* C = ones' A', where column j has the number of pattern j */
         limber_matrix left = { b, f, 1, COLUMNS };
         limber_matrix turned = { a, f, wide.col_stride, wide.row_stride };
 
@@ -94,12 +90,12 @@ static void every_code_is_its_number(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int how = 0; how < 5; how++)
-            check(names[i], how & 4 ? LIMBER_F64 : LIMBER_F32, how & 1, how & 2);
+            multiply_patterns_by_one(names[i], how & 4 ? LIMBER_F64 : LIMBER_F32, how & 1, how & 2);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_code_is_its_number) };
 
-    return cmocka_run_group_tests(tests, make_context, free_context);
+    return cmocka_run_group_tests(tests, make_context, destroy_group_contexts);
 }

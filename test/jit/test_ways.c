@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Forces each way of computing: counters in its code show that the way named by report and plan is
- * the one that ran.  With that way disabled, another gives the same bits. */
+ * Forces each way of computing.  Counters in the ways' code show that the way that report and plan
+ * name has run.  If that way is disabled, another one must give the same bits. */
 #include "compiler.h"
 #include "engine_support.h"
 
@@ -15,48 +15,48 @@ extern const struct backend limber_backend_llvm;
 
 /* ---- backends' functions, counted ------------------------------------------------------------ */
 
-enum code { VECTORS, DIRECT, DEPTHWISE, SMALL, NARROW, WINDOWS, UNPACKED, LAUNCH, CODES };
+enum code { VECTORS, DIRECT, DEPTHWISE, SMALL, INT8, WINDOWS, UNPACKED, LAUNCH, CODES };
 static atomic_int counts[CODES];
 
 static void count_vectors(const struct vector_sums *s, const struct target *t)
 {
     counts[VECTORS]++;
-    limber_backend_llvm.vectors(s, t);
+    limber_backend_llvm.cpu->vectors(s, t);
 }
 
 static bool count_direct(const struct fixed *f, const struct scaling *x, const struct target *t,
                          int size, const void *a, const void *b, void *c)
 {
     counts[DIRECT]++;
-    return limber_backend_llvm.direct(f, x, t, size, a, b, c);
+    return limber_backend_llvm.cpu->direct(f, x, t, size, a, b, c);
 }
 
 static int64_t count_small(const struct call *c, const struct target *t, limber_format a,
                            limber_format b, limber_format to, double allowed)
 {
     counts[SMALL]++;
-    return limber_backend_llvm.small(c, t, a, b, to, allowed);
+    return limber_backend_llvm.cpu->small(c, t, a, b, to, allowed);
 }
 
 static void count_depthwise(const struct depthwise *d, const struct target *t,
                             const struct depthwise_plan *p, int64_t task, void *room)
 {
     counts[DEPTHWISE]++;
-    limber_backend_llvm.depthwise->run(d, t, p, task, room);
+    limber_backend_llvm.cpu->depthwise->run(d, t, p, task, room);
 }
 
 static bool count_wide(const struct depthwise *d, const struct target *t, int64_t task,
                        float *zeros, uint8_t *unsure)
 {
     counts[SMALL] += zeros != NULL;
-    return limber_backend_llvm.depthwise->wide(d, t, task, zeros, unsure);
+    return limber_backend_llvm.cpu->depthwise->wide(d, t, task, zeros, unsure);
 }
 
-static bool count_narrow(const struct target *t, int size, const void *x, double unit, int low,
-                         int high, uint8_t *to, int64_t n)
+static bool count_int8(const struct target *t, int size, const void *x, double unit, int low,
+                       int high, uint8_t *to, int64_t n)
 {
-    counts[NARROW]++;
-    return limber_backend_llvm.narrow->narrow(t, size, x, unit, low, high, to, n);
+    counts[INT8]++;
+    return limber_backend_llvm.cpu->int8->from_floats(t, size, x, unit, low, high, to, n);
 }
 
 static bool count_launch(struct kernel *k, struct call *c, struct diag *d)
@@ -87,11 +87,14 @@ static void drop_line(void *user, const char *line)
     (void)user, (void)line;
 }
 
-static limber_context *make(const char *ways)
+/* Creates a context on the LLVM backend whose code paths count their calls.  `ways`: value of
+ * LIMBER_WAYS. */
+static limber_context *open_context(const char *ways)
 {
     static struct backend counting;
     static struct depthwise_ops depthwise;
-    static struct narrow_ops narrow;
+    static struct int8_ops int8;
+    static struct cpu_ops cpu;
     static const struct backend *const list[] = { &counting, NULL };
     const limber_config config = { .size = sizeof config,
                                    .cache_dir = "",
@@ -101,24 +104,26 @@ static limber_context *make(const char *ways)
     limber_context *ctx;
     struct diag d = { 0 };
 
-    depthwise = *limber_backend_llvm.depthwise;
+    depthwise = *limber_backend_llvm.cpu->depthwise;
     depthwise.run = count_depthwise;
     depthwise.wide = count_wide;
-    narrow = *limber_backend_llvm.narrow;
-    narrow.narrow = count_narrow;
+    int8 = *limber_backend_llvm.cpu->int8;
+    int8.from_floats = count_int8;
     counting = limber_backend_llvm;
-    counting.vectors = count_vectors;
-    counting.direct = count_direct;
-    counting.small = count_small;
-    counting.depthwise = &depthwise;
-    counting.narrow = &narrow;
+    cpu = *limber_backend_llvm.cpu;
+    cpu.vectors = count_vectors;
+    cpu.direct = count_direct;
+    cpu.small = count_small;
+    cpu.depthwise = &depthwise;
+    cpu.int8 = &int8;
+    counting.cpu = &cpu;
     counting.launch = count_launch;
     setenv("LIMBER_WAYS", ways, 1);
     if (!limber_context_make(&ctx, &config, list, &d)) {
-        print_message("skipped: %s\n", d.text);
-        skip();
+        skip_because("%s", d.text);
     }
-    ctx->brief = 0; /* small products are also cut where that is predicted to pay */
+    ctx->pricing.brief =
+        0; /* 0: small products are also split into parts where this is predicted to pay */
     return ctx;
 }
 
@@ -128,14 +133,14 @@ enum contents { REAL, BYTES, UNLIKE, INTEGERS };
 
 struct example {
     enum way_id way;
-    bool x86; /* only x86 has this code, or it only pays there */
+    bool x86; /* the code exists, or is chosen, on x86 only */
     limber_promise promise;
     const char *format, *to;
     enum contents data;
-    int64_t m, n, k; /* sizes of a product; 0: a convolution */
-    int64_t groups; /* groups of a convolution; 0: a product */
-    int codes; /* bits of the expected code */
-    int may; /* bits of code that runs on some CPUs */
+    int64_t m, n, k; /* sizes of a product; 0: it is a convolution */
+    int64_t groups; /* groups of a convolution; 0: it is a product */
+    int codes; /* set of bits (1 << code): code that must run */
+    int may; /* set of bits: code that runs on some CPUs only, and may run */
 };
 
 /* clang-format off */
@@ -156,7 +161,7 @@ static const struct example examples[] = {
     { WAY_pairs, false, LIMBER_CONTRACT_CORRECT, "f64", "f64", REAL, 16, 16, 16, 0,
       1 << SMALL },
     { WAY_bytes, true, LIMBER_CONTRACT_CORRECT, "f64", "f64", BYTES, 200, 200, 200, 0,
-      1 << NARROW | 1 << LAUNCH, 1 << WINDOWS },
+      1 << INT8 | 1 << LAUNCH, 1 << WINDOWS },
     { WAY_depthwise_exact, false, LIMBER_CONTRACT_CORRECT, "f32", "f32", INTEGERS, 0, 0, 0, 16,
       1 << DEPTHWISE },
     { WAY_depthwise_pairs, false, LIMBER_CONTRACT_CORRECT, "f32", "f32", REAL, 0, 0, 0, 16,
@@ -172,7 +177,7 @@ static const struct example examples[] = {
 };
 /* clang-format on */
 
-/* Each convolution has this shape, with the example's number of groups. */
+/* The shape of all convolutions; the example sets the number of groups. */
 static const limber_conv shape = { .size = sizeof shape,
                                    .n = 1,
                                    .c = 16,
@@ -185,7 +190,7 @@ static const limber_conv shape = { .size = sizeof shape,
                                    .pad = { 1, 1, 1, 1 },
                                    .dilate = { 1, 1 } };
 
-/* Draws element i of `all` of an operand with these contents. */
+/* Draws element i of an operand of `all` elements with these contents. */
 static double value_of(enum contents data, uint64_t *seed, int64_t i, int64_t all)
 {
     const int64_t byte = (int64_t)((*seed = *seed * 6364136223846793005u + 1) >> 57) - 64;
@@ -194,14 +199,15 @@ static double value_of(enum contents data, uint64_t *seed, int64_t i, int64_t al
     switch (data) {
     case BYTES: return (double)byte;
     case INTEGERS: return (double)(byte * 7);
-    /* a tenth has full significands and distant exponents, the rest are bytes */
+    /* a tenth of the elements have all significant bits and various exponents, the others are
+     * bytes */
     case UNLIKE: return i < all / 10 ? ldexp(x, (int)byte * 2) : (double)byte;
     default: return x;
     }
 }
 
 struct operands {
-    char *memory[3]; /* a, b, c */
+    char *memory[3]; /* memory of a, b and c; owned */
     size_t bytes;
     limber_problem p;
     limber_contract contract;
@@ -209,7 +215,7 @@ struct operands {
 };
 
 /* Allocates an operand with these contents. */
-static char *filled(const char *format, enum contents data, int64_t count, uint64_t seed)
+static char *make_filled(const char *format, enum contents data, int64_t count, uint64_t seed)
 {
     const limber_format f = named(format);
     char *to = malloc((size_t)count * (size_t)f.size);
@@ -224,8 +230,8 @@ static char *filled(const char *format, enum contents data, int64_t count, uint6
     return to;
 }
 
-/* Allocates the operands of an example, and states its problem. */
-static void begin(const struct example *e, struct operands *o)
+/* Allocates the operands of an example, and fills in its problem. */
+static void make_operands(const struct example *e, struct operands *o)
 {
     const limber_conv *s = &shape;
     const limber_format f = named(e->format), to = named(e->to);
@@ -238,8 +244,8 @@ static void begin(const struct example *e, struct operands *o)
     o->conv.groups = e->groups;
     o->contract = (limber_contract)LIMBER_CONTRACT_INIT;
     o->contract.promise = e->promise;
-    o->memory[0] = filled(e->format, e->data, a, 1);
-    o->memory[1] = filled(e->format, e->data == UNLIKE ? BYTES : e->data, b, 2);
+    o->memory[0] = make_filled(e->format, e->data, a, 1);
+    o->memory[1] = make_filled(e->format, e->data == UNLIKE ? BYTES : e->data, b, 2);
     o->memory[2] = malloc(o->bytes = (size_t)c * (size_t)to.size);
     assert_non_null(o->memory[2]);
     o->p = conv ? conv_problem(&o->contract, &o->conv, NULL, o->memory[0], f, o->memory[1], f, NULL,
@@ -252,7 +258,7 @@ static void begin(const struct example *e, struct operands *o)
 
 /* ---- each way runs its own code -------------------------------------------------------------- */
 
-/* The set of codes that were called, one bit each. */
+/* Returns the set of codes that were called, one bit each. */
 static int codes_that_ran(void)
 {
     int ran = 0;
@@ -262,9 +268,10 @@ static int codes_that_ran(void)
     return ran;
 }
 
-/* Computes the problem; the code that runs must be that which its plan names. */
-static void run(limber_context *ctx, struct operands *o, const struct example *e,
-                limber_report *report)
+/* Computes the problem.  The way (code path) that computes it must be the one that the plan names,
+ * also when a log is written. */
+static void run_as_planned(limber_context *ctx, struct operands *o, const struct example *e,
+                           limber_report *report)
 {
     limber_report plan = LIMBER_REPORT_INIT;
     char *text, said[40];
@@ -278,10 +285,10 @@ static void run(limber_context *ctx, struct operands *o, const struct example *e
     if (strcmp(plan.way, report->way))
         fail_msg("%s: the plan says %s, and %s ran", limber_way_name(e->way), plan.way,
                  report->way);
-    ctx->verbose = 1; /* a log changes nothing */
+    ctx->tells.verbose = 1; /* a log must change nothing */
     *report = (limber_report)LIMBER_REPORT_INIT;
     assert_int_equal(limber_run(ctx, &o->p, report), 0);
-    ctx->verbose = 0;
+    ctx->tells.verbose = 0;
     if (strcmp(plan.way, report->way))
         fail_msg("%s: with a log %s runs", limber_way_name(e->way), report->way);
     snprintf(said, sizeof said, "; way=%s", report->way);
@@ -290,9 +297,11 @@ static void run(limber_context *ctx, struct operands *o, const struct example *e
     limber_free(text);
 }
 
+/* For each way, an example that the way computes; without this way, by LIMBER_WAYS, another one
+ * must give the same bits. */
 static void each_planned_way_runs(void **state)
 {
-    limber_context *ctx = make("");
+    limber_context *ctx = open_context("");
 
     (void)state;
     for (size_t i = 0; i < COUNT(examples); i++) {
@@ -307,8 +316,8 @@ static void each_planned_way_runs(void **state)
         if (e->x86)
             continue;
 #endif
-        begin(e, &o);
-        run(ctx, &o, e, &r);
+        make_operands(e, &o);
+        run_as_planned(ctx, &o, e, &r);
         if (strcmp(r.way, name))
             fail_msg("%s is to compute it, but %s does", name, r.way);
         if ((codes_that_ran() & ~e->may) != e->codes)
@@ -319,8 +328,8 @@ static void each_planned_way_runs(void **state)
         memcpy(c, o.memory[2], o.bytes);
         if (e->way != WAY_packed) {
             snprintf(without, sizeof without, "-%s", name);
-            other = make(without);
-            run(other, &o, e, &r);
+            other = open_context(without);
+            run_as_planned(other, &o, e, &r);
             if (!strcmp(r.way, name))
                 fail_msg("%s runs though it was taken out", name);
             if (memcmp(c, o.memory[2], o.bytes))

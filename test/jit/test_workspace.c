@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The workspace limit (workspace_bytes) holds for long sums under every scheme, as measured by a
- * counting allocator, and does not change the bits. */
+ * The limit of the workspace (workspace_bytes) holds for long sums under every scheme, as a
+ * counting allocator measures, and does not change the bits. */
 #include "engine_support.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static struct {
     size_t held, peak; /* bytes */
 } counter = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* An allocator that counts bytes: the size of a block is kept in front of it. */
+/* An allocator that counts bytes.  Each block's size is stored just before the block. */
 static void *counted_alloc(void *user, size_t bytes, size_t alignment)
 {
     char *p = alignment <= COUNTED ?
@@ -36,6 +36,7 @@ static void *counted_alloc(void *user, size_t bytes, size_t alignment)
     return p + COUNTED;
 }
 
+/* Frees memory of the counting allocator: its size is stored before it. */
 static void counted_free(void *user, void *memory)
 {
     size_t bytes;
@@ -50,6 +51,8 @@ static void counted_free(void *user, void *memory)
     free((char *)memory - COUNTED);
 }
 
+/* Creates a context with a limit of workspace (in bytes), the counting allocator and prebuilt
+ * kernels only. */
 static limber_context *context_of(size_t limit, int threads)
 {
     limber_context *ctx;
@@ -91,7 +94,8 @@ static const struct way {
     { "u8", "f64", NULL, LIMBER_CONTRACT_CORRECT },
 };
 
-/* A product of some shape, with or without scalars; C0 and C may be separate. */
+/* A product of some shape, with or without scalars.  apart: distance between elements of a row of
+ * C. */
 struct asked {
     const struct way *row;
     limber_format f, out;
@@ -99,7 +103,9 @@ struct asked {
     const char *a, *b;
 };
 
-static limber_report multiply(const struct asked *p, size_t limit, char *c, size_t *peak)
+/* Multiplies within `limit` bytes of memory.  *peak: largest number of bytes that were allocated at
+ * the same time. */
+static limber_report multiply_within(const struct asked *p, size_t limit, char *c, size_t *peak)
 {
     limber_contract contract = LIMBER_CONTRACT_INIT;
     limber_report r = LIMBER_REPORT_INIT;
@@ -126,8 +132,10 @@ static limber_report multiply(const struct asked *p, size_t limit, char *c, size
     return r;
 }
 
-static void check(struct rng *r, const struct way *row, enum data data, int m, int n, int scaled,
-                  int threads, bool special)
+/* Compares a product within LIMIT bytes of memory with one without a limit: the bits, and the
+ * memory that was used. */
+static void compare_with_unlimited(struct rng *r, const struct way *row, enum data data, int m,
+                                   int n, int scaled, int threads, bool special)
 {
     struct asked p = { .row = row, .f = named(row->in), .out = named(row->out), .m = m, .n = n };
     size_t bytes, of_whole, of_cut;
@@ -155,8 +163,8 @@ static void check(struct rng *r, const struct way *row, enum data data, int m, i
     }
     p.a = a;
     p.b = b;
-    multiply(&p, (size_t)1 << 36, want, &of_whole);
-    cut = multiply(&p, LIMIT, c, &of_cut);
+    multiply_within(&p, (size_t)1 << 36, want, &of_whole);
+    cut = multiply_within(&p, LIMIT, c, &of_cut);
     if (of_cut > LIMIT + MORE || cut.workspace > LIMIT + MORE)
         fail_msg("%s -> %s, %s, %d x %d, %d threads: %zu bytes, %zu without a bound, report %zu",
                  row->in, row->out, cut.scheme, m, n, threads, of_cut, of_whole, cut.workspace);
@@ -169,6 +177,8 @@ static void check(struct rng *r, const struct way *row, enum data data, int m, i
     free(want);
 }
 
+/* Long dot products of every way are computed within the limit of workspace, with the bits of the
+ * computation without a limit. */
 static void long_sums_keep_the_bound(void **state)
 {
     struct rng r = { 5 };
@@ -179,23 +189,31 @@ static void long_sums_keep_the_bound(void **state)
         const bool hilo = rows[i].promise == LIMBER_CONTRACT_FAST;
         const bool sure = rows[i].promise == LIMBER_CONTRACT_CORRECT && !bytes;
 
-        check(&r, &rows[i], bytes ? DATA_bytes : ints ? DATA_ints : DATA_unit, 1, 1, 0, 1, false);
-        check(&r, &rows[i],
-              bytes ? DATA_bytes :
-              ints  ? DATA_ints :
-              hilo  ? DATA_unit :
-                      DATA_spread,
-              5, 37, !ints, 1, false);
-        check(&r, &rows[i], bytes ? DATA_bytes : ints ? DATA_ints : DATA_unit, 40, 3, 0, 3, sure);
+        compare_with_unlimited(&r, &rows[i],
+                               bytes ? DATA_bytes :
+                               ints  ? DATA_ints :
+                                       DATA_unit,
+                               1, 1, 0, 1, false);
+        compare_with_unlimited(&r, &rows[i],
+                               bytes ? DATA_bytes :
+                               ints  ? DATA_ints :
+                               hilo  ? DATA_unit :
+                                       DATA_spread,
+                               5, 37, !ints, 1, false);
+        compare_with_unlimited(&r, &rows[i],
+                               bytes ? DATA_bytes :
+                               ints  ? DATA_ints :
+                                       DATA_unit,
+                               40, 3, 0, 3, sure);
     }
 }
 
 /* ---- more elements along k than 2^31 --------------------------------------------------------- */
 
-enum { PERIOD = 1 << 22 }; /* bytes of the file */
+enum { PERIOD = 1 << 22 }; /* bytes of the file that is repeated */
 
-/* Maps `bytes` of address space that repeat one small file. */
-static void *repeated(const void *period, size_t bytes)
+/* Maps `bytes` of address space that repeat one file of PERIOD bytes. */
+static void *map_repeated(const void *period, size_t bytes)
 {
     FILE *f = tmpfile();
     char *all = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -211,7 +229,7 @@ static void *repeated(const void *period, size_t bytes)
     return all;
 }
 
-/* Computes a long sum, whose value follows from the sum of one period. */
+/* Computes a long sum and compares it with the value that follows from the sum over one period. */
 static void sum_long(const struct way *row, int64_t k)
 {
     limber_format f = named(row->in), out = named(row->out);
@@ -232,9 +250,9 @@ static void sum_long(const struct way *row, int64_t k)
         of_rest += i < rest ? (int64_t)(x[i] * y[i]) : 0;
     }
     limber_convert(file, f, x, LIMBER_F64, (size_t)period, LIMBER_ROUND_NEAREST);
-    a = repeated(file, bytes);
+    a = map_repeated(file, bytes);
     limber_convert(file, f, y, LIMBER_F64, (size_t)period, LIMBER_ROUND_NEAREST);
-    b = repeated(file, bytes);
+    b = map_repeated(file, bytes);
     contract.scheme = row->scheme;
     contract.promise = (limber_promise)row->promise;
     counter.peak = counter.held;
@@ -261,7 +279,7 @@ static void sums_are_longer_than_two_to_the_31(void **state)
 
     (void)state;
     if (!is_long())
-        skip();
+        skip_because("LIMBER_TEST_LONG is not set");
     sum_long(&bytes, ((int64_t)1 << 31) + 12345);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every binade of every format, as operand and as result, and both ends of it: subnormal numbers,
- * the smallest normal ones, the largest, what overflows.  Each scheme with each kind of alpha and
- * beta, on every instruction set that runs here: the interpreter's bits; and of the interpreter,
- * the exact value, rounded once.
+ * Sweeps over all binades (powers of two) of all formats, for operands and results, including both
+ * ends of the range: subnormal numbers, the smallest and the largest normal ones, overflow.  Each
+ * scheme runs with each kind of alpha and beta on instruction sets that run here, and must have the
+ * interpreter's bits.  The interpreter's results must be the exact values, rounded once.
  *
- * A row of A is of one binade, a column of B of one or a few; so one call has hundreds of binades,
- * and few kernels are made.  LIMBER_TEST_BINADES=N: N rounds of other numbers, instruction sets and
- * scalars. */
+ * A row of A has numbers of one binade, a column of B of one or a few.  So one call has hundreds of
+ * binades, and few kernels are made.  LIMBER_TEST_BINADES=N repeats the test N times, with other
+ * numbers, instruction sets and scalars. */
 #include "engine_support.h"
 #include "gpus.h"
 #include "support.h"
@@ -28,20 +28,20 @@ static bool is_integer(limber_format f)
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
 }
 
-/* The least exponent e of a number of f (2^e <= |x| < 2^(e+1)). */
+/* Returns the least exponent e of a nonzero number x of f, where 2^e <= |x| < 2^(e+1). */
 static int lowest_exponent(limber_format f)
 {
     return limber_format_emin(f);
 }
 
-/* The greatest exponent drawn: one less for integers, whose greatest one occurs only in -2^(n-1) or
- * without sign. */
+/* Returns the largest exponent that is drawn for f.  For integers it is one less than the format's,
+ * which only -2^(n-1) and unsigned numbers have. */
 static int highest_exponent(limber_format f)
 {
     return is_integer(f) ? limber_format_emax(f) - 1 : limber_format_emax(f);
 }
 
-/* The exponent nearest to e that numbers of f have. */
+/* Returns the exponent nearest to e among those that are drawn for f. */
 static int clamp_exponent(limber_format f, int e)
 {
     return e < lowest_exponent(f)  ? lowest_exponent(f) :
@@ -51,8 +51,8 @@ static int clamp_exponent(limber_format f, int e)
 
 enum look { FULL, ONES, POWER, SHORT, LOOKS };
 
-/* Draws a number of binade e and stores it in format f. */
-static void put(struct rng *r, limber_format f, int e, enum look look, void *to)
+/* Draws a number with exponent e and stores it in format f. */
+static void set_number(struct rng *r, limber_format f, int e, enum look look, void *to)
 {
     struct limber_num x = {
         .hi = rng_next(r), .lo = rng_next(r), .kind = NUM_finite, .sign = (uint8_t)rng_below(r, 2)
@@ -70,11 +70,11 @@ static void put(struct rng *r, limber_format f, int e, enum look look, void *to)
     x.exp = e - 127;
     if (f.kind == LIMBER_KIND_DD)
         limber_num_encode_dd(to, &x, 0, LIMBER_ROUND_ZERO);
-    else /* toward zero, so that it stays in its binade */
+    else /* toward zero, so that the number stays in its binade */
         limber_num_encode(to, f, &x, 0, LIMBER_ROUND_ZERO);
 }
 
-/* Negates a number in place; a pair of doubles in both of its parts. */
+/* Negates a number in place.  Of a pair of doubles both parts are negated. */
 static void negate(limber_format f, char *x)
 {
     uint64_t v = 0;
@@ -139,28 +139,29 @@ static const struct request {
     { "wider", LIMBER_CONTRACT_CORRECT },
 };
 
-/* Scalars of a product: neither, alpha, beta, both, alpha far from 1. */
+/* Which scalars are passed: neither, alpha, beta, both, or an alpha far from 1. */
 enum { PLAIN, ALPHA, BETA, BOTH, FAR, SCALARS };
 
 struct sweep {
     limber_format fa, fb, fc;
     struct request request;
-    int scalars, most, m, k; /* most: of rows; 0: no limit */
-    int *row; /* binade of each row of A */
+    int scalars, most, m, k; /* most: largest number of rows m; 0 if there is no limit */
+    int *row; /* [row of A], [column of B]: exponent of the numbers */
     int column[COLUMNS];
     char *a, *b, *c0, alpha[16], beta[16];
 };
 
-/* How often each test is repeated with other numbers. */
-static int rounds(void)
+/* Returns how often each test is repeated with other numbers. */
+static int round_count(void)
 {
     const char *s = getenv("LIMBER_TEST_BINADES");
 
     return s && atoi(s) > 0 ? atoi(s) : 1;
 }
 
-/* Chooses both ends and about every `step`-th binade between.  Columns of neighbouring binades
- * cover those in between, few of which a result lacks. */
+/* Chooses the exponent of each row: all near both ends of the range, and about one in `step`
+ * between them.  Columns of consecutive exponents add the exponents in between, so that the result
+ * has nearly all exponents. */
 static void choose_rows(struct sweep *s, struct rng *r)
 {
     int low = lowest_exponent(s->fa), high = highest_exponent(s->fa), span = high - low,
@@ -185,8 +186,8 @@ static void choose_rows(struct sweep *s, struct rng *r)
     s->m = s->most && s->m > s->most ? s->most : s->m;
 }
 
-/* Chooses a binade for each column of B: 2^0 and the next ones; for the last four columns the
- * lowest, one near it, the highest, and the inverse of half its exponent. */
+/* Chooses the exponent of each column: 0, 1 and so on, and for the last four columns the lowest,
+ * one near it, the highest, and minus half of the highest. */
 static void choose_columns(struct sweep *s, struct rng *r)
 {
     int half = highest_exponent(s->fb) / 2;
@@ -197,9 +198,9 @@ static void choose_columns(struct sweep *s, struct rng *r)
         s->column[j] = clamp_exponent(s->fb, j < COLUMNS - 4 ? j : more[j - (COLUMNS - 4)]);
 }
 
-/* Makes terms of one size; single terms; terms that cancel to a small rest or to zero; or zeros
- * with at most one nonzero term, the smallest, beside zero times the largest. */
-static void make(struct sweep *s, struct rng *r)
+/* Makes A, B and C.  Sums have terms of one size, or a single term, or terms that cancel to a small
+ * number or to zero. */
+static void make_operands(struct sweep *s, struct rng *r)
 {
     size_t sa = s->fa.size, sb = s->fb.size, sc = s->fc.size;
 
@@ -214,8 +215,9 @@ static void make(struct sweep *s, struct rng *r)
         char *a = s->a + (size_t)(i * s->k) * sa;
 
         for (int p = 0; p < s->k; p++)
-            put(r, s->fa, s->row[i], (enum look)(i % LOOKS), a + (size_t)p * sa);
-        if (i % 3 == 1) { /* a pair that cancels another up to some bit */
+            set_number(r, s->fa, s->row[i], (enum look)(i % LOOKS), a + (size_t)p * sa);
+        /* equal to the first term, or different in one bit, so that columns below cancel both */
+        if (i % 3 == 1) {
             memcpy(a + sa, a, sa);
             if (rng_below(r, 3) && s->fa.kind != LIMBER_KIND_DD && !s->fa.carried)
                 a[sa + (size_t)rng_below(r, (int)(sa + 1) / 2)] ^= 1;
@@ -228,24 +230,26 @@ static void make(struct sweep *s, struct rng *r)
         char *b = s->b + (size_t)(j * s->k) * sb;
 
         for (int p = 0; p < (j % 3 == 2 ? 1 : s->k); p++)
-            put(r, s->fb, s->column[j], look, b + (size_t)p * sb);
+            set_number(r, s->fb, s->column[j], look, b + (size_t)p * sb);
         if (j == COLUMNS - 2 &&
-            strcmp(s->request.scheme, "accumulator") == 0) /* to its full width */
-            put(r, s->fb, lowest_exponent(s->fb), look, b + sb);
+            /* the last column's binade needs the accumulator's full width */
+            strcmp(s->request.scheme, "accumulator") == 0)
+            set_number(r, s->fb, lowest_exponent(s->fb), look, b + sb);
         if (j % 3 == 1) {
             memset(b, 0, (size_t)s->k * sb);
-            put(r, s->fb, s->column[j], look, b);
+            set_number(r, s->fb, s->column[j], look, b);
             memcpy(b + sb, b, sb);
             negate(s->fb, b + sb);
         }
     }
     for (int i = 0; i < s->m; i++)
         for (int j = 0; j < COLUMNS; j++)
-            put(r, s->fc, clamp_exponent(s->fc, s->row[i] + s->column[j] - 60 + rng_below(r, 80)),
-                (enum look)rng_below(r, LOOKS), s->c0 + (size_t)(i * COLUMNS + j) * sc);
+            set_number(r, s->fc,
+                       clamp_exponent(s->fc, s->row[i] + s->column[j] - 60 + rng_below(r, 80)),
+                       (enum look)rng_below(r, LOOKS), s->c0 + (size_t)(i * COLUMNS + j) * sc);
 }
 
-/* Draws alpha and beta near 1; FAR: alpha has half the exponent of the least or of the greatest
+/* Draws alpha and beta near 1.  FAR: alpha has half the exponent of the least or of the greatest
  * number. */
 static void make_scalars(struct sweep *s, struct rng *r)
 {
@@ -253,11 +257,11 @@ static void make_scalars(struct sweep *s, struct rng *r)
     int far =
         s->scalars == FAR ? (rng_below(r, 2) ? lowest_exponent(f) : highest_exponent(f)) / 2 : 0;
 
-    put(r, f, clamp_exponent(f, is_integer(f) ? 2 : far), FULL, s->alpha);
-    put(r, f, clamp_exponent(f, is_integer(f) ? 2 : 0), FULL, s->beta);
+    set_number(r, f, clamp_exponent(f, is_integer(f) ? 2 : far), FULL, s->alpha);
+    set_number(r, f, clamp_exponent(f, is_integer(f) ? 2 : 0), FULL, s->beta);
 }
 
-/* Alpha as the sweep's kind of scalars has it; NULL: 1. beta_of does likewise; NULL: 0. */
+/* Returns alpha's address if the sweep passes alpha, else NULL.  beta_of does this for beta. */
 static const void *alpha_of(const struct sweep *s)
 {
     return s->scalars == PLAIN || s->scalars == BETA ? NULL : s->alpha;
@@ -268,7 +272,7 @@ static const void *beta_of(const struct sweep *s)
     return s->scalars == BETA || s->scalars == BOTH ? s->beta : NULL;
 }
 
-static void clear(struct sweep *s)
+static void free_sweep(struct sweep *s)
 {
     free(s->row);
     free(s->a);
@@ -281,14 +285,14 @@ static size_t result_bytes(const struct sweep *s)
     return (size_t)(s->m * COLUMNS) * s->fc.size;
 }
 
-/* Computes the sweep's product in a context.  C holds c0 before if beta is used, otherwise
- * poison. */
-static limber_status multiply(limber_context *ctx, const struct sweep *s, char *c,
-                              limber_report *report)
+/* Computes the sweep's product in a context.  Before the call C holds c0 if beta is passed,
+ * otherwise poison. */
+static limber_status multiply_sweep(limber_context *ctx, const struct sweep *s, char *c,
+                                    limber_report *report)
 {
     const limber_contract contract = {
         .size = sizeof(limber_contract),
-        /* integers wrap, so that no range is left out */
+        /* integers are computed modulo 2^n, so that any value may be drawn */
         .promise = is_integer(s->fc) ? LIMBER_CONTRACT_NATIVE : s->request.promise,
         .scheme = s->request.scheme,
     };
@@ -303,9 +307,10 @@ static limber_status multiply(limber_context *ctx, const struct sweep *s, char *
                        (limber_output){ c, s->fc, COLUMNS, 1 }, report);
 }
 
-/* Prints the element `at` of a result in hexadecimal with its operands' binades. want: what was
- * expected, or NULL. */
-static void say(const struct sweep *s, const char *where, int at, const char *got, const char *want)
+/* Prints element `at` of a result in hexadecimal, with its operands' exponents.  want: the expected
+ * result, or NULL. */
+static void print_element(const struct sweep *s, const char *where, int at, const char *got,
+                          const char *want)
 {
     char name[3][40];
     const unsigned char *x[2] = { (const unsigned char *)got, (const unsigned char *)want };
@@ -331,13 +336,14 @@ static void compare(const struct sweep *s, const char *where, const char *got, c
         const char *x = got + (size_t)i * size, *y = want + (size_t)i * size;
 
         if (!same_number(s->fc, x, y)) {
-            say(s, where, i, got, want);
+            print_element(s, where, i, got, want);
             fail();
         }
     }
 }
 
-/* Compares alpha A B + beta C, exact and rounded once, with the interpreter's result. */
+/* Compares some elements of the interpreter's result with alpha A B + beta C, computed exactly and
+ * rounded once.  Returns their number. */
 static long check_values(const struct sweep *s, const char *c, struct rng *r)
 {
     mpfr_t sum, size, x, y;
@@ -365,7 +371,7 @@ static long check_values(const struct sweep *s, const char *c, struct rng *r)
             mpfr_add(sum, sum, x, MPFR_RNDN);
         }
         if (!mpfr_zero_p(sum) && !ref_rounds_to(sum, s->fc, c + (size_t)at * s->fc.size)) {
-            say(s, "the interpreter against MPFR", at, c, NULL);
+            print_element(s, "the interpreter against MPFR", at, c, NULL);
             fail();
         }
         checked++;
@@ -378,7 +384,7 @@ static long check_values(const struct sweep *s, const char *c, struct rng *r)
 
 static const char *target_text;
 
-static bool run_sweeps(struct target *t, struct diag *d)
+static bool probe_described(struct target *t, struct diag *d)
 {
     return limber_target_parse(t, target_text, d);
 }
@@ -391,7 +397,7 @@ static struct {
 static int set_count;
 static limber_context *interp;
 
-/* Opens a context for this machine, and for each other machine that it can simulate. */
+/* Opens a context for each described machine whose instructions this CPU has. */
 static void open_sets(void)
 {
     const limber_config plain = { .size = sizeof(limber_config),
@@ -407,7 +413,7 @@ static void open_sets(void)
     if (!limber_backend_llvm.probe(&here, &d))
         return;
     played = limber_backend_llvm;
-    played.probe = run_sweeps;
+    played.probe = probe_described;
     for (size_t i = 0; i < COUNT(targets); i++) {
         if (!strstr(here.features, targets[i].needs) || targets[i].emulated)
             continue;
@@ -449,24 +455,25 @@ struct tally {
     size_t served[COUNT(requests)];
 };
 
-/* The interpreter computes all elements; one of two requests that it serves is also compiled. */
+/* Computes the sweep by the interpreter.  If a scheme supports the request, one instruction set
+ * computes it, too, and all bits are compared. */
 static void run_sweep(struct sweep *s, int request, int set, struct rng *r, struct tally *n)
 {
     bool compiles = set_count;
     char *want, *got;
     limber_status status;
 
-    make(s, r);
+    make_operands(s, r);
     make_scalars(s, r);
     want = poisoned(result_bytes(s));
     got = poisoned(result_bytes(s));
-    status = multiply(interp, s, want, NULL);
+    status = multiply_sweep(interp, s, want, NULL);
     if (!status)
         n->checked += check_values(s, want, r);
     if (!status)
         compiles = compiles && is_taken(n->served[request]++, 2);
     if (!status && compiles)
-        status = multiply(sets[set].ctx, s, got, NULL);
+        status = multiply_sweep(sets[set].ctx, s, got, NULL);
     if (status == LIMBER_STATUS_NO_SCHEME) {
         n->refused++;
     } else if (status) {
@@ -477,17 +484,17 @@ static void run_sweep(struct sweep *s, int request, int set, struct rng *r, stru
     }
     free(want);
     free(got);
-    clear(s);
+    free_sweep(s);
 }
 
-/* Each scheme and pair of formats runs on one instruction set with one kind of scalars; another
- * round takes others. */
+/* Each scheme and pair of formats runs on one instruction set with one kind of scalars.  Each round
+ * takes others. */
 static void every_set_has_the_interpreter_s_bits(void **state)
 {
     struct tally n = { 0 };
 
     (void)state;
-    for (int round = 0; round < rounds(); round++)
+    for (int round = 0; round < round_count(); round++)
         for (int i = 0; i < (int)(COUNT(pairs) * COUNT(requests)); i += SANITIZED ? 5 : 1) {
             const struct pair *p = &pairs[i / (int)COUNT(requests)];
             struct rng r = { 100 + (uint64_t)i + 100000 * (uint64_t)round };
@@ -504,11 +511,13 @@ static void every_set_has_the_interpreter_s_bits(void **state)
                 (n.ran > (SANITIZED ? 6 : 60) || !set_count));
 }
 
-/* A first pass with fewer bits leaves elements uncertain that cancel by few or many bits, in every
- * binade of the result.  The data's samples miss the columns that cancel. */
+/* A first pass with few bits does not determine the rounding of elements whose sums cancel by few
+ * or by many bits.  They are recomputed, in various binades of the result.  A sample of the data
+ * misses the columns that cancel. */
 static void uncertain_elements_are_recomputed_in_every_binade(void **state)
 {
-    enum { N = 412, CANCEL = 3 }; /* beyond this, classes have all numbers of bits */
+    /* above these sizes every number of bits has a class of its own */
+    enum { N = 412, CANCEL = 3 };
     static const int cancel[CANCEL] = { 1, 3, 4 };
     static const char *const results[] = { "f32", "f64" };
     limber_format f64 = named("f64");
@@ -532,8 +541,8 @@ static void uncertain_elements_are_recomputed_in_every_binade(void **state)
         limber_report report = LIMBER_REPORT_INIT;
 
         for (int i = 0; i < N * N; i++) {
-            put(&r, f64, half - (rng_below(&r, 16) ? 0 : 12), FULL, &a[i]);
-            put(&r, f64, half - (rng_below(&r, 16) ? 0 : 12), FULL, &b[i]);
+            set_number(&r, f64, half - (rng_below(&r, 16) ? 0 : 12), FULL, &a[i]);
+            set_number(&r, f64, half - (rng_below(&r, 16) ? 0 : 12), FULL, &b[i]);
         }
         for (int j = 0; j < CANCEL; j++)
             for (int p = 0; p < N; p++)
@@ -568,7 +577,7 @@ static void uncertain_elements_are_recomputed_in_every_binade(void **state)
     free(b);
 }
 
-/* Few requests and few rows, on the stand-ins of a GPU. */
+/* Tests few requests and few rows, on the simulation that runs CUDA kernels on the CPU. */
 static void a_gpu_has_the_interpreter_s_bits(void **state)
 {
     static const struct {
@@ -592,24 +601,24 @@ static void a_gpu_has_the_interpreter_s_bits(void **state)
     (void)state;
     gpu_stand_ins();
     if (limber_create(&cuda, &device))
-        skip();
+        skip_because("%s", limber_error_text());
     for (size_t i = 0; i < COUNT(few); i++) {
         struct rng r = { 900 + i };
         struct sweep s = { named(few[i].pair.a), named(few[i].pair.b), named(few[i].pair.c),
                            few[i].request,       few[i].scalars,       60 };
         char *want, *got;
 
-        make(&s, &r);
+        make_operands(&s, &r);
         want = poisoned(result_bytes(&s));
         got = poisoned(result_bytes(&s));
         make_scalars(&s, &r);
-        if (multiply(interp, &s, want, NULL) || multiply(cuda, &s, got, NULL))
+        if (multiply_sweep(interp, &s, want, NULL) || multiply_sweep(cuda, &s, got, NULL))
             fail_msg("%s: %s", s.request.scheme, limber_error_text());
         check_values(&s, want, &r);
         compare(&s, "cuda", got, want);
         free(want);
         free(got);
-        clear(&s);
+        free_sweep(&s);
     }
     limber_destroy(cuda);
 }

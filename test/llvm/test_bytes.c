@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions of byte windows by the code of each available instruction set: sums equal those of
- * plain loops, and nothing else is written. */
+ * Convolutions of bytes by the code of each available instruction set: sums equal those of plain
+ * loops, and nothing else is written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,12 +15,13 @@
 #include <string.h>
 
 #if defined(__x86_64__)
-#include "backends/llvm/cpu.h"
+#include "ir/cpu.h"
 #include "backends/llvm/kernel/bytes.h"
 
 enum { PIXELS = 40, WORDS = 50, FILTERS = BYTES_UNITS * BYTES_UNIT, ROW = FILTERS + 3 };
 
-/* group: channels in a word, of 8 or 16 bits each. */
+/* The code for an instruction set.  group: number of channels in a 32-bit word, 4 of 8 bits or 2 of
+ * 16 bits. */
 struct code {
     kernel_bytes *run;
     kernel_bytes_join *join;
@@ -34,7 +35,8 @@ static int32_t start[FILTERS], to[PIXELS * ROW];
 static const uint8_t *line[PIXELS];
 static int64_t at[WORDS];
 
-/* Reads channel q of a word of the image; weight_at reads one of a filter's word. */
+/* Returns channel q of a word of the image, with the bits `flip` inverted. weight_at returns a
+ * channel of a filter's word. */
 static int32_t seen_at(const struct code *code, const uint8_t *word, int q, int32_t flip)
 {
     int16_t wide;
@@ -55,7 +57,7 @@ static int32_t weight_at(const struct code *code, const int8_t *word, int q)
     return wide;
 }
 
-/* Draws filters and image. 16-bit channels hold 8-bit weights, and pixels from -128 to 255. */
+/* Draws filters and image.  16-bit channels hold weights of 8 bits, and pixels from -128 to 255. */
 static void fill_words(const struct code *code, struct rng *r)
 {
     for (size_t i = 0; i < sizeof filters; i++)
@@ -74,7 +76,7 @@ static void fill_words(const struct code *code, struct rng *r)
     }
 }
 
-/* The sum for a pixel and a filter, by a plain loop. */
+/* Returns the sum for a pixel and a filter, computed by a plain loop. */
 static int32_t sum_of(const struct code *code, const struct byte_strip *s, int64_t pixel,
                       int64_t filter)
 {
@@ -87,8 +89,8 @@ static int32_t sum_of(const struct code *code, const struct byte_strip *s, int64
     return sum;
 }
 
-/* Runs the code on a strip: sums within the strip's pixels and filters must be right, and the rest
- * of `to` untouched. */
+/* Runs the code on a strip of pixels and filters: its sums must be right, and memory after the
+ * results unchanged. */
 static void check(const struct code *code, const struct byte_strip *s)
 {
     memset(to, 0x5a, sizeof to);
@@ -103,8 +105,8 @@ static void check(const struct code *code, const struct byte_strip *s)
         }
 }
 
-/* Tries all numbers of pixels and units, with random offsets of pixels and words, and with pixels
- * whose highest bits the code inverts. */
+/* Tries all numbers of pixels and of groups of filters, with random offsets of pixels and words,
+ * and with pixels whose highest bits the code inverts. */
 static void sums_are_right(const struct code *code)
 {
     struct rng r = { 5 };
@@ -138,8 +140,8 @@ static void sums_are_right(const struct code *code)
         }
 }
 
-/* Computes on pixels whose channels are `step` bytes apart, the last of which ends where its memory
- * does. */
+/* Convolves an NCHW image, whose channels are `step` bytes apart.  The last channel ends at an
+ * inaccessible page. */
 static void check_planes(struct rng *r, const struct code *code, int64_t pixels)
 {
     enum { CHANNELS = 40 };
@@ -166,7 +168,7 @@ static void check_planes(struct rng *r, const struct code *code, int64_t pixels)
 
     for (size_t i = 0; i < bytes; i++)
         seen.data[i] = (char)rng_next(r);
-    for (int64_t f = 0; f < FILTERS; f++) /* weights of the padding channels */
+    for (int64_t f = 0; f < FILTERS; f++) /* weights of channels that pad the last word */
         for (int64_t q = channels; q < code->group * words; q++)
             memset(filters + q / code->group * s.step + 4 * f + q % code->group * size, 0, size);
     memset(sums, 0x5a, (size_t)(FILTERS * row) * sizeof *sums);
@@ -211,18 +213,17 @@ static void planes_are_right(const struct code *code)
 }
 
 /* Tests the code of each instruction set that this CPU has. */
-static void all_codes(void **state)
+static void sums_of_all_instruction_sets_are_right(void **state)
 {
     const struct {
         unsigned needs;
         struct code code;
     } all[] = {
-        { CPU_avx512 | CPU_vnni,
-          { limber_bytes_avx512vnni, limber_bytes_join_avx512vnni, limber_bytes_planes_avx512vnni,
-            4 } },
-        { CPU_avxvnni,
-          { limber_bytes_avxvnni, limber_bytes_join_avxvnni, limber_bytes_planes_avxvnni, 4 } },
-        { CPU_avx2, { limber_bytes_avx2, limber_bytes_join_avx2, limber_bytes_planes_avx2, 2 } }
+#define ROW(isa, ...) \
+    { NEEDS_##isa, \
+      { limber_bytes_##isa, limber_bytes_join_##isa, limber_bytes_planes_##isa, GROUP_##isa } },
+        LIMBER_BYTES(ROW, )
+#undef ROW
     };
     int codes = 0;
 
@@ -234,7 +235,7 @@ static void all_codes(void **state)
             codes++;
         }
     if (!codes)
-        skip();
+        skip_because("this CPU has no instructions for bytes");
 }
 
 static limber_context *two_threads(void)
@@ -251,7 +252,7 @@ static limber_context *two_threads(void)
 
 enum { MOST = 150, DEEPEST = 300 };
 
-/* Multiplies user matrices with gaps between rows, B by rows or by columns. */
+/* Multiplies matrices with padding between rows, with B row-major or column-major. */
 static void products_are_right(void **state)
 {
     static int8_t a[MOST * (DEEPEST + 3)], b[MOST * (DEEPEST + 3)];
@@ -292,8 +293,9 @@ static void products_are_right(void **state)
     limber_destroy(ctx);
 }
 
-/* The index of element (i, j, k) of a tensor of images, channels and pixels. */
-static int64_t place(const limber_conv *s, int64_t channels, int64_t i, int64_t j, int64_t k)
+/* Returns the index of pixel k of channel j of image i. */
+static int64_t element_index(const limber_conv *s, int64_t channels, int64_t i, int64_t j,
+                             int64_t k)
 {
     const int64_t pixels = s->h * s->w;
 
@@ -301,8 +303,8 @@ static int64_t place(const limber_conv *s, int64_t channels, int64_t i, int64_t 
                                              (i * channels + j) * pixels + k;
 }
 
-/* Windows of one element multiply matrices in images, down to one channel or one pixel, forward and
- * backward. */
+/* Windows of one element, whose convolutions are matrix products: forward and for gradients, with
+ * as few as one channel or pixel. */
 static void pixels_are_right(void **state)
 {
     enum { CHANNELS = 40, PIXELS = 100, IMAGES = 6 };
@@ -345,11 +347,11 @@ static void pixels_are_right(void **state)
                     int32_t sum = 0;
 
                     for (int64_t p = 0; p < from; p++) {
-                        const int8_t x = a[place(&s, from, i, p, k)];
+                        const int8_t x = a[element_index(&s, from, i, p, k)];
 
                         sum += (is_signed ? x : (uint8_t)x) * w[back ? p * s.c + j : j * s.c + p];
                     }
-                    if (c[place(&s, to, i, j, k)] != sum)
+                    if (c[element_index(&s, to, i, j, k)] != sum)
                         fail_msg("trial %d, image %d, channel %d, pixel %d", trial, (int)i, (int)j,
                                  (int)k);
                 }
@@ -357,7 +359,7 @@ static void pixels_are_right(void **state)
     limber_destroy(ctx);
 }
 
-/* Windows over images of few and of many channels, with padding, strides and dilation. */
+/* Windows on images of few and of many channels, with padding, strides and dilation. */
 static void windows_are_right(void **state)
 {
     enum { CHANNELS = 37, SIDE = 40, IMAGES = 2, WINDOW = 3 };
@@ -387,20 +389,21 @@ static void windows_are_right(void **state)
             s.pad[2 * i] = rng_below(&r, (int)(i ? s.s : s.r));
             s.pad[2 * i + 1] = rng_below(&r, (int)(i ? s.s : s.r));
         }
-        if (trial % 10 == 0) { /* pixels that map to the same cache sets */
+        if (trial % 10 == 0) { /* pixels whose addresses compete for the same cache sets */
             s.n = s.o = 1;
             s.c = (int64_t)512 << rng_below(&r, 3);
             s.h = 5;
             s.w = 6;
         }
-        if (trial % 10 == 1) { /* one element whose window covers padding after the image */
+        /* a window of one element that also covers padding after the image */
+        if (trial % 10 == 1) {
             s.r = s.s = 1;
             s.pad[0] = s.pad[2] = 0;
             s.pad[1] = (s.h - 1) * (s.stride[0] - 1);
             s.pad[3] = (s.w - 1) * (s.stride[1] - 1);
             s.layout = LIMBER_LAYOUT_NCHW;
         }
-        if (trial % 10 == 2) { /* few of the pixels, with few channels */
+        if (trial % 10 == 2) { /* a large stride, so that few pixels are read, and few channels */
             s.c = 1 + rng_below(&r, 5);
             s.h = 5;
             s.stride[1] = (int64_t)32 << rng_below(&r, 6);
@@ -430,7 +433,7 @@ static void windows_are_right(void **state)
 
                 if (row >= 0 && row < s.h && column >= 0 && column < s.w) {
                     const int8_t seen =
-                        a[place(&s, s.c, plane / s.o, p / taps, row * s.w + column)];
+                        a[element_index(&s, s.c, plane / s.o, p / taps, row * s.w + column)];
 
                     sum += (is_signed ? seen : (uint8_t)seen) *
                            w[s.layout == LIMBER_LAYOUT_NHWC ?
@@ -438,7 +441,7 @@ static void windows_are_right(void **state)
                                  filter * s.c * taps + p];
                 }
             }
-            if (c[place(&result, s.o, plane / s.o, plane % s.o, pixel)] != sum)
+            if (c[element_index(&result, s.o, plane / s.o, plane % s.o, pixel)] != sum)
                 fail_msg("trial %d, plane %d, row %d, column %d", trial, (int)plane, (int)y,
                          (int)x);
         }
@@ -448,7 +451,7 @@ static void windows_are_right(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all_codes),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sums_of_all_instruction_sets_are_right),
                                         cmocka_unit_test(windows_are_right),
                                         cmocka_unit_test(products_are_right),
                                         cmocka_unit_test(pixels_are_right) };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Relocations applied by the object loader, against encodings by GNU ld 2.40 for the same
- * addresses; and refused ones, among them those for which a linker inserts a veneer or drops low
- * bits. */
+ * Relocations by the object loader are compared with encodings by GNU ld 2.40 for the same
+ * addresses. Also relocations that must be refused, such as those for which a linker inserts a
+ * veneer or drops low bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 enum { PLACE = 0x10004 };
 
-/* The instruction before and after relocation; -1: refused. */
+/* Instructions before and after relocation.  after = -1: the relocation must be refused. */
 static const struct {
     uint16_t machine;
     uint32_t kind;
@@ -92,7 +92,7 @@ static void relocations_are_those_of_the_linker(void **state)
                      (unsigned long long)got);
         if (ok && cases[i].after == -1)
             fail_msg("case %zu, kind %u: not refused", i, r.kind);
-        /* relocating again must replace the bits of the first relocation */
+        /* a second relocation must replace the bits of the first */
         if (ok) {
             kept = got;
             assert_true(limber_relocation_apply(&r, (unsigned char *)&got));

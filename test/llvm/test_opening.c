@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Opening the compiler has libLLVM register all destructors that kernels need: a later one would
- * run at the end of the process before Limber's function that waits for compilations.  Each machine
- * has a process of its own, which libLLVM has not been opened in. */
+ * When the compiler is opened, libLLVM must register all destructors that kernels need.  A later
+ * destructor would run, at the end of the process, before Limber's function that waits for
+ * compilations.  Each machine is tested in a process of its own, in which libLLVM has not been
+ * opened before. */
 #define _GNU_SOURCE     /* for RTLD_NEXT */
 #include "support.h"
 
@@ -27,17 +28,17 @@
 extern const struct backend limber_backend_llvm;
 struct code_range limber_llvm_code(void);
 
-enum { PART = 16 }; /* files of one part, for each machine */
+enum { PART = 16 }; /* one file in PART is compiled for each machine */
 enum { FINE = 0, LATE = 1, BROKEN = 2, NO_COMPILER = 77 };
 
 /* ---- counting libLLVM's registrations -------------------------------------------------------- */
 
-static int registered; /* destructors registered by libLLVM since it was opened */
+static int registered; /* number of destructors that libLLVM has registered since it was opened */
 static uintptr_t last;
 
 int __cxa_atexit(void (*function)(void *), void *arg, void *library);
 
-/* Replaces the C library's __cxa_atexit and counts libLLVM's registrations. */
+/* Replaces the C library's __cxa_atexit, and counts libLLVM's registrations. */
 __attribute__((visibility("default"))) int __cxa_atexit(void (*function)(void *), void *arg,
                                                         void *library)
 {
@@ -58,12 +59,12 @@ __attribute__((visibility("default"))) int __cxa_atexit(void (*function)(void *)
 
 struct run {
     struct target target;
-    size_t number, seen; /* number: of the target; seen: files */
+    size_t number, seen; /* number: index of the target; seen: number of plan files seen so far */
     int compiled, late;
 };
 
-/* Counts a kernel that was compiled, and reports it if libLLVM registered destructors meanwhile.
- * before: registrations before it. */
+/* Counts a compiled kernel, and reports it if libLLVM registered destructors since `before`, the
+ * number of registrations before the compilation. */
 static void count_registration(struct run *r, const char *what, int before)
 {
     r->compiled++;
@@ -74,7 +75,7 @@ static void count_registration(struct run *r, const char *what, int before)
            registered - before, (unsigned long)last);
 }
 
-/* Compiles the plan of a file; a plan that the machine does not support is skipped. */
+/* Compiles the plan of a file.  A plan that the machine does not support is skipped. */
 static void compile_file(void *user, const char *path)
 {
     struct run *r = user;
@@ -100,7 +101,7 @@ static void ignore_dump(void *user, const char *name, const char *data, size_t s
     (void)user, (void)name, (void)data, (void)size;
 }
 
-/* Compiles, with the stages that a dump shows. */
+/* Compiles functions for fixed shapes, with a dump, whose stages need more of libLLVM. */
 static void compile_functions(struct run *r)
 {
     const struct dump dump = { .file = ignore_dump };
@@ -114,18 +115,18 @@ static void compile_functions(struct run *r)
         struct plan p;
         int before = registered;
 
-        plan_state(&p, &(struct planned){ LIMBER_CONTRACT_NATIVE, "native", named(formats[i / 2]),
+        build_plan(&p, &(struct planned){ LIMBER_CONTRACT_NATIVE, "native", named(formats[i / 2]),
                                           named(formats[i / 2]), &none, &none, 5, false });
         if (limber_passes_run(&p, &r->target, NULL, (struct pass_watch){ 0 }, &d) &&
-            limber_backend_llvm.fixed->compile(&p, &r->target, &f, &dump, &blob, &d))
+            limber_backend_llvm.cpu->fixed->compile(&p, &r->target, &f, &dump, &blob, &d))
             count_registration(r, "a function", before);
         limber_plan_clear(&p);
         free(blob.data);
     }
 }
 
-/* Compiles one part of the test files, and some functions for one shape, for a target; returns the
- * child's exit status. */
+/* Compiles a part of the test's plans, and some functions for fixed shapes, for a target.  Returns
+ * the child process's exit status. */
 static int compile_all(size_t number)
 {
     struct run r = { .number = number };
@@ -133,19 +134,19 @@ static int compile_all(size_t number)
 
     if (!limber_target_parse(&r.target, targets[number].text, &d))
         return BROKEN;
-    limber_backend_llvm.open(&r.target);
+    limber_backend_llvm.code->open(&r.target);
     if (!compiler_here())
         return NO_COMPILER;
     test_files_each(LIMBER_TEST_DIR "/run", "*.lir", compile_file, &r);
     compile_functions(&r);
     printf("%s: %d compiled\n", r.target.isa, r.compiled);
-    /* libLLVM may lack one target */
+    /* libLLVM may have been built without a foreign target */
     if (r.compiled < 5 && !(r.compiled == 0 && is_foreign(&r.target)))
         return BROKEN;
     return r.late ? LATE : FINE;
 }
 
-/* Each target has a child process, which libLLVM registers its destructors in anew. */
+/* Each target is tested in a child process, in which libLLVM registers its destructors anew. */
 static void kernels_register_no_destructors(void **state)
 {
     int failed = 0;
@@ -162,13 +163,13 @@ static void kernels_register_no_destructors(void **state)
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         if (WIFEXITED(status) && WEXITSTATUS(status) == NO_COMPILER)
-            skip();
+            skip_because("no compiler");
         failed += status != 0;
     }
     assert_int_equal(failed, 0);
 }
 
-/* The counter counts registrations of libLLVM while it is opened. */
+/* The counter must see the registrations that libLLVM makes while it is opened. */
 static void opening_is_counted(void **state)
 {
     struct target target;
@@ -177,8 +178,8 @@ static void opening_is_counted(void **state)
     (void)state;
     need_compiler();
     if (!limber_backend_llvm.probe(&target, &d))
-        skip();
-    limber_backend_llvm.open(&target);
+        skip_because("no compiler for this CPU");
+    limber_backend_llvm.code->open(&target);
     assert_true(registered > 0);
 }
 

@@ -17,7 +17,7 @@ enum { CONTEXTS = 3 };
 
 static limber_context *context[CONTEXTS];
 
-/* Opens a context with one thread, one with three, and the interpreter. */
+/* Opens contexts with one and with three threads, and the interpreter. */
 static int set_up(void **state)
 {
     static const char *const backends[] = { NULL, NULL, "interp" };
@@ -43,8 +43,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Makes a shape with at least 130 pixels in dy, and with groups whose channels are interleaved. */
-static void make(struct rng *r, limber_conv *s, int64_t out[2])
+/* Draws a convolution whose dy has at least 130 pixels.  Channels of several groups are interleaved
+ * in memory (NHWC). */
+static void draw_shape(struct rng *r, limber_conv *s, int64_t out[2])
 {
     *s = (limber_conv)LIMBER_CONV_INIT;
     s->layout = LIMBER_LAYOUT_NHWC;
@@ -69,7 +70,7 @@ static void make(struct rng *r, limber_conv *s, int64_t out[2])
 }
 
 /* Allocates `count` random numbers of format f. */
-static char *numbers(struct rng *r, limber_format f, int64_t count)
+static char *make_numbers(struct rng *r, limber_format f, int64_t count)
 {
     char *data = malloc((size_t)count * f.size);
 
@@ -78,6 +79,8 @@ static char *numbers(struct rng *r, limber_format f, int64_t count)
     return data;
 }
 
+/* The gradient of the filters must have the interpreter's bits, in all contexts and for random
+ * shapes, alpha and beta. */
 static void gradients_are_the_interpreters(void **state)
 {
     struct rng r = { 23 };
@@ -91,11 +94,11 @@ static void gradients_are_the_interpreters(void **state)
         int64_t out[2], count;
         limber_conv s;
 
-        make(&r, &s, out);
+        draw_shape(&r, &s, out);
         count = s.o * (s.c / s.groups) * s.r * s.s;
-        image = numbers(&r, f, s.n * s.h * s.w * s.c);
-        dy = numbers(&r, f, s.n * out[0] * out[1] * s.o);
-        start = numbers(&r, f, count);
+        image = make_numbers(&r, f, s.n * s.h * s.w * s.c);
+        dy = make_numbers(&r, f, s.n * out[0] * out[1] * s.o);
+        start = make_numbers(&r, f, count);
         limber_convert(beta, f, &(double){ trial % 2 ? 1 : -0.5 }, LIMBER_F64, 1,
                        LIMBER_ROUND_NEAREST);
         p.operation = LIMBER_OPERATION_CONV_BACKWARD_FILTER;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Random products on the compiled backend against the interpreter's bits: formats, shapes, strides,
- * scalars, schemes, threads and small workspaces, mixed as they come.  Products are not cut into
- * parts, which may be others on each backend. */
+ * Compares random products of the compiled backend with the interpreter's bits: formats, shapes,
+ * strides, scalars, schemes, threads and small workspaces vary at random.  Products are not split
+ * into parts, since each backend splits them differently. */
 #include "engine_support.h"
 #include "support.h"
 
@@ -20,8 +20,9 @@ static bool is_integer(limber_format f)
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
 }
 
-/* Draws reals of several kinds, some not finite, or integers that fit the format. */
-static double value(struct rng *r, limber_format f, int kind)
+/* Draws a number that fits the format: a real of some kind, which may be NaN or infinite, or an
+ * integer. */
+static double draw_value(struct rng *r, limber_format f, int kind)
 {
     double u = (double)(int64_t)rng_next(r) * 0x1p-63;
     int most = f.size == 1 ? 127 : 30000;
@@ -40,29 +41,29 @@ static double value(struct rng *r, limber_format f, int kind)
     }
 }
 
-/* Allocates `count` random numbers of format f. kind: of the reals, as in value. */
-static char *elements(struct rng *r, limber_format f, size_t count, int kind)
+/* Allocates `count` random numbers of format f.  kind: of reals, as in draw_value. */
+static char *make_elements(struct rng *r, limber_format f, size_t count, int kind)
 {
     double *v = malloc((count + 1) * sizeof *v);
     char *p = calloc(count + 1, f.size);
 
     assert_true(v && p);
     for (size_t i = 0; i < count; i++)
-        v[i] = value(r, f, kind);
+        v[i] = draw_value(r, f, kind);
     assert_int_equal(limber_convert(p, f, v, named("f64"), count, LIMBER_ROUND_NEAREST),
                      LIMBER_STATUS_OK);
     free(v);
     return p;
 }
 
-/* Describes a dense matrix that is stored by rows, or by columns. */
+/* Describes a dense matrix: row-major, or column-major if `transposed`. */
 static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t cols,
                             bool transposed)
 {
     return (limber_matrix){ data, f, transposed ? 1 : cols, transposed ? rows : 1 };
 }
 
-/* Draws a format for results of products in format f. */
+/* Draws a result format for products of format f. */
 static limber_format result_of(struct rng *r, limber_format f)
 {
     if (is_integer(f))
@@ -72,7 +73,8 @@ static limber_format result_of(struct rng *r, limber_format f)
     return rng_below(r, 3) ? f : named("f64");
 }
 
-/* Computes one random product; returns whether the contract could be kept. */
+/* Computes a random product in both contexts and compares.  Returns whether the contract could be
+ * kept. */
 static bool check_random_product(struct rng *r, limber_context *compiled, limber_context *interp)
 {
     int64_t m = 1 + rng_below(r, MOST), n = 1 + rng_below(r, MOST),
@@ -87,10 +89,12 @@ static bool check_random_product(struct rng *r, limber_context *compiled, limber
         .scheme = schemes[rng_below(r, (int)COUNT(schemes))],
     };
     int kind = rng_below(r, 8), transposes = rng_below(r, 8);
-    char *a = elements(r, fa, (size_t)(m * k), kind), *b = elements(r, fa, (size_t)(k * n), kind);
-    char *got = elements(r, fc, (size_t)(m * n), 0), *want = malloc((size_t)(m * n) * fc.size + 1);
+    char *a = make_elements(r, fa, (size_t)(m * k), kind),
+         *b = make_elements(r, fa, (size_t)(k * n), kind);
+    char *got = make_elements(r, fc, (size_t)(m * n), 0),
+         *want = malloc((size_t)(m * n) * fc.size + 1);
     int64_t three = 3, two = 2;
-    char *alpha = elements(r, fc, 1, 0), *beta = elements(r, fc, 1, 0);
+    char *alpha = make_elements(r, fc, 1, 0), *beta = make_elements(r, fc, 1, 0);
     const void *scalar[2] = { is_integer(fc) ? (void *)&three : alpha,
                               is_integer(fc) ? (void *)&two : beta };
     limber_matrix ma = matrix(a, fa, m, k, transposes & 1),
@@ -143,7 +147,7 @@ static void compiled_products_equal_the_interpreter(void **state)
                                                    .partition = LIMBER_PARTITION_OFF }) !=
         LIMBER_STATUS_OK) {
         limber_destroy(interp);
-        skip();
+        skip_because("%s", limber_error_text());
     }
     for (int i = 0; i < products; i++) {
         if (i % 10 == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * alpha x + beta c0 under exact schemes, vectorized: the interpreter's bits on every instruction
- * set, for terms that cancel, zeros of either sign, huge, tiny and infinite values.  Also native
- * products by the library's strips, whose operands and results may have any layout. */
+ * The vectorized computation of alpha x + beta c0 under exact schemes has the interpreter's bits on
+ * every instruction set, for terms that cancel, zeros of either sign, and huge, tiny and infinite
+ * values.  Also native products by strips of rows, whose operands and results have any layout. */
 #include "compiler.h"
 #include "support.h"
 #include "targets.h"
@@ -34,8 +34,8 @@ static const struct {
 static const enum data kinds[] = { DATA_unit, DATA_ties,    DATA_spread, DATA_zeros,
                                    DATA_tiny, DATA_special, DATA_nothing };
 
-/* Opens a context with one thread; returns NULL, and prints why, if there is none. */
-static limber_context *make(const char *backend, limber_kernels kernels)
+/* Opens a context with one thread.  If that fails, prints why and returns NULL. */
+static limber_context *open_context(const char *backend, limber_kernels kernels)
 {
     limber_config config = LIMBER_CONFIG_INIT;
     limber_context *ctx = NULL;
@@ -53,8 +53,8 @@ struct scene {
     char a[M * K * 8], b[K * N * 8], c0[M * ROW * 8], want[M * ROW * 8], got[M * ROW * 8];
 };
 
-/* Computes a correct product by a scheme. scalar: alpha and beta; c: also the C that is added
- * to. */
+/* Computes a correct product by a scheme.  scalar: alpha and beta.  c: on entry C, afterwards the
+ * result.  Returns false if the call was refused. */
 static bool multiply(limber_context *ctx, const char *scheme, limber_format of, limber_format to,
                      const struct scene *s, const double *scalar, char *c)
 {
@@ -70,7 +70,8 @@ static bool multiply(limber_context *ctx, const char *scheme, limber_format of, 
                        NULL) == LIMBER_STATUS_OK;
 }
 
-/* Sets C to minus the rounded product in its upper rows, so that little remains of the sum. */
+/* Draws operands and C.  The upper rows of C are minus the rounded product, so that sums cancel
+ * almost completely. */
 static void set_c(struct rng *r, struct scene *s, limber_context *interp, limber_format of,
                   limber_format to, enum data kind, const char *scheme)
 {
@@ -84,8 +85,8 @@ static void set_c(struct rng *r, struct scene *s, limber_context *interp, limber
             memcpy(s->c0 + i * ROW * to.size, s->want + i * ROW * to.size, (size_t)N * to.size);
 }
 
-/* Opens contexts on the library's code, one for each instruction set of this CPU; returns how
- * many. */
+/* Opens contexts with prebuilt kernels, one for each instruction set that this CPU has.  Returns
+ * their number. */
 static int prebuilt_contexts(limber_context **ctx, int most, const struct target *here)
 {
     struct diag d = { 0 };
@@ -94,7 +95,7 @@ static int prebuilt_contexts(limber_context **ctx, int most, const struct target
     for (size_t t = 0; t < COUNT(targets) && contexts < most; t++)
         if (strstr(here->features, targets[t].needs) && !targets[t].emulated) {
             struct target *to =
-                &(ctx[contexts++] = make("llvm", LIMBER_KERNELS_PREBUILT))->machine.target;
+                &(ctx[contexts++] = open_context("llvm", LIMBER_KERNELS_PREBUILT))->machine.target;
 
             memset(to, 0, sizeof *to);
             assert_true(limber_target_parse(to, targets[t].text, &d));
@@ -103,9 +104,11 @@ static int prebuilt_contexts(limber_context **ctx, int most, const struct target
     return contexts;
 }
 
-static void test_scalars(void **state)
+/* For each scheme and kind of data, products with alpha and beta must have the interpreter's bits
+ * on all instruction sets that this CPU has. */
+static void scalars_have_the_interpreters_bits(void **state)
 {
-    limber_context *interp = make("interp", LIMBER_KERNELS_AUTO), *ctx[8];
+    limber_context *interp = open_context("interp", LIMBER_KERNELS_AUTO), *ctx[8];
     struct scene *s = malloc(sizeof *s);
     struct target here;
     struct diag d = { 0 };
@@ -116,9 +119,9 @@ static void test_scalars(void **state)
     if (!compiler_here() || !limber_backend_llvm.probe(&here, &d)) {
         limber_destroy(interp);
         free(s);
-        skip();
+        skip_because("no compiler for this CPU");
     }
-    ctx[contexts++] = make("llvm", LIMBER_KERNELS_SPECIALISED);
+    ctx[contexts++] = open_context("llvm", LIMBER_KERNELS_SPECIALISED);
     contexts += prebuilt_contexts(ctx + contexts, 7, &here);
     for (int i = 0; i < contexts; i++)
         for (size_t w = 0; w < COUNT(works); w++)
@@ -126,7 +129,8 @@ static void test_scalars(void **state)
                 for (size_t p = (k + w) % 2; p < COUNT(scalars); p += 2) {
                     limber_format of = named(works[w].of), to = named(works[w].to);
 
-                    /* few kernels are compiled; the others are prebuilt */
+                    /* kernels that are compiled here are tested with few combinations, prebuilt
+                     * ones with all */
                     if ((SANITIZED || i == 0) && (p / 2 + k + w + (size_t)i) % 4)
                         continue;
                     set_c(&r, s, interp, of, to, kinds[k], works[w].scheme);
@@ -155,9 +159,9 @@ static void test_scalars(void **state)
 
 /* ---- native products whose operands are used in place ---------------------------------------- */
 
-enum { LINE = 90, ALL = LINE * LINE }; /* elements of a line and a matrix, at most */
+enum { LINE = 90, ALL = LINE * LINE }; /* most elements of a line and of a matrix */
 
-/* Chooses strides between rows and between columns. */
+/* Draws the distances between rows and between columns. */
 static void choose_strides(struct rng *r, int64_t rows, int64_t cols, int64_t *row, int64_t *col)
 {
     const int64_t gap = (int64_t)rng_below(r, 3);
@@ -169,10 +173,12 @@ static void choose_strides(struct rng *r, int64_t rows, int64_t cols, int64_t *r
     }
 }
 
-static void test_strips(void **state)
+/* Native products of random layouts with alpha and beta must have the interpreter's bits.  Kernels
+ * read B by strips of columns. */
+static void strips_have_the_interpreters_bits(void **state)
 {
     static const double more[][2] = { { 1, 0 }, { 0.5, 0 }, { -1, 1 }, { 3, 0 } };
-    limber_context *interp = make("interp", LIMBER_KERNELS_AUTO), *ctx[8];
+    limber_context *interp = open_context("interp", LIMBER_KERNELS_AUTO), *ctx[8];
     char *memory[5];
     struct target here;
     struct diag d = { 0 };
@@ -182,7 +188,7 @@ static void test_strips(void **state)
     (void)state;
     if (!compiler_here() || !limber_backend_llvm.probe(&here, &d)) {
         limber_destroy(interp);
-        skip();
+        skip_because("no compiler for this CPU");
     }
     for (int i = 0; i < 5; i++)
         memory[i] = calloc(2 * ALL, 8);
@@ -201,7 +207,9 @@ static void test_strips(void **state)
         char alpha[8], beta[8];
 
         contract.promise = LIMBER_CONTRACT_NATIVE;
-        contract.scheme = "native"; /* without a scheme the smallest would need no plan */
+        /* a named scheme, since the smallest products would otherwise be computed without a
+         * kernel */
+        contract.scheme = "native";
         choose_strides(&r, m, k, &a.row_stride, &a.col_stride);
         choose_strides(&r, k, n, &b.row_stride, &b.col_stride);
         choose_strides(&r, m, n, &c.row_stride, &c.col_stride);
@@ -235,8 +243,8 @@ static void test_strips(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_scalars),
-                                        cmocka_unit_test(test_strips) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(scalars_have_the_interpreters_bits),
+                                        cmocka_unit_test(strips_have_the_interpreters_bits) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The schedule of 64 threads on machines with as many CPUs, simulated on any machine: the backend
- * splits products into tasks, whose cost is added up instead of running them, and a model of the
- * pool assigns them.  Costs follow from the rates in the machines' descriptions.  Then compares the
- * bits with those of one thread. */
+ * Simulates, on any machine, how 64 threads work on products.  The backend divides products into
+ * tasks.  Instead of running them, the test adds up their predicted seconds, and a model of the
+ * pool assigns them to threads.  The predictions follow from the rates in the machines'
+ * descriptions.  Another test compares the bits of many threads with those of one. */
 #define _GNU_SOURCE
 #include "engine_support.h"
 
-#include "backends/llvm/cpu.h"
+#include "ir/cpu.h"
 #include "backends/llvm/loaded.h"
 #include "ir/poison.h"
 #include "jit/scan/scan.h"
@@ -18,7 +18,7 @@ extern const struct backend limber_backend_llvm;
 
 enum { WORKERS = 64 };
 
-/* Replaces the C library's function: reports as many CPUs as workers. */
+/* Replaces the C library's function, and reports WORKERS CPUs. */
 int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 {
     (void)pid;
@@ -28,32 +28,33 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
     return 0;
 }
 
-/* Model of one core: seconds per element or limb that is scanned, packed or stored, and per item
- * that the caller handles between runs. */
-static const double scanned = 0.25e-9, packed = 0.5e-9, stored = 0.3e-9, handled = 2e-9;
+/* Predicted seconds on one core: for each element or limb that is scanned, packed or stored, and
+ * for each item (a panel, a row of tiles, a line) that the caller handles between runs. */
+static const double scan_seconds = 0.25e-9, pack_seconds = 0.5e-9, store_seconds = 0.3e-9,
+                    item_seconds = 2e-9;
 
-/* The cost of a product in seconds: all tasks; the longest path through the threads; the part of
- * that in which one thread works alone, at the end of a run or between runs; and the number of
- * runs. */
+/* Work and span of a product. work: seconds of all tasks. span: seconds of the longest path through
+ * the threads. alone: the part of this path in which one thread works alone, at the end of a run or
+ * between runs. */
 struct cost {
-    double work, way, alone;
+    double work, span, alone;
     int runs;
 };
 
 static struct {
     struct cost sum;
-    double *task;               /* seconds of each task of the current run */
+    double *task; /* [task] seconds of the current run's tasks */
     int64_t tasks;
-    double side_by_side[4096];  /* seconds of each group of a batch, whose groups are tasks */
+    double side_by_side[4096]; /* [product of a batch] seconds; the products are tasks */
     atomic_int groups;
     const struct target *target;
 } model;
 
 /* ---- a model of the pool --------------------------------------------------------------------- */
 
-/* The worker whose tasks so far end first; -1: no worker has any left. at: its time; done: it found
- * no task. */
-static int first_idle(const double *at, const bool *done, int workers)
+/* Returns the worker that first becomes idle, or -1 if all have ended.  at: [worker] seconds of its
+ * tasks so far; done: [worker] true if it has found no more task. */
+static int first_idle_worker(const double *at, const bool *done, int workers)
 {
     int first = -1;
 
@@ -63,8 +64,8 @@ static int first_idle(const double *at, const bool *done, int workers)
     return first;
 }
 
-/* Returns a worker's next task, from its own share or else from a later worker's; -1: there is
- * none. */
+/* Returns a worker's next task: from its own share, else from that of a later worker; -1 if no task
+ * is left. */
 static int64_t next_task(int64_t (*share)[2], int workers, int w)
 {
     for (int s = 0; s < workers; s++) {
@@ -76,8 +77,8 @@ static int64_t next_task(int64_t (*share)[2], int workers, int w)
     return -1;
 }
 
-/* Simulates a run of tasks of these durations on the pool, and adds its cost to the sum.  `before`:
- * when all workers but the last had ended. */
+/* Simulates a run of tasks with these durations on the pool, and adds its cost to model.sum.
+ * `before`: the time when all workers but the last have ended. */
 static void add_run(const double *task, int64_t tasks)
 {
     int workers = tasks < WORKERS ? (int)tasks : WORKERS, w;
@@ -89,7 +90,7 @@ static void add_run(const double *task, int64_t tasks)
         share[w][0] = w ? share[w - 1][1] : 0;
         share[w][1] = share[w][0] + tasks / workers + (w < tasks % workers);
     }
-    while ((w = first_idle(at, done, workers)) >= 0) {
+    while ((w = first_idle_worker(at, done, workers)) >= 0) {
         if ((i = next_task(share, workers, w)) >= 0)
             at[w] += task[i];
         else
@@ -101,23 +102,24 @@ static void add_run(const double *task, int64_t tasks)
     }
     for (i = 0; i < tasks; i++)
         model.sum.work += task[i];
-    model.sum.way += last;
+    model.sum.span += last;
     model.sum.alone += last - before;
     model.sum.runs++;
 }
 
-/* Adds the caller's time for so many small items, in which no other thread works. */
-static void add_caller(double items)
+/* Adds to model.sum the seconds in which the caller handles so many items while no other thread
+ * works. */
+static void add_caller_seconds(double items)
 {
-    model.sum.work += items * handled;
-    model.sum.way += items * handled;
-    model.sum.alone += items * handled;
+    model.sum.work += items * item_seconds;
+    model.sum.span += items * item_seconds;
+    model.sum.alone += items * item_seconds;
 }
 
-/* ---- prices of a launch ---------------------------------------------------------------------- */
+/* ---- predicted seconds of a launch ----------------------------------------------------------- */
 
-/* Stands in for a kernel's function that packs: notes the task's price instead. */
-static void price_pack(struct kernel_call *c, int64_t task)
+/* Replaces a kernel's packing function: records the task's predicted seconds. */
+static void predict_pack(struct kernel_call *c, int64_t task)
 {
     int side = task >= c->tasks[0];
     int64_t i = task - (side ? c->tasks[0] : 0), from = i / c->cuts[side] * c->lines[side];
@@ -127,19 +129,19 @@ static void price_pack(struct kernel_call *c, int64_t task)
     int limbs = c->config->side[side].limbs;
 
     lines = lines < c->lines[side] ? lines : c->lines[side];
-    model.task[model.tasks++] = packed * (double)lines * (double)depth * limbs;
-    if (i == 0) /* cleared by the caller per cache line, and other small items */
-        add_caller((double)(limbs * o->panels * o->blocks +
-                            (o->sums ? limbs * o->chunks * o->sum_lines * 4 : 0)) /
-                       64 +
-                   (double)(c->config->side[side].limb_kind == LIMB_KIND_whole ?
-                                o->panels * o->blocks :
-                                0) +
-                   (double)(o->scale ? o->lines : 0) / 4);
+    model.task[model.tasks++] = pack_seconds * (double)lines * (double)depth * limbs;
+    if (i == 0) /* the caller clears and adds up one number per panel and block */
+        add_caller_seconds((double)(limbs * o->panels * o->blocks +
+                                    (o->sums ? limbs * o->chunks * o->sum_lines * 4 : 0)) /
+                               64 +
+                           (double)(c->config->side[side].limb_kind == LIMB_KIND_whole ?
+                                        o->panels * o->blocks :
+                                        0) +
+                           (double)(o->scale ? o->lines : 0) / 4);
 }
 
-/* Stands in for a kernel's function that multiplies one block: notes its price instead. */
-static void price_block(struct kernel_call *c, int64_t task, char *scratch)
+/* Replaces a kernel's function that multiplies one block: records its predicted seconds. */
+static void predict_block(struct kernel_call *c, int64_t task, char *scratch)
 {
     const struct kernel_config *f = c->config;
     int64_t i = task / c->blocks_j * c->mb, j = task % c->blocks_j * c->nb;
@@ -148,11 +150,11 @@ static void price_block(struct kernel_call *c, int64_t task, char *scratch)
 
     (void)scratch;
     model.task[model.tasks++] = rows * cols * (double)c->k * f->rows / model.target->rate[f->unit] +
-                                (c->stores ? 0 : rows * cols * f->accumulators * stored);
+                                (c->stores ? 0 : rows * cols * f->accumulators * store_seconds);
 }
 
-/* Stands in for the pool: has each task noted, then simulates the run. */
-static void price_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+/* Replaces the pool: lets each task record its predicted seconds, then simulates the run. */
+static void predict_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     (void)self;
     model.task = calloc((size_t)tasks + 1, sizeof *model.task);
@@ -164,52 +166,52 @@ static void price_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int
     free(model.task);
 }
 
-static double products_of(const struct call *c)
+static double count_multiply_adds(const struct call *c)
 {
     return (double)c->m * (double)c->n * (double)c->k;
 }
 
-/* Stands in for the backend's launch: the real one runs, with functions that note prices.  A launch
- * within a batch is priced as a whole. */
-static bool price_launch(struct kernel *k, struct call *c, struct diag *d)
+/* Replaces the backend's launch: calls it with functions that record predicted seconds.  A launch
+ * within a batch is one task. */
+static bool predict_launch(struct kernel *k, struct call *c, struct diag *d)
 {
-    const struct runner runner = { WORKERS, price_run, NULL };
+    const struct runner runner = { WORKERS, predict_run, NULL };
     struct kernel priced = *k;
     struct call all = *c;
 
-    if (c->runner->workers == 1) { /* the launch is one task of a batch */
+    if (c->runner->workers == 1) { /* the launch is a task of a batch */
         model.side_by_side[model.groups++] =
-            products_of(c) * k->config.rows / model.target->rate[k->config.unit];
+            count_multiply_adds(c) * k->config.rows / model.target->rate[k->config.unit];
         return true;
     }
-    priced.pack = price_pack;
-    priced.block = price_block;
+    priced.pack = predict_pack;
+    priced.block = predict_block;
     all.runner = &runner;
-    all.ways = 0; /* tasks that pack and multiply are priced as tasks */
+    all.ways = 0; /* no other code path than the plan's kernel, whose tasks are predicted */
     if (!limber_backend_llvm.launch(&priced, &all, d))
         return false;
-    c->workspace = all.workspace;
+    c->out.workspace = all.out.workspace;
     return true;
 }
 
-/* Stands in for the code of small products, which run only as tasks of a batch. */
-static bool price_direct(const struct fixed *f, const struct scaling *x, const struct target *t,
-                         int size, const void *a, const void *b, void *c)
+/* Replaces the code of small products, which is called only as a task of a batch. */
+static bool predict_direct(const struct fixed *f, const struct scaling *x, const struct target *t,
+                           int size, const void *a, const void *b, void *c)
 {
     const struct call call = { .m = f->m, .n = f->n, .k = f->k };
 
     (void)x, (void)a, (void)b, (void)c;
     model.side_by_side[model.groups++] =
-        products_of(&call) / t->rate[size == 8 ? UNIT_f64 : UNIT_f32];
+        count_multiply_adds(&call) / t->rate[size == 8 ? UNIT_f64 : UNIT_f32];
     return true;
 }
 
-/* ---- prices of scans ------------------------------------------------------------------------- */
+/* ---- predicted seconds of scans -------------------------------------------------------------- */
 
 static double scan_task, scan_lines;
 
-/* Prices a scan's tasks, which have equal sizes. */
-static void scan_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
+/* Replaces the pool for a scan: all tasks of a run take equal predicted seconds. */
+static void predict_scan_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     double *task = calloc((size_t)tasks + 1, sizeof *task);
 
@@ -218,28 +220,29 @@ static void scan_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int)
         fn(arg, i, (int)(i % WORKERS));
         task[i] = scan_task / (double)tasks;
     }
-    scan_task = scan_lines; /* later runs scan lines only */
+    scan_task = scan_lines; /* after the first run, runs only join results of lines */
     add_run(task, tasks);
     free(task);
 }
 
-/* Prices the scan of an operand. */
-static void add_scan(const struct view *v, limber_format f, int64_t lines, int64_t length)
+/* Adds to model.sum the predicted time of an operand's scan: runs limber_scan on a pool that only
+ * adds up seconds. */
+static void add_scan_seconds(const struct view *v, limber_format f, int64_t lines, int64_t length)
 {
-    const struct runner runner = { WORKERS, scan_run, NULL };
+    const struct runner runner = { WORKERS, predict_scan_run, NULL };
     struct mask m;
     struct diag d = { 0 };
 
-    scan_task = scanned * (double)lines * (double)length;
-    scan_lines = handled * (double)lines;
+    scan_task = scan_seconds * (double)lines * (double)length;
+    scan_lines = item_seconds * (double)lines;
     assert_true(limber_scan(&m, v, f, lines, length, SCAN_full, &runner, &d));
-    add_caller((double)m.tile_rows);
+    add_caller_seconds((double)m.tile_rows);
     limber_mask_clear(&m);
 }
 
 /* ---- machines and shapes --------------------------------------------------------------------- */
 
-/* All have prebuilt kernels, none of which is run. */
+/* All these machines have prebuilt kernels, but none of them is run. */
 static const char *const machines[] = {
     "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 l2=524288 group=2 "
     "rate.f64=2.4e10 rate.f32=4.8e10 rate.f16=4.8e10 rate.i8=9.6e10 rate.exact=3.5e8 "
@@ -255,7 +258,7 @@ static const char *const machines[] = {
     "rate.i8=1.2e12 rate.exact=7e8 rate.model=1.6e10",
 };
 
-/* ---- whole products, priced ------------------------------------------------------------------ */
+/* ---- predicted cost of products -------------------------------------------------------------- */
 
 static const struct work {
     const char *name, *f, *result;
@@ -272,7 +275,8 @@ static const struct work {
     { "doubles of bytes", "f64", "f64", LIMBER_CONTRACT_CORRECT, DATA_bytes, true },
 };
 
-/* busy: least share of threads that work; alone: largest share of the path with one thread. */
+/* busy: least share of the threads' time in which they must work; alone: largest share of the span
+ * in which one thread may work alone. */
 static const struct shape {
     int64_t m, n, k, count;
     double busy, alone;
@@ -282,9 +286,9 @@ static const struct shape {
     { 64, 64, 64, 64, 0.9, 0.01 },       { 256, 256, 256, 64, 0.9, 0.01 },
 };
 
-/* Prices a product.  Rows and columns overlap at strides of three elements, so that operands need
- * little memory. */
-static void price_product(limber_context *ctx, const struct work *w, const struct shape *s)
+/* Predicts the cost of a product in model.sum.  Rows and columns are three elements apart and
+ * overlap, so that operands need little memory. */
+static void predict_product(limber_context *ctx, const struct work *w, const struct shape *s)
 {
     limber_format f = named(w->f), result = named(w->result);
     struct rng r = { 1 };
@@ -316,36 +320,38 @@ static void price_product(limber_context *ctx, const struct work *w, const struc
     if (model.groups)
         add_run(model.side_by_side, model.groups);
     if (w->scans && s->count == 1) {
-        add_scan(&a, f, s->m, s->k);
-        add_scan(&b, f, s->n, s->k);
+        add_scan_seconds(&a, f, s->m, s->k);
+        add_scan_seconds(&b, f, s->n, s->k);
     }
     free(data);
     free(c);
 }
 
 static struct backend priced_backend;
+static struct cpu_ops cpu;
 static const struct backend *const priced_list[] = { &priced_backend, NULL };
 
-/* Opens a context for this machine's description, in which launches are priced and not computed. */
-static limber_context *priced_context(const char *machine)
+/* Opens a context for a described machine, whose launches are predicted but not computed. */
+static limber_context *create_predicting_context(const char *machine)
 {
     limber_context *ctx;
     struct target *t;
     struct diag d = { 0 };
 
     priced_backend = limber_backend_llvm;
-    priced_backend.launch = price_launch;
-    priced_backend.direct = price_direct;
-    priced_backend.small = NULL;
+    priced_backend.launch = predict_launch;
+    cpu = *limber_backend_llvm.cpu;
+    cpu.direct = predict_direct;
+    priced_backend.cpu = &cpu;
     if (!limber_context_make(&ctx,
                              &(limber_config){ .size = sizeof(limber_config),
                                                .cache_dir = "",
                                                .kernels = LIMBER_KERNELS_PREBUILT,
                                                .threads = WORKERS },
                              priced_list, &d)) {
-        print_message("%s\n", d.text);
-        skip();
+        skip_because("%s", d.text);
     }
+    ctx->ways &= ~(limber_way_bit(WAY_pairs) | limber_way_bit(WAY_depthwise_pairs));
     t = &ctx->machine.target;
     if (!limber_target_parse(t, machine, &d))
         fail_msg("%s", d.text);
@@ -354,11 +360,11 @@ static limber_context *priced_context(const char *machine)
     return ctx;
 }
 
-/* Checks all shapes on one machine: share of the time in which threads work, and share in which one
- * works alone. */
-static void machine_is_busy(size_t machine)
+/* Checks all shapes on one machine: the share of time in which threads work, and the share in which
+ * one thread works alone. */
+static void check_machine(size_t machine)
 {
-    limber_context *ctx = priced_context(machines[machine]);
+    limber_context *ctx = create_predicting_context(machines[machine]);
 
     limber_cpu_emulated = limber_cpu_of(model.target);
     print_message("%s\n", ctx->machine.target.isa);
@@ -369,13 +375,13 @@ static void machine_is_busy(size_t machine)
 
             if (!is_taken(machine + i + j, 3))
                 continue;
-            price_product(ctx, &works[i], s);
-            busy = model.sum.work / model.sum.way / WORKERS;
-            alone = model.sum.alone / model.sum.way;
+            predict_product(ctx, &works[i], s);
+            busy = model.sum.work / model.sum.span / WORKERS;
+            alone = model.sum.alone / model.sum.span;
             print_message("%-16s %5d x %5d x %5d, %2d: %3d runs, %8.3f ms, threads busy %.3f, "
                           "one alone %.4f\n",
                           works[i].name, (int)s->m, (int)s->n, (int)s->k, (int)s->count,
-                          model.sum.runs, model.sum.way * 1e3, busy, alone);
+                          model.sum.runs, model.sum.span * 1e3, busy, alone);
             if (busy < s->busy || alone > s->alone)
                 fail_msg("threads are busy %.3f, not %.3f, or one alone %.4f, not %.4f", busy,
                          s->busy, alone, s->alone);
@@ -389,15 +395,15 @@ static void threads_are_busy(void **state)
     bool poisons = limber_poisons;
 
     (void)state;
-    limber_poisons = false; /* memory is counted but not written */
+    limber_poisons = false; /* so that workspaces are counted but not written */
     for (size_t i = 0; i < (SANITIZED ? 1 : COUNT(machines)); i++)
-        machine_is_busy(i);
+        check_machine(i);
     limber_poisons = poisons;
 }
 
 /* ---- bits with many threads ------------------------------------------------------------------ */
 
-/* Opens a context with the library's own kernels; skips the test if there are none. */
+/* Opens a context with prebuilt kernels.  Skips the test if there are none. */
 static limber_context *context_of(int threads)
 {
     limber_context *ctx;
@@ -407,13 +413,12 @@ static limber_context *context_of(int threads)
                                               .cache_dir = "",
                                               .kernels = LIMBER_KERNELS_PREBUILT,
                                               .threads = threads }) != LIMBER_STATUS_OK) {
-        print_message("%s\n", limber_error_text());
-        skip();
+        skip_because("%s", limber_error_text());
     }
     return ctx;
 }
 
-/* Allocates and computes a product of dense matrices. */
+/* Computes a product of dense matrices in new memory, which the caller frees. */
 static void *result_of(limber_context *ctx, const struct work *w, const struct shape *s,
                        const void *a, const void *b)
 {
@@ -430,7 +435,7 @@ static void *result_of(limber_context *ctx, const struct work *w, const struct s
     return c;
 }
 
-/* Compares the bits of a product in a context of one thread and in one of many. */
+/* Compares the bits of a product in a context with one thread and in one with many. */
 static void compare(limber_context *one, limber_context *many, const struct work *w,
                     const struct shape *s)
 {
@@ -453,7 +458,8 @@ static void compare(limber_context *one, limber_context *many, const struct work
     free(y);
 }
 
-/* Shapes whose blocks, packing and scans are split more finely for many threads. */
+/* Shapes for which blocks, packing and scans are divided into smaller tasks if there are many
+ * threads. */
 static void bits_are_those_of_one_thread(void **state)
 {
     static const struct shape small[] = {

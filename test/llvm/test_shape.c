@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions compiled for one shape: the interpreter's bits for every shape, stride and target, no
- * access outside the matrices, caching, and errors. */
+ * Functions that are compiled for one shape: they have the interpreter's bits for every shape,
+ * stride and target, access nothing outside the matrices, are cached, and report errors. */
 #define _GNU_SOURCE     /* for nftw */
 #include "compiler.h"
 #include "contexts.h"
@@ -19,7 +19,7 @@ static const limber_contract native = { .size = sizeof(limber_contract),
                                         .promise = LIMBER_CONTRACT_NATIVE,
                                         .scheme = "native" };
 
-/* Opens a context with one thread. cache, dump: folders; "": none. */
+/* Opens a context with one thread.  cache, dump: folders; "": none. */
 static limber_context *open_context(const char *backend, const char *cache, const char *dump)
 {
     limber_context *ctx;
@@ -48,7 +48,7 @@ struct map_guarded {
     size_t bytes;
 };
 
-/* Allocates bytes that end where a page begins that may not be touched. */
+/* Allocates bytes that end at an inaccessible page. */
 static struct map_guarded map_guarded(size_t bytes)
 {
     struct map_guarded g = { .bytes = bytes };
@@ -68,9 +68,10 @@ static void unmap_guarded(struct map_guarded g)
 
 enum way { ROWS, COLUMNS, SPARSE };
 
-/* A matrix of these strides on a guarded map of its own, which is filled entirely. */
-static limber_matrix matrix(struct rng *r, limber_format f, int64_t rows, int64_t cols,
-                            enum way way, int gap, struct map_guarded *g)
+/* Makes a matrix with these strides on a guarded map of its own, whose padding is filled with
+ * random numbers, too. */
+static limber_matrix make_matrix(struct rng *r, limber_format f, int64_t rows, int64_t cols,
+                                 enum way way, int gap, struct map_guarded *g)
 {
     limber_matrix x = { NULL, f,
                         way == ROWS    ? cols + gap :
@@ -106,14 +107,14 @@ static void describe(const struct shape *s, char *text, size_t size)
              s->gap, s->add);
 }
 
-/* Compares the function's C with the interpreter's, all bytes from the beginning of the map. */
+/* Compares all memory of C, computed by the function, with the interpreter's. */
 static void compare(limber_context *ctx, limber_context *interp, const struct shape *s,
                     struct rng *r)
 {
     struct map_guarded ga, gb, gc, gd;
-    limber_matrix a = matrix(r, s->f, s->m, s->k, s->a, s->gap, &ga);
-    limber_matrix b = matrix(r, s->f, s->k, s->n, s->b, s->gap, &gb);
-    limber_matrix c = matrix(r, s->f, s->m, s->n, s->c, s->gap, &gc), d = c;
+    limber_matrix a = make_matrix(r, s->f, s->m, s->k, s->a, s->gap, &ga);
+    limber_matrix b = make_matrix(r, s->f, s->k, s->n, s->b, s->gap, &gb);
+    limber_matrix c = make_matrix(r, s->f, s->m, s->n, s->c, s->gap, &gc), d = c;
     const double one = 1;
     const float narrow = 1;
     const void *beta = !s->add ? NULL : s->f.size == 8 ? (const void *)&one : &narrow;
@@ -187,7 +188,7 @@ static void the_largest_shapes_have_the_interpreters_bits(void **state)
     limber_destroy(interp);
 }
 
-/* A C of one row or column has one stride that matters. */
+/* If C has one row or column, only one of its strides matters. */
 static void functions_for_vectors_have_the_interpreters_bits(void **state)
 {
     limber_context *ctx = compiling_context("", ""), *interp = open_context("interp", "", "");
@@ -211,7 +212,7 @@ static void functions_for_vectors_have_the_interpreters_bits(void **state)
     limber_destroy(interp);
 }
 
-/* The engine transposes a product whose C has contiguous columns. */
+/* The engine transposes the product if C has contiguous columns. */
 static void c_by_columns_has_the_interpreters_bits(void **state)
 {
     static const int size[][3] = { { 5, 9, 7 }, { 70, 33, 300 }, { 130, 65, 40 } };
@@ -225,10 +226,10 @@ static void c_by_columns_has_the_interpreters_bits(void **state)
                                       .promise = LIMBER_CONTRACT_NATIVE };
         int64_t m = size[i / 2][0], n = size[i / 2][1], k = size[i / 2][2];
         struct map_guarded ga, gb, gc, gd;
-        limber_matrix a = matrix(&r, named("f64"), m, k, ROWS, 1, &ga);
-        limber_matrix b = matrix(&r, named("f64"), k, n, COLUMNS, 2, &gb);
-        limber_matrix c = matrix(&r, named("f64"), m, n, ROWS, 0, &gc);
-        limber_matrix d = matrix(&r, named("f64"), m, n, COLUMNS, 0, &gd);
+        limber_matrix a = make_matrix(&r, named("f64"), m, k, ROWS, 1, &ga);
+        limber_matrix b = make_matrix(&r, named("f64"), k, n, COLUMNS, 2, &gb);
+        limber_matrix c = make_matrix(&r, named("f64"), m, n, ROWS, 0, &gc);
+        limber_matrix d = make_matrix(&r, named("f64"), m, n, COLUMNS, 0, &gd);
 
         for (int64_t j = 0; j < m * n; j++)
             ((double *)d.data)[j / n + j % n * m] = ((double *)c.data)[j];
@@ -257,9 +258,9 @@ static const struct {
                 "l2=1048576 group=2 rate.f64=4e10 rate.f32=8e10 rate.exact=1e8" },
 };
 
-/* Plans a native product of this shape and format in the stated order's chains of `chunk`
+/* Parses a plan of a native product of this shape and format, whose sums are chains of `chunk`
  * products. */
-static void plan_of(struct plan *p, const char *format, const struct fixed *f, int chunk)
+static void parse_plan(struct plan *p, const char *format, const struct fixed *f, int chunk)
 {
     struct text t = { 0 };
     struct diag d = { 0 };
@@ -281,7 +282,7 @@ static void plan_of(struct plan *p, const char *format, const struct fixed *f, i
     limber_text_clear(&t);
 }
 
-/* Computes an element as docs/ir.md describes it. */
+/* Computes an element as docs/ir.md defines it: in chains of `chunk` products. */
 static double element(const struct fixed *f, const double *a, const double *b, int64_t i, int64_t j,
                       int chunk, double *c0)
 {
@@ -298,12 +299,12 @@ static double element(const struct fixed *f, const double *a, const double *b, i
     return f->add ? total + *c0 : total;
 }
 
-/* Compiles a function for a target's instructions, runs it here and compares with plain loops.
- * chunk: products in a chain. */
-static void on_target(const struct target *t, const struct fixed *f, int chunk, struct rng *r)
+/* Compiles a function for a target, runs it on this CPU and compares it with plain loops.  chunk:
+ * number of products in a chain. */
+static void check_on_target(const struct target *t, const struct fixed *f, int chunk, struct rng *r)
 {
     static double a[64 * 64], b[64 * 64], c[64 * 64], d[64 * 64];
-    const struct functions *fixed = limber_backend_llvm.fixed;
+    const struct functions *fixed = limber_backend_llvm.cpu->fixed;
     struct function *function;
     struct blob blob = { 0 };
     struct diag diag = { 0 };
@@ -315,7 +316,7 @@ static void on_target(const struct target *t, const struct fixed *f, int chunk, 
     fill(r, DATA_unit, named("f64"), b, COUNT(b));
     fill(r, DATA_unit, named("f64"), c, COUNT(c));
     memcpy(d, c, sizeof d);
-    plan_of(&p, "f64", f, chunk);
+    parse_plan(&p, "f64", f, chunk);
     if (!fixed->compile(&p, t, f, NULL, &blob, &diag) ||
         !fixed->load(blob.data, blob.size, &function, &at, &diag))
         fail_msg("%s", diag.text);
@@ -331,7 +332,8 @@ static void on_target(const struct target *t, const struct fixed *f, int chunk, 
         fail_msg("%s m=%d n=%d k=%d chunk=%d: the bits differ", t->isa, (int)f->m, (int)f->n,
                  (int)f->k, chunk);
     fixed->unload(function);
-    for (size_t size = 0; size < blob.size; size += 1 + size / 3) { /* truncated */
+    /* truncated functions must be refused */
+    for (size_t size = 0; size < blob.size; size += 1 + size / 3) {
         memset(&diag, 0, sizeof diag);
         assert_false(fixed->load(blob.data, size, &function, &at, &diag));
         assert_null(function);
@@ -360,7 +362,7 @@ static void chains_on_every_target(void **state)
 
             if (j % 4 > 1)
                 f.b = (struct strides){ 1, 64 };
-            on_target(&t, &f, chunks[j % 3], &r);
+            check_on_target(&t, &f, chunks[j % 3], &r);
         }
     }
 }
@@ -372,15 +374,15 @@ static limber_matrix rows_of(int64_t cols)
     return (limber_matrix){ NULL, named("f64"), cols, 1 };
 }
 
-/* Asks for the function that multiplies dense n x n matrices of doubles. */
-static limber_status ask(limber_context *ctx, int n, limber_kernel *f)
+/* Requests the function that multiplies dense n x n matrices of doubles. */
+static limber_status request_function(limber_context *ctx, int n, limber_kernel *f)
 {
     return limber_bind_shape(ctx, &native, n, n, n, rows_of(n), rows_of(n), output_of(rows_of(n)),
                              LIMBER_ACCUMULATE_NONE, f);
 }
 
-/* Checks a function by a product with the identity matrix. */
-static void identity(limber_kernel f, int n)
+/* Checks a function by multiplying the identity matrix by another matrix. */
+static void check_identity(limber_kernel f, int n)
 {
     double a[32 * 32] = { 0 }, b[32 * 32], c[32 * 32];
 
@@ -399,14 +401,14 @@ struct worker {
     limber_kernel got[SHAPES];
 };
 
-/* A thread that asks for functions of all sizes and calls each. */
+/* Thread: requests functions of all sizes and calls each. */
 static void *ask_all(void *arg)
 {
     struct worker *w = arg;
 
     for (int i = 0; i < SHAPES; i++)
-        if (ask(w->ctx, 3 + i, &w->got[i]) == LIMBER_STATUS_OK)
-            identity(w->got[i], 3 + i);
+        if (request_function(w->ctx, 3 + i, &w->got[i]) == LIMBER_STATUS_OK)
+            check_identity(w->got[i], 3 + i);
     return NULL;
 }
 
@@ -431,7 +433,7 @@ static void threads_get_one_function(void **state)
     limber_destroy(ctx);
 }
 
-/* Callback for each entry of the cache: overwrites two bytes near the end of its file. */
+/* Callback for each entry of the cache: changes two bytes near the end of its file. */
 static int damage(void *user, const limber_cache_entry *e)
 {
     char path[4200];
@@ -458,25 +460,25 @@ static void functions_are_cached_on_disk(void **state)
     need_compiler();
     dir = scratch();
     ctx = open_context("llvm", dir, "");
-    assert_int_equal(ask(ctx, 5, &f), LIMBER_STATUS_OK);
+    assert_int_equal(request_function(ctx, 5, &f), LIMBER_STATUS_OK);
     limber_destroy(ctx);
     setenv("LIMBER_NO_COMPILE", "1", 1);
     ctx = open_context("llvm", dir, "");
-    assert_int_equal(ask(ctx, 5, &f), LIMBER_STATUS_OK);
-    identity(f, 5);
-    assert_int_equal(ask(ctx, 6, &f), LIMBER_STATUS_DEVICE);
+    assert_int_equal(request_function(ctx, 5, &f), LIMBER_STATUS_OK);
+    check_identity(f, 5);
+    assert_int_equal(request_function(ctx, 6, &f), LIMBER_STATUS_DEVICE);
     assert_null(f);
     limber_destroy(ctx);
     unsetenv("LIMBER_NO_COMPILE");
     ctx = open_context("llvm", dir, "");
     assert_int_equal(limber_cache_each(ctx, LIMBER_CACHE_LIST, damage, dir), LIMBER_STATUS_OK);
-    assert_int_equal(ask(ctx, 5, &f), LIMBER_STATUS_OK);
-    identity(f, 5);
+    assert_int_equal(request_function(ctx, 5, &f), LIMBER_STATUS_OK);
+    check_identity(f, 5);
     limber_destroy(ctx);
     discard(dir);
 }
 
-/* Callback of nftw: counts those of a dump's files that each compilation writes once. */
+/* Callback of nftw: counts files of a dump that each compilation writes once. */
 static int count_file(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     const char *name = path + ftw->base;
@@ -498,7 +500,7 @@ static void functions_are_dumped(void **state)
     need_compiler();
     dir = scratch();
     ctx = open_context("llvm", "", dir);
-    assert_int_equal(ask(ctx, 5, &f), LIMBER_STATUS_OK);
+    assert_int_equal(request_function(ctx, 5, &f), LIMBER_STATUS_OK);
     compiles = 0;
     nftw(dir, count_file, 16, FTW_PHYS);
     assert_int_equal(compiles, 4);
@@ -506,20 +508,21 @@ static void functions_are_dumped(void **state)
     discard(dir);
 }
 
-/* Functions beyond the limit of cached kernels: none is dropped. */
+/* More functions are in use than the cache of kernels may hold.  The cache must drop none of
+ * them. */
 static void functions_in_use_are_not_dropped(void **state)
 {
     limber_context *ctx = compiling_context("", "");
     limber_kernel first, again;
 
     (void)state;
-    assert_int_equal(ask(ctx, 2, &first), LIMBER_STATUS_OK);
+    assert_int_equal(request_function(ctx, 2, &first), LIMBER_STATUS_OK);
     for (int64_t ld = 3; ld < 40; ld++)
         assert_int_equal(limber_bind_shape(ctx, &native, 2, 2, 2, rows_of(ld), rows_of(2),
                                            output_of(rows_of(2)), LIMBER_ACCUMULATE_NONE, &again),
                          LIMBER_STATUS_OK);
-    identity(first, 2);
-    assert_int_equal(ask(ctx, 2, &again), LIMBER_STATUS_OK);
+    check_identity(first, 2);
+    assert_int_equal(request_function(ctx, 2, &again), LIMBER_STATUS_OK);
     assert_true(first == again);
     limber_destroy(ctx);
 }
@@ -533,9 +536,10 @@ struct request {
     int add;
 };
 
-/* Checks that a request is refused with this status and text, and that the function is then
+/* Checks that a request is refused with this status and text, and that the function is set to
  * NULL. */
-static void refused(limber_context *ctx, struct request r, limber_status want, const char *text)
+static void check_refused(limber_context *ctx, struct request r, limber_status want,
+                          const char *text)
 {
     limber_kernel f = (limber_kernel)(void (*)(void))abort;
     limber_status s = limber_bind_shape(ctx, &r.contract, r.m, r.n, r.k, r.a, r.b, output_of(r.c),
@@ -556,7 +560,7 @@ static void errors_name_the_argument(void **state)
 #define TRY(change, status, text) \
     r = good; \
     change; \
-    refused(ctx, r, LIMBER_STATUS_##status, text)
+    check_refused(ctx, r, LIMBER_STATUS_##status, text)
     TRY(r.m = 0, BAD_ARGUMENT, "bind_shape: m = 0");
     TRY(r.n = -1, BAD_ARGUMENT, "n = -1");
     TRY(r.k = 257, NO_SCHEME, "k = 257");
@@ -573,16 +577,17 @@ static void errors_name_the_argument(void **state)
     TRY(r.contract.scheme = "ozaki2", NO_SCHEME, "contract.scheme");
     TRY(r.contract.scheme = "none", BAD_ARGUMENT, "contract.scheme");
 #undef TRY
-    refused(NULL, good, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
+    check_refused(NULL, good, LIMBER_STATUS_BAD_ARGUMENT, "ctx is NULL");
     assert_int_equal(limber_bind_shape(ctx, NULL, 1, 1, 1, rows_of(1), rows_of(1),
                                        output_of(rows_of(1)), LIMBER_ACCUMULATE_NONE, &f),
-                     compiler_here() ? LIMBER_STATUS_OK : LIMBER_STATUS_DEVICE); /* native */
+                     /* no contract (NULL) stands for `native` */
+                     compiler_here() ? LIMBER_STATUS_OK : LIMBER_STATUS_DEVICE);
     assert_int_equal(limber_bind_shape(ctx, &native, 1, 1, 1, rows_of(1), rows_of(1),
                                        output_of(rows_of(1)), LIMBER_ACCUMULATE_NONE, NULL),
                      LIMBER_STATUS_BAD_ARGUMENT);
     limber_destroy(ctx);
     ctx = open_context("interp", "", "");
-    refused(ctx, good, LIMBER_STATUS_DEVICE, "backend interp");
+    check_refused(ctx, good, LIMBER_STATUS_DEVICE, "backend interp");
     limber_destroy(ctx);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Outer products in ZA (AArch64 SME): the caller's ZA is saved to its lazy-save buffer, as the
- * procedure call standard demands, and callee-saved vectors survive.  Skipped on other CPUs. */
+ * procedure call standard requires, and callee-saved vector registers survive.  Skipped on other
+ * CPUs. */
 #include "support.h"
 
 #include <limber/limber.h>
@@ -13,13 +14,14 @@
 #include <cmocka.h>
 
 #if defined(__aarch64__)
-#include "backends/llvm/cpu.h"
+#include "ir/cpu.h"
 
-enum { N = 160, VECTOR = 64, SLICES = 64 }; /* the largest sizes */
+/* N: matrix size; VECTOR, SLICES: largest number of bytes in a slice of ZA, and of slices */
+enum { N = 160, VECTOR = 64, SLICES = 64 };
 
 static double a[N * N], b[N * N], c[N * N];
 static unsigned char za[SLICES * VECTOR], saved[SLICES * VECTOR];
-static int length; /* bytes of a ZA slice, which is also the number of slices */
+static int length; /* bytes of a ZA slice, and number of slices */
 static struct {
     unsigned char *to;
     uint16_t slices;
@@ -40,7 +42,7 @@ static limber_context *make_numbers(void)
     return ctx;
 }
 
-/* Enables ZA, fills it, and sets up the lazy save as a caller does. */
+/* Enables ZA, fills it, and sets up a lazy save, as a caller does. */
 static void set_up_lazy_save(void)
 {
     for (int i = 0; i < length * length; i++)
@@ -53,7 +55,7 @@ static void set_up_lazy_save(void)
                      : "x12", "cc", "memory");
 }
 
-/* Returns TPIDR2 as the standard defines it: 0 after ZA was saved. */
+/* Returns TPIDR2_EL0, which is 0 after ZA was saved. */
 static uint64_t read_tpidr2(void)
 {
     uint64_t at;
@@ -71,7 +73,7 @@ static void multiply(limber_context *ctx)
         fail_msg("%s", limber_error_text());
 }
 
-/* Returns whether d8 to d15, which are callee-saved, survive a call. */
+/* Returns whether the callee-saved registers d8 and d15 survive a call. */
 static bool keeps_vectors(limber_context *ctx)
 {
     register double x __asm__("d8") = 8, y __asm__("d15") = 15;
@@ -101,12 +103,11 @@ static void callers_za_is_saved(void **state)
 
     (void)state;
     if (!(limber_cpu() & CPU_sme)) {
-        print_message("this CPU has no SME of 256 or 512 bits: skipped\n");
-        skip();
+        skip_because("this CPU has no SME of 256 or 512 bits");
     }
     length = limber_cpu() & CPU_sme512 ? 64 : 32;
     for (int i = 0; i < N * N; i++)
-        /* beyond bytes, which take other code */
+        /* numbers beyond 8 bits, since other code multiplies 8-bit integers */
         a[i] = 1000 * (i % 17 - 8) + i % 7, b[i] = i % 13 - 6;
     ctx = make_numbers();
     block.to = saved;
@@ -117,7 +118,7 @@ static void callers_za_is_saved(void **state)
     assert_memory_equal(saved, za, (size_t)(length * length));
     check_product();
 
-    /* no buffer to save to, and no live ZA */
+    /* now ZA is off, and the caller has no buffer to save it to */
     memset(saved, 0, sizeof saved);
     memset(c, 0, sizeof c);
     block.to = NULL;
@@ -136,8 +137,7 @@ static void callers_za_is_saved(void **state)
 static void callers_za_is_saved(void **state)
 {
     (void)state;
-    print_message("not an AArch64 machine: skipped\n");
-    skip();
+    skip_because("not an AArch64 machine");
 }
 #endif
 

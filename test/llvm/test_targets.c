@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels for other machines.  Those that this CPU can run are executed against the interpreter's
- * bits, and AMX tiles by an emulator.  All assembly is searched for the target's instructions, and
- * for those that it must not contain. */
+ * Kernels for other machines.  Those that this CPU can run are compared with the interpreter's
+ * bits; AMX is emulated if the CPU lacks it.  The assembly of all must have the target's
+ * instructions, and no others that are listed. */
 #include "support.h"
 
 #include "amx_emulator.h"
@@ -10,7 +10,7 @@
 #include "targets.h"
 
 #include "backends/backend.h"
-#include "backends/llvm/cpu.h"
+#include "ir/cpu.h"
 #include "jit/scan/scan.h"
 #include "passes/passes.h"
 
@@ -54,21 +54,22 @@ static const struct {
     { "ozaki2", "f16", "e3m2", DATA_tiny },
 };
 
-/* With alpha = 1 and beta = 0; row-major m x k times k x n. */
+/* A product of row-major matrices, with alpha = 1 and beta = 0. */
 struct work {
     int64_t m, n, k;
     limber_format f, result;
     char *a, *b;
     struct mask ma, mb;
     const limber_unit *model;   /* NULL: no unit is simulated */
-    size_t workspace;           /* bytes; 0: so few that C is computed in parts */
+    size_t workspace; /* bytes; 0: so few that C is computed piece by piece */
 };
 
-/* States the plan of a product: its promise follows from the scheme, or a simulated unit
+/* Makes the plan of a product.  The promise follows from the scheme, or is that of a simulated unit
  * (w->model). */
-static void state(struct plan *p, const struct work *w, const char *scheme)
+static void make_plan(struct plan *p, const struct work *w, const char *scheme)
 {
     struct type t = { .format = w->f, .rank = 2, .dim = { -'m', -'k' }, .count = 1 };
+    struct data_class class;
     int a, b, c, d;
 
     limber_plan_init(p);
@@ -85,12 +86,14 @@ static void state(struct plan *p, const struct work *w, const char *scheme)
         p->budget = INFINITY;
     a = limber_plan_add(p, OP_arg, "a", -1, -1, t);
     limber_node_set(&p->node[a], ATTR_index, 0);
-    limber_mask_class(&w->ma, w->f, false, &p->node[a]);
+    limber_mask_class(&w->ma, w->f, 0, &class);
+    limber_class_write(&class, &p->node[a]);
     t.dim[0] = -'k';
     t.dim[1] = -'n';
     b = limber_plan_add(p, OP_arg, "b", -1, -1, t);
     limber_node_set(&p->node[b], ATTR_index, 1);
-    limber_mask_class(&w->mb, w->f, false, &p->node[b]);
+    limber_mask_class(&w->mb, w->f, 0, &class);
+    limber_class_write(&class, &p->node[b]);
     t.dim[0] = -'m';
     t.format = (limber_format){ .kind = LIMBER_KIND_EXACT };
     c = limber_plan_add(p, OP_gemm, "c", a, b, t);
@@ -105,8 +108,8 @@ static void state(struct plan *p, const struct work *w, const char *scheme)
 }
 
 /* Plans, compiles and computes a product for a target. */
-static void run(const struct backend *b, const struct target *t, const struct work *w,
-                const char *scheme, char *c)
+static void run_plan(const struct backend *b, const struct target *t, const struct work *w,
+                     const char *scheme, char *c)
 {
     struct call call = { .m = w->m,
                          .n = w->n,
@@ -121,13 +124,15 @@ static void run(const struct backend *b, const struct target *t, const struct wo
     struct diag d = { 0 };
     struct plan p;
 
-    state(&p, w, scheme);
+    make_plan(&p, w, scheme);
     if (!limber_passes_run(&p, t, NULL, (struct pass_watch){ 0 }, &d) ||
         !plan_launch(b, &p, t, &call, &d))
         fail_msg("%s: %s", scheme, d.text);
     limber_plan_clear(&p);
 }
 
+/* Each scheme and format gives the interpreter's bits on all machines of the list that this CPU can
+ * be, by compiled and by prebuilt kernels. */
 static void same_bits_everywhere(void **state_)
 {
     const struct backend *const backends[] = { prebuilt_kernels(),
@@ -139,7 +144,7 @@ static void same_bits_everywhere(void **state_)
     (void)state_;
     assert_true(limber_backend_interp.probe(&interp, &d));
     if (!limber_backend_llvm.probe(&here, &d))
-        skip();
+        skip_because("no compiler for this CPU");
     for (size_t i = 0; i < COUNT(works); i++) {
         struct rng r = { 600 + i };
         struct work w = { .m = 37,
@@ -158,7 +163,7 @@ static void same_bits_everywhere(void **state_)
                                 SCAN_full, NULL, &d));
         assert_true(limber_scan(&w.mb, &(struct view){ w.b, 1, w.n, NULL }, w.f, w.n, w.k,
                                 SCAN_full, NULL, &d));
-        run(&limber_backend_interp, &interp, &w, works[i].scheme, want);
+        run_plan(&limber_backend_interp, &interp, &w, works[i].scheme, want);
         for (size_t t = 0; t < COUNT(targets); t++) {
             struct target target;
 
@@ -171,7 +176,7 @@ static void same_bits_everywhere(void **state_)
                     continue;
                 memset(got, 0xaa, size);
                 limber_cpu_emulated = targets[t].emulated;
-                run(backends[b], &target, &w, works[i].scheme, got);
+                run_plan(backends[b], &target, &w, works[i].scheme, got);
                 limber_cpu_emulated = 0;
                 if (memcmp(got, want, size))
                     fail_msg("%s of %s on %s, %s: other bits", works[i].scheme, works[i].format,
@@ -192,8 +197,9 @@ static void same_bits_everywhere(void **state_)
         assert_true(amx_emulated() > 0);
 }
 
-/* Roundings and blocks that binary32 lanes compute with AVX-512 only, and those that they compute
- * anywhere; each unit on every available machine, and compiled for the others. */
+/* Units whose roundings and blocks FP32 lanes can simulate only with AVX-512, and units that they
+ * can simulate with any instruction set.  Each runs on every machine of the list that this CPU can
+ * be, and is compiled for the others. */
 static void units_are_simulated_everywhere(void **state_)
 {
     static const char *const units[] = {
@@ -225,7 +231,7 @@ static void units_are_simulated_everywhere(void **state_)
     need_compiler();
     assert_true(limber_backend_interp.probe(&interp, &d));
     if (!limber_backend_llvm.probe(&here, &d))
-        skip();
+        skip_because("no compiler for this CPU");
     for (size_t i = 0; i < COUNT(units); i++) {
         struct rng r = { 90 + i };
         struct work w = { .m = 9, .n = 45, .k = 70, .f = named("f32"), .result = named("f32") };
@@ -240,13 +246,14 @@ static void units_are_simulated_everywhere(void **state_)
         w.b = malloc((size_t)(w.k * w.n) * 4);
         fill(&r, i % 2 ? DATA_spread : DATA_unit, w.f, w.a, (size_t)(w.m * w.k));
         fill(&r, i % 2 ? DATA_special : DATA_unit, w.f, w.b, (size_t)(w.k * w.n));
-        run(&limber_backend_interp, &interp, &w, NULL, want);
+        run_plan(&limber_backend_interp, &interp, &w, NULL, want);
         for (size_t t = 0; t < COUNT(targets); t++) {
             struct target target;
             struct blob blob = { 0 };
             struct plan p;
 
-            /* one of six units, with either data; with lanes of binary16 every unit */
+            /* tests one unit in six, with one kind of data; all units if the target has binary16
+             * lanes */
             if (!is_taken(i + i / 4 + t, 6) && (BRIEF || targets[t].emulated != CPU_fp16))
                 continue;
             assert_true(limber_target_parse(&target, targets[t].text, &d));
@@ -254,7 +261,7 @@ static void units_are_simulated_everywhere(void **state_)
                 (!targets[t].emulated || (targets[t].emulated == CPU_fp16 && amx_emulate()))) {
                 memset(got, 0xaa, size);
                 limber_cpu_emulated = targets[t].emulated;
-                run(&limber_backend_llvm, &target, &w, NULL, got);
+                run_plan(&limber_backend_llvm, &target, &w, NULL, got);
                 limber_cpu_emulated = 0;
                 for (int64_t e = 0; e < w.m * w.n; e++) {
                     float x, y;
@@ -268,7 +275,7 @@ static void units_are_simulated_everywhere(void **state_)
                 ran++;
                 continue;
             }
-            state(&p, &w, NULL);
+            make_plan(&p, &w, NULL);
             if (limber_passes_run(&p, &target, NULL, (struct pass_watch){ 0 }, &d) &&
                 limber_backend_llvm.compile(&p, &target, NULL, &blob, &d))
                 compiled++;
@@ -296,7 +303,7 @@ struct assembly {
     size_t size;
 };
 
-/* Callback of a dump: keeps the assembly of the kernel and no other file. */
+/* Callback of a dump: keeps the kernel's assembly. */
 static void save_assembly(void *user, const char *name, const char *data, size_t size)
 {
     struct assembly *a = user;
@@ -310,7 +317,7 @@ static void save_assembly(void *user, const char *name, const char *data, size_t
     a->size = size;
 }
 
-/* Compiles a plan for uniform data. */
+/* Compiles a plan for uniform data, and keeps its assembly. */
 static bool assemble(const struct target *t, const char *scheme, const char *format,
                      struct assembly *a, struct blob *blob, struct diag *d)
 {
@@ -327,7 +334,7 @@ static bool assemble(const struct target *t, const char *scheme, const char *for
     bool ok;
 
     w.ma = w.mb = seen;
-    state(&p, &w, scheme);
+    make_plan(&p, &w, scheme);
     ok = limber_passes_run(&p, t, NULL, (struct pass_watch){ 0 }, d) &&
          limber_backend_llvm.compile(&p, t, &dump, blob, d);
     limber_plan_clear(&p);
@@ -342,7 +349,7 @@ static void expect_word(const struct target *t, const struct assembly *a, const 
         fail_msg("%s: the assembly %s \"%s\"", t->isa, there ? "lacks" : "has", word);
 }
 
-/* Units of binary16 use binary16 instructions where the target has them. */
+/* Simulated units of binary16 use binary16 instructions if the target has them. */
 static void binary16_instructions_are_used(void **state_)
 {
     static const char *const units[] = { "in=f16 mul=f16 acc=f16",
@@ -353,7 +360,7 @@ static void binary16_instructions_are_used(void **state_)
     (void)state_;
     need_compiler();
     if (!limber_backend_llvm.probe(&here, &d))
-        skip();
+        skip_because("no compiler for this CPU");
     for (size_t i = 0; i < COUNT(targets); i++)
         if (targets[i].emulated & CPU_fp16)
             assert_true(limber_target_parse(&t, targets[i].text, &d));
@@ -366,7 +373,7 @@ static void binary16_instructions_are_used(void **state_)
 
         assert_int_equal(limber_unit_parse(units[i], &u), LIMBER_STATUS_OK);
         w.model = &u;
-        state(&p, &w, NULL);
+        make_plan(&p, &w, NULL);
         assert_true(limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d));
         assert_true(
             limber_backend_llvm.compile(&p, &t, &(struct dump){ save_assembly, &a }, &blob, &d));
@@ -378,8 +385,8 @@ static void binary16_instructions_are_used(void **state_)
     }
 }
 
-/* Computes x y and x + y for all numbers of (1,5,2), in lanes of binary16 and by the
- * interpreter. */
+/* Compares x y and x + y for all numbers of (1,5,2) with the interpreter's results.  Targets with
+ * binary16 lanes compute them in binary16. */
 static void small_floats_are_exact_in_binary16(void **state_)
 {
     enum { CODES = 256, ONE = 0x3c };
@@ -392,7 +399,7 @@ static void small_floats_are_exact_in_binary16(void **state_)
     assert_true(limber_backend_interp.probe(&interp, &d));
     if (!limber_backend_llvm.probe(&here, &d) || !strstr(here.features, "avx512vnni") ||
         !amx_emulate())
-        skip();
+        skip_because("no compiler for this CPU");
     for (size_t i = 0; i < COUNT(targets); i++)
         if (targets[i].emulated & CPU_fp16)
             assert_true(limber_target_parse(&t, targets[i].text, &d));
@@ -411,9 +418,9 @@ static void small_floats_are_exact_in_binary16(void **state_)
             if (k == 2)
                 w.a[2 * code + 1] = w.b[code] = ONE;
         }
-        run(&limber_backend_interp, &interp, &w, NULL, (char *)want);
+        run_plan(&limber_backend_interp, &interp, &w, NULL, (char *)want);
         limber_cpu_emulated = CPU_fp16;
-        run(&limber_backend_llvm, &t, &w, NULL, (char *)got);
+        run_plan(&limber_backend_llvm, &t, &w, NULL, (char *)got);
         limber_cpu_emulated = 0;
         for (int e = 0; e < CODES * CODES; e++)
             if (memcmp(&want[e], &got[e], 4) && (want[e] == want[e] || got[e] == got[e]))
@@ -426,9 +433,9 @@ static void small_floats_are_exact_in_binary16(void **state_)
     }
 }
 
-/* Any legal tile that a search may have measured gives the same bits; others are refused.  With 3,
- * 5, 6 or 7 rows per panel, whole panels do not fill a strip of 16 lanes: with these m the last
- * strip ends far beyond the last row. */
+/* All register tiles that a search may choose give the same bits.  With 3, 5, 6 or 7 rows per
+ * panel, panels do not fill a strip of 16 lanes, and with these m the last strip ends far beyond
+ * the last row. */
 static void tiles_do_not_change_bits(void **state_)
 {
     static const struct {
@@ -457,7 +464,7 @@ static void tiles_do_not_change_bits(void **state_)
     got = malloc(MOST * N * 8);
     assert_true(limber_backend_interp.probe(&interp, &d));
     if (!limber_backend_llvm.probe(&here, &d))
-        skip();
+        skip_because("no compiler for this CPU");
     for (size_t i = 0; i < COUNT(inputs) * COUNT(tiles); i++) {
         const char *scheme = inputs[i % COUNT(inputs)].scheme;
         bool native = !strcmp(scheme, "native");
@@ -491,8 +498,8 @@ static void tiles_do_not_change_bits(void **state_)
         assert_true(limber_scan(&w.mb, &(struct view){ w.b, 1, w.n, NULL }, w.f, w.n, w.k,
                                 SCAN_full, NULL, &d));
         memset(got, 0xaa, size);
-        run(&limber_backend_interp, &interp, &w, scheme, want);
-        run(&limber_backend_llvm, &t, &w, scheme, got);
+        run_plan(&limber_backend_interp, &interp, &w, scheme, want);
+        run_plan(&limber_backend_llvm, &t, &w, scheme, got);
         if (memcmp(got, want, size))
             fail_msg("%s with tiles of %d rows: other bits", scheme, mr);
         limber_mask_clear(&w.ma);
@@ -513,13 +520,13 @@ static void illegal_tiles_are_refused(void **state_)
 
     (void)state_;
     if (!limber_backend_llvm.probe(&here, &d))
-        skip();
+        skip_because("no compiler for this CPU");
     for (size_t i = 0; i < COUNT(bad); i++) {
         struct target t = here;
         struct plan p;
 
         memcpy(t.tile[UNIT_f64], bad[i], sizeof bad[i]);
-        state(&p, &w, "native");
+        make_plan(&p, &w, "native");
         assert_false(limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d));
         assert_non_null(strstr(d.text, "tile.f64"));
         limber_plan_clear(&p);
@@ -535,7 +542,7 @@ static void assembly_has_its_instructions(void **state_)
     (void)state_;
     need_compiler();
     if (!limber_backend_llvm.probe(&here, &d))
-        skip();
+        skip_because("no compiler for this CPU");
     for (size_t i = 0; i < COUNT(targets); i++) {
         struct kernel *kernel = NULL;
         struct target t;
@@ -559,7 +566,8 @@ static void assembly_has_its_instructions(void **state_)
                 assert_false(limber_backend_llvm.load(blob.data, blob.size, &kernel, &d));
                 assert_int_equal(d.status, LIMBER_STATUS_DEVICE);
                 d = (struct diag){ 0 };
-                memset(blob.data + 4, 0, 4); /* claims falsely that it needs no features */
+                /* now the head of the entry claims, wrongly, that the code needs no CPU features */
+                memset(blob.data + 4, 0, 4);
                 assert_false(limber_backend_llvm.load(blob.data, blob.size, &kernel, &d));
                 assert_int_equal(d.status, LIMBER_STATUS_IO);
                 assert_non_null(strstr(d.text, "object file"));
@@ -571,7 +579,7 @@ static void assembly_has_its_instructions(void **state_)
     }
 }
 
-/* Code with instructions that this CPU lacks is not run, whoever wrote it to the cache. */
+/* Code with instructions that this CPU lacks is not run, even if the cache has it. */
 static void foreign_kernels_are_refused(void **state_)
 {
     struct target here, t;
@@ -583,7 +591,7 @@ static void foreign_kernels_are_refused(void **state_)
     (void)state_;
     need_compiler();
     if (!limber_backend_llvm.probe(&here, &d) || (limber_cpu() & CPU_amx))
-        skip();
+        skip_because("no compiler for this CPU");
     for (size_t i = 0; i < COUNT(targets); i++)
         if (targets[i].emulated & CPU_amx)
             assert_true(limber_target_parse(&t, targets[i].text, &d));

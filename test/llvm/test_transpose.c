@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Transposition of up to sixteen lines by the code of each available instruction set: every element
- * is in its place, and nothing else is written. */
+ * Transposes up to sixteen lines by the code of each available instruction set: every element must
+ * be in its place, and nothing else may be written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,14 +13,14 @@
 #include <string.h>
 
 #include "backends/llvm/kernel/kernel.h"
-#include "backends/llvm/cpu.h"
+#include "ir/cpu.h"
 
 enum { LINES = 16, LONGEST = 64, ROW = 17 * 8 };
 
 static unsigned char line[LINES][LONGEST * 8], to[LONGEST * ROW + 64];
 
-/* Transposes `count` elements of `size` bytes of these lines to rows `stride` bytes apart, and
- * checks that nothing else was written. */
+/* Transposes `count` elements of `size` bytes of each line to rows that are `stride` bytes
+ * apart. */
 static void check_transpose(kernel_transpose *code, int size, int lanes, int64_t stride,
                             int64_t count)
 {
@@ -46,7 +46,7 @@ static void check_transpose(kernel_transpose *code, int size, int lanes, int64_t
         assert_int_equal(to[b], 0xee);
 }
 
-/* Tries all numbers of lines, in rows without and with a gap. */
+/* Tries all numbers of lines, with and without padding between rows. */
 static void all_shapes(kernel_transpose *code)
 {
     static const int64_t counts[] = { 0, 16, 32, 64 };
@@ -68,12 +68,11 @@ static void lines_are_transposed(void **state)
         for (size_t i = 0; i < sizeof line[l]; i++)
             line[l][i] = (unsigned char)rng_next(&r);
     all_shapes(limber_transpose);
-#if defined(__x86_64__)
-    if (limber_cpu() & CPU_avx2)
-        all_shapes(limber_transpose_avx2);
-    if (limber_cpu() & CPU_avx512)
-        all_shapes(limber_transpose_avx512);
-#endif
+#define TRY(isa, ...) \
+    if (!(NEEDS_##isa & ~limber_cpu_here())) \
+        all_shapes(limber_transpose_##isa);
+    LIMBER_FALLBACK(TRY, )
+#undef TRY
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Residues in words of 16 bits (unit i16) at their limits: remainders of half a modulus, and chains
- * near the largest length that 32 bits allow.  They run on the interpreter, on LLVM where it
- * multiplies words, and on its prebuilt kernels, against 128-bit integers. */
+ * Residues in 16-bit words (unit i16) at their limits: remainders of about half a modulus, and
+ * chains near the largest length that 32 bits allow.  They run on the interpreter, on LLVM if it
+ * multiplies words on this CPU, and on prebuilt kernels, and are compared with 128-bit integers. */
 #include "compiler.h"
 #include "plans.h"
 #include "support.h"
@@ -35,7 +35,8 @@ static void print_list(struct text *t, const char *before)
         limber_text_add(t, "%s%lld", l ? "," : "", (long long)moduli[l]);
 }
 
-/* Plans integers of 47 bits and a sign, unscaled, with the exact result as a pair of doubles. */
+/* Makes a plan for unscaled signed integers of 48 bits.  The result is exact, as a
+ * double-double. */
 static void state_plan(struct plan *p)
 {
     struct text t = { 0 };
@@ -60,7 +61,7 @@ static void state_plan(struct plan *p)
     limber_text_clear(&t);
 }
 
-/* A number whose remainder by each of the first four moduli p is (p - 1) / 2. */
+/* Returns a number whose remainder modulo each of the first HALVES moduli p is (p - 1) / 2. */
 static int64_t make_half_remainders(void)
 {
     int64_t x = 1;
@@ -72,9 +73,9 @@ static int64_t make_half_remainders(void)
 
 enum ends { EQUAL, OPPOSITE, MIXED, AROUND };
 
-/* Draws an element of A (side 0) or B (1) with half remainders: all equal, opposite on the two
- * sides, of random sign, or off by up to 2. */
-static int64_t value(struct rng *r, enum ends ends, int side)
+/* Draws an element of A (side 0) or B (side 1) from the numbers of make_half_remainders: all equal,
+ * opposite signs in A and B, random signs, or off by up to 2. */
+static int64_t draw_value(struct rng *r, enum ends ends, int side)
 {
     int64_t x = make_half_remainders();
 
@@ -86,7 +87,7 @@ static int64_t value(struct rng *r, enum ends ends, int side)
     }
 }
 
-/* Plans and computes a product of the two matrices by a backend. c: pairs of doubles. */
+/* Plans the product of a and b and computes it by a backend.  c: the result, as double-doubles. */
 static void multiply(const struct backend *backend, int64_t k, double *c)
 {
     struct target t = { .device = 0 };
@@ -116,7 +117,7 @@ static void multiply(const struct backend *backend, int64_t k, double *c)
     limber_plan_clear(&p);
 }
 
-/* Compares a product of length k with exact sums of integers of 128 bits. */
+/* Compares a product with exact sums in 128-bit integers. */
 static void check(const struct backend *backend, enum ends ends, int64_t k)
 {
     static double c[M * N][2];
@@ -136,9 +137,9 @@ static void check(const struct backend *backend, enum ends ends, int64_t k)
         }
 }
 
-/* Tries all kinds of numbers with lengths around the products' chunks.  The interpreter is slow and
- * takes a third of them. */
-static void everywhere(const struct backend *backend)
+/* Tries all kinds of numbers with lengths around multiples of the chunk.  The interpreter is slow
+ * and takes a third of the cases. */
+static void check_lengths(const struct backend *backend)
 {
     static const int64_t lengths[] = { 1, 2, 15, 17, 511, 512, 513, 1023, 1024, 1025, 1537, 1700 };
     struct rng r = { 16 };
@@ -148,9 +149,9 @@ static void everywhere(const struct backend *backend)
             int64_t k = lengths[s];
 
             for (int64_t i = 0; i < M * k; i++)
-                a[i] = value(&r, e, 0);
+                a[i] = draw_value(&r, e, 0);
             for (int64_t i = 0; i < k * N; i++)
-                b[i] = value(&r, e, 1);
+                b[i] = draw_value(&r, e, 1);
             if (backend != &limber_backend_interp || s % 3 == 0)
                 check(backend, e, k);
         }
@@ -159,10 +160,11 @@ static void everywhere(const struct backend *backend)
 static void extreme_sums_are_exact(void **state)
 {
     (void)state;
-    everywhere(&limber_backend_interp);
+    check_lengths(&limber_backend_interp);
 }
 
-/* True if this CPU's kernels multiply 16-bit words, as the plan demands. */
+/* Returns whether this CPU's kernels multiply 16-bit words, which this test's plans need.  If not,
+ * prints that the test is skipped. */
 static bool multiplies_words(void)
 {
     struct target t;
@@ -170,7 +172,6 @@ static bool multiplies_words(void)
 
     if (limber_backend_llvm.probe(&t, &d) && t.group == 2)
         return true;
-    print_message("this CPU multiplies bytes: skipped\n");
     return false;
 }
 
@@ -178,23 +179,23 @@ static void extreme_sums_are_exact_prebuilt(void **state)
 {
     (void)state;
     if (!multiplies_words() || !prebuilt_kernels())
-        skip();
-    everywhere(prebuilt_kernels());
+        skip_because("no prebuilt kernels for words on this CPU");
+    check_lengths(prebuilt_kernels());
 }
 
 static void extreme_sums_are_exact_specialised(void **state)
 {
     (void)state;
     if (!multiplies_words())
-        skip();
+        skip_because("this CPU multiplies bytes");
     need_compiler();
     for (enum ends e = EQUAL; e <= AROUND; e++) {
         struct rng r = { 61 };
 
         for (int64_t i = 0; i < M * MOST_K; i++)
-            a[i] = value(&r, e, 0);
+            a[i] = draw_value(&r, e, 0);
         for (int64_t i = 0; i < MOST_K * N; i++)
-            b[i] = value(&r, e, 1);
+            b[i] = draw_value(&r, e, 1);
         check(&limber_backend_llvm, e, MOST_K);
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Packed configurations on disk: they unpack to the same bytes, and damaged bytes are refused
+ * The packed form of configurations on disk unpacks to the same bytes; damaged bytes are refused
  * without a read beyond them. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ bool limber_zeros_unpack(const unsigned char *from, size_t packed, void *to, siz
 enum { MOST = 400000 };
 static unsigned char from[MOST], packed[2 * MOST + 8], to[MOST];
 
-/* Fills with zero words, except for one in `rare`. */
+/* Fills `from` with zeros, and sets a random byte in about one 32-bit word in `rare`. */
 static void fill_words(struct rng *r, size_t size, int rare)
 {
     memset(from, 0, size);
@@ -48,7 +48,8 @@ static void packed_bytes_are_unpacked(void **state)
         }
 }
 
-/* Copies to a heap block of the exact size, so that sanitizers see reads beyond it. */
+/* Unpacks damaged bytes from a heap block of their exact size, so that sanitizers notice reads
+ * beyond. */
 static void damaged_bytes_are_refused(void **state)
 {
     enum { SIZE = 4096 };

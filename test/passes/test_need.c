@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Native products on a GPU are scanned where a scan may pay, by the rates of an H200: its FP64 and
- * cuBLAS are fast, so only large products of FP64 gain from bytes, and of FP32 from FP16. */
+ * Operands of native products on a GPU are scanned only where that may pay, at the rates of an
+ * H200.  Its FP64 and cuBLAS are fast, so that only large FP64 products gain from bytes, and only
+ * large FP32 products from FP16. */
 #include "backends/cuda/cuda.h"
 #include "ir/num/prim_num.h"
 #include "passes/contract.h"
@@ -41,7 +42,7 @@ static void scans_must_pay(void **state)
         assert_int_equal(need(LIMBER_F32, n, n, n, true), NEED_nothing);
     assert_int_equal(need(LIMBER_F32, 2048, 2048, 2048, true), NEED_masks);
     assert_int_equal(need(LIMBER_F32, 1, 1 << 20, 1 << 10, true), NEED_nothing);
-    /* cuBLAS is no candidate for FP16 */
+    /* the library's own plan is chosen, since cuBLAS is no candidate for FP16 */
     assert_int_equal(need(LIMBER_F16, 2048, 2048, 2048, true),
                      need(LIMBER_F16, 2048, 2048, 2048, false));
 }

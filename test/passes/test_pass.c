@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Passes, by texts.  A *.lir here holds
+ * Tests passes by texts.  A *.lir in this folder holds
  *
- *   ; run: prune,tile               passes, in the list's order; "all" runs every one
+ *   ; run: prune,tile               passes, in their usual order; "all" stands for every pass
  *   ; target: llvm isa=any ...      the machine
  *   the plan
- *   ; expect                        what the passes must leave, each line behind "; "
- *   ; expect error: text            or what they must say
+ *   ; expect                        the plan after the passes, each line with "; " before it
+ *   ; expect error: text            or a part of the error text
  *
- * LIMBER_BLESS=1 writes what the passes leave now; a person reads the difference. */
+ *  With LIMBER_BLESS=1 the test writes the plans that the passes leave now.  A person reads the
+ * difference. */
 #include "backends/backend.h"
 #include "passes/passes.h"
 #include "files.h"
@@ -23,11 +24,12 @@
 
 struct trial {
     const char *path;
-    char *text, *expect;        /* text: the file; expect: the position of "; expect" in it */
+    char *text, *expect; /* text: the file; expect: the position of "; expect" in it */
     char run[200], target[2000];
 };
 
-/* Copies the rest of the line that begins with `key`. */
+/* Copies the rest of the line that begins with `key`.  Returns false if there is no such line, or
+ * if it is too long. */
 static bool line_of(const struct trial *t, const char *key, char *to, size_t size)
 {
     const char *at = strstr(t->text, key);
@@ -44,6 +46,7 @@ static bool line_of(const struct trial *t, const char *key, char *to, size_t siz
     return true;
 }
 
+/* Reads a file and finds its parts. */
 static void open_trial(struct trial *t, const char *path)
 {
     char target[sizeof t->target];
@@ -61,7 +64,7 @@ static void open_trial(struct trial *t, const char *path)
     snprintf(t->target, sizeof t->target, "target %.1900s", target);
 }
 
-/* Runs the passes; writes the plan's text, or "error: ...", with "; " before every line. */
+/* Runs the passes.  Writes the plan's text, or "error: ...", with "; " before every line. */
 static void run_passes(const struct trial *t, struct text *out)
 {
     struct target machine;
@@ -102,8 +105,7 @@ static void rewrite_expected(const struct trial *t, const char *expect)
     limber_text_clear(&all);
 }
 
-/* Returns whether the outcome is the expected one; an expected error may be a part of the
- * message. */
+/* True if the outcome is as expected.  An expected error may be a part of the error text. */
 static bool is_expected(const char *want, const char *have)
 {
     static const char error[] = "; expect error: ";
@@ -116,6 +118,8 @@ static bool is_expected(const char *want, const char *have)
     return !strncmp(have, error, sizeof error - 1) && strstr(have, piece) != NULL;
 }
 
+/* Runs the passes of a file and compares the outcome, or rewrites the file if LIMBER_BLESS is
+ * set. */
 static void check_trial(void *user, const char *path)
 {
     struct text have = { 0 };
@@ -140,7 +144,7 @@ static void passes_leave_what_the_texts_say(void **state)
     assert_true(test_files_each(LIMBER_TEST_DIR "/passes", "*.lir", check_trial, NULL) > 0);
 }
 
-/* ---- plans that are valid text but that no caller would make --------------------------------- */
+/* ---- plans that are valid but that no caller would make -------------------------------------- */
 
 static uint64_t seed;
 
@@ -161,7 +165,8 @@ static void change_digits(char *s)
     }
 }
 
-/* A well-formed plan is executed or refused with a reason; no pass makes one invalid. */
+/* Changes digits of plans at random.  The passes must finish a valid plan, or refuse it with a text
+ * that is no internal error. */
 static void check_mutated(void *user, const char *path)
 {
     size_t *ran = user;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A backend names what it refuses: operations, attributes and their values that it does not
- * support. */
+ * A backend must name what it refuses: operations, attributes, and values of attributes that it
+ * does not support. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "support.h"
 #include "backends/backend.h"
 #include "backends/cuda/cuda.h"
 #include "backends/served.h"
@@ -24,7 +25,7 @@ extern const struct backend limber_backend_cuda;
 static const char cpu[] = "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 "
                           "l2=262144 group=2 rate.f64=2e10 rate.f32=4e10 rate.i8=8e10";
 
-/* A product with the given limbs, table and sum. */
+/* A product with the given limbs, product table and sum. */
 #define PLAN(limbs, products, combine) \
     "plan gemm promise=fast kbits=8 budget=any scheme=native {\n" \
     "  %a = arg index=0 : f32[m,k]\n" \
@@ -92,7 +93,7 @@ static void a_cpu_refuses(void **state)
     expect_refused(&limber_backend_llvm, &t, words, "llvm: this target has no unit i16");
 #else
     (void)cpu, (void)short_words;
-    skip();
+    skip_because("not an x86 machine");
 #endif
 }
 
@@ -110,7 +111,8 @@ static void a_gpu_refuses(void **state)
                    "cuda: %c: attribute uncertain is not served");
 }
 
-/* A backend whose table lacks one entry, out of those that not all backends have. */
+/* Backends that support everything except one value of an attribute, and then everything except the
+ * attribute itself. */
 static void the_first_unknown_thing_is_named(void **state)
 {
     struct served table = { .backend = "some" };

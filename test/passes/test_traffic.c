@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The bytes of memory traffic stated in a finished plan follow from its tile, its limbs and the
- * caches.  Each expected sum is derived by hand, per element of A, B and C. */
+ * Checks the memory traffic that is predicted for a finished plan from its tile, its limbs and the
+ * caches.  Each expected number is derived by hand, in bytes per element. */
 #include "backends/backend.h"
 #include "passes/passes.h"
 
@@ -46,7 +46,10 @@ static const char residues[] =
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
 
-static struct traffic traffic(const char *form, const char *tile, int l2, int matrix, double size)
+/* Predicts the traffic of a square product of this size.  form: a plan's text with a place for the
+ * tile; matrix: rows of the target's matrix unit, 0 if it has none. */
+static struct traffic predict_traffic(const char *form, const char *tile, int l2, int matrix,
+                                      double size)
 {
     char text[2000], machine[300];
     struct target t;
@@ -74,22 +77,25 @@ static void bytes_follow_from_the_tile(void **state)
     static const struct {
         const char *form, *tile;
         int l2, matrix;
-        double size, moved; /* bytes of an element */
+        double size, moved; /* size: m = n = k; moved: bytes per element */
     } cases[] = {
-        /* operands; C; packing; A is read by 8 blocks of columns, B by 25 of rows */
+        /* sum of: operands; C; packing; A is read by 8 blocks of columns, B by 25 blocks of rows */
         { whole, floats, MIB, 0, 2048, 16 + 2 * 8 + 2 * 16 + 8 * (8 + 25) },
         { whole, " tile=12,16,1,168,512,256", 2 * MIB, 0, 2048,
           16 + 2 * 8 + 2 * 16 + 8 * (4 + 13) },
-        /* C leaves this cache before parts two to eight of k */
+        /* this cache is too small for C: it is read and written again for each part of k but the
+         * first */
         { whole, floats, 512 * KIB, 0, 2048, 16 + 2 * 8 + 2 * 16 + 8 * (8 + 25) + 7 * 2 * 8 },
-        /* the limbs of both operands take 1 MiB and stay */
+        /* the limbs of both operands take 1 MiB, which fits in the cache */
         { whole, floats, MIB, 0, 256, 16 + 2 * 8 },
         /* residues of C are stored for each modulus and read once */
         { residues, bytes, MIB, 0, 1024, 16 + 2 * 8 + 2 * 8 + 4 * (4 + 9) + 4 * (2 + 1) },
-        /* all data of a block fit: A is read once, and residues of C stay */
+        /* all data of a block fit in the cache: A is read once, and residues of C are not written
+         * to memory */
         { residues, bytes, 2 * MIB, 0, 1024, 16 + 2 * 8 + 2 * 8 + 4 * (1 + 9) },
-        /* a matrix unit's chains extend over all of k: 320 lines of 4096 stay in the cache, lines
-         * of 8192 do not and are read again by each of the 8 columns of register tiles */
+        /* Chains of a matrix unit extend over all of k. 320 rows of A of 4096 elements fit in the
+         * cache; rows of 8192 elements do not, and are read again by each of the 8 columns of
+         * register tiles. */
         { residues, matrix, 2 * MIB, 16, 4096, 16 + 2 * 8 + 2 * 8 + 4 * (16 + 13) + 4 * (2 + 1) },
         { residues, matrix, 2 * MIB, 16, 8192,
           16 + 2 * 8 + 2 * 8 + 4 * (32 * 8 + 26) + 4 * (2 + 1) },
@@ -97,8 +103,8 @@ static void bytes_follow_from_the_tile(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        struct traffic x =
-            traffic(cases[i].form, cases[i].tile, cases[i].l2, cases[i].matrix, cases[i].size);
+        struct traffic x = predict_traffic(cases[i].form, cases[i].tile, cases[i].l2,
+                                           cases[i].matrix, cases[i].size);
         double rate = cases[i].form == whole ? 4e10 : 4e11 / 4;
 
         print_message("case %zu\n", i);
@@ -110,8 +116,8 @@ static void bytes_follow_from_the_tile(void **state)
 static void without_a_tile_no_bytes_are_stated(void **state)
 {
     (void)state;
-    assert_true(traffic(whole, "", MIB, 0, 2048).bytes == 0);
-    assert_true(traffic(residues, "", MIB, 0, 2048).rate == 0);
+    assert_true(predict_traffic(whole, "", MIB, 0, 2048).bytes == 0);
+    assert_true(predict_traffic(residues, "", MIB, 0, 2048).rate == 0);
 }
 
 int main(void)

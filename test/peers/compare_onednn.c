@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Compares convolutions with oneDNN's in every direction: results differ by no more than the sum of
- * both error bounds.  oneDNN is found as by `limber bench`, or in LIMBER_PEERS/lib, a folder that
- * tools/bench/peers.sh fills; images come from LIMBER_DATA. */
+ * Compares convolutions with oneDNN's in every direction: results may differ by no more than the
+ * sum of both error bounds.  oneDNN is found as `limber bench` finds it, or in LIMBER_PEERS/lib, a
+ * folder that tools/bench/peers.sh fills.  Images come from LIMBER_DATA. */
+#include "contexts.h"
 #include "convs.h"
 
 #include "tools/bench/onednn.h"
@@ -21,19 +22,9 @@ static limber_context *ctx;
 
 static int make_context(void **state)
 {
-    const limber_config c = {
-        .size = sizeof(limber_config), .cache_dir = "", .dump_dir = "", .threads = 1
-    };
-
     (void)state;
-    return limber_create(&ctx, &c) == LIMBER_STATUS_OK ? 0 : -1;
-}
-
-static int drop_context(void **state)
-{
-    (void)state;
-    limber_destroy(ctx);
-    return 0;
+    ctx = group_context(.threads = 1);
+    return ctx ? 0 : -1;
 }
 
 /* ---- trials ---------------------------------------------------------------------------------- */
@@ -42,7 +33,8 @@ struct layer {
     int n, c, h, o, r, stride, pad, dilate, groups;
 };
 
-static void make(struct trial *t, const struct layer *l, limber_layout layout)
+/* Makes a trial of a layer with random tensors. */
+static void make_trial(struct trial *t, const struct layer *l, limber_layout layout)
 {
     uint64_t seed = 1 + (uint64_t)l->c;
 
@@ -65,7 +57,7 @@ static void make(struct trial *t, const struct layer *l, limber_layout layout)
             t->v[i][j] = (float)random_normal(&seed);
 }
 
-/* Computes |A||B|. */
+/* Computes |A||B| of each result.  The caller frees it. */
 static double *magnitudes(const struct trial *t, int direction)
 {
     const size_t count = (size_t)t->count[written[direction]];
@@ -76,12 +68,13 @@ static double *magnitudes(const struct trial *t, int direction)
     for (int i = 0; i < TENSORS; i++)
         for (int64_t j = 0; j < t->count[i]; j++)
             m.v[i][j] = fabs(t->v[i][j]);
-    by_definition(&m, direction, sum);
+    convolve_by_definition(&m, direction, sum);
     trial_close(&m);
     return sum;
 }
 
-static double length_of(const struct trial *t, int direction)
+/* The number of products in each sum. */
+static double sum_length(const struct trial *t, int direction)
 {
     const limber_conv *s = &t->s;
     const int64_t seen = (direction == DATA ? s->o : s->c) / s->groups * s->r * s->s;
@@ -96,7 +89,7 @@ static limber_operation operation_of(int direction)
     return (limber_operation)(LIMBER_OPERATION_CONV_FORWARD + direction);
 }
 
-/* Convolves by oneDNN, in the caller's layout or in oneDNN's own. */
+/* Convolves with oneDNN.  any: in a layout that oneDNN chooses, else in the caller's. */
 static void convolve_theirs(const struct trial *t, int direction, limber_format f, limber_format to,
                             const char *a, const char *b, char *c, bool any)
 {
@@ -131,7 +124,7 @@ static void convolve_ours(const struct trial *t, int direction, limber_promise p
         fail_msg("%s", limber_error_text());
 }
 
-/* Returns the largest difference between elements as a share of the sum of both bounds. */
+/* Returns the largest difference between elements, as a share of the sum of both bounds. */
 static double largest_difference(const struct trial *t, int direction, double allowed,
                                  const double *scale, const char *ours, const char *theirs)
 {
@@ -148,13 +141,13 @@ static double largest_difference(const struct trial *t, int direction, double al
     return most;
 }
 
-/* Compares both libraries.  theirs: oneDNN's trial, which is t itself or one that must differ.  In
- * any order of the sum, oneDNN's k fused or rounded products have an error of at most k u / (1 - k
- * u) |A||B|. */
+/* Computes t with Limber and `theirs` with oneDNN, and returns the largest difference as a share of
+ * the allowed one.  theirs: t itself, or another trial, whose results must differ.  In any order,
+ * oneDNN's sums of k products have an error of at most k u / (1 - k u) |A||B|. */
 static double compare(const struct trial *t, const struct trial *theirs, int direction)
 {
     static const limber_promise promises[] = { LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_CORRECT };
-    const double k = length_of(t, direction), u = 0x1p-24;
+    const double k = sum_length(t, direction), u = 0x1p-24;
     const double own[] = { (k + 2) * u, u };
     const size_t bytes = (size_t)t->count[written[direction]] * sizeof(float);
     char *a = stored(t, reads[direction][0], LIMBER_F32);
@@ -195,8 +188,8 @@ static void expect_agreement(const struct trial *t)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* Windows, strides, channels and groups are the networks' own; images are smaller, and many filters
- * are reduced. */
+/* Windows, strides, channels and groups are those of the networks.  Images are smaller, and some
+ * layers have fewer filters. */
 static const struct layer resnet18[] = {
     { 1, 3, 28, 64, 7, 2, 3, 1, 1 },   { 1, 64, 10, 64, 3, 1, 1, 1, 1 },
     { 1, 64, 14, 128, 3, 2, 1, 1, 1 }, { 1, 64, 14, 128, 1, 2, 0, 1, 1 },
@@ -221,28 +214,29 @@ static const struct layer others[] = {
     { 1, 10, 9, 30, 5, 3, 0, 1, 10 },
 };
 
-static void layers_agree(const struct layer *l, size_t count)
+static void check_layers(const struct layer *l, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         for (int layout = 0; layout < 2; layout++) {
             struct trial t;
 
-            make(&t, &l[i], layout ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW);
+            make_trial(&t, &l[i], layout ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW);
             expect_agreement(&t);
             trial_close(&t);
         }
 }
-#define LAYERS_AGREE(list) layers_agree(list, sizeof(list) / sizeof *(list))
+#define CHECK_LAYERS(list) check_layers(list, sizeof(list) / sizeof *(list))
 
 static void networks_agree(void **state)
 {
     (void)state;
-    LAYERS_AGREE(resnet18);
-    LAYERS_AGREE(mobilenetv2);
-    LAYERS_AGREE(others);
+    CHECK_LAYERS(resnet18);
+    CHECK_LAYERS(mobilenetv2);
+    CHECK_LAYERS(others);
 }
 
-/* In three dimensions a window has as many planes as rows, and the images have a few planes. */
+/* In three dimensions a filter is as deep as it is high, and images have a depth of a few
+ * pixels. */
 static void deep_layers_agree(void **state)
 {
     static const struct layer deep[] = { { 1, 8, 7, 16, 3, 1, 1, 1, 1 },
@@ -255,7 +249,7 @@ static void deep_layers_agree(void **state)
         const struct layer *l = &deep[i / 2];
         struct trial flat, t;
 
-        make(&flat, l, i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW);
+        make_trial(&flat, l, i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW);
         t = flat;
         trial_close(&flat);
         t.s.d = 5;
@@ -272,7 +266,7 @@ static void deep_layers_agree(void **state)
     }
 }
 
-/* Exact sums of bytes agree in every element. */
+/* Sums of 8-bit products are exact, so that all elements must be equal. */
 static void bytes_agree(void **state)
 {
     static const struct layer layers[] = {
@@ -289,7 +283,7 @@ static void bytes_agree(void **state)
         size_t bytes;
 
         exact.promise = LIMBER_CONTRACT_EXACT;
-        make(&t, &layers[i / 4], i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW);
+        make_trial(&t, &layers[i / 4], i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW);
         for (int of = 0; of < TENSORS; of++)
             for (int64_t j = 0; j < t.count[of]; j++)
                 t.v[of][j] = (double)(j * 37 % 255) - 127;
@@ -328,8 +322,8 @@ static void images_agree(void **state)
         skip();
     }
     assert_true(array_read(path, false, &images));
-    make(&t, &layer, LIMBER_LAYOUT_NCHW);
-    /* the trial's images have one more column, which stays black */
+    make_trial(&t, &layer, LIMBER_LAYOUT_NCHW);
+    /* the trial's images have one more column, which is zero */
     for (int64_t i = 0; i < t.count[X]; i++) {
         const int64_t x = i % t.s.w, row = i / t.s.w;
 
@@ -340,14 +334,14 @@ static void images_agree(void **state)
     array_clear(&images);
 }
 
-/* A window shifted by one pixel, with results of the same size, must not agree. */
+/* A window that is shifted by one pixel, with results of the same size, must not agree. */
 static void another_convolution_does_not_agree(void **state)
 {
     (void)state;
     for (int direction = 0; direction < DIRECTIONS; direction++) {
         struct trial t, other;
 
-        make(&t, &resnet18[1], LIMBER_LAYOUT_NCHW);
+        make_trial(&t, &resnet18[1], LIMBER_LAYOUT_NCHW);
         other = t;
         other.s.pad[0]++;
         other.s.pad[1]--;
@@ -361,7 +355,8 @@ static bool open_peer(void)
     const char *folder = getenv("LIMBER_PEERS");
     char path[4000];
 
-    if (folder && *folder) { /* once opened here, it is found by its name */
+    /* loads the library from this folder, so that it is then found by its name */
+    if (folder && *folder) {
         snprintf(path, sizeof path, "%s/lib/libdnnl.so.3", folder);
         dlopen(path, RTLD_NOW | RTLD_LOCAL);
     }
@@ -387,5 +382,5 @@ int main(void)
     if (!open_peer())
         return SKIPPED;
     onednn.threads(1);
-    return cmocka_run_group_tests(tests, make_context, drop_context);
+    return cmocka_run_group_tests(tests, make_context, destroy_group_contexts);
 }

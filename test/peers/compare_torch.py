@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Convolutions beside PyTorch's, in every direction: each pair of results differs by no more than
-both bounds allow.  Exit status 77: no PyTorch here."""
+"""Compares convolutions with PyTorch's in every direction: results may differ by no more than the
+sum of both error bounds.  Exit status 77: there is no PyTorch."""
 import math
 import random
 import sys
@@ -19,8 +19,8 @@ U = 2.0 ** -24
 
 
 class Layer:
-    """A geometry of one to three dimensions, random operands, and what PyTorch makes of them: y, dx
-    and dw for a given dy."""
+    """A geometry of one to three dimensions, random operands, and PyTorch's results: y, dx and dw
+    for a given dy."""
 
     def __init__(self, x, w, stride=None, pad=None, dilation=None, groups=1):
         sides = len(w) - 2
@@ -35,8 +35,8 @@ class Layer:
         return self.convolve(x, w, padding=self.pad, **self.geometry)
 
     def theirs(self, magnitudes=False):
-        """Returns PyTorch's y, dx, dw; or the same of absolute values in binary64, which is |A||B|
-        of each."""
+        """Returns PyTorch's y, dx and dw, or those of the operands' absolute values in binary64:
+        |A||B| of each."""
         x, w, dy = ([t.double().abs() for t in (self.x, self.w, self.dy)] if magnitudes else
                     [t.clone() for t in (self.x, self.w, self.dy)])
         x.requires_grad_()
@@ -53,7 +53,7 @@ class Layer:
                 limber.conv2d_backward_filter(x, dy, w.shape[2:], **how)]
 
     def lengths(self):
-        """Returns the largest number of products in an element of y, of dx, of dw."""
+        """Returns the largest numbers of products in an element of y, of dx and of dw."""
         o, depth, *window = self.w.shape
         n, _, *pixels = self.dy.shape
         taps = math.prod(window)

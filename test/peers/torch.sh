@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compares with PyTorch, by the first Python that has it and NumPy; the environment names the
+# Compares with PyTorch, in the first Python that has it and NumPy.  The environment names the
 # library.
 set -eu
 package=$1

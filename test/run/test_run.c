@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plans with their data and expected bits, run on every available backend: the interpreter, LLVM,
- * its prebuilt kernels (backend `prebuilt`), and CUDA's source on the stand-ins.  A file
- * *.lir holds a plan, stated (passes finish it for each backend's machine) or finished (only the
+ * Runs plans with their data and expected bits on every available backend: the interpreter, LLVM,
+ * its prebuilt kernels (backend `prebuilt`), and CUDA's source on the stand-ins.  A file *.lir
+ * holds a plan, which is stated (passes finish it for each backend's machine) or finished (only the
  * tile is chosen), and
  *
  *   ; size: M N K          of a convolution N C H W O R S
@@ -9,11 +9,11 @@
  *                          the image (a:), the filters (b:) and the result as they lie in memory
  *   ; alpha: NUMBER        also beta:
  *   ; expect: NUMBERS      the rows of C
- *   ; overflow: NUMBER     how many of them do not fit, where some do not
- *   ; refuse BACKEND: TEXT what is in this backend's message instead
+ *   ; overflow: NUMBER     how many of them do not fit their format; if absent, 0
+ *   ; refuse BACKEND: TEXT this backend must refuse the plan with an error that contains TEXT
  *
- * A number is a decimal or hexadecimal one, or "hi+lo", a sum of two that no double holds.
- * `test_run FILE...` runs these files alone. */
+ *  A number is a decimal or hexadecimal one, or "hi+lo", a sum of two for what no double holds.
+ * `test_run FILE...` runs these files only. */
 #include "compiler.h"
 #include "files.h"
 #include "gpus.h"
@@ -56,13 +56,13 @@ struct trial {
     const char *path;
     char *text;
     bool conv;
-    struct placed placed; /* the convolution; for a matrix product, `call` is used instead */
+    struct placed placed; /* sizes and index maps of a convolution; unused for a matrix product */
     int64_t m, n, k;
     struct tensor a, b, c0, want;
     char *alpha, *beta;
 };
 
-/* Returns the text between "; KEY: " and the end of its line; NULL: there is none. */
+/* Returns the text after "; KEY: ", up to the end of the file.  NULL if there is no such line. */
 static const char *text_after(const struct trial *t, const char *key)
 {
     char line[64];
@@ -73,7 +73,8 @@ static const char *text_after(const struct trial *t, const char *key)
     return at ? at + strlen(line) : NULL;
 }
 
-/* Reads `count` numbers of format f after the key; NULL if the key is missing. */
+/* Reads `count` numbers of format f from the line with this key.  Returns NULL if there is no such
+ * line. */
 static char *read_numbers(const struct trial *t, const char *key, limber_format f, int64_t count)
 {
     const char *at = text_after(t, key);
@@ -103,8 +104,8 @@ static char *read_numbers(const struct trial *t, const char *key, limber_format 
     return to;
 }
 
-/* Compares numbers: any two NaN are equal, and a pair of doubles is compared by its sum. */
-static bool same(limber_format f, const char *x, const char *y)
+/* True if two numbers are equal: all NaN are, and double-doubles are compared by their sums. */
+static bool is_same_number(limber_format f, const char *x, const char *y)
 {
     const limber_format wide = named("f128");
     unsigned char v[2][16];
@@ -119,7 +120,7 @@ static bool same(limber_format f, const char *x, const char *y)
 static const struct node *arg_of(const struct plan *p, int index)
 {
     for (int i = 0; i < (int)p->nodes; i++)
-        if (p->node[i].op == OP_arg && limber_num(&p->node[i], ATTR_index) == index)
+        if (p->node[i].op == OP_arg && limber_attr_number(&p->node[i], ATTR_index) == index)
             return &p->node[i];
     fail_msg("no arg index=%d", index);
     return NULL;
@@ -138,8 +139,8 @@ static struct call call_of(const struct trial *t, int64_t group, struct tensor c
                           .workspace_limit = 1 << 24 };
 }
 
-/* Computes one group of the product into c on one backend and adds its overflows; d holds an
- * error. */
+/* Computes one group of the product on one backend, into c.  Adds its overflows to *overflow.  On
+ * an error sets d and returns false. */
 static bool run_group(const struct backend *b, const struct trial *t, const struct target *target,
                       struct call call, int64_t *overflow, struct diag *d)
 {
@@ -159,7 +160,7 @@ static bool run_group(const struct backend *b, const struct trial *t, const stru
          limber_scan(&ma, &call.a, fa, call.m, call.k, SCAN_full, NULL, d) &&
          limber_scan(&mb, &call.b, fb, call.n, call.k, SCAN_full, NULL, d) &&
          plan_launch(b, &p, target, &call, d);
-    *overflow += call.overflow;
+    *overflow += call.out.overflow;
     limber_mask_clear(&ma);
     limber_mask_clear(&mb);
     limber_plan_clear(&p);
@@ -178,6 +179,7 @@ static int64_t elements(const struct trial *t)
     return t->conv ? z->n * z->o * z->oh * z->ow : t->m * t->n;
 }
 
+/* Runs the plan on a backend and compares with the expected result, overflows or refusal. */
 static void check_on(const struct backend *b, const struct trial *t)
 {
     struct target target = { .device = 0 };
@@ -207,7 +209,7 @@ static void check_on(const struct backend *b, const struct trial *t)
     if (ok && overflow != (text_after(t, "overflow") ? atoll(text_after(t, "overflow")) : 0))
         fail_msg("%s on %s: %lld elements do not fit", t->path, b->name, (long long)overflow);
     for (int64_t i = 0; ok && i < count; i++)
-        if (!same(f, c + i * f.size, want + i * f.size)) {
+        if (!is_same_number(f, c + i * f.size, want + i * f.size)) {
             double x, y;
 
             limber_convert(&x, named("f64"), c + i * f.size, f, 1, LIMBER_ROUND_NEAREST);
@@ -217,7 +219,8 @@ static void check_on(const struct backend *b, const struct trial *t)
     free(c);
 }
 
-/* Reads the operands' shape from the plan and the line of sizes; counts the elements of each. */
+/* Reads formats and kind of the operands from the plan, and sizes from the line "; size:".  *na,
+ * *nb: elements of each operand. */
 static void read_shape(struct trial *t, const struct plan *p, int64_t *na, int64_t *nb)
 {
     const struct node *conv = limber_plan_find(p, OP_conv);
@@ -252,7 +255,8 @@ static void read_shape(struct trial *t, const struct plan *p, int64_t *na, int64
     *nb = t->k * t->n;
 }
 
-static void check(void *user, const char *path)
+/* Reads a file and runs its plan on every available backend. */
+static void run_file(void *user, const char *path)
 {
     struct trial t = { .path = path, .text = test_file_read(path) };
     const struct backend *backends[MOST];
@@ -288,17 +292,17 @@ static void check(void *user, const char *path)
     free(t.beta);
 }
 
-static char **named_files; /* from the command line; NULL: all files */
+static char **named_files; /* files from the command line; NULL for all files */
 
 static void plans_give_their_bits(void **state)
 {
     (void)state;
     if (named_files) {
         for (char **path = named_files; *path; path++)
-            check(NULL, *path);
+            run_file(NULL, *path);
         return;
     }
-    assert_true(test_files_each(LIMBER_TEST_DIR "/run", "*.lir", check, NULL) >= 25);
+    assert_true(test_files_each(LIMBER_TEST_DIR "/run", "*.lir", run_file, NULL) >= 25);
 }
 
 int main(int argc, char **argv)

@@ -20,16 +20,18 @@ static __thread struct {
     uint8_t data[TILES][ROWS][BYTES];
 } unit;
 static __thread long count;
-static struct sigaction before;
+static struct sigaction previous_action;
 
-/* A decoded instruction: VEX.128 in map 0F38, W0. */
+/* A decoded AMX instruction: VEX.128, opcode map 0F38, W = 0.  Fields are named as in the manual;
+ * `third` is VEX.vvvv. */
 struct instruction {
     int opcode, prefix, mod, reg, rm, third;
-    int base, index, scale;     /* register numbers; -1: none */
+    int base, index, scale; /* register numbers; base and index are -1 if there is none */
     int32_t displacement;
     int length;
 };
 
+/* Decodes the instruction at p into *i.  Returns false if it is no AMX instruction. */
 static bool decode(const uint8_t *p, struct instruction *i)
 {
     int rex_r, rex_x, rex_b, at = 5;
@@ -59,7 +61,7 @@ static bool decode(const uint8_t *p, struct instruction *i)
                 i->base = -1;
             at++;
         } else if ((p[4] & 7) == 5 && i->mod == 0) {
-            i->base = -2;       /* relative to the next instruction */
+            i->base = -2; /* stands for RIP, the address of the next instruction */
         }
         if (i->mod == 1) {
             i->displacement = (int8_t)p[at++];
@@ -72,7 +74,7 @@ static bool decode(const uint8_t *p, struct instruction *i)
     return true;
 }
 
-static uint64_t value(const ucontext_t *c, int reg)
+static uint64_t register_value(const ucontext_t *c, int reg)
 {
     static const int where[] = { REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
                                  REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
@@ -88,15 +90,18 @@ static uint8_t *address(const ucontext_t *c, const struct instruction *i)
     if (i->base == -2)
         a += (uint64_t)c->uc_mcontext.gregs[REG_RIP] + (uint64_t)i->length;
     else if (i->base >= 0)
-        a += value(c, i->base);
+        a += register_value(c, i->base);
     return (uint8_t *)a;
 }
 
+/* The distance of a tile's rows in memory, in bytes: SIB's index register times its scale. */
 static int64_t stride(const ucontext_t *c, const struct instruction *i)
 {
-    return i->index < 0 || i->index == 4 ? 0 : (int64_t)value(c, i->index) * i->scale;
+    return i->index < 0 || i->index == 4 ? 0 : (int64_t)register_value(c, i->index) * i->scale;
 }
 
+/* Loads the tile configuration from 64 bytes at p (LDTILECFG).  Palette 0 releases the tiles.
+ * Returns false if the configuration is invalid. */
 static bool configure(const uint8_t *p)
 {
     memset(&unit, 0, sizeof unit);
@@ -117,7 +122,9 @@ static int byte_of(uint8_t v, bool is_signed)
     return is_signed ? (int8_t)v : v;
 }
 
-static void multiply(const struct instruction *i)
+/* Executes a TDPB* instruction: adds products of 8-bit integers of tiles a and b to 32-bit sums c.
+ * A row of b holds groups of four elements along k. */
+static void multiply_tiles(const struct instruction *i)
 {
     int c = i->reg, a = i->rm, b = i->third;
     bool sa = i->prefix == PREFIX_f2 || i->prefix == PREFIX_f3;
@@ -135,6 +142,7 @@ static void multiply(const struct instruction *i)
         }
 }
 
+/* Executes a decoded instruction.  Returns false if the CPU would raise #UD. */
 static bool execute(const ucontext_t *c, const struct instruction *i)
 {
     if (i->opcode == 0x49 && i->prefix == PREFIX_none && i->mod != 3)
@@ -150,7 +158,7 @@ static bool execute(const ucontext_t *c, const struct instruction *i)
         return true;
     }
     if (i->opcode == 0x5e && i->mod == 3 && i->rm < TILES && i->third < TILES) {
-        multiply(i);
+        multiply_tiles(i);
         return true;
     }
     if (i->opcode != 0x4b || i->mod == 3)
@@ -166,6 +174,8 @@ static bool execute(const ucontext_t *c, const struct instruction *i)
     return true;
 }
 
+/* Handles SIGILL: if the instruction is one of those that are emulated, executes it and continues
+ * after it. */
 static void handle_illegal(int number, siginfo_t *info, void *context)
 {
     ucontext_t *c = context;
@@ -183,8 +193,9 @@ static void handle_illegal(int number, siginfo_t *info, void *context)
         count++;
         return;
     }
-    /* returns to the instruction, whose next SIGILL takes the previous action */
-    sigaction(number, &before, NULL);
+    /* Restores the previous action and returns to the instruction, which raises SIGILL once
+     * more. */
+    sigaction(number, &previous_action, NULL);
 }
 
 bool amx_emulate(void)
@@ -192,7 +203,7 @@ bool amx_emulate(void)
     struct sigaction a = { .sa_sigaction = handle_illegal, .sa_flags = SA_SIGINFO | SA_NODEFER };
 
     sigemptyset(&a.sa_mask);
-    return sigaction(SIGILL, &a, &before) == 0;
+    return sigaction(SIGILL, &a, &previous_action) == 0;
 }
 #else
 static __thread long count;

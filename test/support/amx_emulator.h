@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Emulates the instructions of AMX-TILE and AMX-INT8, and those of AVX-512 FP16 that kernels use,
- * in a SIGILL handler on CPUs without them; each thread has its own tiles. */
+ * Emulates AMX-TILE, AMX-INT8 and the AVX-512 FP16 instructions that kernels use, in a SIGILL
+ * handler, on CPUs without them.  Each thread has its own tiles. */
 #ifndef LIMBER_AMX_EMULATOR_H
 #define LIMBER_AMX_EMULATOR_H
 
 #include <stdbool.h>
 
-/* Installs the emulator; false where it is not possible, as on other architectures. */
+/* Installs the emulator.  False if that is not possible, for instance on another architecture than
+ * x86-64. */
 bool amx_emulate(void);
-/* The number of instructions that this thread has emulated. */
+/* Returns the number of instructions that were emulated in this thread. */
 long amx_emulated(void);
 
 #endif

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Wrappers that state and run common problems in one call, for tests. */
+ * For tests: functions that fill a limber_problem from their arguments and run, plan or query
+ * it. */
 #ifndef LIMBER_TEST_CALLS_H
 #define LIMBER_TEST_CALLS_H
 
 #include "limber/limber.h"
 
-/* Casts away const from an operand's memory, which the test owns. */
+/* Casts away const.  Only for memory that the test may write. */
 static inline void *writable(const void *data)
 {
     return (void *)(uintptr_t)data;
 }
 
-/* The output form of a matrix that a test reads again as an operand. */
+/* Returns a matrix as a limber_output, for results that the test reads again as operands. */
 static inline limber_output output_of(limber_matrix m)
 {
     return (limber_output){ (void *)(uintptr_t)m.data, m.format, m.row_stride, m.col_stride };
 }
 
+/* Returns the problem of a GEMM with the given operands; its other fields have their defaults. */
 static inline limber_problem gemm_problem(const limber_contract *contract, int64_t m, int64_t n,
                                           int64_t k, const void *alpha, limber_matrix a,
                                           limber_matrix b, const void *beta, limber_output c)
@@ -35,6 +37,8 @@ static inline limber_problem gemm_problem(const limber_contract *contract, int64
     return p;
 }
 
+/* Returns the problem of a forward convolution with the given operands; its other fields have their
+ * defaults. */
 static inline limber_problem conv_problem(const limber_contract *contract, const limber_conv *conv,
                                           const void *alpha, const void *x, limber_format xf,
                                           const void *w, limber_format wf, const void *beta,
@@ -79,6 +83,8 @@ static inline limber_status gemm_prepared(limber_context *ctx, const limber_cont
     return limber_run(ctx, &p, report);
 }
 
+/* Multiplies complex matrices by 3 or 4 real products; any other number of `products` leaves the
+ * choice to the library.  conj_a, conj_b: conjugates the operand. */
 static inline limber_status gemm_complex(limber_context *ctx, const limber_contract *contract,
                                          const limber_queue *queue, int64_t m, int64_t n, int64_t k,
                                          const void *alpha, limber_matrix a, int conj_a,

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+/* Returns the value of a posit of `bits` bits with two exponent bits (es = 2): a sign, a run of
+ * equal bits (the regime), the exponent, the fraction.  NaN for NaR. */
 double ref_posit(int bits, uint64_t code)
 {
     uint64_t sign = (uint64_t)1 << (bits - 1);
@@ -22,8 +24,8 @@ double ref_posit(int bits, uint64_t code)
         at--;
     }
     regime = first ? regime - 1 : -regime;
-    at--;                                   /* the bit that ends the regime */
-    for (int i = 0; i < 2; i++, at--)       /* missing bits are 0 */
+    at--; /* skips the bit that ends the regime */
+    for (int i = 0; i < 2; i++, at--) /* two exponent bits; bits beyond the end are 0 */
         e = 2 * e + (at >= 0 ? (int)(code >> at & 1) : 0);
     for (x = 1; at >= 0; at--) {
         weight /= 2;
@@ -38,7 +40,7 @@ bool ref_is_coded(limber_format f)
            f.kind == LIMBER_KIND_POWER;
 }
 
-double ref_coded_value(limber_format f, uint64_t code)
+double ref_value_of_bits(limber_format f, uint64_t code)
 {
     int bits = f.frac_bits + 1, low;
 
@@ -51,37 +53,38 @@ double ref_coded_value(limber_format f, uint64_t code)
     }
 }
 
-/* "the posit that the standard's procedure gives": for the neighbours u < x < u + 1, compares x
- * with the number between them that has one more bit: below it u, above it u + 1, at it the even
- * one; never 0 and never NaR. */
+/* Rounds x to a posit as the standard prescribes.  If x lies between the posits with codes u and u
+ * + 1, it is compared with the posit of one more bit between them; at that value the even code is
+ * taken.  A nonzero x never becomes 0 or NaR. */
 static uint64_t nearest_posit(int bits, const mpfr_t x)
 {
     uint64_t low = 0, high = ((uint64_t)1 << (bits - 1)) - 1, most = high, code;
-    mpfr_t size;
+    mpfr_t absolute;
     int order;
 
-    mpfr_init2(size, mpfr_get_prec(x));
-    mpfr_abs(size, x, MPFR_RNDN);
-    while (high - low > 1) { /* low <= |x|, and |x| < high unless it is the largest */
+    mpfr_init2(absolute, mpfr_get_prec(x));
+    mpfr_abs(absolute, x, MPFR_RNDN);
+    /* invariant: low <= |x|, and |x| < high unless |x| is at least the largest posit */
+    while (high - low > 1) {
         uint64_t middle = (low + high) / 2;
 
-        if (mpfr_cmp_d(size, ref_posit(bits, middle)) >= 0)
+        if (mpfr_cmp_d(absolute, ref_posit(bits, middle)) >= 0)
             low = middle;
         else
             high = middle;
     }
-    order = mpfr_cmp_d(size, ref_posit(bits + 1, 2 * low + 1));
-    if (mpfr_cmp_d(size, ref_posit(bits, most)) >= 0)
+    order = mpfr_cmp_d(absolute, ref_posit(bits + 1, 2 * low + 1));
+    if (mpfr_cmp_d(absolute, ref_posit(bits, most)) >= 0)
         code = most;
     else if (low == 0)
         code = 1;
     else
         code = order > 0 || (order == 0 && low & 1) ? low + 1 : low;
-    mpfr_clear(size);
+    mpfr_clear(absolute);
     return mpfr_signbit(x) ? ((uint64_t)1 << bits) - code : code;
 }
 
-/* With 2^e <= x < 2^(e+1), rounds up from the midpoint on, whose last bit is even. */
+/* Rounds x to a power of two.  A midpoint 1.5 * 2^e is rounded up.  255 is NaN, also for x <= 0. */
 static uint64_t nearest_power(limber_format f, const mpfr_t x)
 {
     int e;
@@ -93,7 +96,9 @@ static uint64_t nearest_power(limber_format f, const mpfr_t x)
     return e < 0 ? 0 : e > 254 ? 255 : (uint64_t)e;
 }
 
-uint64_t ref_coded_nearest(limber_format f, const mpfr_t x)
+/* Returns the bit pattern of x rounded to nearest in a posit, power-of-two or short integer format.
+ * Short integers saturate, and are 0 for NaN. */
+uint64_t ref_nearest_code(limber_format f, const mpfr_t x)
 {
     long most = (1L << f.frac_bits) - 1, v;
     mpfr_t whole;

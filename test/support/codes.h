@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * References for posits, short integers and powers of two, written from their standards without the
- * library. */
+ * References for posits, short integers and powers of two (e8m0), written from their standards and
+ * without the library's arithmetic. */
 #ifndef LIMBER_TEST_CODES_H
 #define LIMBER_TEST_CODES_H
 
@@ -9,13 +9,14 @@
 #include <mpfr.h>
 #include <stdbool.h>
 
-/* The value of a posit of `bits` bits with es = 2, decoded bit by bit; NaN for NaR. */
+/* Returns the value of a posit of `bits` bits with two exponent bits (es = 2).  NaN for NaR. */
 double ref_posit(int bits, uint64_t code);
 
-/* Returns whether f is one of these formats. */
+/* True if f is a posit, a short integer or a power of two. */
 bool ref_is_coded(limber_format f);
-double ref_coded_value(limber_format f, uint64_t code);
-/* The code of x, rounded to nearest. */
-uint64_t ref_coded_nearest(limber_format f, const mpfr_t x);
+/* Returns the value of a bit pattern in such a format. */
+double ref_value_of_bits(limber_format f, uint64_t code);
+/* Returns the bit pattern of x rounded to nearest. */
+uint64_t ref_nearest_code(limber_format f, const mpfr_t x);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "compiler.h"
 #include "settings.h"
+#include "support.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,11 +20,13 @@ static bool find_compiler(struct diag *d)
     return limber_llvm(d) != NULL;
 }
 
+/* Replaces the function `compile` of the backend below: takes a prebuilt kernel instead of
+ * compiling. */
 static bool take_prebuilt(const struct plan *p, const struct target *t, const struct dump *dump,
                           struct blob *out, struct diag *d)
 {
     (void)dump;
-    return limber_backend_llvm.prebuilt(p, t, out, d);
+    return limber_backend_llvm.cpu->prebuilt(p, t, out, d);
 }
 
 const struct backend *prebuilt_kernels(void)
@@ -33,7 +36,7 @@ const struct backend *prebuilt_kernels(void)
     prebuilt = limber_backend_llvm;
     prebuilt.name = "prebuilt";
     prebuilt.compile = take_prebuilt;
-    return prebuilt.prebuilt ? &prebuilt : NULL;
+    return &prebuilt;
 }
 #else
 static bool find_compiler(struct diag *d)
@@ -56,8 +59,28 @@ void need_compiler(void)
 {
     struct diag d = { 0 };
 
-    if (!find_compiler(&d)) {
-        print_message("needs a compiler: %s\n", d.text);
-        skip();
-    }
+    if (!find_compiler(&d))
+        skip_because("%s", d.text);
 }
+
+static bool holds_none(const void *p, int device)
+{
+    (void)p, (void)device;
+    return false;
+}
+
+static bool records_none(const limber_queue *q, int device)
+{
+    (void)q, (void)device;
+    return false;
+}
+
+static bool never_takes_groups(const struct kernel *k, const struct call *c)
+{
+    (void)k, (void)c;
+    return false;
+}
+
+const struct device_ops no_device_memory = { .holds = holds_none,
+                                             .records = records_none,
+                                             .takes_groups = never_takes_groups };

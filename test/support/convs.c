@@ -12,6 +12,8 @@
 const int written[DIRECTIONS] = { Y, X, W };
 const int reads[DIRECTIONS][2] = { { X, W }, { Y, W }, { X, Y } };
 
+/* Computes the sizes of a convolution's tensors from its description, and allocates their elements
+ * as doubles, without values. */
 void trial_open(struct trial *t)
 {
     const limber_conv *s = &t->s;
@@ -37,26 +39,27 @@ void trial_close(struct trial *t)
         free(t->v[i]);
 }
 
-/* Adds the products of element i of the result. */
-static void add_window(const struct trial *t, int direction, int64_t i, double *sum)
+/* For output element i of the forward convolution, computes each product that it sums, and adds it
+ * to the element to which the direction's result adds it. */
+static void add_products_of_output(const struct trial *t, int direction, int64_t i, double *sum)
 {
     const limber_conv *s = &t->s;
-    const int64_t channels = s->c / s->groups, planes = t->dim[W][2], depth = t->dim[X][2];
+    const int64_t channels = s->c / s->groups, filter_depth = t->dim[W][2], depth = t->dim[X][2];
     const int64_t ox = i % t->ow, oy = i / t->ow % t->oh, oz = i / (t->ow * t->oh) % t->od;
     const int64_t o = i / (t->ow * t->oh * t->od) % s->o, n = i / (t->ow * t->oh * t->od * s->o);
     const int64_t first = n * s->c + o / (s->o / s->groups) * channels;
     const double *a = t->v[reads[direction][0]], *b = t->v[reads[direction][1]];
 
-    for (int64_t q = 0; q < channels * planes * s->r * s->s; q++) {
-        const int64_t x = q % s->s, y = q / s->s % s->r, z = q / (s->s * s->r) % planes;
-        const int64_t c = q / (s->s * s->r * planes);
+    for (int64_t q = 0; q < channels * filter_depth * s->r * s->s; q++) {
+        const int64_t x = q % s->s, y = q / s->s % s->r, z = q / (s->s * s->r) % filter_depth;
+        const int64_t c = q / (s->s * s->r * filter_depth);
         const int64_t d = oz * (s->depth_stride ? s->depth_stride : 1) +
                           z * (s->depth_dilate ? s->depth_dilate : 1) - s->depth_pad[0];
         const int64_t h = oy * s->stride[0] + y * s->dilate[0] - s->pad[0];
         const int64_t w = ox * s->stride[1] + x * s->dilate[1] - s->pad[2];
         const int64_t at[TENSORS] = {
             [X] = (((first + c) * depth + d) * s->h + h) * s->w + w,
-            [W] = (((o * channels + c) * planes + z) * s->r + y) * s->s + x,
+            [W] = (((o * channels + c) * filter_depth + z) * s->r + y) * s->s + x,
             [Y] = i,
         };
 
@@ -65,11 +68,11 @@ static void add_window(const struct trial *t, int direction, int64_t i, double *
     }
 }
 
-void by_definition(const struct trial *t, int direction, double *sum)
+void convolve_by_definition(const struct trial *t, int direction, double *sum)
 {
     memset(sum, 0, (size_t)t->count[written[direction]] * sizeof *sum);
     for (int64_t i = 0; i < t->count[Y]; i++)
-        add_window(t, direction, i, sum);
+        add_products_of_output(t, direction, i, sum);
 }
 
 int64_t place(const struct trial *t, int tensor, int64_t i)
@@ -91,6 +94,8 @@ char *stored(const struct trial *t, int tensor, limber_format f)
     return out;
 }
 
+/* Computes a convolution (FORWARD) or its gradient of the image (DATA) or of the filters.  a, b:
+ * the operation's two inputs; c: its result. */
 limber_status run_direction(limber_context *ctx, int direction, const limber_contract *contract,
                             const limber_conv *s, limber_format f, const void *a, const void *b,
                             limber_format to, void *c, const void *alpha, const void *beta,

@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+/* Opens the CUDA driver, or the library that LIMBER_CUDA names in its place, and finds its
+ * functions.  Returns false if there is no driver or no device. */
 bool driver_open(struct driver *d)
 {
     const char *name = getenv("LIMBER_CUDA");

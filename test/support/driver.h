@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libcuda's functions that tests call, loaded as a user's program would, and the stand-in's extra
- * functions. */
+ * The functions of libcuda that tests call, and additional functions of its stand-in
+ * (test/cuda/simt). */
 #ifndef LIMBER_TEST_DRIVER_H
 #define LIMBER_TEST_DRIVER_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* CUlaunchConfig */
+/* CUlaunchAttribute and CUlaunchConfig of libcuda */
 struct launch_attribute {
     int id, unused;
     unsigned value[16];
@@ -58,7 +58,7 @@ struct driver {
 #define DRIVER_FIELD(name, args) int(*name) args;
     DRIVER_FUNCTIONS(DRIVER_FIELD)
 #undef DRIVER_FIELD
-    /* functions that only the stand-in has */
+    /* functions of the stand-in only; NULL with a real libcuda */
     const char *(*simt_error)(void);
     void (*simt_reset)(void);
     long (*simt_launches)(void);
@@ -68,7 +68,7 @@ struct driver {
     long (*simt_maps)(void);
 };
 
-/* Opens the library that LIMBER_CUDA names, else libcuda.so.1; false where it is missing. */
+/* Opens the library that LIMBER_CUDA names, else libcuda.so.1.  False if it is absent. */
 bool driver_open(struct driver *d);
 
 #endif

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine_support.h"
 
+#include "contexts.h"
+
+#include "jit/ways.h"
+
 atomic_int compiles, loads, unloads, compile_delay, compile_tells = -1;
 
 static bool counted_probe(struct target *t, struct diag *d)
@@ -60,6 +64,8 @@ limber_context *counted_context(const limber_config *c)
     return ctx;
 }
 
+/* Multiplies small integers under a policy for kernels that are not in the cache, and checks the
+ * result. */
 limber_status gemm_on_miss(limber_context *ctx, limber_on_miss on_miss, limber_report *report)
 {
     static const double want[6] = { 50, 60, 114, 140, 178, 220 };
@@ -103,6 +109,8 @@ static void discard_key_folder(void)
     discard(key_folder);
 }
 
+/* Unsets the variables that would change the library's behaviour, and lets the seal's key be in a
+ * scratch folder that is removed at the end. */
 void clear_environment(void)
 {
     char key[4200];
@@ -119,6 +127,21 @@ void clear_environment(void)
     snprintf(key, sizeof key, "%s/key", key_folder);
     setenv("LIMBER_CACHE_KEY", key, 1);
     atexit(discard_key_folder);
+}
+
+void set_planless(limber_context *ctx, bool on)
+{
+    ctx->ways = on ? ctx->ways | limber_ways_planless() : ctx->ways & ~limber_ways_planless();
+}
+
+limber_context *planless_context(limber_kernels kernels, int threads, bool on)
+{
+    limber_context *ctx = test_context_of(&(limber_config){
+        .size = sizeof(limber_config), .kernels = kernels, .threads = threads, .cache_dir = "" });
+
+    assert_non_null(ctx);
+    set_planless(ctx, on);
+    return ctx;
 }
 
 void plan_without_matrix_unit(limber_context *ctx)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Shared by tests of epilogues: contexts of every backend with one and with three threads, and
- * buffers. */
+ * buffers for operands. */
 #ifndef LIMBER_TEST_EPILOGUES_H
 #define LIMBER_TEST_EPILOGUES_H
 
@@ -23,6 +23,7 @@ static limber_context *contexts[CONTEXTS];
 static int context_count;
 static char *a, *b, *c0, *c, *x, *data[INPUTS];
 
+/* Fixture: creates the contexts and the buffers.  Fails if no context can be created. */
 static int set_up(void **state)
 {
     (void)state;
@@ -53,6 +54,7 @@ static int drop(void **state)
     return 0;
 }
 
+/* A product of a 3 x 5 by a 5 x 4 matrix with an epilogue.  of: format of A and B; to: of C. */
 static inline limber_problem small(limber_epilogue *e, limber_format of, limber_format to)
 {
     limber_problem p = LIMBER_PROBLEM_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls every public function that computes, plans or queries, once, on small operands, for tests
- * that apply to each of them.  A call leaves its result in c. */
+ * A list of calls, one for each public function that computes, plans or queries, with small
+ * operands.  A test can be run for each of them.  The result of a call is left in c. */
 #ifndef LIMBER_TEST_EVERY_CALL_H
 #define LIMBER_TEST_EVERY_CALL_H
 
@@ -18,8 +18,8 @@
 enum { N = 24, ROWS = 160, LONG = 512, ALL = ROWS * ROWS };
 
 static double a[ALL], b[ALL], c[2 * ALL], before[2 * ALL];
-static double odd[ALL];         /* with NaN and infinities after the first matrix */
-static double tiles[ALL];       /* tiles of bytes, and of other numbers */
+static double odd[ALL]; /* a, with some NaN and infinities after the first N x N elements */
+static double tiles[ALL]; /* rows of LONG elements: 256 small integers, then 256 general numbers */
 static int8_t bytes_a[ALL], bytes_b[ALL];
 static limber_format f64, f32, i8, i32;
 
@@ -28,8 +28,10 @@ static limber_matrix matrix(const void *p, limber_format f, int64_t row)
     return (limber_matrix){ (void *)(uintptr_t)p, f, row, 1 };
 }
 
-static limber_status product(limber_context *ctx, const limber_contract *contract,
-                             const double *left, int m, int n, int k)
+/* Multiplies `left` (m x k) by b with nonzero alpha and beta.  With `tiles` the product must be
+ * computed in several parts. */
+static limber_status multiply_left_by_b(limber_context *ctx, const limber_contract *contract,
+                                        const double *left, int m, int n, int k)
 {
     const double alpha = 0.75, beta = 0.5;
     limber_report r = LIMBER_REPORT_INIT;
@@ -40,14 +42,16 @@ static limber_status product(limber_context *ctx, const limber_contract *contrac
     return s;
 }
 
-static limber_status gemm(limber_context *ctx, const limber_contract *k, const double *left)
+static limber_status multiply_n_by_n(limber_context *ctx, const limber_contract *k,
+                                     const double *left)
 {
-    return product(ctx, k, left, N, N, N);
+    return multiply_left_by_b(ctx, k, left, N, N, N);
 }
 
+/* Multiplies N x N matrices under the contract `native`. */
 static limber_status native(limber_context *ctx)
 {
-    return gemm(
+    return multiply_n_by_n(
         ctx,
         &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE },
         a);
@@ -55,45 +59,49 @@ static limber_status native(limber_context *ctx)
 
 static limber_status bits(limber_context *ctx)
 {
-    return gemm(ctx,
-                &(limber_contract){
-                    .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_BITS, .bits = 40 },
-                a);
+    return multiply_n_by_n(ctx,
+                           &(limber_contract){ .size = sizeof(limber_contract),
+                                               .promise = LIMBER_CONTRACT_BITS,
+                                               .bits = 40 },
+                           a);
 }
 
+/* Multiplies N x N matrices under the contract `correct`. */
 static limber_status correct(limber_context *ctx)
 {
-    return gemm(
+    return multiply_n_by_n(
         ctx,
         &(limber_contract){ .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_CORRECT },
         a);
 }
 
-static limber_status mixed(limber_context *ctx)
+/* Multiplies `tiles` by b with two schemes, each for a part of the product. */
+static limber_status gemm_mixed(limber_context *ctx)
 {
-    return product(ctx,
-                   &(limber_contract){ .size = sizeof(limber_contract),
-                                       .promise = LIMBER_CONTRACT_NATIVE,
-                                       .scheme = "ozaki2+native" },
-                   tiles, N, N, LONG);
+    return multiply_left_by_b(ctx,
+                              &(limber_contract){ .size = sizeof(limber_contract),
+                                                  .promise = LIMBER_CONTRACT_NATIVE,
+                                                  .scheme = "ozaki2+native" },
+                              tiles, N, N, LONG);
 }
 
-static limber_status in_parts(limber_context *ctx)
+/* Multiplies ROWS rows for 90 bits. */
+static limber_status gemm_in_parts(limber_context *ctx)
 {
-    return product(ctx,
-                   &(limber_contract){ .size = sizeof(limber_contract),
-                                       .promise = LIMBER_CONTRACT_BITS,
-                                       .bits = 90 },
-                   a, ROWS, ROWS, N);
+    return multiply_left_by_b(ctx,
+                              &(limber_contract){ .size = sizeof(limber_contract),
+                                                  .promise = LIMBER_CONTRACT_BITS,
+                                                  .bits = 90 },
+                              a, ROWS, ROWS, N);
 }
 
 static limber_status on_miss(limber_context *ctx)
 {
-    return gemm(ctx,
-                &(limber_contract){ .size = sizeof(limber_contract),
-                                    .promise = LIMBER_CONTRACT_CORRECT,
-                                    .on_miss = LIMBER_ON_MISS_GENERIC },
-                a);
+    return multiply_n_by_n(ctx,
+                           &(limber_contract){ .size = sizeof(limber_contract),
+                                               .promise = LIMBER_CONTRACT_CORRECT,
+                                               .on_miss = LIMBER_ON_MISS_GENERIC },
+                           a);
 }
 
 static limber_status integers(limber_context *ctx)
@@ -114,6 +122,7 @@ static limber_status powers(limber_context *ctx)
         output_of(matrix(c, f64, N)), NULL);
 }
 
+/* An INT8 result that overflows must be refused with LIMBER_STATUS_RANGE, and c left unchanged. */
 static limber_status out_of_range(limber_context *ctx)
 {
     limber_status s = limber_gemm(
@@ -125,30 +134,31 @@ static limber_status out_of_range(limber_context *ctx)
     return s == LIMBER_STATUS_RANGE && memcmp(c, before, sizeof c) == 0 ? LIMBER_STATUS_OK : s;
 }
 
-static limber_status simulated(limber_context *ctx, limber_statistics *s)
+/* Multiplies on a simulated matrix unit.  s: gets its statistics unless NULL. */
+static limber_status gemm_simulated(limber_context *ctx, limber_statistics *s)
 {
     limber_unit u = LIMBER_UNIT_INIT;
     limber_status read = limber_unit_parse("in=e5m2 mul=e5m2:rn acc=(1,8,7):rn", &u);
 
     return read ? read :
-                  gemm(ctx,
-                       &(limber_contract){ .size = sizeof(limber_contract),
-                                           .promise = LIMBER_CONTRACT_SIMULATE,
-                                           .unit = &u,
-                                           .statistics = s },
-                       a);
+                  multiply_n_by_n(ctx,
+                                  &(limber_contract){ .size = sizeof(limber_contract),
+                                                      .promise = LIMBER_CONTRACT_SIMULATE,
+                                                      .unit = &u,
+                                                      .statistics = s },
+                                  a);
 }
 
 static limber_status simulate_without_statistics(limber_context *ctx)
 {
-    return simulated(ctx, NULL);
+    return gemm_simulated(ctx, NULL);
 }
 
 static limber_status statistics(limber_context *ctx)
 {
     limber_statistics s = { .size = sizeof(limber_statistics), .compare = 1 };
 
-    return simulated(ctx, &s);
+    return gemm_simulated(ctx, &s);
 }
 
 static limber_status batch_of(limber_context *ctx, const limber_contract *k, const void *left,
@@ -195,7 +205,9 @@ static limber_status batch_integers(limber_context *ctx)
         bytes_a, bytes_b, i8, i32);
 }
 
-static limber_status complex_of(limber_context *ctx, limber_promise promise, int products)
+/* Multiplies complex matrices, with A conjugated, by `products` real products (0: as the library
+ * chooses). */
+static limber_status gemm_complex_of(limber_context *ctx, limber_promise promise, int products)
 {
     enum { SIDE = 40 };
     const double alpha[2] = { 1.5, -0.25 }, beta[2] = { 0, 2 };
@@ -209,14 +221,14 @@ static limber_status complex_of(limber_context *ctx, limber_promise promise, int
                         products);
 }
 
-static limber_status complex_four(limber_context *ctx)
+static limber_status complex_by_four(limber_context *ctx)
 {
-    return complex_of(ctx, LIMBER_CONTRACT_CORRECT, 4);
+    return gemm_complex_of(ctx, LIMBER_CONTRACT_CORRECT, 4);
 }
 
 static limber_status complex_three(limber_context *ctx)
 {
-    return complex_of(ctx, LIMBER_CONTRACT_FAST, 3);
+    return gemm_complex_of(ctx, LIMBER_CONTRACT_FAST, 3);
 }
 
 static const limber_conv window = { .size = sizeof(limber_conv),
@@ -240,7 +252,8 @@ static limber_status conv(limber_context *ctx)
         &window, NULL, a, f64, b, f64, NULL, c, f64, NULL);
 }
 
-/* A gradient whose strides give phases, each of which stores. */
+/* A gradient of an image with stride 2.  It is computed in phases, each of which stores some
+ * pixels. */
 static limber_status strided(limber_context *ctx, limber_conv w, limber_promise promise)
 {
     w.stride[0] = w.stride[1] = 2;
@@ -254,8 +267,9 @@ static limber_status gradient(limber_context *ctx)
     return strided(ctx, window, LIMBER_CONTRACT_CORRECT);
 }
 
-/* A gradient in which pixels outside all windows are cleared. */
-static limber_status gradient_apart(limber_context *ctx)
+/* A gradient with 1 x 1 filters and stride 2: pixels that no filter position reads are set to
+ * zero. */
+static limber_status gradient_with_unread_pixels(limber_context *ctx)
 {
     limber_conv w = window;
 
@@ -271,6 +285,7 @@ static limber_status depthwise_gradient(limber_context *ctx)
     return strided(ctx, w, LIMBER_CONTRACT_NATIVE);
 }
 
+/* Prepares the left operand and multiplies with it. */
 static limber_status prepared(limber_context *ctx)
 {
     limber_prepared *left = NULL;
@@ -302,7 +317,8 @@ static limber_status apply(limber_context *ctx)
     return apply_to(ctx, f64, ALL);
 }
 
-/* An array so long that a table of all values pays. */
+/* Applies a function to an array so long that the library makes a table of the function, for all
+ * values of the format. */
 static limber_status apply_by_table(limber_context *ctx)
 {
     return apply_to(ctx, named("f16"), 2 * ALL);
@@ -314,6 +330,8 @@ static limber_status convert(limber_context *ctx)
     return limber_convert(c, named("e5m2"), a, f64, ALL, LIMBER_ROUND_UP);
 }
 
+/* Reduces ROWS elements of b to c, for `outer` x `inner` reductions.  Only layer norm gets scale
+ * factors. */
 static limber_status reduce_by(limber_context *ctx, limber_reduction reduction, limber_carry carry,
                                size_t outer, size_t inner)
 {
@@ -344,8 +362,8 @@ static limber_status variance(limber_context *ctx)
     return reduce_by(ctx, LIMBER_REDUCTION_VARIANCE, LIMBER_CARRY_STORAGE, 4, ROWS / 4);
 }
 
-/* Adds as many inputs and steps as are allowed. */
-static limber_status finished_by(limber_context *ctx, limber_problem *p, char **text)
+/* Runs (text == NULL) or plans a problem whose epilogue has eight inputs and sixteen steps. */
+static limber_status run_or_plan_with_epilogue(limber_context *ctx, limber_problem *p, char **text)
 {
     static const char *const names[] = { "i0", "i1", "i2", "i3", "i4", "i5", "i6", "i7" };
     limber_epilogue_input in[COUNT(names)];
@@ -378,7 +396,7 @@ static limber_status epilogue_of(limber_context *ctx, limber_promise promise, li
     p.a = matrix(a, f64, N), p.b = matrix(b, f64, N), p.c = output_of(matrix(c, to, N));
     p.contract = &k;
     p.batch = batch;
-    return finished_by(ctx, &p, text);
+    return run_or_plan_with_epilogue(ctx, &p, text);
 }
 
 static limber_status epilogue(limber_context *ctx)
@@ -400,7 +418,7 @@ static limber_status epilogue_batch(limber_context *ctx)
     return epilogue_of(ctx, LIMBER_CONTRACT_NATIVE, f32, &t, NULL);
 }
 
-/* Halves with infinities. */
+/* A product with a result in f16 whose epilogue overflows to infinities. */
 static limber_status epilogue_halves(limber_context *ctx)
 {
     const limber_contract k = { .size = sizeof(limber_contract),
@@ -416,6 +434,7 @@ static limber_status epilogue_halves(limber_context *ctx)
     return limber_run(ctx, &p, NULL);
 }
 
+/* Runs a convolution with an epilogue of eight inputs. */
 static limber_status epilogue_conv(limber_context *ctx)
 {
     const limber_contract k = { .size = sizeof(limber_contract),
@@ -428,10 +447,10 @@ static limber_status epilogue_conv(limber_context *ctx)
     p.a.row_stride = p.a.col_stride = p.b.row_stride = p.b.col_stride = 0;
     p.c.row_stride = p.c.col_stride = 0;
     p.contract = &k;
-    return finished_by(ctx, &p, NULL);
+    return run_or_plan_with_epilogue(ctx, &p, NULL);
 }
 
-/* Frees a text, which must be NULL after a failure. */
+/* Frees a text.  The text must be NULL if the call failed. */
 static limber_status free_text(limber_status s, char *text)
 {
     assert_true(s == LIMBER_STATUS_OK ? text != NULL : text == NULL);
@@ -470,6 +489,7 @@ static limber_status conv_plan(limber_context *ctx)
     return free_text(s, text);
 }
 
+/* Asks, by limber_explain, into which parts a product would be divided. */
 static limber_status cut(limber_context *ctx)
 {
     const limber_contract k = { .size = sizeof(limber_contract),
@@ -483,7 +503,8 @@ static limber_status cut(limber_context *ctx)
     return s;
 }
 
-static limber_status look(limber_context *ctx)
+/* Inspects the tiles of an operand. */
+static limber_status inspect_tiles(limber_context *ctx)
 {
     limber_inspection x = LIMBER_INSPECTION_INIT;
     limber_status s = limber_inspect(ctx, matrix(tiles, f64, LONG), N, LONG, LIMBER_SIDE_A, &x);
@@ -504,7 +525,8 @@ static limber_status workspace(limber_context *ctx)
         &least, &best);
 }
 
-static limber_status again(limber_context *ctx)
+/* Computes a product, then makes its kernel anew from the text of its plan. */
+static limber_status make_kernel_again(limber_context *ctx)
 {
     limber_report r = LIMBER_REPORT_INIT;
     char *text = NULL;
@@ -512,17 +534,39 @@ static limber_status again(limber_context *ctx)
         limber_gemm(ctx,
                     &(limber_contract){ .size = sizeof(limber_contract),
                                         .promise = LIMBER_CONTRACT_NATIVE,
-                                        .scheme = "native" /* takes a kernel, however small */ },
+                                        /* a named scheme, so that a kernel computes it, although
+                                         * the product is small */
+                                        .scheme = "native" },
                     8, 8, 8, NULL, matrix(a, f64, 8), matrix(b, f64, 8), NULL,
                     output_of(matrix(c, f64, 8)), &r);
 
     if (s == LIMBER_STATUS_OK)
         s = limber_kernel_plan(ctx, r.kernel, &text);
-    memcpy(c, before, sizeof c);        /* the calls after the first write nothing */
+    /* calls after the first store nothing; restores the contents that c had before the first one */
+    memcpy(c, before, sizeof c);
     if (s == LIMBER_STATUS_OK)
         s = limber_kernel_make(ctx, text, &r);
     limber_free(text);
     return s;
+}
+
+/* Computes a product by a stated plan. */
+static limber_status run_plan(limber_context *ctx)
+{
+    static const char text[] = "plan gemm promise=correct kbits=8 budget=0 {\n"
+                               "  %a = arg index=0 : f64[m,k]\n"
+                               "  %b = arg index=1 : f64[k,n]\n"
+                               "  %c = gemm %a %b : exact[m,n]\n"
+                               "  %d = epilogue %c alpha=one beta=zero wrap=0 : f64[m,n]\n"
+                               "  ret %d\n"
+                               "}\n";
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    p.m = p.n = p.k = 16;
+    p.a = matrix(a, f64, 16);
+    p.b = matrix(b, f64, 16);
+    p.c = output_of(matrix(c, f64, 16));
+    return limber_run_plan(ctx, text, &p, NULL);
 }
 
 static limber_status bound(limber_context *ctx)
@@ -537,6 +581,8 @@ static limber_status bound(limber_context *ctx)
     return s ? s : (limber_status)multiply(SIDE, SIDE, SIDE, a, SIDE, b, SIDE, c, SIDE);
 }
 
+/* Binds a kernel for one shape and calls it.  A missing compiler (LIMBER_STATUS_DEVICE) is
+ * accepted. */
 static limber_status shape(limber_context *ctx)
 {
     const limber_matrix m = { NULL, f64, 6, 1 };
@@ -551,7 +597,7 @@ static limber_status shape(limber_context *ctx)
     return s == LIMBER_STATUS_DEVICE ? LIMBER_STATUS_OK : s;
 }
 
-static int one_more(void *user, const limber_cache_entry *e)
+static int count_entry(void *user, const limber_cache_entry *e)
 {
     (void)e;
     ++*(int *)user;
@@ -564,19 +610,19 @@ static limber_status cache(limber_context *ctx)
     int entries = 0;
     limber_status s = limber_cache_describe(ctx, &info);
 
-    return s ? s : limber_cache_each(ctx, LIMBER_CACHE_VERIFY, one_more, &entries);
+    return s ? s : limber_cache_each(ctx, LIMBER_CACHE_VERIFY, count_entry, &entries);
 }
 
 static const struct every_call {
     const char *name;
     limber_status (*call)(limber_context *ctx);
-    bool compiles; /* no prebuilt kernel computes it */
+    bool compiles; /* true if the call needs a compiler: no prebuilt kernel computes it */
 } calls[] = {
     { "native", native },
     { "bits", bits },
     { "correct", correct },
-    { "mixed", mixed },
-    { "in parts", in_parts },
+    { "mixed", gemm_mixed },
+    { "in parts", gemm_in_parts },
     { "on_miss", on_miss },
     { "integers", integers },
     { "powers of 2", powers },
@@ -587,11 +633,11 @@ static const struct every_call {
     { "batch, correct", batch_correct },
     { "batch with NaN", batch_special },
     { "batch of integers", batch_integers },
-    { "complex", complex_four },
+    { "complex", complex_by_four },
     { "complex by three", complex_three },
     { "convolution", conv },
     { "gradient of an image", gradient },
-    { "gradient of an image, of which windows see a part", gradient_apart },
+    { "gradient of an image, of which windows see a part", gradient_with_unread_pixels },
     { "depthwise gradient of an image", depthwise_gradient },
     { "prepared", prepared },
     { "apply", apply },
@@ -609,14 +655,16 @@ static const struct every_call {
     { "plan", plan },
     { "plan of a convolution", conv_plan },
     { "cut", cut },
-    { "look", look },
+    { "look", inspect_tiles },
     { "workspace", workspace },
-    { "kernel made again", again, true },
+    { "kernel made again", make_kernel_again, true },
+    { "plan as text", run_plan, true },
     { "bind", bound },
     { "bind_shape", shape, true },
     { "cache", cache },
 };
 
+/* Fills the operands, which all calls share. */
 static void fill_operands(void)
 {
     struct rng r = { 1 };
@@ -642,7 +690,7 @@ static void reset(void)
     memcpy(c, before, sizeof c);
 }
 
-/* Opens a context of the backend with its disk cache in the folder; "": without one. */
+/* Creates a context of the backend, with its disk cache in `folder`; "" for no disk cache. */
 static limber_status open_context(limber_context **ctx, const char *backend, const char *folder)
 {
     return limber_create(ctx, &(limber_config){ .size = sizeof(limber_config),
@@ -662,13 +710,13 @@ static bool runs_here(const char *backend)
     return true;
 }
 
-/* Returns whether the backend has the call. */
+/* True if the backend can compute the call here: `llvm` needs a compiler for some calls. */
 static bool serves(const char *backend, const struct every_call *call)
 {
     return !call->compiles || strcmp(backend, "llvm") || compiler_here();
 }
 
-/* Runs the test for every call on every available backend, each with an empty folder. */
+/* Runs the test for every call on every available backend.  Each run gets an empty folder. */
 __attribute__((unused)) static void each_call(void (*test)(const char *backend, const char *folder,
                                                            const struct every_call *call))
 {

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by tests of programs: makes a folder for the test and its kernels, and defines checks of
-# output.
+# Sourced by tests of programs: makes a folder for the test and its kernels, and defines functions
+# that check a program's output and status.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 LIMBER_CACHE_DIR=$work/cache
 export LIMBER_CACHE_DIR
-unset XDG_CACHE_HOME XDG_STATE_HOME XDG_CONFIG_HOME     # no folder of the caller
+unset XDG_CACHE_HOME XDG_STATE_HOME XDG_CONFIG_HOME     # the caller's folders are not used
 failures=0 checks=0
-limit=          # a command before each, such as timeout
+limit=          # a command that runs each checked command, such as timeout
 
-expect() {  # status, pattern, command...
+expect() {  # arguments: status, pattern of the output, command...
     status=$1 pattern=$2
     shift 2
     checks=$((checks + 1))

@@ -61,6 +61,8 @@ int remove_dir(void **state)
     return 0;
 }
 
+/* Returns the file's bytes followed by a zero byte, to be freed; NULL if the file cannot be
+ * read. */
 char *test_file_read(const char *path)
 {
     FILE *f = fopen(path, "rb");
@@ -124,6 +126,8 @@ void spill(const char *path, const unsigned char *data, size_t n)
     chmod(path, 0600);
 }
 
+/* Calls `each` for every file of the folder that matches the pattern `names`, sorted by name.
+ * Returns their number. */
 size_t test_files_each(const char *folder, const char *names,
                        void (*each)(void *user, const char *path), void *user)
 {

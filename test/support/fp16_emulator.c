@@ -12,10 +12,13 @@
 #include <string.h>
 #include <ucontext.h>
 
+/* HEADER and XMM: offsets in the XSAVE area, in bytes.  The others: numbers of XSAVE state
+ * components. */
 enum { HEADER = 512, XMM = 160, YMM_HIGH = 2, MASKS = 5, ZMM_HIGH = 6, ZMM_MORE = 7 };
 
+/* A decoded instruction with an EVEX prefix; fields are named as in the manual. */
 struct evex {
-    /* length: 0, 1 or 2 for 128, 256 or 512 bits */
+    /* length: 0, 1 or 2 for vectors of 128, 256 or 512 bits */
     int map, opcode, prefix, wide, length, broadcast, zeroing, mask;
     int reg, second, rm, mod;
     uint64_t address;
@@ -25,6 +28,8 @@ struct evex {
 
 /* ---- registers in the signal frame ----------------------------------------------------------- */
 
+/* Returns the address of an XSAVE state component in a signal frame's area, and marks the component
+ * as in use. */
 static uint8_t *component(uint8_t *area, int which)
 {
     unsigned size, offset, c, d;
@@ -32,7 +37,8 @@ static uint8_t *component(uint8_t *area, int which)
 
     __cpuid_count(13, (unsigned)which, size, offset, c, d);
     memcpy(&present, area + HEADER, 8);
-    if (!(present >> which & 1)) { /* in its initial state, all zeros */
+    /* the component is in its initial state: all zeros, and not stored */
+    if (!(present >> which & 1)) {
         memset(area + offset, 0, size);
         present |= UINT64_C(1) << which;
         memcpy(area + HEADER, &present, 8);
@@ -45,7 +51,8 @@ static uint8_t *area_of(ucontext_t *c)
     return (uint8_t *)c->uc_mcontext.fpregs;
 }
 
-/* The address of the q-th 16 bytes of a vector register. */
+/* Returns the address of the 16-byte part q of a vector register.  Its parts lie in up to three
+ * state components. */
 static uint8_t *quarter(ucontext_t *c, int reg, int q)
 {
     uint8_t *area = area_of(c);
@@ -60,19 +67,19 @@ static uint8_t *quarter(ucontext_t *c, int reg, int q)
     return area + XMM + 16 * reg;
 }
 
-static void get(ucontext_t *c, int reg, uint8_t v[64])
+static void load_vector(ucontext_t *c, int reg, uint8_t v[64])
 {
     for (int q = 0; q < 4; q++)
         memcpy(v + 16 * q, quarter(c, reg, q), 16);
 }
 
-static void put(ucontext_t *c, int reg, const uint8_t v[64])
+static void store_vector(ucontext_t *c, int reg, const uint8_t v[64])
 {
     for (int q = 0; q < 4; q++)
         memcpy(quarter(c, reg, q), v + 16 * q, 16);
 }
 
-static uint64_t general(const ucontext_t *c, int reg)
+static uint64_t register_value(const ucontext_t *c, int reg)
 {
     static const int where[] = { REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
                                  REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
@@ -83,16 +90,18 @@ static uint64_t general(const ucontext_t *c, int reg)
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
-/* Bytes per unit of a compressed displacement (disp8*N). */
-static int tuple(const struct evex *i)
+/* The factor N of an 8-bit displacement (disp8*N): the bytes that the instruction reads in
+ * memory. */
+static int displacement_unit(const struct evex *i)
 {
     int vector = 16 << i->length;
 
     if (i->broadcast)
         return 2;
-    return i->map == 6 ? vector / 2 : vector; /* conversions read half a vector */
+    return i->map == 6 ? vector / 2 : vector; /* conversions (map 6) read half a vector */
 }
 
+/* Decodes the instruction at RIP.  False if it has no EVEX prefix. */
 static bool decode(const ucontext_t *c, struct evex *i)
 {
     const uint8_t *p = (const uint8_t *)c->uc_mcontext.gregs[REG_RIP];
@@ -121,13 +130,13 @@ static bool decode(const ucontext_t *c, struct evex *i)
             int index = (p[at] >> 3 & 7) | x;
 
             if (index != 4)
-                i->address = general(c, index) << (p[at] >> 6);
+                i->address = register_value(c, index) << (p[at] >> 6);
             base = (p[at] & 7) | !(p[1] >> 5 & 1) << 3;
         }
         relative = i->mod == 0 && (sib ? (p[at] & 7) == 5 : (modrm & 7) == 5);
         at += sib;
         if (i->mod == 1) {
-            displacement = (int64_t)(int8_t)p[at++] * tuple(i);
+            displacement = (int64_t)(int8_t)p[at++] * displacement_unit(i);
         } else if (i->mod == 2 || relative) {
             int32_t wide;
 
@@ -136,7 +145,7 @@ static bool decode(const ucontext_t *c, struct evex *i)
             at += 4;
         }
         if (!relative)
-            i->address += general(c, base);
+            i->address += register_value(c, base);
         i->address += (uint64_t)displacement;
     }
     if (i->map == 3)
@@ -159,8 +168,8 @@ static double value(uint16_t h)
     return h >> 15 ? -x : x;
 }
 
-/* Rounds to binary16, ties to even; sums and products of two halves are exact in binary64. */
-static uint16_t half(double x)
+/* Rounds to binary16, ties to even.  Sums and products of two binary16 numbers are exact in x. */
+static uint16_t round_to_half(double x)
 {
     uint16_t sign = signbit(x) ? 0x8000 : 0;
     double size = fabs(x), unit;
@@ -182,10 +191,11 @@ static uint16_t half(double x)
 
 /* ---- execution ------------------------------------------------------------------------------- */
 
-static void source(ucontext_t *c, const struct evex *i, uint8_t v[64], int bytes)
+/* Loads the last source operand: a register, memory, or one element of memory for all lanes. */
+static void load_source(ucontext_t *c, const struct evex *i, uint8_t v[64], int bytes)
 {
     if (i->mod == 3) {
-        get(c, i->rm, v);
+        load_vector(c, i->rm, v);
     } else if (i->broadcast) {
         for (int b = 0; b < bytes; b += 2)
             memcpy(v + b, (const void *)i->address, 2);
@@ -194,7 +204,8 @@ static void source(ucontext_t *c, const struct evex *i, uint8_t v[64], int bytes
     }
 }
 
-static uint64_t lanes(ucontext_t *c, const struct evex *i)
+/* The mask register of an instruction; all ones if it has none. */
+static uint64_t load_mask(ucontext_t *c, const struct evex *i)
 {
     uint64_t k;
 
@@ -204,37 +215,39 @@ static uint64_t lanes(ucontext_t *c, const struct evex *i)
     return k;
 }
 
+/* Executes VADDPH or VMULPH. */
 static void arithmetic(ucontext_t *c, const struct evex *i)
 {
     uint8_t a[64], b[64], d[64];
-    uint64_t k = lanes(c, i);
+    uint64_t k = load_mask(c, i);
     int bytes = 16 << i->length;
 
-    get(c, i->second, a);
-    get(c, i->reg, d);
-    source(c, i, b, bytes);
+    load_vector(c, i->second, a);
+    load_vector(c, i->reg, d);
+    load_source(c, i, b, bytes);
     for (int l = 0; l < bytes / 2; l++) {
         uint16_t x, y, r = 0;
 
         memcpy(&x, a + 2 * l, 2);
         memcpy(&y, b + 2 * l, 2);
         if (k >> l & 1)
-            r = half(i->opcode == 0x59 ? value(x) * value(y) : value(x) + value(y));
+            r = round_to_half(i->opcode == 0x59 ? value(x) * value(y) : value(x) + value(y));
         if (k >> l & 1 || i->zeroing)
             memcpy(d + 2 * l, &r, 2);
     }
     memset(d + bytes, 0, (size_t)(64 - bytes));
-    put(c, i->reg, d);
+    store_vector(c, i->reg, d);
 }
 
-static void widen(ucontext_t *c, const struct evex *i)
+/* Executes VCVTPH2PSX, the conversion of binary16 to binary32. */
+static void convert_to_float(ucontext_t *c, const struct evex *i)
 {
     uint8_t s[64], d[64];
-    uint64_t k = lanes(c, i);
+    uint64_t k = load_mask(c, i);
     int count = 4 << i->length;
 
-    get(c, i->reg, d);
-    source(c, i, s, 2 * count);
+    load_vector(c, i->reg, d);
+    load_source(c, i, s, 2 * count);
     for (int l = 0; l < count; l++) {
         uint16_t h;
         float f;
@@ -245,20 +258,20 @@ static void widen(ucontext_t *c, const struct evex *i)
             memcpy(d + 4 * l, &f, 4);
     }
     memset(d + 4 * count, 0, (size_t)(64 - 4 * count));
-    put(c, i->reg, d);
+    store_vector(c, i->reg, d);
 }
 
-/* Executes a comparison by ORD or UNORD. */
-static bool compare(ucontext_t *c, const struct evex *i)
+/* Executes VCMPPH with the predicates ORD and UNORD.  False for other predicates. */
+static bool compare_ordered(ucontext_t *c, const struct evex *i)
 {
     uint8_t a[64], b[64];
-    uint64_t k = lanes(c, i), r = 0;
+    uint64_t k = load_mask(c, i), r = 0;
     int bytes = 16 << i->length;
 
     if (i->immediate != 7 && i->immediate != 3)
         return false;
-    get(c, i->second, a);
-    source(c, i, b, bytes);
+    load_vector(c, i->second, a);
+    load_source(c, i, b, bytes);
     for (int l = 0; l < bytes / 2; l++) {
         uint16_t x, y;
         bool ordered;
@@ -273,6 +286,8 @@ static bool compare(ucontext_t *c, const struct evex *i)
     return true;
 }
 
+/* Executes the AVX512-FP16 instruction at which the signal's context stopped.  Returns its length
+ * in bytes, 0 if it is none that is emulated. */
 int fp16_execute(void *context)
 {
     ucontext_t *c = context;
@@ -283,8 +298,8 @@ int fp16_execute(void *context)
     if (i.map == 5 && i.prefix == 0 && (i.opcode == 0x58 || i.opcode == 0x59))
         arithmetic(c, &i);
     else if (i.map == 6 && i.prefix == 1 && i.opcode == 0x13 && !i.broadcast)
-        widen(c, &i);
-    else if (i.map != 3 || i.prefix != 0 || i.opcode != 0xc2 || !compare(c, &i))
+        convert_to_float(c, &i);
+    else if (i.map != 3 || i.prefix != 0 || i.opcode != 0xc2 || !compare_ordered(c, &i))
         return 0;
     return i.bytes;
 }

@@ -3,8 +3,8 @@
 #ifndef LIMBER_FP16_EMULATOR_H
 #define LIMBER_FP16_EMULATOR_H
 
-/* Executes the instruction at the context's RIP (a ucontext_t) and returns its length; 0: not one
- * of these. */
+/* Executes the instruction at the RIP of a ucontext_t and returns its length in bytes.  Returns 0
+ * if the instruction is not an emulated one. */
 int fp16_execute(void *context);
 
 #endif

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every elementwise function by MPFR, from its mathematical definition. */
+ * Reference for every elementwise function: evaluates its mathematical definition in MPFR. */
 #include "function_reference.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { USUAL = 160, MOST = 440 }; /* bits of precision */
+/* precision in bits: USUAL for |x| < 8; more for other exponents; at most MOST */
+enum { USUAL = 160, MOST = 440 };
 
 static mpfr_t x, y, t, u; /* the argument, the value, and temporaries */
 static bool ready;
 
-/* Clamps v to [-most, most], beyond which the exponential is so large or small that the function's
- * value rounds alike in every format. */
+/* Clamps v to [-most, most].  Beyond that the exponential is so large or small that the function's
+ * value rounds to the same number in all formats. */
 static void limit(mpfr_t v, double most)
 {
     if (mpfr_inf_p(v))
@@ -23,7 +24,7 @@ static void limit(mpfr_t v, double most)
         mpfr_set_d(v, -most, MPFR_RNDN);
 }
 
-/* Computes y = x / (1 + e^-v) for v = u; x is no NaN. */
+/* Computes y = x / (1 + e^-u).  x is not NaN. */
 static void gate(void)
 {
     int low = mpfr_signbit(x);
@@ -37,6 +38,8 @@ static void gate(void)
         mpfr_set_zero(y, -1);
 }
 
+/* y = gelu(x) = x erfc(-x / sqrt(2)) / 2.  Large |x| are limited, since there the function is 0 or
+ * x to all bits. */
 static void gelu(void)
 {
     mpfr_set(t, x, MPFR_RNDN);
@@ -51,6 +54,8 @@ static void gelu(void)
         mpfr_set_zero(y, -1);
 }
 
+/* y = gelu(x) by its approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, computed as a
+ * logistic function of twice the tanh's argument. */
 static void gelu_tanh(void)
 {
     mpfr_sqr(t, x, MPFR_RNDN);
@@ -79,7 +84,7 @@ static void softplus(void)
 static void softsign(void)
 {
     mpfr_abs(t, x, MPFR_RNDN);
-    mpfr_add_ui(t, t, 1, MPFR_RNDU); /* keeps the value below 1 */
+    mpfr_add_ui(t, t, 1, MPFR_RNDU); /* rounds up, so that the function's value stays below 1 */
     mpfr_div(y, x, t, MPFR_RNDZ);
     if (mpfr_inf_p(x))
         mpfr_set_si(y, mpfr_signbit(x) ? -1 : 1, MPFR_RNDN);
@@ -96,7 +101,7 @@ static void hardswish(void)
         mpfr_set(y, x, MPFR_RNDN);
 }
 
-/* Computes y = f(x) and may change x; x is no NaN. */
+/* Computes y = f(x) for an x that is not NaN.  May change x. */
 static void reference(limber_function f, double p, double q)
 {
     switch (f) {
@@ -125,7 +130,7 @@ static void reference(limber_function f, double p, double q)
     case LIMBER_FUNCTION_SQRT: mpfr_sqrt(y, x, MPFR_RNDN); break;
     case LIMBER_FUNCTION_RSQRT:
         mpfr_rec_sqrt(y, x, MPFR_RNDN);
-        if (mpfr_zero_p(x)) /* IEEE 754: rSqrt(-0) is -infinity */
+        if (mpfr_zero_p(x)) /* IEEE 754: rSqrt(-0) is -infinity, MPFR returns +infinity */
             mpfr_set_inf(y, mpfr_signbit(x) ? -1 : 1);
         break;
     case LIMBER_FUNCTION_RECIPROCAL: mpfr_ui_div(y, 1, x, MPFR_RNDN); break;
@@ -184,8 +189,8 @@ static void reference(limber_function f, double p, double q)
     }
 }
 
-/* Returns y rounded to odd in binary64, which keeps all that rounding to a narrower format
- * needs. */
+/* Returns y rounded to odd in binary64, so that a later rounding to fewer bits gives the correctly
+ * rounded y. */
 static double to_odd(void)
 {
     double d = mpfr_get_d(y, MPFR_RNDZ);
@@ -199,7 +204,8 @@ static double to_odd(void)
     return d == 0 ? (mpfr_signbit(y) ? -0x1p-1074 : 0x1p-1074) : d;
 }
 
-/* Sets the precision: 1 - tanh x and the like need many bits for large x, x - sin x for small x. */
+/* Sets the precision of all variables.  1 - tanh x cancels for large x, and x - sin x for small
+ * x. */
 static void set_precision(mpfr_prec_t bits)
 {
     if (!ready)

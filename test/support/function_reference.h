@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Every elementwise function by MPFR. */
+ * Reference for every elementwise function, computed by MPFR. */
 #ifndef LIMBER_TEST_FUNCTION_REFERENCE_H
 #define LIMBER_TEST_FUNCTION_REFERENCE_H
 
@@ -7,11 +7,13 @@
 
 #include <limber/ops.h>
 
-/* The exact value, rounded to odd in binary64, from which a format of at most 50 fraction bits can
- * be rounded in any direction. */
+/* Returns f(from) rounded to odd in binary64.  Rounding this to a format with at most 50 fraction
+ * bits, in any direction, gives the correctly rounded value of f.  p, q: the function's
+ * parameters. */
 double ref_function(limber_function f, double p, double q, double from);
-/* The error of `got` beside the last call's value, in units in the last place of a format with
- * `bits` bits and multiples of 2^least.  Call it once per value. */
+/* Returns the error of `got`, compared with the value of the last call of ref_function(), in units
+ * in the last place.  The format has `bits` significant bits, and its smallest unit is 2^least.  To
+ * be called once per value. */
 double ref_function_error(double got, int bits, int least);
 
 #endif

@@ -29,6 +29,8 @@ static limber_status open_context(limber_context **ctx, const char *backend)
         &(limber_config){ .size = sizeof(limber_config), .backend = backend, .cache_dir = "" });
 }
 
+/* Returns 77 (test skipped), with a message, if LIMBER_TEST_GPU asks for a real device and there is
+ * none; else 0. */
 int gpu_is_missing(void)
 {
     limber_context *ctx;
@@ -54,14 +56,14 @@ void gpu_stand_ins(void)
 
 int gpu_capability(void)
 {
-    const char *played = getenv("SIMT_CC");
+    const char *simulated_capability = getenv("SIMT_CC");
     int major = 9, minor = 0;
 
-    if (!played && driver.cuDeviceGetAttribute) {
+    if (!simulated_capability && driver.cuDeviceGetAttribute) {
         driver.cuDeviceGetAttribute(&major, 75, 0);
         driver.cuDeviceGetAttribute(&minor, 76, 0);
     }
-    return played ? atoi(played) : 10 * major + minor;
+    return simulated_capability ? atoi(simulated_capability) : 10 * major + minor;
 }
 
 bool gpu_lacks(const char *text)
@@ -70,6 +72,8 @@ bool gpu_lacks(const char *text)
            strstr(text, " is no chain of ");
 }
 
+/* cmocka set-up: creates contexts of the interpreter (`reference`) and of the device (`cuda`), and
+ * opens the driver.  Returns 0, or -1 on failure. */
 int gpu_open(void **state)
 {
     void *context;
@@ -96,45 +100,45 @@ int gpu_close(void **state)
 
 /* ---- memory of the device -------------------------------------------------------------------- */
 
-struct there gpu_room(size_t bytes)
+struct gpu_buffer gpu_allocate(size_t bytes)
 {
-    struct there x = { 0, bytes };
+    struct gpu_buffer x = { 0, bytes };
 
     assert_int_equal(driver.cuMemAlloc_v2(&x.at, bytes), 0);
     return x;
 }
 
-void gpu_upload(struct there to, const void *data)
+void gpu_upload(struct gpu_buffer to, const void *data)
 {
     assert_int_equal(driver.cuMemcpyHtoDAsync_v2(to.at, data, to.bytes, NULL), 0);
     assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
 }
 
-struct there gpu_put(const void *data, size_t bytes)
+struct gpu_buffer gpu_upload_new(const void *data, size_t bytes)
 {
-    struct there x = gpu_room(bytes);
+    struct gpu_buffer x = gpu_allocate(bytes);
 
     gpu_upload(x, data);
     return x;
 }
 
-void gpu_get(void *to, struct there from)
+void gpu_download(void *to, struct gpu_buffer from)
 {
     assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
     assert_int_equal(driver.cuMemcpyDtoHAsync_v2(to, from.at, from.bytes, NULL), 0);
     assert_int_equal(driver.cuStreamSynchronize(NULL), 0);
 }
 
-void gpu_drop(struct there x)
+void gpu_free(struct gpu_buffer x)
 {
     driver.cuMemFree_v2(x.at);
 }
 
 /* ---- recordings ------------------------------------------------------------------------------ */
 
-struct there gpu_queue(limber_queue *q, size_t bytes)
+struct gpu_buffer gpu_queue(limber_queue *q, size_t bytes)
 {
-    struct there room = gpu_room(bytes);
+    struct gpu_buffer room = gpu_allocate(bytes);
 
     *q = (limber_queue){ .size = sizeof(limber_queue),
                          .workspace = (void *)room.at,
@@ -144,7 +148,7 @@ struct there gpu_queue(limber_queue *q, size_t bytes)
     return room;
 }
 
-void *gpu_recorded(const limber_queue *q)
+void *gpu_end_recording(const limber_queue *q)
 {
     void *graph, *play;
 
@@ -154,7 +158,7 @@ void *gpu_recorded(const limber_queue *q)
     return play;
 }
 
-void gpu_play(void *play, const limber_queue *q)
+void gpu_run_graph(void *play, const limber_queue *q)
 {
     assert_int_equal(driver.cuGraphLaunch(play, q->stream), 0);
     assert_int_equal(driver.cuStreamSynchronize(q->stream), 0);
@@ -162,13 +166,16 @@ void gpu_play(void *play, const limber_queue *q)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
+/* Plants each fault in the kernels' source in a child process, and fails the test unless run(arg)
+ * then returns 0, which means that the fault was detected; 3 means that it was not planted. */
 void gpu_faults_are_found(const struct gpu_fault *fault, size_t count, int (*run)(void *arg),
                           void *arg)
 {
     int capability = gpu_capability();
 
-    if (getenv("LIMBER_TEST_GPU") || SANITIZED) /* sanitizers do not see kernels */
-        skip();
+    if (getenv("LIMBER_TEST_GPU") || SANITIZED)
+        skip_because(
+            "faults are planted in stand-ins only, and sanitizers do not see their kernels");
     for (size_t i = 0; i < count; i++) {
         pid_t child;
         int status;
@@ -182,6 +189,9 @@ void gpu_faults_are_found(const struct gpu_fault *fault, size_t count, int (*run
             _exit(run(arg));
         }
         assert_int_equal(waitpid(child, &status, 0), child);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 3)
+            fail_msg("%s: not planted; its text may not stand once in the kernels' sources: %s",
+                     fault[i].what, fault[i].fault);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
             fail_msg("%s: not found (%d)", fault[i].what, WEXITSTATUS(status));
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared by tests of GPUs: the stand-ins, or a GPU when LIMBER_TEST_GPU is set; contexts; device
- * memory. */
+ * Shared by tests on GPUs: use of the stand-ins for libcuda and NVRTC (or of a GPU, if
+ * LIMBER_TEST_GPU is set), contexts, and device memory. */
 #ifndef LIMBER_TEST_GPUS_H
 #define LIMBER_TEST_GPUS_H
 
@@ -8,54 +8,58 @@
 
 #include "limber/limber.h"
 
-/* Returns 77, with a message on stderr, if a GPU was asked for (LIMBER_TEST_GPU) and there is none;
- * else 0. */
+/* Returns 77 and prints why if LIMBER_TEST_GPU is set and there is no GPU.  Else returns 0. */
 int gpu_is_missing(void);
-/* Points the library to the stand-ins for libcuda and NVRTC, unless a GPU was asked for. */
+/* Makes the library load the stand-ins for libcuda and NVRTC, unless LIMBER_TEST_GPU is set. */
 void gpu_stand_ins(void);
 
-/* The compute capability of the stand-in, or of the GPU once gpu_open has found it. */
+/* Returns the compute capability, for instance 90: the stand-in's (SIMT_CC), or the GPU's after
+ * gpu_open(). */
 int gpu_capability(void);
 
-/* Returns whether an error says that the device lacks a unit, or the bits or chain length of its
- * sums. */
+/* True if an error text says that the device lacks a unit, or that the unit's sums have too few
+ * bits or another length of chains. */
 bool gpu_lacks(const char *text);
 
-/* Group fixture: contexts of the interpreter and of the GPU, without a cache, and the driver, with
- * the first device's context current. */
+/* Setup and teardown of a group (gpu_open, gpu_close): contexts of the interpreter and of the GPU
+ * without a disk cache, and the driver's functions.  The primary context of device 0 is current. */
 extern limber_context *reference, *cuda;
 extern struct driver driver;
-/* Contracts of most tests: the promise alone, and native's plain scheme. */
+/* Contracts without options.  `plain` is `native` with the scheme `native`. */
 extern const limber_contract native, plain, reproducible, correct, exact;
 int gpu_open(void **state);
 int gpu_close(void **state);
 
-/* Device memory. */
-struct there {
+/* A buffer in device memory: its address and its bytes. */
+struct gpu_buffer {
     uint64_t at;
     size_t bytes;
 };
-struct there gpu_room(size_t bytes);
-struct there gpu_put(const void *data, size_t bytes);
-void gpu_upload(struct there to, const void *data);
-void gpu_get(void *to, struct there from);
-void gpu_drop(struct there x);
+/* Allocates device memory, without and with contents. */
+struct gpu_buffer gpu_allocate(size_t bytes);
+struct gpu_buffer gpu_upload_new(const void *data, size_t bytes);
+/* Copies to a buffer, copies from a buffer, and frees a buffer. */
+void gpu_upload(struct gpu_buffer to, const void *data);
+void gpu_download(void *to, struct gpu_buffer from);
+void gpu_free(struct gpu_buffer x);
 
-/* gpu_queue: a stream with a workspace of `bytes`, for calls that are recorded.  gpu_recorded: the
- * stream's recording, ready to run.  gpu_play: runs it to its end. */
-struct there gpu_queue(limber_queue *q, size_t bytes);
-void *gpu_recorded(const limber_queue *q);
-void gpu_play(void *play, const limber_queue *q);
+/* gpu_queue() makes a stream with a workspace of `bytes` on which calls can be recorded, and
+ * returns the workspace.  gpu_end_recording() ends the recording and makes a graph, which
+ * gpu_run_graph() runs to its end. */
+struct gpu_buffer gpu_queue(limber_queue *q, size_t bytes);
+void *gpu_end_recording(const limber_queue *q);
+void gpu_run_graph(void *play, const limber_queue *q);
 
-/* A fault in the source of kernels for one capability (0: all), in the form of SIMT_FAULT. */
+/* A fault that is planted in the source of kernels.  capability: the only one that has this fault,
+ * or 0 for all.  fault: a value of SIMT_FAULT. */
 struct gpu_fault {
     int capability;
     const char *what, *fault;
 };
-/* Plants the faults for the stand-in's capability (SIMT_CC, 90), each in a process of its own
- * because a failed stand-in stays failed.  run(arg) returns 0 if the fault was found, 1 if the
- * result is right, 3 if the fault was not planted.  Skips on a GPU and under sanitizers; fails the
- * test where a fault is not found. */
+/* Checks that a test detects the faults of the simulated device's capability.  Each fault is
+ * planted in a child process, since a simulated driver stays in error after a failure. run(arg)
+ * returns 0 if it has detected the fault, 1 if the result is right, 3 if the fault was not planted.
+ * Fails the test if a fault is not detected.  Skips the test on a GPU and under sanitizers. */
 void gpu_faults_are_found(const struct gpu_fault *fault, size_t count, int (*run)(void *arg),
                           void *arg);
 

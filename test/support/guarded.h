@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory between guard pages: a read or write outside it crashes. */
+ * Memory between inaccessible pages: an access beyond its ends crashes. */
 #ifndef LIMBER_TEST_GUARDED_H
 #define LIMBER_TEST_GUARDED_H
 
@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 struct guarded {
+    /* map: the mapping with its inaccessible pages, of `all` bytes; data: the memory to use */
     char *map, *data;
     size_t all;
 };
 
-/* Allocates at the end of its pages, or at their beginning. */
+/* Allocates `bytes` that end at an inaccessible page (at_end), or begin just after one. */
 static inline struct guarded guarded(size_t bytes, bool at_end)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), inside = (bytes + page - 1) / page * page + page;

@@ -18,6 +18,7 @@ static bool is(limber_format f, limber_format g)
     return limber_format_equal(f, g);
 }
 
+/* Returns the number of format f at p as a double, which must represent it. */
 double order_load(limber_format f, const void *p)
 {
     mpfr_t x;
@@ -39,12 +40,15 @@ double order_load(limber_format f, const void *p)
     return v;
 }
 
-/* Returns whether chains are of f32, for the formats that the tests use. */
+/* True if chains are summed in binary32, false if in binary64, for the formats that the tests
+ * use. */
 bool order_is_narrow(limber_format a, limber_format b, limber_format c)
 {
     return !is(a, LIMBER_F64) && !is(b, LIMBER_F64) && !is(c, LIMBER_F64);
 }
 
+/* Returns the dot product in the library's reproducible order: fused multiply-adds in chains of 256
+ * terms, whose sums are added in turn.  narrow: in binary32. */
 double order_sum(bool narrow, const double *a, const double *b, int64_t k)
 {
     enum { CHAIN = 256 };
@@ -60,6 +64,8 @@ double order_sum(bool narrow, const double *a, const double *b, int64_t k)
     return total;
 }
 
+/* Stores alpha sum + beta C.  If alpha times the sum, or beta times C, overflows although the
+ * inputs are finite, computes with scaled factors again. */
 void order_store(limber_format f, void *c, double sum, const void *alpha, const void *beta)
 {
     double by = alpha ? order_load(f, alpha) : 1, old = beta ? order_load(f, c) : 0, r = sum;
@@ -90,6 +96,7 @@ static const char *at(const void *data, limber_format f, int64_t offset)
     return (const char *)data + offset * f.size;
 }
 
+/* Computes a GEMM by plain loops, in the order of additions that docs/accuracy.md states. */
 void order_gemm(const limber_problem *p)
 {
     double *a = malloc((size_t)(p->k + 1) * sizeof *a), *b = malloc((size_t)(p->k + 1) * sizeof *b);

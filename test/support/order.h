@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Order 1 of the contract `reproducible` in plain loops over doubles and floats, independent of the
- * library. */
+ * A reference for order 1 of the contract `reproducible` (docs/accuracy.md): loops over doubles and
+ * floats that do not use the library's arithmetic. */
 #ifndef LIMBER_TEST_ORDER_H
 #define LIMBER_TEST_ORDER_H
 
@@ -8,15 +8,15 @@
 
 #include <stdbool.h>
 
-/* The number at p. */
+/* Returns the number at p. */
 double order_load(limber_format f, const void *p);
-/* Returns whether chains and their sum are of f32. */
+/* True if chains and their sums are computed in binary32, false if in binary64. */
 bool order_is_narrow(limber_format a, limber_format b, limber_format c);
-/* The sum of a_p b_p in the stated order. */
+/* Returns the sum of a[p] b[p] in the documented order.  narrow: in binary32. */
 double order_sum(bool narrow, const double *a, const double *b, int64_t k);
-/* Stores *c = alpha sum + beta *c; alpha and beta are in C's format, NULL where absent. */
+/* Computes *c = alpha sum + beta *c.  alpha and beta are in C's format; NULL stands for 1 and 0. */
 void order_store(limber_format f, void *c, double sum, const void *alpha, const void *beta);
-/* Computes a whole GEMM in the stated order. */
+/* Computes a GEMM in the documented order. */
 void order_gemm(const limber_problem *p);
 
 #endif

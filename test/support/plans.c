@@ -16,7 +16,7 @@
 
 extern const struct backend limber_backend_cuda;
 
-/* A type with one dimension for each of `letters`. */
+/* Returns a type with one dimension for each of `letters`, and symbolic sizes. */
 static struct type type_of(limber_format f, const char *letters)
 {
     struct type t = { .format = f, .rank = (int)strlen(letters), .count = 1 };
@@ -26,17 +26,21 @@ static struct type type_of(limber_format f, const char *letters)
     return t;
 }
 
+/* Adds a node for an operand, with the attributes of its mask.  Returns the node. */
 static int add_operand(struct plan *p, const char *name, int index, const struct mask *mask,
                        struct type t)
 {
     int n = limber_plan_add(p, OP_arg, name, -1, -1, t);
+    struct data_class class;
 
     limber_node_set(&p->node[n], ATTR_index, index);
-    limber_mask_class(mask, t.format, false, &p->node[n]);
+    limber_mask_class(mask, t.format, 0, &class);
+    limber_class_write(&class, &p->node[n]);
     return n;
 }
 
-static void start(struct plan *p, const char *name, const struct planned *x)
+/* Initialises a plan: its head, and the error budget of fast and native contracts. */
+static void start_plan(struct plan *p, const char *name, const struct planned *x)
 {
     limber_plan_init(p);
     p->name = name;
@@ -50,7 +54,8 @@ static void start(struct plan *p, const char *name, const struct planned *x)
                     0;
 }
 
-/* Adds the nodes of alpha times node `product` plus beta times C0, in the result's format. */
+/* Adds the node of the epilogue: alpha x + beta C0, rounded once to the result's format, where x is
+ * the node `product`.  Without scalars it only rounds. */
 static void finish(struct plan *p, int product, const struct planned *x)
 {
     struct type t = p->node[product].type;
@@ -72,16 +77,17 @@ static void finish(struct plan *p, int product, const struct planned *x)
 
 static const limber_format exact_product = { .kind = LIMBER_KIND_EXACT };
 
-void plan_state(struct plan *p, const struct planned *x)
+void build_plan(struct plan *p, const struct planned *x)
 {
     int a, b;
 
-    start(p, "gemm", x);
+    start_plan(p, "gemm", x);
     a = add_operand(p, "a", 0, x->a, type_of(x->f, "mk"));
     b = add_operand(p, "b", 1, x->b, type_of(x->f, "kn"));
     finish(p, limber_plan_add(p, OP_gemm, "c", a, b, type_of(exact_product, "mn")), x);
 }
 
+/* The tensors are x, w and y of a forward convolution; a gradient reads y in place of x or w. */
 void plan_state_conv(struct plan *p, const struct conv_geometry *g, const struct planned *x)
 {
     static const char *const of[][3] = { { "nchw", "odrs", "nopq" },
@@ -94,7 +100,7 @@ void plan_state_conv(struct plan *p, const struct conv_geometry *g, const struct
 
     for (int i = 0; i < 3; i++)
         letters[i] = of[g->deep != 0][tensors[g->direction][i]];
-    start(p, "conv", x);
+    start_plan(p, "conv", x);
     seen = add_operand(p, "x", 0, x->b, type_of(x->f, letters[0]));
     other = add_operand(p, "w", 1, x->a, type_of(x->f, letters[1]));
     c = limber_plan_add(p, OP_conv, "c", seen, other, type_of(exact_product, letters[2]));
@@ -102,6 +108,8 @@ void plan_state_conv(struct plan *p, const struct conv_geometry *g, const struct
     finish(p, c, x);
 }
 
+/* Compiles, loads and launches a plan's kernel on the call.  On failure returns false with a
+ * message in d. */
 bool plan_launch(const struct backend *b, const struct plan *p, const struct target *t,
                  struct call *c, struct diag *d)
 {
@@ -116,16 +124,18 @@ bool plan_launch(const struct backend *b, const struct plan *p, const struct tar
     return ok;
 }
 
-static void run_here(void *self, int64_t tasks, void (*fn)(void *arg, int64_t task, int worker),
-                     void *arg)
+static void run_in_caller(void *self, int64_t tasks,
+                          void (*fn)(void *arg, int64_t task, int worker), void *arg)
 {
     (void)self;
     for (int64_t i = 0; i < tasks; i++)
         fn(arg, i, 0);
 }
 
-const struct runner plan_runner = { 1, run_here, NULL };
+const struct runner plan_runner = { 1, run_in_caller, NULL };
 
+/* Describes a convolution for a hand-made plan: fills in the sizes of the result, and the index
+ * maps of filters, patches and image. */
 void place_conv(struct placed *p, const struct conv_geometry *g, const struct conv_sizes *s)
 {
     static const enum op ops[] = { OP_filters, OP_patches, OP_image };
@@ -144,6 +154,8 @@ void place_conv(struct placed *p, const struct conv_geometry *g, const struct co
         limber_conv_map(&p->map[i], ops[i], &p->conv, 0);
 }
 
+/* Returns the address of a group's first element in a tensor.  which: index of the tensor's map in
+ * p. */
 static char *of_group(const struct placed *p, int which, int64_t group, struct tensor t)
 {
     return (char *)t.data + group * p->map[which].group * t.f.size;
@@ -176,6 +188,7 @@ struct operand {
     struct mask mask;
 };
 
+/* Makes an operand of random data and scans it. */
 static void make_operand(struct operand *o, limber_format f, enum data data, int64_t lines,
                          int64_t k, struct rng *r)
 {
@@ -187,6 +200,7 @@ static void make_operand(struct operand *o, limber_format f, enum data data, int
                             SCAN_full, NULL, &d));
 }
 
+/* Multiplies x by y to c by the plan.  On failure returns false with a message in d. */
 static bool run_plan(const struct backend *b, const struct plan *p, const struct target *t,
                      struct operand *x, struct operand *y, char *c, struct diag *d)
 {
@@ -203,9 +217,10 @@ static bool run_plan(const struct backend *b, const struct plan *p, const struct
     return plan_launch(b, p, t, &call, d);
 }
 
-/* chunk: products in a chain of an exact scheme, or 0 */
+/* Compares a plan's result on the GPU with the interpreter's.  chunk: number of products in a chain
+ * of an exact scheme, which is planned for `correct`; 0 for a scheme whose sums round. */
 static void compare_plans(const char *scheme, limber_format f, limber_format result, enum data data,
-                          int64_t m, int64_t n, int64_t k, int64_t chunk)
+                          int64_t m, int64_t n, int64_t k, int64_t chunk, limber_promise promise)
 {
     struct rng r = { 70 + (uint64_t)k };
     struct operand a, b;
@@ -218,10 +233,9 @@ static void compare_plans(const char *scheme, limber_format f, limber_format res
     assert_true(limber_backend_cuda.probe(&t, &d));
     make_operand(&a, f, data, m, k, &r);
     make_operand(&b, f, data, n, k, &r);
-    plan_state(&p,
-               &(struct planned){ chunk ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_FAST, scheme, f,
-                                  result, &a.mask, &b.mask, chunk ? 14 : 10, false });
-    p.split = LIMBER_SPLIT_AHEAD; /* test_cuda_split tests limbs made inside */
+    build_plan(&p, &(struct planned){ promise, scheme, f, result, &a.mask, &b.mask, chunk ? 14 : 10,
+                                      false });
+    p.split = LIMBER_SPLIT_AHEAD; /* test_cuda_split.c tests limbs that the multiply kernel makes */
     if (!limber_passes_run(&p, &t, NULL, (struct pass_watch){ 0 }, &d)) {
         if (!gpu_lacks(d.text))
             fail_msg("%s", d.text);
@@ -253,11 +267,17 @@ static void compare_plans(const char *scheme, limber_format f, limber_format res
 void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data,
                   int64_t m, int64_t n, int64_t k)
 {
-    compare_plans(scheme, f, result, data, m, n, k, 0);
+    compare_plans(scheme, f, result, data, m, n, k, 0, LIMBER_CONTRACT_FAST);
+}
+
+void plan_compare_native(const char *scheme, enum data data, int64_t m, int64_t n, int64_t k)
+{
+    assert_true(k > 256 && k <= 1024);
+    compare_plans(scheme, LIMBER_F32, LIMBER_F32, data, m, n, k, 0, LIMBER_CONTRACT_NATIVE);
 }
 
 void plan_compare_chains(const char *scheme, limber_format f, limber_format result, enum data data,
                          int64_t m, int64_t n, int64_t k, int64_t chunk)
 {
-    compare_plans(scheme, f, result, data, m, n, k, chunk);
+    compare_plans(scheme, f, result, data, m, n, k, chunk, LIMBER_CONTRACT_CORRECT);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * States plans of products and runs them without the engine. */
+ * Builds plans of products as the engine does for a caller's problem, and runs them without the
+ * engine. */
 #ifndef LIMBER_TEST_PLANS_H
 #define LIMBER_TEST_PLANS_H
 
@@ -7,28 +8,31 @@
 #include "ir/ir.h"
 #include "support.h"
 
+/* The problem and settings from which a plan is built. */
 struct planned {
     limber_promise promise;
-    const char *scheme;         /* NULL: any */
-    limber_format f, result;    /* f: of both operands; result: of C */
+    const char *scheme; /* name of the scheme; NULL if the pass `choose` shall choose one */
+    limber_format f, result; /* f: format of both operands; result: format of C */
+    /* masks of A and B, as a scan returns them */
     const struct mask *a, *b;
     int kbits;
-    bool scalars;               /* alpha and beta are passed */
+    bool scalars; /* C = alpha A B + beta C; else C = A B */
 };
-/* States the product [m,k] times [k,n]; native and fast plans have a budget.  The caller clears the
- * plan. */
-void plan_state(struct plan *p, const struct planned *x);
-/* States a two-dimensional convolution, NCHW or NHWC, in the direction of its geometry.  a: mask of
- * the filters' matrix; b: of the windows' matrix. */
+/* Builds the plan of a product of an [m,k] by a [k,n] matrix, before any pass.  Native and fast
+ * plans get an error budget.  The caller clears the plan. */
+void build_plan(struct plan *p, const struct planned *x);
+/* Builds the plan of a convolution in two or three dimensions, before any pass, in the direction of
+ * its geometry. x->a is the mask of the matrix of filters, x->b that of the im2col matrix. */
 void plan_state_conv(struct plan *p, const struct conv_geometry *g, const struct planned *x);
-/* Compiles a finished plan for the target, loads it and launches it once; false: d holds the
- * error. */
+/* Compiles a finished plan for the target, loads the kernel and launches it once.  Returns false,
+ * with the error in d, if that fails. */
 bool plan_launch(const struct backend *b, const struct plan *p, const struct target *t,
                  struct call *c, struct diag *d);
-/* Runs tasks one after the other in the caller's thread. */
+/* Runs all tasks in the caller's thread. */
 extern const struct runner plan_runner;
-/* A convolution: the node's geometry and the sizes n c h w o r s, from which the result's sizes are
- * computed.  place_group() returns the call for one group, with its matrices in the tensors. */
+/* A convolution with its sizes, and the index maps of filters, image and result.  place_conv()
+ * computes them from a geometry and the sizes n c h w o r s (and d, t).  place_group() returns the
+ * call of one group's product, whose matrices lie in the tensors. */
 struct placed {
     struct conv conv;
     struct index_map map[3];
@@ -40,12 +44,13 @@ struct tensor {
 void place_conv(struct placed *p, const struct conv_geometry *g, const struct conv_sizes *s);
 struct call place_group(const struct placed *p, int64_t group, struct tensor filters,
                         struct tensor image, struct tensor result);
-/* Fails unless the scheme's plan for this GPU gives the interpreter's bits; passes where the GPU
- * lacks the unit. */
+/* Fails the test unless the plan for a scheme gives the same bits on this GPU as on the
+ * interpreter.  Does nothing if the GPU lacks the unit. */
 void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data,
                   int64_t m, int64_t n, int64_t k);
-/* plan_compare for an exact scheme with chains of `chunk` products, as long as those of a long
- * k. */
+/* plan_compare() under `native`, for FP32 and 256 < k <= 1024. */
+void plan_compare_native(const char *scheme, enum data data, int64_t m, int64_t n, int64_t k);
+/* plan_compare() for an exact scheme, with chains of `chunk` products. */
 void plan_compare_chains(const char *scheme, limber_format f, limber_format result, enum data data,
                          int64_t m, int64_t n, int64_t k, int64_t chunk);
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by tests of Python programs.
 
-# Modules with commas between, and Pythons to try first: prints the first that has them.
+# Prints the first Python that has all modules.  Arguments: the modules, separated by commas, and
+# Pythons to try before python3.
 python_with() {
     modules=$1
     shift
@@ -10,5 +11,30 @@ python_with() {
             echo "$p"
             return
         fi
+    done
+}
+
+# Installs packages with pip in a folder, which is kept.  Arguments: Python, folder, packages.
+# Messages go to $work/log.
+fetch() {
+    p=$1 folder=$2
+    shift 2
+    [ -d "$folder" ] && return
+    mkdir -p "$(dirname "$folder")"
+    part=$(mktemp -d "$(dirname "$folder")/part.XXXXXX")
+    if "$p" -m pip install -q --target "$part" "$@" > "$work/log" 2>&1; then
+        mv "$part" "$folder" 2> /dev/null || [ -d "$folder" ]
+    else
+        rm -rf "$part"
+        return 1
+    fi
+}
+
+# The newest Python that starts: also pyenv's, which lie beside each other.
+newest_python() {
+    beside=$(dirname "$(dirname "$(dirname "$(python3 -c 'import sys; print(sys.executable)')")")")
+    for p in python3.15 python3.14 python3.13 python3.12 \
+        $(ls -d "$beside"/3.1[2-9].*/bin/python3 2> /dev/null | sort -rV) python3; do
+        "$p" -c 'import pip, ctypes' 2> /dev/null && echo "$p" && return
     done
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Applies the user's environment settings in tests that use a backend without a context, which
- * would apply them. */
+ * For tests that use a backend without a context: applies the settings in environment variables,
+ * which creating a context would do. */
 #ifndef LIMBER_TEST_SETTINGS_H
 #define LIMBER_TEST_SETTINGS_H
 

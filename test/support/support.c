@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-/* Poisons fresh memory in every test that uses this file, so that unwritten memory is neither zero
- * nor left from an earlier call. */
+/* Fills new memory with a pattern, in every test that uses this file, so that memory that the
+ * library forgets to write is neither zero nor an earlier result. */
 __attribute__((constructor)) static void poison_memory(void)
 {
     limber_poisons = true;
@@ -28,6 +28,7 @@ bool is_long(void)
     return getenv("LIMBER_TEST_LONG") != NULL;
 }
 
+/* `first` depends on the build and the capability, so that builds take different cases. */
 bool is_taken(size_t i, int step)
 {
     const char *capability = getenv("SIMT_CC");
@@ -58,6 +59,37 @@ static bool is_nan(limber_format f, const void *p)
 bool same_number(limber_format f, const void *x, const void *y)
 {
     return memcmp(x, y, f.size) == 0 || (is_nan(f, x) && is_nan(f, y));
+}
+
+int64_t first_difference(limber_format f, const void *want, const void *got, size_t count,
+                         double value[2])
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *due = (const char *)want + i * f.size, *has = (const char *)got + i * f.size;
+
+        if (same_number(f, due, has))
+            continue;
+        limber_convert(&value[0], named("f64"), due, f, 1, LIMBER_ROUND_NEAREST);
+        limber_convert(&value[1], named("f64"), has, f, 1, LIMBER_ROUND_NEAREST);
+        return (int64_t)i;
+    }
+    return -1;
+}
+
+void assert_same_numbers(limber_format f, const void *want, const void *got, size_t count,
+                         const char *text, ...)
+{
+    double value[2];
+    int64_t at = first_difference(f, want, got, count, value);
+    char what[256];
+    va_list arguments;
+
+    if (at < 0)
+        return;
+    va_start(arguments, text);
+    vsnprintf(what, sizeof what, text, arguments);
+    va_end(arguments);
+    fail_msg("%s: element %lld is %a, not %a", what, (long long)at, value[1], value[0]);
 }
 
 uint64_t rng_next(struct rng *r)
@@ -95,7 +127,8 @@ const char *data_name(enum data d)
     return names[d];
 }
 
-static double draw(struct rng *r, enum data d, limber_format f)
+/* Draws a number for fill().  top: about the largest exponent of the format. */
+static double draw_number(struct rng *r, enum data d, limber_format f)
 {
     int top = f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_POWER ? f.bias :
               f.kind == LIMBER_KIND_POSIT ? (8 * f.size - 2) << f.exp_bits :
@@ -117,19 +150,20 @@ static double draw(struct rng *r, enum data d, limber_format f)
     }
 }
 
+/* Fills `count` elements of format f with random numbers of kind d. */
 void fill(struct rng *r, enum data d, limber_format f, void *p, size_t count)
 {
     bool integer = f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
 
     for (size_t i = 0; i < count; i++) {
-        double x = draw(r, d, f);
+        double x = draw_number(r, d, f);
 
         if (integer && d != DATA_bytes && d != DATA_ints)
             x = isfinite(x) ? ldexp(x, 8 * f.size - 1) : 0;
         assert_int_equal(
             limber_convert((char *)p + i * f.size, f, &x, named("f64"), 1, LIMBER_ROUND_NEAREST),
             LIMBER_STATUS_OK);
-        /* fills the low halves of wide formats, too */
+        /* Half of the numbers of double-double and binary128 get random low bits. */
         if (!integer && isfinite(x) && x != 0 && d <= DATA_spread && d != DATA_bytes &&
             d != DATA_ints && rng_below(r, 2)) {
             if (f.kind == LIMBER_KIND_DD) {
@@ -147,6 +181,8 @@ void fill(struct rng *r, enum data d, limber_format f, void *p, size_t count)
 
 /* ---- MPFR ------------------------------------------------------------------------------------ */
 
+/* Loads a float from its bits, exactly.  The bits are those of the format, or those of binary32 or
+ * binary64 if its elements are stored as such. */
 static void load_bits(mpfr_t x, limber_format f, const unsigned char *p)
 {
     int e = f.carried ? (f.size == 4 ? 8 : 11) : f.exp_bits;
@@ -190,6 +226,7 @@ static void load_bits(mpfr_t x, limber_format f, const unsigned char *p)
         mpfr_neg(x, x, MPFR_RNDN);
 }
 
+/* Sets x to the number of format f at p, exactly, without the library's conversion. */
 void ref_load(mpfr_t x, limber_format f, const void *p)
 {
     int64_t v = 0;
@@ -212,17 +249,18 @@ void ref_load(mpfr_t x, limber_format f, const void *p)
         mpfr_set_uj(x, (uintmax_t)v, MPFR_RNDN);
         break;
     case LIMBER_KIND_FLOAT: load_bits(x, f, p); break;
-    default: memcpy(&v, p, f.size); mpfr_set_d(x, ref_coded_value(f, (uint64_t)v), MPFR_RNDN);
+    default: memcpy(&v, p, f.size); mpfr_set_d(x, ref_value_of_bits(f, (uint64_t)v), MPFR_RNDN);
     }
 }
 
-static bool same(const mpfr_t x, const mpfr_t y)
+static bool same_value(const mpfr_t x, const mpfr_t y)
 {
     if (mpfr_nan_p(x) || mpfr_nan_p(y))
         return mpfr_nan_p(x) && mpfr_nan_p(y);
     return mpfr_equal_p(x, y) && (!mpfr_zero_p(x) || mpfr_signbit(x) == mpfr_signbit(y));
 }
 
+/* Rounds x to a float format, with the format's range and special values. */
 static void round_float(mpfr_t x, limber_format f)
 {
     mpfr_exp_t emin = mpfr_get_emin(), emax = mpfr_get_emax();
@@ -233,7 +271,8 @@ static void round_float(mpfr_t x, limber_format f)
     t = mpfr_prec_round(x, f.frac_bits + 1, MPFR_RNDN);
     t = mpfr_check_range(x, t, MPFR_RNDN);
     mpfr_subnormalize(x, t, MPFR_RNDN);
-    if (f.flags & LIMBER_FORMAT_NO_INF) { /* all ones is NaN, which is also the overflow result */
+    /* In these formats the pattern of all ones is NaN, which is also the result of overflow. */
+    if (f.flags & LIMBER_FORMAT_NO_INF) {
         mpfr_t last;
 
         mpfr_init2(last, 200);
@@ -251,7 +290,8 @@ static void round_float(mpfr_t x, limber_format f)
     mpfr_set_emax(emax);
 }
 
-/* dd: high is x rounded, low is the rest, rounded. */
+/* True if *p is x as double-double: the high part is x rounded, the low part x minus that,
+ * rounded. */
 static bool rounds_to_dd(const mpfr_t x, const void *p)
 {
     double part[2], high, low;
@@ -268,6 +308,7 @@ static bool rounds_to_dd(const mpfr_t x, const void *p)
     return part[0] == high && part[1] == low;
 }
 
+/* True if the element at p is x rounded once to nearest, ties to even. */
 bool ref_rounds_to(const mpfr_t x, limber_format f, const void *p)
 {
     mpfr_t want, got;
@@ -279,7 +320,7 @@ bool ref_rounds_to(const mpfr_t x, limber_format f, const void *p)
         uint64_t code = 0;
 
         memcpy(&code, p, f.size);
-        return code == ref_coded_nearest(f, x);
+        return code == ref_nearest_code(f, x);
     }
     mpfr_init2(want, REF_BITS);
     mpfr_init2(got, REF_BITS);
@@ -287,12 +328,13 @@ bool ref_rounds_to(const mpfr_t x, limber_format f, const void *p)
     if (f.kind == LIMBER_KIND_FLOAT)
         round_float(want, f);
     ref_load(got, f, p);
-    ok = same(want, got);
+    ok = same_value(want, got);
     mpfr_clear(want);
     mpfr_clear(got);
     return ok;
 }
 
+/* Computes the exact sum of a[i] b[i], and that of |a[i] b[i]|. sa, sb: distance of elements. */
 void ref_dot(mpfr_t sum, mpfr_t absolute, limber_format fa, const void *a, int64_t sa,
              limber_format fb, const void *b, int64_t sb, int64_t k)
 {
@@ -318,6 +360,7 @@ void ref_dot(mpfr_t sum, mpfr_t absolute, limber_format fa, const void *a, int64
     mpfr_clear(y);
 }
 
+/* Returns |number at p - x| / scale, rounded up; 0 if the two are equal. */
 double ref_error(const mpfr_t x, limber_format f, const void *p, const mpfr_t scale)
 {
     mpfr_t got;

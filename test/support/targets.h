@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Machines that the LLVM backend compiles for, as it describes them. */
+ * Machines that the LLVM backend compiles for, as texts that describe a target, and the
+ * instructions that their kernels must contain. */
 #ifndef LIMBER_TEST_TARGETS_H
 #define LIMBER_TEST_TARGETS_H
 
 #ifdef LIMBER_HAVE_LLVM
-#include "backends/llvm/cpu.h"
+#include "ir/cpu.h"
 
-/* needs: CPU features required to run the kernels here. */
+/* needs: the CPU feature that is required to run the kernels.  emulated: bit set of features that
+ * the CPU may lack, since the test emulates them. */
 static const struct target_case {
     const char *needs, *text;
     unsigned emulated;
-    /* instructions that the assembly must contain; never: that it must not */
+    /* i8, f64: instruction that the assembly of an INT8 or FP64 kernel must contain; never: one
+     * that it must not contain */
     const char *i8, *f64, *never;
 } targets[] = {
     { "avx2",
@@ -79,7 +82,8 @@ static const struct target_case {
       0, "usmopa", "fmopa", "sdot" },
 };
 
-/* Returns whether the target has another architecture than this machine: compiled, not run. */
+/* True if the target has another architecture than this machine, so that its kernels are only
+ * compiled. */
 static inline bool is_foreign(const struct target *t)
 {
     return (limber_cpu_of(t) & CPU_neon) != (limber_cpu() & CPU_neon);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+/* A random rounding mode of a unit's description.  random: stochastic rounding (rs) is allowed. */
 static const char *any_mode(struct rng *r, bool random)
 {
     static const char *const all[] = { "rn", "rn", "rn", "ra", "rz", "ru", "rd", "ro", "rs" };
@@ -18,6 +19,7 @@ static const char *any_mode(struct rng *r, bool random)
     return all[rng_below(r, random ? 9 : 8)];
 }
 
+/* A random format, named or as (1,e,m).  wide: up to 23 fraction bits. */
 static const char *any_format(struct rng *r, char *text, bool wide)
 {
     static const char *const names[] = { "f16",  "bf16", "tf32", "e4m3", "e5m2",
@@ -29,7 +31,7 @@ static const char *any_format(struct rng *r, char *text, bool wide)
     return text;
 }
 
-static const char *random_flags(struct rng *r)
+static const char *any_flags(struct rng *r)
 {
     static const char *const all[] = { "", "", "", "", ":sat", ":inf", ":ftz", ":sat:ftz" };
 
@@ -46,7 +48,7 @@ static void add_words(char *text, size_t size, const char *form, ...)
     va_end(list);
 }
 
-/* A random operand format; only operands may lack -0. */
+/* A random format of operands.  Formats without -0 are allowed for operands only. */
 static const char *any_operand(struct rng *r, char *text)
 {
     return rng_below(r, 8) ? any_format(r, text, rng_below(r, 3) == 0) :
@@ -54,13 +56,14 @@ static const char *any_operand(struct rng *r, char *text)
                              "e5m2fnuz:sat";
 }
 
+/* Describes a unit that adds a block of products at once (fused sum). */
 static void describe_fused(struct rng *r, char *t, size_t size, const char *in)
 {
     int block = 2 + rng_below(r, 40), frac = 1 + rng_below(r, 35);
     char acc[32];
 
     snprintf(t, size, "in=%s acc=%s:%s%s block=%d frac=%d", in, any_format(r, acc, true),
-             any_mode(r, true), random_flags(r), block, frac);
+             any_mode(r, true), any_flags(r), block, frac);
     if (rng_below(r, 3) == 0) {
         add_words(t, size, " late=%d halves=%s", frac + rng_below(r, 41 - frac),
                   rng_below(r, 2) ? "yes" : "no");
@@ -80,7 +83,7 @@ static void describe_fused(struct rng *r, char *t, size_t size, const char *in)
                                     "e8m0:7:even");
 }
 
-/* Describes blocks whose terms are sums of neighbouring products. */
+/* Describes a unit with fused sums, whose terms are exact sums of adjacent products. */
 static void describe_sums(struct rng *r, char *t, size_t size)
 {
     static const char *const small[] = { "e2m1", "e3m2", "e2m3", "(1,2,4)", "(1,3,3)" };
@@ -88,7 +91,7 @@ static void describe_sums(struct rng *r, char *t, size_t size)
     char acc[32];
 
     snprintf(t, size, "in=%s acc=%s:%s%s block=%d sub=%d frac=%d zeros=%s", small[rng_below(r, 5)],
-             any_format(r, acc, true), any_mode(r, true), random_flags(r), block, sub,
+             any_format(r, acc, true), any_mode(r, true), any_flags(r), block, sub,
              1 + rng_below(r, 40), rng_below(r, 4) ? "drop" : "keep");
     if (rng_below(r, 3))
         add_words(t, size, " scale=%s:%d", rng_below(r, 2) ? "e8m0" : "ue4m3",
@@ -97,6 +100,8 @@ static void describe_sums(struct rng *r, char *t, size_t size)
         add_words(t, size, " group=%d outer=f32:%s", 2 * block, any_mode(r, true));
 }
 
+/* Adds lanes to a description: several partial sums, which are added in a tree at the end of a
+ * group. */
 static void describe_lanes(struct rng *r, char *t, size_t size, const char *s)
 {
     int lanes = 2 << rng_below(r, 4), group = 1 + rng_below(r, 20);
@@ -112,15 +117,16 @@ static void describe_lanes(struct rng *r, char *t, size_t size, const char *s)
         add_words(t, size, " halve=%d", group % 4 == 0 ? 4 : 1);
 }
 
+/* Describes a unit that adds products one by one or in a tree. */
 static void describe_steps(struct rng *r, char *t, size_t size, const char *in)
 {
     bool wide = rng_below(r, 3) == 0, tree = rng_below(r, 8) == 0;
     char mul[32], acc[32], other[32];
     const char *p = any_format(r, mul, wide), *s = rng_below(r, 3) ? p : any_format(r, acc, true);
 
-    snprintf(t, size, "in=%s acc=%s:%s%s narrow=yes", in, s, any_mode(r, !tree), random_flags(r));
+    snprintf(t, size, "in=%s acc=%s:%s%s narrow=yes", in, s, any_mode(r, !tree), any_flags(r));
     if (rng_below(r, 4))
-        add_words(t, size, " mul=%s:%s%s", p, any_mode(r, !tree), random_flags(r));
+        add_words(t, size, " mul=%s:%s%s", p, any_mode(r, !tree), any_flags(r));
     if (tree)
         add_words(t, size, " block=%d tree=yes", 2 << rng_below(r, 4));
     else if (rng_below(r, 2))
@@ -133,6 +139,8 @@ static void describe_steps(struct rng *r, char *t, size_t size, const char *in)
         describe_lanes(r, t, size, s);
 }
 
+/* Draws descriptions of simulated units until one is valid.  Returns the unit; text: its
+ * description. */
 limber_unit any_unit(struct rng *r, char *text, size_t size)
 {
     char in[32], other[32];
@@ -159,6 +167,8 @@ limber_unit any_unit(struct rng *r, char *text, size_t size)
     return u;
 }
 
+/* Returns a random number of one of eight kinds: small and large ranges of exponents, many zeros,
+ * small integers, large, with NaN and infinities, decreasing. */
 double any_value(struct rng *r, int kind)
 {
     double x = 2 * rng_unit(r) - 1;
@@ -202,21 +212,6 @@ void *converted(const double *x, size_t count, limber_format f)
     return to;
 }
 
-int64_t first_difference(limber_format f, const void *want, const void *got, size_t count,
-                         double value[2])
-{
-    for (size_t i = 0; i < count; i++) {
-        const char *due = (const char *)want + i * f.size, *has = (const char *)got + i * f.size;
-
-        if (same_number(f, due, has))
-            continue;
-        limber_convert(&value[0], named("f64"), due, f, 1, LIMBER_ROUND_NEAREST);
-        limber_convert(&value[1], named("f64"), has, f, 1, LIMBER_ROUND_NEAREST);
-        return (int64_t)i;
-    }
-    return -1;
-}
-
 const limber_conv uneven_conv = { .size = sizeof(limber_conv),
                                   .n = 2,
                                   .c = 4,
@@ -230,6 +225,8 @@ const limber_conv uneven_conv = { .size = sizeof(limber_conv),
                                   .pad = { 1, 0, 1, 2 },
                                   .groups = 2 };
 
+/* Checks that a simulated unit's convolution has the same bits in two contexts, in the second by
+ * the given scheme. */
 void same_simulated_conv(struct rng *r, const char *text, limber_layout layout,
                          limber_context *const ctx[2], const char *scheme)
 {

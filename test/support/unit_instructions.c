@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+/* Returns a random bit pattern of binary16 (half) or bfloat16: any (kind 0), of middle exponents
+ * (1), of small ones (others), or just above 1 (3). */
 uint16_t any_code(struct rng *r, int kind, bool half)
 {
     const int fraction = half ? 10 : 7, bias = half ? 15 : 127;
@@ -32,6 +34,8 @@ float any_start(struct rng *r, int kind)
     return kind ? (float)ldexp(2 * rng_unit(r) - 1, kind == 2 ? -124 - rng_below(r, 9) : 2) : x;
 }
 
+/* Checks that the simulated unit gives the bits that a CPU's instruction gave, on both backends.
+ * Any two NaN are equal. */
 void compare_with_unit(const struct executed *x)
 {
     const size_t count = (size_t)(x->m * x->n);

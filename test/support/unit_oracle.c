@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A reference for simulated units: sums and products are exact in MPFR until a step rounds them. */
+ * A reference for simulated units: MPFR computes sums and products exactly until a step of the unit
+ * rounds them. */
 #include "unit_oracle.h"
 
 #include "limber/research.h"
@@ -10,17 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* BITS: precision of MPFR variables, so high that sums are exact.  FAR: stands for the exponent of
+ * a sum without terms. */
 enum { BITS = 1024, FAR = -1000000 };
 
 /* ---- rounding ------------------------------------------------------------------------------ */
 
+/* What a rounding lost. */
 struct lost {
     bool inexact, overflow;
 };
 
+/* The largest finite number of a format. */
 static double largest(limber_format f)
 {
-    int top = (1 << f.exp_bits) - 1;        /* the largest exponent field */
+    int top = (1 << f.exp_bits) - 1; /* the largest exponent field */
     double frac = 2 - ldexp(1, -f.frac_bits);
 
     if (f.flags & LIMBER_FORMAT_NO_INF)
@@ -30,6 +35,8 @@ static double largest(limber_format f)
     return ldexp(frac, top - f.bias);
 }
 
+/* Returns what a format stores for NaN or an infinity.  Formats without them store 0, the largest
+ * number or NaN. */
 static double not_finite(limber_format f, bool nan, bool minus)
 {
     double v = nan ? NAN : INFINITY;
@@ -41,7 +48,8 @@ static double not_finite(limber_format f, bool nan, bool minus)
     return isnan(v) || nan ? v : minus ? -v : v;
 }
 
-/* Rounds y >= 0 to whole units. */
+/* Rounds y >= 0 to an integer as the step s prescribes.  minus: y is the absolute value of a
+ * negative number.  r: random number of `bits` bits for stochastic rounding. */
 static void to_units(mpfr_t y, const limber_step *s, bool minus, uint32_t r, int bits)
 {
     mpfr_t t, d;
@@ -70,6 +78,7 @@ static void to_units(mpfr_t y, const limber_step *s, bool minus, uint32_t r, int
     mpfr_clears(t, d, (mpfr_ptr)0);
 }
 
+/* True if overflow of this sign gives an infinity (or NaN), not the largest number. */
 static bool overflows_to_infinity(const limber_step *s, bool minus)
 {
     if (s->format.flags & (LIMBER_FORMAT_SATURATE | LIMBER_FORMAT_FINITE))
@@ -84,6 +93,8 @@ static double unsigned_zero(limber_format f, double v)
     return v == 0 && f.flags & LIMBER_FORMAT_NO_MINUS_ZERO ? 0 : v;
 }
 
+/* Returns x rounded as the step s prescribes: to its precision, with its subnormals and overflow.
+ * r: random number of `bits` bits; *lost: what the rounding lost. */
 static double round_exact(const limber_step *s, const mpfr_t x, uint32_t r, int bits,
                           struct lost *lost)
 {
@@ -144,7 +155,7 @@ static int exponent(double x)
     return e - 1;
 }
 
-/* The exponent field of x; subnormal numbers have that of the smallest normal one. */
+/* The exponent of x, but at least that of the smallest normal number. */
 static int encoded(limber_format f, double x)
 {
     int least = 1 - f.bias, e = x == 0 ? least : exponent(x);
@@ -152,6 +163,7 @@ static int encoded(limber_format f, double x)
     return e < least ? least : e;
 }
 
+/* The scale of a block of elements, the largest of which has the absolute value `most`. */
 static double block_scale(const limber_unit *u, const limber_step *s, double most)
 {
     static const limber_step ue4m3 = { { LIMBER_KIND_FLOAT, 4, 3,
@@ -166,7 +178,7 @@ static double block_scale(const limber_unit *u, const limber_step *s, double mos
     if (most == 0)
         return 1;
     if (u->scale == LIMBER_SCALE_UE4M3) {
-        mpfr_init2(x, BITS); /* enough to be exact: a tie is a short fraction */
+        mpfr_init2(x, BITS); /* exact enough for ties: a number at a tie has few bits */
         mpfr_set_d(x, most, MPFR_RNDN);
         mpfr_div_d(x, x, largest(s->format), MPFR_RNDN);
         v = round_exact(&ue4m3, x, 0, 0, &lost);
@@ -186,6 +198,8 @@ static double block_scale(const limber_unit *u, const limber_step *s, double mos
     return ldexp(1, e < -127 ? -127 : e > 127 ? 127 : e);
 }
 
+/* Rounds a line's elements to the operand's format, and scales each block by its largest element if
+ * the unit has block scales.  exponent: the one by which the unit aligns products. */
 void oracle_load(const limber_unit *u, int side, const double *line, int64_t k,
                  struct oracle_value *out)
 {
@@ -224,6 +238,7 @@ struct oracle {
     limber_statistics *counts;
 };
 
+/* Returns the index along k of the p-th product in the order in which the unit adds. */
 static int64_t place(const struct oracle *o, int64_t p)
 {
     int64_t g = o->u->group, from, len, n = 0;
@@ -246,12 +261,12 @@ static int64_t place(const struct oracle *o, int64_t p)
     abort();
 }
 
-static uint32_t number(const struct oracle *o, uint32_t stream, int64_t index)
+static uint32_t random_number(const struct oracle *o, uint32_t stream, int64_t index)
 {
     return limber_unit_random(o->u->seed, o->i, o->j, stream, (uint32_t)index);
 }
 
-/* Adds a + b exactly; +0 unless both are -0. */
+/* Adds a + b exactly.  A zero sum is +0 unless both are -0. */
 static void exact_sum(mpfr_t x, double a, const mpfr_t b)
 {
     mpfr_add_d(x, b, a, MPFR_RNDN);
@@ -259,8 +274,10 @@ static void exact_sum(mpfr_t x, double a, const mpfr_t b)
         mpfr_setsign(x, x, signbit(a) && mpfr_signbit(b), MPFR_RNDN);
 }
 
-static double add(const struct oracle *o, const limber_step *s, double sum, double x, uint32_t r,
-                  struct lost *lost)
+/* Returns sum + x, computed exactly and rounded by the step s with the random number r.  lost: what
+ * the rounding lost. */
+static double add_rounded(const struct oracle *o, const limber_step *s, double sum, double x,
+                          uint32_t r, struct lost *lost)
 {
     mpfr_t y;
     double v;
@@ -273,10 +290,11 @@ static double add(const struct oracle *o, const limber_step *s, double sum, doub
     return v;
 }
 
+/* Returns sum + x with the accumulator's rounding, and counts what the rounding lost. */
 static double count_add(const struct oracle *o, double sum, double x, uint32_t r)
 {
     struct lost lost;
-    double v = add(o, &o->u->acc, sum, x, r, &lost);
+    double v = add_rounded(o, &o->u->acc, sum, x, r, &lost);
 
     if (x != 0 && isfinite(x) && isfinite(sum)) {
         if (v == sum)
@@ -289,10 +307,11 @@ static double count_add(const struct oracle *o, double sum, double x, uint32_t r
     return v;
 }
 
-static double multiply(const struct oracle *o, int64_t p, uint32_t r)
+/* Returns the p-th product, rounded by the unit's `mul` step if it has one. */
+static double round_product(const struct oracle *o, int64_t p, uint32_t r)
 {
     int64_t at = place(o, p);
-    double x = o->a[at].value * o->b[at].value, v; /* 48 bits: exact */
+    double x = o->a[at].value * o->b[at].value, v; /* exact: at most 48 bits */
     struct lost lost;
     mpfr_t y;
 
@@ -311,16 +330,21 @@ static double multiply(const struct oracle *o, int64_t p, uint32_t r)
     return v;
 }
 
-static double tree(const struct oracle *o, int64_t p, int64_t width, int64_t end)
+/* Returns the sum of `width` products from position p on, added in a balanced tree. */
+static double sum_tree(const struct oracle *o, int64_t p, int64_t width, int64_t end)
 {
     if (width == 1)
-        return p < end ? multiply(o, p, 0) : 0;
-    double left = tree(o, p, width / 2, end), right = tree(o, p + width / 2, width / 2, end);
+        return p < end ? round_product(o, p, 0) : 0;
+    double left = sum_tree(o, p, width / 2, end),
+           right = sum_tree(o, p + width / 2, width / 2, end);
 
     return count_add(o, left, right, 0);
 }
 
-static void cut(mpfr_t sum, const mpfr_t x, int unit, bool counted, limber_statistics *counts)
+/* Adds x, truncated to a multiple of 2^unit, to an exact sum.  If `counted`, counts terms that lose
+ * bits. */
+static void add_truncated(mpfr_t sum, const mpfr_t x, int unit, bool counted,
+                          limber_statistics *counts)
 {
     mpfr_t t;
 
@@ -336,7 +360,7 @@ static void cut(mpfr_t sum, const mpfr_t x, int unit, bool counted, limber_stati
     mpfr_clear(t);
 }
 
-/* Rounds down to a multiple of 2^unit. */
+/* Rounds x down to a multiple of 2^unit. */
 static void floor_to(mpfr_t x, int unit)
 {
     mpfr_mul_2si(x, x, -unit, MPFR_RNDN);
@@ -344,8 +368,8 @@ static void floor_to(mpfr_t x, int unit)
     mpfr_mul_2si(x, x, unit, MPFR_RNDN);
 }
 
-/* Sums the terms for which `which` is true, truncated at `frac` bits below the largest one's
- * exponent; returns that exponent, or FAR. */
+/* Sums term[first], term[first + step], ..., each truncated `frac` bits below the largest exponent
+ * of these terms.  Returns that exponent, or FAR if there is no term. */
 static int sum_apart(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int *e, int terms,
                      int first, int step)
 {
@@ -356,11 +380,12 @@ static int sum_apart(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int
         if ((o->u->zeros || !mpfr_zero_p(term[t])) && e[t] > most)
             most = e[t];
     for (int t = first; t < terms && most != FAR; t += step)
-        cut(sum, term[t], most - o->u->frac, true, o->counts);
+        add_truncated(sum, term[t], most - o->u->frac, true, o->counts);
     return most;
 }
 
-/* Sums the accumulator term[0] and the products after it as CDNA3 does. */
+/* Sums the accumulator, term[0], and products, term[1] and following, as AMD CDNA3 does: first the
+ * products, then adds the accumulator. */
 static void sum_late(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int *e, int terms)
 {
     const limber_unit *u = o->u;
@@ -387,6 +412,8 @@ static void sum_late(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int
     mpfr_clear(other);
 }
 
+/* Adds n products from position p on to the accumulator in one fused sum: all terms are aligned to
+ * the largest exponent, truncated, added exactly and rounded once. */
 static double add_fused(const struct oracle *o, double acc, int64_t p, int64_t n)
 {
     const limber_unit *u = o->u;
@@ -426,11 +453,11 @@ static double add_fused(const struct oracle *o, double acc, int64_t p, int64_t n
         if (u->late)
             sum_late(o, sum, term, e, terms);
         for (int t = 0; t < terms && !u->late; t++)
-            cut(sum, term[t], most - u->frac, t > 0, o->counts);
+            add_truncated(sum, term[t], most - u->frac, t > 0, o->counts);
         if (mpfr_zero_p(sum))
             mpfr_set_zero(sum, 1);
-        v = round_exact(&u->acc, sum, number(o, 0, p) >> (32 - u->random_bits), u->random_bits,
-                        &lost);
+        v = round_exact(&u->acc, sum, random_number(o, 0, p) >> (32 - u->random_bits),
+                        u->random_bits, &lost);
         o->counts->sum_overflow += lost.overflow;
     }
     for (int t = 0; t < terms; t++)
@@ -439,6 +466,7 @@ static double add_fused(const struct oracle *o, double acc, int64_t p, int64_t n
     return v;
 }
 
+/* Adds the products at positions [from, to) to acc, block by block. */
 static double add_chain(const struct oracle *o, double acc, int64_t from, int64_t to)
 {
     const limber_unit *u = o->u;
@@ -447,20 +475,23 @@ static double add_chain(const struct oracle *o, double acc, int64_t from, int64_
         int64_t end = p + u->block < to ? p + u->block : to;
 
         if (u->tree)
-            acc = count_add(o, acc, tree(o, p, u->block, end), 0);
+            acc = count_add(o, acc, sum_tree(o, p, u->block, end), 0);
         else if (u->block > 1)
             acc = add_fused(o, acc, p, end - p);
         else
-            acc = count_add(o, acc, multiply(o, p, number(o, 0, p)), number(o, 0, p));
+            acc = count_add(o, acc, round_product(o, p, random_number(o, 0, p)),
+                            random_number(o, 0, p));
     }
     return acc;
 }
 
+/* Adds x to the outer sum as the unit does, and counts additions in which x was lost as a whole or
+ * in part. */
 static double add_outer(const struct oracle *o, const limber_step *s, double sum, double x,
                         uint32_t stream, int64_t index)
 {
     struct lost lost;
-    double v = add(o, s, sum, x, number(o, stream, index), &lost);
+    double v = add_rounded(o, s, sum, x, random_number(o, stream, index), &lost);
 
     o->counts->outer_sums++;
     if (x != 0 && isfinite(x) && isfinite(sum)) {
@@ -470,16 +501,18 @@ static double add_outer(const struct oracle *o, const limber_step *s, double sum
     return v;
 }
 
-/* Adds products at positions [from, to), every step-th, one by one. */
+/* Adds the products at positions from, from + step, ..., below `to`, one by one. */
 static double sum_strided(const struct oracle *o, double sum, int64_t from, int64_t to,
                           int64_t step)
 {
     for (int64_t p = from; p < to; p += step)
-        sum = count_add(o, sum, multiply(o, p, number(o, 0, p)), number(o, 0, p));
+        sum =
+            count_add(o, sum, round_product(o, p, random_number(o, 0, p)), random_number(o, 0, p));
     return sum;
 }
 
-/* Sums `width` lanes, every step-th from the first on, as node `node` of the tree. */
+/* Sums `width` lanes in a tree: lanes `first`, first + step, and so on.  node: number of this node
+ * of the tree, for random bits.  A single lane adds its own products. */
 static double sum_lanes(const struct oracle *o, int64_t from, int64_t to, int first, int step,
                         int width, int node, int64_t index)
 {
@@ -494,11 +527,13 @@ static double sum_lanes(const struct oracle *o, int64_t from, int64_t to, int fi
     x = sum_lanes(o, from, to, first, halves ? 2 * step : 1, width / 2, 2 * node, index);
     y = sum_lanes(o, from, to, first + (halves ? step : width / 2), halves ? 2 * step : 1,
                   width / 2, 2 * node + 1, index);
-    /* heap numbering: a node's index within its level is that of its first lane */
+    /* The children of node n are 2n and 2n + 1, counted from the root.  With `halves`, the index of
+     * a node in its level is that of its first lane. */
     return add_outer(o, &o->u->acc, x, y, 4,
                      index * 16 + (halves ? o->u->lanes / width + first : node));
 }
 
+/* Adds the products at positions [from, to), group by group, to an outer sum. */
 static double add_part(const struct oracle *o, double sum, int64_t from, int64_t to)
 {
     const limber_unit *u = o->u;
@@ -526,6 +561,8 @@ static double add_part(const struct oracle *o, double sum, int64_t from, int64_t
     return sum;
 }
 
+/* Returns an element of the simulated unit's result, by exact sums in MPFR and the description's
+ * roundings: parts of k, groups, blocks. */
 double oracle_dot(const limber_unit *u, const struct oracle_value *a, const struct oracle_value *b,
                   int64_t k, double start, int64_t i, int64_t j, limber_statistics *counts)
 {
@@ -547,6 +584,7 @@ double oracle_dot(const limber_unit *u, const struct oracle_value *a, const stru
         counts->nonzero +=
             a[p].value != 0 && b[p].value != 0 && isfinite(a[p].value) && isfinite(b[p].value);
     if (u->out.format.kind)
-        sum = oracle_round(&u->out, sum, number(&o, 3, 0) >> (32 - u->random_bits), u->random_bits);
+        sum = oracle_round(&u->out, sum, random_number(&o, 3, 0) >> (32 - u->random_bits),
+                           u->random_bits);
     return sum;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * An allocator that returns memory full of old data, as in a long-lived program.  Fresh pages are
- * zero, which hides reads of uninitialised memory. */
+ * An allocator whose memory is filled with a pattern, as memory in a long-lived program holds old
+ * data.  Fresh pages are zero, which would hide reads of uninitialised memory. */
 #ifndef LIMBER_TEST_USED_H
 #define LIMBER_TEST_USED_H
 

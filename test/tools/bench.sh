@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Groups of rows of `limber bench` that take long: each row checks its result.
+# Groups of rows of `limber bench` that take long.  Each row checks its result.
 limber=$1
 . "$(dirname "$0")/../support/expect.sh"
 cd "$work" || exit 2

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The CUDA backend from the command line, on the harness: the cache, the dump, and what is said when
+# The CUDA backend from the command line, on the harness: the cache, the dump, and messages when
 # something is missing.  Arguments: the tool, the stand-ins for libcuda and NVRTC, collect_cubins.
 limber=$1 collect=$4
 LIMBER_CUDA=$2 LIMBER_NVRTC=$3 LIMBER_BACKEND=cuda
@@ -11,7 +11,7 @@ LIMBER_CACHE_DIR=$dir/cache
 export LIMBER_CACHE_DIR
 bad=0
 
-# says what text command...: the command fails and says so
+# says WHAT TEXT COMMAND...: the command must fail with a message that contains TEXT
 says() {
     what=$1 text=$2
     shift 2
@@ -69,8 +69,8 @@ says "a kernel that fails" "CUDA_ERROR_LAUNCH_FAILED" \
     product SIMT_FAULT="                if (row < r.m)=>                if (row <= r.m)" \
     LIMBER_CACHE=off
 
-# With copied cubins NVRTC is not called, whatever the device's clock; for a device of another
-# architecture, or damaged cubins, NVRTC compiles.
+# With copied cubins NVRTC is not called, whatever the device's clock is.  If the cubins are damaged
+# or for another architecture, NVRTC compiles.
 carried() {  # VARIABLE=VALUE...
     product LIMBER_CACHE=off LIMBER_CUBINS="$dir/cubins" LIMBER_NVRTC=/nonexistent/libnvrtc.so "$@"
 }
@@ -86,7 +86,7 @@ product LIMBER_CACHE=off LIMBER_CUBINS="$dir/cubins" LIMBER_KEEP_CUBINS="$dir/cu
     > "$dir/out" 2>&1 && carried > "$dir/out" 2>&1 ||
     { echo "kernels in the place of damaged ones:"; cat "$dir/out"; bad=1; }
 
-# Programs are stored and compiled elsewhere, as tools/gpu.sh --collect does it.
+# Programs are recorded and compiled elsewhere, as by tools/gpu.sh --collect.
 mkdir "$dir/programs"
 product LIMBER_CACHE=off SIMT_PROGRAMS="$dir/programs" > "$dir/out" 2>&1 &&
     LIMBER_KEEP_CUBINS=$dir/collected "$collect" "$dir"/programs/*.cu >> "$dir/out" 2>&1 &&
@@ -94,8 +94,8 @@ product LIMBER_CACHE=off SIMT_PROGRAMS="$dir/programs" > "$dir/out" 2>&1 &&
     { echo "kernels that were collected:"; cat "$dir/out"; bad=1; }
 says "a text that is no program" "no program that SIMT_PROGRAMS kept" "$collect" "$dir/out"
 
-# unlike TEXT ENVIRONMENT...: --check reports how many elements the instructions compute differently
-# from the unit's model
+# unlike TEXT ENVIRONMENT...: --check must report how many elements the instructions compute
+# differently from the unit's model
 unlike() {
     text=$1
     shift

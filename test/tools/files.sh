@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Text files in every shape that programs write: read as they are meant, or refused with the place,
-# never read as another matrix.  And results that cannot be written: every command says so.
+# Text files in every form that programs write are read as intended, or refused with the position of
+# the error, never read as another matrix.  If a result cannot be written, every command reports
+# this.
 limber=$1
 . "$(dirname "$0")/../support/expect.sh"
 cd "$work" || exit 2
@@ -67,7 +68,7 @@ refuses a.csv '1\t2 3\n' 'line 1, field 2: "2 3" is no number'
 refuses a.csv '1,2\n3\n' 'line 2: fewer than the 2 fields'
 refuses a.csv 'a,b\n1,2,3\n' 'line 2: more than the 2 fields'
 
-# ---- Matrix Market: nothing of the file is left out ----
+# ---- Matrix Market: no part of the file is ignored ----
 head='%%%%MatrixMarket matrix'
 reads a.mtx "$head coordinate real general\n%% c\n2 2 2\n1 1 3\n\n2 1 4\n\n%% end\n" 2 \
     '3,0[|]4,0[|]'
@@ -114,7 +115,7 @@ expect 0 '^writable +no$' env LIMBER_CACHE=off "$limber" cache info
 LIMBER_CACHE_DIR=$work/cache
 export LIMBER_CACHE_DIR
 
-# ---- standard output that takes nothing: every command that prints ----
+# ---- standard output that cannot be written to: every command that prints ----
 printf '{"limber": "0.2.0", "calls": [], "complete": true}' > run.json
 cat > commands <<'END'
 --help
@@ -157,11 +158,11 @@ while read -r words; do
     # shellcheck disable=SC2086
     expect 1 '^limber: standard output: ' sh -c '"$@" >&-' sh "$limber" $words
 done < commands
-# A file that is opened must not take the descriptor of closed standard output.
+# If standard output is closed, a file that is opened must not take its descriptor.
 expect 1 '^limber: standard output: ' sh -c '"$0" gemm eye2.csv eye2.csv -o C.csv >&-' "$limber"
 expect 0 '^1,0 0,1 $' sh -c 'tr "\n" " " < C.csv'
 
-# ---- "-" is standard input, or output ----
+# ---- "-" is standard input or output ----
 expect 0 '^- No call came by' sh -c '"$0" report - < run.json' "$limber"
 expect 0 ', 2 reports' sh -c 'cat run.json run.json | "$0" report -' "$limber"
 expect 0 ', 2 reports' sh -c '"$0" report - run.json < run.json' "$limber"
@@ -176,7 +177,7 @@ expect 0 '^epilogue  %1 = relu %x' sh -c \
     'echo "%1 = relu %x" | "$0" gemm eye2.csv eye2.csv --epilogue @-' "$limber"
 expect 1 '' test -e ./-
 
-# ---- reports that are no reports ----
+# ---- files that are no reports ----
 head -c 30 run.json > cut.json
 expect 1 'cut.json: ends early: what begins in line 1 is cut off' "$limber" report cut.json
 expect 1 'ends early: what begins in line 1 is cut off' sh -c \

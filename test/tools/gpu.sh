@@ -1,5 +1,5 @@
 #!/bin/sh
-# Drives `limber gpu` beside libraries that stand for NVIDIA's: rows, checks, skips, exit codes.
+# Runs `limber gpu` on mock libraries of NVIDIA's: rows, checks, skipped steps, exit codes.
 limber=$1 mock=$2 cuda=$3 nvrtc=$4 idle=$5
 script=$(cd "$(dirname "$0")/../../tools" && pwd)/gpu.sh
 . "$(dirname "$0")/../support/expect.sh"
@@ -17,7 +17,7 @@ expect 0 'Limber native .* x cuBLAS SGEMM' echo "$out"
 expect 0 'Limber fp32-f fast' echo "$out"
 expect 0 'not emulated' echo "$out"
 expect 0 'Limber correct \((.*ozaki2|pairs)' gpu --rows fp64,quad --sizes 20
-# JSON: the device, then one line per row, then the summary
+# JSON: a line about the device, one line per row, and the summary
 gpu --rows fp32 --sizes 33 --json > all.json 2> progress || echo 'failed' >> all.json
 expect 0 '^\{"limber":.*"capability":90.*"sm_mhz":1234,.*"clocks":"by NVML".*"name":"cuBLAS","usable":true' head -n 1 all.json
 expect 0 '"by":"cuBLAS SGEMM","so_far":"ok","median":' sed -n 2p all.json
@@ -58,7 +58,7 @@ expect 1 'Limber.* WRONG' env GPU_MOCK=copy "$limber" gpu --backend auto --rows 
 expect 1 'copy on the device.*FAILED|fault|lost' env GPU_MOCK=fault "$limber" gpu --backend auto --rows fp32 --sizes 9
 expect 1 'replayed by a CUDA graph.* WRONG' env GPU_MOCK=graph "$limber" gpu --backend auto --rows small --sizes 16
 
-# missing libraries are skipped, with a reason
+# rows of missing libraries are skipped, with a reason
 expect 0 'BF16x9 +skipped: .*does not offer' env GPU_MOCK=declines "$limber" gpu --backend auto --rows fp32 --sizes 9
 expect 0 'cuBLAS: skipped' env GPU_MOCK=nocublas "$limber" gpu --backend auto --rows fp32 \
     --sizes 9
@@ -71,7 +71,7 @@ ln -s "$mock/libcuda.so.1" 'the driver.so'
 expect 0 '"capability":90' env LIMBER_CUDA="$work/the driver.so" "$limber" gpu --probe
 expect 77 'has no cuInit' env LIMBER_CUDA="$mock/libcudnn.so.9" "$limber" gpu
 
-# cuBLAS is loaded before the context is made, so Limber may multiply by it
+# cuBLAS is loaded before the context is made, so that Limber may multiply by it
 stand_ins() {
     env LIMBER_CUDA="$cuda" LIMBER_NVRTC="$nvrtc" LD_LIBRARY_PATH="$(dirname "$idle")" "$@"
 }
@@ -80,7 +80,7 @@ expect 1 'Limber \(cublas\) +WRONG' stand_ins SIMT_SKIP=$skipped LIMBER_KEEP_CUB
     "$limber" gpu --rows fp32 --sizes 33
 expect 0 'limber-cubin 1 sm_90a 13.0 ' head -qn 1 cubins/*
 
-# kernels of another device or NVRTC are refused before anything is built
+# kernels for another device or by another NVRTC are refused before anything is built
 mkdir -p deps/lib/pkgconfig
 tar cJf deps/cubins.tar.xz cubins
 expect 2 'is for sm_90a, and the device is sm_80' stand_ins GPU_BUILD=build SIMT_CC=80 \
@@ -91,7 +91,8 @@ echo damaged > deps/cubins.tar.xz
 expect 2 'gpu.sh: deps/cubins.tar.xz cannot be unpacked' stand_ins GPU_BUILD=build sh "$script" --deps deps results
 expect 2 'gpu.sh --collect DEPS' sh "$script" --collect
 
-# collecting in folders with spaces; kernels of other machines and of earlier builds are left out
+# collecting kernels in folders with spaces; kernels of other machines and of earlier builds are
+# left out
 mkdir -p 'a build/tools' 'a build/cubins' nothing
 ln -s "$(dirname "$cuda")" 'a build/test'
 ln -s "$limber" 'a build/tools/limber'
@@ -114,7 +115,7 @@ export SIMT_LOST=2
 expect 1 'kernels may be missing of: smoke:scan' collect '^smoke:scan ' 90a
 unset SIMT_LOST
 
-# programs find all kernels that they need on a device
+# on a device, programs find all kernels that they need
 programs='test_cuda_launches|smoke:scan|smoke:fp32-f-inside'
 expect 0 '[1-9] kernels, sm_90a 13.0' collect "^($programs) " 90a
 on_device() {
@@ -127,7 +128,7 @@ expect 0 '"passed": true' on_device 'a build/test/gpu_smoke' fp32-f-inside
 expect 0 'PASSED' on_device 'a build/test/test_cuda_launches'
 expect 1 'no NVRTC' on_device 'a build/test/gpu_smoke' pack
 
-# so are bad options
+# bad options are refused, too
 expect 2 'nowhere was not made by' sh "$script" --deps nowhere results
 expect 2 'no step is called "fp65"' sh "$script" --steps fp65 results
 expect 2 'is too short for' sh "$script" --deadline 5 results
@@ -157,7 +158,7 @@ expect 0 '^143$' echo $?
 expect 0 'stopped; what there is' cat stopped.log
 expect 0 '"step": "fp32-4096".*"stopped": true' cat 'its results/results.jsonl'
 
-# what was built before the build failed, or its time was over, is measured
+# if the build fails or runs out of time, the programs that it has built are measured
 cat > fake/cmake << 'END'
 #!/bin/sh
 [ "$1" = --build ] || exit 0
@@ -177,7 +178,7 @@ export SLOW=1
 expect 1 'build .* OUT OF TIME' partly 'its parts' 3
 unset SLOW
 
-# a signal during the build ends the build's processes: the pipe has no writer any more
+# a signal during the build ends the build's processes, so that the pipe has no writer
 mkdir -p slow
 mkfifo pipe
 cat > slow/cmake << 'END'

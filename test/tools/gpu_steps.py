@@ -19,8 +19,9 @@ TOOLS = os.path.join(WORK, 'bin')
 TIMED_HERE = os.path.join(BUILD, 'tools', 'libtimed_cuda.so')
 bad = checks = 0
 
-# Runs limber with one scheme alone.  Rows named by FAULT_ROWS get the stand-in's variable FAULT,
-# in a child with a process group of its own; FAULT_PIPE is told that they begin.
+# Runs limber with one scheme only.  If FAULT_ROWS names the rows, limber runs in a child process
+# with its own process group, in which the stand-in's variable FAULT is set; a line is written to
+# FAULT_PIPE when the child begins.
 LIMBER_SH = '''#!/bin/sh
 case "$*" in
 *--probe*) exec %(limber)s "$@" ;;
@@ -229,8 +230,8 @@ def misbehaviours():
           'ok' in states(list_of[3]), 'a hang', json.dumps(list_of))
     check(ours() == [], 'processes that stay', str(ours()))
 
-    list_of, folder = steps('late', 1, '--steps', 'fp64-4096', '--limit', 'fp64-4096=8',
-                            FAULT_ROWS='fp64', FAULT='SIMT_HANG=90', ROWS_OPTIONS='--seconds 10')
+    list_of, folder = steps('late', 1, '--steps', 'fp64-4096', '--limit', 'fp64-4096=20',
+                            FAULT_ROWS='fp64', FAULT='SIMT_HANG=90', ROWS_OPTIONS='--seconds 30')
     check(list_of[0]['timed_out'] and 'ok' in states(list_of[0]) and
           'ok: first calls only' in read(folder, 'gpu.txt'), 'rows of a step that hung',
           json.dumps(list_of))

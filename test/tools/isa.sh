@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# LIMBER_ISA limits the instructions of a process; contracts that state the bits give the same bits.
-#
+# LIMBER_ISA limits the instruction set of a process.  Contracts that determine the bits give equal
+# bits with every instruction set.
 #   isa.sh LIMBER
+unset LIMBER_ISA
 limber=$1
 . "$(dirname "$0")/../support/expect.sh"
 awk 'BEGIN { for (i = 0; i < 70; i++) for (j = 0; j < 70; j++)

@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# On a CPU without all of x86-64-v3, which kernels need, the interpreter computes, and one line says
-# so.
-#
+# On a CPU that lacks some of x86-64-v3, which kernels need, the interpreter computes, and one line
+# reports this.
 #   old_cpu.sh LIMBER
 set -eu
 command -v qemu-x86_64 > /dev/null || { echo "skipped: qemu-x86_64 is not installed"; exit 77; }
@@ -15,7 +14,8 @@ product() {     # command line, CPU, contract
         --contract "$3" > "$work/out" 2> "$work/told" || { cat "$work/told"; exit 1; }
     [ "$(tr '\n' ' ' < "$work/out")" = "7,10 15,22 " ]
 }
-# QEMU's name, and the manual's.  Without BMI1 QEMU has no BZHI, which the C library uses.
+# Each feature by QEMU's name and by the manual's.  Without BMI1, QEMU has no BZHI, which the C
+# library uses.
 for lack in avx2:AVX2 fma:FMA bmi2:BMI2 abm:LZCNT movbe:MOVBE f16c:F16C popcnt:POPCNT; do
     product "$1" "Haswell,-${lack%:*}" native
     cat "$work/told"

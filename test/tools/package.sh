@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The Debian package: built from a build folder, installed to a root of its own, used there,
-# removed; man pages; one version in all files that name it.
+# The Debian package is built from a build folder, installed to a root of its own, used there, and
+# removed.  Also tests man pages, and that all files name one version.
 set -eu
 source=$1 build=$2
 work=$(mktemp -d)

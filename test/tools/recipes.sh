@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The recipes of Spack and conda and the citation, each by its own reader where pip has one.
+# Tests the recipes of Spack and conda and the citation file, each by its own program if pip has
+# one.
 set -eu
 source=$1
 here=$(dirname "$0")

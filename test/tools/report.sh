@@ -1,6 +1,6 @@
 #!/bin/sh
-# `limber report` on sweeps and benchmarks: what it prints, its pages, and how these look in a
-# browser (chromium; without one the rest is tested).
+# Tests `limber report` on sweeps and benchmarks: what it prints, its pages, and how pages look in a
+# browser (without chromium this part is skipped).
 limber=$1
 check=$(cd "$(dirname "$0")" && pwd)/report_check.html
 . "$(dirname "$0")/../support/expect.sh"
@@ -11,7 +11,7 @@ for name in chromium chromium-browser google-chrome; do
 done
 [ -n "$browser" ] || echo "no chromium: how pages look is not tested"
 
-# Shows a page in windows of two widths and prints the findings of report_check.html.
+# Renders a page in windows of two widths, and prints the results of report_check.html.
 looks() {  # page, pattern
     [ -n "$browser" ] || return 0
     cat "$1" "$check" > looked.html
@@ -44,7 +44,7 @@ END
 expect 0 '^    8 bits, error 1 +a <b> & c$' "$limber" report steps.json --html page.html
 expect 0 '<td class=w>a &lt;b&gt; &amp; c</td>' cat page.html
 expect 0 'No unit keeps 1e-09' cat page.html
-# Powers of ten have equal distances, and so have 8, 12 and 16 bits; a 0 is hollow.
+# Powers of ten are equally far apart, and so are 8, 12 and 16 bits; the mark of a 0 is hollow.
 expect 0 '^even$' awk -F '"' '
     /Error over the/ { on = 1 }
     on && /<circle/ && /title/ { n++; x[n] = $2; y[n] = $4 + 0; fill[n] = $8 }
@@ -98,7 +98,7 @@ expect 0 '<p>skipped: no &lt;data&gt;</p>' cat page.html
 expect 0 '<p>failed: it broke</p>' cat page.html
 looks page.html '0 charts, 1 tables.*id="verdict">good<'
 
-# ---- files with one JSON object a line: training, statistics, any other ----
+# ---- files with one JSON object per line: training, statistics, and others ----
 trained() {  # accumulator, group, lowest, mean, highest
     printf '{"by": "%s", "accumulator": "%s", "group": %d, "lowest": %s, ' "$1" "$1" "$2" "$3"
     printf '"mean": %s, "highest": %s, "seconds_a_step": 0.1, "model_trains": null}\n' "$4" "$5"
@@ -129,7 +129,7 @@ expect 0 '1 rows' "$limber" report one.json --html page.html
 expect 0 '<td>yes</td>' cat page.html
 looks page.html '0 charts, 2 tables.*id="verdict">good<'
 
-# ---- several runs on one page; a page that cannot be written whole does not appear ----
+# ---- several runs on one page; if a page cannot be written completely, no file appears ----
 cat > run.json << 'END'
 {"limber": "0", "library": "lib<x>", "program": "/bin/p&q", "complete": true, "wall_seconds": 1,
  "calls": [
@@ -143,7 +143,7 @@ expect 0 '^<h1>p&amp;q, .*1.0 s, 2 reports, no contract, by lib&lt;x&gt;</h1>$' 
 expect 0 '^<p class="good">No contract was stated' cat page.html
 expect 0 '^<h1>steps.json</h1>$' cat page.html
 looks page.html '2 charts, 4 tables.*id="verdict">good<'
-# Counters of a simulated unit, summed by routine and caller.
+# Counters of a simulated unit are summed by routine and by caller.
 unit() {    # routine, n, caller, products, swamped
     printf '{"routine": "%s", "m": 4, "n": %s, "k": 4, "calls": 1, "served": true, ' "$1" "$2"
     printf '"scheme": "simulate", "caller": "%s", ' "$3"
@@ -192,7 +192,7 @@ expect 1 '--json is for reports of runs' "$limber" report run.json apps.json --j
 expect 1 'No such file' "$limber" report steps.json --html none/page.html
 expect 0 '^before$' cat kept.html
 
-# ---- and what is wrong with a page is found ----
+# ---- report_check.html finds what is wrong with a page ----
 page='<!DOCTYPE html><html><body>'
 while read -r bad; do
     echo "$page${bad%:*}" > page.html

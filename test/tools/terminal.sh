@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Texts that would have a terminal move its cursor or rename its window, in every place where the
-# command line reads others' text: reports, sweeps, benchmarks, files of matrices, plans, units,
+# Texts that would make a terminal move its cursor or rename its window, in every place where the
+# command line reads foreign text: reports, sweeps, benchmarks, files of matrices, plans, units,
 # shapes, entries of the cache, and names of files.  Whatever a command answers, neither its output
-# nor its messages hold a control character.  A page has no mark-up but its own.
+# nor its messages may contain a control character, and a page may contain no mark-up but its own.
 limber=$1
 blas=$2
 . "$(dirname "$0")/../support/expect.sh"
@@ -29,7 +29,7 @@ safe() {    # pattern of the answer, command...: whatever its status
         head -n 20 out err | cat -v
     fi
 }
-# The text is appended to every word of a report, or of a sweep.
+# Appends the text to every string of a report or a sweep.
 hostile() {
     sed "s/\": \"\([^\"]*\)\"/\": \"\1$json<b id=x>\"/g" "$1" > "hostile_$1"
     safe '.' "$limber" report "hostile_$1"
@@ -65,7 +65,7 @@ done
 printf '{"%s": "%s", "seconds": 1}\n' "name$json" "x$json" > lines.json
 hostile lines.json
 
-# ---- files of other kinds, with the hostile text in a place where it is an error ----
+# ---- files of other kinds, with the hostile text where it is an error ----
 printf '1,0\n0,1\n' > eye.csv
 printf '1,%s\n0,1\n' "$bytes" > field.csv
 printf '%%%%MatrixMarket matrix %s real general\n2 2\n' "$bytes" > head.mtx
@@ -79,7 +79,8 @@ for name in field.csv head.mtx number.mtx head.npy; do
     safe "^limber: $name" "$limber" gemm $name eye.csv
 done
 safe '^limber: ' "$limber" plan plan.lir
-safe '^limber: ' "$limber" plan gemm eye.csv eye.csv --target target.txt
+safe '^limber: ' "$limber" plan gemm eye.csv eye.csv --source --target target.txt
+safe '^limber: --target goes with --source' "$limber" plan gemm eye.csv eye.csv --target sm_90a
 safe '^limber: shapes' "$limber" prebuild shapes
 
 # ---- words of the command line, and names of files ----
@@ -97,7 +98,8 @@ safe '.' "$limber" plan gemm "$bytes.csv" eye.csv
 safe '.' "$limber" report "$bytes.json" lines.json
 safe '.' "$limber" report lines.json "$bytes.json" --html -
 
-# ---- a cache entry that is valid except for its seal, with the hostile text in its plan ----
+# ---- a cache entry whose plan contains the hostile text, and which is valid except for its seal
+# ----
 safe '.' env LIMBER_BACKEND=auto LIMBER_KERNELS=specialised LIMBER_WAYS=-planless \
     "$limber" gemm eye.csv \
     eye.csv --contract correct --scheme ozaki2

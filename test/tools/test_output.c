@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Output files that the user names: what happens to an existing file, link, pipe or device. */
+ * Output files that the user names: what happens if the path is an existing file, link, pipe or
+ * device. */
 #include "engine_support.h"
 
 #include "tools/output.h"
@@ -17,7 +18,7 @@ static bool write_text(const char *path, const char *text, bool ok)
     return output_open(&o, path) && (fputs(text, o.f), output_close(&o, ok));
 }
 
-static void holds(const char *path, const char *text)
+static void assert_holds(const char *path, const char *text)
 {
     char got[200] = "";
     FILE *f = fopen(path, "r");
@@ -36,7 +37,7 @@ static mode_t mode_of(const char *path)
     return st.st_mode;
 }
 
-/* Counts the names in the folder: no temporary file may remain. */
+/* Counts the names in the test's folder, since no temporary file may remain. */
 static int count_names(void)
 {
     char command[5000];
@@ -61,7 +62,7 @@ static void new_files_have_the_umask(void **state)
 
         assert_true(write_text(in_dir("new"), "text", true));
         umask(before);
-        holds(in_dir("new"), "text");
+        assert_holds(in_dir("new"), "text");
         assert_int_equal(mode_of(in_dir("new")) & 07777, 0666 & ~masks[i]);
         assert_int_equal(count_names(), 1);
         unlink(in_dir("new"));
@@ -95,11 +96,11 @@ static void a_failure_leaves_the_old_file(void **state)
     (void)state;
     assert_true(write_text(in_dir("kept"), "old", true));
     assert_false(write_text(in_dir("kept"), "new", false));
-    holds(in_dir("kept"), "old");
+    assert_holds(in_dir("kept"), "old");
     assert_true(output_open(&o, in_dir("kept")));
     fputs("half", o.f);
     fflush(o.f);
-    holds(in_dir("kept"), "old");
+    assert_holds(in_dir("kept"), "old");
     assert_false(output_close(&o, false));
     assert_false(write_text(in_dir("absent"), "new", false));
     assert_int_equal(count_names(), 1);
@@ -117,17 +118,17 @@ static void links_are_followed(void **state)
     assert_int_equal(symlink(in_dir("one"), in_dir("two")), 0);
     assert_int_equal(symlink("made", in_dir("three")), 0);
     assert_true(write_text(in_dir("two"), "new", true));
-    holds(in_dir("target"), "new");
+    assert_holds(in_dir("target"), "new");
     assert_true(S_ISLNK(mode_of(in_dir("one"))) && S_ISLNK(mode_of(in_dir("two"))));
-    assert_true(write_text(in_dir("three"), "new", true));      /* its target is created */
+    assert_true(write_text(in_dir("three"), "new", true));      /* the link's target is created */
     assert_true(S_ISLNK(mode_of(in_dir("three"))));
-    holds(in_dir("made"), "new");
+    assert_holds(in_dir("made"), "new");
     assert_int_equal(count_names(), 5);
 }
 
 static void *read_pipe(void *path)
 {
-    holds(path, "through");
+    assert_holds(path, "through");
     return NULL;
 }
 
@@ -146,7 +147,7 @@ static void pipes_are_written_to(void **state)
     assert_int_equal(count_names(), 1);
 }
 
-/* Makes device nodes of its own, like /dev/null and /dev/full. */
+/* Makes device nodes like /dev/null and /dev/full in the test's folder. */
 static void devices_stay_devices(void **state)
 {
     struct output o;
@@ -154,13 +155,11 @@ static void devices_stay_devices(void **state)
     (void)state;
     if (mknod(in_dir("null"), S_IFCHR | 0600, makedev(1, 3)) != 0 ||
         mknod(in_dir("full"), S_IFCHR | 0600, makedev(1, 7)) != 0) {
-        print_message("SKIPPED: no device can be made here\n");
-        skip();
+        skip_because("no device can be made here");
     }
     if (!output_open(&o, in_dir("null"))) {
         assert_true(S_ISCHR(mode_of(in_dir("null"))));
-        print_message("SKIPPED: devices cannot be opened here\n");
-        skip();
+        skip_because("devices cannot be opened here");
     }
     assert_true(output_close(&o, true));
     assert_true(write_text(in_dir("null"), "gone", true));
@@ -170,7 +169,8 @@ static void devices_stay_devices(void **state)
     assert_int_equal(count_names(), 2);
 }
 
-/* Output that a shell has redirected is appended to, neither truncated nor replaced. */
+/* If standard output is redirected to a file, output is appended: the file is neither truncated nor
+ * replaced. */
 static void redirected_standard_output_is_continued(void **state)
 {
     static const char *const name[] = { "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1" };
@@ -190,7 +190,7 @@ static void redirected_standard_output_is_continued(void **state)
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);
-        holds(in_dir("out"), "before text after");
+        assert_holds(in_dir("out"), "before text after");
         assert_int_equal(count_names(), 1);
     }
 }
@@ -207,6 +207,6 @@ int main(void)
         unit_test_in_dir(redirected_standard_output_is_continued),
     };
 
-    alarm(60);                  /* fails instead of waiting for a pipe that is not written */
+    alarm(60); /* fails instead of waiting forever for a pipe */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,8 +6,8 @@ endif()
 add_test(NAME cuda_tool COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/cuda.sh
          $<TARGET_FILE:limber_cli> $<TARGET_FILE:simt_cuda> $<TARGET_FILE:simt_nvrtc>
          $<TARGET_FILE:collect_cubins>)
-add_test(NAME figures COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/figures.sh $<TARGET_FILE:limber_cli>)
-set_tests_properties(figures PROPERTIES TIMEOUT 600)
+add_test(NAME reproduce COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/reproduce.sh $<TARGET_FILE:limber_cli>)
+set_tests_properties(reproduce PROPERTIES TIMEOUT 600)
 add_test(NAME tools COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/tools.sh $<TARGET_FILE:limber_cli>)
 set_tests_properties(tools PROPERTIES TIMEOUT 900
   ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1")
@@ -40,7 +40,7 @@ if(NOT LIMBER_SANITIZE)
   set_tests_properties(package recipes PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
-# `limber gpu` with libraries that stand for NVIDIA's, which are found before installed ones.
+# `limber gpu` with mock libraries of NVIDIA's, which are found before installed ones.
 foreach(pair cuda:libcuda.so.1 cublas:libcublas.so.13
         cublaslt:libcublasLt.so.13 cudnn:libcudnn.so.9 nvml:libnvidia-ml.so.1)
   string(REPLACE ":" ";" pair ${pair})
@@ -56,7 +56,7 @@ add_test(NAME gpu_bench COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/gpu.sh
          $<TARGET_FILE:simt_cuda> $<TARGET_FILE:simt_nvrtc> $<TARGET_FILE:idle_cublas>)
 set_tests_properties(gpu_bench PROPERTIES TIMEOUT 600)
 
-# The runner of tools/gpu.sh, with a device that hangs, is lost or answers wrongly.
+# The runner of tools/gpu.sh, with a device that hangs, is lost or gives wrong results.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_EXECUTABLE)
   add_test(NAME gpu_steps COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/gpu_steps.py

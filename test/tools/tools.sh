@@ -1,6 +1,6 @@
 #!/bin/sh
-# Drives the command line over good and hostile files: results, messages, exit codes, and that
-# nothing is left behind or overwritten.
+# Runs the command line on valid and on malicious files: tests results, messages, exit codes, and
+# that no files are left or overwritten.
 limber=$1
 . "$(dirname "$0")/../support/expect.sh"
 cd "$work" || exit 2
@@ -19,7 +19,7 @@ expect 0 'i64' "$limber" gemm i.mtx i.mtx --contract exact --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --alpha 2 --beta 0.5 --c a.mtx --contract correct --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --trans-a --trans-b --contract correct --check
 expect 0 'interp' "$limber" gemm a.mtx a.mtx --backend interp
-# epilogues: (1 2; 3 4)^2 = (7 10; 15 22); inputs of each column, row, element, and of all
+# epilogues: (1 2; 3 4)^2 = (7 10; 15 22); inputs per column, per row, per element, and a scalar
 printf '1,-30\n' > column.csv
 printf '1\n-30\n' > row.csv
 printf '10\n' > all.csv
@@ -67,7 +67,7 @@ expect 0 'promise=reproducible wanted=native' "$limber" plan gemm a.mtx s.mtx --
 expect 1 "a: i64 has no reproducible sums: native ones of integers" "$limber" gemm i.mtx i.mtx --contract reproducible
 expect 0 'ret %' "$limber" plan gemm a.mtx a.mtx --contract correct --ir
 expect 0 'refused' "$limber" plan gemm a.mtx a.mtx --contract correct --ir
-# a plan is printed in plain lines; the IR only on request
+# a plan is printed as plain text; the IR only on request
 LIMBER_WAYS=-planless
 export LIMBER_WAYS
 expect 1 '^$' sh -c '"$1" plan gemm a.mtx a.mtx --contract correct | grep "^ *%[^ ]* = "' run "$limber"
@@ -87,6 +87,23 @@ expect 0 '"schemes":.*"name":.*"native".*"keeps":.*false.*"why_not":.*"plan":.*r
 expect 0 '"seconds_predicted_native":.*[0-9]' "$limber" plan gemm a.mtx a.mtx --json
 expect 0 '"workspace_best":' "$limber" plan gemm a.mtx a.mtx --json
 LIMBER_WAYS= expect 0 'so small that it needs no plan' "$limber" plan gemm a.mtx a.mtx --contract correct
+# the source of kernels, also for machines that are not here
+expect 0 '#include "args.h"' "$limber" plan gemm a.mtx a.mtx --contract correct --scheme ozaki2 --source --target sm_90a
+expect 1 'target: ' "$limber" plan gemm a.mtx a.mtx --contract correct --scheme ozaki2 --source --target sm_9
+# a dumped plan computes what the call did; a plan without a row writes no file
+expect 0 "^bound " env LIMBER_DUMP=dumped "$limber" gemm a.mtx a.mtx --contract fast --scheme ozaki1-i8 --slices 2 -o made.mtx
+cp dumped/*/*-bound.lir bound.lir
+expect 0 '^products ' "$limber" execute bound.lir a.mtx a.mtx -o again.mtx
+expect 0 same sh -c 'cmp made.mtx again.mtx && echo same'
+expect 0 '"scheme":.*ozaki1-i8' "$limber" execute bound.lir a.mtx a.mtx --json --backend interp
+grep -v 'acc=0 ' bound.lir > less.lir
+expect 1 'without the row %' "$limber" execute less.lir a.mtx a.mtx -o none.mtx
+expect 2 . ls none.mtx
+expect 2 'a plan and two files, 1 given' "$limber" execute bound.lir
+expect 0 'limber execute dump' "$limber" execute --help
+expect 0 'compute|plan' "$limber" help execute
+expect 0 'docs/ir.md' "$limber" help lir
+expect 0 'LIMBER_DUMP' "$limber" help dump
 unset LIMBER_WAYS
 expect 0 'f128' "$limber" formats
 expect 0 '^f64 .* double' "$limber" formats
@@ -103,7 +120,7 @@ expect 0 '  -  ' "$limber" cache list
 expect 0 'good' "$limber" cache verify
 
 # without libLLVM the interpreter replaces specialised kernels, with one message, unless the user
-# asked for it
+# has requested the interpreter
 none="LIMBER_CACHE=off LIMBER_KERNELS=specialised LIMBER_LLVM=$work/none"
 expect 0 'contract' env $none "$limber" gemm a.mtx a.mtx --contract correct --scheme ozaki2 -o b.mtx
 expect 0 '^1$' sh -c 'printf "%s" "$0" | grep -c "limber: the interpreter computed, .*LIMBER_LLVM: "' "$out"
@@ -127,7 +144,7 @@ expect 1 'no list of kernels' "$limber" prebuild shapes
 expect 1 'cache to fill: LIMBER_CACHE is off' env LIMBER_CACHE=off "$limber" prebuild shapes
 expect 2 'none of normal' "$limber" prebuild shapes --data odd
 
-# tuning: a moment is enough for a record where there is a compiler
+# tuning: if there is a compiler, a moment suffices for a record
 if "$limber" tune --seconds 0.01 2>&1 | grep -q 'nothing to tune'; then
     echo "no backend to tune: skipped"
 else
@@ -142,7 +159,7 @@ fi
 expect 2 'is negative' "$limber" tune --seconds -1
 expect 2 '"f65" is none of' "$limber" tune --unit f64,f65
 
-# small files that claim a huge size: refused at once, with the size and the limit
+# small files that claim a huge size are refused at once, with the size and the limit
 printf '%%%%MatrixMarket matrix coordinate real general\n1000000 1000000 1\n1 1 1\n' > big.mtx
 printf '%%%%MatrixMarket matrix coordinate real general\n1099511627776 1099511627776 1\n1 1 1\n' > huge.mtx
 printf '%%%%MatrixMarket matrix array real symmetric\n1099511627776 1099511627776\n1\n' > lies.mtx
@@ -167,7 +184,7 @@ blas=$(dirname "$limber")/interpose/blas
 if [ -e "$blas/liblimber_blas.so" ] && ! grep -q __ubsan_handle "$blas/liblimber_blas.so"; then
     expect 0 '^FP32, cblas_sgemm by Limber +512 +by BLAS .*x limber_gemm' env LD_LIBRARY_PATH="$blas" "$limber" bench --rows interposed --runs 1
 fi
-# a peer that computes another result is named, and ends the run
+# a peer library that computes another result is named, and ends the run
 if command -v cc > /dev/null; then
     cat > wrong.c <<'END'
 void cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
@@ -182,7 +199,7 @@ END
     expect 0 '' cc -shared -fPIC -w -o libopenblas.so.0 wrong.c
     expect 1 'small FP64, limber_gemm, n = 8, OpenBLAS DGEMM: row 0, column 0 breaks its contract' env LD_LIBRARY_PATH="$work" "$limber" bench --rows small --runs 1
 fi
-# A library that cannot be opened is named, and so are the packages that have it.
+# If a library cannot be opened, its name is printed, and the packages that contain it.
 mkdir "$work/none"
 for file in libmkl_rt.so.3 libmkl_rt.so.2 libmkl_rt.so; do echo none > "$work/none/$file"; done
 expect 0 '^MKL: not found \(libmkl_rt.so.3 ' env LD_LIBRARY_PATH="$work/none" "$limber" bench --rows latency --runs 1
@@ -285,7 +302,7 @@ expect 2 'needs --blas' "$limber" reveal --routine sgemm
 expect 2 '^limber: --unit: ' "$limber" reveal --unit h900
 expect 2 'no "extra"' "$limber" reveal extra
 # Tests each installed library; status 2 means that a library or routine is missing.  A description
-# of one element must predict all its bits, and a product of this shape must have a description.
+# of one element must predict all its bits, and products of these shapes must have a description.
 found=
 for blas in libblas.so.3 libopenblas.so.0 libscipy_openblas.so libblis.so.4 libmkl_rt.so.3 \
     libmkl_rt.so.2 libdnnl.so.3 libdnnl.so.2; do
@@ -307,7 +324,7 @@ for blas in libblas.so.3 libopenblas.so.0 libscipy_openblas.so libblis.so.4 libm
 done
 echo "orders of sums:${found:- no BLAS is found}"
 
-# exploring accumulators: once with kernels, else on the interpreter, because a grid has many units
+# exploring accumulators: once with kernels, then on the interpreter, because a grid has many units
 LIMBER_BACKEND=interp
 export LIMBER_BACKEND
 expect 0 'smallest accumulator that keeps 0.1' "$limber" explore --random 24,20,96,7 --keep 0.1 --csv e.csv
@@ -333,7 +350,7 @@ expect 2 'absent' sh -c 'ls absent.svg || { echo absent; exit 2; }'
 if command -v gnuplot > /dev/null; then
     expect 0 'frontier' "$limber" explore --random 4,4,64 --plot "it's|a plot.svg"
     expect 0 '</svg>' cat "it's|a plot.svg"
-    # below 64 terms "no groups" and "group 64" coincide: the upper line is the thinner
+    # below 64 terms "no groups" and "group 64" coincide: the upper line is thinner
     expect 0 'frontier' "$limber" explore --random 4,4,30 --plot same.svg
     expect 0 '^7.00 4.50 2.00 $' awk -F '"' '
         /class="gridline"/ { next }
@@ -353,7 +370,7 @@ else
 fi
 unset LIMBER_BACKEND
 
-# statistics of data, and its decomposition
+# statistics of data, and how the data is split into parts
 awk 'BEGIN { print "%%MatrixMarket matrix array real general\n150 140"
     for (j = 0; j < 140; j++) for (i = 0; i < 150; i++)
         print (i < 64 ? 0 : i >= 128 && i < 130 ? (1 + j) * 2 ^ (i * j % 50) : i + j) }' > 'u<&.mtx'
@@ -376,7 +393,7 @@ expect 0 'native: [0-9.]+% of products' cat h.svg
 expect 0 '</svg>' tail -n 1 h.svg
 expect 0 '.' "$limber" plan gemm e.mtx e.mtx --svg n.svg
 expect 0 'path fill="#e31a1c"' cat n.svg
-# what is not a regular file is written in place; links are followed, the umask applies
+# files that are not regular are written in place; links are followed, the umask applies
 for name in n.mtx n.npy n.svg n.csv; do
     mkfifo "pipe.$name"
 done
@@ -461,7 +478,7 @@ print('same shape' if np.load('dw.npy').shape == np.load('cubes.npy').shape else
     expect 1 'both as many' "$limber" conv volume.npy filters.npy
     expect 2 'backward' "$limber" conv image.npy filters.npy --groups 2 --backward both
     expect 1 'y.npy.*result has' "$limber" conv image.npy y.npy --groups 2 --backward filter --size 1
-    # complex numbers, archives, CSV, pipes and images, read and written as NumPy has them
+    # complex numbers, archives, CSV, pipes and images, read and written as by NumPy
     $python - <<'END'
 import gzip, struct, numpy as np
 r = np.random.default_rng(2)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The command line's description of itself: versions, help on words, completion in shells.
+# How the command line describes itself: versions, help on words, completion in shells.
 limber=$1 source=$2
 . "$(dirname "$0")/../support/expect.sh"
 cd "$work" || exit 2
@@ -102,7 +102,7 @@ sort -u words > sorted
 for word in gemm f16 native fp32-f h100-e4m3 cuda LIMBER_WAYS 'bits=' gelu numpy; do
     expect 0 '' grep -qxF -- "$word" words
 done
-# words of the library's tables, as the other lists print them
+# all words of the library's tables occur, as the other lists print them
 expect 0 '^cast$' cat words
 expect 0 '^$' sh -c '"$1" operators --json | sed -n "s/.*\"name\":[^\"]*\"\([a-z0-9_]*\)\".*/\1/p" |
     sort -u | comm -23 - "$2"' run "$limber" sorted

@@ -1,5 +1,5 @@
-# Runs inside gdb: counts the calls of functions from counting_begins() to the first call of
-# run_pack(), which packs operands.  CALLS_FUNCTIONS names a file of functions' addresses and names.
+# Runs inside gdb: counts function calls from counting_begins() to the first call of run_pack(),
+# which packs operands.  CALLS_FUNCTIONS names a file with the addresses and names of the functions.
 import os
 
 import gdb

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A warm product, whose calls a debugger counts: warm.sh.
+ * Computes a product repeatedly.  warm.sh counts, with a debugger, the function calls of the last
+ * one.
  *
  *   program native | correct */
 #include <limber/limber.h>
@@ -10,7 +11,7 @@
 
 enum { N = 256 };
 
-/* A breakpoint, at which the debugger begins to count. */
+/* A breakpoint at which the debugger begins to count. */
 void counting_begins(void);
 __attribute__((noinline)) void counting_begins(void)
 {
@@ -45,8 +46,8 @@ int main(int count, char **word)
         a[i] = number(&seed);
         b[i] = number(&seed);
     }
-    for (int run = 0; run < 3; run++) {
-        if (run == 2)
+    for (int run = 0; run < 5; run++) {
+        if (run == 4)
             counting_begins();
         if (limber_gemm(ctx, &contract, N, N, N, NULL, (limber_matrix){ a, LIMBER_F64, N, 1 },
                         (limber_matrix){ b, LIMBER_F64, N, 1 }, NULL,

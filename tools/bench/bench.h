@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Declarations that the parts of `limber bench` and `limber gpu` share.  Both measure rows, which
- * rows.c has as text: each names an operation, its sizes, formats and data, and who computes it.
- * Other libraries are opened at run time.  Their functions and constants are declared in the files
- * that call them, so that building needs no headers of them. */
+ * Declarations that the parts of `limber bench` and `limber gpu` share.  Both measure the rows that
+ * rows.c lists as text: each names an operation, its sizes, formats and data, and the contenders
+ * that compute it.  Other libraries are opened at run time.  Their functions and constants are
+ * declared in the files that call them, so that no headers of theirs are needed. */
 #ifndef LIMBER_BENCH_H
 #define LIMBER_BENCH_H
 
@@ -11,12 +11,12 @@
 
 #include <string.h>
 
-/* scripts.c: whether `limber bench WORD` is a Python program, and its index; bench_script executes
- * it with the options after argv[0] and returns only on failure. */
+/* scripts.c: True if `limber bench WORD` runs a Python program; *which is its index.  bench_script
+ * executes that program with the options after argv[0], and returns only on failure. */
 bool bench_is_script(const char *word, int *which);
 int bench_script(int which, int argc, const char **argv);
 
-/* The hardware's or the compiler's binary128, for peers and data. */
+/* binary128 of the hardware or of the compiler, used by peers and for operands' data. */
 #if defined(__SIZEOF_FLOAT128__)
 typedef __float128 quad;
 #else
@@ -33,237 +33,261 @@ enum {
     MOST_KERNELS = 12
 };
 
-/* ---- the device: device.c --------------------------------------------------------------------
- *
- * Until device_open succeeds, the host is the device: its memory, its clock. */
+/* ---- the device: device.c -------------------------------------------------------------------- */
 
-/* Opens a GPU with one stream. pinned: allocate pinned host memory.  Returns NULL, or why it is
- * unusable. */
+/* Before device_open succeeds, these functions use the host's memory and clock. */
+
+/* Opens a GPU with one stream.  pinned: device_alloc gives pinned host memory.  Returns NULL, or
+ * the reason for which the GPU cannot be used. */
 const char *device_open(int device, bool pinned);
 void device_close(void);
 
 struct device_info {
     char name[96];
-    /* driver: version, 13000 is 13.0; capability major.minor; units: multiprocessors */
+    /* driver: its version, 13000 for 13.0; major.minor: compute capability; units: number of
+     * multiprocessors */
     int driver, major, minor, units;
     size_t memory, l2;
 };
-const struct device_info *device_info(void); /* all zeros: the host */
+const struct device_info *device_info(void); /* all zeros if no device is open */
 size_t device_memory_free(void);
 void *device_stream(void);
 
 /* The functions below return NULL or false on failure, which device_error describes.  All but
  * device_copy wait for the device. */
-void *device_alloc(size_t bytes); /* NULL: out of memory; pinned host memory if opened so */
+void *device_alloc(size_t bytes); /* NULL if out of memory */
 void device_free(void *data);
 bool device_put(void *to, const void *from, size_t bytes);
 bool device_get(void *to, const void *from, size_t bytes);
-bool device_copy(void *to, const void *from, size_t bytes); /* asynchronous, in the stream */
+/* copies; does not wait for the device, but later work of the stream does */
+bool device_copy(void *to, const void *from, size_t bytes);
 bool device_fill(void *to, int byte, size_t bytes);
 bool device_wait(void);
-/* host timings are the process's CPU time instead of wall time */
+/* Timings on the host use the process's CPU time instead of wall time. */
 void device_host_time(bool of_cpu);
 bool device_start(void); /* starts a timing in the stream */
-double device_stop(void); /* seconds since device_start; negative: failure */
+double device_stop(void); /* seconds since device_start; negative on failure */
 
-/* Captures the calls between device_record and device_recorded in a CUDA graph. */
-bool device_record(void);
-void *device_recorded(void); /* the graph; NULL: capture failed */
+/* Captures the calls between device_begin_capture and device_end_capture in a CUDA graph. */
+bool device_begin_capture(void);
+/* returns the graph, which was not run; NULL if the capture failed */
+void *device_end_capture(void);
 bool device_replay(void *graph);
 void device_graph_free(void *graph);
 
 const char *device_error(void);
-bool device_lost(void); /* the device failed and accepts no more calls */
-void *device_symbol(const char *name); /* a function of the driver; NULL: absent */
-/* Value of an attribute by its CUdevice_attribute number; -1: unknown. */
+bool device_lost(void); /* true if the device failed and accepts no more calls */
+void *device_symbol(const char *name); /* a function of the driver; NULL if absent */
+/* Value of an attribute, given its CUdevice_attribute number; -1 if unknown. */
 int device_attribute(int number);
 
-/* device_watch.c: device_stop samples clocks and power while the device is still busy.  Without
- * NVML they are zeros, and watch_open returns why. */
+/* device_watch.c: clocks, temperature and power of the device, which device_stop samples by
+ * watch_sample while the device is still busy.  If NVML is missing, the samples are zeros and
+ * watch_open returns the reason. */
 struct device_now {
     int sm_mhz, memory_mhz, celsius;
-    double watts; /* on some devices the driver's mean over the last second */
-    unsigned long long reasons; /* why clocks are throttled: bits of nvmlClocksEventReasons */
+    double watts; /* on some devices the driver's average over the last second */
+    unsigned long long reasons; /* reasons for throttled clocks: bits of nvmlClocksEventReasons */
 };
 const char *watch_open(int device);
 void watch_close(void);
-void watch_look(void);
+void watch_sample(void);
 struct device_now watch_last(void);
-/* kernels_end lists the kernels since kernels_begin with their times, as timed_end_fn does.
- * kernels_begin: false if LIMBER_CUDA does not name timed_cuda.c. */
+/* Records kernels between the two calls.  kernels_begin: false if LIMBER_CUDA does not name
+ * timed_cuda.c's library.  kernels_end: lists the kernels and their times like timed_end_fn. */
 bool kernels_begin(void);
 int kernels_end(struct timed_kernel *list, int room);
 
 /* ---- operands' data -------------------------------------------------------------------------- */
 
 enum data {
-    DATA_uniform, /* in (0,1), full significands */
-    DATA_signed, /* multiples of 2^-53 in (-1,1) */
-    DATA_normal, /* N(0,1) */
-    DATA_scaled, /* N(0,1), rows of A times powers of two */
-    DATA_mixed, /* N(0,1); exponents of 3 in 10 blocks of 256 rows of A spread over 60 */
-    DATA_floats, /* binary32 values in four binades */
-    DATA_integers, /* `bits` bits and a sign */
-    DATA_cancels, /* N(0,1); sums cancel but for relative errors of up to 2^-bits of A (0: none) */
-    DATA_quad, /* uniform, significands of binary128 */
-    /* exponents spread over `binades`; one element of A in `special` is NaN or infinite (0:
-     * none) */
+    DATA_uniform, /* uniform in (0,1), full significands */
+    DATA_signed, /* uniform in (-1,1), multiples of 2^-53 */
+    DATA_normal, /* standard normal */
+    DATA_scaled, /* standard normal; rows of A are multiplied by powers of two */
+    /* standard normal; in 3 of 10 blocks of 256 rows of A, exponents spread over 60 binades */
+    DATA_mixed,
+    DATA_floats, /* binary32 values whose magnitudes lie in four binades */
+    DATA_integers, /* signed integers of `bits` bits */
+    /* standard normal; products cancel in pairs except for relative errors of A of up to 2^-bits
+     * (bits = 0: no errors) */
+    DATA_cancels,
+    DATA_quad, /* uniform, with significands of binary128 */
+    /* exponents spread over `binades`; one of `special` elements of A is NaN or infinite (special =
+     * 0: none) */
     DATA_spread
 };
-/* How operands' data are drawn. */
+/* Distribution from which operands' data are drawn. */
 struct data_kind {
     enum data data;
     int bits, binades, special;
 };
 
-/* A pool of random numbers; matrix rows are copies of random places in it.  The device copies them,
- * while the host knows every element. */
+/* A pool of random numbers.  Each row of a matrix is copied from a random place in the pool, so
+ * that the device only copies, and the host can find every element. */
 struct pool {
     void *data;
     limber_format format;
-    /* number of segments; elements of one; elements of a row, which lies within one segment */
+    /* number of segments; elements of a segment; elements of a row of the matrix, which is copied
+     * from one segment */
     int64_t segments, length, cols;
-    int64_t together; /* number of neighbouring rows that are cut from the same segment */
-    int64_t repeats; /* rows repeat after so many; 0: they do not */
+    int64_t together; /* number of adjacent rows that are copied from the same segment */
+    int64_t repeats; /* number of rows after which the rows repeat; 0 if they do not */
 };
 bool pool_fill(struct pool *p, struct data_kind d, limber_format f, int64_t cols, uint64_t seed);
 void pool_clear(struct pool *p);
 
 struct tensor { /* dense, row-major */
     void *data; /* device memory */
-    const struct pool *pool; /* NULL: a result */
+    const struct pool *pool; /* the pool from which the rows were copied; NULL for a result */
     uint64_t seed;
     limber_format format;
     int64_t rows, cols;
 };
 size_t tensor_bytes(const struct tensor *t);
 bool tensor_fill(struct tensor *t, const void *device_pool);
-/* Elements of a convolution's window, pixels of its image. */
-static inline int64_t conv_taps(const limber_conv *s)
+/* Number of elements of a convolution's window, in one channel. */
+static inline int64_t conv_window_size(const limber_conv *s)
 {
     return (s->t ? s->t : 1) * s->r * s->s;
 }
+/* Number of pixels of a convolution's image. */
 static inline int64_t conv_pixels(const limber_conv *s)
 {
     return (s->t ? s->d : 1) * s->h * s->w;
 }
 const void *tensor_row(const struct tensor *t, int64_t row); /* host copy of a row */
 
-/* ---- work items and contenders: measure.c ---------------------------------------------------- */
+/* ---- rows of the benchmark and contenders: measure.c ----------------------------------------- */
 
 enum promise {
-    PROMISE_sum, /* |error| <= factor (k+2) u |A||B| */
-    PROMISE_bits, /* |error| <= 2^-factor |A||B| + u |x| */
-    PROMISE_rounded, /* the exact value, rounded once */
+    PROMISE_sum, /* |error| <= factor (k+2) u |A||B|, where u is the unit roundoff */
+    PROMISE_bits, /* |error| <= 2^-factor |A||B| + u |result| */
+    PROMISE_rounded, /* the result is the exact value, rounded once */
     PROMISE_exact,
-    PROMISE_bound, /* |error| <= report.bound |A||B| + u |x| */
-    PROMISE_loose, /* no bound is promised; an error above 2^-factor |A||B| is a wrong result */
-    PROMISE_unit /* the bits of the simulated unit */
+    PROMISE_bound, /* |error| <= report.bound |A||B| + u |result| */
+    /* no error bound is promised, but an error above 2^-factor |A||B| counts as a wrong result */
+    PROMISE_loose,
+    PROMISE_unit /* the result has the bits of the simulated unit */
 };
 
-/* The way in which Limber is called. */
+/* How Limber is called. */
 enum variant {
     CALL_plain,
-    CALL_bound, /* through a function of limber_bind */
-    CALL_shape, /* through a function of limber_bind_shape */
-    CALL_prepared, /* with A prepared */
-    CALL_easy, /* on well-scaled data instead of the row's */
+    CALL_bound, /* by a function of limber_bind */
+    CALL_shape, /* by a function of limber_bind_shape */
+    CALL_prepared, /* A is a prepared operand */
+    CALL_easy, /* operands are well scaled, whatever data the row names */
     CALL_two_threads,
     CALL_one_thread
 };
 
 enum state { STATE_ok, STATE_wrong, STATE_skipped, STATE_failed, STATE_absent };
 
-/* One set of operands and result. */
+/* Operands and result of one call. */
 struct operands {
-    const char *formats; /* a peer's formats as text; NULL: the work's formats */
+    const char *formats; /* the peer's formats as text; NULL if they are the work's */
     limber_format fa, fb, fy;
     const void *a, *b;
     void *y;
 };
 
-/* One library or variant of Limber that computes a row, with its times. */
+/* Times of a contender's calls. */
+struct call_times {
+    int samples, repeats;
+    double seconds[MOST_SAMPLES], run_seconds[MOST_SAMPLES], median, best;
+    struct timed_kernel kernels[MOST_KERNELS]; /* the kernels that a single call launches */
+    int kernel_count;
+    struct device_now device; /* clocks and power in the last sample */
+};
+
+/* Elements of a contender's result that were checked. */
+struct checked {
+    /* largest error of an element, relative to |A||B| and in units of u; the error that this
+     * element may have */
+    double error, allowed;
+    unsigned char got[PICKS][ELEMENT];
+};
+
+/* A library, or a variant of Limber, that is timed for a row of the benchmark, and its times. */
 struct contender {
-    const struct peer *peer; /* NULL: Limber */
-    const char *name; /* Limber's variant or contract for tables; NULL: the default */
+    const struct peer *peer; /* NULL if the contender is Limber */
+    const char *name; /* name in tables of Limber's variant or contract; NULL for the default */
     limber_contract contract;
     enum variant variant;
-    limber_context *ctx, *own_ctx, *maker; /* maker: as in struct bench */
+    /* maker: a context that makes kernels before the timing, as in struct bench */
+    limber_context *ctx, *own_ctx, *maker;
     enum promise promise;
     double factor;
-    bool base; /* the work's ratios are to the fastest contender with this flag */
-    bool refused; /* no scheme keeps the contract */
+    /* the rates of other contenders are divided by that of the fastest contender with this flag */
+    bool base;
+    bool refused; /* Limber refused the call, since no scheme keeps the contract */
     enum state state;
     char why[200];
     struct work *work;
-    const struct operands *now; /* operands of the next call */
-    void *workspace; /* device memory for calls that are recorded in a graph; else NULL */
+    const struct operands *now; /* operands and result of the next call */
+    /* device memory for calls that are captured in a CUDA graph, else NULL; owned */
+    void *workspace;
     size_t workspace_bytes;
-    void *prepared; /* the peer's own state, or Limber's prepared operand */
-    void (*function)(void); /* what CALL_bound and CALL_shape call */
-    int samples, repeats;
-    double seconds[MOST_SAMPLES], run_seconds[MOST_SAMPLES], median, best;
-    struct timed_kernel kernels[MOST_KERNELS]; /* kernels of a single call */
-    int kernel_count;
-    struct device_now device; /* clocks and power in the last sample */
-    /* largest error relative to |A||B|, in units of u; bound for the same element */
-    double error, allowed;
-    unsigned char got[PICKS][ELEMENT];
+    void *prepared; /* state that belongs to the peer, or Limber's prepared operand */
+    void (*function)(void); /* the function that CALL_bound and CALL_shape call */
+    struct call_times times;
+    struct checked checked;
     limber_report report;
-    bool reports; /* the next call fills the report */
+    bool reports; /* true if the next call fills `report` */
 };
 
-/* A row: what is multiplied, and who multiplies it. */
+/* A row of the benchmark: one problem, and the contenders that compute it. */
 struct work {
     const char *group;
-    char what[64], data_name[48]; /* data_name "": not printed */
+    char what[64], data_name[48]; /* data_name is not printed if it is "" */
     int64_t m, n, k;
     int64_t batch; /* number of products of this shape, contiguous in memory */
-    double products; /* multiply-adds of a naive loop: m n k, or those of a convolution */
+    double products; /* number of multiply-adds of a plain loop: m n k, or those of a convolution */
     limber_format fa, fb, fc;
     struct data_kind data;
-    bool ta, tb; /* stored transposed: A as k x m, B as n x k */
-    const char *unit_words; /* description of a simulated unit; NULL: none */
+    bool ta, tb; /* an operand is stored transposed: A as k x m, B as n x k */
+    const char *unit_words; /* description of the simulated unit, or NULL */
     limber_unit unit;
     limber_statistics statistics;
     bool counts;
     limber_operation operation;
-    limber_conv conv; /* geometry of a convolution */
+    limber_conv conv; /* sizes of the convolution, if `operation` is one */
     struct contender list[MOST_CONTENDERS];
     int count;
     int threads;
-    limber_kernels kernels; /* kernels that contexts made for this work may use */
-    char why[200]; /* why nothing was measured; "": no failure */
+    limber_kernels kernels; /* kernels that contexts which are made for this work may use */
+    char why[200]; /* why nothing was measured; "" if contenders were measured */
     size_t bytes; /* bytes of one set of operands and result */
 };
 
-/* Limits and callbacks of a measurement. */
+/* Limits of a measurement, and functions that it calls. */
 struct timing {
-    /* samples of each contender; samples that are taken even after the time limit */
+    /* number of samples of each contender; as many as `least` are taken even if time is up */
     int runs, least;
-    double sample, most; /* approximate seconds of a sample; seconds of all samples of a work */
+    double sample, most; /* seconds that a sample should take; seconds for all samples of a work */
     uint64_t seed;
-    bool timed; /* false: one checked call of each contender */
-    /* called before a contender is called, and after its first calls, which were checked */
+    bool timed; /* if false, each contender is called and checked once, without timing */
+    /* Called before a contender's first call, and after its first calls were checked. */
     void (*note)(void *user, const struct work *w, const struct contender *c);
     void (*called)(void *user, const struct work *w, const struct contender *c);
     void *user;
 };
 
-/* Measures all contenders; after a failure `why` of the work or contender has the reason. */
+/* Measures all contenders.  On failure `why` of the work or of the contender tells the reason. */
 void work_measure(struct work *w, const struct timing *t);
-/* Sets the contender's state and reason; returns false. */
-bool contender_stop(struct contender *c, enum state state, const char *format, ...)
+/* Sets the contender's state and the reason for it; returns false. */
+bool contender_set_state(struct contender *c, enum state state, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool contender_call(struct contender *c);
 void contender_median(struct contender *c);
-/* Fastest contender with the base flag; NULL: none was measured. */
+/* Fastest contender whose `base` flag is set; NULL if none was measured. */
 const struct contender *work_base(const struct work *w);
-/* Whether the checked elements of both results have the same bits. */
+/* True if the checked elements of both contenders' results have equal bits. */
 bool same_bits(const struct contender *x, const struct contender *y);
 
-/* Operand sets of a work.  There are enough that repeated calls do not find their operands in the
- * GPU's L2 cache. */
+/* Several sets of operands for one work, so many that repeated calls do not find their operands in
+ * the GPU's L2 cache. */
 struct operand_sets {
     struct pool pa, pb;
     struct tensor a[MOST_SETS], b[MOST_SETS], y[MOST_SETS];
@@ -274,58 +298,68 @@ struct operand_sets {
 bool sets_alloc(struct operand_sets *s, struct work *w, uint64_t seed, int most);
 void sets_free(struct operand_sets *s);
 bool result_poison(const struct contender *c);
-/* Checks the result of c->now; on failure the contender's state and why are set. */
+/* Checks the result in c->now.  On failure sets the contender's state and `why`, and returns
+ * false. */
 bool result_check(const struct operand_sets *s, struct contender *c);
 
 /* ---- checks of results ----------------------------------------------------------------------- */
 
-struct reference; /* exact values of PICKS elements of the result */
+struct reference; /* exact values of PICKS chosen elements of the result */
 struct reference *reference_make(const struct work *w, const struct tensor *a,
                                  const struct tensor *b);
 void reference_free(struct reference *r);
-/* index of the element in the result */
+/* Index in the result of the pick-th element that is checked. */
 int64_t reference_place(const struct reference *r, int pick);
-/* Checks c->got; sets c->error and c->allowed.  False if it breaks its promise. */
+/* Checks the elements in c->got, and sets c->error and c->allowed.  Returns false if an error is
+ * larger than the contender promises. */
 bool reference_check(const struct reference *r, struct contender *c);
-/* Compares a corner of a simulated unit's result, and its statistics, with the interpreter's. */
+/* Compares a corner of a simulated unit's result, and its statistics, with the interpreter's.  On
+ * failure sets the contender's state, and returns false. */
 bool unit_check(struct contender *c);
 
 /* ---- peers: other libraries ------------------------------------------------------------------ */
 
 struct bench;
-/* Another library, or why it is absent. */
+/* Another library that is measured, or the reason for its absence. */
 struct library {
-    const char *name, *files; /* file names to try, separated by spaces */
-    bool (*open)(struct library *l); /* loads it; false: why_not is set */
+    /* files: names of shared libraries to try in turn, separated by spaces */
+    const char *name, *files;
+    /* loads the library; returns false and sets why_not on failure */
+    bool (*open)(struct library *l);
     void (*threads)(int);
     void (*close)(void);
     void *handle;
-    char version[64], kernels[320], why_not[200]; /* why_not "": it was not asked for */
+    /* why_not: why the library cannot be used; "" if it was not needed or could be opened */
+    char version[64], kernels[320], why_not[200];
     bool gpu, usable;
     void *gemm[2]; /* cblas_dgemm, cblas_sgemm */
 };
 
 struct peer {
-    const char *word, *name; /* word in rows, which several peers may share; name in tables */
-    struct library *library; /* NULL: kernels.c or cpfloat.c */
-    /* formats of operands and result, to which operands are converted; NULL: the work's */
+    /* word: in the benchmark's rows, which several peers may share; name: in tables */
+    const char *word, *name;
+    struct library *library; /* NULL if kernels.c or cpfloat.c computes */
+    /* formats to which operands are converted, and of the result; NULL: the work's formats */
     const char *formats;
-    int64_t largest; /* largest n for which a call is not too slow; 0: no limit */
-    bool plain; /* takes no transposed operands */
-    bool packed_before; /* prepare packs an operand outside the timing */
-    bool emulation; /* print whether its bits equal the base's */
+    int64_t largest; /* largest n that does not take too long; 0 if any n does */
+    bool plain; /* true if the peer cannot take transposed operands */
+    bool packed_before; /* `prepare` packs an operand, and packing is not timed */
+    bool emulation; /* the table tells whether the result's bits equal those of the base */
     enum promise promise;
     double factor;
-    int loss; /* integer sums may err by 2^-loss |A||B|; 0: they are exact */
-    int code[3]; /* parameters that the peer's functions read, such as the library's type codes */
-    bool (*prepare)(struct contender *c); /* untimed setup; false: no kernel for this work */
-    bool (*run)(struct contender *c); /* false: state and why are set */
-    /* untimed copy of the result to y; NULL: run wrote it there */
+    /* the peer's sums of integers may have an error of 2^-loss |A||B|; 0 if they are exact */
+    int loss;
+    int code[3]; /* parameters for the peer's functions, such as its library's codes of types */
+    /* setup that is not timed; returns false if the peer cannot compute this work */
+    bool (*prepare)(struct contender *c);
+    /* computes; on failure sets the contender's state and `why`, and returns false */
+    bool (*run)(struct contender *c);
+    /* copies the result to y, untimed; NULL if `run` stores to y */
     void (*fetch)(struct contender *c);
     void (*release)(struct contender *c);
 };
 
-/* Opens those libraries that the command's rows use. */
+/* Opens those libraries that the rows of the command use. */
 void peers_open(const struct bench *b);
 void peers_close(void);
 void peers_threads(int threads);
@@ -333,14 +367,14 @@ int peers_list(const struct peer **list);
 int libraries_list(struct library *const **list);
 
 bool library_load(struct library *l);
-bool library_refuse(struct library *l, const char *why); /* returns false */
+bool library_refuse(struct library *l, const char *why); /* sets why_not; returns false */
 struct symbol {
     const char *name;
     void *function; /* address of the function pointer to set */
 };
-/* Looks all symbols up; on failure why_not names the missing one. */
-bool library_find(struct library *l, const struct symbol *list, size_t count);
-#define LIBRARY_FIND(l, list) library_find(l, list, sizeof(list) / sizeof *(list))
+/* Looks up all symbols.  On failure why_not names the missing one. */
+bool library_look_up_symbols(struct library *l, const struct symbol *list, size_t count);
+#define LIBRARY_FIND(l, list) library_look_up_symbols(l, list, sizeof(list) / sizeof *(list))
 
 extern struct library openblas, blis, mkl, onednn, libxsmm, limber_blas, flint, arb, cublas,
     cublaslt, cudnn;
@@ -360,17 +394,18 @@ bool cublas_run(struct contender *c);
 bool cublaslt_run(struct contender *c);
 bool cudnn_run(struct contender *c);
 
-/* peers_torch.c: PyTorch in a child process of python3. torch_version: NULL if it is absent.
- * torch_run: seconds of one call, negative if PyTorch has no such function. */
+/* peers_torch.c: PyTorch runs in a child process of python3.  torch_version: its version, NULL if
+ * PyTorch is absent.  torch_run: seconds of one call of a function; negative if PyTorch lacks the
+ * function. */
 const char *torch_version(void);
 double torch_run(const char *function, const char *format, size_t count, int threads);
-/* Seconds of a row's convolution by PyTorch, in FP32 on random tensors in the row's layout; CPU
- * time or wall time. */
+/* Seconds that PyTorch takes for a row's convolution, in FP32 on random tensors in the row's
+ * layout.  cpu_time: CPU time instead of wall time. */
 double torch_convolve(const struct work *w, int threads, bool cpu_time);
 void torch_close(void);
 
-/* kernels.c: peers of our own, written after published algorithms. */
-const char *dd_kernel(void); /* vector extension in use; NULL: none here */
+/* kernels.c: peers that are part of this program, written after published algorithms. */
+const char *dd_kernel(void); /* vector extension in use; NULL if this CPU has none of them */
 bool dd_prepare(struct contender *c);
 bool dd_gemm(struct contender *c); /* double-double by fused multiply-adds */
 bool quad_prepare(struct contender *c);
@@ -378,35 +413,35 @@ bool quad_gemm(struct contender *c); /* the compiler's binary128, blocked */
 
 /* cpfloat.c: dense row-major products by CPFloat, which rounds every product and sum to the unit's
  * format. */
-const char *cpfloat_name(void); /* NULL: built without its headers */
+const char *cpfloat_name(void); /* NULL if this program was built without CPFloat */
 bool cpfloat_prepare(struct contender *c);
 bool cpfloat_gemm(struct contender *c);
 
 /* ---- limits of the hardware: limits.c -------------------------------------------------------- */
 
-bool cpu_has(const char *feature); /* avx2, avx512, vnni, avxvnni, fma */
+bool cpu_has(const char *feature); /* feature: avx2, avx512, vnni, avxvnni or fma */
 
 struct limit {
     const char *what, *unit;
-    double rate; /* units per second, summed over threads */
-    bool int8; /* it counts INT8 multiply-adds */
+    double rate; /* units (of struct loop in limits.c) per second, of all threads together */
+    bool int8; /* true if the rate counts multiply-adds of 8-bit integers */
 };
 enum { MOST_LIMITS = 16 };
 int limits_measure(int threads, struct limit *list);
-/* Fastest rate of INT8 multiply-adds and its instruction; 0: none. */
+/* Multiply-adds of INT8 per second by the fastest instruction, and its name; 0 if there is none. */
 double limits_int8(int threads, const char **instruction);
-/* Seconds in which all threads together read the buffer once; 0: not measurable. */
+/* Seconds in which all threads together read the buffer once; 0 if it cannot be measured. */
 double limits_read(int threads, const void *buffer, size_t bytes);
 
 /* ---- the commands bench and gpu -------------------------------------------------------------- */
 
-/* Accumulates a geometric mean of ratios over rows of one kind. */
+/* Collects the geometric mean of rates or ratios over rows of one kind. */
 struct mean_ratio {
     const char *name; /* the peer's name */
-    double sum, least; /* sum of logarithms; smallest ratio */
-    int count, below; /* below: number of ratios under 1 */
+    double sum, least; /* sum of the logarithms of ratios, and the smallest ratio */
+    int count, below; /* number of all ratios, and of those below 1 */
 };
-/* The mean over convolutions of one kind. */
+/* Geometric means over convolutions of one kind. */
 struct conv_mean {
     char kind[48]; /* data_name of the rows */
     double rate;
@@ -415,44 +450,54 @@ struct conv_mean {
 };
 enum { MOST_MEANS = 48 };
 
+/* The results of the benchmark's rows so far. */
+struct results {
+    struct cJSON *rows;
+    const char *group;
+    int count[STATE_absent]; /* number of results in each state */
+    double int8; /* peak multiply-adds of INT8 per second; 0 if not measured yet */
+    const char *int8_by;
+    double rate128, rate_dd; /* rates of the last products in binary128 and double-double */
+    struct conv_mean means[MOST_MEANS]; /* means over convolutions measured so far */
+    int mean_count;
+    char torch[48]; /* name of PyTorch in the ratios of `means` */
+};
+
 struct bench {
     bool gpu, json;
-    bool cpu_time; /* time is the process's CPU time */
+    bool cpu_time; /* times are the process's CPU time, not wall time */
     limber_context *ctx;
-    /* makes specialised kernels before the timing, which ctx then loads from disk; may be NULL */
+    /* context that makes specialised kernels before the timing, so that ctx loads them from disk;
+     * or NULL */
     limber_context *maker;
-    const char *backend, *only; /* only: groups for --rows; NULL: all */
+    const char *backend, *only; /* only: names of groups, from --rows; NULL for all */
     const char *by; /* comma-separated substrings of contenders' words, for --by; NULL: all */
-    const char *unwatched; /* why clocks are not sampled; NULL: they are */
+    const char *unwatched; /* why clocks are not sampled; NULL if they are */
     int device, threads, runs;
-    limber_kernels kernels; /* --kernels of `limber bench`; 0: the library's default */
-    bool full, first; /* first: this is the first of several thread counts */
-    bool once; /* one checked, untimed call of each row */
-    int64_t sizes[MOST_SIZES]; /* values of --sizes */
+    limber_kernels kernels; /* --kernels of `limber bench`; 0 for the library's default */
+    /* full: --full, which adds larger sizes.  first: this is the first of several numbers of
+     * threads. */
+    bool full, first;
+    bool once; /* --once: each contender is called and checked once, without timing */
+    int64_t sizes[MOST_SIZES]; /* the numbers given by the option --sizes */
     int size_count, batch;
     double seconds, start;
     uint64_t seed;
-    struct cJSON *rows;
-    const char *group;
-    int count[STATE_absent]; /* number of rows in each state */
-    double int8; /* peak INT8 multiply-adds per second; 0: not measured yet */
-    const char *int8_by;
-    double rate128, rate_dd; /* rates of the last binary128 and double-double products */
-    struct conv_mean means[MOST_MEANS]; /* means over convolutions measured so far */
-    int mean_count;
-    char torch[48]; /* PyTorch's name in their ratios */
+    struct results results;
 };
 
-/* rows.c: measures all groups that were asked for.  False: a row failed, after a message. */
+/* rows.c: Measures all groups of rows that were asked for.  If a row fails, prints a message and
+ * returns false. */
 bool rows_measure(struct bench *b);
-const char *rows_words(bool gpu); /* help text of --rows */
-bool rows_known(const char *list, bool gpu); /* checks --rows; false after a message */
-/* whether a row uses l; NULL: any contender */
-bool rows_ask(const struct bench *b, const struct library *l);
+const char *rows_help_text(bool gpu); /* help text of --rows */
+/* Checks the value of --rows.  Prints a message and returns false if a word is unknown. */
+bool rows_check_words(const char *list, bool gpu);
+/* True if a selected row needs library l; if l is NULL, true if any contender is selected. */
+bool rows_use_library(const struct bench *b, const struct library *l);
 bool bench_time_left(const struct bench *b);
 void bench_timing(struct bench *b, struct timing *t);
 
-/* calls.c: rows that are not products, and rows of call overheads. */
+/* calls.c: rows of limits and scans, of the latency of calls, and of copies on a GPU. */
 bool limit_rows(struct bench *b);
 bool scan_rows(struct bench *b);
 bool window_rows(struct bench *b); /* windows.c */
@@ -465,39 +510,41 @@ bool gpu_call_rows(struct bench *b);
 
 /* ---- tables and JSON: print.c ---------------------------------------------------------------- */
 
-/* A line of the table, and an object of the JSON. */
+/* A line of the printed table, which is also an object of the JSON output. */
 struct line {
-    const char *what; /* NULL: the work's `what` */
+    const char *what; /* the text to print; NULL for the text `what` of the work */
     const struct work *w;
-    const struct contender *c; /* NULL: no contender */
+    const struct contender *c; /* NULL if the line has no contender */
     const char *scheme, *unit;
     int64_t n;
     double value, best;
-    double ratio; /* 0: none */
+    double ratio; /* 0 if the line has no ratio */
     const char *of;
-    const char *note; /* NULL: none */
-    double share; /* share of the time in which the INT8 multiply-adds run at peak; 0: not shown */
-    bool untimed; /* the value is not a rate */
-    bool all; /* the JSON lists the times of all contenders */
-    bool shows_workspace; /* the JSON has the bytes of workspace */
+    const char *note; /* NULL if the line has no note */
+    /* predicted time of the INT8 multiply-adds at the CPU's peak rate, divided by the measured
+     * time; 0: not printed */
+    double share;
+    bool untimed; /* true if the value is not a rate */
+    bool all; /* the JSON lists times of all contenders */
+    bool shows_workspace; /* the JSON has the size of the workspace */
 };
 void print_line(struct bench *b, const struct line *l); /* for `limber bench` */
 void print_gpu_line(struct bench *b, const struct line *l);
-/* Prints what is known of a contender before its row, with the word "so_far" for its state: a
- * contender that hangs afterwards would take it along.  Only for `limber gpu --json`. */
+/* Prints a JSON object for a contender after its first calls and before its timed samples, so that
+ * the output shows its state if a later call hangs.  Only for `limber gpu --json`. */
 void print_so_far(void *bench, const struct work *w, const struct contender *c);
-/* Prints a geometric mean of rates, and ratios as text. */
+/* Prints a line with a geometric mean of rates, followed by the text `ratios`. */
 void print_mean(struct bench *b, const char *what, double rate, const char *ratios);
-void print_skip(struct bench *b, const char *what, const char *why);
+void print_skipped_row(struct bench *b, const char *what, const char *why);
 void print_text(struct bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void print_head(struct bench *b);
 void print_group(struct bench *b, const char *name);
 void print_progress(struct bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* All measurements of `limber bench` as JSON; deletes b->rows. */
+/* Makes JSON of all measurements of `limber bench`; takes b->rows. */
 struct cJSON *print_json(struct bench *b);
-/* Prints an object on one line and deletes it. */
+/* Prints a JSON object on one line, and deletes it. */
 void print_object(struct cJSON *j);
-/* Describes the device and the libraries that rows use. */
+/* Makes JSON that describes the device and the libraries which rows use. */
 struct cJSON *print_device(const struct bench *b);
 
 #endif

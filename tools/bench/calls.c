@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Rows that are not products: hardware limits, the scan, copies, and the overheads of calls: with
- * compiling, from disk, from memory, queued, replayed. */
+ * Rows that are not products: limits of the hardware, scans, copies on a GPU, and the latency of
+ * calls that compile, load from disk, find the kernel in memory, are queued or are replayed. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Prints one row for each limit of the machine: peak arithmetic rates and memory bandwidths. */
 bool limit_rows(struct bench *b)
 {
     struct limit list[MOST_LIMITS];
@@ -26,9 +27,10 @@ bool limit_rows(struct bench *b)
 
 /* ---- timing a scan --------------------------------------------------------------------------- */
 
-enum { SCAN_LENGTH = 4096 }; /* k */
+enum { SCAN_LENGTH = 4096 }; /* elements of a line */
 
-/* Scans a once, with rows along k or across it; limber_plan reports the scan's seconds. */
+/* Scans matrix `a` once.  Its lines are contiguous or, with `across`, have adjacent elements of
+ * different lines.  *seconds: duration of the scan, which limber_plan reports. */
 static bool scan_once(limber_context *ctx, void *a, limber_format f, bool across, int64_t lines,
                       double *seconds)
 {
@@ -55,10 +57,11 @@ static bool scan_once(limber_context *ctx, void *a, limber_format f, bool across
     return ok || !complain("bench: the scan: %s", limber_error_text());
 }
 
-/* Alternates scanning an operand with only reading it. */
+/* Times scanning an operand and merely reading it, alternately, and prints the rate of the scan and
+ * its share of the reading rate. */
 static bool scan_row(struct bench *b, const char *what, limber_format f, bool across, size_t bytes)
 {
-    struct contender scan = { .samples = b->runs }, reading = { .samples = b->runs };
+    struct contender scan = { .times.samples = b->runs }, reading = { .times.samples = b->runs };
     size_t count = bytes / f.size;
     double size = 1e-9 * (double)bytes;
     void *a = aligned_alloc(64, bytes);
@@ -73,11 +76,11 @@ static bool scan_row(struct bench *b, const char *what, limber_format f, bool ac
         else
             ((float *)a)[i] = (float)x;
     }
-    for (int i = -1; ok && i < b->runs; i++) { /* index -1 warms up */
+    for (int i = -1; ok && i < b->runs; i++) { /* run -1 warms up */
         int at = i < 0 ? 0 : i;
 
-        ok = scan_once(b->ctx, a, f, across, (int64_t)count / SCAN_LENGTH, &scan.seconds[at]);
-        reading.seconds[at] = limits_read(b->threads, a, bytes);
+        ok = scan_once(b->ctx, a, f, across, (int64_t)count / SCAN_LENGTH, &scan.times.seconds[at]);
+        reading.times.seconds[at] = limits_read(b->threads, a, bytes);
     }
     free(a);
     if (!ok)
@@ -87,13 +90,15 @@ static bool scan_row(struct bench *b, const char *what, limber_format f, bool ac
     print_line(b, &(struct line){ .what = what,
                                   .scheme = "scan",
                                   .unit = "GB/s",
-                                  .value = size / scan.median,
-                                  .best = size / scan.best,
-                                  .ratio = reading.best / scan.best,
+                                  .value = size / scan.times.median,
+                                  .best = size / scan.times.best,
+                                  .ratio = reading.times.best / scan.times.best,
                                   .of = "reading it, bests" });
     return true;
 }
 
+/* Measures and prints the scan of operands in FP64 and FP32, with lines in both directions, in
+ * three sizes. */
 bool scan_rows(struct bench *b)
 {
     static const int mebibytes[] = { 1, 64, 512 };
@@ -113,7 +118,7 @@ bool scan_rows(struct bench *b)
 
 /* ---- timing plain copies, for comparison ----------------------------------------------------- */
 
-/* Compares a few random words of both buffers, which may lie on the device. */
+/* Compares a few random words of two buffers, which may be device memory. */
 static bool same_words(const void *x, const void *y, size_t bytes, uint64_t seed)
 {
     for (int i = 0; i < PICKS; i++) {
@@ -127,7 +132,7 @@ static bool same_words(const void *x, const void *y, size_t bytes, uint64_t seed
     return true;
 }
 
-/* Times copies in groups of eight; the first group warms up. */
+/* Times groups of eight copies.  The first group warms up. */
 static bool time_copies(struct contender *c, void *to, const void *from, size_t bytes)
 {
     enum { COPIES = 8, SAMPLES = 5 };
@@ -143,16 +148,17 @@ static bool time_copies(struct contender *c, void *to, const void *from, size_t 
         t = device_stop();
         if (t < 0)
             return false;
-        c->seconds[s < 0 ? 0 : s] = t / COPIES;
+        c->times.seconds[s < 0 ? 0 : s] = t / COPIES;
     }
-    c->samples = SAMPLES;
-    c->repeats = COPIES;
+    c->times.samples = SAMPLES;
+    c->times.repeats = COPIES;
     contender_median(c);
     return true;
 }
 
-/* Times copies of distinct random words, so that a copy without effect is noticed. */
-static bool copy_checked(struct contender *c, char *to, char *from, size_t bytes, uint64_t seed)
+/* Fills `from` with random words, times copies of it, and checks some words of the copy. */
+static bool time_checked_copies(struct contender *c, char *to, char *from, size_t bytes,
+                                uint64_t seed)
 {
     size_t block = 1 << 20;
     uint64_t *words = malloc(block);
@@ -166,13 +172,15 @@ static bool copy_checked(struct contender *c, char *to, char *from, size_t bytes
         ok = device_copy(from + at, from, block);
     ok = ok && device_fill(to, 0xff, bytes) && time_copies(c, to, from, bytes) && device_wait();
     if (!ok)
-        return contender_stop(c, STATE_failed, "%s",
-                              *device_error() ? device_error() : "no memory");
+        return contender_set_state(c, STATE_failed, "%s",
+                                   *device_error() ? device_error() : "no memory");
     if (!same_words(to, from, bytes, seed))
-        return contender_stop(c, STATE_wrong, "the copy differs");
+        return contender_set_state(c, STATE_wrong, "the copy differs");
     return true;
 }
 
+/* Prints the rate of copies within device memory.  Each byte counts twice: it is read and
+ * written. */
 bool copy_rows(struct bench *b)
 {
     static const struct peer driver = { .name = "cuMemcpyDtoD" };
@@ -183,15 +191,16 @@ bool copy_rows(struct bench *b)
     char *to = device_alloc(bytes), *from = device_alloc(bytes);
 
     if (!bytes || !to || !from)
-        contender_stop(&c, STATE_skipped, "no memory: %s", device_error());
+        contender_set_state(&c, STATE_skipped, "no memory: %s", device_error());
     else
-        copy_checked(&c, to, from, bytes, random_bits(&b->seed));
+        time_checked_copies(&c, to, from, bytes, random_bits(&b->seed));
     device_free(to);
     device_free(from);
-    print_gpu_line(b, &(struct line){ .w = &w,
-                                      .c = &c,
-                                      .value = c.median > 0 ? 2e-9 * (double)bytes / c.median : 0,
-                                      .unit = "GB/s" });
+    print_gpu_line(
+        b, &(struct line){ .w = &w,
+                           .c = &c,
+                           .value = c.times.median > 0 ? 2e-9 * (double)bytes / c.times.median : 0,
+                           .unit = "GB/s" });
     return true;
 }
 
@@ -221,18 +230,18 @@ static bool remove_directory(const char *path)
 
 /* ---- latency of small calls on the host ------------------------------------------------------ */
 
-/* One timed call. */
+/* Duration and report of one timed call. */
 struct moment {
     double seconds;
     limber_report report;
 };
 
-/* Products and convolutions whose first call is timed.  Convolutions have 3 x 3 windows and as many
- * filters as channels. */
+/* Products and convolutions whose first call is timed.  Convolutions have 3 x 3 windows, and equal
+ * numbers of filters and channels. */
 static const struct first {
     const char *what, *format;
     limber_promise promise;
-    int n, channels; /* images are n x n; 0 channels: not a convolution */
+    int n, channels; /* images are n x n; channels = 0: a product of n x n matrices */
     limber_operation operation;
 } firsts[] = {
     { "FP64 native", "f64", LIMBER_CONTRACT_NATIVE, 8 },
@@ -252,26 +261,26 @@ static const struct first {
       LIMBER_OPERATION_CONV_BACKWARD_FILTER },
 };
 
-/* Elements of the largest of the three tensors. */
-static size_t most_elements(const struct first *f)
+/* Number of elements of the largest of operands and result. */
+static size_t largest_tensor(const struct first *f)
 {
     const size_t n = (size_t)f->n, c = (size_t)f->channels;
 
     return f->channels == 0 ? n * n : n * n > 9 * c ? n * n * c : 9 * c * c;
 }
 
-/* Allocates operands and result in one block.  Operands are random: floats below 1, integers below
- * 64 in magnitude. */
+/* Allocates operands and result as one block of three equal parts of *bytes.  Operands are random:
+ * floats below 1, integers below 64 in magnitude.  NULL on failure. */
 static char *make_operands(const struct first *f, size_t *bytes)
 {
     limber_format stored = format_of(f->format), f64 = format_of("f64");
     const bool bytes_only = stored.kind == LIMBER_KIND_INT;
-    size_t count = most_elements(f);
+    size_t count = largest_tensor(f);
     double *x = malloc(2 * count * sizeof *x);
     char *memory;
     uint64_t state = 1;
 
-    *bytes = count * (bytes_only ? 4 : stored.size); /* INT8 products give INT32 */
+    *bytes = count * (bytes_only ? 4 : stored.size); /* results of INT8 products are INT32 */
     memory = calloc(3, *bytes);
     for (size_t i = 0; x && i < 2 * count; i++) {
         state = state * 6364136223846793005 + 1442695040888963407;
@@ -287,9 +296,9 @@ static char *make_operands(const struct first *f, size_t *bytes)
     return memory;
 }
 
-/* Makes one call, and notes its time and its report in *m. */
-static bool one_call(limber_context *ctx, const struct first *f, char *memory, size_t bytes,
-                     struct moment *m)
+/* Makes one call, and stores its duration and its report in *m. */
+static bool make_call(limber_context *ctx, const struct first *f, char *memory, size_t bytes,
+                      struct moment *m)
 {
     const limber_contract contract = { .size = sizeof contract, .promise = f->promise };
     const limber_format stored = format_of(f->format);
@@ -320,9 +329,9 @@ static bool one_call(limber_context *ctx, const struct first *f, char *memory, s
     return ok || !complain("bench: %s", limber_error_text());
 }
 
-/* Times a call with an empty disk cache, one in a new context that may load from disk, and one with
- * the kernel in memory. */
-static bool three_calls(const char *dir, const struct first *f, struct moment m[3])
+/* Times three calls: with an empty disk cache, in a new context that loads the kernel from disk,
+ * and with the kernel in memory. */
+static bool time_three_calls(const char *dir, const struct first *f, struct moment m[3])
 {
     limber_config config = { .size = sizeof(limber_config), .threads = 1, .cache_dir = dir };
     limber_context *ctx = NULL;
@@ -337,16 +346,17 @@ static bool three_calls(const char *dir, const struct first *f, struct moment m[
             ok = limber_create(&ctx, &config) == LIMBER_STATUS_OK ||
                  !complain("bench: %s", limber_error_text());
         }
-        ok = ok && one_call(ctx, f, memory, bytes, &m[i]);
+        ok = ok && make_call(ctx, f, memory, bytes, &m[i]);
     }
     context_end(ctx);
     free(memory);
     return ok;
 }
 
-/* Prints a latency in microseconds. from: where the kernel came from. */
-static void latency_line(struct bench *b, const struct first *f, const char *what, const char *from,
-                         double seconds)
+/* Prints one latency in microseconds. from: where the kernel came from.  `what` begins with a space
+ * if it is a part of the call in the line before. */
+static void print_latency(struct bench *b, const struct first *f, const char *what,
+                          const char *from, double seconds)
 {
     char text[80];
 
@@ -360,8 +370,8 @@ static void latency_line(struct bench *b, const struct first *f, const char *wha
                                   .best = 1e6 * seconds });
 }
 
-/* Prints the three latencies of a case: with an empty cache, from disk, and later. */
-static void latency_lines(struct bench *b, const struct first *f, const struct moment m[3])
+/* Prints the three latencies of a case, each with its parts: scan, kernel, execution. */
+static void print_latencies(struct bench *b, const struct first *f, const struct moment m[3])
 {
     static const char *const what[] = { "first call, empty cache", "first call, cache on disk",
                                         "later call" };
@@ -370,16 +380,17 @@ static void latency_lines(struct bench *b, const struct first *f, const struct m
         const limber_report *r = &m[i].report;
         const char *from = origin_name(r->from);
 
-        latency_line(b, f, what[i], from, m[i].seconds);
-        latency_line(b, f, "  scan", from, r->seconds_scan);
-        latency_line(b, f,
-                     r->from == LIMBER_FROM_COMPILER ? "  passes and compiling" :
-                                                       "  finding the kernel",
-                     from, r->seconds_compile);
-        latency_line(b, f, "  running", from, r->seconds_run);
+        print_latency(b, f, what[i], from, m[i].seconds);
+        print_latency(b, f, "  scan", from, r->seconds_scan);
+        print_latency(b, f,
+                      r->from == LIMBER_FROM_COMPILER ? "  passes and compiling" :
+                                                        "  finding the kernel",
+                      from, r->seconds_compile);
+        print_latency(b, f, "  running", from, r->seconds_run);
     }
 }
 
+/* Measures and prints how long the first calls take, with an empty and with a filled cache. */
 bool latency_rows(struct bench *b)
 {
     char dir[4096];
@@ -390,9 +401,9 @@ bool latency_rows(struct bench *b)
     for (size_t i = 0; ok && i < sizeof firsts / sizeof *firsts; i++) {
         struct moment m[3];
 
-        ok = three_calls(dir, &firsts[i], m);
+        ok = time_three_calls(dir, &firsts[i], m);
         if (ok)
-            latency_lines(b, &firsts[i], m);
+            print_latencies(b, &firsts[i], m);
     }
     return remove_directory(dir) && ok;
 }
@@ -401,7 +412,7 @@ bool latency_rows(struct bench *b)
 
 enum { CALLS = 9, QUEUED = 100 };
 
-/* Calls on a GPU in new contexts, whose latency is measured. */
+/* State while a series of calls on a GPU is timed, in contexts that start with a cache in `dir`. */
 struct series {
     struct bench *b;
     struct work w;
@@ -412,11 +423,11 @@ struct series {
 
 static bool stop_device_failed(struct contender *c)
 {
-    return contender_stop(c, STATE_failed, "%s", device_error());
+    return contender_set_state(c, STATE_failed, "%s", device_error());
 }
 
-/* Times one call on the caller's clock until the result is complete. */
-static bool timed_call(struct series *s, double *seconds)
+/* Times one call, from the start until its result is complete, by the host's clock. */
+static bool time_call(struct series *s, double *seconds)
 {
     double start;
 
@@ -431,7 +442,8 @@ static bool timed_call(struct series *s, double *seconds)
     return result_check(&s->set, s->c);
 }
 
-static bool fresh_context(struct series *s)
+/* Replaces the contender's context by a new one with the series' cache folder. */
+static bool renew_context(struct series *s)
 {
     limber_config config = { .size = sizeof(limber_config),
                              .backend = s->b->backend,
@@ -442,22 +454,23 @@ static bool fresh_context(struct series *s)
     s->c->ctx = NULL;
     if (limber_create(&s->c->ctx, &config) == LIMBER_STATUS_OK)
         return true;
-    return contender_stop(s->c, STATE_failed, "%.160s", limber_error_text());
+    return contender_set_state(s->c, STATE_failed, "%.160s", limber_error_text());
 }
 
-/* Prints a line of the table; false: the series stops after it. */
+/* Prints a line of the table.  Returns false if the series must stop after it. */
 static bool end_line(struct series *s, const char *what)
 {
     struct contender *c = s->c;
     double amount = 2e-12 * (double)s->w.m * (double)s->w.n * (double)s->w.k;
 
     contender_median(c);
-    print_gpu_line(s->b, &(struct line){ .what = what,
-                                         .w = &s->w,
-                                         .c = c,
-                                         .unit = "TFLOPS",
-                                         .note = origin_name(c->report.from),
-                                         .value = c->median > 0 ? amount / c->median : 0 });
+    print_gpu_line(s->b,
+                   &(struct line){ .what = what,
+                                   .w = &s->w,
+                                   .c = c,
+                                   .unit = "TFLOPS",
+                                   .note = origin_name(c->report.from),
+                                   .value = c->times.median > 0 ? amount / c->times.median : 0 });
     return c->state == STATE_ok;
 }
 
@@ -469,35 +482,35 @@ static void begin_line(struct series *s, const char *what, int repeats)
     print_progress(s->b, "%s", what);
     c->state = STATE_ok;
     *c->why = 0;
-    c->samples = 0;
-    c->repeats = repeats;
-    c->error = c->allowed = c->median = c->best = 0;
+    c->times.samples = 0;
+    c->times.repeats = repeats;
+    c->checked.error = c->checked.allowed = c->times.median = c->times.best = 0;
 }
 
-/* Measures the first call in a new context, which makes the kernel. */
-static bool first_call(struct series *s, const char *what)
+/* Measures the first call in a new context, which makes or loads the kernel. */
+static bool measure_first_call(struct series *s, const char *what)
 {
     begin_line(s, what, 1);
-    if (fresh_context(s) && timed_call(s, &s->c->seconds[0]))
-        s->c->samples = 1;
+    if (renew_context(s) && time_call(s, &s->c->times.seconds[0]))
+        s->c->times.samples = 1;
     return end_line(s, what);
 }
 
-/* Measures further calls in that context, one by one. */
-static bool later_calls(struct series *s, const char *what)
+/* Measures further calls in the same context, waiting for each. */
+static bool measure_later_calls(struct series *s, const char *what)
 {
     begin_line(s, what, 1);
-    while (s->c->samples < CALLS && timed_call(s, &s->c->seconds[s->c->samples]))
-        s->c->samples++;
+    while (s->c->times.samples < CALLS && time_call(s, &s->c->times.seconds[s->c->times.samples]))
+        s->c->times.samples++;
     return end_line(s, what);
 }
 
-/* Takes samples of QUEUED calls, or graph launches, in the stream. */
+/* Takes CALLS samples of QUEUED calls (or launches of `graph`, if it is not NULL) in the stream. */
 static void sample_queued(struct series *s, void *graph)
 {
     struct contender *c = s->c;
 
-    for (c->samples = 0; c->samples < CALLS; c->samples++) {
+    for (c->times.samples = 0; c->times.samples < CALLS; c->times.samples++) {
         bool ok = device_start();
         double t = -1;
 
@@ -510,12 +523,12 @@ static void sample_queued(struct series *s, void *graph)
                 stop_device_failed(c);
             return;
         }
-        c->seconds[c->samples] = t / QUEUED;
+        c->times.seconds[c->times.samples] = t / QUEUED;
     }
 }
 
-/* Measures calls that are queued in a stream without waiting for each. */
-static bool queued_calls(struct series *s, const char *what)
+/* Measures calls that are queued in a stream, without waiting for each. */
+static bool measure_queued_calls(struct series *s, const char *what)
 {
     begin_line(s, what, QUEUED);
     if (!result_poison(s->c))
@@ -527,13 +540,14 @@ static bool queued_calls(struct series *s, const char *what)
     return end_line(s, what);
 }
 
-/* Bytes of device memory for the recorded call: twice what its operands and limbs take. */
+/* Bytes of device memory for a captured call: twice what operands and limbs take, and 16 MiB. */
 static size_t recorded_bytes(const struct series *s)
 {
     return 2 * (s->c->report.workspace + s->w.bytes) + (1 << 24);
 }
 
-/* Records a call in a graph, after a call that makes it ready. */
+/* Captures a call in a CUDA graph, after a first call that prepares all it needs.  NULL on
+ * failure. */
 static void *record_graph(struct series *s)
 {
     void *graph;
@@ -542,28 +556,28 @@ static void *record_graph(struct series *s)
     s->c->workspace_bytes = recorded_bytes(s);
     s->c->workspace = device_alloc(s->c->workspace_bytes);
     if (!s->c->workspace) {
-        contender_stop(s->c, STATE_skipped, "%s", device_error());
+        contender_set_state(s->c, STATE_skipped, "%s", device_error());
         return NULL;
     }
     if (!contender_call(s->c))
         return NULL;
-    if (!device_record()) {
-        contender_stop(s->c, STATE_skipped, "%s", device_error());
+    if (!device_begin_capture()) {
+        contender_set_state(s->c, STATE_skipped, "%s", device_error());
         return NULL;
     }
     called = contender_call(s->c);
-    graph = device_recorded();
+    graph = device_end_capture();
     if (!called || !graph)
-        contender_stop(s->c, STATE_skipped, "a call cannot be recorded: %.150s",
-                       called ? device_error() : limber_error_text());
+        contender_set_state(s->c, STATE_skipped, "a call cannot be recorded: %.150s",
+                            called ? device_error() : limber_error_text());
     if (called)
         return graph;
     device_graph_free(graph);
     return NULL;
 }
 
-/* Measures calls that were recorded in a graph and are replayed. */
-static bool replayed(struct series *s, const char *what)
+/* Measures launches of a CUDA graph of a call. */
+static bool measure_replays(struct series *s, const char *what)
 {
     void *graph;
 
@@ -581,8 +595,8 @@ static bool replayed(struct series *s, const char *what)
     return end_line(s, what);
 }
 
-/* Prints the series of first and later calls of a product on a GPU. */
-static void call_series(struct bench *b, const char *format, limber_promise promise)
+/* Prints the latencies of one product on a GPU: first, later, queued and replayed calls. */
+static void print_call_series(struct bench *b, const char *format, limber_promise promise)
 {
     int64_t n = b->size_count ? b->sizes[0] : 256;
     limber_format f = format_of(format);
@@ -614,13 +628,15 @@ static void call_series(struct bench *b, const char *format, limber_promise prom
                                 .factor = 1,
                                 .promise = correct ? PROMISE_rounded : PROMISE_sum };
     if (!make_directory(s->dir, sizeof s->dir)) {
-        print_skip(b, "small calls", "no temporary directory can be made");
+        print_skipped_row(b, "small calls", "no temporary directory can be made");
     } else {
         if (!sets_alloc(&s->set, &s->w, random_bits(&b->seed), 1))
-            print_skip(b, s->w.data_name, s->w.why);
-        else if (first_call(s, first) && first_call(s, "first call, cache on disk") &&
-                 later_calls(s, "later call, waited for") && queued_calls(s, "later calls, queued"))
-            replayed(s, "replayed by a CUDA graph");
+            print_skipped_row(b, s->w.data_name, s->w.why);
+        else if (measure_first_call(s, first) &&
+                 measure_first_call(s, "first call, cache on disk") &&
+                 measure_later_calls(s, "later call, waited for") &&
+                 measure_queued_calls(s, "later calls, queued"))
+            measure_replays(s, "replayed by a CUDA graph");
         context_end(s->c->ctx);
         sets_free(&s->set);
         remove_directory(s->dir);
@@ -631,11 +647,11 @@ static void call_series(struct bench *b, const char *format, limber_promise prom
 bool gpu_call_rows(struct bench *b)
 {
     if (!bench_time_left(b)) {
-        print_skip(b, "small calls", "time is up");
+        print_skipped_row(b, "small calls", "time is up");
         return true;
     }
-    call_series(b, "f32", LIMBER_CONTRACT_NATIVE);
+    print_call_series(b, "f32", LIMBER_CONTRACT_NATIVE);
     if (!device_lost())
-        call_series(b, "f64", LIMBER_CONTRACT_CORRECT);
+        print_call_series(b, "f64", LIMBER_CONTRACT_CORRECT);
     return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Computes exact values of some elements of a product or convolution, and compares results. */
+ * Computes exact values of some elements of a product or convolution, and compares results with
+ * them. */
 #include "tools/bench/bench.h"
 #include "tools/bench/bench.h"
 
@@ -8,15 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Products of the widest operands have 226 bits.  Data spans so few binades that sums in SUM_BITS
- * are exact, or err by less than any contract could notice. */
+/* SUM_BITS: precision of exact sums.  A product of two binary128 numbers has 226 bits, and the data
+ * have so few binades that sums are exact, or so nearly that no contract notices.  PARTS: number of
+ * doubles by which an element is decoded.  CORNER: rows and columns of a simulated result that are
+ * checked. */
 enum { SUM_BITS = 448, PARTS = 3, CORNER = 8 };
 
-/* Exact sums of some elements, picked at random. */
+/* Exact sums of elements of the result, chosen at random. */
 struct reference {
+    /* [pick]: index in the result */
     int64_t place[PICKS];
     mpfr_t sum[PICKS];
-    double scale[PICKS];        /* |A||B| */
+    double scale[PICKS]; /* sum of |a b| over the element's products */
 };
 
 /* Unit roundoff of a format; 0 for integers. */
@@ -27,14 +31,14 @@ static double unit_roundoff(limber_format f)
     return f.kind == LIMBER_KIND_FLOAT ? ldexp(1, -f.frac_bits - 1) : 0;
 }
 
-/* Converts an element exactly; false if it is NaN or infinite. */
+/* Converts an element exactly to *x.  Returns false if the element is NaN or infinite. */
 static bool decode(mpfr_t x, limber_format f, const void *p)
 {
     int64_t integer;
     double d;
     quad q;
 
-    if (f.kind == LIMBER_KIND_INT && f.size == 8) { /* more bits than a double has */
+    if (f.kind == LIMBER_KIND_INT && f.size == 8) { /* may have more bits than a double */
         memcpy(&integer, p, sizeof integer);
         mpfr_set_sj(x, integer, MPFR_RNDN);
         return true;
@@ -57,7 +61,7 @@ static bool decode(mpfr_t x, limber_format f, const void *p)
     return mpfr_number_p(x) != 0;
 }
 
-/* Accumulates an element of the result. */
+/* State while the exact sum of one element is computed. */
 struct sum {
     mpfr_ptr sum;
     double *scale;
@@ -65,7 +69,7 @@ struct sum {
     bool ok;
 };
 
-/* Adds a b to the exact sum, and |a b| to its scale. */
+/* Adds a b to the exact sum, and |a b| to the sum of magnitudes. */
 static void add_product(struct sum *s, const struct work *w, const void *a, const void *b)
 {
     s->ok = s->ok && decode(s->x, w->fa, a) && decode(s->y, w->fb, b);
@@ -82,7 +86,7 @@ static const void *element(const struct tensor *t, int64_t row, int64_t col)
     return (const char *)tensor_row(t, row) + col * t->format.size;
 }
 
-/* Adds the products of element `at` of C. */
+/* Adds the products whose sum is element `at` of C. */
 static void add_gemm(struct sum *s, const struct work *w, const struct tensor *a,
                      const struct tensor *b, int64_t at)
 {
@@ -93,17 +97,18 @@ static void add_gemm(struct sum *s, const struct work *w, const struct tensor *a
                     w->tb ? element(b, g * w->n + j, q) : element(b, g * w->k + q, j));
 }
 
-/* Sizes of a tensor without its outermost axis; d is 1 in two dimensions. */
+/* Sizes of a tensor without its outermost axis: channels, depth, height, width.  d is 1 in two
+ * dimensions. */
 struct extent {
     int64_t c, d, h, w;
 };
 
-/* Indices of an element of a tensor. */
+/* Indices of an element of a tensor; row: image or filter. */
 struct place {
     int64_t row, c, z, y, x;
 };
 
-/* The index of a pixel's channel in one image. */
+/* Index of an element within its image or filter. */
 static int64_t pixel_index(bool nchw, const struct extent *e, const struct place *p)
 {
     const int64_t at = (p->z * e->h + p->y) * e->w + p->x;
@@ -111,7 +116,7 @@ static int64_t pixel_index(bool nchw, const struct extent *e, const struct place
     return nchw ? p->c * e->d * e->h * e->w + at : at * e->c + p->c;
 }
 
-/* Which image, channel and pixel element `at` of a tensor is. */
+/* Converts an index of a tensor's element to its image, channel and pixel. */
 static struct place place_of(bool nchw, const struct extent *e, int64_t at)
 {
     const int64_t pixels = e->d * e->h * e->w, row = at / (e->c * pixels),
@@ -121,22 +126,22 @@ static struct place place_of(bool nchw, const struct extent *e, int64_t at)
     return (struct place){ row, c, p / (e->h * e->w), p / e->w % e->h, p % e->w };
 }
 
-static int64_t at_least_1(int64_t x)
+static int64_t max_1(int64_t x)
 {
     return x > 0 ? x : 1;
 }
 
-static struct extent image_of(const limber_conv *s)
+static struct extent image_extent(const limber_conv *s)
 {
     return (struct extent){ s->c, s->t ? s->d : 1, s->h, s->w };
 }
 
-static struct extent filter_of(const limber_conv *s)
+static struct extent filter_extent(const limber_conv *s)
 {
-    return (struct extent){ s->c / s->groups, at_least_1(s->t), s->r, s->s };
+    return (struct extent){ s->c / s->groups, max_1(s->t), s->r, s->s };
 }
 
-static struct extent output_of(const limber_conv *s)
+static struct extent output_extent(const limber_conv *s)
 {
     struct extent e = { .c = s->o };
 
@@ -145,29 +150,30 @@ static struct extent output_of(const limber_conv *s)
     return e;
 }
 
-/* The pixel of the image under filter tap f at output pixel y; false: padding. */
+/* Finds the pixel x of the image that element f of the window reads for output pixel y.  Returns
+ * false if it is padding. */
 static bool image_pixel(const limber_conv *s, const struct place *y, const struct place *f,
                         struct place *x)
 {
-    const struct extent e = image_of(s);
+    const struct extent e = image_extent(s);
 
-    x->z =
-        y->z * at_least_1(s->depth_stride) + f->z * at_least_1(s->depth_dilate) - s->depth_pad[0];
+    x->z = y->z * max_1(s->depth_stride) + f->z * max_1(s->depth_dilate) - s->depth_pad[0];
     x->y = y->y * s->stride[0] + f->y * s->dilate[0] - s->pad[0];
     x->x = y->x * s->stride[1] + f->x * s->dilate[1] - s->pad[2];
     return x->z >= 0 && x->z < e.d && x->y >= 0 && x->y < e.h && x->x >= 0 && x->x < e.w;
 }
 
-/* Sums element `at` of the output of a forward convolution. */
+/* Adds the products of element `at` of a forward convolution's output. */
 static void add_forward(struct sum *sum, const struct work *w, const struct tensor *a,
                         const struct tensor *b, int64_t at)
 {
     const limber_conv *s = &w->conv;
     const bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
-    const struct extent image = image_of(s), filter = filter_of(s), output = output_of(s);
+    const struct extent image = image_extent(s), filter = filter_extent(s),
+                        output = output_extent(s);
     const struct place y = place_of(nchw, &output, at);
 
-    for (int64_t i = 0; i < filter.c * conv_taps(s); i++) {
+    for (int64_t i = 0; i < filter.c * conv_window_size(s); i++) {
         const struct place f = place_of(true, &filter, i);
         struct place x = { .c = y.c / (s->o / s->groups) * filter.c + f.c };
 
@@ -177,29 +183,31 @@ static void add_forward(struct sum *sum, const struct work *w, const struct tens
     }
 }
 
-/* The output pixel whose window's tap f reads image pixel x; false: none. */
+/* Finds the output pixel y for which element f of the window reads image pixel x.  Returns false if
+ * there is none. */
 static bool output_pixel(const limber_conv *s, const struct place *x, const struct place *f,
                          struct place *y)
 {
-    const struct extent e = output_of(s);
+    const struct extent e = output_extent(s);
     struct place back;
 
-    y->z =
-        (x->z + s->depth_pad[0] - f->z * at_least_1(s->depth_dilate)) / at_least_1(s->depth_stride);
+    y->z = (x->z + s->depth_pad[0] - f->z * max_1(s->depth_dilate)) / max_1(s->depth_stride);
     y->y = (x->y + s->pad[0] - f->y * s->dilate[0]) / s->stride[0];
     y->x = (x->x + s->pad[2] - f->x * s->dilate[1]) / s->stride[1];
     return y->z >= 0 && y->z < e.d && y->y >= 0 && y->y < e.h && y->x >= 0 && y->x < e.w &&
            image_pixel(s, y, f, &back) && back.z == x->z && back.y == x->y && back.x == x->x;
 }
 
-/* Sums an element of the gradient of the image.  A is the gradient of the output, B the filters. */
+/* Adds the products of element `at` of the image's gradient.  A is the gradient of the output, B
+ * the filters. */
 static void add_backward_data(struct sum *sum, const struct work *w, const struct tensor *a,
                               const struct tensor *b, int64_t at)
 {
     const limber_conv *s = &w->conv;
     const bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
-    const int64_t filters = s->o / s->groups, taps = conv_taps(s);
-    const struct extent image = image_of(s), filter = filter_of(s), output = output_of(s);
+    const int64_t filters = s->o / s->groups, taps = conv_window_size(s);
+    const struct extent image = image_extent(s), filter = filter_extent(s),
+                        output = output_extent(s);
     const struct place x = place_of(nchw, &image, at);
 
     for (int64_t i = 0; i < filters * taps; i++) {
@@ -213,13 +221,15 @@ static void add_backward_data(struct sum *sum, const struct work *w, const struc
     }
 }
 
-/* Sums an element of the gradient of the filters.  A is the image, B the gradient of the output. */
+/* Adds the products of element `at` of the filters' gradient.  A is the image, B the gradient of
+ * the output. */
 static void add_backward_filter(struct sum *sum, const struct work *w, const struct tensor *a,
                                 const struct tensor *b, int64_t at)
 {
     const limber_conv *s = &w->conv;
     const bool nchw = s->layout == LIMBER_LAYOUT_NCHW;
-    const struct extent image = image_of(s), filter = filter_of(s), output = output_of(s);
+    const struct extent image = image_extent(s), filter = filter_extent(s),
+                        output = output_extent(s);
     const int64_t pixels = output.d * output.h * output.w;
     const struct place f = place_of(nchw, &filter, at);
 
@@ -234,7 +244,7 @@ static void add_backward_filter(struct sum *sum, const struct work *w, const str
     }
 }
 
-/* Adds all products of element `at` of the result, whatever the operation. */
+/* Adds the products of element `at` of the result of any operation. */
 static void add_terms(struct sum *s, const struct work *w, const struct tensor *a,
                       const struct tensor *b, int64_t at)
 {
@@ -246,7 +256,7 @@ static void add_terms(struct sum *s, const struct work *w, const struct tensor *
     }
 }
 
-/* Picks the four corners of the result, then random elements. */
+/* Index of the pick-th element to check: first the four corners of the result, then random ones. */
 static int64_t choose_place(const struct work *w, int pick, uint64_t *state)
 {
     int64_t count = w->batch * w->m * w->n, corners[] = { 0, w->n - 1, count - w->n, count - 1 };
@@ -256,7 +266,7 @@ static int64_t choose_place(const struct work *w, int pick, uint64_t *state)
     return (int64_t)(random_bits(state) % (uint64_t)count);
 }
 
-/* Computes the exact values of PICKS elements of the result. */
+/* Computes exact values of PICKS elements of the result.  NULL if an operand is not finite. */
 struct reference *reference_make(const struct work *w, const struct tensor *a,
                                  const struct tensor *b)
 {
@@ -295,7 +305,8 @@ int64_t reference_place(const struct reference *r, int pick)
 
 /* ---- comparing results with the reference ---------------------------------------------------- */
 
-/* Bound that the promise sets for |x - sum|, in units of u |A||B| (integers: of |A||B|). */
+/* The error |x - sum| that the promise allows, in units of u |A||B|, or of |A||B| for integers.
+ * scale: |A||B|. */
 static double allowed_error(const struct contender *c, double u, double sum, double scale)
 {
     switch (c->promise) {
@@ -307,7 +318,7 @@ static double allowed_error(const struct contender *c, double u, double sum, dou
     }
 }
 
-/* True if `got` is the sum rounded once to nearest even. */
+/* True if `got` is the sum rounded once, to nearest even. */
 static bool is_rounded_once(mpfr_t got, const mpfr_t sum, limber_format f)
 {
     mpfr_t x;
@@ -320,17 +331,18 @@ static bool is_rounded_once(mpfr_t got, const mpfr_t sum, limber_format f)
     return same;
 }
 
-/* Checks one element and records its error in units of u |A||B|; false if it breaks the promise. */
+/* Checks one element, and keeps the largest error so far in units of u |A||B|.  Returns false if
+ * the element breaks the promise. */
 static bool check_element(const struct reference *r, struct contender *c, int pick, mpfr_t got,
                           mpfr_t error)
 {
     limber_format f = c->now->fy;
     double u = unit_roundoff(f), scale = r->scale[pick], e, most;
-    /* loss of integer sums */
+    /* error that the peer's sums of integers may have, as a share of |A||B| */
     double lost = c->peer && c->peer->loss ? ldexp(1, -c->peer->loss) : 0;
 
-    if (!decode(got, f, c->got[pick])) {
-        c->error = INFINITY;
+    if (!decode(got, f, c->checked.got[pick])) {
+        c->checked.error = INFINITY;
         return false;
     }
     mpfr_sub(error, got, r->sum[pick], MPFR_RNDN);
@@ -339,16 +351,16 @@ static bool check_element(const struct reference *r, struct contender *c, int pi
         e /= scale * (u > 0 ? u : 1);
     most =
         scale > 0 && u > 0 ? allowed_error(c, u, mpfr_get_d(r->sum[pick], MPFR_RNDN), scale) : lost;
-    if (e >= c->error) {
-        c->error = e;
-        c->allowed = most;
+    if (e >= c->checked.error) {
+        c->checked.error = e;
+        c->checked.allowed = most;
     }
     if (c->promise == PROMISE_rounded)
         return is_rounded_once(got, r->sum[pick], f);
     return e <= most;
 }
 
-/* Compares picked elements bit by bit with Limber's; all NaN are equal. */
+/* Compares the bits of checked elements with those of Limber's result.  All NaN are equal. */
 static bool check_unit_bits(struct contender *c)
 {
     const struct contender *limber = &c->work->list[0];
@@ -356,15 +368,17 @@ static bool check_unit_bits(struct contender *c)
     for (int i = 0; c != limber && i < PICKS; i++) {
         float x, y;
 
-        memcpy(&x, limber->got[i], sizeof x);
-        memcpy(&y, c->got[i], sizeof y);
+        memcpy(&x, limber->checked.got[i], sizeof x);
+        memcpy(&y, c->checked.got[i], sizeof y);
         if (x != y && !(isnan(x) && isnan(y)))
-            return contender_stop(c, STATE_wrong, "an element is %a, by Limber %a", (double)y,
-                                  (double)x);
+            return contender_set_state(c, STATE_wrong, "an element is %a, by Limber %a", (double)y,
+                                       (double)x);
     }
     return true;
 }
 
+/* Checks all chosen elements of a result against their exact values.  Stores the largest error and,
+ * if an element breaks the promise, the state `wrong`. */
 bool reference_check(const struct reference *r, struct contender *c)
 {
     mpfr_t got, error;
@@ -378,17 +392,18 @@ bool reference_check(const struct reference *r, struct contender *c)
             wrong = i;
     mpfr_clears(got, error, (mpfr_ptr)NULL);
     if (wrong >= 0)
-        contender_stop(c, STATE_wrong,
-                       "row %lld, column %lld breaks its contract; largest error "
-                       "%.3g, allowed %.3g",
-                       (long long)(r->place[wrong] / c->work->n),
-                       (long long)(r->place[wrong] % c->work->n), c->error, c->allowed);
+        contender_set_state(c, STATE_wrong,
+                            "row %lld, column %lld breaks its contract; largest error "
+                            "%.3g, allowed %.3g",
+                            (long long)(r->place[wrong] / c->work->n),
+                            (long long)(r->place[wrong] % c->work->n), c->checked.error,
+                            c->checked.allowed);
     return wrong < 0;
 }
 
 /* ---- comparing a simulated unit's bits and counters ------------------------------------------ */
 
-/* Computes the CORNER x CORNER corner of the product. */
+/* Computes the leading CORNER rows and columns of the product. */
 static bool compute_corner(struct contender *c, limber_context *ctx,
                            const limber_contract *contract, float *y)
 {
@@ -399,21 +414,23 @@ static bool compute_corner(struct contender *c, limber_context *ctx,
 
     return limber_gemm(ctx, contract, CORNER, CORNER, w->k, NULL, a, b, NULL,
                        (limber_output){ y, f, CORNER, 1 }, NULL) == LIMBER_STATUS_OK ||
-           contender_stop(c, STATE_failed, "%.160s", limber_error_text());
+           contender_set_state(c, STATE_failed, "%.160s", limber_error_text());
 }
 
-/* Compares the statistics of a corner of the result with those of the plain definition. */
-static bool same_counts(struct contender *c, const limber_statistics *wanted)
+/* Compares the statistics of the corner with those that the interpreter counted. */
+static bool has_counts(struct contender *c, const limber_statistics *wanted)
 {
     const limber_statistics *got = &c->work->statistics;
 
     if (got->nonzero == wanted->nonzero && got->mul_inexact == wanted->mul_inexact &&
         got->swamped == wanted->swamped && got->partly_swamped == wanted->partly_swamped)
         return true;
-    return contender_stop(c, STATE_wrong, "%lld sums of a corner are swamped, by interp %lld",
-                          (long long)got->swamped, (long long)wanted->swamped);
+    return contender_set_state(c, STATE_wrong, "%lld sums of a corner are swamped, by interp %lld",
+                               (long long)got->swamped, (long long)wanted->swamped);
 }
 
+/* Checks a simulated unit's result: its first CORNER rows and columns, and what it counted, must be
+ * those of the interpreter. */
 bool unit_check(struct contender *c)
 {
     struct work *w = c->work;
@@ -430,13 +447,13 @@ bool unit_check(struct contender *c)
 
     plain.statistics = w->counts ? &counts : NULL;
     if (limber_create(&ctx, &config) != LIMBER_STATUS_OK)
-        return contender_stop(c, STATE_failed, "%.160s", limber_error_text());
+        return contender_set_state(c, STATE_failed, "%.160s", limber_error_text());
     ok = compute_corner(c, ctx, &plain, wanted);
     for (int i = 0; ok && i < CORNER; i++)
         if (memcmp(y + i * w->n, wanted + i * CORNER, CORNER * sizeof *y))
-            ok = contender_stop(c, STATE_wrong, "row %d has other bits than by interp", i);
+            ok = contender_set_state(c, STATE_wrong, "row %d has other bits than by interp", i);
     context_end(ctx);
-    /* count statistics with the context under test */
+    /* the corner is computed again by the context under test, for its statistics */
     return ok && (!w->counts ||
-                  (compute_corner(c, c->ctx, &c->contract, again) && same_counts(c, &counts)));
+                  (compute_corner(c, c->ctx, &c->contract, again) && has_counts(c, &counts)));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber bench: ratios to other libraries and to the hardware's limits. limber gpu: ratios to
- * cuBLAS and cuDNN on an NVIDIA GPU.  A run uses only its own measurements; Limber and its peers
- * alternate. */
+ * limber bench: ratios to other libraries and to the hardware's limits.  limber gpu: ratios to
+ * cuBLAS and cuDNN on an NVIDIA GPU.  Limber and its peers are measured in turn, in the same
+ * run. */
 #include "tools/bench/bench.h"
 
 #include <cjson/cJSON.h>
@@ -10,9 +10,10 @@
 #include <string.h>
 
 enum { MOST_THREAD_COUNTS = 8, MOST_THREADS = 256, MOST_BATCH = 1024 };
-enum { NO_DEVICE = 77 }; /* an exit status that test drivers read as "skipped" */
+enum { NO_DEVICE = 77 }; /* exit status that test programs read as "skipped" */
 
-/* Parses up to `room` numbers from 1 to `most`, separated by commas; 0 if malformed. */
+/* Parses up to `room` numbers from 1 to `most`, separated by commas.  Returns their number, or 0 if
+ * the list is malformed. */
 static int read_numbers(const char *list, long most, int64_t *numbers, int room)
 {
     int n = 0;
@@ -29,7 +30,8 @@ static int read_numbers(const char *list, long most, int64_t *numbers, int room)
     return n;
 }
 
-/* Value of --kernels; LIMBER_KERNELS_AUTO after a message. */
+/* Returns the value of --kernels.  Prints a message and returns LIMBER_KERNELS_AUTO if the word is
+ * unknown. */
 static limber_kernels kernels_of(const char *word)
 {
     static const struct {
@@ -46,7 +48,8 @@ static limber_kernels kernels_of(const char *word)
     return LIMBER_KERNELS_AUTO;
 }
 
-/* Reads the options of a command that takes no files; false after a message. */
+/* Reads the options of a command that takes no other arguments.  Prints a message and returns false
+ * on failure. */
 static bool read_options(poptContext o, const char *command, const char *help)
 {
     return options_read(o, help) && (!poptPeekArg(o) || !complain("%s takes no files", command));
@@ -54,7 +57,7 @@ static bool read_options(poptContext o, const char *command, const char *help)
 
 /* ---- limber bench ---------------------------------------------------------------------------- */
 
-/* Runs all rows with so many threads. */
+/* Measures all rows with this number of threads. */
 static bool bench_with_threads(struct bench *b, int threads)
 {
     limber_config config = { .size = sizeof(limber_config),
@@ -66,7 +69,7 @@ static bool bench_with_threads(struct bench *b, int threads)
     bool ok;
 
     b->threads = threads;
-    b->int8 = 0;
+    b->results.int8 = 0;
     if (limber_create(&b->ctx, &config) != LIMBER_STATUS_OK ||
         (b->kernels == LIMBER_KERNELS_BOTH &&
          limber_create(&b->maker, &making) != LIMBER_STATUS_OK)) {
@@ -99,6 +102,8 @@ static int run_bench(struct bench *b, const int64_t *threads, int count)
     return !(ok && written);
 }
 
+/* The command `limber bench`: reads and checks its options, then measures the rows on the CPU.
+ * Returns the exit status. */
 int cmd_bench(int argc, const char **argv)
 {
     int json = 0, full = 0, cpu_time = 0, runs = 5, batch = 1, n = 0, status = 2, script;
@@ -108,7 +113,7 @@ int cmd_bench(int argc, const char **argv)
         { "full", 0, POPT_ARG_NONE, &full, 0, "measure larger sizes too", NULL },
         { "threads", 0, POPT_ARG_STRING, &threads, 0, "number of threads, or a list of such (1)",
           "1,2" },
-        { "rows", 0, POPT_ARG_STRING, &rows, 0, rows_words(false), "WORD,WORD" },
+        { "rows", 0, POPT_ARG_STRING, &rows, 0, rows_help_text(false), "WORD,WORD" },
         { "kernels", 0, POPT_ARG_STRING, &kernels, 0,
           "code of Limber's products (both; specialised ones are made before the "
           "measurement); rows of latency: both",
@@ -123,7 +128,7 @@ int cmd_bench(int argc, const char **argv)
         POPT_AUTOHELP POPT_TABLEEND
     };
     poptContext o;
-    struct bench b = { .backend = "", .group = "", .seed = 1, .start = now() };
+    struct bench b = { .backend = "", .results.group = "", .seed = 1, .start = now() };
 
     if (argc > 1 && bench_is_script(argv[1], &script))
         return bench_script(script, argc - 1, argv + 1);
@@ -156,7 +161,8 @@ int cmd_bench(int argc, const char **argv)
         complain("bench: --cpu-time is of one thread");
     else if (batch < 1 || batch > MOST_BATCH)
         complain("bench: --batch takes a number from 1 to %d", MOST_BATCH);
-    else if (rows_known(rows, false) && (b.kernels = kernels_of(kernels ? kernels : "both"))) {
+    else if (rows_check_words(rows, false) &&
+             (b.kernels = kernels_of(kernels ? kernels : "both"))) {
         b.runs = runs;
         b.batch = batch;
         b.full = full;
@@ -164,9 +170,9 @@ int cmd_bench(int argc, const char **argv)
         device_host_time(cpu_time);
         b.only = rows;
         b.json = json;
-        b.rows = cJSON_CreateArray();
-        status = b.rows ? run_bench(&b, counts, n) : complain("out of memory");
-        cJSON_Delete(b.rows);
+        b.results.rows = cJSON_CreateArray();
+        status = b.results.rows ? run_bench(&b, counts, n) : complain("out of memory");
+        cJSON_Delete(b.results.rows);
     }
     poptFreeContext(o);
     free(rows);
@@ -177,14 +183,15 @@ int cmd_bench(int argc, const char **argv)
 
 /* ---- limber gpu ------------------------------------------------------------------------------ */
 
-/* The command's options. */
+/* Values of the options of `limber gpu`. */
 struct options {
     char *rows, *sizes, *by, *backend;
     double seconds;
     int device, batch, seed, json, once, probe;
 };
 
-static void print_sum(struct bench *b)
+/* Prints the number of results in each state, and the time that passed. */
+static void print_totals(struct bench *b)
 {
     static const char *const names[] = { [STATE_ok] = "ok",
                                          [STATE_wrong] = "wrong",
@@ -192,19 +199,20 @@ static void print_sum(struct bench *b)
                                          [STATE_failed] = "failed" };
     cJSON *j;
 
-    print_text(b, "\n%d rows measured, %d WRONG, %d failed, %d skipped, %.0f s", b->count[STATE_ok],
-               b->count[STATE_wrong], b->count[STATE_failed], b->count[STATE_skipped],
-               now() - b->start);
+    print_text(b, "\n%d rows measured, %d WRONG, %d failed, %d skipped, %.0f s",
+               b->results.count[STATE_ok], b->results.count[STATE_wrong],
+               b->results.count[STATE_failed], b->results.count[STATE_skipped], now() - b->start);
     if (!b->json)
         return;
     j = cJSON_CreateObject();
     for (int i = 0; i < STATE_absent; i++)
-        cJSON_AddNumberToObject(j, names[i], b->count[i]);
+        cJSON_AddNumberToObject(j, names[i], b->results.count[i]);
     cJSON_AddNumberToObject(j, "seconds", now() - b->start);
     print_object(j);
 }
 
-/* Opens cuBLAS before the context is created, so that Limber may use it as one of its ways. */
+/* Measures the rows of `limber gpu`; returns the exit status.  Libraries are opened before the
+ * context is created, so that Limber finds cuBLAS loaded and may use it. */
 static int run_rows(struct bench *b)
 {
     limber_config config = { .size = sizeof(limber_config),
@@ -219,7 +227,7 @@ static int run_rows(struct bench *b)
         if (b->json)
             print_object(print_device(b));
         rows_measure(b);
-        print_sum(b);
+        print_totals(b);
         context_end(b->ctx);
     } else {
         complain("gpu: %s", limber_error_text());
@@ -227,10 +235,11 @@ static int run_rows(struct bench *b)
     peers_close();
     if (status != LIMBER_STATUS_OK)
         return status == LIMBER_STATUS_DEVICE ? NO_DEVICE : 1;
-    return b->count[STATE_wrong] || b->count[STATE_failed];
+    return b->results.count[STATE_wrong] || b->results.count[STATE_failed];
 }
 
-/* Checks that the device works: random bytes go there and come back. */
+/* Checks that the device works: random bytes are copied there and back.  Returns the exit
+ * status. */
 static int run_probe(const struct bench *b)
 {
     enum { WORDS = 1 << 16 };
@@ -253,7 +262,8 @@ static int run_probe(const struct bench *b)
     return !ok;
 }
 
-/* For a backend other than cuda, operands are in pinned memory, which the host reads. */
+/* Opens the device, and measures or probes it; returns the exit status.  For another backend than
+ * `cuda`, operands are in pinned memory, which the host can read. */
 static int run_on_device(struct bench *b, bool probe)
 {
     const char *missing = device_open(b->device, strcmp(b->backend, "cuda") != 0);
@@ -270,7 +280,8 @@ static int run_on_device(struct bench *b, bool probe)
     return code;
 }
 
-static int check_options(const struct options *o)
+/* Checks the options of `limber gpu`, then executes the command; returns its exit status. */
+static int run_with_options(const struct options *o)
 {
     struct bench b = { .gpu = true,
                        .backend = o->backend ? o->backend : "cuda",
@@ -285,15 +296,15 @@ static int check_options(const struct options *o)
                        .once = o->once,
                        .seed = (uint64_t)o->seed,
                        .start = now(),
-                       .group = "" };
+                       .results.group = "" };
 
     if (!(o->seconds > 0))
         return complain("gpu: --seconds takes a time above 0"), 2;
     if (o->batch < 1 || o->batch > MOST_BATCH)
         return complain("gpu: --batch takes a number from 1 to %d", MOST_BATCH), 2;
-    if (!rows_known(o->rows, true))
+    if (!rows_check_words(o->rows, true))
         return 2;
-    if (o->by && !rows_ask(&b, NULL))
+    if (o->by && !rows_use_library(&b, NULL))
         return complain("gpu: nothing of these rows is computed by \"%s\"", o->by), 2;
     if (o->sizes && !(b.size_count = read_numbers(o->sizes, 65536, b.sizes, MOST_SIZES - 1)))
         return complain("gpu: --sizes takes up to %d numbers from 1 to 65536 with commas between",
@@ -302,11 +313,13 @@ static int check_options(const struct options *o)
     return run_on_device(&b, o->probe);
 }
 
+/* The command `limber gpu`: reads its options and measures or probes a GPU.  Returns the exit
+ * status. */
 int cmd_gpu(int argc, const char **argv)
 {
     struct options v = { .seconds = 300, .batch = 64, .seed = 1 };
     struct poptOption table[] = {
-        { "rows", 0, POPT_ARG_STRING, &v.rows, 0, rows_words(true), "WORD,WORD" },
+        { "rows", 0, POPT_ARG_STRING, &v.rows, 0, rows_help_text(true), "WORD,WORD" },
         { "sizes", 0, POPT_ARG_STRING, &v.sizes, 0, "n of products, instead of each group's own",
           "N,N" },
         { "by", 0, POPT_ARG_STRING, &v.by, 0,
@@ -344,7 +357,7 @@ int cmd_gpu(int argc, const char **argv)
                      "tools/gpu.sh builds, tests and measures on a machine that has little more "
                      "than the CUDA\ntoolkit.\n\n"
                      "example: limber gpu --rows fp32,fp64 --sizes 4096,8192"))
-        status = check_options(&v);
+        status = run_with_options(&v);
     poptFreeContext(o);
     free(v.rows);
     free(v.sizes);

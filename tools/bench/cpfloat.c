@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * CPFloat (Fasi, Mikaitis, ACM TOMS 49(2), 2023) as a peer of simulated units, if its headers are
- * found at build time (CPFLOAT_INCLUDE_DIR).  It computes whole rows at once, in loop order i, k,
- * j, and rounds every product and sum. */
+ * found at build time (CPFLOAT_INCLUDE_DIR).  It computes a row of C at a time, in loop order i, k,
+ * j, and rounds every product and every sum. */
 #include "tools/bench/bench.h"
 
 #ifdef LIMBER_CPFLOAT
@@ -19,7 +19,7 @@ const char *cpfloat_name(void)
 #endif
 }
 
-/* Describes a format to CPFloat; it must round to nearest even. */
+/* Describes format f to CPFloat, with rounding to nearest even. */
 static void set_options(limber_format f, optstruct *o)
 {
     o->format[0] = 0;
@@ -34,8 +34,9 @@ static void set_options(limber_format f, optstruct *o)
     o->flip = CPFLOAT_SOFTERR_NO;
 }
 
-/* Computes row i of C. room has three rows of n: products t, a broadcast element x of A, the sum of
- * a group. */
+/* Computes row i of C. group: number of products that are summed before the sum is added to C; 0:
+ * no groups.  `room` has space for 3 n numbers: the products, an element of A in n copies, and the
+ * sums of the current group. */
 static void compute_row(const float *a, const float *b, float *y, size_t n, size_t i, int group,
                         float *room, const optstruct *o)
 {
@@ -56,8 +57,9 @@ static void compute_row(const float *a, const float *b, float *y, size_t n, size
     }
 }
 
-/* CPFloat serves units that round every product and sum to nearest in one format.  It leaves
- * binary32 itself to the compiler, which may fuse operations, so that format is refused. */
+/* Returns whether CPFloat can compute the work: units that round every product and every sum to
+ * nearest in one format. binary32 is refused, because CPFloat leaves its arithmetic to the
+ * compiler, which may fuse operations. */
 bool cpfloat_prepare(struct contender *c)
 {
     const struct work *w = c->work;
@@ -70,6 +72,8 @@ bool cpfloat_prepare(struct contender *c)
            (!u->group || limber_format_equal(u->outer.format, u->acc.format));
 }
 
+/* Converts both operands to the unit's format, and computes the product row by row with CPFloat's
+ * rounding. */
 bool cpfloat_gemm(struct contender *c)
 {
     optstruct *o = init_optstruct();
@@ -88,7 +92,7 @@ bool cpfloat_gemm(struct contender *c)
     free(room);
     if (o)
         free_optstruct(o);
-    return ok || contender_stop(c, STATE_failed, "out of memory");
+    return ok || contender_set_state(c, STATE_failed, "out of memory");
 }
 
 #else

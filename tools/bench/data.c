@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands for measurements: rows copied from random places of a pool of random numbers.  Drawing
- * every element of a large matrix on the host would take longer than all its measurements. */
+ * Operands for measurements.  Their rows are copied from random places in a pool of random numbers,
+ * since drawing each element on the host would take longer than the measurements. */
 #include "tools/bench/bench.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* POOL: most elements of a pool.  SLACK: elements by which a segment is longer than a row.  STEP:
+ * alignment of a row's start, in elements. */
 enum { POOL = 1 << 20, SLACK = 1 << 14, STEP = 16, MOST_SEGMENTS = 32 };
 
-/* An odd multiple of 2^-53 in (0,1). */
+/* Draws an odd multiple of 2^-53 in (0,1). */
 static double uniform(uint64_t *state)
 {
     return ((double)(random_bits(state) >> 12) + 0.5) * 0x1p-52;
@@ -45,8 +47,9 @@ static double draw_value(struct data_kind d, uint64_t *state)
     }
 }
 
-/* Makes rows of A whose second half is minus the first, but for a relative error of up to 2^-bits
- * (0: none).  B's rows repeat, so that all sums cancel. */
+/* Sets the second half of each segment of the pool to minus its first half, with relative errors of
+ * up to 2^-bits (none if bits is 0).  B's rows repeat with period k/2, so that all sums cancel
+ * except for these errors. */
 static void cancel(double *x, const struct pool *p, int bits, uint64_t *state)
 {
     const int64_t half = p->cols / 2;
@@ -56,8 +59,8 @@ static void cancel(double *x, const struct pool *p, int bits, uint64_t *state)
             x[i] = -x[i - half] * (1 + (bits ? ldexp(signed_uniform(state), -bits) : 0));
 }
 
-/* Fills the pool.  Scaled data have a power of two for each segment.  Mixed data have one for each
- * element in 3 of 10 segments.  Unsigned formats get absolute values. */
+/* Fills a pool.  DATA_scaled multiplies each segment by a power of two, DATA_mixed each element of
+ * 3 in 10 segments.  Unsigned formats get absolute values. */
 static void fill_pool(const struct pool *p, struct data_kind d, void *out, uint64_t *state)
 {
     for (int64_t s = 0; s < p->segments; s++) {
@@ -77,7 +80,8 @@ static void fill_pool(const struct pool *p, struct data_kind d, void *out, uint6
     }
 }
 
-/* Fills a pool with random numbers of this kind, from which tensors take their rows. */
+/* Fills a pool with random numbers of this kind, in format f, for a matrix with `cols` columns.
+ * Returns false if memory is exhausted. */
 bool pool_fill(struct pool *p, struct data_kind d, limber_format f, int64_t cols, uint64_t seed)
 {
     size_t count;
@@ -118,8 +122,8 @@ size_t tensor_bytes(const struct tensor *t)
     return (size_t)(t->rows * t->cols) * t->format.size;
 }
 
-/* Index in the pool at which a row begins, in elements; multiples of STEP keep device copies
- * aligned. */
+/* Index in the pool of the row's first element.  It is a multiple of STEP, which keeps device
+ * copies aligned. */
 static int64_t row_start(const struct tensor *t, int64_t row)
 {
     const struct pool *p = t->pool;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * NVIDIA's driver API, opened at run time: one device, one stream, memory, timing, graphs.  Without
- * a device the same functions work on the host.  The primary context is used, because cuBLAS and
- * cuDNN use it. */
+ * a device these functions work on the host.  The device's primary context is used, since cuBLAS
+ * and cuDNN use it. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -14,10 +14,10 @@
 
 typedef unsigned long long address; /* CUdeviceptr */
 
-/* Constants of cuda.h. */
+/* Constants of cuda.h: attributes of a device, and the relaxed mode of stream captures. */
 enum { UNITS = 16, L2 = 38, MAJOR = 75, MINOR = 76, RELAXED = 2 };
 
-/* Lists the driver's functions: name here, symbol, parameters. */
+/* Lists functions of the driver: name in this file, symbol, parameters. */
 #define DRIVER(F) \
     F(init, cuInit, (unsigned)) \
     F(error_text, cuGetErrorString, (int, const char **)) \
@@ -65,7 +65,7 @@ static struct {
     void *stream, *from, *to;
     int device;
     bool pinned, lost, open;
-    double start; /* host time, seconds */
+    double start; /* host time of device_start, in seconds */
     char error[200];
     struct device_info info;
 } gpu;
@@ -104,8 +104,8 @@ int device_attribute(int number)
     return gpu.open && cu.attribute(&value, number, gpu.device) == 0 ? value : -1;
 }
 
-/* Reports a failed driver call.  Codes 700 to 719 are kernel faults, after which the context is
- * unusable. */
+/* If a driver call failed, stores its error text and returns false.  Codes 700 to 719 are errors of
+ * kernels, after which the context is unusable. */
 static bool check_driver(int code, const char *what)
 {
     const char *text = NULL;
@@ -132,6 +132,8 @@ static bool open_library(void)
     return false;
 }
 
+/* Initialises the driver, finds the device with this number, stores its attributes and makes its
+ * primary context current.  Returns false on failure. */
 static bool open_device(int device)
 {
     struct device_info *a = &gpu.info;
@@ -157,6 +159,7 @@ static bool open_device(int device)
            check_driver(cu.current(context), "cuCtxSetCurrent");
 }
 
+/* Opens a GPU, with a stream and events for timing.  Returns NULL, or an error's text. */
 const char *device_open(int device, bool pinned)
 {
     int l2;
@@ -201,6 +204,8 @@ size_t device_memory_free(void)
     return check_driver(cu.memory(&left, &total), "cuMemGetInfo") ? left : 0;
 }
 
+/* Allocates memory of the GPU (pinned host memory if device_open was told so), or ordinary
+ * memory if no GPU is open.  NULL on failure. */
 void *device_alloc(size_t bytes)
 {
     address at = 0;
@@ -285,6 +290,8 @@ bool device_start(void)
     return !gpu.open || check_driver(cu.record(gpu.from, gpu.stream), "cuEventRecord");
 }
 
+/* Returns the seconds since device_start: of the GPU if one is open, else of the host. -1 on
+ * failure. */
 double device_stop(void)
 {
     float ms = 0;
@@ -293,7 +300,7 @@ double device_stop(void)
         return host_time() - gpu.start;
     if (!check_driver(cu.record(gpu.to, gpu.stream), "cuEventRecord"))
         return -1;
-    watch_look();
+    watch_sample();
     if (!check_driver(cu.event_wait(gpu.to), "cuEventSynchronize") ||
         !check_driver(cu.elapsed(&ms, gpu.from, gpu.to), "cuEventElapsedTime"))
         return -1;
@@ -302,12 +309,12 @@ double device_stop(void)
 
 /* ---- recorded graphs of calls ---------------------------------------------------------------- */
 
-bool device_record(void)
+bool device_begin_capture(void)
 {
     return check_driver(cu.capture(gpu.stream, RELAXED), "cuStreamBeginCapture");
 }
 
-void *device_recorded(void)
+void *device_end_capture(void)
 {
     void *graph = NULL, *exec = NULL;
 

@@ -16,7 +16,7 @@ static struct {
     int (*shutdown)(void);
     int (*by_bus)(const char *, void **);
     int (*clock)(void *, int, unsigned *);
-    int (*power)(void *, unsigned *); /* milliwatts */
+    int (*power)(void *, unsigned *); /* in milliwatts */
     int (*temperature)(void *, int, unsigned *);
     int (*reasons)(void *, unsigned long long *);
 } nvml;
@@ -34,6 +34,8 @@ static struct library monitor;
 static void *watched;
 static struct device_now last;
 
+/* Finds NVML's handle of a CUDA device by its PCI bus address.  On failure sets why_not and returns
+ * false. */
 static bool find_device(int device)
 {
     int (*bus_id)(char *, int, int);
@@ -68,7 +70,8 @@ void watch_close(void)
     watched = NULL;
 }
 
-void watch_look(void)
+/* Samples clocks, power, temperature and reasons for throttling into `last`. */
+void watch_sample(void)
 {
     unsigned sm = 0, memory = 0, milliwatts = 0, celsius = 0;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Costs of epilogue steps compared with the bare product, and with oneDNN's matmul with a bias and
- * post-ops.  All matrices are row-major and unpacked. */
+ * The cost of epilogues, compared with the product alone and with oneDNN's matmul with a bias and
+ * post-ops.  Matrices are row-major, and not packed before. */
 #include "tools/bench/onednn.h"
 
 #include <limber/ops.h>
@@ -13,17 +13,17 @@ enum { DNN_RELU = 0x20, DNN_GELU_TANH = 0x2b, DNN_BIAS = 41 };
 
 static const struct steps_of {
     const char *what, *text;
-    int dnn; /* kind of oneDNN's post-op */
+    int dnn; /* oneDNN's algorithm of the elementwise post-op */
 } steps[] = { { "bias, relu", "%1 = add %x %bias\n%2 = relu %1\n", DNN_RELU },
               { "bias, gelu_tanh", "%1 = add %x %bias\n%2 = gelu_tanh %1\n", DNN_GELU_TANH } };
 
 static const struct factors_of {
     const char *of, *to;
     int64_t n, k;
-    int dnn[2]; /* oneDNN's types of operands and result; 0: not supported by oneDNN */
+    int dnn[2]; /* oneDNN's types of operands and result; 0: not compared with oneDNN */
     bool correct;
-    int64_t batch; /* number of products of n x n x k; 0: one */
-    bool conv; /* convolution: n channels in and out, k x k pixels, 3 x 3 filters */
+    int64_t batch; /* number of products of n x n x k; 0 for a single one */
+    bool conv; /* a convolution of k x k pixels with n channels, n filters and 3 x 3 windows */
 } works[] = { { "f32", "f32", 1024, 256, { DNN_F32, DNN_F32 }, false },
               { "f32", "f32", 1024, 1024, { DNN_F32, DNN_F32 }, false },
               { "f32", "f32", 2048, 512, { DNN_F32, DNN_F32 }, false },
@@ -36,7 +36,7 @@ static const struct factors_of {
               { "bf16", "bf16", 256, 256, { 0, 0 }, false, .batch = 16 },
               { "f32", "f32", 128, 28, { 0, 0 }, false, .conv = true } };
 
-/* A product with an epilogue, for Limber and for oneDNN. */
+/* A product with an epilogue, set up for Limber and for oneDNN. */
 struct fused {
     limber_problem p;
     limber_contract contract;
@@ -45,9 +45,10 @@ struct fused {
     limber_batch batch;
     limber_conv conv;
     char *a, *b, *c, *other, *line;
-    void *md[4], *memory[4], *attr, *post, *pd, *primitive; /* in the order a, b, bias, c */
+    void *md[4], *memory[4], *attr, *post, *pd, *primitive; /* each in the order: A, B, bias, C */
 };
 
+/* Frees the arrays and oneDNN's objects of a product with an epilogue. */
 static void close_fused(struct fused *f)
 {
     if (f->primitive)
@@ -71,7 +72,9 @@ static void close_fused(struct fused *f)
     free(f->line);
 }
 
-static bool fill(limber_format f, char *to, int64_t count, uint64_t *state)
+/* Fills an array with normal numbers; integers are ten times as large.  Returns false if `to` is
+ * NULL. */
+static bool fill_random(limber_format f, char *to, int64_t count, uint64_t *state)
 {
     for (int64_t i = 0; to && i < count; i++) {
         double x = random_normal(state) * (f.kind == LIMBER_KIND_INT ? 10 : 1);
@@ -81,8 +84,7 @@ static bool fill(limber_format f, char *to, int64_t count, uint64_t *state)
     return to != NULL;
 }
 
-/* Allocates a product with its steps, and describes both calls to Limber: with the steps, and
- * without. */
+/* Allocates operands and results, and describes the call to Limber, with f->e as its epilogue. */
 static bool open_fused(struct fused *f, const struct factors_of *w, const struct steps_of *s)
 {
     limber_format of = format_of(w->of), to = format_of(w->to);
@@ -103,8 +105,8 @@ static bool open_fused(struct fused *f, const struct factors_of *w, const struct
     f->c = calloc((size_t)cs, to.size);
     f->other = calloc((size_t)cs, to.size);
     f->line = malloc((size_t)w->n * 4);
-    if (!f->c || !f->other || !fill(of, f->a, as, &state) || !fill(of, f->b, bs, &state) ||
-        !fill(LIMBER_F32, f->line, w->n, &state))
+    if (!f->c || !f->other || !fill_random(of, f->a, as, &state) ||
+        !fill_random(of, f->b, bs, &state) || !fill_random(LIMBER_F32, f->line, w->n, &state))
         return !complain("bench: not enough memory");
     if (w->correct)
         f->contract.promise = LIMBER_CONTRACT_CORRECT;
@@ -143,7 +145,7 @@ static bool open_fused(struct fused *f, const struct factors_of *w, const struct
     return true;
 }
 
-/* Sets up oneDNN's primitive for the same product and steps; false: it does not serve them. */
+/* Sets up oneDNN's primitive for this product and epilogue.  Returns false if oneDNN has none. */
 static bool open_peer(struct fused *f, const struct factors_of *w, const struct steps_of *s)
 {
     const int64_t dims[4][2] = { { w->n, w->k }, { w->k, w->n }, { 1, w->n }, { w->n, w->n } };
@@ -166,6 +168,7 @@ static bool open_peer(struct fused *f, const struct factors_of *w, const struct 
            !dnn.primitive_create(&f->primitive, f->pd);
 }
 
+/* Seconds of oneDNN's call; -1 if it fails. */
 static double run_peer(struct fused *f)
 {
     const struct dnn_argument arguments[4] = { { DNN_SRC, f->memory[0] },
@@ -180,7 +183,8 @@ static double run_peer(struct fused *f)
     return now() - start;
 }
 
-static bool agree(const struct fused *f)
+/* True if Limber's and oneDNN's results are nearly equal in every 101st element. */
+static bool results_agree(const struct fused *f)
 {
     for (int64_t i = 0; i < f->p.m * f->p.n; i += 101) {
         limber_format to = f->p.c.format;
@@ -194,7 +198,7 @@ static bool agree(const struct fused *f)
     return true;
 }
 
-/* Times one call, without the epilogue if `bare`. */
+/* Times one call of Limber, without the epilogue if `bare`. */
 static bool run_once(limber_context *ctx, struct fused *f, bool bare, double *seconds)
 {
     double start = now();
@@ -206,10 +210,10 @@ static bool run_once(limber_context *ctx, struct fused *f, bool bare, double *se
     return true;
 }
 
-/* Prints a row: the product with its steps, beside the bare product and oneDNN. */
-static bool fused_row(struct bench *b, const struct factors_of *w, const struct steps_of *s)
+/* Prints a row: the product with its epilogue, compared with the bare product and with oneDNN. */
+static bool print_fused_row(struct bench *b, const struct factors_of *w, const struct steps_of *s)
 {
-    struct contender here = { .samples = b->runs }, bare = here, peer = here;
+    struct contender here = { .times.samples = b->runs }, bare = here, peer = here;
     const double each = (double)w->n * (double)w->n * (double)w->k;
     const double work = 2e-9 * each *
                         (w->conv  ? 9 * (double)w->k :
@@ -219,15 +223,15 @@ static bool fused_row(struct bench *b, const struct factors_of *w, const struct 
     struct fused f;
     bool ok = open_fused(&f, w, s), has_peer = ok && open_peer(&f, w, s);
 
-    /* index -2 makes kernels, -1 warms up */
+    /* run -2 makes kernels, run -1 warms up */
     for (int i = b->maker ? -2 : -1; ok && i < b->runs; i++) {
         int at = i < 0 ? 0 : i;
         limber_context *ctx = i < -1 ? b->maker : b->ctx;
 
-        ok = run_once(ctx, &f, true, &bare.seconds[at]) &&
-             run_once(ctx, &f, false, &here.seconds[at]);
-        peer.seconds[at] = has_peer ? run_peer(&f) : 0;
-        has_peer = has_peer && peer.seconds[at] >= 0 && (i >= 0 || agree(&f));
+        ok = run_once(ctx, &f, true, &bare.times.seconds[at]) &&
+             run_once(ctx, &f, false, &here.times.seconds[at]);
+        peer.times.seconds[at] = has_peer ? run_peer(&f) : 0;
+        has_peer = has_peer && peer.times.seconds[at] >= 0 && (i >= 0 || results_agree(&f));
     }
     close_fused(&f);
     if (!ok)
@@ -242,15 +246,15 @@ static bool fused_row(struct bench *b, const struct factors_of *w, const struct 
                  (long long)w->k, w->correct ? ", correct" : "", w->batch ? ", 16 products" : "");
     if (has_peer) {
         contender_median(&peer);
-        snprintf(note, sizeof note, "%.2f x oneDNN", peer.median / here.median);
+        snprintf(note, sizeof note, "%.2f x oneDNN", peer.times.median / here.times.median);
     }
     print_line(b, &(struct line){ .what = what,
                                   .scheme = "",
                                   .n = w->n,
                                   .unit = "GFLOPS",
-                                  .value = work / here.median,
-                                  .best = work / here.best,
-                                  .ratio = bare.median / here.median,
+                                  .value = work / here.times.median,
+                                  .best = work / here.times.best,
+                                  .ratio = bare.times.median / here.times.median,
                                   .of = "without",
                                   .note = has_peer ? note : NULL });
     return true;
@@ -260,7 +264,7 @@ bool epilogue_rows(struct bench *b)
 {
     for (size_t w = 0; w < sizeof works / sizeof *works; w++)
         for (size_t s = 0; s < sizeof steps / sizeof *steps; s++)
-            if (!fused_row(b, &works[w], &steps[s]))
+            if (!print_fused_row(b, &works[w], &steps[s]))
                 return false;
     return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Peers that no library offers: the compiler's binary128, and double-double by fused multiply-adds,
- * the usual way to 106 bits. */
+ * Peers that no library offers: products in the compiler's binary128, and in double-double by fused
+ * multiply-adds, the usual way to obtain 106 bits. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -14,8 +14,9 @@
 
 enum { QUAD_BLOCK = 32 };
 
-/* Adds the products of one block of A and one of B in binary128. */
-static void quad_block(const struct contender *c, int i0, int k0)
+/* Multiplies the block of A that begins at row i0 and column k0 by the matching rows of B, and adds
+ * to C, in binary128. */
+static void multiply_quad_block(const struct contender *c, int i0, int k0)
 {
     const quad *a = c->now->a, *b = c->now->b;
     quad *y = c->now->y;
@@ -43,7 +44,7 @@ bool quad_gemm(struct contender *c)
     memset(c->now->y, 0, (size_t)n * (size_t)n * sizeof(quad));
     for (int i = 0; i < n; i += QUAD_BLOCK)
         for (int k = 0; k < n; k += QUAD_BLOCK)
-            quad_block(c, i, k);
+            multiply_quad_block(c, i, k);
     return true;
 }
 
@@ -51,10 +52,10 @@ bool quad_gemm(struct contender *c)
 
 #if defined(__x86_64__)
 
-/* (h,l) += (ah,al)(bh,bl) by Knuth's TwoSum.  The product's low part enters where TwoSum computes
- * the product's error, which saves two of twelve operations; its rounding error is near 2^-106.
- * The first sum must not be contracted to an FMA: h + ah bh would have bits that TwoSum loses.  Low
- * sums are added to the high ones at the end. */
+/* (h,l) += (ah,al)(bh,bl) in double-double arithmetic, by Knuth's TwoSum.  The product's low part
+ * is added where TwoSum computes the error of the sum, which saves two of twelve operations; its
+ * rounding error is near 2^-106.  The first sum must not be contracted to an FMA, because h + ah bh
+ * would have bits that TwoSum loses.  Low sums are added to the high ones at the end. */
 #define STEP(FMA, FMS, h, l, ah, al, bh, bl) \
     do { \
         __typeof__(h) s_ = (h) + (ah) * (bh); \
@@ -69,7 +70,7 @@ bool quad_gemm(struct contender *c)
 
 struct tile {
     const double *a, *b; /* packed panels */
-    double *out; /* high and low vectors, row by row, then by column */
+    double *out; /* each row of the tile: vectors of high parts, then vectors of low parts */
     long k;
 };
 
@@ -89,8 +90,8 @@ struct tile {
         _mm512_storeu_pd(t->out + 32 * (i) + 24, l##i##1); \
     } while (0)
 
-/* Multiplies doubles with sums in pairs (h: sums, l: their rounding errors).  The register tile is
- * 3 rows by 2 vectors of 8: twelve registers of sums, four of B. */
+/* Micro-kernel for AVX-512 with a register tile of 3 rows by 2 vectors of 8 double-doubles: sums
+ * take twelve registers, B takes four. */
 static __attribute__((target("avx512f"))) void tile_wide(const struct tile *t)
 {
     __m512d h00 = _mm512_setzero_pd(), h01 = h00, h10 = h00, h11 = h00, h20 = h00, h21 = h00;
@@ -123,7 +124,8 @@ static __attribute__((target("avx512f"))) void tile_wide(const struct tile *t)
         _mm256_storeu_pd(t->out + 8 * (i) + 4, l##i); \
     } while (0)
 
-/* Register tile of 3 rows by one vector of 4, which is all that sixteen registers hold. */
+/* Micro-kernel for AVX2 with a register tile of 3 rows by one vector of 4 double-doubles, the
+ * largest tile for sixteen registers. */
 static __attribute__((target("avx2,fma"))) void tile_narrow(const struct tile *t)
 {
     __m256d h0 = _mm256_setzero_pd(), h1 = h0, h2 = h0, l0 = h0, l1 = h0, l2 = h0;
@@ -155,7 +157,8 @@ const char *dd_kernel(void)
                                NULL;
 }
 
-/* Packs ROWS rows of A from i0 on, step by step along k, as pairs of high and low parts. */
+/* Packs ROWS rows of A from row i0 on: for each k, the high and low part of each row's element.
+ * Rows past the end are zeros. */
 static void pack_rows(const double *a, size_t n, int i0, double *out)
 {
     for (size_t k = 0; k < n; k++)
@@ -168,7 +171,8 @@ static void pack_rows(const double *a, size_t n, int i0, double *out)
         }
 }
 
-/* Packs columns of B from j0 on, step by step along k: all high parts, then all low parts. */
+/* Packs `width` columns of B from column j0 on: for each k, the high parts of all columns, then the
+ * low parts.  Columns past the end are zeros. */
 static void pack_columns(const double *b, size_t n, int j0, int width, double *out)
 {
     for (size_t k = 0; k < n; k++, out += 2 * width)
@@ -181,8 +185,9 @@ static void pack_columns(const double *b, size_t n, int j0, int width, double *o
         }
 }
 
-/* Adds a register tile of double-doubles to y. */
-static void save_tile(double *y, int n, int i0, int j0, int width, const double *tile)
+/* Stores a register tile of double-doubles in y.  FastTwoSum makes high and low part of each sum
+ * disjoint. */
+static void store_tile(double *y, int n, int i0, int j0, int width, const double *tile)
 {
     for (int i = 0; i < ROWS && i0 + i < n; i++)
         for (int j = 0; j < width && j0 + j < n; j++) {
@@ -194,6 +199,8 @@ static void save_tile(double *y, int n, int i0, int j0, int width, const double 
         }
 }
 
+/* Multiplies matrices of double-doubles: packs A once and B by panels of columns, and runs the
+ * micro-kernel for the CPU's vectors. */
 bool dd_gemm(struct contender *c)
 {
     int width = tile_columns(), size = (int)c->work->n, panels = (size + ROWS - 1) / ROWS;
@@ -213,12 +220,12 @@ bool dd_gemm(struct contender *c)
                 tile_wide(&t);
             else
                 tile_narrow(&t);
-            save_tile(c->now->y, size, ROWS * i, j, width, out);
+            store_tile(c->now->y, size, ROWS * i, j, width, out);
         }
     }
     free(a);
     free(b);
-    return ok || contender_stop(c, STATE_failed, "out of memory");
+    return ok || contender_set_state(c, STATE_failed, "out of memory");
 }
 
 #else

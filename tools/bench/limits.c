@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Whether the CPU has AMX-INT8 and the kernel grants this process permission to use XTILEDATA. */
+/* True if the CPU has AMX-INT8 and Linux permits this process to use the tile registers. */
 static bool has_amx(void)
 {
     enum { REQUEST = 0x1023, TILES = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA */
@@ -25,6 +25,7 @@ static bool has_amx(void)
 }
 #endif
 
+/* Returns whether the CPU has a feature, and whether this process may use it. */
 bool cpu_has(const char *feature)
 {
 #if defined(__x86_64__)
@@ -49,7 +50,8 @@ bool cpu_has(const char *feature)
 
 enum { BUFFER = 256 << 20 };
 
-/* A benchmark loop; one round counts `each` units. */
+/* A loop that repeats one instruction, or loads.  One round of it executes `each` units of work:
+ * multiply-adds, operations or bytes. */
 struct loop {
     const char *what, *feature, *unit;
     void (*run)(long rounds, const char *buffer);
@@ -113,7 +115,7 @@ NARROW(pd_y, PD_Y)
 WIDE(ps_z, PS_Z)
 NARROW(ps_y, PS_Y)
 
-/* Four AMX tile products of nonzero bytes, without loads. */
+/* Runs rounds of four AMX tile products of nonzero bytes, without loads. */
 static __attribute__((noinline)) void run_amx(long n, const char *buffer)
 {
     struct {
@@ -142,7 +144,7 @@ static __attribute__((noinline)) void run_amx(long n, const char *buffer)
                      : "memory", "cc");
 }
 
-/* A round reads 512 bytes. */
+/* A round of the read loops reads 512 bytes. */
 #define LOAD_Z(r) "vmovdqu64 64*" #r "(%1), %%zmm" #r "\n"
 #define LOAD_Y(r) "vmovdqu 32*" #r "(%1), %%ymm" #r "\n"
 /* Reads n times 512 bytes with AVX-512. */
@@ -188,13 +190,14 @@ enum { LOOPS = 0 };
 
 #endif
 
-/* A thread that runs a loop which measures a limit. */
+/* A thread that runs a loop, and the time of its run. */
 struct worker {
     pthread_t thread;
-    atomic_int *go;     /* 0: wait, 1: run, 2: give up */
+    /* 0 if the thread has to wait, 1 if it may run, 2 if it has to return without running */
+    atomic_int *go;
     const struct loop *loop;
     const char *from;
-    char *buffer;       /* owned; NULL: the caller's memory is read */
+    char *buffer; /* owned; NULL if the caller's memory is read */
     long rounds;
     double begin, end;
 };
@@ -212,7 +215,7 @@ static void *run_worker(void *argument)
     return NULL;
 }
 
-/* Seconds from the first thread's start to the last thread's end. */
+/* Seconds from the first start of a thread to the last end. */
 static double elapsed(const struct worker *w, int threads)
 {
     double begin = w->begin, end = w->end;
@@ -224,7 +227,8 @@ static double elapsed(const struct worker *w, int threads)
     return end - begin;
 }
 
-/* Runs all rounds on every thread and returns the seconds; 0: threads could not be created. */
+/* Runs `rounds` of the loop on each thread, the caller among them.  Returns the seconds, or 0 if
+ * threads could not be created. */
 static double run_all(const struct loop *l, struct worker *w, int threads)
 {
     atomic_int go = 0;
@@ -243,7 +247,8 @@ static double run_all(const struct loop *l, struct worker *w, int threads)
     return made < threads ? 0 : elapsed(w, threads);
 }
 
-/* Best rate of several runs, since a limit is a maximum. */
+/* Returns the best rate of 25 runs (5 if memory is read): a limit is a maximum, which disturbances
+ * only lower. */
 static double best_rate(const struct loop *l, int threads)
 {
     bool memory = !strcmp(l->unit, "GB/s");
@@ -272,6 +277,8 @@ static double best_rate(const struct loop *l, int threads)
     return best;
 }
 
+/* Measures the peak rate of each loop that this CPU can run.  Returns the number of rates in
+ * `list`. */
 int limits_measure(int threads, struct limit *list)
 {
     int count = 0;
@@ -286,7 +293,8 @@ int limits_measure(int threads, struct limit *list)
     return count;
 }
 
-/* Seconds in which all threads together read the buffer once, each its own share. */
+/* Returns the seconds in which all threads together read the buffer once, each thread a part of
+ * it. */
 double limits_read(int threads, const void *buffer, size_t bytes)
 {
     struct worker *w = calloc((size_t)threads, sizeof *w);
@@ -307,6 +315,8 @@ double limits_read(int threads, const void *buffer, size_t bytes)
     return seconds;
 }
 
+/* Returns the largest rate of INT8 multiply-adds of all instructions that the CPU has, and the
+ * instruction's name. */
 double limits_int8(int threads, const char **instruction)
 {
     double best = 0;

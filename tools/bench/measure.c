@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Measures a work: makes operands, checks a call of every contender, then samples all of them in
- * turn.  Only checked calls are timed, and the result is checked again afterwards. */
+ * Measures one row of the benchmark: makes operands, calls every contender and checks its result,
+ * then takes samples of all contenders in turn.  Only contenders with a right result are timed, and
+ * the result is checked again afterwards. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -10,10 +11,10 @@
 #include <time.h>
 
 enum { MOST_REPEATS = 1000, READ_WHOLE = 64 << 20 };
-/* a call this slow is sampled less often, in seconds */
+/* Seconds of a call above which fewer samples are taken. */
 static const double slow = 0.1, very_slow = 1;
 
-bool contender_stop(struct contender *c, enum state state, const char *format, ...)
+bool contender_set_state(struct contender *c, enum state state, const char *format, ...)
 {
     va_list args;
 
@@ -24,26 +25,28 @@ bool contender_stop(struct contender *c, enum state state, const char *format, .
     return false;
 }
 
-/* Ends a contender whose call failed; it is skipped if no scheme or memory serves. */
+/* Ends a contender whose call returned an error: its state is `skipped` if no scheme keeps the
+ * contract or memory is short, else `failed`. */
 static bool stop_limber_failed(struct contender *c, limber_status status)
 {
     bool refused = status == LIMBER_STATUS_NO_SCHEME || status == LIMBER_STATUS_NO_MEMORY;
 
     c->refused = status == LIMBER_STATUS_NO_SCHEME;
-    return contender_stop(c, refused ? STATE_skipped : STATE_failed, "%s: %.160s",
-                          limber_status_name(status), limber_error_text());
+    return contender_set_state(c, refused ? STATE_skipped : STATE_failed, "%s: %.160s",
+                               limber_status_name(status), limber_error_text());
 }
 
 /* ---- operands of a row ----------------------------------------------------------------------- */
 
-/* Sets the tensors' sizes.  A tensor's rows are a matrix's rows, or whole images or filters. */
+/* Sets the tensors' sizes.  A row of a tensor is a row of a matrix, an image or a filter. */
 static void set_tensor_sizes(const struct work *w, struct tensor *a, struct tensor *b,
                              struct tensor *y)
 {
     const limber_conv *s = &w->conv;
     const struct tensor image = { .rows = s->n, .cols = s->c * conv_pixels(s) };
     const struct tensor filters = { .rows = s->o,
-                                    .cols = s->groups ? s->c / s->groups * conv_taps(s) : 0 };
+                                    .cols =
+                                        s->groups ? s->c / s->groups * conv_window_size(s) : 0 };
     int64_t oh = 0, ow = 0, od = 0;
     struct tensor output;
 
@@ -69,16 +72,16 @@ static void set_tensor_sizes(const struct work *w, struct tensor *a, struct tens
     y->format = w->fc;
 }
 
-/* How many sets of `bytes` bytes it takes to exceed the L2 cache twice, so that each call reads
- * from memory. */
-static int sets_wanted(size_t bytes, int most)
+/* Returns how many sets of operands together are twice as large as the L2 cache, so that each call
+ * reads its operands from memory; at most `most`. */
+static int set_count(size_t bytes, int most)
 {
     size_t n = bytes ? 2 * device_info()->l2 / bytes + 1 : 1;
 
     return n > (size_t)most ? most : (int)n;
 }
 
-/* Allocates tensors on the device, and fills each with rows of the pool. */
+/* Allocates tensors on the device, and copies their rows from the pool. */
 static bool fill_sets(struct tensor *list, const struct pool *p, int sets, uint64_t seed)
 {
     size_t bytes = (size_t)(p->segments * p->length) * p->format.size;
@@ -95,7 +98,8 @@ static bool fill_sets(struct tensor *list, const struct pool *p, int sets, uint6
     return ok;
 }
 
-/* B has normal data if A is scaled or mixed, because B's lines are its columns.  Only A has NaN. */
+/* The distribution of B's data.  B is normal if rows of A are scaled or mixed, since scaling a row
+ * of B would not scale a column.  Only A has NaN and infinities. */
 static struct data_kind data_of_b(struct data_kind d)
 {
     if (d.data == DATA_scaled || d.data == DATA_mixed)
@@ -104,7 +108,7 @@ static struct data_kind data_of_b(struct data_kind d)
     return d;
 }
 
-/* Fills all sets from pools of random numbers. */
+/* Fills all sets from two pools of random numbers. */
 static bool fill_operands(struct operand_sets *s, const struct work *w, uint64_t seed)
 {
     if (w->data.data == DATA_cancels)
@@ -115,6 +119,7 @@ static bool fill_operands(struct operand_sets *s, const struct work *w, uint64_t
            fill_sets(s->b, &s->pb, s->sets, random_bits(&seed));
 }
 
+/* Allocates a result for each set of operands, and lists all sets.  False if memory is short. */
 static bool alloc_results(struct operand_sets *s)
 {
     for (int i = 0; i < s->sets; i++) {
@@ -131,7 +136,7 @@ static bool alloc_results(struct operand_sets *s)
     return true;
 }
 
-/* Checks that device memory suffices for all sets. */
+/* Checks that the free device memory suffices for all sets; else sets w->why. */
 static bool check_memory(const struct operand_sets *s, struct work *w)
 {
     size_t left = device_memory_free(), need = w->bytes * (size_t)s->sets;
@@ -143,16 +148,16 @@ static bool check_memory(const struct operand_sets *s, struct work *w)
     return false;
 }
 
-/* Allocates as many sets of operands as keep them out of the cache, at most `most`. */
+/* Allocates so many sets of operands that repeated calls miss the L2 cache, but at most `most`. */
 bool sets_alloc(struct operand_sets *s, struct work *w, uint64_t seed, int most)
 {
-    bool checked = w->data.data != DATA_spread; /* sums of such data may overflow the format */
+    bool checked = w->data.data != DATA_spread; /* sums of DATA_spread may overflow the format */
     bool ok;
 
     memset(s, 0, sizeof *s);
     set_tensor_sizes(w, &s->a[0], &s->b[0], &s->y[0]);
     w->bytes = tensor_bytes(&s->a[0]) + tensor_bytes(&s->b[0]) + tensor_bytes(&s->y[0]);
-    s->sets = sets_wanted(w->bytes, most);
+    s->sets = set_count(w->bytes, most);
     if (!check_memory(s, w))
         return false;
     for (int i = 1; i < s->sets; i++)
@@ -190,9 +195,9 @@ bool result_poison(const struct contender *c)
     return device_fill(c->now->y, 0xff, result_bytes(c));
 }
 
-/* Whether the whole result was written.  The poison is a NaN in every float format.  Large results
- * are not read. */
-static bool all_written(struct contender *c)
+/* True if no element still holds the poison, which is a NaN in every float format.  Results of
+ * integers, and of more than READ_WHOLE bytes, are not examined. */
+static bool is_all_written(struct contender *c)
 {
     size_t bytes = result_bytes(c), size = c->now->fy.size, at = 0;
     unsigned char poison[ELEMENT], *y;
@@ -201,49 +206,53 @@ static bool all_written(struct contender *c)
         return true;
     memset(poison, 0xff, sizeof poison);
     if (!device_get(y, c->now->y, bytes))
-        contender_stop(c, STATE_failed, "%s", device_error());
+        contender_set_state(c, STATE_failed, "%s", device_error());
     else
         while (at < bytes && memcmp(y + at, poison, size))
             at += size;
     free(y);
     if (c->state == STATE_ok && at < bytes)
-        contender_stop(c, STATE_wrong, "row %lld, column %lld was not written",
-                       (long long)(at / size) / c->work->n, (long long)(at / size) % c->work->n);
+        contender_set_state(c, STATE_wrong, "row %lld, column %lld was not written",
+                            (long long)(at / size) / c->work->n,
+                            (long long)(at / size) % c->work->n);
     return c->state == STATE_ok;
 }
 
+/* Copies picked elements of the contender's result and compares them with the reference, if
+ * there is one.  False if the device fails, or the result is wrong. */
 bool result_check(const struct operand_sets *s, struct contender *c)
 {
     const char *y = c->now->y;
     size_t size = c->now->fy.size;
 
     if (!device_wait())
-        return contender_stop(c, STATE_failed, "%s", device_error());
+        return contender_set_state(c, STATE_failed, "%s", device_error());
     if (!s->reference)
         return true;
     for (int i = 0; i < PICKS; i++)
-        if (!device_get(c->got[i], y + (size_t)reference_place(s->reference, i) * size, size))
-            return contender_stop(c, STATE_failed, "%s", device_error());
-    return reference_check(s->reference, c) && all_written(c);
+        if (!device_get(c->checked.got[i], y + (size_t)reference_place(s->reference, i) * size,
+                        size))
+            return contender_set_state(c, STATE_failed, "%s", device_error());
+    return reference_check(s->reference, c) && is_all_written(c);
 }
 
 bool same_bits(const struct contender *x, const struct contender *y)
 {
     for (int i = 0; i < PICKS; i++)
-        if (memcmp(x->got[i], y->got[i], x->work->fc.size))
+        if (memcmp(x->checked.got[i], y->checked.got[i], x->work->fc.size))
             return false;
     return true;
 }
 
-/* ---- copies for peers in other formats ------------------------------------------------------- */
+/* ---- copies of operands for peers in other formats ------------------------------------------- */
 
-/* Copies of the operands in other formats, which contenders share. */
+/* Copies of operands in other formats; contenders with equal formats share a copy. */
 struct copies {
     struct operands list[MOST_CONTENDERS];
     int count;
 };
 
-/* Parses one format, or three such as "u8 i8 i32". */
+/* Parses one format, or three for A, B and C, such as "u8 i8 i32". */
 static void parse_formats(const char *words, struct operands *o)
 {
     char a[8] = "", b[8] = "", y[8] = "";
@@ -266,7 +275,8 @@ static void *convert_copy(limber_format to, const void *x, limber_format from, i
     return NULL;
 }
 
-/* Operands for a peer: the work's, or cached host copies in its formats. */
+/* Returns the operands for a peer: the work's own, or copies on the host in the peer's formats.
+ * NULL if memory is exhausted. */
 static const struct operands *operands_for(const struct peer *p, const struct work *w,
                                            const struct operand_sets *s, struct copies *copies)
 {
@@ -300,8 +310,10 @@ static void free_copies(struct copies *copies)
 
 /* ---- one call of a contender ----------------------------------------------------------------- */
 
-static limber_matrix matrix(const void *data, limber_format f, int64_t cols, bool transposed,
-                            int64_t rows)
+/* Describes a matrix whose rows have `cols` elements, or, if transposed, whose columns have
+ * `rows`. */
+static limber_matrix matrix_of(const void *data, limber_format f, int64_t cols, bool transposed,
+                               int64_t rows)
 {
     return (limber_matrix){ (void *)(uintptr_t)data, f, transposed ? 1 : cols,
                             transposed ? rows : 1 };
@@ -312,6 +324,7 @@ typedef void bound_d(int, int, int, int, int, int, double, const void *, int, co
 typedef void bound_s(int, int, int, int, int, int, float, const void *, int, const void *, int,
                      float, void *, int);
 
+/* Calls a function of limber_bind.  101 is CblasRowMajor, 111 CblasNoTrans. */
 static void call_bound(const struct contender *c)
 {
     const struct operands *o = c->now;
@@ -323,18 +336,20 @@ static void call_bound(const struct contender *c)
         ((bound_s *)c->function)(101, 111, 111, n, n, n, 1, o->a, n, o->b, n, 0, o->y, n);
 }
 
-/* Calls without a report, because filling one takes as long as an 8 x 8 product. */
+/* Calls limber_gemm without a report, since filling one takes as long as an 8 x 8 product. */
 static limber_status call_plainly(const struct contender *c)
 {
     const struct work *w = c->work;
     const struct operands *o = c->now;
 
     return limber_gemm(c->ctx, &c->contract, w->m, w->n, w->k, NULL,
-                       matrix(o->a, o->fa, w->k, w->ta, w->m),
-                       matrix(o->b, o->fb, w->n, w->tb, w->k), NULL,
+                       matrix_of(o->a, o->fa, w->k, w->ta, w->m),
+                       matrix_of(o->b, o->fb, w->n, w->tb, w->k), NULL,
                        (limber_output){ o->y, o->fy, w->n, 1 }, NULL);
 }
 
+/* Calls limber_run with all that the work may have: convolution, batch, stream, prepared
+ * operand. */
 static limber_status call_product(struct contender *c)
 {
     const struct work *w = c->work;
@@ -366,8 +381,8 @@ static limber_status call_product(struct contender *c)
     p.m = w->m;
     p.n = w->n;
     p.k = w->k;
-    p.a = matrix(o->a, o->fa, w->k, w->ta, w->m);
-    p.b = matrix(o->b, o->fb, w->n, w->tb, w->k);
+    p.a = matrix_of(o->a, o->fa, w->k, w->ta, w->m);
+    p.b = matrix_of(o->b, o->fb, w->n, w->tb, w->k);
     p.c.row_stride = w->n;
     p.c.col_stride = 1;
     p.prepared_a = c->variant == CALL_prepared ? c->prepared : NULL;
@@ -375,6 +390,8 @@ static limber_status call_product(struct contender *c)
     return limber_run(c->ctx, &p, report);
 }
 
+/* Makes one call that is to be timed: a peer library's, or Limber's by the variant under test.
+ * False on failure. */
 bool contender_call(struct contender *c)
 {
     limber_status status = LIMBER_STATUS_OK;
@@ -395,6 +412,7 @@ bool contender_call(struct contender *c)
 
 /* ---- setting up the contenders --------------------------------------------------------------- */
 
+/* Prepares a peer.  If it cannot compute the work, sets the contender's state and returns false. */
 static bool begin_peer(struct contender *c)
 {
     const struct peer *p = c->peer;
@@ -402,14 +420,16 @@ static bool begin_peer(struct contender *c)
     const struct work *w = c->work;
 
     if (l && l->gpu && !l->usable)
-        return contender_stop(c, STATE_skipped, "no %s: %s", l->name, l->why_not);
+        return contender_set_state(c, STATE_skipped, "no %s: %s", l->name, l->why_not);
     if ((l && !l->usable) || (p->largest && w->n > p->largest) || (p->plain && (w->ta || w->tb)))
-        return contender_stop(c, STATE_absent, "it does not do this");
+        return contender_set_state(c, STATE_absent, "it does not do this");
     if (!c->now->a || !c->now->b || !c->now->y)
-        return contender_stop(c, STATE_failed, "not enough memory for the operands");
-    return !p->prepare || p->prepare(c) || contender_stop(c, STATE_absent, "it has no kernel");
+        return contender_set_state(c, STATE_failed, "not enough memory for the operands");
+    return !p->prepare || p->prepare(c) || contender_set_state(c, STATE_absent, "it has no kernel");
 }
 
+/* Makes what a variant of Limber needs before its calls: its context, bound function or prepared
+ * operand. */
 static bool begin_own(struct contender *c)
 {
     const struct work *w = c->work;
@@ -433,13 +453,13 @@ static bool begin_own(struct contender *c)
                                    (limber_output){ NULL, m.format, m.row_stride, m.col_stride },
                                    LIMBER_ACCUMULATE_NONE, &kernel);
         c->function = (void (*)(void))kernel;
-        if (status == LIMBER_STATUS_DEVICE) /* the backend cannot bind functions */
-            return contender_stop(c, STATE_absent, "%.160s", limber_error_text());
+        if (status == LIMBER_STATUS_DEVICE) /* the backend cannot bind shapes */
+            return contender_set_state(c, STATE_absent, "%.160s", limber_error_text());
     } else if (c->variant == CALL_prepared && w->operation != LIMBER_OPERATION_GEMM) {
         status = limber_prepare_filters(c->ctx, &w->conv, c->now->b, w->fb, &prepare,
                                         (limber_prepared **)&c->prepared);
     } else if (c->variant == CALL_prepared) {
-        status = limber_prepare(c->ctx, matrix(c->now->a, w->fa, w->k, false, w->m), w->m, w->k,
+        status = limber_prepare(c->ctx, matrix_of(c->now->a, w->fa, w->k, false, w->m), w->m, w->k,
                                 LIMBER_SIDE_A, NULL, (limber_prepared **)&c->prepared);
     }
     return status == LIMBER_STATUS_OK || stop_limber_failed(c, status);
@@ -463,8 +483,8 @@ static void end_contender(struct contender *c)
 
 /* ---- the first call, which makes kernels ----------------------------------------------------- */
 
-/* Makes specialised kernels on disk by the maker context, so that the contender's context loads
- * them as in a long-running program, and nothing is compiled during the timing. */
+/* Compiles specialised kernels to disk by the maker's context.  The contender's context then loads
+ * them, as in a long-running program, and compiles nothing during the timing. */
 static void make_kernels(struct contender *c)
 {
     struct contender maker = *c;
@@ -473,14 +493,14 @@ static void make_kernels(struct contender *c)
         return;
     maker.ctx = c->maker;
     maker.variant = CALL_plain;
-    (void)call_product(&maker); /* a failure shows again in the contender's own call */
+    (void)call_product(&maker); /* the contender's own call reports a failure */
 }
 
-/* Calls once, so that kernels exist, and checks the result. */
-static bool checked_call(struct contender *c, const struct operand_sets *s)
+/* Makes kernels, calls the contender once, and checks the result.  Returns false if this fails. */
+static bool call_and_check(struct contender *c, const struct operand_sets *s)
 {
     if (!result_poison(c))
-        return contender_stop(c, STATE_failed, "%s", device_error());
+        return contender_set_state(c, STATE_failed, "%s", device_error());
     make_kernels(c);
     if (!contender_call(c))
         return false;
@@ -491,7 +511,8 @@ static bool checked_call(struct contender *c, const struct operand_sets *s)
     return result_check(s, c) && (c->peer || c->promise != PROMISE_unit || unit_check(c));
 }
 
-/* Retries a scheme under `fast` if its error bound is too large for `native` at this k. */
+/* If Limber refused a named scheme under `native`, because its error bound is too large at this k,
+ * changes the contract to `fast`.  Returns true if the call should be repeated. */
 static bool retry_as_fast(struct contender *c)
 {
     if (!c->refused || c->contract.promise != LIMBER_CONTRACT_NATIVE || !c->contract.scheme ||
@@ -508,16 +529,16 @@ static bool retry_as_fast(struct contender *c)
 
 /* ---- samples: timed calls, in turns ---------------------------------------------------------- */
 
-/* Waits until the spinning threads of other CPU libraries sleep, so that they do not disturb the
- * next sample. */
+/* Waits 40 ms, until spinning threads of other CPU libraries have gone to sleep, so that they do
+ * not disturb the next sample. */
 static void wait_for_idle(const struct work *w)
 {
     if (w->threads > 1)
         nanosleep(&(struct timespec){ 0, 40000000 }, NULL);
 }
 
-/* Seconds of one call, averaged over `repeats`; negative: it failed. */
-static double sample(struct contender *c, const struct operand_sets *s, int repeats)
+/* Average seconds of `repeats` calls; negative on failure. */
+static double time_sample(struct contender *c, const struct operand_sets *s, int repeats)
 {
     const struct operands *first = c->now;
     bool sets = first == &s->list[0], ok = true;
@@ -525,7 +546,7 @@ static double sample(struct contender *c, const struct operand_sets *s, int repe
 
     wait_for_idle(c->work);
     if (!device_start()) {
-        contender_stop(c, STATE_failed, "%s", device_error());
+        contender_set_state(c, STATE_failed, "%s", device_error());
         return -1;
     }
     for (int i = 0; ok && i < repeats; i++) {
@@ -538,55 +559,55 @@ static double sample(struct contender *c, const struct operand_sets *s, int repe
     if (!ok)
         return -1;
     seconds = device_stop();
-    c->device = watch_last();
+    c->times.device = watch_last();
     if (seconds < 0)
-        contender_stop(c, STATE_failed, "%s", device_error());
+        contender_set_state(c, STATE_failed, "%s", device_error());
     return seconds / repeats;
 }
 
-/* Repeats a small product until the specialised kernel that is compiled in the background serves
- * it. */
+/* Repeats a small product until its specialised kernel, which is compiled in the background,
+ * replaces the prebuilt one. */
 static void repeat_small(struct contender *c, const struct operand_sets *s)
 {
     enum { PRODUCTS = 1000 };
     const struct work *w = c->work;
-    double until = now() + 3; /* allow for a busy machine */
+    double until = now() + 3; /* at most three seconds, in which a busy machine can compile, too */
 
     if (c->peer || c->variant != CALL_plain || device_stream() || w->m * w->n * w->k > 1 << 21)
         return;
     while (c->report.from == LIMBER_FROM_LIBRARY && now() < until)
-        if (sample(c, s, PRODUCTS < w->batch ? 1 : (int)(PRODUCTS / w->batch)) < 0)
+        if (time_sample(c, s, PRODUCTS < w->batch ? 1 : (int)(PRODUCTS / w->batch)) < 0)
             return;
 }
 
-/* Warms up, with all sets of operands, since their data may need different kernels, and chooses how
- * many calls make a sample. */
+/* Warms up, and sets how many calls make a sample.  On a GPU all sets of operands are used, since
+ * their data may need different kernels. */
 static void calibrate(struct contender *c, const struct operand_sets *s, const struct timing *t)
 {
     double first, n;
 
     repeat_small(c, s);
-    if (device_stream() && !c->peer && sample(c, s, s->sets) < 0)
+    if (device_stream() && !c->peer && time_sample(c, s, s->sets) < 0)
         return;
-    first = sample(c, s, s->sets > 2 ? 2 : s->sets);
+    first = time_sample(c, s, s->sets > 2 ? 2 : s->sets);
 
     if (first < 0)
         return;
     n = first > 0 ? t->sample / first : MOST_REPEATS;
-    c->repeats = n < 1 ? 1 : n > MOST_REPEATS ? MOST_REPEATS : (int)n;
-    c->best = first; /* until there are samples */
+    c->times.repeats = n < 1 ? 1 : n > MOST_REPEATS ? MOST_REPEATS : (int)n;
+    c->times.best = first; /* an estimate until there are samples */
 }
 
-/* Number of samples.  On a GPU slow calls need fewer, because their times hardly vary. */
-static int samples_wanted(const struct contender *c, const struct timing *t)
+/* Number of samples.  On a GPU slow calls need fewer, since their times hardly vary. */
+static int sample_count(const struct contender *c, const struct timing *t)
 {
-    int least = c->best > very_slow ? 1 : c->best > slow ? 3 : t->runs;
+    int least = c->times.best > very_slow ? 1 : c->times.best > slow ? 3 : t->runs;
 
     return device_stream() && least < t->runs ? least : t->runs;
 }
 
-/* Takes one sample of each contender, in turn; `until`: no more samples than the least after this
- * time. */
+/* Takes one sample of each contender.  After the time `until`, only samples of the first t->least
+ * rounds are taken. */
 static void sample_round(struct work *w, const struct timing *t, const struct operand_sets *s,
                          int round, double until)
 {
@@ -594,15 +615,15 @@ static void sample_round(struct work *w, const struct timing *t, const struct op
         struct contender *c = &w->list[i];
         double seconds;
 
-        if (c->state != STATE_ok || samples_wanted(c, t) <= round || device_lost() ||
+        if (c->state != STATE_ok || sample_count(c, t) <= round || device_lost() ||
             (round >= t->least && now() > until))
             continue;
         t->note(t->user, w, c);
-        seconds = sample(c, s, c->repeats);
+        seconds = time_sample(c, s, c->times.repeats);
         if (seconds < 0)
             continue;
-        c->run_seconds[c->samples] = c->report.seconds_run;
-        c->seconds[c->samples++] = seconds;
+        c->times.run_seconds[c->times.samples] = c->report.seconds_run;
+        c->times.seconds[c->times.samples++] = seconds;
     }
 }
 
@@ -613,7 +634,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median of n seconds; *best is the minimum. */
+/* Median of n durations; *best is the minimum. */
 static double median(const double *seconds, int n, double *best)
 {
     double v[MOST_SAMPLES];
@@ -626,8 +647,8 @@ static double median(const double *seconds, int n, double *best)
 
 void contender_median(struct contender *c)
 {
-    if (c->samples > 0)
-        c->median = median(c->seconds, c->samples, &c->best);
+    if (c->times.samples > 0)
+        c->times.median = median(c->times.seconds, c->times.samples, &c->times.best);
 }
 
 const struct contender *work_base(const struct work *w)
@@ -635,22 +656,24 @@ const struct contender *work_base(const struct work *w)
     const struct contender *best = NULL;
 
     for (int i = 0; i < w->count; i++)
-        if (w->list[i].base && w->list[i].median > 0 && (!best || w->list[i].median < best->median))
+        if (w->list[i].base && w->list[i].times.median > 0 &&
+            (!best || w->list[i].times.median < best->times.median))
             best = &w->list[i];
     return best;
 }
 
-/* Fails the prepared contender if its result differs in bits from a plain call. */
+/* Marks the prepared contender wrong if its result differs in any bit from a plain call's. */
 static void compare_prepared(struct work *w)
 {
     for (int i = 1; i < w->count; i++)
         if (w->list[0].variant == CALL_prepared && w->list[0].state == STATE_ok &&
             !w->list[i].peer && w->list[i].state == STATE_ok &&
             !same_bits(&w->list[0], &w->list[i]))
-            contender_stop(&w->list[0], STATE_wrong, "the prepared operand gives other bits");
+            contender_set_state(&w->list[0], STATE_wrong, "the prepared operand gives other bits");
 }
 
-/* Chooses the operands of every contender; CALL_easy gets well-scaled data. */
+/* Chooses each contender's operands: the work's, copies in a peer's formats, or for CALL_easy
+ * well-scaled data. */
 static bool choose_operands(struct work *w, const struct operand_sets *s, struct copies *copies,
                             struct operand_sets *easy, uint64_t seed)
 {
@@ -675,7 +698,7 @@ static bool choose_operands(struct work *w, const struct operand_sets *s, struct
     return true;
 }
 
-/* Times each kernel in three calls and keeps the fastest call's times. */
+/* Times the kernels of three calls, and keeps the times of the call with the smallest sum. */
 static void time_kernels(struct contender *c)
 {
     enum { CALLS = 3 };
@@ -693,13 +716,13 @@ static void time_kernels(struct contender *c)
             return;
         if (i > 0 && sum >= least)
             continue;
-        memcpy(c->kernels, list, sizeof list);
-        c->kernel_count = count;
+        memcpy(c->times.kernels, list, sizeof list);
+        c->times.kernel_count = count;
         least = sum;
     }
 }
 
-/* Makes, checks, calibrates and times all contenders. */
+/* Prepares, checks, calibrates and times all contenders. */
 static void measure_all(struct work *w, const struct timing *t, const struct operand_sets *s)
 {
     double until;
@@ -709,7 +732,7 @@ static void measure_all(struct work *w, const struct timing *t, const struct ope
 
         t->note(t->user, w, c);
         if (c->state == STATE_ok && begin_contender(c) &&
-            (checked_call(c, s) || (retry_as_fast(c) && checked_call(c, s))) && t->timed)
+            (call_and_check(c, s) || (retry_as_fast(c) && call_and_check(c, s))) && t->timed)
             calibrate(c, s, t);
         if (t->timed)
             t->called(t->user, w, c);
@@ -724,14 +747,17 @@ static void measure_all(struct work *w, const struct timing *t, const struct ope
             continue;
         contender_median(c);
         time_kernels(c);
-        checked_call(c, s);
+        call_and_check(c, s);
     }
     for (int i = 0; device_lost() && i < w->count; i++)
         if (w->list[i].state == STATE_ok)
-            contender_stop(&w->list[i], STATE_failed, "the device is lost: %.150s", device_error());
+            contender_set_state(&w->list[i], STATE_failed, "the device is lost: %.150s",
+                                device_error());
     compare_prepared(w);
 }
 
+/* Measures all contenders of a work: makes operands, calls and checks each contender, takes
+ * samples.  Sets w->why if that is impossible. */
 void work_measure(struct work *w, const struct timing *t)
 {
     struct operand_sets *s = calloc(2, sizeof *s);

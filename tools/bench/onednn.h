@@ -5,8 +5,9 @@
 
 #include "tools/bench/bench.h"
 
-/* Releases 2 and 3 differ in the type of a memory descriptor.  In 2 it is a structure that the
- * caller owns (696 bytes in 2.6), in 3 an opaque object.  Both are held by pointer here. */
+/* Releases 2 and 3 differ in the memory descriptor: in release 2 it is a structure that the caller
+ * owns (696 bytes in 2.6), in release 3 an opaque object.  This program holds either by a
+ * pointer. */
 enum {
     DNN_F16 = 1,
     DNN_BF16 = 2,
@@ -29,7 +30,8 @@ enum {
     DNN_DIFF_SRC = 129,
     DNN_DIFF_DST = 145,
     DNN_DIFF_WEIGHTS = 161,
-    DNN_FORWARD = 64, /* forward training, which is also the hint for backward primitives */
+    /* forward training; its descriptor is also the hint for backward primitives */
+    DNN_FORWARD = 64,
     DNN_DIRECT = 1,
     DNN_ROOM = 8192
 };
@@ -39,7 +41,8 @@ struct dnn_argument {
     void *memory;
 };
 
-/* Functions that releases 2 and 3 share, those of 2 only, those of 3 only. */
+/* oneDNN's functions.  GEMM and MATMUL are used in releases 2 and 3, RELEASE2 only in release 2,
+ * all others only in release 3.  Each entry: name in `dnn`, symbol, result, parameters. */
 #define GEMM(F) \
     F(version, dnnl_version, const void *, (void)) \
     F(sgemm, dnnl_sgemm, int, \
@@ -105,8 +108,8 @@ struct dnn_argument {
 
 extern struct dnn {
     int major;
-    bool matmul; /* matmul primitives were found */
-    bool convolution, eltwise, fused; /* needs release 3 */
+    bool matmul; /* the functions for matmul primitives were found */
+    bool convolution, eltwise, fused; /* the functions were found; always false for release 2 */
     void *engine, *stream;
     void (*omp_threads)(int);
     GEMM(DECLARE)
@@ -114,11 +117,12 @@ extern struct dnn {
     RELEASE2(DECLARE) RELEASE3(DECLARE) CONVOLUTION(DECLARE) ELTWISE(DECLARE) FUSED(DECLARE)
 } dnn;
 
-/* Reorders p->from into the layout of p->to; false: not possible. */
+/* A copy of a tensor from one layout to another. */
 struct dnn_copy {
     const void *from_md, *to_md;
     void *from, *to; /* memory objects with these descriptors */
 };
+/* Copies p->from to p->to.  Returns false if oneDNN cannot convert between the layouts. */
 bool dnn_reorder(const struct dnn_copy *p);
 
 #endif

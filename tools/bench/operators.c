@@ -8,12 +8,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* oneDNN's constants */
+/* oneDNN's constants. */
 enum { DNN_INFERENCE = 96, DNN_TANH = 0x21, DNN_EXP = 0x2a, DNN_GELU = 0x31 };
 
 static const struct function {
     limber_function function;
-    int dnn; /* oneDNN's algorithm; 0: none */
+    int dnn; /* oneDNN's algorithm; 0 if it has none */
 } functions[] = { { LIMBER_FUNCTION_EXP, DNN_EXP },
                   { LIMBER_FUNCTION_TANH, DNN_TANH },
                   { LIMBER_FUNCTION_GELU, DNN_GELU },
@@ -21,17 +21,18 @@ static const struct function {
 
 static const struct pair_of {
     const char *from, *to;
-    int dnn; /* oneDNN's type of source and result; 0: none */
+    int dnn; /* oneDNN's type of operand and result; 0 if it has none */
 } pairs[] = { { "f16", "f16", DNN_F16 }, { "bf16", "bf16", DNN_BF16 }, { "e4m3", "e4m3", 0 },
               { "f32", "f32", DNN_F32 }, { "f32", "bf16", 0 },         { "f32", "f16", 0 } };
 
-/* A function's call, for Limber and for oneDNN. */
+/* A function's call, set up for Limber and for oneDNN. */
 struct operation {
     limber_elementwise call;
-    char *src, *dst, *other; /* other: result of the peer or of the copy */
+    char *src, *dst, *other; /* other: the peer's result, then a copy of src */
     void *pd, *primitive, *md, *memory[2];
 };
 
+/* Destroys oneDNN's objects and frees the arrays of an operation. */
 static void close_operator(struct operation *o)
 {
     if (o->primitive)
@@ -48,7 +49,7 @@ static void close_operator(struct operation *o)
     free(o->other);
 }
 
-/* Allocates an operation's arrays and describes Limber's call. */
+/* Allocates an operation's arrays, and describes the call to Limber. */
 static bool open_operator(struct operation *o, limber_function f, const struct pair_of *p,
                           size_t count)
 {
@@ -75,7 +76,7 @@ static bool open_operator(struct operation *o, limber_function f, const struct p
     return true;
 }
 
-/* Sets up oneDNN's primitive for the function; false: it does not serve it. */
+/* Sets up oneDNN's primitive for the function.  Returns false if oneDNN has none. */
 static bool open_peer(struct operation *o, int function, int type)
 {
     const int64_t dims[1] = { (int64_t)o->call.count }, strides[1] = { 1 };
@@ -89,6 +90,7 @@ static bool open_peer(struct operation *o, int function, int type)
            !dnn.memory_create(&o->memory[1], o->md, dnn.engine, o->other);
 }
 
+/* Seconds of oneDNN's call; -1 if it fails. */
 static double run_peer(struct operation *o)
 {
     const struct dnn_argument arguments[2] = { { DNN_SRC, o->memory[0] },
@@ -101,8 +103,9 @@ static double run_peer(struct operation *o)
     return now() - start;
 }
 
-/* Whether results agree: the peer's differs by few ulp. */
-static bool agree(const struct operation *o)
+/* True if the results of Limber and the peer differ by few units in the last place, in every 97th
+ * element. */
+static bool results_agree(const struct operation *o)
 {
     limber_format f = o->call.to;
 
@@ -117,12 +120,12 @@ static bool agree(const struct operation *o)
     return true;
 }
 
-/* Prints a row: a function by Limber, beside a copy, oneDNN and PyTorch. */
-static bool operator_row(struct bench *b, const struct function *f, const struct pair_of *p,
-                         size_t count)
+/* Prints a row: a function by Limber, compared with a copy, oneDNN and PyTorch. */
+static bool print_operator_row(struct bench *b, const struct function *f, const struct pair_of *p,
+                               size_t count)
 {
     const char *name = limber_function_at((int)f->function, NULL, NULL);
-    struct contender here = { .samples = b->runs }, copy = here, peer = here, torch = here;
+    struct contender here = { .times.samples = b->runs }, copy = here, peer = here, torch = here;
     struct operation o;
     char what[64], note[96] = "";
     bool ok = open_operator(&o, f->function, p, count), has_peer, has_torch;
@@ -131,20 +134,20 @@ static bool operator_row(struct bench *b, const struct function *f, const struct
     has_peer = ok && open_peer(&o, f->dnn, p->dnn);
     has_torch = f->function != LIMBER_FUNCTION_CAST && torch_version();
     bytes = count * (o.call.from.size + o.call.to.size);
-    /* index -1 warms up and makes the function's table */
+    /* run -1 warms up, and makes the function's table */
     for (int i = -1; ok && i < b->runs; i++) {
         int at = i < 0 ? 0 : i;
         double start = now();
 
         ok = limber_apply(b->ctx, &o.call) == LIMBER_STATUS_OK;
-        here.seconds[at] = now() - start;
-        peer.seconds[at] = has_peer ? run_peer(&o) : 0;
-        has_peer = has_peer && (i >= 0 || agree(&o));
-        torch.seconds[at] = has_torch ? torch_run(name, p->from, count, b->threads) : -1;
-        has_torch = torch.seconds[at] > 0;
+        here.times.seconds[at] = now() - start;
+        peer.times.seconds[at] = has_peer ? run_peer(&o) : 0;
+        has_peer = has_peer && (i >= 0 || results_agree(&o));
+        torch.times.seconds[at] = has_torch ? torch_run(name, p->from, count, b->threads) : -1;
+        has_torch = torch.times.seconds[at] > 0;
         start = now();
         memcpy(o.other, o.src, bytes / 2);
-        copy.seconds[at] = now() - start;
+        copy.times.seconds[at] = now() - start;
     }
     if (!ok)
         complain("bench: %s", limber_error_text());
@@ -156,25 +159,26 @@ static bool operator_row(struct bench *b, const struct function *f, const struct
     snprintf(what, sizeof what, "%s, %s to %s", name, p->from, p->to);
     if (has_peer) {
         contender_median(&peer);
-        snprintf(note, sizeof note, "%.2f x oneDNN", peer.median / here.median);
+        snprintf(note, sizeof note, "%.2f x oneDNN", peer.times.median / here.times.median);
     }
     if (has_torch) {
         contender_median(&torch);
         snprintf(note + strlen(note), sizeof note - strlen(note), "%s%.2f x PyTorch %s",
-                 *note ? ", " : "", torch.median / here.median, torch_version());
+                 *note ? ", " : "", torch.times.median / here.times.median, torch_version());
     }
     print_line(b, &(struct line){ .what = what,
                                   .scheme = "",
                                   .n = (int64_t)count,
                                   .unit = "GB/s",
-                                  .value = (double)bytes * 1e-9 / here.median,
-                                  .best = (double)bytes * 1e-9 / here.best,
-                                  .ratio = copy.median / here.median,
+                                  .value = (double)bytes * 1e-9 / here.times.median,
+                                  .best = (double)bytes * 1e-9 / here.times.best,
+                                  .ratio = copy.times.median / here.times.median,
                                   .of = "a copy",
                                   .note = *note ? note : NULL });
     return true;
 }
 
+/* Measures elementwise functions in all formats, for a short and a long array. */
 bool operator_rows(struct bench *b)
 {
     static const size_t counts[2] = { 1 << 18, 1 << 24 };
@@ -185,7 +189,7 @@ bool operator_rows(struct bench *b)
                 bool casts = strcmp(pairs[p].from, pairs[p].to);
 
                 if (casts == (functions[f].function == LIMBER_FUNCTION_CAST) &&
-                    !operator_row(b, &functions[f], &pairs[p], counts[c])) {
+                    !print_operator_row(b, &functions[f], &pairs[p], counts[c])) {
                     torch_close();
                     return false;
                 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of peers: other libraries, found at run time and configured for speed, and our own
- * implementations of published algorithms. */
+ * The table of peers: other libraries, found at run time and configured for speed, and algorithms
+ * of this program that were written after publications. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -13,12 +13,14 @@
 
 /* ---- loading other libraries ----------------------------------------------------------------- */
 
+/* Loads the first of the library's files that exists. l->files: names separated by spaces, or
+ * one path. */
 bool library_load(struct library *l)
 {
     char names[160], *rest = names, *name;
 
     snprintf(names, sizeof names, "%s", l->files);
-    if (strchr(l->files, '/')) /* files may be one path, which may contain spaces */
+    if (strchr(l->files, '/')) /* `files` is one path, which may contain spaces */
         l->handle = dlopen(l->files, RTLD_NOW | RTLD_LOCAL);
     while (!l->handle && (name = strsep(&rest, " ")))
         l->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -33,7 +35,8 @@ bool library_refuse(struct library *l, const char *why)
     return false;
 }
 
-bool library_find(struct library *l, const struct symbol *list, size_t count)
+/* Looks up `count` functions.  False, with the reason in l->why_not, if one is missing. */
+bool library_look_up_symbols(struct library *l, const struct symbol *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         void *f = dlsym(l->handle, list[i].name);
@@ -47,8 +50,8 @@ bool library_find(struct library *l, const struct symbol *list, size_t count)
     return true;
 }
 
-/* A function or variable of the library; NULL: absent.  OpenBLAS's wheel prefixes names with
- * scipy_. */
+/* Address of a function or variable of the library; NULL if absent.  The OpenBLAS of Python's
+ * wheels prefixes its names with scipy_. */
 static void *symbol_of(const struct library *l, const char *name)
 {
     char longer[64];
@@ -68,7 +71,8 @@ typedef void dgemm_fn(int, int, int, int, int, int, double, const double *, int,
 typedef void sgemm_fn(int, int, int, int, int, int, float, const float *, int, const float *, int,
                       float, float *, int);
 
-static bool run_cblas(struct contender *c)
+/* Calls the peer's cblas_dgemm or cblas_sgemm on row-major operands. */
+static bool call_cblas(struct contender *c)
 {
     const struct operands *o = c->now;
     bool single = o->fy.size == 4;
@@ -87,7 +91,7 @@ static bool run_cblas(struct contender *c)
     return true;
 }
 
-static bool find_cblas(struct library *l)
+static bool open_cblas(struct library *l)
 {
     if (!library_load(l))
         return false;
@@ -102,7 +106,7 @@ static bool has_avx512_kernels(const char *core)
            strcasestr(core, "sapphire");
 }
 
-/* Whether OpenBLAS chose an SSE kernel on a machine with AVX2, which is no fair peer. */
+/* True if OpenBLAS chose an SSE kernel on a CPU with AVX2, which makes an unfair comparison. */
 static bool is_misdetected(const char *core)
 {
     static const char *const old[] = { "Prescott", "Core2", "Katmai", "Generic", "Nehalem" };
@@ -115,8 +119,8 @@ static bool is_misdetected(const char *core)
 
 static void (*openblas_threads)(int);
 
-/* Opens OpenBLAS with kernels for the CPU's vectors.  Debian's version misdetects newer CPUs, and
- * an environment may name kernels of older ones. */
+/* Opens OpenBLAS with kernels for the CPU's widest vectors.  Debian's version misdetects newer
+ * CPUs, and OPENBLAS_CORETYPE may name kernels of older ones. */
 static bool open_openblas(struct library *l)
 {
     const char *named = limber_variable_value("OPENBLAS_CORETYPE"), *core;
@@ -125,7 +129,7 @@ static bool open_openblas(struct library *l)
 
     if (cpu_has("avx512") && !(named && has_avx512_kernels(named)))
         setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
-    if (!find_cblas(l))
+    if (!open_cblas(l))
         return false;
     FIND(get_core, "openblas_get_corename");
     FIND(get_config, "openblas_get_config");
@@ -135,7 +139,7 @@ static bool open_openblas(struct library *l)
     if (is_misdetected(core))
         return library_refuse(l, "took this CPU for an old one; set OPENBLAS_CORETYPE");
     narrow = cpu_has("avx512") && !has_avx512_kernels(core) && !strcasestr(core, "zen");
-    if (get_config) /* "OpenBLAS 0.3.21 ..." */
+    if (get_config) /* the text begins "OpenBLAS 0.3.21 " */
         sscanf(get_config(), "OpenBLAS %63s", l->version);
     snprintf(l->kernels, sizeof l->kernels, "%s%s; %s", core,
              narrow ? " (narrower than this CPU's vectors)" : "", get_config ? get_config() : "");
@@ -144,10 +148,10 @@ static bool open_openblas(struct library *l)
 
 static void (*blis_threads)(int64_t);
 
-/* BLIS on x86-64 falls back to generic C on CPUs that it does not know.  Release 0.9 takes a number
- * (0: skx, 3: haswell), later ones a name.  It recognises AMD's CPUs without AVX-512 (zen to
- * zen3). */
-static void name_blis_kernels(const char *version)
+/* Names BLIS's kernels by its environment variable, since BLIS uses generic C on x86-64 CPUs that
+ * it does not know.  Releases 0.x take a number (0: skx, 3: haswell), later ones a name.  BLIS
+ * recognises AMD's CPUs without AVX-512 (zen to zen3) itself. */
+static void choose_blis_kernels(const char *version)
 {
 #if defined(__x86_64__)
     bool number = !strncmp(version, "0.", 2);
@@ -164,21 +168,23 @@ static void name_blis_kernels(const char *version)
 #endif
 }
 
+/* Opens BLIS, finds its functions and names its kernels.  Refuses it if it would use generic C on a
+ * CPU with AVX2. */
 static bool open_blis(struct library *l)
 {
     const char *(*version)(void), *(*arch_name)(int), *arch;
     int (*arch_id)(void);
     void (*init)(void);
 
-    if (!find_cblas(l))
+    if (!open_cblas(l))
         return false;
     if (!FIND(version, "bli_info_get_version_str") || !FIND(init, "bli_init") ||
         !FIND(arch_id, "bli_arch_query_id") || !FIND(arch_name, "bli_arch_string") ||
         !FIND(blis_threads, "bli_thread_set_num_threads"))
         return library_refuse(l, "has none of the interface that sets it up");
     snprintf(l->version, sizeof l->version, "%s", version());
-    name_blis_kernels(l->version);
-    init(); /* BLIS aborts if kernels are queried before this */
+    choose_blis_kernels(l->version);
+    init(); /* BLIS aborts if its architecture is queried before this */
     arch = arch_name(arch_id());
     if (!strcmp(arch, "generic") && cpu_has("avx2"))
         return library_refuse(l, "has no kernels for this CPU; set BLIS_ARCH_TYPE");
@@ -186,7 +192,7 @@ static bool open_blis(struct library *l)
     return true;
 }
 
-/* MKL's JIT interface for products of one shape. */
+/* MKL's functions that compile a GEMM for one shape. */
 static struct {
     int (*create_d)(void **, int, int, int, int, int, int, double, int, int, double, int);
     int (*create_s)(void **, int, int, int, int, int, int, float, int, int, float, int);
@@ -194,6 +200,7 @@ static struct {
     int (*destroy)(void *);
 } mkl_jit;
 
+/* Looks up MKL's functions that generate kernels.  If one is missing, mkl_jit.create_d is NULL. */
 static void find_mkl_jit(struct library *l)
 {
     static const struct symbol needed[] = {
@@ -206,11 +213,13 @@ static void find_mkl_jit(struct library *l)
 
     if (!LIBRARY_FIND(l, needed)) {
         mkl_jit.create_d = NULL;
-        *l->why_not = 0; /* MKL's other peers do not need the JIT */
+        /* MKL stays available without these functions: only one of its peers needs them */
+        *l->why_not = 0;
     }
 }
 
-/* Refuses shapes that MKL does not compile; it would call its GEMM, which is another peer. */
+/* Compiles a GEMM for the contender's shape.  Returns false if MKL compiles none, since its
+ * function would call the ordinary GEMM, which is another peer. */
 static bool prepare_mkl_jit(struct contender *c)
 {
     enum { COMPILED = 0 };
@@ -232,7 +241,7 @@ static bool prepare_mkl_jit(struct contender *c)
     return true;
 }
 
-/* Operands of the g-th product of a batch. */
+/* Returns the operands of the g-th product of a batch. */
 static struct operands product_at(const struct contender *c, int64_t g)
 {
     const size_t step = (size_t)(g * c->work->n * c->work->n) * c->now->fy.size;
@@ -260,7 +269,7 @@ static void release_mkl_jit(struct contender *c)
     mkl_jit.destroy(c->prepared);
 }
 
-/* MKL's strided batched products. */
+/* MKL's batched products with constant strides, for doubles and floats. */
 static void (*mkl_batch_d)(int, int, int, int, int, int, double, const void *, int, int,
                            const void *, int, int, double, void *, int, int, int);
 static void (*mkl_batch_s)(int, int, int, int, int, int, float, const void *, int, int,
@@ -272,6 +281,7 @@ static bool prepare_mkl_batch(struct contender *c)
     return mkl_batch_d && mkl_batch_s;
 }
 
+/* Computes a batch of n x n products in one call of MKL. */
 static bool run_mkl_batch(struct contender *c)
 {
     const struct operands *o = c->now;
@@ -289,8 +299,8 @@ static bool run_mkl_batch(struct contender *c)
 static void (*mkl_threads)(int);
 
 /* Chooses MKL's threading layer: GCC's OpenMP, which Debian always has, unless Intel's is
- * installed.  MKL ends the process if its OpenMP is absent. */
-static void name_mkl_threading(void)
+ * installed. MKL ends the process if its OpenMP library is absent. */
+static void choose_mkl_threading(void)
 {
     void *intel = dlopen("libiomp5.so", RTLD_NOW | RTLD_LOCAL);
 
@@ -298,8 +308,9 @@ static void name_mkl_threading(void)
         setenv("MKL_THREADING_LAYER", "GNU", 0);
 }
 
-/* Finds the instruction set whose kernel library MKL opened at its first product. */
-static int name_kernels(struct dl_phdr_info *loaded, size_t size, void *name)
+/* Callback of dl_iterate_phdr: finds the kernel library that MKL opened at its first product, and
+ * stores the name of its instruction set. */
+static int find_kernel_set(struct dl_phdr_info *loaded, size_t size, void *name)
 {
     static const char *const sets[] = { "def", "mc3", "avx2", "avx512", "avx10" };
     const char *file = strrchr(loaded->dlpi_name, '/');
@@ -314,9 +325,9 @@ static int name_kernels(struct dl_phdr_info *loaded, size_t size, void *name)
     return 0;
 }
 
-/* Opens MKL without MKL_ENABLE_INSTRUCTIONS, which can only disable kernels; by default it uses the
- * best for the CPU.  On AMD's CPUs it always uses `def`, which has AVX2 kernels for Zen, and
- * compiles no functions. */
+/* Opens MKL with the best kernels for the CPU, so without MKL_ENABLE_INSTRUCTIONS, which can only
+ * disable some.  On AMD's CPUs MKL always uses its library `def`, which has AVX2 kernels for Zen,
+ * and compiles no functions. */
 static bool open_mkl(struct library *l)
 {
     void (*version)(char *, int);
@@ -326,9 +337,9 @@ static bool open_mkl(struct library *l)
     dgemm_fn *dgemm;
 
     unsetenv("MKL_ENABLE_INSTRUCTIONS");
-    if (!find_cblas(l))
+    if (!open_cblas(l))
         return false;
-    name_mkl_threading();
+    choose_mkl_threading();
     if (!FIND(mkl_threads, "MKL_Set_Num_Threads"))
         return library_refuse(l, "cannot be told how many threads to use");
     find_mkl_jit(l);
@@ -336,7 +347,7 @@ static bool open_mkl(struct library *l)
     FIND(mkl_batch_s, "cblas_sgemm_batch_strided");
     *(void **)&dgemm = l->gemm[0];
     dgemm(ROW_MAJOR, AS_IS, AS_IS, 1, 1, 1, 1, &one, 1, &one, 1, 0, &product, 1);
-    dl_iterate_phdr(name_kernels, &set);
+    dl_iterate_phdr(find_kernel_set, &set);
     if (FIND(version, "mkl_get_version_string"))
         version(text, sizeof text - 1);
     for (char *end = text + strlen(text); end > text && end[-1] == ' ';)
@@ -383,7 +394,7 @@ static xsmm_d_fn *(*xsmm_d)(int, int, int, const int *, const int *, const int *
 static xsmm_s_fn *(*xsmm_s)(int, int, int, const int *, const int *, const int *, const float *,
                             const float *, const int *, const int *);
 
-/* Column-major C' = B' A' is the row-major C = A B. */
+/* Multiplies in column-major order: C' = B' A' is the row-major C = A B. */
 static bool run_xsmm(struct contender *c)
 {
     for (int64_t g = 0; g < c->work->batch; g++) {
@@ -410,6 +421,8 @@ static bool prepare_xsmm(struct contender *c)
     return c->function != NULL;
 }
 
+/* Loads libxsmm (version 1) and looks up its functions.  On failure sets why_not and returns
+ * false. */
 static bool open_xsmm(struct library *l)
 {
     const char *(*arch)(void);
@@ -433,8 +446,8 @@ struct library libxsmm = { .name = "LIBXSMM",
 
 /* ---- Limber's own BLAS interface ------------------------------------------------------------- */
 
-/* Sets the threads of liblimber_blas by its environment, as a program that preloads it would,
- * before its first call. */
+/* Sets the number of liblimber_blas's threads by its environment variable, before its first call,
+ * like a program that preloads it. */
 static void set_interposed_threads(int threads)
 {
     char text[16];
@@ -446,7 +459,7 @@ static void set_interposed_threads(int threads)
 static bool open_interposed(struct library *l)
 {
     setenv("LIMBER_CONTRACT", "native", 1);
-    return find_cblas(l);
+    return open_cblas(l);
 }
 
 struct library limber_blas = { .name = "Limber before a BLAS",
@@ -456,19 +469,22 @@ struct library limber_blas = { .name = "Limber before a BLAS",
 
 /* ---- the table of all peers ------------------------------------------------------------------ */
 
-/* Types of cuBLAS (R_32F ...), its compute types, types of oneDNN. */
+/* Types of cuBLAS (R_32F and so on), its compute types, types of oneDNN. */
 enum { R32F = 0, R64F = 1, R16F = 2, R8I = 3, R32I = 10, R16BF = 14, E4M3 = 28 };
 enum { IN_32F = 68, IN_64F = 70, IN_32I = 72, IN_TF32 = 77, IN_BF16X9 = 78, IN_FIXED = 79 };
 enum { DNN_ANY = 1, DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };
 
-/* oneDNN without an instruction that sums four byte products: sums of two saturate at 16 bits, or
- * signed filters lose a bit.  Integer sums may thus err by 2^-SATURATES |A||B|. */
+/* Without an instruction that sums four 8-bit products, oneDNN lets sums of two products saturate
+ * at 16 bits, or drops a bit of signed filters.  Sums of integers may thus have an error of
+ * 2^-SATURATES |A||B|. */
 enum { SATURATES = 2 };
 #define SUM .promise = PROMISE_sum, .factor = 1
 #define EXACT .promise = PROMISE_exact
-/* Tolerance for fast algorithms without an error bound, such as Winograd's or FP8 sums. */
+/* Tolerance, in bits, for fast algorithms without an error bound, such as Winograd's, or sums in
+ * FP8 units. */
 #define LOOSE(bits) .promise = PROMISE_loose, .factor = bits
-/* Tensor cores truncate below the accumulator's last bit. */
+/* Tensor cores truncate bits below the accumulator's last bit, so four times the usual error is
+ * allowed. */
 #define TENSOR .promise = PROMISE_sum, .factor = 4
 #define F64 .word = "f64", .formats = "f64", SUM
 #define F32 .word = "f32", .formats = "f32", SUM
@@ -480,7 +496,7 @@ enum { SATURATES = 2 };
 #define U8 \
     .word = "u8", .formats = "u8 i8 i32", .code = { DNN_U8, DNN_S8, DNN_S32 }, .loss = SATURATES, \
     EXACT
-#define CBLAS .run = run_cblas
+#define CBLAS .run = call_cblas
 #define DNN .library = &onednn, .run = onednn_run
 #define MATMUL \
     .library = &onednn, .packed_before = true, .prepare = onednn_prepare, .run = onednn_matmul, \
@@ -569,11 +585,11 @@ enum { LIBRARIES = sizeof libraries / sizeof *libraries };
 
 void peers_open(const struct bench *b)
 {
-    /* Set this before any library is loaded.  Threads that spin while they wait take CPUs from the
-     * next library: oneDNN's products lost up to nine tenths of their speed. */
+    /* Must precede the loading of all libraries.  Threads that spin while they wait take CPUs from
+     * the next library: oneDNN's products lost up to nine tenths of their speed. */
     setenv("OMP_WAIT_POLICY", "passive", 0);
     for (int i = 0; i < LIBRARIES; i++)
-        if (libraries[i]->gpu == b->gpu && (!b->gpu || rows_ask(b, libraries[i])))
+        if (libraries[i]->gpu == b->gpu && (!b->gpu || rows_use_library(b, libraries[i])))
             libraries[i]->usable = libraries[i]->open(libraries[i]);
 }
 

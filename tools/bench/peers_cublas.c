@@ -32,12 +32,13 @@ enum { DESC_TRANSA = 3, PREFERENCE_BYTES = 1, LT_WORKSPACE = 64 << 20 };
 
 static struct {
     void *handle, *room;
-    size_t bytes; /* bytes of room */
-    int (*strategy)(void *, int); /* NULL: a release without emulation */
+    size_t bytes; /* size of `room`, the workspace */
+    int (*strategy)(void *, int); /* NULL in releases without emulation */
     BLAS(DECLARE)
 } blas;
 static const struct symbol needed_blas[] = { BLAS(NEEDED_BLAS) };
 
+/* Opens cuBLAS with the benchmark's stream.  Returns false and sets why_not if that fails. */
 static bool open_cublas(struct library *l)
 {
     int code, version = 0;
@@ -48,7 +49,7 @@ static bool open_cublas(struct library *l)
     code = blas.create(&blas.handle);
     if (code) {
         blas.handle = NULL;
-        dlclose(l->handle); /* or else Limber would use the library that is loaded */
+        dlclose(l->handle); /* closed, because Limber would use the library if it stayed loaded */
         l->handle = NULL;
         snprintf(l->why_not, sizeof l->why_not, "cublasCreate answers %d", code);
         return false;
@@ -78,21 +79,21 @@ struct library cublas = { .name = "cuBLAS",
 
 /* ---- calls of cuBLAS ------------------------------------------------------------------------- */
 
-/* Ends the contender unless cuBLAS succeeded. */
+/* Sets the contender's state, and returns false, unless cuBLAS succeeded. */
 static bool check_status(struct contender *c, int code)
 {
     if (code == 0)
         return true;
     if (code == NOT_SUPPORTED)
-        return contender_stop(c, STATE_skipped,
-                              "cuBLAS does not offer it on this GPU "
-                              "(NOT_SUPPORTED)");
-    return contender_stop(c, STATE_failed, "cuBLAS answers %d", code);
+        return contender_set_state(c, STATE_skipped,
+                                   "cuBLAS does not offer it on this GPU "
+                                   "(NOT_SUPPORTED)");
+    return contender_set_state(c, STATE_failed, "cuBLAS answers %d", code);
 }
 
-/* Gives emulations a work space that holds their slices.  With a smaller one the library uses its
- * plain product, as it also does wherever it expects that to be faster. */
-static void prepare_emulation(const struct work *w)
+/* Gives cuBLAS a workspace that holds an emulation's slices.  With less, cuBLAS computes its plain
+ * product.  EAGER tells it to emulate even where it expects the plain product to be faster. */
+static void grow_workspace(const struct work *w)
 {
     enum { SLICES = 16 };
     size_t operands = (size_t)(w->m + w->n) * (size_t)w->k;
@@ -108,7 +109,7 @@ static void prepare_emulation(const struct work *w)
     blas.workspace(blas.handle, blas.room, blas.bytes);
 }
 
-/* The peer's codes are the types of operands and result, and the compute type. */
+/* Runs cublasGemmEx. peer->code: type of operands, type of the result, compute type. */
 bool cublas_run(struct contender *c)
 {
     static const float one_f = 1, zero_f = 0;
@@ -128,7 +129,7 @@ bool cublas_run(struct contender *c)
         return check_status(
             c, blas.dgemm(blas.handle, op, OP_N, n, m, k, &one_d, b, ldb, a, k, &zero_d, y, n));
     if (c->peer->emulation)
-        prepare_emulation(w);
+        grow_workspace(w);
     one = out == R_64F ? (const void *)&one_d : out == R_32I ? (const void *)&one_i : &one_f;
     zero = out == R_64F ? (const void *)&zero_d : out == R_32I ? (const void *)&zero_i : &zero_f;
     return check_status(c, blas.gemm(blas.handle, op, OP_N, n, m, k, one, b, in, ldb, a, in, k,
@@ -166,14 +167,15 @@ struct heuristic {
 
 static struct {
     void *handle, *desc, *rows, *cols, *result, *preference, *workspace;
-    const struct peer *peer; /* peer whose layouts are cached; m 0: none */
+    const struct peer *peer; /* the peer for which layouts are kept; none if m is 0 */
     int64_t m, n, k;
     struct heuristic found;
     LT(DECLARE)
 } lt;
 static const struct symbol needed_lt[] = { LT(NEEDED_LT) };
 
-static void free_shape(void)
+/* Destroys cuBLASLt's descriptors that exist. */
+static void free_layouts(void)
 {
     if (lt.desc)
         lt.desc_end(lt.desc);
@@ -187,8 +189,8 @@ static void free_shape(void)
     lt.m = 0;
 }
 
-/* Makes layouts for tensor cores, which need both operands contiguous along k, so B is stored as n
- * x k.  The peer's codes are those of cublas_run. */
+/* Makes layouts for one shape.  Tensor cores need both operands contiguous along k, so B is stored
+ * as n x k.  peer->code is that of cublas_run.  Returns cuBLAS's status. */
 static int make_layouts(const struct work *w, const struct peer *p)
 {
     uint64_t m = (uint64_t)w->m, n = (uint64_t)w->n, k = (uint64_t)w->k;
@@ -196,7 +198,7 @@ static int make_layouts(const struct work *w, const struct peer *p)
 
     if (lt.peer == p && lt.m == w->m && lt.n == w->n && lt.k == w->k)
         return 0;
-    free_shape();
+    free_layouts();
     if ((code = lt.desc_new(&lt.desc, p->code[2], out)) ||
         (code = lt.desc_set(lt.desc, DESC_TRANSA, &transpose, sizeof transpose)) ||
         (code = lt.layout_new(&lt.cols, in, k, n, w->k)) ||
@@ -214,6 +216,8 @@ static int make_layouts(const struct work *w, const struct peer *p)
     return 0;
 }
 
+/* Computes a row-major product by cuBLASLt, which is column-major: as the transposed product
+ * with exchanged operands. */
 bool cublaslt_run(struct contender *c)
 {
     static const float one_f = 1, zero_f = 0;
@@ -230,6 +234,8 @@ bool cublaslt_run(struct contender *c)
     return check_status(c, code);
 }
 
+/* Loads cuBLASLt, creates its handle and preferences, and allocates its workspace.  On failure
+ * sets why_not and returns false. */
 static bool open_lt(struct library *l)
 {
     size_t bytes = LT_WORKSPACE;
@@ -249,7 +255,7 @@ static bool open_lt(struct library *l)
 
 static void close_lt(void)
 {
-    free_shape();
+    free_layouts();
     if (lt.preference)
         lt.preference_end(lt.preference);
     if (lt.handle)

@@ -42,13 +42,14 @@ struct found {
 
 static struct {
     void *handle, *x, *f, *y, *conv, *workspace;
-    limber_conv shape; /* shape whose descriptors are cached */
+    limber_conv shape; /* shape whose descriptors are cached, if `ready` */
     bool ready;
     struct found best;
     DNN(DECLARE)
 } dnn;
 static const struct symbol needed[] = { DNN(NEEDED) };
 
+/* Opens cuDNN with the benchmark's stream.  Returns false and sets why_not if that fails. */
 static bool open_cudnn(struct library *l)
 {
     size_t version;
@@ -71,7 +72,8 @@ static bool open_cudnn(struct library *l)
 
 /* ---- a convolution by cuDNN ------------------------------------------------------------------ */
 
-static void free_shape(void)
+/* Destroys cuDNN's descriptors that exist, and frees the workspace. */
+static void free_descriptors(void)
 {
     if (dnn.x)
         dnn.tensor_end(dnn.x);
@@ -86,10 +88,12 @@ static void free_shape(void)
     dnn.ready = false;
 }
 
+/* Makes cuDNN's descriptors of a convolution's tensors and of its geometry.  Returns cuDNN's
+ * status. */
 static int make_descriptors(const limber_conv *s)
 {
     int64_t oh = 0, ow = 0;
-    int code, layout = s->layout == LIMBER_LAYOUT_NHWC; /* value of cudnnTensorFormat_t */
+    int code, layout = s->layout == LIMBER_LAYOUT_NHWC; /* a cudnnTensorFormat_t */
 
     limber_conv_output(s, &oh, &ow);
     if ((code = dnn.tensor_new(&dnn.x)) || (code = dnn.tensor_new(&dnn.y)) ||
@@ -105,7 +109,7 @@ static int make_descriptors(const limber_conv *s)
     return dnn.conv_math(dnn.conv, FMA_MATH);
 }
 
-/* Lets cuDNN time its algorithms and takes the fastest that does not use TF32. */
+/* Lets cuDNN time its algorithms, and chooses the fastest one that does not use TF32. */
 static int choose_algorithm(void)
 {
     struct found list[ALGORITHMS];
@@ -123,15 +127,18 @@ static int choose_algorithm(void)
     return NOT_SUPPORTED;
 }
 
-/* Ends the contender unless cuDNN succeeded. */
+/* Sets the contender's state, and returns false, unless cuDNN succeeded. */
 static bool check_status(struct contender *c, int code)
 {
     if (code == 0)
         return true;
-    return contender_stop(c, code / 1000 == NOT_SUPPORTED / 1000 ? STATE_skipped : STATE_failed,
-                          "cuDNN: %s", dnn.text(code));
+    return contender_set_state(c,
+                               code / 1000 == NOT_SUPPORTED / 1000 ? STATE_skipped : STATE_failed,
+                               "cuDNN: %s", dnn.text(code));
 }
 
+/* Runs a forward convolution.  Descriptors and the fastest algorithm are kept until the shape
+ * changes. */
 bool cudnn_run(struct contender *c)
 {
     const struct operands *o = c->now;
@@ -139,7 +146,7 @@ bool cudnn_run(struct contender *c)
     int code = 0;
 
     if (!dnn.ready || memcmp(&dnn.shape, shape, sizeof dnn.shape)) {
-        free_shape();
+        free_descriptors();
         code = make_descriptors(shape);
         if (code == 0)
             code = choose_algorithm();
@@ -156,7 +163,7 @@ bool cudnn_run(struct contender *c)
 
 static void close_cudnn(void)
 {
-    free_shape();
+    free_descriptors();
     if (dnn.handle)
         dnn.destroy(dnn.handle);
     memset(&dnn, 0, sizeof dnn);

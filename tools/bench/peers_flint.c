@@ -40,12 +40,13 @@ static struct {
 static const struct symbol needed_flint[] = { FLINT(NEEDED_FLINT) };
 static const struct symbol needed_arb[] = { ARB(NEEDED_ARB) };
 
-/* Matrices in buffers that are large enough for the libraries' structures (four words in both). */
+/* Buffers for the libraries' matrix structures, which have four words in both libraries. */
 struct matrices {
     long a[16], b[16], y[16];
 };
 
-/* x 2^SHIFT as a two's complement integer; operands are multiples of 2^-SHIFT below 1. */
+/* Converts x to the 128-bit integer x 2^SHIFT.  x must be a multiple of 2^-SHIFT below 1 in
+ * magnitude. */
 static void to_integer(const void *at, unsigned long limbs[2])
 {
     quad x;
@@ -57,7 +58,8 @@ static void to_integer(const void *at, unsigned long limbs[2])
     limbs[1] = (unsigned long)(v >> 64);
 }
 
-/* Converts an integer of LIMBS two's complement words times `scale`, a power of two, to quad. */
+/* Converts a two's complement integer of LIMBS words to binary128, times `scale`, a power of
+ * two. */
 static void from_integer(const unsigned long limbs[LIMBS], quad scale, void *at)
 {
     quad x = (quad)(long)limbs[LIMBS - 1];
@@ -68,7 +70,7 @@ static void from_integer(const unsigned long limbs[LIMBS], quad scale, void *at)
     memcpy(at, &x, sizeof x);
 }
 
-/* Sets the integer that represents an element of A or B: 113 bits if wide. */
+/* Sets *x to the integer for an element of A or B.  wide: elements are binary128, else int64_t. */
 static void set_integer(long *x, const void *values, size_t at, bool wide)
 {
     unsigned long limbs[2];
@@ -81,7 +83,8 @@ static void set_integer(long *x, const void *values, size_t at, bool wide)
     }
 }
 
-/* Meaning of the peer's codes: elements are binary128; Arb computes. */
+/* True if elements are binary128, which Arb multiplies; else they are integers, for FLINT.
+ * peer->code[0] tells. */
 static bool is_wide(const struct contender *c)
 {
     return c->peer->code[0];
@@ -92,8 +95,8 @@ static bool is_arb(const struct contender *c)
     return c->peer->code[1];
 }
 
-/* Fills a matrix of the library with a contender's values as integers. */
-static void fill(void *matrix, const struct contender *c, const void *values)
+/* Sets the elements of a library's matrix from an operand's values. */
+static void fill_matrix(void *matrix, const struct contender *c, const void *values)
 {
     long n = c->work->n, x, e;
 
@@ -112,6 +115,7 @@ static void fill(void *matrix, const struct contender *c, const void *values)
     fl.clear(&e);
 }
 
+/* Copies the operands to FLINT's or Arb's matrices, which are not part of the timed call. */
 bool flint_prepare(struct contender *c)
 {
     struct matrices *s = calloc(1, sizeof *s);
@@ -124,8 +128,8 @@ bool flint_prepare(struct contender *c)
     init(s->a, n, n);
     init(s->b, n, n);
     init(s->y, n, n);
-    fill(s->a, c, c->now->a);
-    fill(s->b, c, c->now->b);
+    fill_matrix(s->a, c, c->now->a);
+    fill_matrix(s->b, c, c->now->b);
     return true;
 }
 
@@ -140,7 +144,8 @@ bool flint_run(struct contender *c)
     return true;
 }
 
-/* Reads Arb's midpoints, rounded to multiples of 2^-226; an arb_t begins with its midpoint. */
+/* Copies the result.  Arb's results are its midpoints, with which an arb_t begins, rounded to
+ * multiples of 2^-226. */
 void flint_fetch(struct contender *c)
 {
     struct matrices *s = c->prepared;
@@ -194,6 +199,7 @@ static void set_threads(int threads)
         fl.threads(threads);
 }
 
+/* Loads Arb, which needs FLINT to be loaded before.  On failure sets why_not and returns false. */
 static bool open_arb(struct library *l)
 {
     const char **version;

@@ -15,7 +15,7 @@ static const struct symbol convolution[] = { CONVOLUTION(NEEDED) };
 static const struct symbol eltwise[] = { ELTWISE(NEEDED) };
 static const struct symbol fused[] = { FUSED(NEEDED) };
 
-/* The peer's codes are oneDNN's types of A, B and C. */
+/* Multiplies by oneDNN's GEMM functions.  peer->code has oneDNN's types of A, B and C. */
 bool onednn_run(struct contender *c)
 {
     const struct operands *o = c->now;
@@ -32,8 +32,9 @@ bool onednn_run(struct contender *c)
     return true;
 }
 
-/* oneDNN's descriptor of an n x n matrix, whichever release it is. */
-static void *md_strides(int n, int type, bool transposed)
+/* Descriptor of an n x n matrix in row-major order, or column-major order if transposed; NULL on
+ * failure. */
+static void *describe_matrix(int n, int type, bool transposed)
 {
     int64_t dims[12] = { n, n }, strides[12] = { transposed ? 1 : n, transposed ? n : 1 };
     void *md = NULL;
@@ -48,8 +49,8 @@ static void *md_strides(int n, int type, bool transposed)
     return md;
 }
 
-/* A descriptor of an n x n matrix in any layout that oneDNN likes; NULL: it failed. */
-static void *md_any(int n, int type)
+/* Descriptor of an n x n matrix whose layout oneDNN may choose; NULL on failure. */
+static void *describe_any_layout(int n, int type)
 {
     int64_t dims[12] = { n, n };
     void *md = NULL;
@@ -72,7 +73,7 @@ static void md_free(void *md)
         free(md);
 }
 
-/* The descriptor of a matmul primitive; NULL: oneDNN has none for these types. */
+/* Descriptor of a matmul primitive; NULL if oneDNN has none for these types. */
 static void *describe_matmul(const void *a, const void *b, const void *c)
 {
     void *pd = NULL, *op;
@@ -111,6 +112,7 @@ void onednn_release(struct contender *c)
     dnn_release(c->prepared);
 }
 
+/* Copies an array to another layout by oneDNN. False on failure. */
 bool dnn_reorder(const struct dnn_copy *p)
 {
     const struct dnn_argument arguments[] = { { DNN_SRC, p->from }, { DNN_DST, p->to } };
@@ -126,7 +128,8 @@ bool dnn_reorder(const struct dnn_copy *p)
     return ok;
 }
 
-/* Packs B in the layout that the primitive prefers. */
+/* Packs B into the layout that the primitive prefers.  The address -1 lets oneDNN allocate
+ * memory. */
 static bool pack_weights(struct dnn_state *s, const void *pd, const void *plain, const void *b)
 {
     struct dnn_copy copy = { .from_md = plain, .to_md = dnn.query_md(pd, DNN_WEIGHTS_MD, 0) };
@@ -141,6 +144,8 @@ static bool pack_weights(struct dnn_state *s, const void *pd, const void *plain,
     return ok;
 }
 
+/* Sets up oneDNN's matmul primitive for a product, and packs B as it prefers.  Returns false if
+ * oneDNN has none for these types. */
 bool onednn_prepare(struct contender *x)
 {
     const int *type = x->peer->code, n = (int)x->work->n;
@@ -150,10 +155,10 @@ bool onednn_prepare(struct contender *x)
 
     if (!s)
         return false;
-    a = md_strides(n, type[0], x->work->ta);
-    b = md_strides(n, type[1], x->work->tb);
-    c = md_strides(n, type[2], false);
-    any = md_any(n, type[1]);
+    a = describe_matrix(n, type[0], x->work->ta);
+    b = describe_matrix(n, type[1], x->work->tb);
+    c = describe_matrix(n, type[2], false);
+    any = describe_any_layout(n, type[1]);
     pd = describe_matmul(a, any, c);
     ok = b && pd && !dnn.primitive_create(&s->primitive, pd) &&
          !dnn.memory_create(&s->a, a, dnn.engine, (void *)(uintptr_t)x->now->a) &&
@@ -179,7 +184,7 @@ bool onednn_matmul(struct contender *c)
                                         { DNN_DST, s->c } };
 
     if (dnn.execute(s->primitive, dnn.stream, 3, arguments))
-        return contender_stop(c, STATE_failed, "oneDNN's primitive fails");
+        return contender_set_state(c, STATE_failed, "oneDNN's primitive fails");
     dnn.stream_wait(dnn.stream);
     return true;
 }
@@ -193,6 +198,8 @@ static bool find_matmul(struct library *l)
            !dnn.stream_create(&dnn.stream, dnn.engine, DNN_IN_ORDER);
 }
 
+/* Loads oneDNN, and finds the functions of its release for products, convolutions and elementwise
+ * primitives. */
 static bool open_onednn(struct library *l)
 {
     const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * oneDNN's convolutions as peers, forward and both gradients: on plain tensors, and in oneDNN's
- * preferred layouts, into which operands are reordered before the timing. */
+ * oneDNN's convolutions as peers, forward and both gradients: on tensors in NCHW or NHWC, and in
+ * layouts that oneDNN prefers, to which operands are converted before the timing. */
 #include "tools/bench/onednn.h"
 
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 enum tensor_of { IMAGE, FILTERS, OUTPUT, TENSORS };
 enum { MOST_DIMS = 5 };
 
-/* Names of each operation's tensors in oneDNN, and the operand (A, B, C) that each is. */
+/* [operation][tensor]: oneDNN's argument and descriptor numbers, and the operand (0: A, 1: B, 2:
+ * C). */
 static const struct role {
     int argument, md, operand;
 } roles[][TENSORS] = {
@@ -23,11 +24,14 @@ static const struct role {
                                                 { DNN_DIFF_DST, DNN_DIFF_DST_MD, 1 } },
 };
 
-/* oneDNN's convolution of one shape, with tensors in layouts that it chose. */
+/* oneDNN's convolution of one shape. */
 struct conv_state {
     void *pd, *primitive;
-    void *md[TENSORS], *plain[TENSORS]; /* descriptors and memories of the caller's plain tensors */
-    const void *own_md[TENSORS]; /* descriptors of the primitive's layouts; NULL: the plain one */
+    /* [tensor]: descriptors and memory objects of the caller's tensors, in NCHW or NHWC */
+    void *md[TENSORS], *plain[TENSORS];
+    /* [tensor]: descriptor of the layout that the primitive chose; NULL if it uses the caller's */
+    const void *own_md[TENSORS];
+    /* [tensor]: memory object in the primitive's layout; NULL if it uses the caller's tensor */
     void *own[TENSORS];
 };
 
@@ -39,7 +43,8 @@ static int type_of(limber_format f)
                                          DNN_S8;
 }
 
-/* Memory descriptor of a tensor; NULL: oneDNN cannot describe it. */
+/* Descriptor of a tensor, in NCHW or NHWC, or in a layout of oneDNN's choice if `any`.  NULL if
+ * oneDNN cannot describe it. */
 static void *describe(const struct work *w, enum tensor_of which, bool any)
 {
     const limber_conv *s = &w->conv;
@@ -72,7 +77,7 @@ static void *describe(const struct work *w, enum tensor_of which, bool any)
     return md;
 }
 
-/* Describes all tensors. any: oneDNN chooses their layouts. */
+/* Describes all tensors of the work; returns false if oneDNN cannot describe one of them. */
 static bool describe_all(const struct work *w, bool any, void *md[TENSORS])
 {
     bool ok = true;
@@ -82,18 +87,20 @@ static bool describe_all(const struct work *w, bool any, void *md[TENSORS])
     return ok;
 }
 
-static void free_all(void *md[TENSORS])
+static void free_descriptors(void *md[TENSORS])
 {
     for (int i = 0; i < TENSORS; i++)
         if (md[i])
             dnn.md_destroy(md[i]);
 }
 
-/* Creates the primitive's descriptor; backward ones need a forward descriptor as a hint. */
+/* Creates the primitive's descriptor; NULL on failure.  A backward convolution needs a forward
+ * descriptor as a hint. */
 static void *describe_conv(const struct work *w, void *const md[TENSORS])
 {
     const limber_conv *s = &w->conv;
-    const int first = s->t ? 0 : 1; /* the depth comes first */
+    /* the arrays begin with the depth, which two-dimensional convolutions leave out */
+    const int first = s->t ? 0 : 1;
     const int64_t strides[] = { s->depth_stride ? s->depth_stride : 1, s->stride[0], s->stride[1] };
     const int64_t apart[] = { s->depth_dilate ? s->depth_dilate - 1 : 0, s->dilate[0] - 1,
                               s->dilate[1] - 1 };
@@ -118,7 +125,7 @@ static void *describe_conv(const struct work *w, void *const md[TENSORS])
     return pd;
 }
 
-/* The copy of tensor i to oneDNN's layout, or back from it. */
+/* The copy of tensor i to the primitive's layout, or, with `back`, to the caller's. */
 static struct dnn_copy copy_of(const struct conv_state *s, int i, bool back)
 {
     const struct dnn_copy to = { s->md[i], s->own_md[i], s->plain[i], s->own[i] };
@@ -126,7 +133,8 @@ static struct dnn_copy copy_of(const struct conv_state *s, int i, bool back)
     return back ? (struct dnn_copy){ to.to_md, to.from_md, to.to, to.from } : to;
 }
 
-/* Creates the memories of a tensor and reorders an operand into the primitive's layout. */
+/* Creates the memory objects of tensor i.  If the primitive chose its layout, copies operands into
+ * it. */
 static bool set_tensor(struct conv_state *s, const struct contender *c, int i, bool any)
 {
     const struct role *role = &roles[c->work->operation][i];
@@ -146,6 +154,7 @@ static bool set_tensor(struct conv_state *s, const struct contender *c, int i, b
     return role->operand == 2 || dnn_reorder(&copy);
 }
 
+/* Destroys all of the contender's oneDNN objects. */
 void onednn_conv_release(struct contender *c)
 {
     struct conv_state *s = c->prepared;
@@ -160,11 +169,13 @@ void onednn_conv_release(struct contender *c)
     }
     if (s->pd)
         dnn.desc_destroy(s->pd);
-    free_all(s->md);
+    free_descriptors(s->md);
     free(s);
     c->prepared = NULL;
 }
 
+/* Sets up oneDNN's convolution primitive, in the caller's layouts or, if the peer's code says so,
+ * in layouts of oneDNN's choice.  Returns false if oneDNN has none. */
 bool onednn_conv_prepare(struct contender *c)
 {
     const struct work *w = c->work;
@@ -180,12 +191,14 @@ bool onednn_conv_prepare(struct contender *c)
          (s->pd = describe_conv(w, wanted)) && !dnn.primitive_create(&s->primitive, s->pd);
     for (int i = 0; ok && i < TENSORS; i++)
         ok = set_tensor(s, c, i, any);
-    free_all(wanted);
+    free_descriptors(wanted);
     if (!ok)
         onednn_conv_release(c);
     return ok;
 }
 
+/* Executes the convolution on arrays in oneDNN's layouts, or in the caller's where these are the
+ * same. */
 bool onednn_conv_run(struct contender *c)
 {
     const struct conv_state *s = c->prepared;
@@ -195,7 +208,7 @@ bool onednn_conv_run(struct contender *c)
         arguments[i] = (struct dnn_argument){ roles[c->work->operation][i].argument,
                                               s->own[i] ? s->own[i] : s->plain[i] };
     if (dnn.execute(s->primitive, dnn.stream, TENSORS, arguments))
-        return contender_stop(c, STATE_failed, "oneDNN's primitive fails");
+        return contender_set_state(c, STATE_failed, "oneDNN's primitive fails");
     dnn.stream_wait(dnn.stream);
     return true;
 }
@@ -208,6 +221,6 @@ void onednn_conv_fetch(struct contender *c)
         const struct dnn_copy back = copy_of(s, i, true);
 
         if (s->own[i] && roles[c->work->operation][i].operand == 2 && !dnn_reorder(&back))
-            contender_stop(c, STATE_failed, "oneDNN cannot reorder its result");
+            contender_set_state(c, STATE_failed, "oneDNN cannot reorder its result");
     }
 }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* The child's program.  It reads a call per line from stdin and answers its seconds, or -1. */
 static const char script[] =
     "import sys, time\n"
     "try:\n"
@@ -81,16 +82,18 @@ static const char script[] =
     "    print(seconds, flush=True)\n";
 
 static struct {
-    pid_t pid; /* 0: not started yet; -1: absent */
+    pid_t pid; /* the child process; 0 if it is not started yet, -1 if PyTorch is absent */
     FILE *to, *from;
     char version[32];
 } torch;
 
+/* Reads a line of the child's output; false at its end or if the line is empty. */
 static bool read_reply(char *line, size_t size)
 {
     return fgets(line, (int)size, torch.from) && line[0] && line[0] != '\n';
 }
 
+/* Starts python3 with pipes to its stdin and stdout. */
 static bool start_process(void)
 {
     int in[2], out[2];
@@ -119,7 +122,7 @@ static bool start_process(void)
 const char *torch_version(void)
 {
     if (torch.pid == 0) {
-        signal(SIGPIPE, SIG_IGN); /* writing to a dead child must not end this process */
+        signal(SIGPIPE, SIG_IGN); /* writing to a child that has ended must not end this process */
         if (!start_process() || !read_reply(torch.version, sizeof torch.version))
             torch_close(), torch.pid = -1;
         else
@@ -138,6 +141,7 @@ double torch_run(const char *function, const char *format, size_t count, int thr
     return fflush(torch.to) == 0 && read_reply(line, sizeof line) ? strtod(line, NULL) : -1;
 }
 
+/* Lets PyTorch, in a child process, time a convolution.  Returns its seconds, or -1 on failure. */
 double torch_convolve(const struct work *w, int threads, bool cpu_time)
 {
     static const char *const ways[] = { [LIMBER_OPERATION_CONV_FORWARD] = "forward",

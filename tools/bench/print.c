@@ -21,22 +21,22 @@ static bool on_terminal(void)
     return isatty(2);
 }
 
-/* Prints how far the run is, on stderr. */
+/* Prints on stderr what is being measured. */
 void print_progress(struct bench *b, const char *format, ...)
 {
-    bool lines = b->json && b->gpu; /* whoever kills this program wants to know where it was */
+    bool lines = b->json && b->gpu; /* a log of lines shows where a killed program was */
     va_list args;
 
     if (!lines && (!on_terminal() || b->json))
         return;
-    fprintf(stderr, "%s%4.0f s  %s: ", lines ? "" : "\r", now() - b->start, b->group);
+    fprintf(stderr, "%s%4.0f s  %s: ", lines ? "" : "\r", now() - b->start, b->results.group);
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
     fprintf(stderr, lines ? "\n" : " ...\033[K");
 }
 
-/* Prints a line of the table, unless the output is JSON. */
+/* Prints a line of text, unless the output is JSON. */
 void print_text(struct bench *b, const char *format, ...)
 {
     char *text = NULL;
@@ -59,7 +59,7 @@ void print_text(struct bench *b, const char *format, ...)
 
 /* ---- the head of the tables ------------------------------------------------------------------ */
 
-static void cpu_features(char *text, size_t size)
+static void write_cpu_features(char *text, size_t size)
 {
     snprintf(text, size, "%s%s%s",
              cpu_has("avx512") ? " AVX-512" :
@@ -68,6 +68,8 @@ static void cpu_features(char *text, size_t size)
              cpu_has("vnni") ? " VNNI" : "", cpu_has("avxvnni") ? " AVX-VNNI" : "");
 }
 
+/* Prints a line for each library that rows of this command use: its version, or why it is
+ * absent. */
 static void print_libraries(struct bench *b)
 {
     struct library *const *list;
@@ -87,6 +89,7 @@ static void print_libraries(struct bench *b)
     }
 }
 
+/* Prints the head of the table: versions, CPU or GPU, and the libraries that were found. */
 void print_head(struct bench *b)
 {
     const struct device_info *g = device_info();
@@ -109,7 +112,7 @@ void print_head(struct bench *b)
         return;
     }
     cpu_name(cpu, sizeof cpu);
-    cpu_features(has, sizeof has);
+    write_cpu_features(has, sizeof has);
     print_text(b, "Limber %s; %s,%s; medians of %d runs%s", LIMBER_VERSION, cpu, has, b->runs,
                b->cpu_time ? "; times of the CPU" : "");
     print_libraries(b);
@@ -125,7 +128,7 @@ void print_head(struct bench *b)
 
 void print_group(struct bench *b, const char *name)
 {
-    b->group = name;
+    b->results.group = name;
     if (b->gpu)
         print_text(b, "\n%-40s %-17s %-28s %9s %9s %9s %-7s %9s  ratio", name, "m x n x k", "by",
                    "ms", "best", "rate", "unit", "error");
@@ -153,6 +156,7 @@ static void add_ratio(cJSON *j, const struct line *l)
     }
 }
 
+/* Adds Limber's report of a call to a contender's JSON object. */
 static void add_report(cJSON *j, const struct contender *c)
 {
     const limber_report *p = &c->report;
@@ -188,7 +192,7 @@ static void add_library(cJSON *list, const struct library *l)
     cJSON_AddItemToArray(list, j);
 }
 
-/* Attributes of the device that are printed, by CUdevice_attribute numbers. */
+/* Attributes of the device that the JSON shows, with their CUdevice_attribute numbers. */
 static const struct {
     const char *name;
     int number;
@@ -217,6 +221,8 @@ static void add_clocks(cJSON *j, const struct device_now *d)
     cJSON_AddNumberToObject(j, "clock_reasons", (double)d->reasons);
 }
 
+/* Returns a JSON object with Limber's version, the GPU's attributes and clocks, and the
+ * libraries. */
 cJSON *print_device(const struct bench *b)
 {
     const struct device_info *g = device_info();
@@ -236,7 +242,7 @@ cJSON *print_device(const struct bench *b)
         if (device_attribute(attributes[i].number) >= 0)
             cJSON_AddNumberToObject(gpu, attributes[i].name,
                                     device_attribute(attributes[i].number));
-    watch_look();
+    watch_sample();
     now = watch_last();
     add_clocks(gpu, &now);
     cJSON_AddStringToObject(j, "clocks", b->unwatched ? b->unwatched : "by NVML");
@@ -263,13 +269,14 @@ static void add_cpu(cJSON *all)
     char cpu[64], has[64];
 
     cpu_name(cpu, sizeof cpu);
-    cpu_features(has, sizeof has);
+    write_cpu_features(has, sizeof has);
     cJSON_AddStringToObject(all, "cpu", cpu);
     cJSON_AddStringToObject(all, "features", *has ? has + 1 : has);
     cJSON_AddStringToObject(all, "double_double", dd_kernel() ? dd_kernel() : "none");
     cJSON_AddStringToObject(all, "cpfloat", cpfloat_name() ? cpfloat_name() : "none");
 }
 
+/* Returns all results as a JSON object, which takes over b->rows. */
 cJSON *print_json(struct bench *b)
 {
     struct library *const *list;
@@ -283,19 +290,19 @@ cJSON *print_json(struct bench *b)
     for (int i = 0; i < count; i++)
         if (!list[i]->gpu)
             add_library(peers, list[i]);
-    cJSON_AddItemToObject(all, "rows", b->rows);
-    b->rows = NULL;
+    cJSON_AddItemToObject(all, "rows", b->results.rows);
+    b->results.rows = NULL;
     return all;
 }
 
 /* ---- lines of `limber bench` ----------------------------------------------------------------- */
 
-/* Adds the times of all contenders, Limber first. */
+/* Adds the times of all contenders that succeeded, Limber first. */
 static void add_contenders(cJSON *j, const struct work *w)
 {
     cJSON *list = cJSON_AddArrayToObject(j, "seconds");
 
-    cJSON_AddNumberToObject(j, "runs", w->list[0].samples);
+    cJSON_AddNumberToObject(j, "runs", w->list[0].times.samples);
     for (int i = 0; i < w->count; i++) {
         const struct contender *c = &w->list[i];
         cJSON *x;
@@ -304,24 +311,25 @@ static void add_contenders(cJSON *j, const struct work *w)
             continue;
         x = cJSON_CreateObject();
         cJSON_AddStringToObject(x, "name", c->peer ? c->peer->name : c->name ? c->name : "Limber");
-        cJSON_AddNumberToObject(x, "median", c->median);
-        cJSON_AddNumberToObject(x, "best", c->best);
+        cJSON_AddNumberToObject(x, "median", c->times.median);
+        cJSON_AddNumberToObject(x, "best", c->times.best);
         if (i > 0) {
-            cJSON_AddNumberToObject(x, "ratio", c->median / w->list[0].median);
-            cJSON_AddNumberToObject(x, "ratio_of_bests", c->best / w->list[0].best);
+            cJSON_AddNumberToObject(x, "ratio", c->times.median / w->list[0].times.median);
+            cJSON_AddNumberToObject(x, "ratio_of_bests", c->times.best / w->list[0].times.best);
             cJSON_AddNumberToObject(x, "difference_of_allowed",
-                                    c->allowed > 0 ? c->error / c->allowed : c->error);
+                                    c->checked.allowed > 0 ? c->checked.error / c->checked.allowed :
+                                                             c->checked.error);
         }
         cJSON_AddItemToArray(list, x);
     }
 }
 
-/* Adds a line to the JSON. */
+/* Adds a line of the table to the rows of the JSON. */
 static void add_line(struct bench *b, const struct line *l)
 {
     cJSON *j = cJSON_CreateObject();
 
-    cJSON_AddStringToObject(j, "group", b->group);
+    cJSON_AddStringToObject(j, "group", b->results.group);
     cJSON_AddStringToObject(j, "work", l->what ? l->what : l->w->what);
     cJSON_AddNumberToObject(j, "n", (double)l->n);
     cJSON_AddNumberToObject(j, "threads", l->w ? l->w->threads : b->threads);
@@ -338,9 +346,10 @@ static void add_line(struct bench *b, const struct line *l)
         cJSON_AddNumberToObject(j, "workspace", (double)l->w->list[0].report.workspace);
     if (l->all)
         add_contenders(j, l->w);
-    cJSON_AddItemToArray(b->rows, j);
+    cJSON_AddItemToArray(b->results.rows, j);
 }
 
+/* Prints a line of the table of `limber bench`, or adds it to the JSON. */
 void print_line(struct bench *b, const struct line *l)
 {
     char n[16] = "", ratio[160] = "", share[48] = "";
@@ -366,6 +375,8 @@ void print_line(struct bench *b, const struct line *l)
                l->scheme, l->value, l->best, l->unit, ratio, share);
 }
 
+/* Prints the mean rate of a group of convolutions, and adds it to the JSON rows if there are
+ * any. */
 void print_mean(struct bench *b, const char *what, double rate, const char *ratios)
 {
     cJSON *j;
@@ -380,13 +391,13 @@ void print_mean(struct bench *b, const char *what, double rate, const char *rati
     cJSON_AddNumberToObject(j, "value", rate);
     cJSON_AddStringToObject(j, "unit", "GFLOPS");
     cJSON_AddStringToObject(j, "note", ratios);
-    cJSON_AddItemToArray(b->rows, j);
+    cJSON_AddItemToArray(b->results.rows, j);
 }
 
 /* ---- lines of `limber gpu` ------------------------------------------------------------------- */
 
-/* The size of a row as text: n, or m x n x k, or the batch of a convolution. */
-static void size_text(const struct work *w, char *text, size_t size)
+/* Size of a row as text: n, m x n x k, or the batch of a convolution. */
+static void write_size(const struct work *w, char *text, size_t size)
 {
     if (w->operation != LIMBER_OPERATION_GEMM)
         snprintf(text, size, "batch %lld", (long long)w->conv.n);
@@ -396,10 +407,11 @@ static void size_text(const struct work *w, char *text, size_t size)
         snprintf(text, size, "%lldx%lldx%lld", (long long)w->m, (long long)w->n, (long long)w->k);
 }
 
-static const char *const splits[] = { "", " ahead", " inside" }; /* indexed by limber_split */
+static const char *const splits[] = { "", " ahead", " inside" }; /* [limber_split] */
 
-/* "Limber fp32-f inside", or the peer's name; a scheme that Limber chose itself is in brackets. */
-static void by_text(const struct contender *c, char *text, size_t size)
+/* Name of a contender: "Limber fp32-f inside", or the peer's.  A scheme that Limber chose is put in
+ * parentheses. */
+static void write_contender_name(const struct contender *c, char *text, size_t size)
 {
     if (c->peer)
         snprintf(text, size, "%s", c->peer->name);
@@ -411,7 +423,7 @@ static void by_text(const struct contender *c, char *text, size_t size)
                  *c->report.scheme ? c->report.scheme : "?");
 }
 
-static const char *ms_text(double seconds, char *text, size_t size)
+static const char *write_ms(double seconds, char *text, size_t size)
 {
     *text = 0;
     if (seconds > 0)
@@ -419,7 +431,7 @@ static const char *ms_text(double seconds, char *text, size_t size)
     return text;
 }
 
-/* Prints a line of `limber gpu`. by: the contender. */
+/* Prints a line of `limber gpu`.  by: name of the contender. */
 static void print_gpu_text(struct bench *b, const struct line *l, const char *by)
 {
     const struct contender *c = l->c;
@@ -428,79 +440,84 @@ static void print_gpu_text(struct bench *b, const struct line *l, const char *by
 
     snprintf(what, sizeof what, "%s%s%s", l->what ? l->what : w->what, *w->data_name ? ", " : "",
              w->data_name);
-    size_text(w, size, sizeof size);
+    write_size(w, size, sizeof size);
     if (l->ratio > 0)
         snprintf(ratio, sizeof ratio, l->ratio < 10 ? "%.2f x %s" : "%.1f x %s", l->ratio, l->of);
-    if (c->state == STATE_skipped || c->state == STATE_failed || (c->samples == 0 && !l->untimed))
+    if (c->state == STATE_skipped || c->state == STATE_failed ||
+        (c->times.samples == 0 && !l->untimed))
         print_text(b, "%-40s %-17s %-28s %s: %s", what, size, by, states[c->state],
                    *c->why ? c->why : "not timed");
     else
         print_text(b, "%-40s %-17s %-28s %9s %9s %9.4g %-7s %9.3g  %s%s%s%s%s", what, size, by,
-                   ms_text(c->median, median, 16), ms_text(c->best, best, 16), l->value, l->unit,
-                   c->error, ratio, l->note ? "  " : "", l->note ? l->note : "",
-                   c->state == STATE_wrong ? "  WRONG: " : "",
+                   write_ms(c->times.median, median, 16), write_ms(c->times.best, best, 16),
+                   l->value, l->unit, c->checked.error, ratio, l->note ? "  " : "",
+                   l->note ? l->note : "", c->state == STATE_wrong ? "  WRONG: " : "",
                    c->state == STATE_wrong ? c->why : "");
 }
 
+/* Adds the times, rate and error of a row's contender to its JSON object. */
 static void add_times(cJSON *j, const struct line *l)
 {
     const struct contender *c = l->c;
     cJSON *list = cJSON_AddArrayToObject(j, "seconds");
 
-    for (int i = 0; i < c->samples; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateNumber(c->seconds[i]));
-    json_number(j, "median", c->median);
-    json_number(j, "best", c->best);
-    cJSON_AddNumberToObject(j, "calls_a_sample", c->repeats);
+    for (int i = 0; i < c->times.samples; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber(c->times.seconds[i]));
+    json_number(j, "median", c->times.median);
+    json_number(j, "best", c->times.best);
+    cJSON_AddNumberToObject(j, "calls_a_sample", c->times.repeats);
     json_number(j, "rate", l->value);
     cJSON_AddStringToObject(j, "unit", l->unit);
     add_ratio(j, l);
-    json_number(j, "error", c->error);
-    json_number(j, "allowed", c->allowed);
-    add_clocks(j, &c->device);
+    json_number(j, "error", c->checked.error);
+    json_number(j, "allowed", c->checked.allowed);
+    add_clocks(j, &c->times.device);
 }
 
+/* Adds the GPU kernels that a contender launched, with their times, to a JSON object. */
 static void add_kernels(cJSON *j, const struct contender *c)
 {
-    cJSON *list = c->kernel_count ? cJSON_AddArrayToObject(j, "kernels") : NULL;
+    cJSON *list = c->times.kernel_count ? cJSON_AddArrayToObject(j, "kernels") : NULL;
 
-    for (int i = 0; i < c->kernel_count; i++) {
+    for (int i = 0; i < c->times.kernel_count; i++) {
         cJSON *k = cJSON_CreateObject();
 
-        cJSON_AddStringToObject(k, "name", c->kernels[i].name);
-        cJSON_AddNumberToObject(k, "launches", c->kernels[i].launches);
-        json_number(k, "seconds", c->kernels[i].seconds);
+        cJSON_AddStringToObject(k, "name", c->times.kernels[i].name);
+        cJSON_AddNumberToObject(k, "launches", c->times.kernels[i].launches);
+        json_number(k, "seconds", c->times.kernels[i].seconds);
         cJSON_AddItemToArray(list, k);
     }
 }
 
-/* Prints the kernels' times below their row. */
+/* Prints a contender's kernels and their times on a line below its row. */
 static void print_kernels(struct bench *b, const struct contender *c)
 {
     char text[400];
     size_t at = 0;
 
-    for (int i = 0; i < c->kernel_count && at < sizeof text; i++)
+    for (int i = 0; i < c->times.kernel_count && at < sizeof text; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %.4f ms", i ? ", " : "",
-                               c->kernels[i].name, 1e3 * c->kernels[i].seconds);
+                               c->times.kernels[i].name, 1e3 * c->times.kernels[i].seconds);
     if (at)
         print_text(b, "    %s", text);
 }
 
+/* Prints a contender's result for `limber gpu`: a line of the table, its kernels, and a JSON object
+ * with times if that was asked for. */
 void print_gpu_line(struct bench *b, const struct line *l)
 {
     const struct contender *c = l->c;
     cJSON *j;
     char by[64];
 
-    b->count[c->state]++;
-    by_text(c, by, sizeof by);
+    b->results.count[c->state]++;
+    write_contender_name(c, by, sizeof by);
     print_gpu_text(b, l, by);
     print_kernels(b, c);
     if (!b->json)
         return;
     j = cJSON_CreateObject();
-    cJSON_AddStringToObject(j, "group", b->group);
+    cJSON_AddStringToObject(j, "group", b->results.group);
     cJSON_AddStringToObject(j, "work", l->what ? l->what : l->w->what);
     add_shape(j, l->w);
     cJSON_AddStringToObject(j, "by", by);
@@ -511,14 +528,15 @@ void print_gpu_line(struct bench *b, const struct line *l)
         cJSON_AddStringToObject(j, "why", c->why);
     if (l->note)
         cJSON_AddStringToObject(j, "note", l->note);
-    if (c->samples > 0 || l->untimed)
+    if (c->times.samples > 0 || l->untimed)
         add_times(j, l);
     add_kernels(j, c);
     add_report(j, c);
     print_object(j);
 }
 
-/* Prints a contender before it is called, so that a run that is killed tells where it was. */
+/* Prints a contender's state as a JSON line before its timed samples, so that the output shows it
+ * if a later call hangs. */
 void print_so_far(void *bench, const struct work *w, const struct contender *c)
 {
     struct bench *b = bench;
@@ -528,30 +546,30 @@ void print_so_far(void *bench, const struct work *w, const struct contender *c)
     if (!b->json || !b->gpu)
         return;
     j = cJSON_CreateObject();
-    by_text(c, by, sizeof by);
-    cJSON_AddStringToObject(j, "group", b->group);
+    write_contender_name(c, by, sizeof by);
+    cJSON_AddStringToObject(j, "group", b->results.group);
     cJSON_AddStringToObject(j, "work", w->what);
     add_shape(j, w);
     cJSON_AddStringToObject(j, "by", by);
     cJSON_AddStringToObject(j, "so_far", states[c->state]);
-    if (c->best > 0)
-        cJSON_AddNumberToObject(j, "median", c->best);
+    if (c->times.best > 0)
+        cJSON_AddNumberToObject(j, "median", c->times.best);
     if (*c->why)
         cJSON_AddStringToObject(j, "why", c->why);
     print_object(j);
 }
 
-/* Prints that a row was skipped, and why. */
-void print_skip(struct bench *b, const char *what, const char *why)
+/* Prints the reason for which a row was skipped. */
+void print_skipped_row(struct bench *b, const char *what, const char *why)
 {
     cJSON *j;
 
-    b->count[STATE_skipped]++;
+    b->results.count[STATE_skipped]++;
     print_text(b, "%-40s skipped: %s", what, why);
     if (!b->json)
         return;
     j = cJSON_CreateObject();
-    cJSON_AddStringToObject(j, "group", b->group);
+    cJSON_AddStringToObject(j, "group", b->results.group);
     cJSON_AddStringToObject(j, "work", what);
     cJSON_AddStringToObject(j, "state", states[STATE_skipped]);
     cJSON_AddStringToObject(j, "why", why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reductions of lines of 1024 elements compared with a copy of the bytes that they read and write,
- * and with PyTorch's. */
+ * Reductions of vectors of 1024 elements, compared with a copy of the bytes that they read and
+ * write, and with PyTorch. */
 #include "tools/bench/bench.h"
 
 #include <limber/ops.h>
@@ -12,7 +12,7 @@ enum { LINE = 1024, COUNT = 1 << 22 };
 
 static const struct reduction {
     limber_reduction reduction;
-    const char *name; /* PyTorch's name, too */
+    const char *name; /* also PyTorch's name */
 } reductions[] = { { LIMBER_REDUCTION_SUM, "sum" },
                    { LIMBER_REDUCTION_VARIANCE, "variance" },
                    { LIMBER_REDUCTION_SOFTMAX, "softmax" },
@@ -27,7 +27,7 @@ static const struct carry {
                 { LIMBER_CARRY_EXACT, "exact" },
                 { LIMBER_CARRY_STORAGE, "storage" } };
 
-/* A reduction's call and its memory. */
+/* A reduction's call and its arrays. */
 struct lines {
     limber_reduce_call call;
     char *src, *dst, *other;
@@ -40,7 +40,7 @@ static void close_lines(struct lines *w)
     free(w->other);
 }
 
-/* Allocates arrays for a reduction and describes the call. */
+/* Allocates the arrays of a reduction of COUNT / LINE vectors, and describes the call. */
 static bool open_lines(struct lines *w, const struct reduction *r, const struct carry *c,
                        const char *format)
 {
@@ -70,11 +70,11 @@ static bool open_lines(struct lines *w, const struct reduction *r, const struct 
     return true;
 }
 
-/* Prints a row: a reduction by Limber, beside a copy and PyTorch. */
-static bool reduction_row(struct bench *b, const struct reduction *r, const struct carry *c,
-                          const char *format)
+/* Prints a row: a reduction by Limber, compared with a copy and with PyTorch. */
+static bool print_reduction_row(struct bench *b, const struct reduction *r, const struct carry *c,
+                                const char *format)
 {
-    struct contender here = { .samples = b->runs }, copy = here, torch = here;
+    struct contender here = { .times.samples = b->runs }, copy = here, torch = here;
     struct lines w;
     char what[64], note[64];
     bool ok = open_lines(&w, r, c, format), has_torch = ok && torch_version();
@@ -86,12 +86,12 @@ static bool reduction_row(struct bench *b, const struct reduction *r, const stru
         double start = now();
 
         ok = limber_reduce(b->ctx, &w.call) == LIMBER_STATUS_OK;
-        here.seconds[at] = now() - start;
-        torch.seconds[at] = has_torch ? torch_run(r->name, format, COUNT, b->threads) : -1;
-        has_torch = torch.seconds[at] > 0;
+        here.times.seconds[at] = now() - start;
+        torch.times.seconds[at] = has_torch ? torch_run(r->name, format, COUNT, b->threads) : -1;
+        has_torch = torch.times.seconds[at] > 0;
         start = now();
         memcpy(w.other, w.src, bytes / 2);
-        copy.seconds[at] = now() - start;
+        copy.times.seconds[at] = now() - start;
     }
     if (!ok)
         complain("bench: %s", limber_error_text());
@@ -103,16 +103,16 @@ static bool reduction_row(struct bench *b, const struct reduction *r, const stru
     snprintf(what, sizeof what, "%s, %s, carried %s", r->name, format, c->name);
     if (has_torch) {
         contender_median(&torch);
-        snprintf(note, sizeof note, "%.2f x PyTorch %s", torch.median / here.median,
+        snprintf(note, sizeof note, "%.2f x PyTorch %s", torch.times.median / here.times.median,
                  torch_version());
     }
     print_line(b, &(struct line){ .what = what,
                                   .scheme = "",
                                   .n = COUNT,
                                   .unit = "GB/s",
-                                  .value = (double)bytes * 1e-9 / here.median,
-                                  .best = (double)bytes * 1e-9 / here.best,
-                                  .ratio = copy.median / here.median,
+                                  .value = (double)bytes * 1e-9 / here.times.median,
+                                  .best = (double)bytes * 1e-9 / here.times.best,
+                                  .ratio = copy.times.median / here.times.median,
                                   .of = "a copy",
                                   .note = has_torch ? note : NULL });
     return true;
@@ -126,7 +126,7 @@ bool reduction_rows(struct bench *b)
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
         for (size_t r = 0; ok && r < sizeof reductions / sizeof *reductions; r++)
             for (size_t c = 0; ok && c < sizeof carries / sizeof *carries; c++)
-                ok = reduction_row(b, &reductions[r], &carries[c], formats[f]);
+                ok = print_reduction_row(b, &reductions[r], &carries[c], formats[f]);
     torch_close();
     return ok;
 }

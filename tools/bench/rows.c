@@ -9,23 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One row of text.
- *
- * work     what it is called; behind ";" the name of the data where the table shows it
- * formats  of A, B and C, or of all three; ' : the operand is stored transposed
- * sizes    n, or MxNxK, or N/16 for k = n / 16; + : with --full alone, - : without it alone; or a
- *          convolution: channels, image, filters, window, stride, layout, groups (1), planes of the
- *          image (0: of two dimensions; else the window, stride and padding are as deep as wide)
- * data     as in data_words below, with its numbers
- * by       who computes it: words of the table of peers, and Limber as CONTRACT:SCHEME@SPLIT/HOW,
- *          of which all but the first may be missing.  * : ratios are to the fastest of these
- * show     which lines it becomes, as in shows below; "" : the usual ones
- * unit     of a simulated unit: its description */
+/* One row of the benchmark as text.
+ * work     its name; after ";" the name of the data, if the table shows it
+ * formats  of A, B and C, or one for all three; a mark ' after it: the operand is stored transposed
+ * sizes    n, or MxNxK, or N/16 for k = n / 16; + : only with --full, - : only without it; or a
+ *          convolution: channels, height (and width) of the image, filters, height (and width) of
+ *          the window, stride, layout, groups (1), depth of the image (0: two dimensions; else
+ *          the window, stride and padding are as large in depth as in width)
+ * data     a word of data_words below, and its parameters
+ * by       the contenders: words of the table of peers, or CONTRACT:SCHEME@/HOW for Limber, where
+ *          all but CONTRACT may be absent.  * : ratios are to the fastest of the contenders with it
+ * show     which lines are printed, a word of `shows` below; NULL: the usual ones
+ * unit     description of a simulated unit, or NULL */
 struct row {
     const char *group, *work, *formats, *sizes, *data, *by, *show, *unit;
-    bool (*special)(struct bench *b); /* this is no product */
-    limber_operation operation; /* direction of a convolution that is not forward */
-    int batch; /* products of that shape; 0: one */
+    /* measures and prints a row that is no product; else NULL */
+    bool (*special)(struct bench *b);
+    limber_operation operation; /* direction of a convolution; 0 for a forward one */
+    int batch; /* number of products of that shape; 0 for one */
 };
 
 #define SMALL "8 16 24 32 48 64 96 128"
@@ -35,9 +36,10 @@ struct row {
 #define COUNTED(name, show, description) \
     { "simulate", name, "f32", "512 1024", "normal", "simulate native/fp32*", show, description }
 
-/* Rows of a convolution layer on CPUs.  On plain NHWC and INT8 tensors, oneDNN only has reference
- * loops, which take seconds.  There, and for gradients, it is measured in its own layouts. "of" is
- * a prefix of the rows' kinds; a mean is printed for each kind. */
+/* Rows of a convolution layer on CPUs: each format, layout and direction. oneDNN is measured in
+ * layouts of its own choice for plain NHWC and INT8 tensors, for which it only has reference loops
+ * that take seconds, and for gradients.  `of` is a prefix of the rows' kinds; a geometric mean is
+ * printed for each kind. */
 #define CONV(group, name, of, formats, shape, data, by) \
     { group, name ";" of, formats, shape, data, by, "conv" }
 #define BACKWARD(group, name, of, shape, way) \
@@ -83,7 +85,7 @@ struct row {
     CPU_LAYER("conv/depthwise", "3x3/" #stride ", " #c ", " #h, "depthwise ", \
               #c "," #h "," #c ",3," #stride, "," #c)
 
-/* Rows of a three-dimensional convolution. */
+/* The rows of a three-dimensional convolution. */
 #define DEEP(name, of, shape, count) \
     CONV("conv/deep", name, of "FP32 NCHW", "f32", shape ",nchw" count, "normal", \
          "native conv-plain* conv-any"), \
@@ -201,7 +203,7 @@ static const struct row cpu_rows[] = {
       "correct correct/easy*" },
     { "hostile", "sums cancel to 2^-50, bits=50", "f64", "64 200 512", "cancels 50",
       "bits=50 correct/easy*" },
-    /* distinct layers of networks for 224 x 224 images, and one of a Transformer as a 1 x 1
+    /* distinct layers of networks for images of 224 x 224, and one of a Transformer as a 1 x 1
      * convolution */
     RESNET("conv1 7x7/2", "3,224,64,7,2"),
     RESNET("layer1 3x3", "64,56,64,3,1"),
@@ -224,7 +226,7 @@ static const struct row cpu_rows[] = {
     DEPTHWISE(32, 112, 1), DEPTHWISE(96, 112, 2), DEPTHWISE(144, 56, 1), DEPTHWISE(144, 56, 2),
     DEPTHWISE(192, 28, 1), DEPTHWISE(192, 28, 2), DEPTHWISE(384, 14, 1), DEPTHWISE(576, 14, 1),
     DEPTHWISE(576, 14, 2), DEPTHWISE(960, 7, 1),
-    /* layers of networks for videos: 16 frames of 112 x 112 */
+    /* layers of networks for videos of 16 images of 112 x 112 */
     DEEP("3x3x3/2 3 -> 64, 16 x 112", "3-D ", "3,112,64,3,2", ",1,16"),
     DEEP("3x3x3 64 -> 64, 8 x 28", "3-D ", "64,28,64,3,1", ",1,8"),
     DEEP("1x1x1/2 64 -> 128, 8 x 28", "3-D ", "64,28,128,1,2", ",1,8"),
@@ -255,7 +257,7 @@ static const struct row cpu_rows[] = {
     "native:ozaki1-i8 correct"
 #define OWN_FP32 \
     "sgemm* bf16x9 native:native native:fp32-f@ native:fp32-t@ native:fp32-b@ native"
-/* Rows of a layer in both layouts; ratios are to cuDNN's faster one. */
+/* The rows of a layer in both layouts.  Ratios are to cuDNN's faster layout. */
 #define LAYER(name, shape) \
     { "conv", name ";NCHW", "f32", shape ",nchw", "normal", "nchw* " OWN_CONV, "joined" }, \
     { "conv", name ";NHWC", "f32", shape ",nhwc", "normal", "nhwc* " OWN_CONV }
@@ -266,7 +268,7 @@ static const struct row gpu_rows[] = {
     { "units", "FP16 to FP32", "f16 f16 f32", UNITS, "normal", "f16* native" },
     { "units", "BF16 to FP32", "bf16 bf16 f32", UNITS, "normal", "bf16" },
     { "units", "TF32 to FP32", "tf32 tf32 f32", UNITS, "normal", "tf32" },
-    /* B is transposed, as these units read operands fastest */
+    /* B is transposed, since these units read operands fastest if both are contiguous along k */
     { "units", "INT8 to INT32", "i8 i8' i32", UNITS, "integers 7", "int8" },
     { "units", "E4M3 to FP32", "e4m3 e4m3' f32", UNITS, "normal", "e4m3" },
     { "units", .special = copy_rows },
@@ -278,12 +280,12 @@ static const struct row gpu_rows[] = {
     { "fp64", "FP64;uniform (0,1)", "f64", "1024 2048 4096 8192 16384", "uniform", OWN_FP64 },
     { "fp64", "FP64;normal", "f64", "1024 2048 4096 8192 16384", "normal", OWN_FP64 },
     { "fp64", "FP64;normal", "f64", "16384/16", "normal", OWN_FP64 },
-    /* the ratio is to DGEMM of the same size, on operands of its own */
+    /* this row's DGEMM is the base of the next row's ratios */
     { "quad", "FP64, for the ratio", "f64", "1024 2048 4096", "uniform", "dgemm*", "joined" },
     { "quad", "binary128;uniform (-1,1)", "f128", "1024 2048 4096", "quad", "native:ozaki2" },
     { "int", "i8 to i32", "i8 i8' i32", "4096 8192", "integers 7", "int8* native" },
     { "int", "i16 to i64, exact", "i16 i16 i64", "4096 8192", "integers 15", "exact" },
-    /* sums of n products of full-range i32 would overflow i64 */
+    /* a sum of n products of full-range i32 would overflow i64 */
     { "int", "i32 (24 bits) to i64, exact", "i32 i32 i64", "4096 8192", "integers 24", "exact" },
     /* distinct layers of ResNet-18 for 224 x 224 images */
     LAYER("conv1 7x7/2", "3,224,64,7,2"),
@@ -304,8 +306,8 @@ static const struct row gpu_rows[] = {
 };
 /* clang-format on */
 
-/* Groups that are measured with the first thread count only, because they do not depend on
- * --threads. */
+/* Groups that are measured only with the first of several numbers of threads, since their results
+ * do not depend on it. */
 static const char once[] = "latency,threads,workspace,interposed";
 
 static int table_of(bool gpu, const struct row **rows)
@@ -316,7 +318,8 @@ static int table_of(bool gpu, const struct row **rows)
 
 /* ---- parsing rows ---------------------------------------------------------------------------- */
 
-/* Reads the next word and advances *text past it and its blanks; false: the end. */
+/* Copies the next word, and advances *text past it and the spaces that follow.  Returns false at
+ * the end. */
 static bool next_word(const char **text, char *word, size_t size)
 {
     size_t n = strcspn(*text, " ");
@@ -326,7 +329,7 @@ static bool next_word(const char **text, char *word, size_t size)
     return *word != 0;
 }
 
-/* Splits the word at the mark and returns what follows; NULL: no mark. */
+/* Ends the word at the mark, and returns the text after the mark; NULL if there is no mark. */
 static char *split_at(char *word, char mark)
 {
     char *at = strchr(word, mark);
@@ -336,7 +339,7 @@ static char *split_at(char *word, char mark)
     return at;
 }
 
-/* Reads the next format; a mark behind it says that the operand is stored transposed. */
+/* Reads the next format.  A mark ' after its name sets *transposed. */
 static limber_format read_format(const char **text, bool *transposed)
 {
     char word[16];
@@ -346,7 +349,7 @@ static limber_format read_format(const char **text, bool *transposed)
     return format_of(word);
 }
 
-/* Reads one format for all, or those of A, B and C. */
+/* Reads the formats of A, B and C, or one format for all three. */
 static void read_formats(struct work *w, const char *text)
 {
     bool unused;
@@ -358,7 +361,7 @@ static void read_formats(struct work *w, const char *text)
     w->fc = read_format(&text, &unused);
 }
 
-/* Reads the kind of a row's data, and its parameters. */
+/* Parses the word for the distribution of a row's data, and its parameters, into w->data. */
 static void read_data(struct work *w, const char *text)
 {
     static const char *const data_words[] = {
@@ -379,10 +382,9 @@ static void read_data(struct work *w, const char *text)
         sscanf(text, "%d", &w->data.bits);
 }
 
-/* Reads a layer "c,h,o,r,stride[,layout[,groups[,planes]]]": channels, image side, filters and
- * window side. The forward pass is listed as a product whose m is the batch and whose n is all
- * outputs of one image, so that m n is the size of the result; gradients likewise by their
- * results. */
+/* Reads a layer "c,h,o,r,stride[,layout[,groups[,planes]]]" (see struct row).  m and n are set so
+ * that m n is the size of the result, and k is the number of products for each of its elements; a
+ * forward convolution has m = batch, n = size of one output image. */
 static void read_conv(const struct bench *b, const struct row *row, struct work *w,
                       const char *text)
 {
@@ -414,7 +416,7 @@ static void read_conv(const struct bench *b, const struct row *row, struct work 
     }
     limber_conv_output(&w->conv, &oh, &ow);
     limber_conv_output_depth(&w->conv, &od);
-    window = conv_taps(&w->conv);
+    window = conv_window_size(&w->conv);
     depth = c / groups * window;
     pixels = b->batch * od * oh * ow;
     w->m = w->operation == LIMBER_OPERATION_CONV_BACKWARD_FILTER ? o : b->batch;
@@ -427,7 +429,7 @@ static void read_conv(const struct bench *b, const struct row *row, struct work 
     w->products = (double)depth * (double)o * (double)pixels;
 }
 
-/* Parses a size; false: --full excludes it. */
+/* Reads a size into w.  Returns false if it is excluded by --full, or by the absence of --full. */
 static bool read_size(const struct bench *b, const struct row *r, struct work *w, char *text)
 {
     long long m = 0, n = 0, k = 0, part = 1;
@@ -451,7 +453,7 @@ static bool read_size(const struct bench *b, const struct row *r, struct work *w
     return true;
 }
 
-/* Limber's variants: word in rows, name in tables. */
+/* How Limber may be called: word in rows, and name in tables. */
 static const struct {
     const char *word, *name;
     enum variant variant;
@@ -466,7 +468,7 @@ static const struct {
     { "1", "Limber, 1 thread", CALL_one_thread },
 };
 
-/* Sets how a contender is called, by a word of its row. */
+/* Sets how a contender is called, given the part of its word after "/". */
 static void set_variant(struct contender *c, const char *word)
 {
     for (size_t i = 0; word && i < sizeof variants / sizeof *variants; i++)
@@ -476,7 +478,7 @@ static void set_variant(struct contender *c, const char *word)
         }
 }
 
-/* The promise that a result is checked against. */
+/* The properties for which a result is checked. */
 static enum promise promise_for(const struct work *w, limber_contract contract)
 {
     static const enum promise promises[] = {
@@ -488,7 +490,8 @@ static enum promise promise_for(const struct work *w, limber_contract contract)
     return w->fc.kind == LIMBER_KIND_INT ? PROMISE_exact : promises[contract.promise];
 }
 
-/* A scheme's name in static storage; the row's word is temporary. */
+/* Returns a scheme's name in static storage, since the row's word is temporary; NULL if there is no
+ * such scheme. */
 static const char *scheme_named(const char *word)
 {
     static const char *const schemes[] = { "native", "integer", "ozaki2", "ozaki1-i8",
@@ -508,8 +511,9 @@ static struct contender *add_contender(struct work *w, struct contender c)
     return &w->list[w->count++];
 }
 
-/* Adds Limber as a contender from CONTRACT:SCHEME@/HOW. "@": on a GPU, make limbs both ahead of and
- * inside the multiply kernel. */
+/* Adds Limber as a contender, given CONTRACT:SCHEME@/HOW.  On a GPU "@" stands for two contenders:
+ * limbs are made in a kernel of their own, or while the multiply kernel runs.  base: the word had a
+ * *. */
 static void add_limber(const struct bench *b, struct work *w, char *word, bool base)
 {
     const char *how = split_at(word, '/');
@@ -551,7 +555,7 @@ static void add_limber(const struct bench *b, struct work *w, char *word, bool b
     add_contender(w, c);
 }
 
-/* Whether --by includes this word of a row; without --by all are included. */
+/* True if --by includes this word of a row, or is absent. */
 static bool is_wanted(const struct bench *b, const char *word)
 {
     const char *list = b->by ? b->by : "";
@@ -568,8 +572,8 @@ static bool is_wanted(const struct bench *b, const char *word)
     return !b->by;
 }
 
-/* Reads the contenders of a row, such as "correct native* dgemm"; * marks those to which ratios are
- * taken. */
+/* Reads the contenders of a row, such as "correct native* dgemm".  Ratios are taken to the fastest
+ * of those with a *. */
 static void read_contenders(const struct bench *b, struct work *w, const char *text)
 {
     const struct peer *peers;
@@ -595,7 +599,8 @@ static void read_contenders(const struct bench *b, struct work *w, const char *t
     }
 }
 
-/* Builds a work from a row; false: the size is excluded, or an error after a message. */
+/* Fills a work from a row.  Returns false if the size is excluded, if no contender is left or, with
+ * a message, if the unit is malformed. */
 static bool read_work(const struct bench *b, const struct row *r, char *size, struct work *w)
 {
     char *name;
@@ -626,23 +631,24 @@ static bool read_work(const struct bench *b, const struct row *r, char *size, st
 
 /* ---- output of `limber bench` ---------------------------------------------------------------- */
 
-static double int8_peak(struct bench *b)
+static double measure_int8_peak(struct bench *b)
 {
-    if (b->int8 == 0)
-        b->int8 = limits_int8(b->threads, &b->int8_by);
-    return b->int8;
+    if (b->results.int8 == 0)
+        b->results.int8 = limits_int8(b->threads, &b->results.int8_by);
+    return b->results.int8;
 }
 
-/* Share of the measured time that the INT8 multiply-adds would take at the hardware's peak. */
+/* Predicted time of the INT8 multiply-adds at the hardware's peak rate, divided by the measured
+ * time; 0 if the scheme does not use INT8 or the peak is unknown. */
 static double peak_share(struct bench *b, const struct work *w)
 {
     const struct contender *c = &w->list[0];
     const char *scheme = c->report.scheme;
 
     if ((strcmp(scheme, "ozaki2") && strcmp(scheme, "ozaki1-i8") && strcmp(scheme, "integer")) ||
-        int8_peak(b) <= 0)
+        measure_int8_peak(b) <= 0)
         return 0;
-    return c->report.rows * w->products / int8_peak(b) / c->median;
+    return c->report.rows * w->products / measure_int8_peak(b) / c->times.median;
 }
 
 static bool counts_macs(const struct work *w)
@@ -650,9 +656,10 @@ static bool counts_macs(const struct work *w)
     return w->fc.kind == LIMBER_KIND_INT || w->unit_words;
 }
 
-/* Limber's rate and its ratio to the fastest base.  If that base had packed an operand before the
- * timing, or is Limber too, a note has the ratio to the fastest peer that had not. */
-static struct line rate_line(const struct work *w, char *note, size_t size)
+/* Makes a line with Limber's rate, and its ratio to the fastest base.  If that base is a variant of
+ * Limber, or packed an operand before the timing, a note has the ratio to the fastest peer that did
+ * not. */
+static struct line make_rate_line(const struct work *w, char *note, size_t size)
 {
     const struct contender *c = &w->list[0], *base = work_base(w), *other = NULL;
     double amount = 1e-9 * (counts_macs(w) ? 1 : 2) * w->products;
@@ -662,9 +669,9 @@ static struct line rate_line(const struct work *w, char *note, size_t size)
                                                            c->report.scheme,
                       .unit = counts_macs(w) ? "GMAC/s" : "GFLOPS",
                       .n = w->n,
-                      .value = amount / c->median,
-                      .best = amount / c->best,
-                      .ratio = base ? base->median / c->median : 0,
+                      .value = amount / c->times.median,
+                      .best = amount / c->times.best,
+                      .ratio = base ? base->times.median / c->times.median : 0,
                       .of = base && base->peer ? base->peer->name :
                             base               ? base->name :
                                                  "",
@@ -674,63 +681,63 @@ static struct line rate_line(const struct work *w, char *note, size_t size)
         const struct contender *x = &w->list[i];
 
         if (x != base && x->peer && !x->peer->packed_before && x->state == STATE_ok &&
-            (!other || x->median < other->median))
+            (!other || x->times.median < other->times.median))
             other = x;
     }
     if (other && base && (!base->peer || base->peer->packed_before)) {
-        snprintf(note, size, base->peer ? "%.2f x %s" : "%.1f x %s", other->median / c->median,
-                 other->peer->name);
+        snprintf(note, size, base->peer ? "%.2f x %s" : "%.1f x %s",
+                 other->times.median / c->times.median, other->peer->name);
         l.note = note;
     }
     return l;
 }
 
-/* Median and best of one of several runs. */
+/* Median and minimum of report.seconds_run, which excludes scanning and compiling. */
 static void run_median(const struct contender *c, double *median, double *best)
 {
     struct contender copy = *c;
 
-    memcpy(copy.seconds, c->run_seconds, sizeof copy.seconds);
+    memcpy(copy.times.seconds, c->times.run_seconds, sizeof copy.times.seconds);
     contender_median(&copy);
-    *median = copy.median;
-    *best = copy.best;
+    *median = copy.times.median;
+    *best = copy.times.best;
 }
 
 /* Prints a row with its usual ratio. */
 static void show_usual(struct bench *b, const struct work *w)
 {
     char note[96];
-    struct line l = rate_line(w, note, sizeof note);
+    struct line l = make_rate_line(w, note, sizeof note);
 
     print_line(b, &l);
 }
 
-/* Prints a row with its share of the peak rate; two rates are kept for later rows. */
+/* Prints a row with its share of the INT8 peak.  Two rates are kept for show_peer(). */
 static void show_share(struct bench *b, const struct work *w)
 {
     char note[96];
-    struct line l = rate_line(w, note, sizeof note);
+    struct line l = make_rate_line(w, note, sizeof note);
 
     l.share = peak_share(b, w);
     if (!strcmp(w->what, "binary128 from binary128"))
-        b->rate128 = l.value;
+        b->results.rate128 = l.value;
     if (!strcmp(w->what, "double-double"))
-        b->rate_dd = l.value;
+        b->results.rate_dd = l.value;
     print_line(b, &l);
 }
 
-/* Prints three lines: rate against peers, against the INT8 peak, and the latter without the
- * scan. */
-static void show_bytes(struct bench *b, const struct work *w)
+/* Prints Limber's rate twice, compared with peers (if any) and with the INT8 peak, and then its
+ * rate without the scan, compared with the peak. */
+static void show_int8(struct bench *b, const struct work *w)
 {
     char note[96];
-    struct line l = rate_line(w, note, sizeof note);
-    double peak = int8_peak(b), median, best;
+    struct line l = make_rate_line(w, note, sizeof note);
+    double peak = measure_int8_peak(b), median, best;
 
     if (l.ratio > 0)
         print_line(b, &l);
     l.ratio = peak > 0 ? 1e9 * l.value / peak : 0;
-    l.of = b->int8_by;
+    l.of = b->results.int8_by;
     l.note = NULL;
     print_line(b, &l);
     run_median(&w->list[0], &median, &best);
@@ -742,69 +749,71 @@ static void show_bytes(struct bench *b, const struct work *w)
     print_line(b, &l);
 }
 
-/* Prints a slow peer at a size that takes it about a second, compared with Limber at that size.
- * The ratio compares its rate with Limber's at n = 2048. */
+/* Prints the rate of a slow peer at a size that it computes in about a second, and the ratio of
+ * times at that size.  The line's ratio divides Limber's rate at n = 2048 by the peer's. */
 static void show_peer(struct bench *b, const struct work *w)
 {
     const struct contender *peer = &w->list[1];
     double amount = 2e-9 * w->products;
-    double rate = w->fc.kind == LIMBER_KIND_DD ? b->rate_dd : b->rate128;
+    double rate = w->fc.kind == LIMBER_KIND_DD ? b->results.rate_dd : b->results.rate128;
     char of[64];
 
     if (w->count < 2 || peer->state != STATE_ok)
         return;
     snprintf(of, sizeof of, "for Limber at n = 2048, %.3g x at %lld",
-             peer->median / w->list[0].median, (long long)w->n);
+             peer->times.median / w->list[0].times.median, (long long)w->n);
     print_line(b, &(struct line){ .w = w,
                                   .scheme = "peer",
                                   .unit = "GFLOPS",
                                   .n = w->n,
-                                  .value = amount / peer->median,
-                                  .best = amount / peer->best,
-                                  .ratio = rate * peer->median / amount,
+                                  .value = amount / peer->times.median,
+                                  .best = amount / peer->times.best,
+                                  .ratio = rate * peer->times.median / amount,
                                   .of = of,
                                   .all = true });
 }
 
-/* Prints a simulation's rate. list[1] is the native product, to which the line gives the ratio; the
- * comparison with FP64 stays out, because it is what the statistics need. */
+/* Prints the rate of a simulation that counts statistics, compared with list[1], the native FP32
+ * product.  Only seconds_run counts: the statistics' comparison with FP64 is left out. */
 static void show_counted(struct bench *b, const struct work *w)
 {
     char note[96];
-    struct line l = rate_line(w, note, sizeof note);
+    struct line l = make_rate_line(w, note, sizeof note);
     double median, best;
 
     run_median(&w->list[0], &median, &best);
     l.value = 1e-9 * w->products / median;
     l.best = 1e-9 * w->products / best;
-    l.ratio = w->list[1].median / median;
+    l.ratio = w->list[1].times.median / median;
     print_line(b, &l);
 }
 
-/* Prints the speed with all threads beside that with one. */
+/* Prints the rate with two threads, compared with one thread. */
 static void show_threads(struct bench *b, const struct work *w)
 {
     char note[96], of[64];
-    struct line l = rate_line(w, note, sizeof note);
+    struct line l = make_rate_line(w, note, sizeof note);
 
-    snprintf(of, sizeof of, "1 thread (best over best: %.2f x)", w->list[1].best / w->list[0].best);
+    snprintf(of, sizeof of, "1 thread (best over best: %.2f x)",
+             w->list[1].times.best / w->list[0].times.best);
     l.of = of;
     print_line(b, &l);
 }
 
-/* Prints the overhead of the BLAS interface, as a ratio to limber_gemm. */
+/* Prints the rate of the BLAS interface, compared with the peers and with limber_gemm. */
 static void show_interposed(struct bench *b, const struct work *w)
 {
     char note[96];
-    struct line l = rate_line(w, note, sizeof note);
+    struct line l = make_rate_line(w, note, sizeof note);
 
     l.scheme = "by BLAS";
-    snprintf(note, sizeof note, "%.2f x limber_gemm", w->list[1].median / w->list[0].median);
+    snprintf(note, sizeof note, "%.2f x limber_gemm",
+             w->list[1].times.median / w->list[0].times.median);
     l.note = note;
     print_line(b, &l);
 }
 
-/* Prints the workspace in bytes, for both commands. */
+/* Prints the size of the workspace, for both commands. */
 static void show_workspace(struct bench *b, const struct work *w)
 {
     const struct contender *c = &w->list[0];
@@ -826,17 +835,19 @@ static void show_workspace(struct bench *b, const struct work *w)
         print_line(b, &l);
 }
 
-/* The mean of a kind of rows, created at its first row; NULL: no room. */
+/* The means of a kind of rows, which are created if they do not exist; NULL if the table is
+ * full. */
 static struct conv_mean *mean_of(struct bench *b, const char *kind)
 {
-    for (int i = 0; i < b->mean_count; i++)
-        if (!strcmp(b->means[i].kind, kind))
-            return &b->means[i];
-    if (b->mean_count == MOST_MEANS)
+    for (int i = 0; i < b->results.mean_count; i++)
+        if (!strcmp(b->results.means[i].kind, kind))
+            return &b->results.means[i];
+    if (b->results.mean_count == MOST_MEANS)
         return NULL;
-    b->means[b->mean_count] = (struct conv_mean){ .count = 0 };
-    snprintf(b->means[b->mean_count].kind, sizeof b->means->kind, "%s", kind);
-    return &b->means[b->mean_count++];
+    b->results.means[b->results.mean_count] = (struct conv_mean){ .count = 0 };
+    snprintf(b->results.means[b->results.mean_count].kind, sizeof b->results.means->kind, "%s",
+             kind);
+    return &b->results.means[b->results.mean_count++];
 }
 
 /* Adds a ratio to a geometric mean. */
@@ -849,30 +860,30 @@ static void add_to_mean(struct mean_ratio *m, const char *name, double ratio)
     m->count++;
 }
 
-/* Ratio of PyTorch's time for a native FP32 layer to Limber's; 0: not measured. */
+/* PyTorch's median time for a native FP32 convolution over Limber's; 0 if it was not measured. */
 static double torch_ratio(struct bench *b, const struct work *w, const struct contender *c)
 {
-    struct contender torch = { .samples = b->runs };
+    struct contender torch = { .times.samples = b->runs };
 
     if (w->fa.kind != LIMBER_KIND_FLOAT || c->contract.promise != LIMBER_CONTRACT_NATIVE ||
         c->variant == CALL_prepared || !torch_version())
         return 0;
     for (int i = 0; i < b->runs; i++)
-        if ((torch.seconds[i] = torch_convolve(w, b->threads, b->cpu_time)) <= 0)
+        if ((torch.times.seconds[i] = torch_convolve(w, b->threads, b->cpu_time)) <= 0)
             return 0;
     contender_median(&torch);
-    snprintf(b->torch, sizeof b->torch, "PyTorch %.32s", torch_version());
-    return torch.median / c->median;
+    snprintf(b->results.torch, sizeof b->results.torch, "PyTorch %.32s", torch_version());
+    return torch.times.median / c->times.median;
 }
 
-/* Prints a convolution layer: ratios to oneDNN in both kinds of layout and to PyTorch, and
- * workspace. */
+/* Prints a convolution: ratios to oneDNN and PyTorch, and the workspace.  Adds them to the means of
+ * the row's kind. */
 static void show_conv(struct bench *b, const struct work *w)
 {
     const struct contender *c = &w->list[0];
     struct conv_mean *mean = mean_of(b, w->data_name);
     char what[128], note[256];
-    struct line l = rate_line(w, note, sizeof note);
+    struct line l = make_rate_line(w, note, sizeof note);
     const double torch = torch_ratio(b, w, c);
     size_t at = 0;
 
@@ -880,8 +891,8 @@ static void show_conv(struct bench *b, const struct work *w)
     l.what = what;
     l.n = w->conv.n;
     l.unit = "GFLOPS";
-    l.value = 2e-9 * w->products / c->median;
-    l.best = 2e-9 * w->products / c->best;
+    l.value = 2e-9 * w->products / c->times.median;
+    l.best = 2e-9 * w->products / c->times.best;
     l.note = note;
     l.shows_workspace = true;
     for (int i = 1; i < w->count; i++) {
@@ -890,18 +901,18 @@ static void show_conv(struct bench *b, const struct work *w)
         if (x->state != STATE_ok || !x->peer)
             continue;
         if (mean && i <= (int)(sizeof mean->to / sizeof *mean->to))
-            add_to_mean(&mean->to[i - 1], x->peer->name, x->median / c->median);
+            add_to_mean(&mean->to[i - 1], x->peer->name, x->times.median / c->times.median);
         if (!x->base)
             at += (size_t)snprintf(note + at, sizeof note - at, "%.2f x %s; ",
-                                   x->median / c->median, x->peer->name);
-        if (counts_macs(w) && x->error > 0)
+                                   x->times.median / c->times.median, x->peer->name);
+        if (counts_macs(w) && x->checked.error > 0)
             at += (size_t)snprintf(note + at, sizeof note - at, "%s errs by %.2g of |A||B|; ",
-                                   x->peer->name, x->error);
+                                   x->peer->name, x->checked.error);
     }
     if (torch > 0)
-        at += (size_t)snprintf(note + at, sizeof note - at, "%.2f x %s; ", torch, b->torch);
+        at += (size_t)snprintf(note + at, sizeof note - at, "%.2f x %s; ", torch, b->results.torch);
     if (mean && torch > 0)
-        add_to_mean(&mean->torch, b->torch, torch);
+        add_to_mean(&mean->torch, b->results.torch, torch);
     if (mean) {
         mean->rate += log(l.value);
         mean->count++;
@@ -911,7 +922,7 @@ static void show_conv(struct bench *b, const struct work *w)
     print_line(b, &l);
 }
 
-/* Writes a mean into the note behind a line. */
+/* Appends a geometric mean of ratios to a note; *at: length of the note. */
 static void add_mean(const struct mean_ratio *m, char *note, size_t size, size_t *at)
 {
     if (m->count)
@@ -920,11 +931,11 @@ static void add_mean(const struct mean_ratio *m, char *note, size_t size, size_t
                                 exp(m->sum / m->count), m->name, m->least, m->below, m->count);
 }
 
-/* Prints the geometric means over the rows of show_conv. */
+/* Prints the geometric means over convolutions, and forgets them. */
 static void show_means(struct bench *b)
 {
-    for (int i = 0; i < b->mean_count; i++) {
-        const struct conv_mean *m = &b->means[i];
+    for (int i = 0; i < b->results.mean_count; i++) {
+        const struct conv_mean *m = &b->results.means[i];
         char what[96], note[320] = "";
         size_t at = 0;
 
@@ -934,19 +945,19 @@ static void show_means(struct bench *b)
         add_mean(&m->torch, note, sizeof note, &at);
         print_mean(b, what, exp(m->rate / m->count), note);
     }
-    if (b->mean_count)
+    if (b->results.mean_count)
         torch_close();
-    b->mean_count = 0;
+    b->results.mean_count = 0;
 }
 
 static const struct show {
     const char *word;
     void (*lines)(struct bench *b, const struct work *w);
-    bool untimed; /* one checked, untimed call */
+    bool untimed; /* each contender is called once and checked, without timing */
 } shows[] = {
     { "", show_usual, false },
     { "share", show_share, false },
-    { "bytes", show_bytes, false },
+    { "bytes", show_int8, false },
     { "peer", show_peer, false },
     { "unit", show_usual, false },
     { "swamped", show_counted, false },
@@ -965,7 +976,7 @@ static const struct show *show_of(const struct row *r)
     return &shows[0];
 }
 
-/* Stops `limber bench` at the first failure, with a message. */
+/* If a contender failed, prints a message and returns false, which stops `limber bench`. */
 static bool check_work(const struct work *w)
 {
     if (*w->why)
@@ -982,8 +993,9 @@ static bool check_work(const struct work *w)
 
 /* ---- output of `limber gpu` ------------------------------------------------------------------ */
 
-/* Prints the lines of a work for `limber gpu`. base: the contender to which ratios are taken. */
-static void gpu_lines(struct bench *b, const struct work *w, const struct contender *base)
+/* Prints all contenders of a work for `limber gpu`.  base: the contender to which ratios are taken,
+ * or NULL. */
+static void print_gpu_lines(struct bench *b, const struct work *w, const struct contender *base)
 {
     char what[160];
     double amount = 2e-12 * w->products;
@@ -994,19 +1006,19 @@ static void gpu_lines(struct bench *b, const struct work *w, const struct conten
         snprintf(what, sizeof what, "%s, %lld x %lld x %lld", w->what, (long long)w->m,
                  (long long)w->n, (long long)w->k);
     if (*w->why)
-        print_skip(b, what, w->why);
+        print_skipped_row(b, what, w->why);
     for (int i = 0; i < w->count && !*w->why; i++) {
         const struct contender *c = &w->list[i];
         bool same =
             c->peer && c->peer->emulation && base && c->state == STATE_ok && same_bits(c, base);
-        bool other = base && c != base && c->median > 0;
+        bool other = base && c != base && c->times.median > 0;
 
         print_gpu_line(
             b, &(struct line){ .w = w,
                                .c = c,
-                               .value = c->median > 0 ? amount / c->median : 0,
+                               .value = c->times.median > 0 ? amount / c->times.median : 0,
                                .unit = counts_macs(w) ? "TOPS" : "TFLOPS",
-                               .ratio = other ? base->median / c->median : 0,
+                               .ratio = other ? base->times.median / c->times.median : 0,
                                .of = other ? base->peer->name : NULL,
                                .note = same ? "the plain product's bits: not emulated" : NULL });
     }
@@ -1020,7 +1032,7 @@ bool bench_time_left(const struct bench *b)
 }
 
 /* Shows on the terminal what is being measured. */
-static void note(void *user, const struct work *w, const struct contender *c)
+static void show_progress(void *user, const struct work *w, const struct contender *c)
 {
     print_progress(user, "%s%s%s, n = %lld, %s", w->what, *w->data_name ? ", " : "", w->data_name,
                    (long long)w->n,
@@ -1030,7 +1042,7 @@ static void note(void *user, const struct work *w, const struct contender *c)
                                         "Limber");
 }
 
-/* Limits the samples of a work to its share of the time. */
+/* Sets the limits of a measurement.  On a GPU a work may take a twentieth of --seconds. */
 void bench_timing(struct bench *b, struct timing *t)
 {
     *t = (struct timing){ .runs = b->runs,
@@ -1039,12 +1051,12 @@ void bench_timing(struct bench *b, struct timing *t)
                           .most = b->gpu ? b->seconds / 20 : 15,
                           .seed = random_bits(&b->seed),
                           .timed = true,
-                          .note = note,
+                          .note = show_progress,
                           .called = print_so_far,
                           .user = b };
 }
 
-/* Measures a work, or says why it is not measured. */
+/* Measures a work, or sets `why` if time is up or the device is lost. */
 static void measure(struct bench *b, const struct row *r, struct work *w)
 {
     struct timing t;
@@ -1059,8 +1071,8 @@ static void measure(struct bench *b, const struct row *r, struct work *w)
         work_measure(w, &t);
 }
 
-/* Measures and prints a row on a CPU. */
-static bool cpu_row(struct bench *b, const struct row *r, struct work *w)
+/* Measures and prints a row for `limber bench`. */
+static bool measure_cpu_row(struct bench *b, const struct row *r, struct work *w)
 {
     measure(b, r, w);
     if (!check_work(w))
@@ -1070,9 +1082,10 @@ static bool cpu_row(struct bench *b, const struct row *r, struct work *w)
     return true;
 }
 
-/* Measures and prints a row.  A row with show "joined" is held and printed with the next; they
- * share their base. */
-static void gpu_row(struct bench *b, const struct row *r, struct work *w, struct work **held)
+/* Measures and prints a row for `limber gpu`.  A row whose `show` is "joined" is kept in *held and
+ * printed with the next one, so that both have the same base. */
+static void measure_gpu_row(struct bench *b, const struct row *r, struct work *w,
+                            struct work **held)
 {
     const struct contender *base, *other;
 
@@ -1089,18 +1102,19 @@ static void gpu_row(struct bench *b, const struct row *r, struct work *w, struct
     }
     base = work_base(w);
     other = *held ? work_base(*held) : NULL;
-    if (!base || (other && other->median < base->median))
+    if (!base || (other && other->times.median < base->times.median))
         base = other;
     if (*held)
-        gpu_lines(b, *held, base);
-    gpu_lines(b, w, base);
+        print_gpu_lines(b, *held, base);
+    print_gpu_lines(b, w, base);
     free(*held);
     *held = NULL;
 }
 
-/* The i-th size of a row, or of --sizes.  On a GPU a row with a single size comes last and takes
- * the largest of --sizes.  False: no such size. */
-static bool size_text(const struct bench *b, const struct row *r, int i, char *text, size_t size)
+/* Writes the i-th size of a row, or of --sizes.  On a GPU a row with a single size is measured last
+ * (i = MOST_SIZES - 1), with the largest of --sizes.  Returns false if there is no such size. */
+static bool write_row_size(const struct bench *b, const struct row *r, int i, char *text,
+                           size_t size)
 {
     const char *rest = r->sizes, *part = strchr(rest, '/');
     bool single = !strchr(rest, ' '), given = b->size_count && !strchr(rest, ',');
@@ -1124,7 +1138,7 @@ static bool size_text(const struct bench *b, const struct row *r, int i, char *t
     return false;
 }
 
-/* Measures rows of one group, from r up to last, at their i-th size. */
+/* Measures the rows [r, last) of one group at their i-th size. */
 static bool measure_rows(struct bench *b, const struct row *r, const struct row *last, int i,
                          struct work *w)
 {
@@ -1139,18 +1153,17 @@ static bool measure_rows(struct bench *b, const struct row *r, const struct row 
                 return false;
             continue;
         }
-        if (!size_text(b, r, i, size, sizeof size) || !read_work(b, r, size, w))
+        if (!write_row_size(b, r, i, size, sizeof size) || !read_work(b, r, size, w))
             continue;
         if (b->gpu)
-            gpu_row(b, r, w, &held);
-        else if (!cpu_row(b, r, w))
+            measure_gpu_row(b, r, w, &held);
+        else if (!measure_cpu_row(b, r, w))
             return false;
     }
     return true;
 }
 
-/* Measures a group.  On a GPU, all rows of a size come before the next size, since time may run
- * out. */
+/* Measures a group.  On a GPU all rows of a size precede the next size, since time may run out. */
 static bool measure_group(struct bench *b, const struct row *r, const struct row *last)
 {
     struct work *w = malloc(sizeof *w);
@@ -1169,13 +1182,13 @@ static bool measure_group(struct bench *b, const struct row *r, const struct row
 
 /* ---- groups of rows, and which are asked for ------------------------------------------------- */
 
-/* Whether a word of --rows names the group; "conv" also names "conv/...". */
+/* True if a word of --rows names the group; "conv" also names "conv/...". */
 static bool is_group_prefix(const char *word, size_t length, const char *group)
 {
     return !strncmp(word, group, length) && (!group[length] || group[length] == '/');
 }
 
-/* Whether a comma-separated list names the group. */
+/* True if a comma-separated list names the group. */
 static bool is_listed(const char *list, const char *group)
 {
     while (*list) {
@@ -1188,7 +1201,7 @@ static bool is_listed(const char *list, const char *group)
     return false;
 }
 
-const char *rows_words(bool gpu)
+const char *rows_help_text(bool gpu)
 {
     static char text[400];
     const struct row *rows;
@@ -1201,7 +1214,9 @@ const char *rows_words(bool gpu)
     return text;
 }
 
-bool rows_known(const char *list, bool gpu)
+/* Checks the words of --rows against the groups of rows.  Prints a message and returns false if one
+ * is unknown. */
+bool rows_check_words(const char *list, bool gpu)
 {
     const struct row *rows;
     int count = table_of(gpu, &rows);
@@ -1220,8 +1235,8 @@ bool rows_known(const char *list, bool gpu)
     return true;
 }
 
-/* Whether a word of the row that --by includes needs the library; NULL: whether any word is
- * included. */
+/* True if a word of the row that --by includes is computed by library l; if l is NULL, true if --by
+ * includes any word. */
 static bool row_uses(const struct bench *b, const struct row *r, const struct library *l)
 {
     const struct peer *peers;
@@ -1242,7 +1257,7 @@ static bool row_uses(const struct bench *b, const struct row *r, const struct li
     return false;
 }
 
-bool rows_ask(const struct bench *b, const struct library *l)
+bool rows_use_library(const struct bench *b, const struct library *l)
 {
     const struct row *rows;
     int count = table_of(b->gpu, &rows);
@@ -1253,6 +1268,8 @@ bool rows_ask(const struct bench *b, const struct library *l)
     return false;
 }
 
+/* Measures all groups of rows that --rows includes, and prints the means.  Returns false if a row
+ * failed. */
 bool rows_measure(struct bench *b)
 {
     const struct row *rows, *last;

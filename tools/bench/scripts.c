@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber bench apps and limber bench python: executes a program of examples/ that compares
- * applications with Limber and with a plain BLAS.  These programs are Python, need nothing of this
- * one, and replace it. */
+ * limber bench apps and limber bench python: execute a Python program of examples/ in place of this
+ * process, which compares applications with Limber and with a plain BLAS. */
 #define _GNU_SOURCE
 #include "tools/bench/bench.h"
 
@@ -12,13 +11,8 @@
 #include <unistd.h>
 
 static const struct {
-    const char *word;
-    /* relative to this program's folder: installed, or in a checkout's build */
-    const char *file[2];
-} scripts[] = {
-    { "apps", { LIMBER_DOC "/examples/apps.py", "../../examples/apps.py" } },
-    { "python", { LIMBER_DOC "/examples/python_calls.py", "../../examples/python_calls.py" } },
-};
+    const char *word, *file;
+} scripts[] = { { "apps", "apps.py" }, { "python", "python_calls.py" } };
 
 bool bench_is_script(const char *word, int *which)
 {
@@ -28,24 +22,23 @@ bool bench_is_script(const char *word, int *which)
     return false;
 }
 
+/* Executes the Python program beside this one with the given options.  Returns only on failure,
+ * with the exit status. */
 int bench_script(int which, int argc, const char **argv)
 {
-    const char *word = scripts[which].word, *const *file = scripts[which].file;
-    char script[PATH_MAX], library[PATH_MAX];
+    const char *word = scripts[which].word, *file = scripts[which].file;
+    char script[PATH_MAX];
     char **args = calloc((size_t)argc + 2, sizeof *args);
 
     if (!args)
         return complain("out of memory");
-    if (!file_beside(file[0], script) && !file_beside(file[1], script)) {
-        complain("bench %s: there is no %s beside this program; with the sources, "
-                 "`python examples%s` does the same",
-                 word, file[0], strrchr(file[0], '/'));
+    if (!example_beside(file, script)) {
+        complain("bench %s: there is no examples/%s beside this program; with the sources, "
+                 "`python examples/%s` does the same",
+                 word, file, file);
         free(args);
         return 1;
     }
-    /* the build's library, for a Python package used from its sources */
-    if (file_beside("../liblimber.so", library))
-        setenv("LIMBER_LIBRARY", library, 0);
     args[0] = "python3";
     args[1] = script;
     for (int i = 1; i < argc; i++)

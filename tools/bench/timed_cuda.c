@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library in front of the CUDA driver that times kernels by events.  It links to libcuda.so.1, so
- * that symbols it lacks resolve to the driver's.  Launches before timed_cuda_begin and after
- * timed_cuda_end pass through unchanged.  Only one thread may launch at a time. */
+ * A library that is loaded in place of the CUDA driver, and times kernels by events.  It is linked
+ * to libcuda.so.1, so that functions which it does not define are the driver's.  Launches before
+ * timed_cuda_begin and after timed_cuda_end are passed on unchanged.  Only one thread may launch at
+ * a time. */
 #define _GNU_SOURCE
 #include "tools/bench/timed_cuda.h"
 
@@ -35,7 +36,8 @@ static struct {
     int (*elapsed)(float *, void *, void *);
 } cu;
 
-/* Functions and their names in a ring buffer: an entry is overwritten 4096 functions later. */
+/* A ring buffer of functions and their names.  An entry is overwritten after MOST_FUNCTIONS further
+ * ones. */
 static struct {
     void *function;
     char name[48];
@@ -48,6 +50,8 @@ static struct {
 static int launch_count;
 static bool is_on, is_broken;
 
+/* Finds the functions of the CUDA driver that the program has loaded.  Returns false if it has
+ * loaded none. */
 static bool find_driver(void)
 {
     void *driver;
@@ -81,7 +85,7 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)
     return 0;
 }
 
-/* Name of a function by its latest entry, because the driver may reuse an address. */
+/* Name of a function.  The latest entry counts, since the driver may reuse an address. */
 static const char *name_of(const void *function)
 {
     for (unsigned i = 1; i <= MOST_FUNCTIONS && i <= function_count; i++)
@@ -90,8 +94,8 @@ static const char *name_of(const void *function)
     return "?";
 }
 
-/* Notes a launch, and records the event that marks its start. */
-static void before(void *function, void *stream)
+/* Notes a launch, and records an event before it. */
+static void record_start(void *function, void *stream)
 {
     if (!is_on || is_broken)
         return;
@@ -107,12 +111,14 @@ static void before(void *function, void *stream)
     launch_count++;
 }
 
-static void after(void *stream)
+/* Records an event after a launch. */
+static void record_end(void *stream)
 {
     if (is_on && !is_broken)
         is_broken = cu.record(launches[launch_count - 1].to, stream) != 0;
 }
 
+/* Replaces the driver's function: launches the kernel between two events that time it. */
 EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                           unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                           void *stream, void **arguments, void **extra)
@@ -121,10 +127,10 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
 
     if (!find_driver())
         return NOT_FOUND;
-    before(function, stream);
+    record_start(function, stream);
     code = cu.launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
                      arguments, extra);
-    after(stream);
+    record_end(stream);
     return code;
 }
 
@@ -135,9 +141,9 @@ EXPORT int cuLaunchKernelEx(const struct launch_config *config, void *function, 
 
     if (!find_driver() || !cu.launch_ex)
         return NOT_FOUND;
-    before(function, config->stream);
+    record_start(function, config->stream);
     code = cu.launch_ex(config, function, arguments, extra);
-    after(config->stream);
+    record_end(config->stream);
     return code;
 }
 
@@ -148,7 +154,7 @@ EXPORT void timed_cuda_begin(void)
     is_on = true;
 }
 
-/* The entry of a kernel's name in the list, which is added if there is room. */
+/* Entry of a kernel's name in the list, which is added if there is room; NULL if there is none. */
 static struct timed_kernel *entry_of(struct timed_kernel *list, int *count, int room,
                                      const char *name)
 {
@@ -162,6 +168,8 @@ static struct timed_kernel *entry_of(struct timed_kernel *list, int *count, int 
     return &list[(*count)++];
 }
 
+/* Waits for the events around all launches, and sums times by the name of the kernel.  Returns the
+ * number of kernels in the list; -1 if events failed. */
 EXPORT int timed_cuda_end(struct timed_kernel *list, int room)
 {
     int count = 0;

@@ -9,10 +9,12 @@ struct timed_kernel {
     double seconds; /* sum over all launches */
 };
 
-/* Puts later launches between two events of their stream, so that kernels no longer overlap. */
+/* Starts timing: each later launch is put between two events of its stream, which keeps kernels
+ * from overlapping. */
 typedef void timed_begin_fn(void);
-/* Waits for the events and lists each kernel's time, in order of first launch.  Returns the number
- * of kernels, at most room; -1: an event could not be recorded or read. */
+/* Waits for the events and lists kernels, in the order of their first launch, with their total
+ * times.  Returns the number of kernels, at most `room`; -1 if an event could not be recorded or
+ * read. */
 typedef int timed_end_fn(struct timed_kernel *list, int room);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Convolutions compared with matrix products of the same m, n and k, whose windows are already
- * unfolded in memory (im2col). */
+ * Convolutions, compared with matrix products of the same m, n and k, whose operand of windows is
+ * already stored in memory (im2col). */
 #include "tools/bench/bench.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static const struct kind {
 
 enum { IMAGE, FILTERS, WINDOWS, RESULT, ARRAYS };
 
-/* A convolution, and the product of its unfolded windows. */
+/* A convolution, and a product with the same m, n and k whose im2col matrix is stored in memory. */
 struct pair {
     const struct shape *shape;
     const struct kind *kind;
@@ -41,8 +41,8 @@ struct pair {
     char *array[ARRAYS];
 };
 
-/* Allocates and fills an array with random numbers. */
-static bool fill(char **to, limber_format f, int64_t count, uint64_t *state)
+/* Allocates an array, and fills it with random numbers. */
+static bool fill_random(char **to, limber_format f, int64_t count, uint64_t *state)
 {
     *to = malloc((size_t)count * f.size);
     for (int64_t i = 0; *to && i < count; i++) {
@@ -55,7 +55,7 @@ static bool fill(char **to, limber_format f, int64_t count, uint64_t *state)
     return *to || !complain("bench: not enough memory");
 }
 
-/* Allocates a convolution and the product of the same m, n and k. */
+/* Allocates a convolution, and the product with the same m, n and k. */
 static bool open_pair(struct pair *p, const struct shape *s, const struct kind *k)
 {
     uint64_t state = 1;
@@ -80,10 +80,10 @@ static bool open_pair(struct pair *p, const struct shape *s, const struct kind *
     p->k = s->c * s->r * s->r;
     if (k->unit && limber_unit_parse(k->unit, &p->unit) != LIMBER_STATUS_OK)
         return !complain("bench: %s", limber_error_text());
-    return fill(&p->array[IMAGE], p->f, s->c * p->pixels, &state) &&
-           fill(&p->array[FILTERS], p->f, s->o * p->k, &state) &&
-           fill(&p->array[WINDOWS], p->f, p->k * p->pixels, &state) &&
-           fill(&p->array[RESULT], p->to, s->o * p->pixels, &state);
+    return fill_random(&p->array[IMAGE], p->f, s->c * p->pixels, &state) &&
+           fill_random(&p->array[FILTERS], p->f, s->o * p->k, &state) &&
+           fill_random(&p->array[WINDOWS], p->f, p->k * p->pixels, &state) &&
+           fill_random(&p->array[RESULT], p->to, s->o * p->pixels, &state);
 }
 
 static void close_pair(struct pair *p)
@@ -92,9 +92,9 @@ static void close_pair(struct pair *p)
         free(p->array[i]);
 }
 
-/* Runs the convolution or the product once, and times it. */
-static bool run_one(limber_context *ctx, const struct pair *p, bool product, double *seconds,
-                    limber_report *report)
+/* Times one call of the convolution or of the product. */
+static bool time_call(limber_context *ctx, const struct pair *p, bool product, double *seconds,
+                      limber_report *report)
 {
     limber_problem x = LIMBER_PROBLEM_INIT;
     double start;
@@ -121,22 +121,22 @@ static bool run_one(limber_context *ctx, const struct pair *p, bool product, dou
     return ok || !complain("bench: %s, %s: %s", p->shape->name, p->kind->name, limber_error_text());
 }
 
-/* Prints a row: a convolution's rate beside that of the product of the same m, n and k. */
-static bool window_row(struct bench *b, const struct shape *s, const struct kind *k)
+/* Prints a row: a convolution's rate, and its ratio to that of the product. */
+static bool print_window_row(struct bench *b, const struct shape *s, const struct kind *k)
 {
-    struct contender conv = { .samples = b->runs }, product = { .samples = b->runs };
+    struct contender conv = { .times.samples = b->runs }, product = { .times.samples = b->runs };
     limber_report report = LIMBER_REPORT_INIT;
     struct pair p;
     char what[64];
     bool ok = open_pair(&p, s, k);
     double work = 2e-9 * (double)s->o * (double)p.pixels * (double)p.k;
 
-    for (int i = -1; ok && i < b->runs; i++) { /* index -1 warms up */
+    for (int i = -1; ok && i < b->runs; i++) { /* run -1 makes kernels and warms up */
         int at = i < 0 ? 0 : i;
         limber_context *ctx = i < 0 && b->maker ? b->maker : b->ctx;
 
-        ok = run_one(ctx, &p, true, &product.seconds[at], NULL) &&
-             run_one(ctx, &p, false, &conv.seconds[at], &report);
+        ok = time_call(ctx, &p, true, &product.times.seconds[at], NULL) &&
+             time_call(ctx, &p, false, &conv.times.seconds[at], &report);
     }
     close_pair(&p);
     if (!ok)
@@ -147,9 +147,9 @@ static bool window_row(struct bench *b, const struct shape *s, const struct kind
     print_line(b, &(struct line){ .what = what,
                                   .scheme = report.scheme,
                                   .unit = "GFLOPS",
-                                  .value = work / conv.median,
-                                  .best = work / conv.best,
-                                  .ratio = product.best / conv.best,
+                                  .value = work / conv.times.median,
+                                  .best = work / conv.times.best,
+                                  .ratio = product.times.best / conv.times.best,
                                   .of = "the product, bests" });
     return true;
 }
@@ -158,7 +158,7 @@ bool window_rows(struct bench *b)
 {
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-            if (!window_row(b, &shapes[s], &kinds[k]))
+            if (!print_window_row(b, &shapes[s], &kinds[k]))
                 return false;
     return true;
 }

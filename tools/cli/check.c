@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Computes the exact product by MPFR.  Elements are decoded here, independently of the library. */
+ * Computes the exact product by MPFR.  Elements are decoded here, without code of the library. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -12,7 +12,7 @@
 
 enum { EXACT_BITS = 4800, WIDE_BITS = 70000, SAMPLES = 2000 };
 
-/* Sets x to a binary128, exactly. */
+/* Sets x to the binary128 number at p, exactly. */
 static void decode_f128(mpfr_t x, const unsigned char *p)
 {
     uint64_t low, high;
@@ -37,7 +37,7 @@ static void decode_f128(mpfr_t x, const unsigned char *p)
         mpfr_neg(x, x, MPFR_RNDN);
 }
 
-/* Decodes a (1,e,m) code of one or two bytes. */
+/* Decodes the bit pattern of a one- or two-byte float. */
 static double decode_small_float(limber_format f, unsigned code)
 {
     int top = (1 << f.exp_bits) - 1, e = (int)(code >> f.frac_bits) & top;
@@ -57,7 +57,7 @@ static double decode_small_float(limber_format f, unsigned code)
     return code >> (f.exp_bits + f.frac_bits) & 1 ? -x : x;
 }
 
-/* Decodes a posit bit by bit, as its standard defines it. */
+/* Decodes a posit's bit pattern bit by bit, as the standard defines it. */
 static double decode_posit(limber_format f, uint64_t code)
 {
     int bits = 8 * f.size, at = bits - 2, run = 0, k, e = 0, negative = code >> (bits - 1) & 1;
@@ -81,7 +81,7 @@ static double decode_posit(limber_format f, uint64_t code)
     return negative ? -x : x;
 }
 
-/* Converts the element at p to x exactly. */
+/* Sets x to the element at p, exactly. */
 static void decode(mpfr_t x, limber_format f, const void *p)
 {
     double d = 0, part[2];
@@ -124,7 +124,7 @@ static void decode(mpfr_t x, limber_format f, const void *p)
     }
 }
 
-/* Exponent of the unit in the last place of x in format f. */
+/* Returns the exponent of the unit in the last place of x in format f. */
 static double ulp_exponent(limber_format f, const mpfr_t x)
 {
     int bits = f.kind == LIMBER_KIND_DD ? 107 : f.frac_bits + 1;
@@ -133,7 +133,7 @@ static double ulp_exponent(limber_format f, const mpfr_t x)
 
     if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT || f.kind == LIMBER_KIND_SHORT)
         return 0;
-    /* each bit of the regime takes a bit of the fraction */
+    /* each bit of the regime leaves one bit less for the fraction */
     if (f.kind == LIMBER_KIND_POSIT && !mpfr_zero_p(x)) {
         int regime = (int)floor(ldexp((double)mpfr_get_exp(x) - 1, -f.exp_bits));
 
@@ -143,14 +143,14 @@ static double ulp_exponent(limber_format f, const mpfr_t x)
     return (double)(e < least ? least : e);
 }
 
-/* Scratch numbers and the result of a comparison. */
+/* Temporary numbers while a result is compared, and the largest errors so far. */
 struct comparison {
     mpfr_t sum, scale, x, y, z;
     struct verdict v;
 };
 
-/* Makes numbers that are wide enough for exact sums of the operands' formats. */
-static void init_comparison(struct comparison *w, bool wide)
+/* Makes numbers with enough bits for exact sums in the operands' formats.  wide: binary128. */
+static void open_comparison(struct comparison *w, bool wide)
 {
     mpfr_prec_t bits = wide ? WIDE_BITS : EXACT_BITS;
 
@@ -159,7 +159,7 @@ static void init_comparison(struct comparison *w, bool wide)
     memset(&w->v, 0, sizeof w->v);
 }
 
-static void clear_comparison(struct comparison *w)
+static void close_comparison(struct comparison *w)
 {
     mpfr_clears(w->sum, w->scale, w->x, w->y, w->z, (mpfr_ptr)NULL);
 }
@@ -170,7 +170,7 @@ static void clear_sum(struct comparison *w)
     mpfr_set_zero(w->scale, 1);
 }
 
-/* sum += x y, scale += |x y|. */
+/* Adds x y to `sum`, and |x y| to `scale`. */
 static void add_product(struct comparison *w)
 {
     mpfr_mul(w->z, w->x, w->y, MPFR_RNDN);
@@ -179,7 +179,7 @@ static void add_product(struct comparison *w)
     mpfr_add(w->scale, w->scale, w->z, MPFR_RNDN);
 }
 
-/* sum = alpha sum + beta before. */
+/* sum = alpha sum + beta before, and `scale` becomes the sum of the terms' absolute values. */
 static void add_scalars(struct comparison *w, limber_format f, const void *alpha, const void *beta,
                         const void *before)
 {
@@ -201,7 +201,7 @@ static void add_scalars(struct comparison *w, limber_format f, const void *alpha
 }
 
 /* Compares an element with the exact sum, and updates the largest errors. */
-static void compare(struct comparison *w, limber_format f, const void *got)
+static void compare_element(struct comparison *w, limber_format f, const void *got)
 {
     double e;
 
@@ -225,8 +225,7 @@ static void compare(struct comparison *w, limber_format f, const void *got)
     w->v.ulp = e > w->v.ulp ? e : w->v.ulp;
 }
 
-/* Chooses the i-th element to check: all elements, or SAMPLES of them at jittered even
- * distances. */
+/* Index of the i-th element to check: all elements, or SAMPLES of them at nearly even distances. */
 static int64_t sample_index(int64_t i, int64_t picks, int64_t elements)
 {
     if (picks == elements)
@@ -238,7 +237,7 @@ static int64_t sample_index(int64_t i, int64_t picks, int64_t elements)
 }
 
 /* Shows progress on a terminal. */
-static void progress(int64_t i, int64_t n)
+static void show_progress(int64_t i, int64_t n)
 {
     if (isatty(2) && (i + 1 == n || i % 64 == 0))
         fprintf(stderr, "\rchecking %" PRId64 "/%" PRId64 "%s", i + 1, n,
@@ -262,22 +261,23 @@ struct verdict check_gemm(int64_t m, int64_t n, int64_t k, limber_format fa, con
     return check_product(&p, NULL);
 }
 
-/* Sums an element of a real product, or the real (part 0) or imaginary part (1) of a complex
- * one. */
-static void gemm_element(struct comparison *w, const struct product *p, int64_t at, int part)
+/* Sums the exact value of element `at` of a real product, or of a complex one its real (part 0) or
+ * imaginary part (1). */
+static void sum_gemm_element(struct comparison *w, const struct product *p, int64_t at, int part)
 {
     int64_t n = p->c.dim[1], i = at / n, j = at % n;
-    int64_t k = p->a.dim[!p->trans_a], lda = p->a.dim[1], ldb = p->b.dim[1];
+    int64_t k = p->a.dim[!p->turns.trans_a], lda = p->a.dim[1], ldb = p->b.dim[1];
 
     for (int64_t q = 0; q < k; q++) {
         const char *a =
-            (char *)p->a.data + (p->trans_a ? q * lda + i : i * lda + q) * array_step(&p->a);
+            (char *)p->a.data + (p->turns.trans_a ? q * lda + i : i * lda + q) * array_step(&p->a);
         const char *b =
-            (char *)p->b.data + (p->trans_b ? j * ldb + q : q * ldb + j) * array_step(&p->b);
+            (char *)p->b.data + (p->turns.trans_b ? j * ldb + q : q * ldb + j) * array_step(&p->b);
 
         for (int of_a = 0; of_a <= p->a.pairs; of_a++) {
-            int of_b = part ^ of_a; /* i i = -1 */
-            bool minus = (of_a && of_b) ^ (of_a && p->conj_a) ^ (of_b && p->conj_b);
+            /* the product of two imaginary parts is subtracted, since i i = -1 */
+            int of_b = part ^ of_a;
+            bool minus = (of_a && of_b) ^ (of_a && p->turns.conj_a) ^ (of_b && p->turns.conj_b);
 
             decode(w->x, p->a.format, a + of_a * p->a.format.size);
             decode(w->y, p->b.format, b + of_b * p->b.format.size);
@@ -288,7 +288,7 @@ static void gemm_element(struct comparison *w, const struct product *p, int64_t 
     }
 }
 
-/* Address of element v = (image, channel, plane, row, column) of a tensor. */
+/* Address of the element (image, channel, depth, row, column) = v of a tensor. */
 static char *tensor_at(const struct product *p, const struct array *a, const int64_t v[MOST_AXES])
 {
     int64_t d[MOST_AXES], at, pixel;
@@ -300,7 +300,8 @@ static char *tensor_at(const struct product *p, const struct array *a, const int
     return (char *)a->data + at * a->format.size;
 }
 
-/* Strides, dilations and leading pads as (depth, rows, columns); depth is 1, 1, 0 in 2-D. */
+/* Reads strides, dilations and leading pads for (depth, rows, columns).  In two dimensions the
+ * depth has stride 1, dilation 1 and no pad. */
 static void read_steps(const limber_conv *s, int64_t stride[3], int64_t dilate[3], int64_t pad[3])
 {
     memcpy(stride, (int64_t[]){ s->t ? s->depth_stride : 1, s->stride[0], s->stride[1] },
@@ -310,9 +311,9 @@ static void read_steps(const limber_conv *s, int64_t stride[3], int64_t dilate[3
     memcpy(pad, (int64_t[]){ s->depth_pad[0], s->pad[0], s->pad[2] }, 3 * sizeof *pad);
 }
 
-/* Adds one term of a convolution: result position and filter tap give the pixel of the image.
- * filter[] = (o, channel of the group, t, r, s), result[] = (n, o, pixel). Two of the three tensors
- * are read. */
+/* Adds one product of a convolution.  Element `filter` = (filter, channel of its group, depth, row,
+ * column) of the window and element `result` of the output determine the pixel of the image.  The
+ * factors are the elements of the two tensors that are operands. */
 static void add_term(struct comparison *w, const struct product *p, const int64_t filter[MOST_AXES],
                      const int64_t result[MOST_AXES])
 {
@@ -336,16 +337,16 @@ static void add_term(struct comparison *w, const struct product *p, const int64_
     add_product(w);
 }
 
-/* Multi-index v of the i-th element of a tensor with dimensions d. */
+/* Multi-index v of the i-th element of a tensor with sizes d. */
 static void unfold(int64_t i, const int64_t d[MOST_AXES], int64_t v[MOST_AXES])
 {
     for (int axis = MOST_AXES; axis-- > 0; i /= d[axis])
         v[axis] = i % d[axis];
 }
 
-/* Sums element v of y over all taps of the window. */
-static void forward_element(struct comparison *w, const struct product *p,
-                            const int64_t v[MOST_AXES])
+/* Sums element v of the output over all elements of the window. */
+static void sum_forward_element(struct comparison *w, const struct product *p,
+                                const int64_t v[MOST_AXES])
 {
     int64_t d[MOST_AXES], filter[MOST_AXES];
 
@@ -358,8 +359,10 @@ static void forward_element(struct comparison *w, const struct product *p,
     }
 }
 
-/* Sums element v of the gradient of x over the filters of its group, where a tap meets it. */
-static void data_element(struct comparison *w, const struct product *p, const int64_t v[MOST_AXES])
+/* Sums element v of the image's gradient, over the filters of its group and those elements of the
+ * window that read the pixel. */
+static void sum_data_element(struct comparison *w, const struct product *p,
+                             const int64_t v[MOST_AXES])
 {
     const limber_conv *s = &p->conv;
     int64_t filters = s->o / s->groups, channels = s->c / s->groups, y[MOST_AXES], d[MOST_AXES];
@@ -390,9 +393,9 @@ static void data_element(struct comparison *w, const struct product *p, const in
     }
 }
 
-/* Sums element v of the filter's gradient over all pixels of y. */
-static void filter_element(struct comparison *w, const struct product *p,
-                           const int64_t v[MOST_AXES])
+/* Sums element v of the filters' gradient over all pixels of the output. */
+static void sum_filter_element(struct comparison *w, const struct product *p,
+                               const int64_t v[MOST_AXES])
 {
     int64_t d[MOST_AXES], result[MOST_AXES];
 
@@ -406,7 +409,7 @@ static void filter_element(struct comparison *w, const struct product *p,
 }
 
 /* Sums element `at` of a convolution's result. */
-static void conv_element(struct comparison *w, const struct product *p, int64_t at)
+static void sum_conv_element(struct comparison *w, const struct product *p, int64_t at)
 {
     int64_t d[MOST_AXES], v[MOST_AXES], channel = 0;
 
@@ -419,39 +422,41 @@ static void conv_element(struct comparison *w, const struct product *p, int64_t 
     unfold(at, d, v);
     v[1] += channel;
     switch (p->operation) {
-    case LIMBER_OPERATION_CONV_BACKWARD_DATA: data_element(w, p, v); break;
-    case LIMBER_OPERATION_CONV_BACKWARD_FILTER: filter_element(w, p, v); break;
-    default: forward_element(w, p, v); break;
+    case LIMBER_OPERATION_CONV_BACKWARD_DATA: sum_data_element(w, p, v); break;
+    case LIMBER_OPERATION_CONV_BACKWARD_FILTER: sum_filter_element(w, p, v); break;
+    default: sum_forward_element(w, p, v); break;
     }
 }
 
+/* Compares all elements of a result, or a sample of a large one, with exact sums by MPFR.  Returns
+ * the largest errors. */
 struct verdict check_product(const struct product *p, const void *before)
 {
     int64_t elements = array_size(&p->c), picks = elements;
     struct comparison w;
 
-    init_comparison(&w, is_wide(p->a.format) || is_wide(p->b.format) || is_wide(p->c.format));
+    open_comparison(&w, is_wide(p->a.format) || is_wide(p->b.format) || is_wide(p->c.format));
     if (picks > 2 * SAMPLES)
         picks = SAMPLES;
     w.v.elements = elements;
     for (int64_t i = 0; i < picks; i++) {
         int64_t at = sample_index(i, picks, elements);
 
-        progress(i, picks);
+        show_progress(i, picks);
         for (int part = 0; part <= p->c.pairs; part++) {
             int64_t offset = at * array_step(&p->c) + part * p->c.format.size;
 
             clear_sum(&w);
             if (p->is_conv)
-                conv_element(&w, p, at);
+                sum_conv_element(&w, p, at);
             else
-                gemm_element(&w, p, at, part);
+                sum_gemm_element(&w, p, at, part);
             add_scalars(&w, p->c.format, product_alpha(p), product_beta(p),
                         before ? (const char *)before + offset : NULL);
-            compare(&w, p->c.format, (const char *)p->c.data + offset);
+            compare_element(&w, p->c.format, (const char *)p->c.data + offset);
         }
         w.v.checked++;
     }
-    clear_comparison(&w);
+    close_comparison(&w);
     return w.v;
 }

@@ -9,14 +9,17 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
-/* The words that --backend takes. */
+/* Words that --backend accepts. */
 #define BACKENDS "auto, interp, llvm or cuda"
 
-/* The subcommands.  argv[0] is "limber NAME".  The exit status: 0 good, 1 failed, 2 usage. */
+/* The subcommands.  argv[0] is "limber NAME".  They return the exit status: 0: success; 1: failure;
+ * 2: wrong usage. */
 int cmd_gemm(int argc, const char **argv);
 int cmd_conv(int argc, const char **argv);
 int cmd_plan(int argc, const char **argv);
+int cmd_execute(int argc, const char **argv);
 int cmd_cache(int argc, const char **argv);
 int cmd_formats(int argc, const char **argv);
 int cmd_bench(int argc, const char **argv);
@@ -26,81 +29,91 @@ int cmd_demo(int argc, const char **argv);
 int cmd_units(int argc, const char **argv);
 int cmd_explore(int argc, const char **argv);
 int cmd_reveal(int argc, const char **argv);
-int cmd_figures(int argc, const char **argv);
+int cmd_reproduce(int argc, const char **argv);
 int cmd_report(int argc, const char **argv);
 int cmd_prebuild(int argc, const char **argv);
 int cmd_operators(int argc, const char **argv);
 int cmd_version(int argc, const char **argv);
 int cmd_help(int argc, const char **argv);
 int cmd_completion(int argc, const char **argv);
-void commands_list(FILE *out); /* `limber help` */
+void commands_list(FILE *out); /* prints the list of `limber help` */
 
 struct poptContext_s;
 struct poptOption;
-/* Opens a command's options, and reads them; help follows its name in --help.  False after a
- * message. */
+/* options_open prepares a command's options; options_read reads them.  help: text that follows the
+ * command's name in --help.  On failure options_read prints a message and returns false. */
 struct poptContext_s *options_open(int argc, const char **argv, const struct poptOption *table);
 bool options_read(struct poptContext_s *o, const char *help);
-/* Sets a hook, which NULL removes.  While it is set, options_open passes option tables to visit,
- * and options_read returns false without a message, so that no command does anything. */
-void options_show(void (*visit)(void *user, const struct poptOption *table), void *user);
+/* Sets a function, or with NULL none, to which options_open passes option tables.  While it is set,
+ * options_read returns false without a message, so that commands do nothing. */
+void options_set_visitor(void (*visit)(void *user, const struct poptOption *table), void *user);
 /* Prints "limber: ..." on stderr; returns 1. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Destroys a context.  Where the interpreter computed unasked, a message says so once. */
+/* Destroys a context.  Prints once if the interpreter computed although no option asked for it. */
 void context_end(limber_context *ctx);
-const char *origin_name(int from); /* limber_origin in a word */
-double now(void); /* seconds */
+const char *origin_name(int from); /* a limber_origin as a word */
+double now(void); /* time in seconds */
 void cpu_name(char *name, size_t size);
 
-/* random.c: the next 64 random bits; the next deviate of N(0,1).  state begins as a seed. */
+/* random.c: the next 64 random bits, and the next number of a standard normal distribution.  *state
+ * is a seed at first. */
 uint64_t random_bits(uint64_t *state);
 double random_normal(uint64_t *state);
 
-limber_format format_of(const char *name); /* the format with this name, which must exist */
+limber_format format_of(const char *name); /* the format of this name, which must exist */
 
 /* ---- reading and writing files --------------------------------------------------------------- */
 
 enum { MOST_AXES = 5 };
 
-/* Dense and row-major: element (i0, .., i3) with the last index fastest. */
+/* An array, contiguous and row-major: the last index varies fastest. */
 struct array {
     void *data;
     limber_format format;
-    bool pairs; /* complex: an element is two numbers of the format */
-    bool images; /* read from an IDX file, which has no axis of channels */
+    bool pairs; /* elements are complex, two numbers of the format */
+    bool images; /* read from an IDX file, which has no axis for channels */
     int rank;
     int64_t dim[MOST_AXES];
 };
 int64_t array_step(const struct array *a); /* bytes of an element */
-int64_t array_size(const struct array *a); /* elements */
-int64_t array_numbers(const struct array *a); /* a complex element counts as two */
+int64_t array_size(const struct array *a); /* number of elements */
+/* number of elements, or for complex ones twice that */
+int64_t array_numbers(const struct array *a);
 void array_clear(struct array *a);
-/* Allocates the array's elements.  False after a message: no memory. */
+/* Allocates the array's elements.  If memory is exhausted, prints a message and returns false. */
 bool array_alloc(struct array *a, const char *path);
-/* Counts the array's elements.  False after a message: they need more than `most` bytes. */
-bool array_claims(const struct array *a, const char *path, int64_t most, int64_t *count);
-/* Whether path is NULL or ends in .svg, or also in .png; false after a message. */
-bool picture_named(const char *path, const char *option, bool png);
-/* Flattens all axes but the first into one. */
+/* Counts the array's elements.  If they take more than `most` bytes, prints a message and returns
+ * false. */
+bool array_check_size(const struct array *a, const char *path, int64_t most, int64_t *count);
+/* True if path is NULL or ends in .svg or, with `png`, in .png.  Else prints a message and returns
+ * false. */
+bool check_picture_name(const char *path, const char *option, bool png);
+/* Merges all axes except the first. */
 void array_as_rows(struct array *a);
+/* True if s ends with `end`. */
 bool ends(const char *s, const char *end);
-int64_t memory_here(void); /* this machine's memory in bytes */
-/* Resolves a file's name relative to the folder of this executable. path has PATH_MAX bytes.  False
- * if no such file can be read. */
+int64_t memory_here(void); /* bytes of this machine's memory */
+/* Resolves a file name relative to the folder of this program.  `path` has room for PATH_MAX bytes.
+ * Returns false if the file cannot be read. */
 bool file_beside(const char *name, char *path);
+/* Finds a program of examples/, as installed or in a checkout around the build folder, and writes
+ * its path as file_beside does.  Also sets LIMBER_LIBRARY, so that a Python program finds the
+ * library of this build. */
+bool example_beside(const char *name, char *path);
 
-/* Reads .npy, .npz ("FILE.npz:NAME" of several), Matrix Market or IDX (also gzipped), by content,
- * and CSV; "-" is standard input.  wide: decimal text is read as binary128.  False after a message
- * that names the file; *a is empty then. */
+/* Reads an array, of a format that its content tells: .npy, .npz ("FILE.npz:NAME" if it has
+ * several), Matrix Market, IDX (also gzipped) or CSV; "-" is standard input.  wide: decimal text
+ * becomes binary128.  On failure prints a message and returns false; *a is then empty. */
 bool array_read(const char *path, bool wide, struct array *a);
-/* Writes .npy, .npz, .mtx or .csv, by the name's extension; "-" and "mtx:-", "csv:-", "npz:-" write
- * to standard output. array_writable: whether the name selects a format; false after a message. */
+/* Writes an array as .npy, .npz, .mtx or .csv, which the file name's extension tells; "-", "mtx:-",
+ * "csv:-" and "npz:-" are standard output.  array_writable: if the name tells no format, prints a
+ * message and returns false. */
 bool array_writable(const char *path);
-bool is_pipe(const char *path); /* whether the name means standard output */
+bool is_pipe(const char *path); /* true if the name means standard output */
 bool array_write(const char *path, const struct array *a);
 
-/* A file being written: output.h with messages.  Every file that the user names is written this
- * way, also "-". */
+/* A file that is being written by output.h, with messages.  All files that the user names, also
+ * "-", are written in this way. */
 struct draft {
     FILE *f;
     const char *path;
@@ -108,10 +121,11 @@ struct draft {
 };
 bool draft_open(struct draft *d, const char *path);
 bool draft_close(struct draft *d, bool ok);
-/* If path means standard output, sends messages to stderr from now on, so that only the result is
- * on stdout.  path may be NULL. */
-void tell_beside(const char *path);
-/* All of a text file, or of standard input for "-", for free(); NULL after a message. */
+/* If path means standard output, sends further messages to stderr, so that stdout has only the
+ * result.  path may be NULL. */
+void send_messages_to_stderr(const char *path);
+/* Returns all of a text file, or of standard input for "-"; the caller frees it.  On failure prints
+ * a message and returns NULL. */
 char *text_read(const char *path);
 
 bool npy_read(FILE *f, const char *path, struct array *a);
@@ -121,74 +135,117 @@ bool mtx_write(FILE *f, const char *path, const struct array *a);
 bool idx_read(FILE *f, const char *path, struct array *a);
 bool csv_read(FILE *f, const char *path, bool wide, struct array *a);
 bool csv_write(FILE *f, const char *path, const struct array *a);
-/* name: NULL where the archive has one array. */
+/* name: name of the array in the archive; NULL if the archive has only one array. */
 bool npz_read(FILE *f, const char *path, const char *name, struct array *a);
 bool npz_write(FILE *f, const char *path, const struct array *a);
-int64_t bytes_left(FILE *f); /* up to the end of the file; -1: unknown */
+int64_t bytes_left(FILE *f); /* bytes up to the end of the file; -1 if unknown */
 
-/* Converts decimal text to one element, rounded once to nearest-even. */
+/* Converts decimal text to one element, rounded once to nearest even.  Returns false if the text is
+ * no number. */
 bool parse_number(const char *text, limber_format f, void *out);
-/* Writes one element with so many digits that it reads back the same. */
+/* Writes one element with enough digits to be read back without change. */
 bool write_number(FILE *f, limber_format fmt, const void *p);
 
-/* Makes an SVG or PNG file by gnuplot; script writes its commands.  `what` begins messages.
- * *absent: gnuplot is not installed.  False after a message. */
+/* Waits until a child process ends.  Returns its exit status, -1 if a signal has ended it. */
+int child_status(pid_t child);
+/* Returns true if gnuplot is installed.  If not, prints a message. */
+bool gnuplot_is_here(void);
+/* Makes an SVG or PNG file by gnuplot, to which `script` writes commands.  On failure prints a
+ * message that begins with `what`, and returns false. */
 bool gnuplot(const char *path, const char *what, void (*script)(FILE *f, const void *user),
-             const void *user, bool *absent);
+             const void *user);
 
-/* words.c: reads native, correct, exact, fast or bits=N; false: none of them. */
+/* words.c: reads native, reproducible, correct, exact, fast or bits=N.  Returns false if the text
+ * is none of these. */
 bool contract_of(const char *words, limber_contract *k);
-const char *contract_about(const limber_contract *k); /* a sentence */
+const char *contract_about(const limber_contract *k); /* a sentence that explains the contract */
 
 /* ---- options of a product -------------------------------------------------------------------- */
 
-enum { MOST_INPUTS = 8 }; /* inputs of an epilogue */
+enum { MOST_INPUTS = 8 }; /* most inputs of an epilogue */
 
-/* A product as the command line states it. */
-struct product {
-    char *out, *as, *contract, *scheme, *alpha, *beta, *c0, *backend; /* owned */
-    char *stride, *pad, *dilate, *layout, *lpgemm, *layer, *split, *svg, *name[2];
-    char *backward, *size; /* options of a convolution */
+/* Options that say where and how results are written.  Strings are owned. */
+struct product_output {
+    char *out, *as, *svg, *target;
+    int json, time, ir, check, source;
+};
+
+/* Options of a convolution; owned. */
+struct conv_options {
+    char *stride, *pad, *dilate, *layout, *backward, *size;
+    int groups;
+};
+
+/* alpha and beta: as options (owned), and as numbers */
+struct product_scalars {
+    char *alpha, *beta;
+    char alpha_value[32], beta_value[32];
+};
+
+/* Which operands of a product are transposed, or conjugated. */
+struct product_turns {
+    int trans_a, trans_b, conj_a, conj_b;
+};
+
+/* --epilogue and --input, as options (owned), and what they say. */
+struct product_steps {
     char *epilogue, **inputs;
     int nan_to_zero;
-    int slices, threads, trans_a, trans_b, conj_a, conj_b, check, json, time, groups, count, run,
-        ir;
-    /* filled by product_read */
-    limber_contract promise;
-    limber_unit unit; /* what promise.unit points to */
-    limber_statistics statistics; /* what promise.statistics points to, with --statistics */
-    bool unquantised; /* --layer is not listed: native f32 */
-    struct array a, b, c;
-    limber_conv conv;
-    limber_operation operation; /* forward, or which gradient of a convolution */
-    char alpha_value[32], beta_value[32];
-    bool is_conv;
-    limber_epilogue finish; /* with --epilogue */
+    limber_epilogue finish; /* set with --epilogue */
     limber_epilogue_input input[MOST_INPUTS];
     struct array input_data[MOST_INPUTS];
-    char *steps; /* the text of --epilogue */
+    char *steps; /* the text of --epilogue; owned */
 };
-/* Reads options and files.  plans: the options of `limber plan` too.  0: there is work to do; else
- * the exit status + 1. */
+
+/* A product that the command line describes. */
+struct product {
+    char *contract, *scheme, *c0, *backend; /* values of options; owned */
+    char *lpgemm, *layer, *split, *name[2];
+    char *plan; /* owned; the text of a plan that computes the product; or NULL */
+    int slices, threads, count, run;
+    struct product_output output;
+    struct conv_options shape;
+    struct product_scalars scalars;
+    struct product_turns turns;
+    struct product_steps end;
+    /* product_read sets the fields from here on, and values in the structures above */
+    limber_contract promise;
+    limber_unit unit; /* promise.unit points to it */
+    limber_statistics statistics; /* promise.statistics points to it, with --statistics */
+    /* --lpgemm's configuration does not list --layer, so the product is native f32 */
+    bool unquantised;
+    struct array a, b, c;
+    limber_conv conv;
+    limber_operation operation; /* the forward convolution, or the pass that computes a gradient */
+    bool is_conv;
+};
+/* Reads options and files.  plans: accepts the options of `limber plan`, too.  Returns 0 if there
+ * is work to do, else the exit status + 1. */
 int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p);
-/* Sizes of the result, and, where asked for, the number of products in each sum. */
+/* Writes the sizes of the result as text and, with `inner`, the number of products in each sum. */
 void product_shape_text(const struct product *p, bool inner, char *s, size_t size);
-/* Sizes of a convolution's tensor as images, channels, planes, rows, columns. */
+/* Sizes of a convolution's tensor: images, channels, depth, rows, columns. */
 void product_axes(const struct product *p, const struct array *a, int64_t dim[MOST_AXES]);
-/* Two steps of product_read: read the convolution's geometry; read the files (NULL: a and b are
- * filled) and check all shapes.  False after a message. */
+/* The two steps of product_read. product_geometry: reads a convolution's sizes. product_open: reads
+ * the files (NULL if a and b are filled already), and checks all shapes.  On failure they print a
+ * message and return false. */
 bool product_geometry(struct product *p);
 bool product_open(struct product *p, const char *const *files);
 void product_clear(struct product *p);
-/* --epilogue and --input, once the result's shape is known.  False after a message. */
+/* Reads --epilogue and --input, when the shape of the result is known.  On failure prints a message
+ * and returns false. */
 bool epilogue_open(struct product *p);
 void epilogue_clear(struct product *p);
-void epilogue_print(const struct product *p); /* its lines, if there are any */
+void epilogue_print(const struct product *p); /* prints lines about the epilogue, if there is one */
+/* Computes the product, writes the result's file, and prints errors and times.  Returns the exit
+ * status.  In cmd_gemm.c. */
+int product_compute(struct product *p);
+/* Calls of the library with the product's options. */
 limber_status product_context(const struct product *p, limber_context **ctx);
 limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r);
 limber_status product_plan(const struct product *p, limber_context *ctx, char **text,
                            limber_report *r);
-/* Plans the product under the native contract and keeps only the report. */
+/* Plans the product under `native`, and keeps only the report. */
 limber_status product_native(const struct product *p, limber_context *ctx, limber_report *r);
 limber_status product_workspace(const struct product *p, limber_context *ctx, size_t *least,
                                 size_t *best);
@@ -201,27 +258,31 @@ const void *product_beta(const struct product *p);
 
 /* ---- runs of a product: cmd_gemm.c ----------------------------------------------------------- */
 
-/* How a result compares with the exact one. */
+/* The errors of a result, compared with the exact result. */
 struct verdict {
-    double ulp, relative; /* largest error */
+    double ulp, relative; /* largest error: in units in the last place; relative to |A||B| */
     int64_t checked, elements;
 };
 struct measured {
     limber_report cold, warm;
-    limber_part part[2][LIMBER_PARTS]; /* parts of the cold and of the warm run */
+    /* [0: first run, 1: second run]: storage for the parts of the reports */
+    limber_part part[2][LIMBER_PARTS];
     double seconds_cold, seconds_warm;
-    bool timed; /* there was a second run */
-    struct verdict v; /* with p->check */
-    bool modelled; /* with p->check: a GPU instruction computed instead of the unit's model */
-    int64_t differ; /* elements that differ from those of the unit's model */
+    bool timed; /* true if there was a second run, which is timed */
+    struct verdict v; /* set with p->check */
+    /* true if a GPU instruction computed the product and the result was compared with the unit's
+     * model (only with p->check) */
+    bool modelled;
+    int64_t differ; /* number of elements that differ from those of the unit's model */
 };
-/* Runs the product, twice where the options ask for times, and checks it.  False after a
- * message. */
+/* Runs and checks the product.  With --time, --json, --check or --run, runs it a second time,
+ * without compiling.  On failure prints a message and returns false. */
 bool product_measure(struct product *p, limber_context *ctx, struct measured *o);
 struct cJSON;
-/* Print lines about a product: its number of limb products, the error bound after a label, and the
- * errors that --check measured.  verdict_json adds those errors, or nulls without --check. */
-void scheme_print(const limber_report *r); /* within a line: "ozaki2 on cuda" */
+/* Print lines about a product: its number of limb products; the error bound, after a label; the
+ * errors that --check measured. verdict_json adds these errors to the JSON, or nulls without
+ * --check. */
+void scheme_print(const limber_report *r); /* part of a line: "ozaki2 on cuda" */
 void products_print(const limber_report *r);
 void bound_print(const char *label, double bound);
 void verdict_print(const struct verdict *v);
@@ -229,58 +290,60 @@ void verdict_json(struct cJSON *j, const struct product *p, const struct verdict
 
 /* ---- inspection of operands, parts of a product ---------------------------------------------- */
 
-/* inspection.c: a cell summarises some tiles of an operand, in the matrix's own orientation: A's
- * lines go down, B's across. */
+/* inspection.c: a cell summarises some tiles of an operand.  Cells are arranged as in the matrix: a
+ * row of cells has lines of A; a column of cells has lines of B. */
 struct cell {
     bool zero, special;
     int emax, bits;
 };
 struct grid {
     int64_t down, across, dy, dx;
-}; /* numbers of cells, and of tiles in one */
+}; /* number of cells in each direction; number of tiles in a cell */
 struct grid inspection_grid(const limber_inspection *l, int side, int64_t high, int64_t wide);
 struct cell inspection_cell(const limber_inspection *l, int side, const struct grid *g, int64_t y,
                             int64_t x);
-/* The range of emax over all tiles of both; zeros and false when they hold no finite nonzero. */
+/* Finds the range of emax over all tiles of both operands.  If no tile has a finite nonzero
+ * element, stores zeros and returns false. */
 bool inspection_range(const limber_inspection inspection[2], int *least, int *most);
 void inspection_print(const struct product *p, const limber_inspection inspection[2]);
 struct cJSON *inspection_json(const limber_inspection inspection[2]);
 
-/* parts.c: the parts of a mixed product.  measured: it has run. */
+/* parts.c: the parts of a mixed product (docs/mixed.md).  measured: the product has run. */
 void parts_print(const limber_report *r);
 struct cJSON *parts_json(const limber_report *r, bool measured);
-/* A report with room for all parts. */
+/* A report with storage for all parts. */
 limber_report parts_report(limber_part part[LIMBER_PARTS]);
-/* Adds the groups of blocks, and the predicted time of a single plan. */
+/* Adds the groups of blocks, and the predicted time of a single plan, to a JSON object. */
 void cut_json(struct cJSON *j, const limber_cut *cut);
 
-/* plan_svg.c: draws operands and parts.  r is the report of a plan or of a run.  False after a
- * message. */
+/* plan_svg.c: draws operands and parts.  r: report of a plan or of a run.  On failure prints a
+ * message and returns false. */
 bool plan_svg_write(const char *path, const struct product *p,
                     const limber_inspection inspection[2], const limber_cut *cut,
                     const limber_report *r);
 
 /* ---- simulated units ------------------------------------------------------------------------- */
 
-enum { UNIT_TEXT = 512 }; /* bytes for a unit's canonical text */
+enum { UNIT_TEXT = 512 }; /* bytes for the canonical text of a unit */
 
-/* Sets the promise from "--contract simulate=words", from --lpgemm and --layer, and --statistics.
- * False after a message. */
+/* Set the contract: from "--contract simulate=words"; from --lpgemm and --layer; for --statistics.
+ * On failure they print a message and return false. */
 bool unit_of_words(struct product *p, const char *words);
 bool unit_of_lpgemm(struct product *p);
 bool unit_counts(struct product *p);
 void statistics_print(const limber_unit *u, const limber_statistics *s);
 struct cJSON *statistics_json(const limber_statistics *s);
-/* Adds x, or null when it is not finite. */
+/* Adds the number x, or null if it is not finite. */
 void json_number(struct cJSON *j, const char *name, double x);
-/* Prints j and deletes it; false after a message. */
+/* Prints j and deletes it.  On failure prints a message and returns false. */
 bool json_print(struct cJSON *j);
 
 /* ---- the command check ----------------------------------------------------------------------- */
 
-/* Compares p->c with the exact result by MPFR; before is C as it was (beta). */
+/* Compares p->c with the exact result, computed by MPFR.  before: C before the product, which beta
+ * multiplies. */
 struct verdict check_product(const struct product *p, const void *before);
-/* Compares a plain product of dense row-major matrices with the exact result by MPFR. */
+/* Compares a product of contiguous row-major matrices with the exact result, computed by MPFR. */
 struct verdict check_gemm(int64_t m, int64_t n, int64_t k, limber_format fa, const void *a,
                           limber_format fb, const void *b, limber_format fc, const void *c);
 

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 struct listing {
-    cJSON *entries;     /* NULL: as text */
+    cJSON *entries; /* owned; NULL if the list is printed as text */
     bool verify;
     int bad;
 };
 
-/* State in a word; "-" if the entry's bytes were not read. */
+/* An entry's state in a word; "-" if its bytes were not read. */
 static const char *state_of(const struct listing *l, const limber_cache_entry *e)
 {
     return e->foreign ? "FOREIGN" : !e->good ? "DAMAGED" : !l->verify ? "-" : "good";
@@ -61,7 +61,8 @@ static void print_object(cJSON *j)
     cJSON_Delete(j);
 }
 
-/* Whether the folder is writable, or can be created in its nearest existing ancestor. */
+/* True if the folder is writable, or can be created since its nearest existing ancestor is
+ * writable. */
 static bool can_be_made(const char *folder)
 {
     char path[sizeof((limber_cache_info *)0)->directory];
@@ -72,13 +73,13 @@ static bool can_be_made(const char *folder)
 
         if (errno != ENOENT || !slash || !path[1])
             return false;
-        slash[slash == path] = '\0'; /* the root is "/" */
+        slash[slash == path] = '\0'; /* keeps the "/" of the root */
     }
     return access(path, W_OK | X_OK) == 0;
 }
 
-/* Prints where the cache is, what it has, and why it is not used, if so. */
-static int info(limber_context *ctx, bool json)
+/* Prints the folder of the cache, its size and entries, and the reason if it is not used. */
+static int print_info(limber_context *ctx, bool json)
 {
     limber_cache_info i = LIMBER_CACHE_INFO_INIT;
     bool absent, usable;
@@ -114,8 +115,8 @@ static int info(limber_context *ctx, bool json)
     return 0;
 }
 
-/* Lists the entries of the cache. verify: checks their bytes, too. */
-static int list(limber_context *ctx, bool verify, bool json)
+/* Lists the entries of the cache.  verify: also reads and checks their bytes. */
+static int print_list(limber_context *ctx, bool verify, bool json)
 {
     struct listing l = { json ? cJSON_CreateArray() : NULL, verify, 0 };
 
@@ -134,7 +135,7 @@ static int list(limber_context *ctx, bool verify, bool json)
     return 0;
 }
 
-static int clear(limber_context *ctx, bool damaged)
+static int clear_cache(limber_context *ctx, bool damaged)
 {
     size_t removed;
 
@@ -145,6 +146,8 @@ static int clear(limber_context *ctx, bool damaged)
     return 0;
 }
 
+/* The command `limber cache`: prints information, lists or verifies entries, or clears the
+ * cache. */
 int cmd_cache(int argc, const char **argv)
 {
     int json = 0, damaged = 0, status;
@@ -166,11 +169,11 @@ int cmd_cache(int argc, const char **argv)
     else if (limber_create(&ctx, NULL) != LIMBER_STATUS_OK)
         status = complain("%s", limber_error_text());
     else if (!strcmp(what, "info"))
-        status = info(ctx, json);
+        status = print_info(ctx, json);
     else if (!strcmp(what, "list") || !strcmp(what, "verify"))
-        status = list(ctx, what[0] == 'v', json);
+        status = print_list(ctx, what[0] == 'v', json);
     else if (!strcmp(what, "clear"))
-        status = clear(ctx, damaged);
+        status = clear_cache(ctx, damaged);
     else
         status = complain("cache: \"%s\" is none of info, list, verify, clear", what) + 1;
     context_end(ctx);

@@ -5,11 +5,11 @@
 #include <popt.h>
 #include <string.h>
 
-/* Callbacks that write the completion script of one shell. */
+/* Functions that write the completion script for one shell. */
 struct shell {
     const char *name;
     void (*begin)(void);
-    /* called before the command's options */
+    /* writes what precedes the options of the command */
     void (*command)(const struct command *c, const char *part);
     void (*option)(const struct poptOption *o);
     void (*end_command)(void);
@@ -21,13 +21,13 @@ static bool has_value(const struct poptOption *o)
     return (o->argInfo & POPT_ARG_MASK) != POPT_ARG_NONE;
 }
 
-/* Whether a short option is a letter. Only bash completes others, such as popt's -?. */
+/* True for a letter.  Only bash completes short options that are not letters, such as popt's -?. */
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Whether an argument names a file: FILE, FILE.svg, FOLDER. */
+/* True if an argument names a file or folder: FILE, FILE.svg, FOLDER. */
 static bool is_file(const char *takes)
 {
     return takes && (!strncmp(takes, "FILE", 4) || !strcmp(takes, "FOLDER"));
@@ -38,7 +38,7 @@ static const char *value_of(const struct poptOption *o)
     return has_value(o) && o->argDescrip ? o->argDescrip : "";
 }
 
-/* Calls item for each word of a choice "a|b", or of a kind of words such as FORMAT. */
+/* Calls item for each word of a choice such as "a|b", or of a kind of words such as FORMAT. */
 static void each_word(const char *takes, void (*item)(const char *word))
 {
     const struct word_kind *kind;
@@ -63,7 +63,7 @@ static void each_word(const char *takes, void (*item)(const char *word))
     }
 }
 
-static bool any_file(const char *takes)
+static bool takes_file(const char *takes)
 {
     for (; takes && *takes; takes += strcspn(takes, "|"), takes += *takes == '|')
         if (is_file(takes))
@@ -87,7 +87,7 @@ static void print_words(const char *takes)
 
 /* ---- the script for bash --------------------------------------------------------------------- */
 
-/* Readline splits words at =, so "--as=f32" arrives as three words. */
+/* Bash's Readline splits words at =, so that "--as=f32" arrives as three words. */
 static void bash_begin(void)
 {
     printf("# bash: source <(limber completion bash)\n"
@@ -110,6 +110,7 @@ static void bash_begin(void)
            "    case $command in\n");
 }
 
+/* Prints the case of bash's script that completes the value of an option, if it takes one. */
 static void bash_option(const struct poptOption *o)
 {
     const char *value = value_of(o);
@@ -123,7 +124,7 @@ static void bash_option(const struct poptOption *o)
         printf("-%c", o->shortName);
     printf(") words=\"");
     print_words(value);
-    printf("\" files=%s ;;\n", any_file(value) ? "yes" : "no");
+    printf("\" files=%s ;;\n", takes_file(value) ? "yes" : "no");
 }
 
 static void bash_name(const struct poptOption *o)
@@ -138,7 +139,7 @@ static void bash_name(const struct poptOption *o)
         print_word(text);
 }
 
-/* Calls a function for each option of a table and of the tables that it includes. */
+/* Calls a function for each option of a table, and of the tables that it includes. */
 static void each_option(void *user, const struct poptOption *table)
 {
     void (*option)(const struct poptOption *) = *(void (**)(const struct poptOption *))user;
@@ -152,23 +153,23 @@ static void each_option(void *user, const struct poptOption *table)
     }
 }
 
-static void options_of(const struct command *c, const char *part,
-                       void (*option)(const struct poptOption *))
+static void visit_options(const struct command *c, const char *part,
+                          void (*option)(const struct poptOption *))
 {
     command_options(c, part, each_option, &option);
 }
 
-/* Prints what bash completes behind a command, or behind one of its words (`part`). */
+/* Prints what bash completes after a command, or after its word `part`. */
 static void bash_command(const struct command *c, const char *part)
 {
     printf("    \"%s%s%s\"%s)\n        options=\"", c->name, part ? " " : "", part ? part : "",
            part ? "" : "*");
     first = true;
-    options_of(c, part, bash_name);
+    visit_options(c, part, bash_name);
     printf("\"\n        words=\"");
     print_words(part ? "FILE" : c->takes);
     printf("\" files=%s\n        case $last in\n",
-           any_file(part ? "FILE" : c->takes) ? "yes" : "no");
+           takes_file(part ? "FILE" : c->takes) ? "yes" : "no");
 }
 
 static void bash_end_command(void)
@@ -176,6 +177,7 @@ static void bash_end_command(void)
     printf("        esac ;;\n");
 }
 
+/* Prints the end of bash's script, which completes from `options`, `words` or file names. */
 static void bash_end(void)
 {
     printf("    esac\n"
@@ -196,7 +198,7 @@ static void bash_end(void)
 
 /* ---- the script for zsh ---------------------------------------------------------------------- */
 
-/* Prints text in single quotes, escaping the special characters of zsh's _arguments. */
+/* Prints the text inside single quotes, with zsh's special characters escaped. */
 static void print_quoted(const char *s, const char *escaped)
 {
     for (; *s; s++) {
@@ -208,6 +210,7 @@ static void print_quoted(const char *s, const char *escaped)
     }
 }
 
+/* Prints the head of zsh's completion script: the list of commands. */
 static void zsh_begin(void)
 {
     const struct command *c;
@@ -235,9 +238,10 @@ static void zsh_begin(void)
            "    case $command in\n");
 }
 
+/* Prints what zsh completes for a value: file names, or the words that `takes` lists. */
 static void zsh_values(const char *takes)
 {
-    bool files = any_file(takes);
+    bool files = takes_file(takes);
 
     printf(":%s:", *takes ? "value" : "");
     if (files && !strchr(takes, '|'))
@@ -249,6 +253,7 @@ static void zsh_values(const char *takes)
     }
 }
 
+/* Prints an option for zsh: its long and its short form, each with description and values. */
 static void zsh_option(const struct poptOption *o)
 {
     for (int form = 0; form < 2; form++) {
@@ -268,7 +273,7 @@ static void zsh_option(const struct poptOption *o)
     }
 }
 
-/* Prints what zsh completes behind a command, or behind one of its words (`part`). */
+/* Prints what zsh completes after a command, or after its word `part`. */
 static void zsh_command(const struct command *c, const char *part)
 {
     const char *takes = part ? "FILE" : c->takes;
@@ -277,9 +282,9 @@ static void zsh_command(const struct command *c, const char *part)
            part ? "" : "*");
     if (takes) {
         printf(" '*:word:");
-        if (any_file(takes) && !strchr(takes, '|'))
+        if (takes_file(takes) && !strchr(takes, '|'))
             printf("_files");
-        else if (any_file(takes)) {
+        else if (takes_file(takes)) {
             printf("{ compadd ");
             print_words(takes);
             printf("; _files }");
@@ -325,6 +330,7 @@ static void fish_begin(void)
     }
 }
 
+/* Prints an option for fish as one `complete` command. */
 static void fish_option(const struct poptOption *o)
 {
     const char *value = value_of(o);
@@ -334,7 +340,7 @@ static void fish_option(const struct poptOption *o)
         printf(" -l %s", o->longName);
     if (is_letter(o->shortName))
         printf(" -s %c", o->shortName);
-    if (has_value(o) && any_file(value)) {
+    if (has_value(o) && takes_file(value)) {
         printf(" -r -F");
     } else if (has_value(o)) {
         printf(" -x -a '");
@@ -346,7 +352,7 @@ static void fish_option(const struct poptOption *o)
     printf("'\n");
 }
 
-/* Prints what fish completes behind a command, or behind one of its words (`part`). */
+/* Prints what fish completes after a command, or after its word `part`. */
 static void fish_command(const struct command *c, const char *part)
 {
     const char *takes = part ? "FILE" : c->takes;
@@ -355,7 +361,7 @@ static void fish_command(const struct command *c, const char *part)
              part ? "; and __fish_seen_subcommand_from " : "", part ? part : "");
     if (!takes)
         return;
-    printf("complete -c limber -n '%s'%s -a '", fish_when, any_file(takes) ? " -F" : "");
+    printf("complete -c limber -n '%s'%s -a '", fish_when, takes_file(takes) ? " -F" : "");
     print_words(takes);
     printf("'\n");
 }
@@ -375,7 +381,7 @@ static const struct shell shells[] = {
 static void print_command(const struct shell *s, const struct command *c, const char *part)
 {
     s->command(c, part);
-    options_of(c, part, s->option);
+    visit_options(c, part, s->option);
     s->end_command();
 }
 
@@ -387,6 +393,7 @@ static void print_part(const char *part)
     print_command(shell_now, command_now, part);
 }
 
+/* Prints the completion script of a shell: all commands, each with its parts and options. */
 static void print_script(const struct shell *s)
 {
     const struct command *c;
@@ -403,6 +410,7 @@ static void print_script(const struct shell *s)
     s->end();
 }
 
+/* The command `limber completion`: prints the completion script for a shell. */
 int cmd_completion(int argc, const char **argv)
 {
     struct poptOption table[] = { POPT_AUTOHELP POPT_TABLEEND };

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A row of the table: a contract and its name. */
+/* A row of the table: a contract, its name, and the format of the result. */
 struct accuracy {
     const char *name, *as;
     limber_promise promise;
@@ -32,7 +32,7 @@ static void print_heading(const char *what)
 static int print_row(limber_context *ctx, const struct accuracy *w, int64_t m, int64_t n, int64_t k,
                      struct array *a, int64_t row_a, int64_t col_a, struct array *b)
 {
-    struct product p = { .trans_a = row_a != a->dim[1] };
+    struct product p = { .turns.trans_a = row_a != a->dim[1] };
     limber_contract contract = { .size = sizeof(limber_contract), .promise = w->promise };
     limber_matrix ma = { a->data, a->format, row_a, col_a }, mb = { b->data, b->format, n, 1 };
     limber_output mc;
@@ -66,7 +66,7 @@ static int print_row(limber_context *ctx, const struct accuracy *w, int64_t m, i
     return 0;
 }
 
-/* Prints the errors of all contracts for one product. trans: A is transposed. */
+/* Prints one product's errors under all contracts.  trans: A is transposed. */
 static int print_table(limber_context *ctx, const char *what, int64_t m, int64_t n, int64_t k,
                        struct array *a, bool trans, struct array *b)
 {
@@ -86,17 +86,20 @@ static bool alloc_matrix(struct array *a, int64_t rows, int64_t cols)
 
 /* ---- a demonstration: Hilbert matrices ------------------------------------------------------- */
 
+/* Returns the binomial coefficient n over k. */
 static double choose(int n, int k)
 {
     double c = 1;
 
     for (int i = 1; i <= k; i++)
-        c = c * (n - k + i) / i; /* exact: every step is a binomial coefficient */
+        /* exact, since each intermediate result is a binomial coefficient */
+        c = c * (n - k + i) / i;
     return c;
 }
 
-/* Entries lcm(1..2n-1)/(i+j-1) and the integer inverse; with n = 10 both are exact in binary64. */
-static int hilbert(limber_context *ctx)
+/* Multiplies a Hilbert matrix, with entries lcm(1..2n-1)/(i+j-1), by its integer inverse.  For n =
+ * 10, entries of both are exact in binary64. */
+static int demonstrate_hilbert(limber_context *ctx)
 {
     enum { N = 10 };
     const double lcm = 232792560; /* lcm(1..19) */
@@ -128,7 +131,7 @@ static int hilbert(limber_context *ctx)
 
 /* ---- a demonstration: numbers of a wide range ------------------------------------------------ */
 
-/* Fills a matrix with numbers of either sign whose exponents spread over 64 binades. */
+/* Fills a matrix with numbers of either sign, whose exponents spread over 64 binades. */
 static void fill_wide_range(struct array *a, uint64_t seed)
 {
     double *x = a->data;
@@ -141,7 +144,8 @@ static void fill_wide_range(struct array *a, uint64_t seed)
     }
 }
 
-static int wide_range(limber_context *ctx)
+/* Multiplies matrices whose exponents spread over 64 binades, under all contracts. */
+static int demonstrate_wide_range(limber_context *ctx)
 {
     enum { N = 1024 };
     struct array a, b;
@@ -165,7 +169,7 @@ static int wide_range(limber_context *ctx)
 
 /* ---- a demonstration: real data -------------------------------------------------------------- */
 
-/* Writes the path of a data file; false: it is not there, so its demonstration is skipped. */
+/* Writes the path of a data file.  If it does not exist, prints a message and returns false. */
 static bool path_in(char *out, size_t size, const char *data, const char *file)
 {
     snprintf(out, size, "%s/%s", data, file);
@@ -175,7 +179,9 @@ static bool path_in(char *out, size_t size, const char *data, const char *file)
     return false;
 }
 
-static int mnist(limber_context *ctx, const char *data)
+/* Multiplies images of digits by their transposes, under all contracts.  Returns 0 if the data are
+ * absent. */
+static int demonstrate_mnist(limber_context *ctx, const char *data)
 {
     struct array images, doubles = { 0 };
     char path[4096];
@@ -198,7 +204,9 @@ static int mnist(limber_context *ctx, const char *data)
     return status;
 }
 
-static int basis(limber_context *ctx, const char *data)
+/* Prints the table for A'A of a sparse matrix among the demo's data.  Returns the exit status; 0
+ * if the file is absent. */
+static int demonstrate_basis_matrix(limber_context *ctx, const char *data)
 {
     struct array a;
     char path[4096];
@@ -214,6 +222,7 @@ static int basis(limber_context *ctx, const char *data)
     return status;
 }
 
+/* The command `limber demo`: prints errors and times of some products under all contracts. */
 int cmd_demo(int argc, const char **argv)
 {
     struct poptOption options[] = { POPT_AUTOHELP POPT_TABLEEND };
@@ -232,9 +241,9 @@ int cmd_demo(int argc, const char **argv)
         return 2;
     if (limber_create(&ctx, NULL) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
-    status = hilbert(ctx) || wide_range(ctx);
+    status = demonstrate_hilbert(ctx) || demonstrate_wide_range(ctx);
     if (!status && data)
-        status = mnist(ctx, data) || basis(ctx, data);
+        status = demonstrate_mnist(ctx, data) || demonstrate_basis_matrix(ctx, data);
     else if (!status)
         printf("\nReal data is skipped: LIMBER_DATA names no folder.\n");
     context_end(ctx);

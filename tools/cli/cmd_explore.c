@@ -14,32 +14,34 @@
 
 enum { MOST_LISTED = 64 };
 
-/* A list that an option takes. */
+/* A list that is an option's value. */
 struct list {
-    char *text;                     /* owned; popt's copy, items NUL-terminated */
+    char *text;                     /* owned copy of popt's text; items are terminated by NUL */
     const char *item[MOST_LISTED];
     int n;
 };
 
-/* The command: options, lists, and one trial for each combination. */
+/* The command: options, lists, and one trial for each combination of the lists' items. */
 struct explore {
     struct product p;
     struct list formats, groups, roundings, products, stored, contracts, layers;
     enum sweep sweep;
     char *captured;
-    struct captured *list;          /* products of LIMBER_CAPTURE's folder; NULL: one product */
+    /* the products of --captured; NULL without that option, which gives a single product */
+    struct captured *list;
     int products_n, left_out;
     char *in, *outer, *random, *csv, *plot;
     double keep;
     long long seed;
-    struct array exact;             /* A B computed in binary64, rounded once */
+    struct array exact; /* the product A B, rounded correctly to binary64 */
     struct trial *trial;
     int trials;
 };
 
 /* ---- the lists of formats, contracts and units ----------------------------------------------- */
 
-/* Splits a list at spaces and commas; commas inside parentheses belong to an item. */
+/* Splits a list at spaces and at commas outside parentheses.  otherwise: the list if the option is
+ * absent.  On failure prints a message and returns false. */
 static bool split_list(struct list *l, const char *option, const char *otherwise)
 {
     int depth = 0;
@@ -70,7 +72,8 @@ static int format_width(limber_format f)
                8 * f.size;
 }
 
-/* Bits of an exact product: one more exponent bit, and all bits of both significands. */
+/* Number of bits that hold an exact product: one more bit for the exponent, and all bits of both
+ * significands. */
 static int product_width(const limber_unit *u)
 {
     limber_format a = u->a.format, b = u->b.format;
@@ -80,8 +83,8 @@ static int product_width(const limber_unit *u)
     return 2 + (a.exp_bits > b.exp_bits ? a.exp_bits : b.exp_bits) + a.frac_bits + b.frac_bits + 1;
 }
 
-/* Writes the words of a trial's unit. */
-static bool describe(const struct explore *e, struct trial *t)
+/* Makes a trial's unit.  On failure prints a message and returns false. */
+static bool make_unit(const struct explore *e, struct trial *t)
 {
     const char *outer = e->outer ? e->outer : t->format;
     char words[UNIT_TEXT], mul[96] = "exact", groups[128] = "", seed[40] = "";
@@ -108,7 +111,7 @@ static bool describe(const struct explore *e, struct trial *t)
     return true;
 }
 
-static bool describe_stored(struct trial *t)
+static bool read_stored_format(struct trial *t)
 {
     if (limber_format_named(t->format, &t->stored) != LIMBER_STATUS_OK ||
         t->stored.kind == LIMBER_KIND_EXACT)
@@ -118,7 +121,7 @@ static bool describe_stored(struct trial *t)
     return true;
 }
 
-static bool describe_contract(struct trial *t)
+static bool read_contract(struct trial *t)
 {
     t->contract = (limber_contract)LIMBER_CONTRACT_INIT;
     return contract_of(t->format, &t->contract) ||
@@ -127,8 +130,8 @@ static bool describe_contract(struct trial *t)
             false);
 }
 
-/* Lists the trials of a sweep over formats of operands, or over contracts. */
-static bool list_words(struct explore *e)
+/* Makes the trials of a sweep over stored formats, or over contracts. */
+static bool make_word_trials(struct explore *e)
 {
     const struct list *l = e->sweep == SWEEP_stored ? &e->stored : &e->contracts;
 
@@ -140,15 +143,16 @@ static bool list_words(struct explore *e)
 
         snprintf(t->format, sizeof t->format, "%s", l->item[i]);
         t->rounding = t->products = "-";
-        if (!(e->sweep == SWEEP_stored ? describe_stored(t) : describe_contract(t)))
+        if (!(e->sweep == SWEEP_stored ? read_stored_format(t) : read_contract(t)))
             return false;
     }
     e->trials = l->n;
     return true;
 }
 
-/* Builds all units before any runs, so that a wrong word is reported first. */
-static bool list_trials(struct explore *e)
+/* Makes the trials of a sweep over units.  All units are parsed before any is used, so that an
+ * invalid word is reported first. */
+static bool make_unit_trials(struct explore *e)
 {
     int n = e->formats.n * e->groups.n * e->roundings.n * e->products.n, i = 0;
 
@@ -173,7 +177,7 @@ static bool list_trials(struct explore *e)
                     e->trial[i].rounding = e->roundings.item[r];
                     e->trial[i].products = e->products.item[m];
                     e->trial[i].group = length;
-                    if (!describe(e, &e->trial[i]))
+                    if (!make_unit(e, &e->trial[i]))
                         return false;
                 }
     }
@@ -181,8 +185,8 @@ static bool list_trials(struct explore *e)
     return true;
 }
 
-/* Builds the unit that LPGEMM's configuration gives for a layer. */
-static bool describe_layer(struct explore *e, struct trial *t, const char *layer)
+/* Makes the unit that LPGEMM's configuration gives for a layer. */
+static bool make_layer_unit(struct explore *e, struct trial *t, const char *layer)
 {
     static const char *const names[] = { "rn", "rz", "ru", "rd", "ra", "ro", "rs" };
     char *own = e->p.layer;
@@ -207,8 +211,8 @@ static bool describe_layer(struct explore *e, struct trial *t, const char *layer
     return true;
 }
 
-/* Lists a trial for every layer of LPGEMM's configuration (without --layer). */
-static bool list_layers(struct explore *e)
+/* Makes a trial for each layer of --layer, or one if --layer is absent. */
+static bool make_layer_trials(struct explore *e)
 {
     e->layers.text = e->p.layer ? strdup(e->p.layer) : NULL;
     if (e->p.layer && !split_list(&e->layers, "layer", ""))
@@ -218,14 +222,14 @@ static bool list_layers(struct explore *e)
     if (!e->trial)
         return complain("explore: out of memory"), false;
     for (int i = 0; i < e->trials; i++)
-        if (!describe_layer(e, &e->trial[i], e->layers.item[i]))
+        if (!make_layer_unit(e, &e->trial[i], e->layers.item[i]))
             return false;
     return true;
 }
 
 /* ---- operands at random (--random) ----------------------------------------------------------- */
 
-/* Fills a new matrix with numbers from N(0,1). */
+/* Makes a matrix of normal random numbers. */
 static bool random_matrix(struct array *a, int64_t rows, int64_t cols, uint64_t *state)
 {
     float *x;
@@ -239,6 +243,8 @@ static bool random_matrix(struct array *a, int64_t rows, int64_t cols, uint64_t 
     return true;
 }
 
+/* Makes the random operands of --random M,N,K[,SEED].  On failure prints a message and returns
+ * false. */
 static bool random_operands(struct explore *e)
 {
     long long v[4] = { 0, 0, 0, 1 };
@@ -266,7 +272,7 @@ static bool random_operands(struct explore *e)
 
 /* ---- multiplying and measuring errors -------------------------------------------------------- */
 
-/* Computes the correct product, which trials are compared with. */
+/* Computes the correctly rounded product, with which trials are compared. */
 static bool multiply_exactly(struct explore *e, limber_context *ctx)
 {
     struct product q = e->p;
@@ -283,8 +289,8 @@ static bool multiply_exactly(struct explore *e, limber_context *ctx)
            (complain("%s", limber_error_text()), false);
 }
 
-/* Relative Frobenius-norm error of c, which is f32 or f64. */
-static double frobenius(const struct array *c, const double *exact, int64_t n)
+/* Returns the relative error of c in the Frobenius norm. c is binary32 or binary64. */
+static double frobenius_error(const struct array *c, const double *exact, int64_t n)
 {
     const float *narrow = c->data;
     const double *wide = c->data;
@@ -316,9 +322,10 @@ static bool round_to_format(const struct array *from, limber_format f, struct ar
            (complain("%s", limber_error_text()), false);
 }
 
-/* Runs a product under another contract, or with operands stored in another format. Its result is
- * binary64 if A's elements are wider than 4 bytes or stored, else binary32. A contract runs twice
- * and the faster run counts, because the first one compiles kernels and touches memory. */
+/* Runs a product under a contract, or with operands rounded to a format.  The result is binary64
+ * if A's elements have more than 4 bytes or operands are rounded, else binary32.  Under a
+ * contract the time is that of the faster of two runs, since the first one compiles kernels and
+ * touches memory. */
 static bool try_plain(struct explore *e, limber_context *ctx, struct trial *t)
 {
     struct product q = e->p;
@@ -343,7 +350,7 @@ static bool try_plain(struct explore *e, limber_context *ctx, struct trial *t)
         seconds = fmin(seconds, report.seconds_scan + report.seconds_run);
     }
     if (ok) {
-        t->error = fmax(t->error, frobenius(&q.c, e->exact.data, array_size(&e->exact)));
+        t->error = fmax(t->error, frobenius_error(&q.c, e->exact.data, array_size(&e->exact)));
         t->seconds += seconds;
         t->cost = stored ? t->bits : t->seconds;
     }
@@ -355,14 +362,14 @@ static bool try_plain(struct explore *e, limber_context *ctx, struct trial *t)
     return ok;
 }
 
-/* Updates a mean weighted by multiply-adds; `before` is the weight of the products so far. */
+/* Updates a weighted mean.  before: weight of earlier products; weight: of this one. */
 static void add_mean(double *mean, double x, double before, double weight)
 {
     *mean = before > 0 ? (*mean * before + x * weight) / (before + weight) : x;
 }
 
-/* Runs a trial's unit on the open product; means are weighted by multiply-adds, `weight` of this
- * product. */
+/* Runs a trial's unit on the current product.  Statistics are means over the products, with the
+ * number of multiply-adds (`weight`) as weights. */
 static bool try_unit(struct explore *e, limber_context *ctx, struct trial *t, double before,
                      double weight)
 {
@@ -376,7 +383,7 @@ static bool try_unit(struct explore *e, limber_context *ctx, struct trial *t, do
     *s = (limber_statistics){ .size = sizeof(limber_statistics), .compare = 1 };
     if (product_run(&e->p, ctx, &report) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text()), false;
-    t->error = fmax(t->error, frobenius(&e->p.c, e->exact.data, array_size(&e->exact)));
+    t->error = fmax(t->error, frobenius_error(&e->p.c, e->exact.data, array_size(&e->exact)));
     add_mean(&t->distance, s->distance, before, weight);
     add_mean(&t->relative, s->relative, before, weight);
     add_mean(&t->swamped, s->nonzero ? (double)s->swamped / (double)s->nonzero : 0, before, weight);
@@ -388,6 +395,8 @@ static bool try_unit(struct explore *e, limber_context *ctx, struct trial *t, do
     return true;
 }
 
+/* Marks the trials that no other trial beats: none has at most their cost and error, and less of
+ * one. */
 static void mark_frontier(struct explore *e)
 {
     for (int i = 0; i < e->trials; i++) {
@@ -403,7 +412,7 @@ static void mark_frontier(struct explore *e)
     }
 }
 
-/* Runs all trials on the open product, which has index `at`. */
+/* Runs all trials on the current product, whose index is `at`. */
 static bool run_product(struct explore *e, limber_context *ctx, int at, double before,
                         double weight)
 {
@@ -422,7 +431,7 @@ static bool run_product(struct explore *e, limber_context *ctx, int at, double b
     return ok;
 }
 
-/* Runs the captured products one after the other, so that only one is in memory. */
+/* Runs the captured products one after the other, of which only one is in memory at a time. */
 static bool run_captured(struct explore *e, limber_context *ctx)
 {
     double before = 0, weight;
@@ -443,6 +452,8 @@ static bool run_captured(struct explore *e, limber_context *ctx)
     return ok;
 }
 
+/* Runs all trials on one product or on the captured ones, and marks the frontier.  False on
+ * failure. */
 static bool run_trials(struct explore *e)
 {
     limber_context *ctx = NULL;
@@ -458,8 +469,9 @@ static bool run_trials(struct explore *e)
     return ok;
 }
 
-/* The trial of lowest cost whose error is at most --keep; ties go to the smaller error. */
-static const struct trial *smallest(const struct explore *e)
+/* Returns the trial of lowest cost whose error is at most --keep; of trials with equal cost, the
+ * one with the smallest error.  NULL if there is none. */
+static const struct trial *find_smallest(const struct explore *e)
 {
     const struct trial *best = NULL;
 
@@ -483,8 +495,8 @@ static void print_cell(double x, int columns, int digits)
         printf(" %*.*g", columns, digits, x);
 }
 
-/* Describes the product's sizes, or the captured run. */
-static void shape_of(const struct explore *e, char *text, size_t size)
+/* Writes the sizes of the product, or the number of captured products. */
+static void write_shape(const struct explore *e, char *text, size_t size)
 {
     if (e->list)
         snprintf(text, size, "%d product%s of %.100s", e->products_n, e->products_n > 1 ? "s" : "",
@@ -493,12 +505,12 @@ static void shape_of(const struct explore *e, char *text, size_t size)
         product_shape_text(&e->p, true, text, size);
 }
 
-/* Describes the shape and how operands are stored. */
-static void title_of(const struct explore *e, char *text, size_t size)
+/* Writes the sizes, and how operands are stored. */
+static void write_title(const struct explore *e, char *text, size_t size)
 {
     char shape[160];
 
-    shape_of(e, shape, sizeof shape);
+    write_shape(e, shape, sizeof shape);
     snprintf(text, size, "%s; %s%s", shape,
              e->sweep == SWEEP_units  ? "operands in " :
              e->sweep == SWEEP_stored ? "operands stored in formats, sums exact" :
@@ -509,9 +521,11 @@ static void title_of(const struct explore *e, char *text, size_t size)
                                        "the accumulator's format");
 }
 
+/* Prints a sweep over stored formats or contracts: cost and error of each, and the cheapest that
+ * keeps --keep. */
 static void print_plain(const struct explore *e)
 {
-    const struct trial *best = smallest(e);
+    const struct trial *best = find_smallest(e);
     bool stored = e->sweep == SWEEP_stored;
 
     printf("%-16s %10s %10s %9s\n", stored ? "operands" : "contract", stored ? "bits" : "seconds",
@@ -530,12 +544,13 @@ static void print_plain(const struct explore *e)
         printf("none of these keeps %g\n", e->keep);
 }
 
+/* Prints a table of all trials, and which has the smallest accumulator that keeps --keep. */
 static void print_text(const struct explore *e)
 {
-    const struct trial *best = smallest(e);
+    const struct trial *best = find_smallest(e);
     char title[320], groups[40] = "no groups";
 
-    title_of(e, title, sizeof title);
+    write_title(e, title, sizeof title);
     printf("%s\n", title);
     if (e->left_out)
         printf("%d complex products are left out\n", e->left_out);
@@ -586,6 +601,7 @@ static cJSON *json_plain(const struct explore *e, const struct trial *t)
     return j;
 }
 
+/* Returns a trial's unit and results as a JSON object. */
 static cJSON *json_trial(const struct explore *e, const struct trial *t)
 {
     cJSON *j;
@@ -615,13 +631,14 @@ static cJSON *json_trial(const struct explore *e, const struct trial *t)
     return j;
 }
 
+/* Prints all trials as one JSON object.  On failure prints a message and returns false. */
 static bool print_json(const struct explore *e)
 {
     cJSON *j = cJSON_CreateObject(), *array;
-    const struct trial *best = smallest(e);
+    const struct trial *best = find_smallest(e);
     char shape[160];
 
-    shape_of(e, shape, sizeof shape);
+    write_shape(e, shape, sizeof shape);
     cJSON_AddStringToObject(j, "shape", shape);
     if (e->list) {
         cJSON_AddStringToObject(j, "captured", e->captured);
@@ -646,7 +663,7 @@ static void field(FILE *f, double x)
         fprintf(f, ",%.9g", x);
 }
 
-/* Writes a line for each trial. */
+/* Writes a line of CSV for each trial. */
 static bool write_csv(const struct explore *e, const char *path)
 {
     struct draft d;
@@ -684,47 +701,49 @@ static bool write_csv(const struct explore *e, const char *path)
     return draft_close(&d, true);
 }
 
-/* Without gnuplot the results are kept in a .csv file beside the plot's name. */
+/* Draws the plot.  Without gnuplot, results are written to a .csv file beside the plot's name. */
 static bool plot(const struct explore *e)
 {
     char title[320], *beside;
-    bool absent, ok;
 
-    title_of(e, title, sizeof title);
-    ok = explore_plot(e->plot, title, e->sweep, e->trial, e->trials, &absent);
-    if (absent && !e->csv && asprintf(&beside, "%s.csv", e->plot) >= 0) {
+    if (gnuplot_is_here()) {
+        write_title(e, title, sizeof title);
+        return explore_plot(e->plot, title, e->sweep, e->trial, e->trials);
+    }
+    if (!e->csv && asprintf(&beside, "%s.csv", e->plot) >= 0) {
         if (write_csv(e, beside))
             fprintf(stderr, "limber: the results are in %s\n", beside);
         free(beside);
     }
-    return ok;
+    return false;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static bool prepare(struct explore *e)
+/* Makes the list of trials from the options: layers, stored formats, contracts or units. */
+static bool make_trials(struct explore *e)
 {
     if (e->p.lpgemm || e->p.layer)
-        return list_layers(e) && (!e->p.is_conv || product_geometry(&e->p));
+        return make_layer_trials(e) && (!e->p.is_conv || product_geometry(&e->p));
     if (e->sweep == SWEEP_stored)
-        return split_list(&e->stored, "stored", "") && list_words(e);
+        return split_list(&e->stored, "stored", "") && make_word_trials(e);
     if (e->sweep == SWEEP_contracts)
-        return split_list(&e->contracts, "contracts", "") && list_words(e);
+        return split_list(&e->contracts, "contracts", "") && make_word_trials(e);
     if (!split_list(&e->formats, "formats", "e5m2,(1,4,3),(1,5,4),(1,6,9),bf16,f16") ||
         !split_list(&e->groups, "groups", "0,16,64") ||
         !split_list(&e->roundings, "roundings", "rn") ||
         !split_list(&e->products, "mul", e->in ? "exact" : "rounded"))
         return false;
-    return list_trials(e) && (!e->p.is_conv || product_geometry(&e->p));
+    return make_unit_trials(e) && (!e->p.is_conv || product_geometry(&e->p));
 }
 
-/* Runs all trials and prints them. */
+/* Runs all trials, and prints them; returns the exit status. */
 static int explore(struct explore *e, const char *const *files)
 {
     bool ok;
 
-    e->p.as = strdup("f32");
-    ok = e->p.as;
+    e->p.output.as = strdup("f32");
+    ok = e->p.output.as;
     if (ok && e->captured)
         ok = captured_read(e->captured, &e->list, &e->products_n, &e->left_out);
     else if (ok)
@@ -733,7 +752,7 @@ static int explore(struct explore *e, const char *const *files)
     ok = ok && run_trials(e);
     if (!ok)
         return 1;
-    if (e->p.json)
+    if (e->p.output.json)
         ok = print_json(e);
     else
         print_text(e);
@@ -744,7 +763,8 @@ static int explore(struct explore *e, const char *const *files)
     return !ok;
 }
 
-static void clear(struct explore *e)
+/* Frees all that belongs to e. */
+static void explore_clear(struct explore *e)
 {
     char *strings[] = { e->formats.text, e->groups.text,    e->roundings.text, e->products.text,
                         e->stored.text,  e->contracts.text, e->layers.text,    e->captured,
@@ -759,10 +779,13 @@ static void clear(struct explore *e)
     product_clear(&e->p);
 }
 
+/* The command `limber explore`: computes a product on many simulated units, in many formats or
+ * under many contracts, and compares errors. */
 int cmd_explore(int argc, const char **argv)
 {
-    struct explore e = { .seed = 1,
-                         .p = { .conv = LIMBER_CONV_INIT, .unit = LIMBER_UNIT_INIT, .groups = 1 } };
+    struct explore e = {
+        .seed = 1, .p = { .conv = LIMBER_CONV_INIT, .unit = LIMBER_UNIT_INIT, .shape.groups = 1 }
+    };
     int conv = 0;
     struct poptOption table[] = {
         { "formats", 0, POPT_ARG_STRING, &e.formats.text, 0,
@@ -805,19 +828,22 @@ int cmd_explore(int argc, const char **argv)
         { "csv", 0, POPT_ARG_STRING, &e.csv, 0, "write all results", "FILE" },
         { "plot", 0, POPT_ARG_STRING, &e.plot, 0,
           "draw error against bits, as .svg or .png (needs gnuplot)", "FILE" },
-        { "trans-a", 0, POPT_ARG_NONE, &e.p.trans_a, 0, "use the transpose of A", NULL },
-        { "trans-b", 0, POPT_ARG_NONE, &e.p.trans_b, 0, "use the transpose of B", NULL },
+        { "trans-a", 0, POPT_ARG_NONE, &e.p.turns.trans_a, 0, "use the transpose of A", NULL },
+        { "trans-b", 0, POPT_ARG_NONE, &e.p.turns.trans_b, 0, "use the transpose of B", NULL },
         { "conv", 0, POPT_ARG_NONE, &conv, 0, "the files are an image and filters", NULL },
-        { "stride", 0, POPT_ARG_STRING, &e.p.stride, 0, "with --conv: as in limber conv", "A,B" },
-        { "pad", 0, POPT_ARG_STRING, &e.p.pad, 0, "with --conv: as in limber conv", "T,B,L,R" },
-        { "dilate", 0, POPT_ARG_STRING, &e.p.dilate, 0, "with --conv: as in limber conv", "A,B" },
-        { "layout", 0, POPT_ARG_STRING, &e.p.layout, 0, "with --conv: as in limber conv",
+        { "stride", 0, POPT_ARG_STRING, &e.p.shape.stride, 0, "with --conv: as in limber conv",
+          "A,B" },
+        { "pad", 0, POPT_ARG_STRING, &e.p.shape.pad, 0, "with --conv: as in limber conv",
+          "T,B,L,R" },
+        { "dilate", 0, POPT_ARG_STRING, &e.p.shape.dilate, 0, "with --conv: as in limber conv",
+          "A,B" },
+        { "layout", 0, POPT_ARG_STRING, &e.p.shape.layout, 0, "with --conv: as in limber conv",
           "nchw|nhwc" },
-        { "conv-groups", 0, POPT_ARG_INT, &e.p.groups, 0, "with --conv: --groups of limber conv",
-          "N" },
+        { "conv-groups", 0, POPT_ARG_INT, &e.p.shape.groups, 0,
+          "with --conv: --groups of limber conv", "N" },
         { "backend", 0, POPT_ARG_STRING, &e.p.backend, 0, BACKENDS, "BACKEND" },
         { "threads", 0, POPT_ARG_INT, &e.p.threads, 0, "worker threads", "N" },
-        { "json", 0, POPT_ARG_NONE, &e.p.json, 0, "print one JSON object", NULL },
+        { "json", 0, POPT_ARG_NONE, &e.p.output.json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
     poptContext o = options_open(argc, argv, table);
@@ -828,7 +854,7 @@ int cmd_explore(int argc, const char **argv)
     ok = options_read(
         o, "A B | --conv X W | --random M,N,K | --captured FOLDER [options]\n\nexample: limber "
            "explore A.npy B.npy --in e5m2 --groups 0,64 --keep 1e-2 --plot e.svg");
-    tell_beside(e.csv);
+    send_messages_to_stderr(e.csv);
     files = poptGetArgs(o);
     while (files && files[n])
         n++;
@@ -839,7 +865,7 @@ int cmd_explore(int argc, const char **argv)
     else if (n != (e.random || e.captured ? 0 : 2))
         complain("explore takes two files, or --random or --captured and none (see limber explore "
                  "--help)");
-    else if (e.captured && (e.random || conv || e.p.trans_a || e.p.trans_b))
+    else if (e.captured && (e.random || conv || e.p.turns.trans_a || e.p.turns.trans_b))
         complain("--captured has its operands: --random, --conv, --trans-a and --trans-b are "
                  "of others");
     else if (e.p.lpgemm && (e.stored.text || e.contracts.text || e.formats.text || e.groups.text ||
@@ -852,9 +878,9 @@ int cmd_explore(int argc, const char **argv)
         complain("--random makes matrices, not tensors for --conv");
     else if (!(e.keep >= 0) || e.seed < 0)
         complain(e.seed < 0 ? "--seed is negative" : "--keep is negative");
-    else if (picture_named(e.plot, "--plot", true) && prepare(&e))
+    else if (check_picture_name(e.plot, "--plot", true) && make_trials(&e))
         status = explore(&e, files);
     poptFreeContext(o);
-    clear(&e);
+    explore_clear(&e);
     return status;
 }

@@ -19,8 +19,8 @@ static const struct other_name {
     LIMBER_FORMAT_NAMES(OTHER_NAME)
 };
 
-/* Adds the other names under which f is read to a list, or prints them. */
-static void add_names(limber_format f, cJSON *list)
+/* Prints the other names that stand for format f, or adds them to `list` if it is not NULL. */
+static void show_other_names(limber_format f, cJSON *list)
 {
     for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++) {
         const struct other_name *o = &other_names[i];
@@ -34,6 +34,7 @@ static void add_names(limber_format f, cJSON *list)
     }
 }
 
+/* Prints a format's size, bits and range as a row, or adds them to the JSON. */
 static void print_row(const char *name, cJSON *array)
 {
     limber_format f = format_of(name);
@@ -48,7 +49,7 @@ static void print_row(const char *name, cJSON *array)
         cJSON_AddNumberToObject(j, "significant_bits", x.significant_bits);
         cJSON_AddNumberToObject(j, "largest_exponent", x.largest_exponent);
         cJSON_AddNumberToObject(j, "smallest_exponent", x.smallest_exponent);
-        add_names(f, cJSON_AddArrayToObject(j, "other_names"));
+        show_other_names(f, cJSON_AddArrayToObject(j, "other_names"));
         cJSON_AddItemToArray(array, j);
         return;
     }
@@ -58,13 +59,13 @@ static void print_row(const char *name, cJSON *array)
         printf("2^%-10d ", ilogb(x.roundoff));
     else
         printf("%-12s ", "0");
-    add_names(f, NULL);
+    show_other_names(f, NULL);
     printf("\n");
 }
 
 /* ---- tables of a format's values ------------------------------------------------------------- */
 
-/* Statements of a published guide for FP16 operators that differ from this table. */
+/* Statements of a published guide to FP16 operators that differ from this table. */
 static const struct said {
     const char *format, *what, *published, *why;
 } guide[] = {
@@ -92,8 +93,8 @@ static bool is_real(limber_format f)
            f.kind == LIMBER_KIND_POWER;
 }
 
-/* Writes a code's bits: sign, exponent, fraction of a float; sign and rest of a posit; all bits of
- * a power. */
+/* Writes a bit pattern as text: sign, exponent and fraction of a float; sign and other bits of a
+ * posit; all bits of a power of two. */
 static void write_bits(limber_format f, uint64_t code, char *to)
 {
     bool is_float = f.kind == LIMBER_KIND_FLOAT;
@@ -107,8 +108,8 @@ static void write_bits(limber_format f, uint64_t code, char *to)
     *to = '\0';
 }
 
-/* Adds the code of a special value to the JSON, or prints it. */
-static void add_special(limber_format f, const char *name, double value, cJSON *json)
+/* Prints the bit pattern of a special value, or adds it to the JSON. */
+static void show_special(limber_format f, const char *name, double value, cJSON *json)
 {
     char bits[80];
     uint64_t code = 0;
@@ -122,10 +123,11 @@ static void add_special(limber_format f, const char *name, double value, cJSON *
         printf("  %-24s %-16.9g %s\n", name, value, bits);
 }
 
-/* Writes a special value's bits for formats that are kept in a wider one (tf32, for example) or are
- * wider than 64 bits. All of them follow IEEE 754, so that the fields follow from the name. */
-static void special_fields(limber_format f, const char *name, int exponent, const char *fraction,
-                           cJSON *json)
+/* Prints a special value's bits, or adds them to the JSON, for formats that are stored in a wider
+ * one, such as tf32, or have more than 64 bits.  All of these follow IEEE 754.  fraction: its first
+ * bit, its middle bits and its last bit. */
+static void show_special_by_fields(limber_format f, const char *name, int exponent,
+                                   const char *fraction, cJSON *json)
 {
     char bits[160], *to = bits;
 
@@ -142,8 +144,8 @@ static void special_fields(limber_format f, const char *name, int exponent, cons
         printf("  %-24s %s\n", name, bits);
 }
 
-/* Adds or prints the codes of a format's special values. */
-static void add_specials(limber_format f, const limber_format_facts *x, cJSON *to)
+/* Prints the bit patterns of a format's special values, or adds them to the JSON. */
+static void show_specials(limber_format f, const limber_format_facts *x, cJSON *to)
 {
     const int top = (1 << f.exp_bits) - 1;
     cJSON *json;
@@ -152,30 +154,31 @@ static void add_specials(limber_format f, const limber_format_facts *x, cJSON *t
         return;
     json = to ? cJSON_AddObjectToObject(to, "bits") : NULL;
     if (f.carried || f.size > 8) {
-        special_fields(f, "zero", 0, "000", json);
-        special_fields(f, "smallest", 0, f.frac_bits > 1 ? "001" : "111", json);
-        special_fields(f, "smallest normal", 1, "000", json);
-        special_fields(f, "one", f.bias, "000", json);
-        special_fields(f, "largest", top - 1, "111", json);
-        special_fields(f, "infinity", top, "000", json);
-        special_fields(f, "NaN", top, "100", json);
+        show_special_by_fields(f, "zero", 0, "000", json);
+        show_special_by_fields(f, "smallest", 0, f.frac_bits > 1 ? "001" : "111", json);
+        show_special_by_fields(f, "smallest normal", 1, "000", json);
+        show_special_by_fields(f, "one", f.bias, "000", json);
+        show_special_by_fields(f, "largest", top - 1, "111", json);
+        show_special_by_fields(f, "infinity", top, "000", json);
+        show_special_by_fields(f, "NaN", top, "100", json);
         return;
     }
     if (f.kind != LIMBER_KIND_POWER)
-        add_special(f, "zero", 0, json);
-    add_special(f, "smallest", x->smallest, json);
-    add_special(f, "smallest normal", x->normal, json);
-    add_special(f, "one", 1, json);
-    add_special(f, "largest", x->largest, json);
+        show_special(f, "zero", 0, json);
+    show_special(f, "smallest", x->smallest, json);
+    show_special(f, "smallest normal", x->normal, json);
+    show_special(f, "one", 1, json);
+    show_special(f, "largest", x->largest, json);
     if (x->has_infinity)
-        add_special(f, "infinity", INFINITY, json);
+        show_special(f, "infinity", INFINITY, json);
     if (x->has_nan)
-        add_special(f, "NaN", NAN, json);
+        show_special(f, "NaN", NAN, json);
 }
 
-/* Lists the spacing of numbers by binade: all binades in JSON and for small formats; else those
- * around 1 and at the ends, with dots for the others. */
-static void add_spacings(limber_format f, const limber_format_facts *x, cJSON *to)
+/* Lists the spacing of numbers by binade.  JSON and formats of few binades list every binade.
+ * Else lists the binades around 1, at both ends and at the first normal number, and dots for the
+ * others. */
+static void show_spacings(limber_format f, const limber_format_facts *x, cJSON *to)
 {
     cJSON *list = to ? cJSON_AddArrayToObject(to, "spacing") : NULL;
     int low = x->smallest_exponent, high = x->largest_exponent, spacing, count = 0;
@@ -205,7 +208,7 @@ static void add_spacings(limber_format f, const limber_format_facts *x, cJSON *t
         printf("\n");
 }
 
-/* Formats 2^e (2 - less), which binary64 may not hold: limits of binary128, or 2^1024. */
+/* Writes 2^e (2 - less) as decimal text by MPFR, since it may be beyond binary64. */
 static const char *format_beyond(int e, double less, char *text)
 {
     mpfr_t v;
@@ -219,8 +222,8 @@ static const char *format_beyond(int e, double less, char *text)
     return text;
 }
 
-/* Overflow threshold, half a unit beyond the largest number. The formula is added because both have
- * the same leading digits. */
+/* Writes the overflow threshold, which is half a unit beyond the largest number, with its formula,
+ * since both numbers have the same leading digits. */
 static const char *format_overflow(int e, int bits, char text[60])
 {
     char value[60];
@@ -230,7 +233,8 @@ static const char *format_overflow(int e, int bits, char text[60])
     return text;
 }
 
-/* A fact as text where binary64 does not hold it; NULL: it does. */
+/* Writes a fact of a format whose value binary64 cannot hold.  Returns NULL if binary64 can, or if
+ * there is no such fact. */
 const char *fact_beyond_f64(const limber_format_facts *x, const char *name, char text[60])
 {
     const double unit = ldexp(1, 1 - x->significant_bits);
@@ -253,7 +257,8 @@ const char *fact_beyond_f64(const limber_format_facts *x, const char *name, char
                                               NULL;
 }
 
-/* Double-doubles have no single overflow threshold, and several codes for some values. */
+/* False for facts that double-double lacks: it has no single threshold of overflow, and some of its
+ * values have several bit patterns. */
 static bool is_known(limber_format f, const char *name)
 {
     return f.kind != LIMBER_KIND_DD ||
@@ -261,8 +266,8 @@ static bool is_known(limber_format f, const char *name)
             strcmp(name, "finite values"));
 }
 
-/* Adds or prints the numbers of a format, one in a row. */
-static void add_numbers(limber_format f, const limber_format_facts *x, cJSON *json)
+/* Prints the numeric facts of a format, one per line, or adds them to the JSON. */
+static void show_numeric_facts(limber_format f, const limber_format_facts *x, cJSON *json)
 {
     const struct {
         const char *name;
@@ -291,7 +296,8 @@ static void add_numbers(limber_format f, const limber_format_facts *x, cJSON *js
         if (json && text)
             cJSON_AddStringToObject(json, row[i].name, text);
         else if (json) {
-            snprintf(wide, sizeof wide, "%.17g", row[i].value); /* cJSON would print 15 digits */
+            /* cJSON itself would print only 15 digits */
+            snprintf(wide, sizeof wide, "%.17g", row[i].value);
             cJSON_AddRawToObject(json, row[i].name, wide);
         } else if (text)
             printf("  %-24s %s\n", row[i].name, text);
@@ -304,17 +310,19 @@ static void add_numbers(limber_format f, const limber_format_facts *x, cJSON *js
            x->largest_exponent + 1, x->normal_exponent);
 }
 
+/* Prints all facts of a format (layout, ranges, bit patterns, spacing) or, if `array` is not NULL,
+ * adds them to it as an object.  If there is no such format, prints a message and returns false. */
 static bool print_facts(const char *word, cJSON *array)
 {
     limber_format_facts x = LIMBER_FORMAT_FACTS_INIT;
-    cJSON *json = array ? cJSON_CreateObject() : NULL;
+    cJSON *json = NULL;
     char name[64];
     limber_format f;
 
-    if (array)
-        cJSON_AddItemToArray(array, json);
     if (limber_format_named(word, &f) || limber_format_describe(f, &x))
         return complain("'%s' is no format: limber formats lists them", word), false;
+    if (array)
+        cJSON_AddItemToArray(array, json = cJSON_CreateObject());
     limber_format_name(f, name, sizeof name);
     if (json)
         cJSON_AddStringToObject(json, "name", name);
@@ -328,10 +336,10 @@ static bool print_facts(const char *word, cJSON *array)
         printf("%s: the low %d bits of a byte\n", name, f.frac_bits + 1);
     else
         printf("%s: %d byte%s\n", name, f.size, f.size > 1 ? "s" : "");
-    add_numbers(f, &x, json);
-    add_specials(f, &x, json);
+    show_numeric_facts(f, &x, json);
+    show_specials(f, &x, json);
     if (f.kind == LIMBER_KIND_FLOAT)
-        add_spacings(f, &x, json);
+        show_spacings(f, &x, json);
     for (size_t i = 0; i < sizeof guide / sizeof *guide && !json; i++)
         if (!strcmp(guide[i].format, name))
             printf("  the guide on %s: %s\n    %s\n", guide[i].what, guide[i].published,
@@ -339,7 +347,7 @@ static bool print_facts(const char *word, cJSON *array)
     return true;
 }
 
-/* Prints facts of the named formats, or of all. */
+/* Prints the facts of the named formats, or of all. */
 static int print_tables(const char **names, bool json)
 {
     cJSON *array = json ? cJSON_CreateArray() : NULL;
@@ -362,6 +370,7 @@ static int print_tables(const char **names, bool json)
     return ok ? 0 : 2;
 }
 
+/* The command `limber formats`: lists formats and schemes, or prints facts of the named formats. */
 int cmd_formats(int argc, const char **argv)
 {
     int json = 0, wants_tables = 0, status;

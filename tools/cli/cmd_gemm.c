@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Report of the warm run, which compiled nothing, if there was one. */
+/* Returns the report of the second run, which compiled nothing, or of the first run if there was
+ * only one. */
 static const limber_report *last_report(const struct measured *o)
 {
     return o->timed ? &o->warm : &o->cold;
@@ -43,10 +44,10 @@ void verdict_print(const struct verdict *v)
            v->ulp, v->relative, (long long)v->checked, (long long)v->elements);
 }
 
-/* Adds the result of the check to the JSON. */
+/* Adds the errors that --check found to the JSON, or nulls without --check. */
 void verdict_json(cJSON *j, const struct product *p, const struct verdict *v)
 {
-    if (p->check) {
+    if (p->output.check) {
         cJSON_AddNumberToObject(j, "error_ulp", v->ulp);
         cJSON_AddNumberToObject(j, "error_relative", v->relative);
         cJSON_AddNumberToObject(j, "elements_checked", (double)v->checked);
@@ -56,6 +57,7 @@ void verdict_json(cJSON *j, const struct product *p, const struct verdict *v)
     }
 }
 
+/* Prints the product's sizes, plan, errors and times as one JSON object. */
 static void print_json(const struct product *p, const struct measured *o)
 {
     cJSON *j = cJSON_CreateObject(), *shape = cJSON_AddObjectToObject(j, "shape");
@@ -76,7 +78,7 @@ static void print_json(const struct product *p, const struct measured *o)
     } else {
         cJSON_AddNumberToObject(shape, "m", (double)p->c.dim[0]);
         cJSON_AddNumberToObject(shape, "n", (double)p->c.dim[1]);
-        cJSON_AddNumberToObject(shape, "k", (double)p->a.dim[!p->trans_a]);
+        cJSON_AddNumberToObject(shape, "k", (double)p->a.dim[!p->turns.trans_a]);
     }
     cJSON_AddStringToObject(j, "type", limber_format_name(p->c.format, name, sizeof name));
     cJSON_AddBoolToObject(j, "complex", p->c.pairs);
@@ -88,8 +90,8 @@ static void print_json(const struct product *p, const struct measured *o)
         cJSON_AddStringToObject(j, "unit", limber_unit_text(&p->unit, unit, sizeof unit));
     if (p->lpgemm)
         cJSON_AddBoolToObject(j, "quantised", !p->unquantised);
-    if (p->steps)
-        cJSON_AddStringToObject(j, "epilogue", p->steps);
+    if (p->end.steps)
+        cJSON_AddStringToObject(j, "epilogue", p->end.steps);
     cJSON_AddStringToObject(j, "backend", o->cold.backend);
     cJSON_AddStringToObject(j, "scheme", o->cold.scheme);
     cJSON_AddStringToObject(j, "way", o->cold.way);
@@ -117,6 +119,7 @@ static void print_json(const struct product *p, const struct measured *o)
     cJSON_Delete(j);
 }
 
+/* Prints the product's sizes, plan, errors and times as text. */
 static void print_text(const struct product *p, const struct measured *o)
 {
     char name[64], shape[128], unit[UNIT_TEXT];
@@ -142,7 +145,7 @@ static void print_text(const struct product *p, const struct measured *o)
         printf("order     %d\n", o->cold.order);
     if (!p->promise.unit)
         bound_print("bound     ", o->cold.bound);
-    if (p->check)
+    if (p->output.check)
         verdict_print(&o->v);
     if (o->modelled)
         printf("model     %lld of %lld elements differ from what the unit describes\n",
@@ -189,7 +192,8 @@ static bool compare_with_model(const struct product *p, const void *before, stru
     if (ok)
         memcpy(model.c.data, before, (size_t)(elements * step));
     if (ok && limber_create(&ctx, &config) != LIMBER_STATUS_OK) {
-        config.backend = "interp"; /* a library without LLVM has the interpreter only */
+        /* the interpreter, since a library without LLVM has no other backend */
+        config.backend = "interp";
         limber_create(&ctx, &config);
     }
     ok = ok && ctx && product_run(&model, ctx, &report) == LIMBER_STATUS_OK;
@@ -202,6 +206,8 @@ static bool compare_with_model(const struct product *p, const void *before, stru
     return ok;
 }
 
+/* Runs the product once or twice, and compares the result with the exact one.  On failure prints a
+ * message and returns false. */
 bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
 {
     size_t bytes = (size_t)(array_size(&p->c) * array_step(&p->c));
@@ -213,7 +219,7 @@ bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
     memcpy(before, p->c.data, bytes);
     o->cold = parts_report(o->part[0]);
     o->warm = parts_report(o->part[1]);
-    o->timed = p->time || p->json || p->check || p->run;
+    o->timed = p->output.time || p->output.json || p->output.check || p->run;
     ok = run_timed(p, ctx, &o->cold, &o->seconds_cold) == LIMBER_STATUS_OK;
     if (ok && o->timed) {
         memcpy(p->c.data, before, bytes);
@@ -221,9 +227,9 @@ bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
     }
     if (!ok)
         complain("%s", limber_error_text());
-    if (ok && p->check)
+    if (ok && p->output.check)
         o->v = check_product(p, before);
-    if (ok && p->check && strcmp(o->cold.scheme, "tensor-mx") == 0 &&
+    if (ok && p->output.check && strcmp(o->cold.scheme, "tensor-mx") == 0 &&
         !compare_with_model(p, before, o)) {
         complain("the unit's model: %s", limber_error_text());
         ok = false;
@@ -232,18 +238,20 @@ bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
     return ok;
 }
 
-static int run_product(struct product *p)
+/* Computes the product, writes the result's file, and prints errors and times.  Returns the exit
+ * status. */
+int product_compute(struct product *p)
 {
     struct measured o = { 0 };
     limber_context *ctx = NULL;
     int status = 0;
 
-    tell_beside(p->out);
+    send_messages_to_stderr(p->output.out);
     if (product_context(p, &ctx) != LIMBER_STATUS_OK)
         status = complain("%s", limber_error_text());
-    else if (!product_measure(p, ctx, &o) || (p->out && !array_write(p->out, &p->c)))
+    else if (!product_measure(p, ctx, &o) || (p->output.out && !array_write(p->output.out, &p->c)))
         status = 1;
-    if (!status && p->json)
+    if (!status && p->output.json)
         print_json(p, &o);
     else if (!status)
         print_text(p, &o);
@@ -251,7 +259,7 @@ static int run_product(struct product *p)
     return status;
 }
 
-/* Runs `limber gemm` or, for convolutions, `limber conv`. */
+/* Runs `limber gemm` or `limber conv`. */
 static int run_command(int argc, const char **argv, bool is_conv)
 {
     struct product p;
@@ -259,7 +267,7 @@ static int run_command(int argc, const char **argv, bool is_conv)
 
     if (status)
         return status - 1;
-    status = run_product(&p);
+    status = product_compute(&p);
     product_clear(&p);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <popt.h>
 #include <string.h>
 
+/* Prints the list of commands, each with a line about it. */
 void commands_list(FILE *out)
 {
     const struct command *c;
@@ -28,7 +29,8 @@ static const char *rest_of(const char *word)
     return word[strlen(word) - 1] == '=' ? "..." : "";
 }
 
-/* Path of the installed documentation page, else its name in the sources. */
+/* Returns the path of a page of the installed documentation, or else the page's name in the
+ * sources. */
 static const char *place_of(const char *page, char path[PATH_MAX])
 {
     char name[PATH_MAX];
@@ -37,6 +39,7 @@ static const char *place_of(const char *page, char path[PATH_MAX])
     return file_beside(name, path) ? path : page;
 }
 
+/* Prints what a word means as a word of this kind, and where its page is. */
 static void explain_one(const struct word_kind *kind, const char *word)
 {
     char path[PATH_MAX];
@@ -51,8 +54,8 @@ static void explain_one(const struct word_kind *kind, const char *word)
     printf("  Page: %s\n", place_of(kind->page ? kind->page : kind->page_of(word), path));
 }
 
-/* A word can be of several kinds: native is a contract and a scheme. A prefix that is no word
- * itself explains all words that begin with it. */
+/* Explains a word in all its meanings: `native` is both a contract and a scheme.  If the text is no
+ * word, explains all words that begin with it.  Returns 0 if nothing was found. */
 static int explain_all(const char *text)
 {
     const struct word_kind *kind;
@@ -65,16 +68,16 @@ static int explain_all(const char *text)
             explain_one(kind, word);
         }
     for (int i = 0; !found && (kind = word_kind_at(i)); i++)
-        for (int at = 0; (word = word_under(kind, text, at)); at++) {
+        for (int at = 0; (word = word_with_prefix(kind, text, at)); at++) {
             printf("%s", found || at ? "\n" : "");
             explain_one(kind, word);
-            found = found || !word_under(kind, text, at + 1);
+            found = found || !word_with_prefix(kind, text, at + 1);
         }
     return found;
 }
 
-/* Explains a word as typed, else in lower case, else in capitals ("limber_cache" names a variable),
- * else with an s ("format" for "formats"). */
+/* Explains a word: as it was typed; else in lower case; else in capitals, as "limber_cache" names a
+ * variable; else with an s, as "format" means "formats".  Returns the exit status. */
 static int explain(const char *text)
 {
     char other[64], capitals[64];
@@ -102,7 +105,8 @@ static int explain(const char *text)
     return 2;
 }
 
-/* Lists all words of a kind with a line about each: "contracts" or "contract". */
+/* Lists all words of a kind, such as "contracts" or "contract", with a line about each.  Returns
+ * false if the text names no kind. */
 static bool list_kind(const char *text)
 {
     const struct word_kind *kind;
@@ -125,6 +129,7 @@ static bool list_kind(const char *text)
     return false;
 }
 
+/* The command `limber help`: lists the commands, or explains a word. */
 int cmd_help(int argc, const char **argv)
 {
     struct poptOption table[] = { POPT_AUTOHELP POPT_TABLEEND };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * limber operators: lists elementwise functions and the errors of rounding their results to a
- * format, also beside published tables for FP16. */
+ * format, also compared with published tables for FP16. */
 #include "tools/cli/cli.h"
 
 #include <limber/ops.h>
@@ -13,13 +13,13 @@
 
 enum { CODES = 1 << 16, SAMPLES = 1 << 22, MOST = 16 };
 
-/* Errors over all inputs: in units of the last place, and relative. */
+/* Errors over all inputs: largest and mean, absolute and relative. */
 struct errors {
     double most, most_relative, mean, mean_relative;
-    double weight; /* sum of weights in the means */
+    double weight; /* sum of the weights in the means */
 };
 
-/* Adds an input's error to means and maxima. weight: of this input in the means. */
+/* Adds one input's error to the largest and the mean errors. weight: of this input in the means. */
 static void add_error(struct errors *e, double exact, double rounded, double weight)
 {
     double error = fabs(rounded - exact), relative = exact == 0 ? 0 : error / fabs(exact);
@@ -39,9 +39,9 @@ static void finish_means(struct errors *e)
     e->mean_relative /= e->weight > 0 ? e->weight : 1;
 }
 
-/* y = function(x) of `count` elements.  False after a message. */
-static bool apply(limber_function function, limber_format from, limber_format to, const void *x,
-                  void *y, size_t count)
+/* Applies a function to `count` elements.  On failure prints a message and returns false. */
+static bool apply_function(limber_function function, limber_format from, limber_format to,
+                           const void *x, void *y, size_t count)
 {
     limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
 
@@ -59,12 +59,12 @@ static bool apply(limber_function function, limber_format from, limber_format to
     return false;
 }
 
-/* The subset of inputs over which errors are measured. */
+/* The inputs over which errors are measured. */
 struct inputs {
-    double least, most; /* magnitudes; most 0: no upper limit */
+    double least, most; /* range of magnitudes; most is 0 if there is no upper limit */
     bool positive;
-    bool evenly; /* weights each input by the spacing of numbers there; else all inputs weigh 1 */
-    bool by_steps; /* softsign: 1 + |x| is rounded, too */
+    bool evenly; /* an input's weight in the means is the spacing of numbers there; else 1 */
+    bool by_steps; /* softsign only: the sum 1 + |x| is rounded, too */
 };
 
 static bool is_input(const struct inputs *in, double x)
@@ -73,7 +73,7 @@ static bool is_input(const struct inputs *in, double x)
            (!in->positive || x > 0);
 }
 
-/* The weight of an input in means: 1, or the spacing of numbers there. */
+/* Weight of an input in the means. */
 static double weight_of(const struct inputs *in, double x)
 {
     int exponent;
@@ -82,7 +82,7 @@ static double weight_of(const struct inputs *in, double x)
     return in->evenly ? ldexp(1, exponent) : 1;
 }
 
-static double rounded_to(limber_format f, double x)
+static double round_to(limber_format f, double x)
 {
     char bits[16];
 
@@ -91,8 +91,8 @@ static double rounded_to(limber_format f, double x)
     return x;
 }
 
-/* Measures the error of rounding function(x), computed in binary32, to the format, over the inputs
- * of that format. */
+/* Measures the errors that rounding to format f causes in function(x), which is computed in
+ * binary32, over inputs x of format f. */
 static bool measure(limber_function function, limber_format f, const struct inputs *in,
                     struct errors *e)
 {
@@ -107,7 +107,7 @@ static bool measure(limber_function function, limber_format f, const struct inpu
     for (int i = 0; i < CODES; i++)
         if (is_input(in, x[i]))
             x[n++] = x[i];
-    if (!apply(function, LIMBER_F64, LIMBER_F32, x, single, (size_t)n))
+    if (!apply_function(function, LIMBER_F64, LIMBER_F32, x, single, (size_t)n))
         return false;
     limber_convert(exact, LIMBER_F64, single, LIMBER_F32, (size_t)n, LIMBER_ROUND_NEAREST);
     limber_convert(bits, f, single, LIMBER_F32, (size_t)n, LIMBER_ROUND_NEAREST);
@@ -115,7 +115,7 @@ static bool measure(limber_function function, limber_format f, const struct inpu
     memset(e, 0, sizeof *e);
     for (int i = 0; i < n; i++) {
         if (in->by_steps)
-            rounded[i] = rounded_to(f, x[i] / rounded_to(f, 1 + fabs(x[i])));
+            rounded[i] = round_to(f, x[i] / round_to(f, 1 + fabs(x[i])));
         add_error(e, exact[i], rounded[i], weight_of(in, x[i]));
     }
     finish_means(e);
@@ -124,7 +124,7 @@ static bool measure(limber_function function, limber_format f, const struct inpu
 
 /* ---- the published tables -------------------------------------------------------------------- */
 
-/* Minimum and maximum of each measure over a group's functions. */
+/* [measure]: least and largest value over a group's functions. */
 struct range {
     double low[4], high[4];
 };
@@ -133,8 +133,8 @@ static const struct group {
     const char *functions;
     struct range published;
     const char *note;
-    struct inputs inputs; /* inputs of `others` */
-    /* functions whose published figures hold for `inputs`; the name of these inputs */
+    struct inputs inputs; /* inputs over which `others` are measured */
+    /* functions whose published figures are reached on `inputs` only; name of these inputs */
     const char *others, *name;
 } groups[] = {
     { "sin cos atan acosh asinh tanh acos asin atanh",
@@ -172,7 +172,7 @@ static const struct group {
       "x > 0" },
 };
 
-/* Published errors of converting FP32 to FP16; the logarithms of inputs are uniform on an
+/* Published errors of converting FP32 to FP16.  The inputs' logarithms are uniform on an
  * interval. */
 static const struct conversion {
     const char *name;
@@ -192,7 +192,7 @@ static const struct conversion {
 
 static const char *const measures[4] = { "largest", "largest relative", "mean", "mean relative" };
 
-static void to_array(const struct errors *e, double to[4])
+static void copy_to_array(const struct errors *e, double to[4])
 {
     to[0] = e->most;
     to[1] = e->most_relative;
@@ -205,7 +205,8 @@ static void add_json_array(cJSON *to, const char *name, const double v[4])
     cJSON_AddItemToObject(to, name, cJSON_CreateDoubleArray(v, 4));
 }
 
-/* Measures functions and prints or adds a row for each; r is the range over all of them. */
+/* Measures functions, and prints or adds a row for each.  *r: extended to the values of these
+ * functions. */
 static bool measure_all(const char *functions, const struct inputs *in, struct range *r,
                         cJSON *json)
 {
@@ -218,7 +219,7 @@ static bool measure_all(const char *functions, const struct inputs *in, struct r
     for (char *name = strtok_r(text, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
         if (limber_function_named(name, &function) || !measure(function, LIMBER_F16, in, &e))
             return false;
-        to_array(&e, v);
+        copy_to_array(&e, v);
         if (json)
             add_json_array(json, name, v);
         else
@@ -233,7 +234,7 @@ static bool measure_all(const char *functions, const struct inputs *in, struct r
 
 static const struct inputs all_normal = { .least = 0x1p-14 };
 
-/* Measures a group's functions again on the inputs that explain the published figures. */
+/* Measures functions of a group again, on the inputs that explain the published figures. */
 static bool measure_others(const struct group *g, cJSON *json)
 {
     const struct inputs steps = { 0x1p-14, .positive = true, .by_steps = true };
@@ -258,7 +259,8 @@ static void print_range(const char *name, const struct range *r)
         printf(" %.4g..%.4g%s", r->low[i], r->high[i], i < 3 ? "," : "\n");
 }
 
-static bool functions_table(cJSON *json)
+/* Prints FP16 errors of all functions beside the published ones, or adds them to the JSON. */
+static bool print_functions_table(cJSON *json)
 {
     cJSON *list = json ? cJSON_AddArrayToObject(json, "functions") : NULL;
 
@@ -291,7 +293,9 @@ static bool functions_table(cJSON *json)
     return true;
 }
 
-static bool conversions_table(cJSON *json)
+/* Prints errors of conversions from FP32 to FP16 beside the published ones, or adds them to the
+ * JSON. */
+static bool print_conversions_table(cJSON *json)
 {
     float *x = malloc(SAMPLES * sizeof *x);
     uint16_t *bits = malloc(SAMPLES * sizeof *bits);
@@ -308,7 +312,7 @@ static bool conversions_table(cJSON *json)
         for (int j = 0; j < SAMPLES; j++)
             x[j] =
                 (float)exp2(low + (high - low) * ((double)(random_bits(&state) >> 11) * 0x1p-53));
-        ok = apply(LIMBER_FUNCTION_CAST, LIMBER_F32, LIMBER_F16, x, bits, SAMPLES);
+        ok = apply_function(LIMBER_FUNCTION_CAST, LIMBER_F32, LIMBER_F16, x, bits, SAMPLES);
         for (int j = 0; ok && j < SAMPLES; j++) {
             double rounded;
 
@@ -316,7 +320,7 @@ static bool conversions_table(cJSON *json)
             add_error(&e, (double)x[j], rounded, 1);
         }
         finish_means(&e);
-        to_array(&e, v);
+        copy_to_array(&e, v);
         if (json) {
             cJSON *j = cJSON_AddObjectToObject(json, c->low < 0x1p-14 ? "all" : "normal");
 
@@ -339,8 +343,9 @@ static bool conversions_table(cJSON *json)
 
 /* ---- the list of operators ------------------------------------------------------------------- */
 
-/* Largest error of a binary32 function in ulp, over random bit patterns, which cover all binades
- * and both signs. The reference is the binary64 function, whose error is below 2^-27 such ulp. */
+/* Finds the largest error of a binary32 function in units in the last place, over random bit
+ * patterns, so that all binades and both signs occur.  The reference is the binary64 function,
+ * whose error is below 2^-27 of such units. */
 static bool measure_ulps(limber_function function, double *largest)
 {
     enum { NUMBERS = 1 << 19 };
@@ -356,8 +361,8 @@ static bool measure_ulps(limber_function function, double *largest)
         wide[n] = (double)x[n];
         n += isfinite(x[n]);
     }
-    if (!apply(function, LIMBER_F32, LIMBER_F32, x, y, NUMBERS) ||
-        !apply(function, LIMBER_F64, LIMBER_F64, wide, exact, NUMBERS))
+    if (!apply_function(function, LIMBER_F32, LIMBER_F32, x, y, NUMBERS) ||
+        !apply_function(function, LIMBER_F64, LIMBER_F64, wide, exact, NUMBERS))
         return false;
     *largest = 0;
     for (int i = 0; i < NUMBERS; i++) {
@@ -372,6 +377,8 @@ static bool measure_ulps(limber_function function, double *largest)
     return true;
 }
 
+/* Prints each function's largest error in binary32, in units in the last place, or adds it to the
+ * JSON. */
 static bool list_ulps(cJSON *json)
 {
     cJSON *rows = json ? cJSON_AddArrayToObject(json, "functions") : NULL;
@@ -399,6 +406,7 @@ static bool list_ulps(cJSON *json)
     return true;
 }
 
+/* Prints each function's errors in a 16-bit format, or in binary32, or adds them to the JSON. */
 static bool list_functions(const char *format, cJSON *json)
 {
     cJSON *rows = json ? cJSON_AddArrayToObject(json, "functions") : NULL;
@@ -433,6 +441,8 @@ static bool list_functions(const char *format, cJSON *json)
     return true;
 }
 
+/* The command `limber operators`: lists functions with their errors, or compares them with
+ * published tables. */
 int cmd_operators(int argc, const char **argv)
 {
     int json = 0, tables = 0;
@@ -464,7 +474,7 @@ int cmd_operators(int argc, const char **argv)
         return 2;
     }
     object = json ? cJSON_CreateObject() : NULL;
-    ok = tables ? functions_table(object) && conversions_table(object) :
+    ok = tables ? print_functions_table(object) && print_conversions_table(object) :
                   list_functions(format ? format : "f16", object);
     if (ok && json) {
         char *s = cJSON_Print(object);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber plan: what a call would do, or passes over a plan from a file. */
+ * limber plan: shows what a call would do, or runs passes on a plan from a file. */
 #define _GNU_SOURCE
 #include "tools/cli/plan.h"
 
@@ -8,8 +8,11 @@
 #include <popt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static int show(char *text, bool json)
+/* Prints the text of a plan or a source, or a JSON object with it, and frees it.  Returns the exit
+ * status. */
+static int print_plan(char *text, const char *what, bool json)
 {
     if (!text)
         return complain("%s", limber_error_text());
@@ -17,7 +20,7 @@ static int show(char *text, bool json)
         cJSON *j = cJSON_CreateObject();
         char *printed;
 
-        cJSON_AddStringToObject(j, "plan", text);
+        cJSON_AddStringToObject(j, what, text);
         printed = cJSON_Print(j);
         printf("%s\n", printed ? printed : "{}");
         cJSON_free(printed);
@@ -29,7 +32,7 @@ static int show(char *text, bool json)
     return 0;
 }
 
-/* The facts that `limber plan` prints in addition to the plan's text. */
+/* What `limber plan` prints in addition to the plan's text. */
 struct explanation {
     limber_inspection inspection[2];
     limber_cut cut;
@@ -44,7 +47,7 @@ static const limber_report *best_known(const struct product *p, const struct exp
     return p->run ? &t->run.warm : &t->plan;
 }
 
-/* Prints operands, plan, outlook and parts as JSON. */
+/* Prints operands, plan, predictions and parts as JSON. */
 static int print_json(const struct product *p, const struct explanation *t, const char *text)
 {
     cJSON *j = cJSON_CreateObject();
@@ -72,20 +75,20 @@ static void print_run(const struct product *p, const struct explanation *t)
     if (t->plan.cost > 0)
         printf(", predicted %.3g", t->plan.cost);
     printf("\n");
-    if (p->check)
+    if (p->output.check)
         verdict_print(&t->run.v);
     if (t->run.warm.parts)
         parts_print(&t->run.warm);
 }
 
-/* Prints outlook, operands and parts, and with --ir the plan's text. */
+/* Prints predictions, operands and parts as text; with --ir, also the plan. */
 static int print_text(const struct product *p, const struct explanation *t, const char *text)
 {
     outlook_print(p, &t->outlook, &t->plan);
     printf("\n");
     if (!p->is_conv)
         inspection_print(p, t->inspection);
-    if (p->ir)
+    if (p->output.ir)
         fputs(text, stdout);
     else
         outlook_parts(text);
@@ -94,10 +97,10 @@ static int print_text(const struct product *p, const struct explanation *t, cons
     return 0;
 }
 
-/* Predicts the time under the native contract too.  A native plan may not exist, as for integers
- * that it wraps; then there is no comparison. */
-static bool look_ahead(const struct product *p, limber_context *ctx, struct explanation *t,
-                       const char *text)
+/* Predicts the time under `native`, for comparison.  There may be no native plan, for example if
+ * integers would overflow.  On failure prints a message and returns false. */
+static bool predict(const struct product *p, limber_context *ctx, struct explanation *t,
+                    const char *text)
 {
     limber_report native = LIMBER_REPORT_INIT;
     struct outlook *o = &t->outlook;
@@ -111,30 +114,60 @@ static bool look_ahead(const struct product *p, limber_context *ctx, struct expl
     return product_workspace(p, ctx, &o->least, &o->best) == LIMBER_STATUS_OK;
 }
 
-/* Reads masks and parts of a product's operands.  Convolutions have none. */
-static bool look_at_operands(const struct product *p, limber_context *ctx, struct explanation *t)
+/* Reads masks and parts of the operands.  Convolutions have none. */
+static bool inspect_operands(const struct product *p, limber_context *ctx, struct explanation *t)
 {
     return p->is_conv || (product_inspect(p, ctx, t->inspection) == LIMBER_STATUS_OK &&
                           product_cut(p, ctx, &t->cut, NULL) == LIMBER_STATUS_OK);
 }
 
-/* Plans the product, looks at its operands, and prints what was found. */
+/* Returns the text of a target's file or, if there is no such file, the target's name.  NULL if
+ * there is no target, or the file cannot be read.  The caller frees the text. */
+static char *target_read(const char *target)
+{
+    return !target ? NULL : access(target, F_OK) == 0 ? text_read(target) : strdup(target);
+}
+
+/* Prints the source of the kernel of a product's stated plan, which is the first of `text`. */
+static int print_source_of(const struct product *p, limber_context *ctx, char *text)
+{
+    char *line = text && strncmp(text, "plan ", 5) ? strstr(text, "\nplan ") : NULL;
+    char *plan = line ? line + 1 : text && !strncmp(text, "plan ", 5) ? text : NULL;
+    char *end = plan ? strstr(plan, "\n}\n") : NULL, *target = target_read(p->output.target),
+         *source = NULL;
+    int status;
+
+    if (!end) {
+        free(target);
+        return complain("the way of this product has no plan, so no kernel (see limber plan --ir)");
+    }
+    end[3] = 0;
+    limber_plan_source(ctx, plan, target, &source);
+    status = print_plan(source, "source", p->output.json);
+    free(target);
+    return status;
+}
+
+/* Plans the product, inspects its operands, and prints the results. */
 static int explain(struct product *p, limber_context *ctx, struct explanation *t)
 {
     char *text = NULL;
     int status = 0;
 
     t->plan = parts_report(t->part);
-    p->run = p->run || p->check;
-    if (product_plan(p, ctx, &text, &t->plan) != LIMBER_STATUS_OK || !look_at_operands(p, ctx, t) ||
-        !look_ahead(p, ctx, t, text))
+    p->run = p->run || p->output.check;
+    if (p->output.source && product_plan(p, ctx, &text, &t->plan) == LIMBER_STATUS_OK)
+        status = print_source_of(p, ctx, text);
+    else if (p->output.source || product_plan(p, ctx, &text, &t->plan) != LIMBER_STATUS_OK ||
+             !inspect_operands(p, ctx, t) || !predict(p, ctx, t, text))
         status = complain("%s", limber_error_text());
     else if (p->run && !product_measure(p, ctx, &t->run))
         status = 1;
-    else if (p->svg && !plan_svg_write(p->svg, p, t->inspection, &t->cut, best_known(p, t)))
+    else if (p->output.svg &&
+             !plan_svg_write(p->output.svg, p, t->inspection, &t->cut, best_known(p, t)))
         status = 1;
     else
-        status = p->json ? print_json(p, t, text) : print_text(p, t, text);
+        status = p->output.json ? print_json(p, t, text) : print_text(p, t, text);
     limber_free(text);
     return status;
 }
@@ -169,20 +202,24 @@ static int plan_product(int argc, const char **argv, bool is_conv)
     return status;
 }
 
-/* Runs `limber plan FILE`: passes over a plan's text, for a target from a file or this machine. */
+/* Runs `limber plan FILE`: runs passes on the text of a plan, or prints its kernel's source, for
+ * this machine or another target. */
 static int plan_file(const char *path, const char *passes, const char *target_file,
-                     const char *backend, bool json)
+                     const char *backend, bool source, bool json)
 {
-    char *plan = text_read(path), *target = target_file ? text_read(target_file) : NULL,
-         *text = NULL;
+    char *plan = text_read(path), *target = target_read(target_file), *text = NULL;
     limber_config config = { .size = sizeof(limber_config), .backend = backend };
     limber_context *ctx = NULL;
     int status = 1;
 
     if (plan && (!target_file || target)) {
-        if (limber_create(&ctx, &config) == LIMBER_STATUS_OK)
+        if (limber_create(&ctx, &config) != LIMBER_STATUS_OK)
+            text = NULL;
+        else if (source)
+            limber_plan_source(ctx, plan, target, &text);
+        else
             limber_plan_text(ctx, plan, passes, target, &text);
-        status = show(text, json);
+        status = print_plan(text, source ? "source" : "plan", json);
     }
     context_end(ctx);
     free(plan);
@@ -190,16 +227,19 @@ static int plan_file(const char *path, const char *passes, const char *target_fi
     return status;
 }
 
+/* The command `limber plan`: explains the plan of a product, or runs passes on the text of a
+ * plan. */
 int cmd_plan(int argc, const char **argv)
 {
     char *passes = NULL, *target = NULL, *backend = NULL;
     const char *path;
-    int json = 0, status;
+    int json = 0, source = 0, status;
     bool ok;
     struct poptOption table[] = {
         { "passes", 0, POPT_ARG_STRING, &passes, 0, "run only these passes", "P,Q" },
-        { "target", 0, POPT_ARG_STRING, &target, 0, "plan for this machine, described as text",
-          "FILE" },
+        { "target", 0, POPT_ARG_STRING, &target, 0,
+          "plan for this machine: a name (sm_90a, avx2), or a text in a file", "FILE|NAME" },
+        { "source", 0, POPT_ARG_NONE, &source, 0, "print the kernel's C or CUDA C", NULL },
         { "backend", 0, POPT_ARG_STRING, &backend, 0, BACKENDS, "BACKEND" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
@@ -223,7 +263,7 @@ int cmd_plan(int argc, const char **argv)
     else if (!path)
         status = complain("plan takes gemm, conv or a file (see limber plan --help)") + 1;
     else
-        status = plan_file(path, passes, target, backend, json);
+        status = plan_file(path, passes, target, backend, source, json);
     poptFreeContext(o);
     free(passes);
     free(target);

@@ -13,14 +13,14 @@ enum source { COMPILED, FOUND, INTERPRETED, SOURCES };
 
 struct prebuild {
     limber_context *ctx;
-    cJSON *rows;                /* owned; NULL: output as text */
-    const char *data;           /* normal, uniform, bytes */
-    bool device;                /* a GPU computes, whose kernels depend on m and n, too */
+    cJSON *rows; /* owned; NULL if text is printed */
+    const char *data;           /* normal, uniform or bytes */
+    bool device;                /* a GPU computes, whose kernels also depend on m and n */
     int made[SOURCES];
 };
 
-/* How the kernel came to be.  Nothing was made if the interpreter computed as a fallback for want
- * of a compiler. */
+/* How the kernel was obtained.  INTERPRETED: no kernel was made, since no compiler was found and
+ * the interpreter computed. */
 static enum source source_of(limber_context *ctx, const limber_report *r)
 {
     if (strcmp(r->backend, "interp") == 0 && *limber_fallback_reason(ctx))
@@ -28,8 +28,8 @@ static enum source source_of(limber_context *ctx, const limber_report *r)
     return r->from == LIMBER_FROM_COMPILER ? COMPILED : FOUND;
 }
 
-/* Prints how a kernel came to be, and counts it. */
-static void print_made(struct prebuild *p, const char *what, const limber_report *r)
+/* Prints how a kernel was obtained, and counts it. */
+static void print_kernel(struct prebuild *p, const char *what, const limber_report *r)
 {
     static const char *const words[] = { "compiled", "there", "interpreted" };
     enum source source = source_of(p->ctx, r);
@@ -54,7 +54,7 @@ static void print_made(struct prebuild *p, const char *what, const limber_report
 
 /* ---- shapes from a program's report ---------------------------------------------------------- */
 
-/* Makes the kernel of a stated plan from a report. */
+/* Makes the kernel for a plan's text from a report. */
 static bool make_plan(struct prebuild *p, const char *path, const char *plan)
 {
     limber_report r = LIMBER_REPORT_INIT;
@@ -65,11 +65,11 @@ static bool make_plan(struct prebuild *p, const char *path, const char *plan)
         return false;
     }
     snprintf(what, sizeof what, "%.*s", (int)strcspn(plan, "{\n"), plan);
-    print_made(p, what, &r);
+    print_kernel(p, what, &r);
     return true;
 }
 
-/* Makes the kernels that a program's report names. */
+/* Makes the kernels that a program's report lists. */
 static bool make_report(struct prebuild *p, const char *path, const char *text)
 {
     cJSON *report = cJSON_Parse(text);
@@ -98,11 +98,12 @@ struct shape {
     bool is_complex, alpha, beta;
 };
 
-/* A CPU's kernel depends on the class of k, not on m and n unless they are very small.  A product
- * with fewer lines thus makes the same kernel in less time. */
+/* A CPU's kernel depends on the class of k, but on m and n only if they are very small.  So a
+ * product of smaller m and n makes the same kernel in less time. */
 enum { ENOUGH = 1 << 26, LINES = 128 };
 
-/* Halves m and n of a large product on a CPU, whose kernels do not depend on them. */
+/* Halves m and n of a large product until it is small enough, but only for CPUs, whose kernels do
+ * not depend on m and n. */
 static void shrink_lines(struct shape *s, bool device)
 {
     while (!device && (double)s->m * (double)s->n * (double)s->k > ENOUGH &&
@@ -188,7 +189,8 @@ static bool read_word(struct shape *s, const char *word)
     return true;
 }
 
-/* Accepts s, d, c and z of the BLAS, or a format's name. */
+/* Reads the format: a letter of the BLAS (s, d, c, z), or a format's name.  Returns false if the
+ * text is neither. */
 static bool read_format(struct shape *s)
 {
     static const char letters[] = "sdcz";
@@ -202,7 +204,7 @@ static bool read_format(struct shape *s)
     return limber_format_named(s->format, &f) == LIMBER_STATUS_OK;
 }
 
-/* Makes the kernel of one line of a list of shapes. */
+/* Makes the kernel for one line of a list of shapes. */
 static bool make_shape(struct prebuild *p, const char *path, int at, char *line)
 {
     limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_NATIVE };
@@ -233,11 +235,11 @@ static bool make_shape(struct prebuild *p, const char *path, int at, char *line)
     shrink_lines(&s, p->device);
     if (!run_shape(p, &s, &k, &r))
         return complain("%s:%d: not made", path, at) == 0;
-    print_made(p, what, &r);
+    print_kernel(p, what, &r);
     return true;
 }
 
-/* Makes the kernels of a list of shapes, line by line. */
+/* Makes the kernels for a list of shapes. */
 static bool make_shapes(struct prebuild *p, const char *path, char *text)
 {
     bool ok = true, any = false;
@@ -256,7 +258,7 @@ static bool make_shapes(struct prebuild *p, const char *path, char *text)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* Makes the kernels of a file: a program's report in JSON, or a list of shapes. */
+/* Makes the kernels for a file, which is a program's report in JSON or a list of shapes. */
 static bool make_file(struct prebuild *p, const char *path)
 {
     char *text = text_read(path);
@@ -267,7 +269,7 @@ static bool make_file(struct prebuild *p, const char *path)
     return ok;
 }
 
-static bool works_on_device(limber_context *ctx)
+static bool is_gpu_used(limber_context *ctx)
 {
     const limber_contract native = { .size = sizeof(limber_contract),
                                      .promise = LIMBER_CONTRACT_NATIVE };
@@ -279,6 +281,7 @@ static bool works_on_device(limber_context *ctx)
            strcmp(r.backend, "cuda") == 0;
 }
 
+/* Makes the kernels for all files of the command line.  Returns the exit status. */
 static int make_all(struct prebuild *p, poptContext o)
 {
     limber_cache_info info = LIMBER_CACHE_INFO_INIT;
@@ -291,7 +294,7 @@ static int make_all(struct prebuild *p, poptContext o)
             LIMBER_STATUS_OK ||
         limber_cache_describe(p->ctx, &info) != LIMBER_STATUS_OK)
         return complain("%s", limber_error_text());
-    p->device = works_on_device(p->ctx);
+    p->device = is_gpu_used(p->ctx);
     if (!info.writable)
         return complain("prebuild: there is no cache to fill: %s",
                         *info.why_not ? info.why_not : "it is read only");
@@ -308,6 +311,7 @@ static int make_all(struct prebuild *p, poptContext o)
     return !ok || p->made[INTERPRETED] > 0;
 }
 
+/* The command `limber prebuild`: makes kernels ahead of programs that need them. */
 int cmd_prebuild(int argc, const char **argv)
 {
     struct prebuild p = { .data = NULL };

@@ -9,22 +9,22 @@
 
 enum { MOST_FILES = 1024, MOST_CALLS = 10 };
 
-/* The documents that were read, and the sum of the reports of runs. */
+/* The files that were read, and the sum of all reports of programs' runs. */
 struct files {
     struct document d[MOST_FILES];
     int n;
-    struct run *run;            /* sum of all reports of runs */
+    struct run *run;            /* sum of all reports of runs; owned */
     int runs;
 };
 
 /* ---- reading files --------------------------------------------------------------------------- */
 
-static const char *without_space(const char *s)
+static const char *skip_space(const char *s)
 {
     return s + strspn(s, " \t\r\n");
 }
 
-/* Whether the text ends inside the object or array with which it begins. */
+/* True if the text ends inside the object or array with which it begins. */
 static bool is_cut_off(const char *s)
 {
     bool quoted = false;
@@ -43,13 +43,13 @@ static bool is_cut_off(const char *s)
     return quoted || depth > 0;
 }
 
-/* Parses consecutive JSON objects into an array; NULL after a message. */
+/* Parses consecutive JSON objects into an array.  On failure prints a message and returns NULL. */
 static cJSON *read_lines(const char *s, const char *path)
 {
     cJSON *list = cJSON_CreateArray();
     const char *all = s, *end = s;
 
-    for (s = without_space(s); list && *s; s = without_space(end)) {
+    for (s = skip_space(s); list && *s; s = skip_space(end)) {
         cJSON *o = cJSON_ParseWithOpts(s, &end, 0);
 
         if (!cJSON_IsObject(o)) {
@@ -70,17 +70,17 @@ static cJSON *read_lines(const char *s, const char *path)
     return list;
 }
 
-/* Parses a file as one JSON value, or else as consecutive objects, into an array. */
+/* Parses a file as one JSON value or, if that fails, as consecutive objects, which become an
+ * array. */
 static cJSON *read_json(const char *path)
 {
     char *all = text_read(path);
     const char *end;
     cJSON *o = all ? cJSON_ParseWithOpts(all, &end, 0) : NULL;
 
-    if (all && !*without_space(all))
+    if (all && !*skip_space(all))
         complain("%s: is empty", path);
-    else if (all &&
-             (!o || *without_space(end) || (cJSON_IsObject(o) && kind_of(o) == KIND_UNKNOWN))) {
+    else if (all && (!o || *skip_space(end) || (cJSON_IsObject(o) && kind_of(o) == KIND_UNKNOWN))) {
         cJSON_Delete(o);
         o = read_lines(all, path);
     }
@@ -88,7 +88,7 @@ static cJSON *read_json(const char *path)
     return o;
 }
 
-/* Adds a parsed file to the list; refuses what is no report. */
+/* Adds a parsed file to the list.  If it is no report, prints a message and returns false. */
 static bool add_document(struct files *f, const char *path, cJSON *json)
 {
     struct document d = { .path = path, .json = json, .kind = kind_of(json) };
@@ -106,7 +106,8 @@ static bool add_document(struct files *f, const char *path, cJSON *json)
     return false;
 }
 
-/* Whether one process wrote both reports: they are copies, or one is earlier. */
+/* True if one process wrote both reports: they are copies, or one is an earlier state of the
+ * other. */
 static bool same_process(const cJSON *a, const cJSON *b)
 {
     const double pid = json_value(a, "pid"), began = json_value(a, "began");
@@ -115,7 +116,7 @@ static bool same_process(const cJSON *a, const cJSON *b)
            !strcmp(json_word(a, "host"), json_word(b, "host"));
 }
 
-/* The latest report of a process, which includes everything in its earlier ones. */
+/* Returns the latest report of a process, which includes all that its earlier ones have. */
 static const struct document *latest_report(const struct files *f, const struct document *one)
 {
     const struct document *last = one;
@@ -127,7 +128,8 @@ static const struct document *latest_report(const struct files *f, const struct 
     return last;
 }
 
-/* Adds up the reports of runs, each process once.  False after a message. */
+/* Adds up the reports of programs' runs, one for each process.  On failure prints a message and
+ * returns false. */
 static bool add_runs(struct files *f)
 {
     for (const struct document *d = f->d; d < f->d + f->n; d++) {
@@ -142,7 +144,7 @@ static bool add_runs(struct files *f)
     return true;
 }
 
-/* Reads a file, which may hold several concatenated reports. */
+/* Reads a file, which may hold several reports one after the other. */
 static bool read_file(struct files *f, const char *path)
 {
     cJSON *json = read_json(path), *one;
@@ -167,7 +169,7 @@ static void print_all(const struct files *f, int top)
             section_print(&f->d[i]);
 }
 
-/* Writes the HTML page. top: shapes that it lists. */
+/* Writes all documents as an HTML page.  top: number of shapes that are listed. */
 static bool write_page(const struct files *f, const char *path, int top)
 {
     struct draft d;
@@ -184,8 +186,8 @@ static bool write_page(const struct files *f, const char *path, int top)
     return draft_close(&d, ok) && ok;
 }
 
-/* Shows all files as text, JSON or a page. */
-static bool show(const struct files *f, const char *html, bool json, int top)
+/* Shows all documents as text, as JSON or as an HTML page. */
+static bool show_documents(const struct files *f, const char *html, bool json, int top)
 {
     if (json && f->runs < f->n)
         return !complain("report: --json is for reports of runs; the other files are JSON");
@@ -198,6 +200,8 @@ static bool show(const struct files *f, const char *html, bool json, int top)
     return true;
 }
 
+/* The command `limber report`: reads reports and other JSON files, and prints them as text, JSON or
+ * HTML. */
 int cmd_report(int argc, const char **argv)
 {
     int json = 0, top = MOST_CALLS, status = 2;
@@ -234,14 +238,14 @@ int cmd_report(int argc, const char **argv)
             complain("report: --top takes a number from 0 on");
         else
             status = (f->run = run_new()) ? 0 : 1;
-        tell_beside(html);
+        send_messages_to_stderr(html);
         while (status == 0 && (path = poptGetArg(o)))
             status = read_file(f, path) ? 0 : 1;
         if (status == 0)
             status = add_runs(f) ? 0 : 1;
         if (status == 0) {
             run_finish(f->run);
-            status = show(f, html, json, top) ? 0 : 1;
+            status = show_documents(f, html, json, top) ? 0 : 1;
         }
     }
     for (int i = 0; f && i < f->n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber reveal: the order in which a BLAS, a simulated unit or Limber sums, and whether a unit's
- * words predict its bits. */
+ * limber reveal: finds the order in which a BLAS, a simulated unit or Limber sums, and whether the
+ * unit that it describes predicts its bits. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -22,23 +22,25 @@ typedef void fortran_gemm_64(const char *, const char *, const int64_t *, const 
 typedef int dnnl_gemm(char, char, int64_t, int64_t, int64_t, float, const float *, int64_t,
                       const float *, int64_t, float, float *, int64_t);
 
-/* A column-major product C = A B under test; its element (i, j) is examined. */
+/* The column-major product C = A B of which element (i, j) is examined. */
 struct subject {
     int64_t m, n, k, i, j;
-    limber_format f, operand; /* format in memory; format of the operands' values */
+    /* format of the matrices in memory; format of which all values of operands are */
+    limber_format f, operand;
     void *a, *b, *c;
     int64_t calls;
-    /* Either `routine`, of a BLAS, computes, or Limber with a contract or a unit. */
+    /* the function of a BLAS that computes; NULL if Limber does, under a contract or as a unit */
     void *routine;
-    /* the routine takes 64-bit integers; it is oneDNN's dnnl_sgemm, which is row-major */
+    /* wide: routine takes 64-bit integers; dnnl: routine is oneDNN's row-major dnnl_sgemm */
     bool wide, dnnl;
     limber_context *ctx;
     limber_contract contract;
     limber_unit unit;
 };
 
-static bool multiply(struct subject *s, limber_context *ctx, const limber_contract *contract,
-                     void *c)
+/* Computes the subject's product by Limber, in the result c.  False on failure. */
+static bool multiply_subject(struct subject *s, limber_context *ctx,
+                             const limber_contract *contract, void *c)
 {
     return limber_gemm(ctx, contract, s->m, s->n, s->k, NULL,
                        (limber_matrix){ s->a, s->f, 1, s->m },
@@ -46,6 +48,7 @@ static bool multiply(struct subject *s, limber_context *ctx, const limber_contra
                        (limber_output){ c, s->f, 1, s->m }, NULL) == LIMBER_STATUS_OK;
 }
 
+/* Computes the product by the routine or by Limber. */
 static bool run_subject(struct subject *s)
 {
     const double one = 1, zero = 0;
@@ -55,8 +58,8 @@ static bool run_subject(struct subject *s)
 
     s->calls++;
     if (s->ctx)
-        return multiply(s, s->ctx, &s->contract, s->c);
-    if (s->dnnl) {      /* row-major: C^T = B^T A^T */
+        return multiply_subject(s, s->ctx, &s->contract, s->c);
+    if (s->dnnl) { /* row-major: C^T = B^T A^T */
         return ((dnnl_gemm *)s->routine)('N', 'N', s->n, s->m, s->k, 1, s->b, s->k, s->a, s->m, 0,
                                          s->c, s->m) == 0;
     }
@@ -85,8 +88,8 @@ static double load_value(const struct subject *s, const void *x, int64_t at)
     return s->f.size == 8 ? ((const double *)x)[at] : (double)((const float *)x)[at];
 }
 
-/* The sum under test: puts the factors into a row of A and a column of B, and reads the element of
- * C. */
+/* Computes the sum that is examined: stores the factors in a row of A and a column of B,
+ * multiplies, and returns the element of C. */
 static int sum_products(void *user, const double *a, const double *b, int64_t k, double *out)
 {
     struct subject *s = user;
@@ -123,7 +126,7 @@ static bool parse_shape(const char *text, const char *option, int count, int64_t
     return true;
 }
 
-/* Loads the BLAS and finds the routine that is examined. */
+/* Opens the BLAS, and looks up the routine that is examined. */
 static bool set_blas(struct subject *s, const struct options *o)
 {
     const char *name = o->routine ? o->routine : "dgemm";
@@ -146,7 +149,7 @@ static bool set_blas(struct subject *s, const struct options *o)
     return true;
 }
 
-/* Examines a simulated unit. */
+/* Makes a simulated unit the subject. */
 static bool set_unit(struct subject *s, const char *words)
 {
     if (limber_unit_parse(words, &s->unit) != LIMBER_STATUS_OK)
@@ -158,7 +161,7 @@ static bool set_unit(struct subject *s, const char *words)
     return true;
 }
 
-/* Examines the library under a contract. */
+/* Makes Limber under a contract the subject. */
 static bool set_contract(struct subject *s, const struct options *o)
 {
     const char *words = o->contract ? o->contract : "native";
@@ -175,7 +178,7 @@ static bool set_contract(struct subject *s, const struct options *o)
     return true;
 }
 
-/* Reads what is examined: a BLAS, a unit or a contract, and which element of which product. */
+/* Reads the subject (a BLAS, a unit or a contract), the sizes of the product and the element. */
 static bool set_subject(struct subject *s, const struct options *o)
 {
     int64_t v[3] = { 64, 64, 64 }, at[2] = { 0, 0 };
@@ -205,13 +208,13 @@ static bool set_subject(struct subject *s, const struct options *o)
 
 /* ---- what is found, and printed -------------------------------------------------------------- */
 
-/* Agreement on random products: all results, those of the examined element, and how many of each
- * have the bits that the unit's words predict. */
+/* Number of results of random products that were compared with the unit, and that have the bits it
+ * predicts: of all elements, and of the examined element. */
 struct prediction {
     int64_t results, same, looked_at, same_there;
 };
 
-/* Compares the unit that the words describe with the subject on random products. */
+/* Compares the subject on random products with the simulated unit that `words` describe. */
 static bool predict(struct subject *s, const char *words, int trials, struct prediction *x)
 {
     limber_contract contract = LIMBER_CONTRACT_INIT;
@@ -232,7 +235,7 @@ static bool predict(struct subject *s, const char *words, int trials, struct pre
             store_value(s, s->a, e, random_normal(&state));
         for (int64_t e = 0; e < s->k * s->n; e++)
             store_value(s, s->b, e, random_normal(&state));
-        good = run_subject(s) && multiply(s, ctx, &contract, c);
+        good = run_subject(s) && multiply_subject(s, ctx, &contract, c);
         for (int64_t e = 0; e < s->m * s->n && good; e++) {
             const double got = load_value(s, s->c, e), want = load_value(s, c, e);
             const bool same = memcmp(&got, &want, sizeof got) == 0;
@@ -253,11 +256,11 @@ static bool predict(struct subject *s, const char *words, int trials, struct pre
     return good;
 }
 
-/* Prints the order, the unit's words and how many results they predict. */
+/* Prints the order of sums, the unit's words, and how many results they predict. */
 static int print_result(const struct subject *s, const char *tree, const char *words,
                         const struct prediction *x, bool json)
 {
-    /* the words predict no result of the examined element */
+    /* true if none of the examined element's results has the predicted bits */
     const bool fails = x->results && x->same_there == 0;
     cJSON *j;
     char *text;
@@ -300,7 +303,7 @@ static int print_result(const struct subject *s, const char *tree, const char *w
     return 0;
 }
 
-/* Finds the order of sums, predicts random products by it, and prints both. */
+/* Finds the order of sums, predicts random products with it, and prints both. */
 static int reveal(struct subject *s, const struct options *o)
 {
     struct prediction x = { 0 };
@@ -316,6 +319,7 @@ static int reveal(struct subject *s, const struct options *o)
     return status;
 }
 
+/* Allocates the matrices, and finds the order of sums.  Returns the exit status. */
 static int reveal_subject(struct subject *s, const struct options *o)
 {
     limber_config config = LIMBER_CONFIG_INIT;
@@ -341,6 +345,7 @@ static int reveal_subject(struct subject *s, const struct options *o)
     return status;
 }
 
+/* The command `limber reveal`: finds in which order a BLAS, a unit or Limber adds. */
 int cmd_reveal(int argc, const char **argv)
 {
     struct options x = { .trials = 10 };

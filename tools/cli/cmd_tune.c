@@ -7,11 +7,11 @@
 #include <stdlib.h>
 
 struct shown {
-    cJSON *rows;            /* owned; NULL: output as text */
+    cJSON *rows; /* owned; NULL if text is printed */
     int count;
 };
 
-/* Prints a line such as "tried f64 12,120,256 6.1e10". */
+/* Prints a line of the search, such as "tried f64 12,120,256 6.1e10". */
 static void print_tried(void *user, const char *line)
 {
     struct shown *s = user;
@@ -34,7 +34,7 @@ static void print_tried(void *user, const char *line)
     fflush(stdout);
 }
 
-/* Runs the search for tiles, and prints each measurement. */
+/* Searches for the best tiles, and prints each measurement. */
 static int run_tune(double seconds, const char *units, int json)
 {
     struct shown shown = { json ? cJSON_CreateArray() : NULL, 0 };
@@ -64,6 +64,7 @@ static int run_tune(double seconds, const char *units, int json)
     return ok ? 0 : status == LIMBER_STATUS_BAD_ARGUMENT ? 2 : 1;
 }
 
+/* The command `limber tune`: searches for the best tiles and stores them. */
 int cmd_tune(int argc, const char **argv)
 {
     double seconds = 10;

@@ -21,6 +21,7 @@ static int print_json(cJSON *j)
     return 0;
 }
 
+/* Prints all presets of units with their descriptions and sources, as text or as JSON. */
 static int list_units(bool json)
 {
     const limber_unit_preset *u;
@@ -45,6 +46,7 @@ static int list_units(bool json)
     return json ? print_json(array) : 0;
 }
 
+/* Prints a unit's description in canonical form, as text or JSON. Returns the exit status. */
 static int print_unit(const char *words, bool json)
 {
     limber_unit unit = LIMBER_UNIT_INIT;
@@ -63,6 +65,7 @@ static int print_unit(const char *words, bool json)
     return print_json(j);
 }
 
+/* The command `limber units`: lists the presets of simulated units, or explains a description. */
 int cmd_units(int argc, const char **argv)
 {
     int json = 0, status;

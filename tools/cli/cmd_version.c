@@ -11,17 +11,17 @@
 #include <string.h>
 
 struct found {
-    char version[64], file[512]; /* empty: unknown */
-    char why_not[320]; /* reason why it is absent; empty: it was found */
+    char version[64], file[512]; /* "" if unknown */
+    char why_not[320]; /* why it is absent; "" if it was found */
 };
 
-/* The machine and its libraries, as they were found. */
+/* What was found on this machine: the CPU, its target, and libraries. */
 struct machine {
     char cpu[64], target[64];
     struct found llvm, cuda;
 };
 
-/* Keeps the last error's text, without the prefixes of calls that this file made. */
+/* Stores the last error's text, without prefixes that name the failed call or the backend. */
 static void set_reason(struct found *f)
 {
     static const char *const own[] = { "create: ", "bind_shape: ", "backend cuda: ",
@@ -36,7 +36,7 @@ static void set_reason(struct found *f)
 
 /* ---- which libLLVM is used ------------------------------------------------------------------- */
 
-/* Callback of dl_iterate_phdr: reads libLLVM's version, if this object is libLLVM. */
+/* Callback of dl_iterate_phdr: reads the version, if this object is libLLVM. */
 static int find_in_object(struct dl_phdr_info *info, size_t size, void *user)
 {
     struct found *f = user;
@@ -60,8 +60,8 @@ static int find_in_object(struct dl_phdr_info *info, size_t size, void *user)
     return version != NULL;
 }
 
-/* Makes the library load libLLVM, by its own search rules, with a product of one element that needs
- * a kernel. */
+/* Binds a product of one element, which makes the Limber library load libLLVM by its own search
+ * rules. */
 static void find_llvm(limber_context *ctx, struct found *f)
 {
     const limber_matrix one = { NULL, LIMBER_F64, 1, 1 };
@@ -77,7 +77,7 @@ static void find_llvm(limber_context *ctx, struct found *f)
 
 /* ---- the CPU's target ------------------------------------------------------------------------ */
 
-/* Reads TARGET from a log line with "llvm:TARGET". */
+/* Reads TARGET from a line of the log that has "llvm:TARGET". */
 static void read_target(void *user, const char *line)
 {
     static const char mark[] = " llvm:";
@@ -89,6 +89,7 @@ static void read_target(void *user, const char *line)
                  at + sizeof mark - 1);
 }
 
+/* Computes a product of 1 x 1 matrices, so that the context has to compile a kernel. */
 static void find_target(limber_context *ctx)
 {
     const double one = 1;
@@ -96,7 +97,7 @@ static void find_target(limber_context *ctx)
     limber_contract k = LIMBER_CONTRACT_INIT;
     limber_problem p = LIMBER_PROBLEM_INIT;
 
-    k.scheme = "ozaki1-i8"; /* a scheme that always has a kernel */
+    k.scheme = "ozaki1-i8"; /* this scheme always needs a kernel */
     k.promise = LIMBER_CONTRACT_CORRECT;
     p.contract = &k;
     p.m = p.n = p.k = 1;
@@ -107,6 +108,7 @@ static void find_target(limber_context *ctx)
 
 /* ---- this CPU and this GPU ------------------------------------------------------------------- */
 
+/* Finds the CPU's name, the target that the library chooses for it, and libLLVM. */
 static void find_cpu(struct machine *m)
 {
     limber_config config = { .size = sizeof(limber_config),
@@ -130,6 +132,7 @@ static void find_cpu(struct machine *m)
     limber_destroy(ctx);
 }
 
+/* Creates a context with the CUDA backend, and notes the reason if that fails. */
 static void find_cuda(struct found *f)
 {
     limber_config config = { .size = sizeof(limber_config),
@@ -164,6 +167,7 @@ static void found_json(cJSON *j, const char *name, const struct found *f)
     add_text(o, "why_not", f->why_not);
 }
 
+/* Prints the versions and the machine as JSON. Returns the exit status. */
 static int print_json(const struct machine *m)
 {
     cJSON *j = cJSON_CreateObject(), *cpu;
@@ -195,6 +199,8 @@ static void print_text(const struct machine *m)
     print_found("CUDA", &m->cuda);
 }
 
+/* The command `limber version`: prints the versions of the program and of the libraries that it
+ * found. */
 int cmd_version(int argc, const char **argv)
 {
     int json = 0, status = 2;

@@ -9,6 +9,7 @@ static const struct command commands[] = {
     { "conv", "convolve an image tensor with filters from files", "docs/cli.md", "FILE", cmd_conv },
     { "plan", "show what gemm or conv would do, or run passes over a plan", "docs/explain.md",
       "gemm|conv|FILE", cmd_plan, true },
+    { "execute", "multiply or convolve by the plan in a file", "docs/ir.md", "FILE", cmd_execute },
     { "cache", "show, verify or clear the kernels on disk", "docs/cache.md",
       "info|list|verify|clear", cmd_cache },
     { "prebuild", "make kernels ahead, from a list of shapes or a program's report",
@@ -24,8 +25,8 @@ static const struct command commands[] = {
       "FILE", cmd_explore },
     { "reveal", "find the order in which a BLAS or a unit sums", "docs/simulation.md", NULL,
       cmd_reveal },
-    { "figures", "compute and draw the figures of docs/figures.md", "docs/figures.md", "FOLDER",
-      cmd_figures },
+    { "reproduce", "compute the figures and tables of the papers, beside their numbers",
+      "docs/papers.md", "NAME", cmd_reproduce },
     { "tune", "measure tiles and rates on this machine and keep the best", "docs/performance.md",
       NULL, cmd_tune },
     { "bench", "measure against other libraries and the machine's limits", "docs/performance.md",
@@ -60,7 +61,7 @@ void command_options(const struct command *c, const char *part,
 {
     const char *argv[] = { c->name, part, NULL };
 
-    options_show(visit, user);
+    options_set_visitor(visit, user);
     c->run(part ? 2 : 1, argv);
-    options_show(NULL, NULL);
+    options_set_visitor(NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Comma-separated values: one line per row of the matrix.  A file uses one separator throughout:
- * commas, semicolons, tabs or spaces.  A first line without numbers names columns; # begins a
- * comment.  Ambiguous lines are refused, because a decimal comma or a missing value would otherwise
- * shift columns. */
+ * Comma-separated values: one line for each row of the matrix.  The separator is the same in all of
+ * a file: commas, semicolons, tabs or spaces.  A first line without numbers names columns; # begins
+ * a comment.  Ambiguous lines are refused: a decimal comma or a missing value could shift
+ * columns. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -12,14 +12,14 @@
 
 enum { LONGEST_FIELD = 1100 };
 
-/* A text file of numbers while it is read. */
+/* The state while a text file of numbers is read. */
 struct reader {
     const char *path;
     limber_format format;
     char *data;
-    int64_t line, rows, columns, room; /* room: capacity of data in numbers */
-    int64_t most;                      /* bytes that data may take */
-    char separator;                    /* 0: not yet known */
+    int64_t line, rows, columns, room; /* room: how many numbers `data` can hold */
+    int64_t most;                      /* most bytes that `data` may take */
+    char separator;                    /* 0 as long as it is unknown */
 };
 
 static bool report_error(const struct reader *r, const char *what)
@@ -35,7 +35,8 @@ static bool report_field(const struct reader *r, int64_t field, const char *text
     return false;
 }
 
-/* Grows the array so that it holds number `at`. */
+/* Enlarges the array, if necessary, so that it has room for the element with index `at`, which is
+ * at most the present room. */
 static bool make_room(struct reader *r, int64_t at)
 {
     int64_t room = r->room ? r->room * 2 : 1024;
@@ -53,7 +54,7 @@ static bool make_room(struct reader *r, int64_t at)
     return true;
 }
 
-/* Finds the first of the separators outside quotes, or the text's end. */
+/* Finds the first of the separators that is outside quotes, or the end of the text. */
 static char *find_separator(char *s, const char *separators)
 {
     for (bool quoted = false; *s && (quoted || !strchr(separators, *s)); s++)
@@ -61,8 +62,8 @@ static char *find_separator(char *s, const char *separators)
     return s;
 }
 
-/* Determines the file's separator from a line.  Spaces separate only if no other separator occurs.
- * A line with one field decides nothing. */
+/* Finds the file's separator in a line.  Spaces separate only if no other separator occurs.  In a
+ * line with one field the separator remains unknown. */
 static bool find_line_separator(struct reader *r, char *text)
 {
     char *at = find_separator(text, ",;\t"), *other = at;
@@ -80,7 +81,8 @@ static bool find_line_separator(struct reader *r, char *text)
     return true;
 }
 
-/* The next field, trimmed of spaces.  NULL: none left; a line may end in a separator. */
+/* Returns the next field without spaces around it; NULL at the end of the line, which may be a
+ * separator. */
 static char *next_field(char **rest, char separator)
 {
     char *s = *rest + strspn(*rest, " "), *end;
@@ -96,7 +98,7 @@ static char *next_field(char **rest, char separator)
     return s;
 }
 
-/* Whether a non-numeric field may be a column's name rather than a missing value or a misspelt
+/* True if a field without a number may be a column's name, not a missing value or a misspelt
  * number. */
 static bool is_name(const char *field)
 {
@@ -108,7 +110,8 @@ static bool is_name(const char *field)
     return *field && !strchr("0123456789+-.", *field);
 }
 
-/* Accepts a non-numeric field in the header line; else a message. */
+/* If the line may have column names, accepts a field without a number.  Else prints a message and
+ * returns false. */
 static bool check_name(const struct reader *r, int64_t column, const char *field)
 {
     if (r->rows || r->columns)
@@ -117,7 +120,8 @@ static bool check_name(const struct reader *r, int64_t column, const char *field
            report_field(r, column, field, "is no number; the name of a column stands in quotes");
 }
 
-/* Reads the numbers of one line; a first line of names is skipped. */
+/* Reads the numbers of a line, and ignores a first line of names.  On failure prints a message and
+ * returns false. */
 static bool read_line(struct reader *r, char *text)
 {
     int64_t columns = 0, names = 0;
@@ -163,6 +167,8 @@ static bool read_line(struct reader *r, char *text)
     return true;
 }
 
+/* Reads a file of decimal numbers as a matrix; wide: as binary128.  On failure prints a message and
+ * returns false. */
 bool csv_read(FILE *f, const char *path, bool wide, struct array *a)
 {
     struct reader r = { .path = path,

@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Options --epilogue TEXT and --input NAME=FILE: steps on a result before it is stored. */
+ * The options --epilogue TEXT and --input NAME=FILE: steps that are applied to the result before it
+ * is stored. */
 #include "tools/cli/cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Frees the inputs and steps of the product's epilogue. */
 void epilogue_clear(struct product *p)
 {
-    for (int i = 0; p->inputs && p->inputs[i]; i++)
-        free(p->inputs[i]); /* owned by popt */
+    for (int i = 0; p->end.inputs && p->end.inputs[i]; i++)
+        free(p->end.inputs[i]); /* allocated by popt */
     for (int i = 0; i < MOST_INPUTS; i++) {
-        free((char *)(uintptr_t)p->input[i].name);
-        array_clear(&p->input_data[i]);
+        free((char *)(uintptr_t)p->end.input[i].name);
+        array_clear(&p->end.input_data[i]);
     }
-    free(p->inputs);
-    free(p->epilogue);
-    free(p->steps);
-    p->inputs = NULL;
-    p->epilogue = p->steps = NULL;
+    free(p->end.inputs);
+    free(p->end.epilogue);
+    free(p->end.steps);
+    p->end.inputs = NULL;
+    p->end.epilogue = p->end.steps = NULL;
 }
 
-/* Derives an input's shape from its sizes: scalar, one number per row or per column, or matrix. */
+/* Finds the shape of an input from its sizes: a scalar, a number for each row or column, or a
+ * matrix.  Returns false if its sizes fit none. */
 static bool find_input_shape(const struct product *p, const struct array *a,
                              limber_input_shape *shape)
 {
@@ -44,12 +47,12 @@ static bool find_input_shape(const struct product *p, const struct array *a,
     return true;
 }
 
-/* Reads --input NAME=FILE as input i of the epilogue. */
+/* Reads the option --input NAME=FILE as input i of the epilogue. */
 static bool read_input(struct product *p, int i, const char *text)
 {
     const char *path = strchr(text, '=');
-    struct array *a = &p->input_data[i];
-    limber_epilogue_input *in = &p->input[i];
+    struct array *a = &p->end.input_data[i];
+    limber_epilogue_input *in = &p->end.input[i];
 
     *in = (limber_epilogue_input)LIMBER_EPILOGUE_INPUT_INIT;
     if (!path || path == text || !path[1])
@@ -79,38 +82,42 @@ static bool read_input(struct product *p, int i, const char *text)
     return true;
 }
 
+/* Reads the steps of --epilogue and the files of --input.  On failure prints a message and returns
+ * false. */
 bool epilogue_open(struct product *p)
 {
     int n = 0;
 
-    if (!p->epilogue)
-        return (!p->inputs && !p->nan_to_zero) ||
-               (complain("%s needs --epilogue", p->inputs ? "--input" : "--nan-to-zero"), false);
-    if (p->check)
+    if (!p->end.epilogue)
+        return (!p->end.inputs && !p->end.nan_to_zero) ||
+               (complain("%s needs --epilogue", p->end.inputs ? "--input" : "--nan-to-zero"),
+                false);
+    if (p->output.check)
         return complain("--check compares products, not what --epilogue makes of them"), false;
-    p->steps = p->epilogue[0] == '@' ? text_read(p->epilogue + 1) : strdup(p->epilogue);
-    if (!p->steps) {
-        if (p->epilogue[0] != '@')
+    p->end.steps =
+        p->end.epilogue[0] == '@' ? text_read(p->end.epilogue + 1) : strdup(p->end.epilogue);
+    if (!p->end.steps) {
+        if (p->end.epilogue[0] != '@')
             complain("out of memory");
         return false;
     }
-    for (; p->inputs && p->inputs[n]; n++)
+    for (; p->end.inputs && p->end.inputs[n]; n++)
         if (n == MOST_INPUTS)
             return complain("--input: more than %d", MOST_INPUTS), false;
-        else if (!read_input(p, n, p->inputs[n]))
+        else if (!read_input(p, n, p->end.inputs[n]))
             return false;
-    p->finish = (limber_epilogue)LIMBER_EPILOGUE_INIT;
-    p->finish.steps = p->steps;
-    p->finish.inputs = p->input;
-    p->finish.input_count = n;
-    p->finish.nan_to_zero = p->nan_to_zero;
+    p->end.finish = (limber_epilogue)LIMBER_EPILOGUE_INIT;
+    p->end.finish.steps = p->end.steps;
+    p->end.finish.inputs = p->end.input;
+    p->end.finish.input_count = n;
+    p->end.finish.nan_to_zero = p->end.nan_to_zero;
     return true;
 }
 
-/* Prints one line per step; only the first line has a label. */
+/* Prints a line for each step.  The first line has a label. */
 void epilogue_print(const struct product *p)
 {
-    const char *what = "epilogue", *steps = p->steps;
+    const char *what = "epilogue", *steps = p->end.steps;
 
     for (size_t n; steps && *steps; steps += n + (steps[n] == '\n')) {
         n = strcspn(steps, "\n");

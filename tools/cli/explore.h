@@ -5,40 +5,41 @@
 
 #include "tools/cli/cli.h"
 
-/* A sweep varies one of these; its cost is bits of the accumulator, bits of the stored format, or
- * seconds under a contract. */
+/* What a sweep varies.  The cost of a trial is the bits of the accumulator for units, the bits of
+ * the stored format, or the seconds under a contract. */
 enum sweep { SWEEP_units, SWEEP_stored, SWEEP_contracts };
 
-/* One point of a sweep with its results. */
+/* One point of a sweep, with its results. */
 struct trial {
-    char format[64]; /* format's name, or the contract's words */
-    const char *layer; /* layer of LPGEMM's configuration; NULL: no layer */
-    const char *rounding, *products; /* rounding and products of a unit */
-    int64_t group;              /* length of the groups that a unit sums; 0: no groups */
+    char format[64]; /* name of the format, or text of the contract */
+    const char *layer; /* layer of LPGEMM's configuration, or NULL */
+    const char *rounding, *products; /* a unit's rounding; "exact" or "rounded" */
+    int64_t group;              /* length of the groups that a unit sums; 0 if it has none */
     limber_unit unit;
     limber_format stored;
     limber_contract contract;
     double cost;
-    int bits, product_bits;     /* bits of the accumulator; bits of one product */
-    /* largest relative error in the Frobenius norm over all products; infinite if C has a NaN or
-     * infinity where A B has none */
+    int bits, product_bits; /* bits of the accumulator, and of one product */
+    /* largest relative error (Frobenius norm) of all products; infinite if C has NaN or infinity
+     * where A B has none */
     double error;
     double distance, relative, swamped, partly, retention, predicted, seconds;
-    /* Pareto-optimal: no trial is better in cost or error and no worse in the other */
+    /* Pareto-optimal: no other trial has less cost without a larger error, or less error without a
+     * higher cost. */
     bool frontier;
 };
 
-/* Draws error against cost by gnuplot into an SVG file, a curve for each group length. *absent:
- * gnuplot is not installed.  False after a message. */
+/* Draws error against cost as an SVG or PNG file by gnuplot, with a curve for each group length.
+ * On failure prints a message and returns false. */
 bool explore_plot(const char *path, const char *title, enum sweep sweep, const struct trial *t,
-                  int n, bool *absent);
+                  int n);
 
-/* Files with the operands of a product that LIMBER_CAPTURE stored. */
+/* A product that LIMBER_CAPTURE stored. */
 struct captured {
-    char *a, *b; /* files */
+    char *a, *b; /* names of the operands' files; owned */
 };
-/* Reads the folder's index.  Complex products are skipped and counted in left_out.  False after a
- * message. */
+/* Reads the index of a folder.  Leaves out complex products, and counts them in *left_out.  On
+ * failure prints a message and returns false. */
 bool captured_read(const char *folder, struct captured **list, int *n, int *left_out);
 void captured_clear(struct captured *list, int n);
 

@@ -17,7 +17,8 @@ void captured_clear(struct captured *list, int n)
     free(list);
 }
 
-/* Path of the file that a member of an index line names; NULL: it names no file of the folder. */
+/* Path of the file that a member of an index line names.  NULL if it names no file in the
+ * folder. */
 static char *captured_path(const char *folder, const cJSON *line, const char *member)
 {
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(line, member));
@@ -28,8 +29,9 @@ static char *captured_path(const char *folder, const cJSON *line, const char *me
                NULL;
 }
 
-/* Appends an index line to the list.  False: the line is malformed. */
-static bool add_line(const char *folder, const char *text, struct captured *to, bool *left_out)
+/* Reads a line of the index.  Returns false if it is malformed.  *left_out: true if the product is
+ * complex. */
+static bool read_line(const char *folder, const char *text, struct captured *to, bool *left_out)
 {
     cJSON *line = cJSON_Parse(text);
 
@@ -39,6 +41,8 @@ static bool add_line(const char *folder, const char *text, struct captured *to, 
     return to->a && to->b;
 }
 
+/* Reads the index of a folder of captured products, line by line.  On failure prints a message and
+ * returns false. */
 bool captured_read(const char *folder, struct captured **list, int *n, int *left_out)
 {
     char *path = NULL, *text = NULL;
@@ -56,7 +60,7 @@ bool captured_read(const char *folder, struct captured **list, int *n, int *left
         struct captured one;
         bool is_complex;
 
-        ok = add_line(folder, text, &one, &is_complex) ||
+        ok = read_line(folder, text, &one, &is_complex) ||
              (complain("%s:%d: no line of JSON that names two files of this folder as a and b",
                        path, at),
               false);

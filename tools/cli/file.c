@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reads arrays by the file's content and writes them by its name. */
+ * Reads arrays, whose format the content tells, and writes them in the format that the name
+ * tells. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -45,7 +46,8 @@ int64_t memory_here(void)
     return pages > 0 && page > 0 ? pages * page : INT64_MAX;
 }
 
-bool array_claims(const struct array *a, const char *path, int64_t most, int64_t *count)
+/* Counts the array's elements.  If its bytes exceed `most`, prints a message and returns false. */
+bool array_check_size(const struct array *a, const char *path, int64_t most, int64_t *count)
 {
     __int128 all = 1, bytes = array_step(a);
 
@@ -69,7 +71,7 @@ bool array_alloc(struct array *a, const char *path)
 {
     int64_t count;
 
-    if (!array_claims(a, path, memory_here(), &count))
+    if (!array_check_size(a, path, memory_here(), &count))
         return false;
     a->data = calloc(1, (size_t)(count * array_step(a)) + 16);
     if (!a->data)
@@ -94,7 +96,8 @@ bool ends(const char *s, const char *end)
     return n >= e && strcmp(s + n - e, end) == 0;
 }
 
-/* Copies a pipe into a memory file, because readers seek.  Closes f.  NULL after a message. */
+/* Copies a pipe into a file in memory, since readers seek, and closes f.  On failure prints a
+ * message and returns NULL. */
 static FILE *buffer_pipe(FILE *f, const char *path)
 {
     int fd = memfd_create("input", MFD_CLOEXEC);
@@ -125,7 +128,7 @@ static FILE *buffer_pipe(FILE *f, const char *path)
     return NULL;
 }
 
-/* Opens a file, or standard input for "-".  If no file has the whole name, "FILE.npz:NAME" opens
+/* Opens a file, or standard input for "-".  If there is no such file, "FILE.npz:NAME" opens
  * FILE.npz and sets *name. */
 static FILE *open_input(const char *path, const char **name)
 {
@@ -156,7 +159,7 @@ static FILE *open_input(const char *path, const char **name)
                f;
 }
 
-/* Whether the name ends in .csv or .tsv, or the text begins like a number or a comment. */
+/* True if the name ends in .csv or .tsv, or the text begins like a number or a comment. */
 static bool looks_like_csv(const char *path, const unsigned char *s, size_t n)
 {
     size_t i = 0;
@@ -168,6 +171,8 @@ static bool looks_like_csv(const char *path, const unsigned char *s, size_t n)
     return i < n && s[i] && strchr("0123456789+-.#", s[i]);
 }
 
+/* Reads an array from a file, whose first bytes tell its format.  On failure prints a message and
+ * returns false. */
 bool array_read(const char *path, bool wide, struct array *a)
 {
     const char *name;
@@ -181,7 +186,7 @@ bool array_read(const char *path, bool wide, struct array *a)
     if (!f)
         return false;
     n = fread(start, 1, sizeof start, f);
-    if (memcmp(start, "\xef\xbb\xbf", 3) == 0) { /* skip a UTF-8 byte order mark */
+    if (memcmp(start, "\xef\xbb\xbf", 3) == 0) { /* skips a UTF-8 byte order mark */
         magic += 3;
         n -= 3;
     }
@@ -215,7 +220,7 @@ bool is_pipe(const char *path)
 
 static int result = STDOUT_FILENO;
 
-void tell_beside(const char *path)
+void send_messages_to_stderr(const char *path)
 {
     if (!path || !is_pipe(path) || result != STDOUT_FILENO)
         return;
@@ -245,7 +250,7 @@ bool draft_close(struct draft *d, bool ok)
     return false;
 }
 
-bool picture_named(const char *path, const char *option, bool png)
+bool check_picture_name(const char *path, const char *option, bool png)
 {
     return !path || ends(path, ".svg") || (png && ends(path, ".png")) ||
            (complain("%s %s: pictures are SVG%s, the name must end in .svg%s", option, path,
@@ -254,7 +259,7 @@ bool picture_named(const char *path, const char *option, bool png)
 }
 
 static const struct form {
-    const char *ending, *pipe; /* extension; name that means standard output */
+    const char *ending, *pipe; /* extension; name that stands for standard output */
     bool (*write)(FILE *f, const char *path, const struct array *a);
 } forms[] = { { ".npy", "npy:-", npy_write },
               { ".npz", "npz:-", npz_write },
@@ -286,6 +291,8 @@ bool array_write(const char *path, const struct array *a)
     return form && draft_open(&d, path) && draft_close(&d, form->write(d.f, d.path, a));
 }
 
+/* Reads all of a text file into memory that the caller frees.  On failure prints a message and
+ * returns NULL. */
 char *text_read(const char *path)
 {
     const char *name;

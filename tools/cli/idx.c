@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reads IDX, the format of MNIST's files, plain or gzipped: big-endian sizes, then big-endian
- * elements.  Type codes: bytes (8, 9), integers of 2 and 4 bytes (11, 12), binary32 and binary64
+ * Reads IDX files, the format of MNIST, plain or gzipped: big-endian sizes, then big-endian
+ * elements. Codes of types: bytes (8, 9), integers of 2 and 4 bytes (11, 12), binary32 and binary64
  * (13, 14). */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { MOST_PACKED = 1032 };    /* largest expansion of deflate: bytes per compressed byte */
+enum { MOST_PACKED = 1032 };    /* most bytes that deflate makes of a compressed byte */
 
 static const struct {
     unsigned char code;
@@ -37,6 +37,7 @@ static bool set_format(struct array *a, unsigned char code)
     return false;
 }
 
+/* Reverses the byte order of each element of `size` bytes. */
 static void swap_bytes(char *p, int64_t bytes, int size)
 {
     for (int64_t at = 0; size > 1 && at < bytes; at += size)
@@ -48,6 +49,7 @@ static void swap_bytes(char *p, int64_t bytes, int size)
         }
 }
 
+/* Reads an IDX file, which may be gzipped.  On failure prints a message and returns false. */
 bool idx_read(FILE *file, const char *path, struct array *a)
 {
     int fd = dup(fileno(file));

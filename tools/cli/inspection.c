@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prints masks of operands tile by tile, as characters and as JSON. */
+ * Prints the masks of operands, tile by tile, as characters and as JSON. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -18,7 +18,7 @@ struct grid inspection_grid(const limber_inspection *l, int side, int64_t high, 
     return (struct grid){ (down + dy - 1) / dy, (across + dx - 1) / dx, dy, dx };
 }
 
-/* Joins a tile to a cell that summarises several. */
+/* Extends the extremes of a cell by those of a tile. */
 static void add_tile(struct cell *c, const limber_tile *t)
 {
     bool finite = t->bits > 0;
@@ -30,7 +30,6 @@ static void add_tile(struct cell *c, const limber_tile *t)
     c->zero = c->zero && !finite;
 }
 
-/* The extremes of the tiles that one cell of a grid stands for. */
 struct cell inspection_cell(const limber_inspection *l, int side, const struct grid *g, int64_t y,
                             int64_t x)
 {
@@ -44,6 +43,8 @@ struct cell inspection_cell(const limber_inspection *l, int side, const struct g
     return c;
 }
 
+/* Finds the least and the largest emax of all tiles of both operands.  If no tile has a finite
+ * nonzero element, stores zeros and returns false. */
 bool inspection_range(const limber_inspection inspection[2], int *least, int *most)
 {
     *least = INT_MAX;
@@ -82,8 +83,8 @@ static double zero_share(const limber_inspection *l)
     return n ? 100. * (double)zero / (double)n : 0;
 }
 
-/* Prints an operand's facts and a map of its tiles. least, most: range of exponents of both
- * maps. */
+/* Prints facts about an operand, and a map of its tiles.  least, most: range of exponents in the
+ * maps of both operands. */
 static void print_operand(const struct product *p, const limber_inspection *l, int side, int least,
                           int most)
 {
@@ -110,6 +111,7 @@ static void print_operand(const struct product *p, const limber_inspection *l, i
     }
 }
 
+/* Prints a map of each operand's tiles, and what its characters mean. */
 void inspection_print(const struct product *p, const limber_inspection inspection[2])
 {
     int least, most;
@@ -130,6 +132,7 @@ void inspection_print(const struct product *p, const limber_inspection inspectio
     printf(" . zero ! NaN or infinity\n\n");
 }
 
+/* Returns facts about both operands as a JSON object. */
 cJSON *inspection_json(const limber_inspection inspection[2])
 {
     cJSON *j = cJSON_CreateObject();

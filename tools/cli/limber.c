@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber: the command line. */
+ * The program `limber`: finds and runs the command. */
 #include "tools/cli/commands.h"
 #include "tools/plain_text.h"
 
@@ -11,8 +11,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* Opens /dev/null on closed standard descriptors, so that no file opened later becomes stdout.  The
- * modes are such that using these descriptors still fails. */
+/* Opens /dev/null on standard descriptors that are closed, so that no file which is opened later
+ * becomes stdout.  The modes make reads and writes on these descriptors fail, as before. */
 static void fill_standard_files(void)
 {
     for (int fd = 0; fd < 3; fd++)
@@ -20,7 +20,7 @@ static void fill_standard_files(void)
             open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
 }
 
-/* Reports a failed write to stdout.  Runs at exit, because popt exits after --help. */
+/* Reports a failed write to stdout.  Called at exit, since popt exits after --help. */
 static void check_output(void)
 {
     errno = 0;
@@ -30,12 +30,14 @@ static void check_output(void)
     _exit(1);
 }
 
+/* Runs the command that the first argument names.  Returns its exit status; 2 if the arguments
+ * are wrong. */
 int main(int argc, const char **argv)
 {
     const struct command *command;
     char name[32];
 
-    /* A set-user-ID program must not read and write files that the user names, nor find gnuplot by
+    /* A set-user-ID program must neither access files that the user names, nor find gnuplot by
      * PATH. */
     if (getauxval(AT_SECURE)) {
         complain("it does not run with rights that its user does not have");
@@ -44,7 +46,8 @@ int main(int argc, const char **argv)
     fill_standard_files();
     plain_text_output();
     atexit(check_output);
-    /* Exceeding the file size limit becomes an error of the write, with a message. */
+    /* A write beyond the file size limit then fails, with a message, instead of raising a
+     * signal. */
     signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {
         commands_list(stderr);
@@ -60,7 +63,7 @@ int main(int argc, const char **argv)
     }
     command = command_named(argv[1]);
     if (command) {
-        snprintf(name, sizeof name, "limber %s", argv[1]); /* for "Usage:" */
+        snprintf(name, sizeof name, "limber %s", argv[1]); /* for popt's "Usage:" */
         argv[1] = name;
         return command->run(argc - 1, argv + 1);
     }

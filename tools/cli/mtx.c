@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Matrix Market files: array and coordinate; real, complex, integer, pattern; general, symmetric,
- * skew-symmetric and Hermitian.  Source: Boisvert, Pozo, Remington, NISTIR 5935 (1996). */
+ * Matrix Market files: array and coordinate; real, complex, integer and pattern; general,
+ * symmetric, skew-symmetric and Hermitian.  Source: Boisvert, Pozo, Remington, NISTIR 5935
+ * (1996). */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -14,15 +15,17 @@
 
 enum {
     SPARSE_SHARE = 8
-};  /* a sparse matrix may take at most 1 / SPARSE_SHARE of the memory as a dense one */
+    /* a coordinate file is refused if its full matrix exceeds 1 / SPARSE_SHARE of the memory */
+};
 
-/* A Matrix Market file while it is read, and what its first line says. */
+/* The state while a Matrix Market file is read, and what its first line says. */
 struct reader {
     FILE *f;
     const char *path;
     long line;
     char text[2400];
-    unsigned char *given; /* bitmap over elements: set if a coordinate file gave a value */
+    /* [element]: a bit that is set if a line of a coordinate file gave the element; owned */
+    unsigned char *given;
     bool coordinate, integer, complex, pattern, symmetric, skew, hermitian;
 };
 
@@ -32,7 +35,7 @@ static bool report_error(const struct reader *r, const char *what)
     return false;
 }
 
-/* Reads the next line that is neither empty nor a comment. *end: no such line. */
+/* Reads the next line that is neither empty nor a comment.  *end: true if there is no such line. */
 static bool find_line(struct reader *r, bool *end)
 {
     for (*end = false; fgets(r->text, sizeof r->text, r->f);) {
@@ -55,6 +58,8 @@ static bool next_line(struct reader *r)
     return find_line(r, &end) && (!end || report_error(r, "the file ends too early"));
 }
 
+/* Reads the first line, which tells layout, kind of numbers and symmetry.  On failure prints a
+ * message and returns false. */
 static bool read_banner(struct reader *r)
 {
     char object[64], layout[64], field[64], symmetry[64];
@@ -85,6 +90,8 @@ static bool read_banner(struct reader *r)
     return !(r->pattern && !r->coordinate) || report_error(r, "a pattern has no array layout");
 }
 
+/* Reads the line with the sizes of a Matrix Market file: rows, columns and, if it is sparse,
+ * entries. */
 static bool read_sizes(struct reader *r, int64_t v[3])
 {
     int n = r->coordinate ? 3 : 2, at = 0, used;
@@ -108,7 +115,7 @@ static bool report_value(const struct reader *r, const char *token, const char *
     return false;
 }
 
-/* Refuses integers that binary128 does not hold exactly, so that no digit is lost. */
+/* Refuses integers that binary128 cannot hold exactly. */
 static bool check_integer(const struct reader *r, const char *token)
 {
     mpz_t z;
@@ -123,7 +130,7 @@ static bool check_integer(const struct reader *r, const char *token)
     return fits || report_value(r, token, "has more bits than the 113 of binary128");
 }
 
-/* Stores an integer and, in a skew matrix, its negative at `mirror`. */
+/* Stores an integer, and in a skew-symmetric matrix its negative at `mirror`. */
 static bool set_integer(const struct reader *r, const char *token, int64_t *at, int64_t *mirror)
 {
     char *end;
@@ -145,12 +152,12 @@ static bool set_integer(const struct reader *r, const char *token, int64_t *at, 
     return true;
 }
 
-/* Unparsed real and imaginary parts of an element. */
+/* Text of an element: real and imaginary part. */
 struct tokens {
     char re[1100], im[1100];
 };
 
-/* Stores an element at (i, j), and its mirror image in a symmetric matrix. */
+/* Stores an element at (i, j), and in a symmetric matrix its mirror image, too. */
 static bool set_element(struct reader *r, struct array *a, const struct tokens *t, int64_t i,
                         int64_t j)
 {
@@ -176,8 +183,8 @@ static bool set_element(struct reader *r, struct array *a, const struct tokens *
     return true;
 }
 
-/* Whether no earlier line gave the element or its mirror image.  Duplicates are refused because
- * readers differ: some add them, with a rounding, some replace. */
+/* True if no earlier line gave the element or its mirror image.  Duplicates are refused, since
+ * programs differ: some add them, with a rounding, others replace. */
 static bool is_first(struct reader *r, const struct array *a, int64_t i, int64_t j)
 {
     int64_t at = r->symmetric && i < j ? j * a->dim[1] + i : i * a->dim[1] + j;
@@ -217,10 +224,11 @@ static bool read_entries(struct reader *r, struct array *a, int64_t count)
     return true;
 }
 
-/* Reads the array layout column by column; a symmetric matrix has its lower triangle only. */
+/* Reads the elements of an array file, which are column-major.  Of a symmetric matrix the file has
+ * the lower triangle only. */
 static bool read_columns(struct reader *r, struct array *a)
 {
-    /* a matrix without rows may have many columns */
+    /* a matrix without rows may have any number of columns */
     for (int64_t j = 0; a->dim[0] > 0 && j < a->dim[1]; j++)
         for (int64_t i = r->symmetric ? j + r->skew : 0; i < a->dim[0]; i++) {
             struct tokens t;
@@ -238,6 +246,8 @@ static bool read_columns(struct reader *r, struct array *a)
     return true;
 }
 
+/* Reads a Matrix Market file; wide: as binary128.  On failure prints a message and returns
+ * false. */
 bool mtx_read(FILE *f, const char *path, bool wide, struct array *a)
 {
     struct reader r = { .f = f, .path = path };
@@ -251,12 +261,12 @@ bool mtx_read(FILE *f, const char *path, bool wide, struct array *a)
     a->rank = 2;
     a->dim[0] = v[0];
     a->dim[1] = v[1];
-    /* a coordinate file leaves out zeros, so its dense size is unbounded */
-    if (!array_claims(a, path, memory_here() / (r.coordinate ? SPARSE_SHARE : 1), &count))
+    /* a coordinate file omits zeros, so a short file may claim any size */
+    if (!array_check_size(a, path, memory_here() / (r.coordinate ? SPARSE_SHARE : 1), &count))
         return false;
     left = bytes_left(f);
     claimed = r.coordinate ? v[2] : r.symmetric ? count / 2 - v[0] / 2 : count;
-    /* an entry takes at least two bytes: reject a count that the rest of the file cannot hold */
+    /* A line takes at least two bytes, so the file's size limits the number of entries. */
     if (left >= 0 && claimed > left)
         return report_error(&r, "more entries are claimed than the file can hold");
     if (!array_alloc(a, path))
@@ -271,6 +281,8 @@ bool mtx_read(FILE *f, const char *path, bool wide, struct array *a)
 
 /* ---- writing a .mtx file --------------------------------------------------------------------- */
 
+/* Writes a matrix as a Matrix Market file in array layout.  On failure prints a message and returns
+ * false. */
 bool mtx_write(FILE *f, const char *path, const struct array *a)
 {
     bool integer = a->format.kind == LIMBER_KIND_INT || a->format.kind == LIMBER_KIND_UINT;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * NumPy's .npy, versions 1 to 3; source: NumPy enhancement proposal 1 and numpy.lib.format. */
+ * NumPy's .npy files, versions 1 to 3.  Source: NumPy's enhancement proposal 1 and
+ * numpy.lib.format. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -21,7 +22,7 @@ static bool report_error(const char *path, const char *what)
     return false;
 }
 
-/* The value that follows 'key': in the header's dictionary. */
+/* Returns the text after 'key': in the dictionary of the header; NULL if the key is absent. */
 static const char *find_field(const char *dict, const char *key)
 {
     const char *s = strstr(dict, key);
@@ -41,7 +42,7 @@ static const char *find_field(const char *dict, const char *key)
     return NULL;
 }
 
-/* Reads "(2, 3)" from a header. */
+/* Reads a shape such as "(2, 3)". */
 static bool parse_shape(const char *s, struct header *h)
 {
     if (*s++ != '(')
@@ -116,13 +117,13 @@ static bool read_header(FILE *f, const char *path, struct header *h)
     return ok;
 }
 
-/* Storage of a NumPy type code, and the format that it is read as. */
+/* A type of NumPy, and the format as which it is read. */
 static const struct type {
-    const char *code;   /* type code without byte order */
+    const char *code;   /* NumPy's code, without the byte order */
     int size;
     const char *format;
-    bool widens;        /* unsigned, read as the next wider signed format */
-    bool pairs;         /* complex: size and format describe one part */
+    bool widens; /* true for unsigned integers, which are read as signed ones of twice the size */
+    bool pairs; /* true for complex numbers; size and format are those of the real part */
 } types[] = {
     { "b1", 1, "u8", false, false },  { "u1", 1, "u8", false, false },
     { "i1", 1, "i8", false, false },  { "i2", 2, "i16", false, false },
@@ -133,6 +134,8 @@ static const struct type {
     { "c8", 4, "f32", false, true },  { "c16", 8, "f64", false, true },
 };
 
+/* Returns the type of elements that npy's `descr` names.  NULL, after a message, if it is not
+ * supported. */
 static const struct type *find_type(const char *descr, const char *path)
 {
     const char *code = descr + (strchr("<>|=", descr[0]) != NULL);
@@ -147,7 +150,7 @@ static const struct type *find_type(const char *descr, const char *path)
     return NULL;
 }
 
-/* Stores a number of the file, byte-swapped if needed, as number `at` of the array. */
+/* Stores a number of the file as number `at` of the array, with its bytes swapped if necessary. */
 static bool store_number(const struct type *t, bool swap, const unsigned char *in, struct array *a,
                          int64_t at)
 {
@@ -163,6 +166,7 @@ static bool store_number(const struct type *t, bool swap, const unsigned char *i
     return true;
 }
 
+/* Reads a .npy file into a row-major array.  On failure prints a message and returns false. */
 bool npy_read(FILE *f, const char *path, struct array *a)
 {
     struct header h;
@@ -182,7 +186,7 @@ bool npy_read(FILE *f, const char *path, struct array *a)
     memcpy(a->dim, h.dim, sizeof a->dim);
     if (h.rank == 0)
         a->dim[0] = 1;
-    if (!array_claims(a, path, memory_here(), &count))
+    if (!array_check_size(a, path, memory_here(), &count))
         return false;
     left = bytes_left(f);
     if (left >= 0 && left / (t->size * parts) < count) {
@@ -195,7 +199,7 @@ bool npy_read(FILE *f, const char *path, struct array *a)
     for (int64_t i = 0; i < count; i++) {
         int64_t at = i;
 
-        if (h.fortran) {        /* Fortran order: the first index varies fastest in the file */
+        if (h.fortran) {        /* the first index varies fastest in the file */
             int64_t rest = i, stride[MOST_AXES], step = 1;
 
             for (int d = a->rank; d-- > 0;) {
@@ -218,6 +222,7 @@ bool npy_read(FILE *f, const char *path, struct array *a)
     return true;
 }
 
+/* Returns npy's name for a format (pairs: of complex numbers); NULL if npy has none. */
 static const char *descr_of(limber_format f, bool pairs)
 {
     static const char *const codes[][2] = {
@@ -235,6 +240,7 @@ static const char *descr_of(limber_format f, bool pairs)
     return f.carried ? (f.size == 4 ? "<f4" : "<f8") : NULL;
 }
 
+/* Writes an array as a .npy file.  On failure prints a message and returns false. */
 bool npy_write(FILE *f, const char *path, const struct array *a)
 {
     const char *descr = descr_of(a->format, a->pairs);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * NumPy's .npz: a ZIP archive of .npy files, stored or deflated.  Source: PKWARE's APPNOTE 6.3.10,
- * sections 4.3 and 4.5.3.  The central directory is authoritative; members' local headers are not
- * used. */
+ * sections 4.3 and 4.5.3.  Sizes are read from the central directory; those of local headers are
+ * ignored. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -17,13 +17,13 @@ enum {
     HEAD_SIZE = 30,
     STORED = 0,
     DEFLATED = 8,
-    MOST_PACKED = 1032, /* largest expansion of deflate: bytes per compressed byte */
+    MOST_PACKED = 1032, /* most bytes that deflate makes of a compressed byte */
     NAMES_SHOWN = 400
 };
 
-static const char member_name[] = "arr_0.npy"; /* the name that numpy.savez gives its first array */
+static const char member_name[] = "arr_0.npy"; /* numpy.savez's name for the first array */
 
-/* A member as the central directory describes it. */
+/* A member of the archive, from the central directory. */
 struct member {
     char name[256];
     uint64_t packed, bytes, at;
@@ -46,7 +46,7 @@ static bool report_error(const char *path, const char *what)
     return false;
 }
 
-/* Finds the end-of-central-directory record: the directory's offset and bytes. */
+/* Finds the end-of-central-directory record, and from it the offset and size of the directory. */
 static bool find_directory(FILE *f, const char *path, uint64_t *at, uint64_t *bytes)
 {
     unsigned char *tail = malloc(END_SIZE + LONGEST_COMMENT);
@@ -69,7 +69,8 @@ static bool find_directory(FILE *f, const char *path, uint64_t *at, uint64_t *by
     return found || report_error(path, "no whole .npz archive below 4 GB");
 }
 
-/* Reads the ZIP64 extra field: 64-bit values, in this order, for those that overflow 32 bits. */
+/* Reads the ZIP64 extra field, which has 64-bit values for those sizes and offsets that 32 bits
+ * cannot hold, in the order of `fields`. */
 static void read_wide(struct member *m, const unsigned char *extra, size_t n)
 {
     uint64_t *const fields[] = { &m->bytes, &m->packed, &m->at };
@@ -90,7 +91,7 @@ static void read_wide(struct member *m, const unsigned char *extra, size_t n)
     }
 }
 
-/* Parses the directory entry at p.  Returns its bytes, or 0 if it is damaged. */
+/* Parses a directory entry at p.  Returns its size in bytes, or 0 if it is damaged. */
 static size_t read_entry(const unsigned char *p, size_t left, struct member *m)
 {
     size_t name, extra, all;
@@ -116,7 +117,7 @@ static size_t read_entry(const unsigned char *p, size_t left, struct member *m)
     return all;
 }
 
-/* Finds the member with the name, or the archive's only member for NULL. */
+/* Finds the member `name` or, if that is NULL, the only member. */
 static bool find_member(FILE *f, const char *path, const char *name, struct member *found)
 {
     uint64_t at, bytes;
@@ -163,7 +164,7 @@ static bool find_member(FILE *f, const char *path, const char *name, struct memb
     return false;
 }
 
-/* Inflates a member into memory of its size; false: it is damaged. */
+/* Inflates a member into memory of its size.  Returns false if it is damaged. */
 static bool inflate_all(unsigned char *to, const struct member *m, const unsigned char *from)
 {
     z_stream z = { .next_in = (unsigned char *)(uintptr_t)from,
@@ -177,7 +178,8 @@ static bool inflate_all(unsigned char *to, const struct member *m, const unsigne
     return ok;
 }
 
-/* Returns the member's uncompressed bytes, for free(). */
+/* Returns the uncompressed bytes of a member, which the caller frees.  On failure prints a message
+ * and returns NULL. */
 static unsigned char *unpack(FILE *f, const char *path, const struct member *m)
 {
     unsigned char head[HEAD_SIZE], *packed = NULL, *all = NULL;
@@ -217,6 +219,7 @@ static unsigned char *unpack(FILE *f, const char *path, const struct member *m)
     return NULL;
 }
 
+/* Reads an array from a .npz archive.  On failure prints a message and returns false. */
 bool npz_read(FILE *f, const char *path, const char *name, struct array *a)
 {
     struct member m;
@@ -245,8 +248,8 @@ static unsigned char *put_number(unsigned char *p, uint64_t v, int bytes)
     return p;
 }
 
-/* Writes the fields that local headers and directory entries share, from version to extra field
- * length.  The date is 1 January 1980. */
+/* Writes the fields that local headers and directory entries share, from the version to the length
+ * of the extra field.  The date is 1 January 1980. */
 static unsigned char *put_common_fields(unsigned char *p, uint32_t crc, uint64_t bytes)
 {
     p = put_number(p, 20, 2);
@@ -261,6 +264,8 @@ static unsigned char *put_common_fields(unsigned char *p, uint32_t crc, uint64_t
     return put_number(p, 0, 2);
 }
 
+/* Writes an array as the only, uncompressed member of a .npz archive.  On failure prints a message
+ * and returns false. */
 bool npz_write(FILE *f, const char *path, const struct array *a)
 {
     unsigned char head[HEAD_SIZE], entry[ENTRY_SIZE], end[END_SIZE], *p;
@@ -279,7 +284,7 @@ bool npz_write(FILE *f, const char *path, const struct array *a)
         crc = (uint32_t)crc32(crc32(0, NULL, 0), (const unsigned char *)text, (unsigned)bytes);
         put_common_fields(put_number(head, 0x04034b50, 4), crc, bytes);
         p = put_common_fields(put_number(put_number(entry, 0x02014b50, 4), 20, 2), crc, bytes);
-        p = put_number(p, 0, 8); /* comment, disk, attributes */
+        p = put_number(p, 0, 8); /* zeros for comment, disk and attributes */
         p = put_number(p, 0, 2);
         put_number(p, 0, 4);
         p = put_number(put_number(end, 0x06054b50, 4), 0, 4);

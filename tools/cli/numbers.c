@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Conversion between decimal text and elements of every format. */
+ * Converts between decimal text and elements of every format. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stores x, rounded to 113 bits, as binary128. rounded: MPFR's ternary value of that rounding,
- * which avoids a double rounding of subnormal numbers. */
+/* Stores x, which was rounded to 113 bits, as binary128.  rounded: MPFR's return value (ternary
+ * value) of that rounding, which keeps subnormal numbers from being rounded twice. */
 static void to_f128(mpfr_t x, int rounded, unsigned char *out)
 {
     limber_format f128 = format_of("f128");
@@ -30,7 +30,7 @@ static void to_f128(mpfr_t x, int rounded, unsigned char *out)
         code[15] = 0x7f;
         code[13] = mpfr_nan_p(x) ? 0x80 : 0;
     } else if (!mpfr_zero_p(x)) {
-        e = mpfr_get_z_2exp(z, x); /* x = z 2^e; z has 113 bits */
+        e = mpfr_get_z_2exp(z, x); /* x = z 2^e, where z has 113 bits */
         mpz_abs(z, z);
         for (; e < -16494; e++)
             mpz_fdiv_q_2exp(z, z, 1);
@@ -52,8 +52,8 @@ static void to_f128(mpfr_t x, int rounded, unsigned char *out)
     memcpy(out, code, f128.size);
 }
 
-/* Parses text with round-to-odd to 53 bits: an inexact result has last bit 1.  Rounding it to a
- * narrower format then equals a single rounding. */
+/* Parses a number and rounds it to odd, to 53 bits: the last bit of an inexact result is 1.  A
+ * later rounding to fewer bits then equals a single rounding. */
 static double to_odd(const char *text, char **end)
 {
     uint64_t bits;
@@ -71,6 +71,8 @@ static double to_odd(const char *text, char **end)
     return d;
 }
 
+/* Converts decimal text to one element, rounded once.  Returns false if the text is no number of
+ * the format. */
 bool parse_number(const char *text, limber_format f, void *out)
 {
     unsigned char wide[16];
@@ -83,7 +85,7 @@ bool parse_number(const char *text, limber_format f, void *out)
 
         errno = 0;
         v = strtoll(text, &end, 10);
-        memcpy(out, &v, 8); /* scalars of integer products are i64 */
+        memcpy(out, &v, 8); /* alpha and beta of integer products are i64, so 8 bytes are stored */
         return end != text && *end == 0 && errno != ERANGE;
     }
     if (limber_format_equal(f, format_of("dd"))) {
@@ -122,7 +124,7 @@ bool parse_number(const char *text, limber_format f, void *out)
     return false;
 }
 
-/* Writes the shortest decimal text that reads back as d. */
+/* Writes the shortest decimal text that is read back as d. */
 static bool write_double(FILE *f, double d)
 {
     char text[40];
@@ -135,6 +137,8 @@ static bool write_double(FILE *f, double d)
     return fputs(text, f) >= 0;
 }
 
+/* Writes an element as decimal text from which the same element is read back.  Returns false on
+ * failure. */
 bool write_number(FILE *f, limber_format fmt, const void *p)
 {
     double d, part[2];

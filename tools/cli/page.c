@@ -13,6 +13,7 @@ enum { MOST_TICKS = 14, LABEL = 40, LEGEND = 30, COLOURS = 8, BAR = 160 };
 static const char *const colours[COLOURS] = { "#0072b2", "#d55e00", "#009e73",      "#cc79a7",
                                               "#e69f00", "#56b4e9", "currentColor", "#888888" };
 
+/* Writes text to an HTML page, with markup characters escaped. */
 void page_text(FILE *f, const char *s)
 {
     char *plain = plain_text_of(s);
@@ -28,6 +29,7 @@ void page_text(FILE *f, const char *s)
     free(plain);
 }
 
+/* Writes the head of an HTML page, with its style sheet. */
 void page_begin(FILE *f, const char *title)
 {
     fputs("<!DOCTYPE html>\n<html lang=en><meta charset=utf-8>"
@@ -62,7 +64,8 @@ void page_number(FILE *f, double x)
     fputs("</td>", f);
 }
 
-/* Writes a cell with a bar. most: the value of the longest bar; beside: a mark for comparison. */
+/* Writes a table cell with a bar.  most: value of the longest bar; beside: value at which a line is
+ * drawn, 0 for no line. */
 void page_bar(FILE *f, double x, double most, double beside, bool grey)
 {
     double width = most > 0 ? BAR * x / most : 0;
@@ -81,6 +84,8 @@ void page_bar(FILE *f, double x, double most, double beside, bool grey)
     fprintf(f, "</svg></td>");
 }
 
+/* Writes a table's cell with a small plot of a ratio on a logarithmic axis, which ends at 1/16
+ * and 16. */
 void page_ratio(FILE *f, double ratio)
 {
     double x = 80 + 18 * fmax(-4, fmin(4, log2(ratio)));
@@ -98,15 +103,15 @@ void page_ratio(FILE *f, double ratio)
 
 /* ---- charts as SVG --------------------------------------------------------------------------- */
 
-/* An axis: maps low to high, in units of its scale, to pixel coordinates. */
+/* An axis, which maps [low, high], in units of its scale, to pixels [from, to]. */
 struct axis {
     double low, high, from, to;
-    int base; /* base of the logarithm; 0: linear */
+    int base; /* base of the logarithm; 0 for a linear axis */
     double tick[MOST_TICKS];
     int ticks;
 };
 
-static double scaled(const struct axis *a, double x)
+static double to_scale(const struct axis *a, double x)
 {
     return a->base == 2 ? log2(x) : a->base == 10 ? log10(x) : x;
 }
@@ -116,24 +121,24 @@ static bool is_in_range(const struct axis *a, double x)
     return isfinite(x) && (!a->base || x >= 0);
 }
 
-/* Pixel coordinate of x; 0 on a logarithmic axis is at its lower end. */
+/* Returns the pixel of value x.  On a logarithmic axis 0 is at the lower end. */
 static double pixel_of(const struct axis *a, double x)
 {
-    double at = a->base && x <= 0 ? a->low : scaled(a, x);
+    double at = a->base && x <= 0 ? a->low : to_scale(a, x);
 
     return a->from + (a->to - a->from) * (at - a->low) / (a->high - a->low);
 }
 
-/* Widens an axis so that it shows x, if it can. */
+/* Extends an axis so that it includes x, if the axis can show x. */
 static void include_value(struct axis *a, double x)
 {
     if (is_in_range(a, x) && (!a->base || x > 0)) {
-        a->low = fmin(a->low, scaled(a, x));
-        a->high = fmax(a->high, scaled(a, x));
+        a->low = fmin(a->low, to_scale(a, x));
+        a->high = fmax(a->high, to_scale(a, x));
     }
 }
 
-static void tick_at(struct axis *a, double x)
+static void add_tick(struct axis *a, double x)
 {
     for (int i = 0; i < a->ticks; i++)
         if (a->tick[i] == x)
@@ -143,7 +148,7 @@ static void tick_at(struct axis *a, double x)
 }
 
 /* Adds about five ticks at round numbers. */
-static void round_ticks(struct axis *a)
+static void add_round_ticks(struct axis *a)
 {
     static const double steps[] = { 0.2, 0.5, 1, 2, 5 };
     double range = a->high - a->low, unit = pow(10, floor(log10(range))), step = unit;
@@ -154,12 +159,12 @@ static void round_ticks(struct axis *a)
     step = steps[i] * unit;
     a->ticks = 0;
     for (double t = ceil(a->low / step); t * step <= a->high + 1e-9 * step; t++)
-        tick_at(a, t * step + 0.0); /* + 0.0 turns -0 into 0 */
+        add_tick(a, t * step + 0.0); /* adding 0.0 turns -0 into 0 */
 }
 
-/* Adds ticks at powers of the base; 2 and 5 times powers of 10, too, if fewer than three powers are
- * in range. */
-static void power_ticks(struct axis *a)
+/* Adds ticks at powers of the base.  If fewer than three powers of 10 are in range, also adds ticks
+ * at twice and five times these. */
+static void add_power_ticks(struct axis *a)
 {
     static const double between[] = { 1, 2, 5 };
     double range = a->high - a->low, step = fmax(1, ceil(range / 8));
@@ -170,8 +175,8 @@ static void power_ticks(struct axis *a)
         for (int i = 0; i < parts; i++) {
             double x = pow(a->base, t) * between[i];
 
-            if (scaled(a, x) >= a->low - 1e-9 && scaled(a, x) <= a->high + 1e-9)
-                tick_at(a, x);
+            if (to_scale(a, x) >= a->low - 1e-9 && to_scale(a, x) <= a->high + 1e-9)
+                add_tick(a, x);
         }
 }
 
@@ -184,15 +189,15 @@ static bool has_points(const struct chart *c)
     return false;
 }
 
-/* Sets the x axis: a tick at each value that occurs, if they are few and integers. */
-static void set_x(const struct chart *c, struct axis *a)
+/* Sets up the x axis, with a tick at each value if values are few and integers. */
+static void set_up_x(const struct chart *c, struct axis *a)
 {
     bool whole = true;
 
     for (int i = 0; i < c->n; i++)
         for (int j = 0; j < c->curve[i].n; j++) {
             include_value(a, c->curve[i].point[j].x);
-            tick_at(a, c->curve[i].point[j].x);
+            add_tick(a, c->curve[i].point[j].x);
             whole &= c->curve[i].point[j].x == rint(c->curve[i].point[j].x);
         }
     if (!(a->low <= a->high))
@@ -200,11 +205,11 @@ static void set_x(const struct chart *c, struct axis *a)
     if (a->high - a->low < 1e-12 * fmax(1, fabs(a->high)))
         a->low -= 0.5, a->high += 0.5;
     if (a->ticks == MOST_TICKS || !whole)
-        (a->base ? power_ticks : round_ticks)(a);
+        (a->base ? add_power_ticks : add_round_ticks)(a);
 }
 
-/* Finds the range of the vertical axis. */
-static void set_y(const struct chart *c, struct axis *a)
+/* Sets up the y axis, with the range of all points and intervals. */
+static void set_up_y(const struct chart *c, struct axis *a)
 {
     for (int i = 0; i < c->n; i++)
         for (int j = 0; j < c->curve[i].n; j++) {
@@ -221,17 +226,17 @@ static void set_y(const struct chart *c, struct axis *a)
 
         a->low -= more;
         a->high += more;
-        power_ticks(a);
+        add_power_ticks(a);
     } else {
         double more = a->high > a->low ? 0.05 * (a->high - a->low) : fmax(fabs(a->high) / 10, 0.5);
 
         a->low -= more;
         a->high += more;
-        round_ticks(a);
+        add_round_ticks(a);
     }
 }
 
-/* Draws both axes with ticks and labels. */
+/* Draws both axes, with ticks and labels. */
 static void draw_axes(FILE *f, const struct axis *x, const struct axis *y)
 {
     double last = -LABEL;
@@ -245,7 +250,7 @@ static void draw_axes(FILE *f, const struct axis *x, const struct axis *y)
             "text-anchor=\"end\">%.6g</text>\n",
             LEFT, at, WIDTH - RIGHT, LEFT - 6, at + 4, y->tick[i]);
     }
-    /* labels from left to right, skipping those that would overlap */
+    /* labels from left to right, without those that would overlap */
     for (double next = 0; next < INFINITY;) {
         double value = 0;
 
@@ -272,8 +277,8 @@ static int by_x(const void *a, const void *b)
     return p->x < q->x ? -1 : p->x > q->x ? 1 : 0;
 }
 
-/* Draws the i-th curve's mark: filled circles, then squares, then hollow ones, so that 24 curves
- * differ. */
+/* Draws a mark of the i-th curve: filled circles, then squares, then hollow circles, so that 24
+ * curves differ. */
 static void draw_mark(FILE *f, int i, double x, double y, bool hollow)
 {
     const char *colour = colours[i % COLOURS];
@@ -291,7 +296,7 @@ static void end_mark(FILE *f, int i)
     fputs(i / COLOURS % 3 == 1 ? "</rect>\n" : "</circle>\n", f);
 }
 
-/* Draws a curve: its line, its points, and the ranges of their values. */
+/* Draws a curve: its line, its points, and their intervals. */
 static void draw_curve(FILE *f, const struct chart *c, int i, const struct axis *x,
                        const struct axis *y)
 {
@@ -325,11 +330,12 @@ static void draw_curve(FILE *f, const struct chart *c, int i, const struct axis 
     draw_mark(f, i, WIDTH - RIGHT + 14, TOP + 18 * i, false);
     end_mark(f, i);
     fprintf(f, "<text x=\"%d\" y=\"%d\">", WIDTH - RIGHT + 24, TOP + 18 * i + 4);
-    if (strlen(curve->name) > LEGEND) { /* the full name as a tooltip */
+    if (strlen(curve->name) > LEGEND) { /* the full name is a tooltip */
         char cut[LEGEND + 1];
         int length = LEGEND - 2;
 
-        while (length > 0 && (curve->name[length] & 0xc0) == 0x80) /* do not cut a UTF-8 sequence */
+        /* does not cut within a UTF-8 character */
+        while (length > 0 && (curve->name[length] & 0xc0) == 0x80)
             length--;
         snprintf(cut, sizeof cut, "%.*s", length, curve->name);
         page_text(f, cut);
@@ -341,6 +347,7 @@ static void draw_curve(FILE *f, const struct chart *c, int i, const struct axis 
     fputs("</text>\n", f);
 }
 
+/* Draws a chart as an SVG element: axes, curves and a legend. */
 void page_chart(FILE *f, const struct chart *c)
 {
     struct axis x = { .low = INFINITY,
@@ -357,8 +364,8 @@ void page_chart(FILE *f, const struct chart *c)
 
     if (!has_points(c))
         return;
-    set_x(c, &x);
-    set_y(c, &y);
+    set_up_x(c, &x);
+    set_up_y(c, &y);
     fprintf(f,
             "<div><svg class=chart role=\"img\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
             "font-size=\"12\"><title>",

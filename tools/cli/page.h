@@ -8,18 +8,18 @@
 
 void page_begin(FILE *f, const char *title);
 void page_end(FILE *f);
-/* escapes characters that are special to HTML, SVG and terminals */
+/* Writes text, with the characters escaped that HTML, SVG or terminals interpret. */
 void page_text(FILE *f, const char *s);
-/* "<td class=n>" and the number; an empty cell for NaN. */
+/* Writes a table cell with a number; an empty cell for NaN. */
 void page_number(FILE *f, double x);
-/* Table cells with pictures. page_bar: a bar from 0 to most, with a line at `beside` if that is
- * above 0. page_ratio: a point beside a line at 1, on a base-2 logarithmic scale from 1/16 to 16.
- * NaN: an empty cell. */
+/* Table cells with pictures; empty for NaN. page_bar: a bar on a scale from 0 to `most`, and a line
+ * at `beside` unless that is 0.  page_ratio: a point, and a line at 1, on a logarithmic scale from
+ * 1/16 to 16. */
 void page_bar(FILE *f, double x, double most, double beside, bool grey);
 void page_ratio(FILE *f, double ratio);
 
 struct point {
-    double x, y, low, high; /* low to high: confidence interval of y; NaN: none */
+    double x, y, low, high; /* low, high: confidence interval of y; NaN if there is none */
 };
 /* One curve of a chart. */
 struct curve {
@@ -30,13 +30,13 @@ struct curve {
 /* A chart: curves, axes and their captions. */
 struct chart {
     const char *title, *across, *up;
-    /* logarithmic axes, of base 2 and of base 10; a 0 is drawn hollow at the lower edge */
+    /* axes are logarithmic, x of base 2 and y of base 10; a 0 is drawn hollow at the lower edge */
     bool log_x, log_y;
-    bool lines; /* connect a curve's points by lines */
+    bool lines; /* lines connect a curve's points */
     struct curve *curve;
     int n;
 };
-/* Draws a chart; nothing if no point is finite. */
+/* Draws a chart.  Draws nothing if no point is finite. */
 void page_chart(FILE *f, const struct chart *c);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Writes the parts of a mixed product as JSON and as the library's table. */
+ * Writes the parts of a mixed product, as JSON and as the table that the library prints. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 
@@ -9,10 +9,10 @@ static const char *const sides[] = { "a", "b" };
 
 static void kinds_json(cJSON *j, unsigned kinds)
 {
-    static const char *const name[] = { "zero", "narrow", "wide" };
+    static const char *const name[] = { "zero", "narrow", "wide", "beyond" };
     cJSON *list = cJSON_AddArrayToObject(j, "tiles");
 
-    for (int c = 0; c <= LIMBER_TILE_WIDE; c++)
+    for (int c = 0; c <= LIMBER_TILE_BEYOND; c++)
         if (kinds >> c & 1)
             cJSON_AddItemToArray(list, cJSON_CreateString(name[c]));
 }
@@ -35,6 +35,8 @@ void parts_print(const limber_report *r)
     limber_free(text);
 }
 
+/* Returns the parts of a mixed product as a JSON array.  measured: with the seconds that each
+ * took. */
 cJSON *parts_json(const limber_report *r, bool measured)
 {
     cJSON *list = cJSON_CreateArray();
@@ -64,6 +66,8 @@ cJSON *parts_json(const limber_report *r, bool measured)
     return list;
 }
 
+/* Adds how a product is cut (predicted seconds without cutting, the groups of A and B) to a JSON
+ * object. */
 void cut_json(cJSON *j, const limber_cut *cut)
 {
     cJSON *groups;

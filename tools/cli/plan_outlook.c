@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Summary of a plan in plain lines: the scheme and why, products, accuracy, time, memory. */
+ * A plan's summary in plain words: the scheme and why it was chosen, products, accuracy, time,
+ * memory. */
 #define _GNU_SOURCE
 #include "tools/cli/plan.h"
 
@@ -20,7 +21,8 @@ static const limber_scheme *scheme_named(const char *name, size_t length)
     return NULL;
 }
 
-/* Parses "NAME: refused: WHY" or "NAME: keeps the contract, SECONDS s"; ignores other lines. */
+/* Parses a line "NAME: refused: WHY" or "NAME: keeps the contract, SECONDS s".  Ignores other
+ * lines. */
 static void read_line(struct outlook *o, const char *line, size_t length)
 {
     static const char refused[] = ": refused: ", keeps[] = ": keeps the contract, ";
@@ -64,14 +66,14 @@ static const struct attempt *attempt_of(const struct outlook *o, const char *nam
     return NULL;
 }
 
-/* Formats a ratio with two significant digits, never in scientific notation: 120, not 1.2e+02. */
-static const char *ratio(double x, char *text, size_t size)
+/* Writes a ratio with two significant digits, without an exponent: 120, not 1.2e+02. */
+static const char *write_ratio(double x, char *text, size_t size)
 {
     snprintf(text, size, x < 99.5 ? "%.2g" : "%.0f", x);
     return text;
 }
 
-/* Prints why this scheme was chosen, beside the next one. */
+/* Prints why this scheme was chosen, and compares it with the second fastest. */
 static void print_why(const struct product *p, const struct outlook *o, const limber_report *r)
 {
     const struct attempt *own = attempt_of(o, r->scheme), *native = attempt_of(o, "native");
@@ -101,12 +103,12 @@ static void print_why(const struct product *p, const struct outlook *o, const li
     else
         printf("why       predicted the fastest of %d that keep the contract; %s takes %s x as "
                "long\n",
-               keep, next->name, ratio(next->seconds / own->seconds, times, sizeof times));
+               keep, next->name, write_ratio(next->seconds / own->seconds, times, sizeof times));
     if (native && *native->why)
         printf("          not native: %s\n", native->why);
 }
 
-/* Prints the predicted time, beside that of native. */
+/* Prints the predicted time, compared with that of `native`. */
 static void print_seconds(const struct outlook *o, const limber_report *r)
 {
     char times[32];
@@ -120,13 +122,15 @@ static void print_seconds(const struct outlook *o, const limber_report *r)
         if (!strcmp(o->native_scheme, r->scheme) && o->native == r->cost)
             printf(", as native");
         else
-            printf(", %s x native (%.3g%s%s)", ratio(r->cost / o->native, times, sizeof times),
-                   o->native, strcmp(o->native_scheme, "native") ? ", by " : "",
+            printf(", %s x native (%.3g%s%s)",
+                   write_ratio(r->cost / o->native, times, sizeof times), o->native,
+                   strcmp(o->native_scheme, "native") ? ", by " : "",
                    strcmp(o->native_scheme, "native") ? o->native_scheme : "");
     }
     printf("\n");
 }
 
+/* Prints a summary of a plan: scheme, reason, accuracy, predicted time and memory. */
 void outlook_print(const struct product *p, const struct outlook *o, const limber_report *r)
 {
     const limber_scheme *s = scheme_named(r->scheme, strlen(r->scheme));
@@ -159,7 +163,7 @@ void outlook_print(const struct product *p, const struct outlook *o, const limbe
         printf("memory    %.3g MB of workspace\n", 1e-6 * (double)o->best);
 }
 
-/* Prints the section about parts and the map of groups from the plan's text. */
+/* Prints those lines of the plan's text that describe parts, with the map of groups. */
 void outlook_parts(const char *text)
 {
     const char *at = strstr(text, "; parts\n"), *end = at ? strstr(at + 1, "\n; ") : NULL;
@@ -170,6 +174,7 @@ void outlook_parts(const char *text)
 
 /* ---- the outlook as JSON --------------------------------------------------------------------- */
 
+/* Adds a plan's predictions to a JSON object. */
 void outlook_json(cJSON *j, const struct outlook *o, const limber_report *r)
 {
     cJSON *list;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The options that gemm, conv and plan share, and the library call that they make. */
+ * The options that gemm, conv and plan share, and the calls of the library that they make. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 #include "tools/cli/commands.h"
@@ -20,6 +20,8 @@ static bool parse_split(struct product *p)
     return false;
 }
 
+/* Sets the contract from the options --contract, --scheme, --slices, --split and --lpgemm.  On
+ * failure prints a message and returns false. */
 static bool parse_contract(struct product *p)
 {
     const char *s = p->contract ? p->contract : p->slices ? "fast" : "native";
@@ -47,7 +49,8 @@ static bool parse_contract(struct product *p)
     return false;
 }
 
-/* Parses `count` numbers "a,b"; a single number is repeated. */
+/* Parses a list of `count` numbers, such as "a,b".  A single number stands for all.  On failure
+ * prints a message and returns false. */
 static bool parse_list(const char *name, const char *s, int64_t *v, int count)
 {
     char *end;
@@ -76,40 +79,44 @@ static bool parse_list(const char *name, const char *s, int64_t *v, int count)
     return false;
 }
 
-/* Copies the geometry's options.  Lists are parsed later, when the number of spatial axes is
- * known. */
+/* Copies the options that describe a convolution.  Lists are parsed later, when the number of
+ * spatial axes is known. */
 bool product_geometry(struct product *p)
 {
     const struct {
         const char *name, *text;
-    } lists[] = { { "stride", p->stride }, { "dilate", p->dilate }, { "pad", p->pad } };
+    } lists[] = { { "stride", p->shape.stride },
+                  { "dilate", p->shape.dilate },
+                  { "pad", p->shape.pad } };
     limber_conv *s = &p->conv;
 
-    s->groups = p->groups;
+    s->groups = p->shape.groups;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         if (lists[i].text && strspn(lists[i].text, "-0123456789,") != strlen(lists[i].text))
             return complain("--%s: expected numbers with commas", lists[i].name), false;
-    if (p->layout && strcmp(p->layout, "nchw") && strcmp(p->layout, "nhwc"))
-        return complain("--layout: \"%s\" is neither nchw nor nhwc", p->layout), false;
-    if (p->backward && strcmp(p->backward, "data") && strcmp(p->backward, "filter"))
-        return complain("--backward: \"%s\" is neither data nor filter", p->backward), false;
-    p->operation = !p->backward                     ? LIMBER_OPERATION_CONV_FORWARD :
-                   strcmp(p->backward, "data") == 0 ? LIMBER_OPERATION_CONV_BACKWARD_DATA :
-                                                      LIMBER_OPERATION_CONV_BACKWARD_FILTER;
-    s->layout =
-        p->layout && strcmp(p->layout, "nhwc") == 0 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW;
+    if (p->shape.layout && strcmp(p->shape.layout, "nchw") && strcmp(p->shape.layout, "nhwc"))
+        return complain("--layout: \"%s\" is neither nchw nor nhwc", p->shape.layout), false;
+    if (p->shape.backward && strcmp(p->shape.backward, "data") &&
+        strcmp(p->shape.backward, "filter"))
+        return complain("--backward: \"%s\" is neither data nor filter", p->shape.backward), false;
+    p->operation = !p->shape.backward                     ? LIMBER_OPERATION_CONV_FORWARD :
+                   strcmp(p->shape.backward, "data") == 0 ? LIMBER_OPERATION_CONV_BACKWARD_DATA :
+                                                            LIMBER_OPERATION_CONV_BACKWARD_FILTER;
+    s->layout = p->shape.layout && strcmp(p->shape.layout, "nhwc") == 0 ? LIMBER_LAYOUT_NHWC :
+                                                                          LIMBER_LAYOUT_NCHW;
     return true;
 }
 
-/* Parses stride, dilation and pads for `sides` spatial axes; rows and columns are the last two. */
+/* Parses stride, dilation and pads for `sides` spatial axes, of which rows and columns are the last
+ * two. */
 static bool parse_steps(struct product *p, int sides)
 {
     limber_conv *s = &p->conv;
     int64_t stride[3] = { 1, 1, 1 }, dilate[3] = { 1, 1, 1 }, pad[6] = { 0 };
 
-    if (!parse_list("stride", p->stride, stride + 3 - sides, sides) ||
-        !parse_list("dilate", p->dilate, dilate + 3 - sides, sides) ||
-        !parse_list("pad", p->pad, pad + 6 - 2 * sides, 2 * sides))
+    if (!parse_list("stride", p->shape.stride, stride + 3 - sides, sides) ||
+        !parse_list("dilate", p->shape.dilate, dilate + 3 - sides, sides) ||
+        !parse_list("pad", p->shape.pad, pad + 6 - 2 * sides, 2 * sides))
         return false;
     memcpy(s->stride, stride + 1, sizeof s->stride);
     memcpy(s->dilate, dilate + 1, sizeof s->dilate);
@@ -133,17 +140,19 @@ static bool is_real(limber_format f)
     return !is_integer(f) && f.kind != LIMBER_KIND_DD;
 }
 
-/* Chooses the result's format: --as, else i64 for integers and the wider operand's.  A simulated
- * unit's result has the accumulator's format if that is an integer or 8 bytes wide, else f32. */
-static bool result_format(struct product *p, limber_format *f)
+/* Chooses the format of the result: --as, else i64 for integers, else the larger of the operands'
+ * formats.  The result of a simulated unit has the accumulator's format if that is an integer or
+ * has 8 bytes, else f32. */
+static bool choose_result_format(struct product *p, limber_format *f)
 {
     limber_format a = p->a.format, b = p->b.format;
     bool ints = is_integer(a) && is_integer(b);
 
-    if (p->as) {
-        if (limber_format_named(p->as, f) != LIMBER_STATUS_OK || f->kind == LIMBER_KIND_EXACT)
-            return complain("--as: no format is called \"%s\" (see limber formats)%s", p->as,
-                            words_near(word_kind_named("format"), p->as)),
+    if (p->output.as) {
+        if (limber_format_named(p->output.as, f) != LIMBER_STATUS_OK ||
+            f->kind == LIMBER_KIND_EXACT)
+            return complain("--as: no format is called \"%s\" (see limber formats)%s", p->output.as,
+                            words_near(word_kind_named("format"), p->output.as)),
                    false;
         return true;
     }
@@ -161,14 +170,14 @@ static bool result_format(struct product *p, limber_format *f)
 }
 
 /* Finds m, n and k from the operands' arrays. */
-static bool gemm_shape(struct product *p, const char *const *files)
+static bool find_gemm_shape(struct product *p, const char *const *files)
 {
     for (int i = 0; i < 2; i++) {
         struct array *v = i ? &p->b : &p->a;
 
         if (v->images)
             array_as_rows(v);
-        if (v->rank == 1) {     /* a vector is a row on the left and a column on the right */
+        if (v->rank == 1) { /* a vector is a row if it is A, and a column if it is B */
             v->rank = 2;
             v->dim[1] = i ? 1 : v->dim[0];
             v->dim[0] = i ? v->dim[0] : 1;
@@ -176,14 +185,14 @@ static bool gemm_shape(struct product *p, const char *const *files)
         if (v->rank > 2)
             return complain("%s: a matrix has at most two dimensions", files[i]), false;
     }
-    if (p->a.dim[!p->trans_a] != p->b.dim[!!p->trans_b])
+    if (p->a.dim[!p->turns.trans_a] != p->b.dim[!!p->turns.trans_b])
         return complain("inner dimensions differ: %s has %lld, %s has %lld", files[0],
-                        (long long)p->a.dim[!p->trans_a], files[1],
-                        (long long)p->b.dim[!!p->trans_b]),
+                        (long long)p->a.dim[!p->turns.trans_a], files[1],
+                        (long long)p->b.dim[!!p->turns.trans_b]),
                false;
     p->c.rank = 2;
-    p->c.dim[0] = p->a.dim[!!p->trans_a];
-    p->c.dim[1] = p->b.dim[!p->trans_b];
+    p->c.dim[0] = p->a.dim[!!p->turns.trans_a];
+    p->c.dim[1] = p->b.dim[!p->turns.trans_b];
     return true;
 }
 
@@ -198,10 +207,10 @@ void product_axes(const struct product *p, const struct array *a, int64_t dim[MO
         dim[2 + i] = i < 3 - sides ? 1 : a->dim[(nchw ? 2 : 1) + i - (3 - sides)];
 }
 
-/* Sizes that a backward convolution writes: --size, else the smallest image that gives the result,
- * or the largest window. */
-static bool written_size(struct product *p, int sides, const int64_t dy[MOST_AXES],
-                         const int64_t other[MOST_AXES], int64_t size[3])
+/* Finds the sizes of the result of a backward convolution: those of --size; else the smallest image
+ * that gives an output of this size, or the largest window. */
+static bool find_written_size(struct product *p, int sides, const int64_t dy[MOST_AXES],
+                              const int64_t other[MOST_AXES], int64_t size[3])
 {
     const limber_conv *s = &p->conv;
     const int64_t stride[] = { s->depth_stride, s->stride[0], s->stride[1] };
@@ -217,10 +226,11 @@ static bool written_size(struct product *p, int sides, const int64_t dy[MOST_AXE
                       steps + dilate[i] * (other[2 + i] - 1) + 1 - pads[i] :
                       (other[2 + i] + pads[i] - 1 - steps) / dilate[i] + 1;
     }
-    return parse_list("size", p->size, size + 3 - sides, sides);
+    return parse_list("size", p->shape.size, size + 3 - sides, sides);
 }
 
-/* Checks an array's axes against those that a convolution's result needs. */
+/* Checks that the axes of an array are those that the convolution needs.  If not, prints a message
+ * and returns false. */
 static bool has_axes(const char *file, const int64_t have[MOST_AXES], const int64_t want[MOST_AXES])
 {
     for (int i = 0; i < MOST_AXES; i++)
@@ -236,7 +246,7 @@ static bool has_axes(const char *file, const int64_t have[MOST_AXES], const int6
     return true;
 }
 
-/* Sets the result's dimensions in the layout of the files. */
+/* Sets the sizes of the result, in the files' layout. */
 static void store_axes(struct product *p, int rank, const int64_t y[MOST_AXES])
 {
     bool nchw = p->conv.layout == LIMBER_LAYOUT_NCHW;
@@ -248,7 +258,7 @@ static void store_axes(struct product *p, int rank, const int64_t y[MOST_AXES])
         p->c.dim[(nchw ? 2 : 1) + i] = y[MOST_AXES - (rank - 2) + i];
 }
 
-/* Gives an IDX file's images a channel axis of length 1. */
+/* Gives the images of an IDX file an axis of one channel. */
 static void add_channels(const struct product *p, struct array *a)
 {
     int at = p->conv.layout == LIMBER_LAYOUT_NCHW ? 1 : 3;
@@ -260,8 +270,8 @@ static void add_channels(const struct product *p, struct array *a)
     a->rank = 4;
 }
 
-/* Finds the sizes of a convolution from its two arrays and the options. */
-static bool conv_shape(struct product *p, const char *const *files)
+/* Finds the sizes of a convolution from its two arrays and from options. */
+static bool find_conv_shape(struct product *p, const char *const *files)
 {
     limber_conv *s = &p->conv;
     bool data = p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA;
@@ -283,9 +293,9 @@ static bool conv_shape(struct product *p, const char *const *files)
         return false;
     product_axes(p, &p->a, a);
     product_axes(p, &p->b, b);
-    if ((data || filter) && !written_size(p, sides, data ? a : b, data ? b : a, size))
+    if ((data || filter) && !find_written_size(p, sides, data ? a : b, data ? b : a, size))
         return false;
-    if (!data && !filter && p->size)
+    if (!data && !filter && p->shape.size)
         return complain("--size goes with --backward"), false;
     s->n = a[0];
     s->c = data ? b[1] * s->groups : a[1];
@@ -323,8 +333,8 @@ static bool conv_shape(struct product *p, const char *const *files)
 void product_shape_text(const struct product *p, bool inner, char *s, size_t size)
 {
     const limber_conv *c = &p->conv;
-    int64_t sum =
-        p->is_conv ? c->c / c->groups * (c->t ? c->t : 1) * c->r * c->s : p->a.dim[!p->trans_a];
+    int64_t sum = p->is_conv ? c->c / c->groups * (c->t ? c->t : 1) * c->r * c->s :
+                               p->a.dim[!p->turns.trans_a];
     size_t used = (size_t)snprintf(s, size, "%lld", (long long)p->c.dim[0]);
 
     for (int i = 1; i < p->c.rank; i++)
@@ -333,7 +343,8 @@ void product_shape_text(const struct product *p, bool inner, char *s, size_t siz
         snprintf(s + used, size - used, ", inner %lld", (long long)sum);
 }
 
-/* Parses a scalar; for a complex result it is "RE" or "RE,IM". */
+/* Parses alpha or beta; if the result is complex, "RE" or "RE,IM".  On failure prints a message and
+ * returns false. */
 static bool read_scalar(const struct product *p, const char *name, const char *text, char *out)
 {
     limber_format f = p->c.format;
@@ -350,12 +361,12 @@ static bool read_scalar(const struct product *p, const char *name, const char *t
         complain("--%s: \"%s\" is no number of the result's format", name, text);
         return false;
     }
-    if (im && p->check)
+    if (im && p->output.check)
         return complain("--%s: --check takes a real one", name), false;
     return true;
 }
 
-/* Converts a real array to complex with imaginary parts 0. */
+/* Makes a real array complex, with imaginary parts 0. */
 static bool to_complex(struct array *a, const char *what)
 {
     struct array made = *a;
@@ -380,19 +391,21 @@ static bool same_domain(struct product *p, const char *const *files)
     return !p->c.pairs || (to_complex(&p->a, files[0]) && to_complex(&p->b, files[1]));
 }
 
+/* Reads C0 from the file of --c into the result, in the result's format.  On failure prints a
+ * message and returns false. */
 static bool read_c0(struct product *p)
 {
     struct array c0 = { 0 };
     bool ok;
 
     if (!p->c0) {
-        if (!p->beta)
+        if (!p->scalars.beta)
             return true;
         complain("--beta needs --c");
         return false;
     }
-    if (!p->beta)
-        p->beta = strdup("1");
+    if (!p->scalars.beta)
+        p->scalars.beta = strdup("1");
     ok = array_read(p->c0, p->c.format.size == 16, &c0);
     if (ok &&
         (c0.rank != p->c.rank || memcmp(c0.dim, p->c.dim, sizeof c0.dim[0] * (size_t)c0.rank)))
@@ -407,6 +420,7 @@ static bool read_c0(struct product *p)
     return ok;
 }
 
+/* Converts an array to binary32.  On failure prints a message and returns false. */
 static bool to_single(struct array *a)
 {
     struct array single = *a;
@@ -427,21 +441,25 @@ static bool to_single(struct array *a)
     return ok;
 }
 
+/* Reads the operands and scalars of a product and finds its shape and result format.  On failure
+ * prints a message and returns false. files: NULL if the operands have sizes only. */
 bool product_open(struct product *p, const char *const *files)
 {
     static const char *const none[] = { "A", "B" };
     limber_format f;
-    bool wide = p->as && limber_format_named(p->as, &f) == LIMBER_STATUS_OK && f.size == 16;
+    bool wide =
+        p->output.as && limber_format_named(p->output.as, &f) == LIMBER_STATUS_OK && f.size == 16;
 
     if (!files)
         files = none;
     else if (!array_read(files[0], wide, &p->a) || !array_read(files[1], wide, &p->b))
         return false;
     return (!p->unquantised || (to_single(&p->a) && to_single(&p->b))) &&
-           (p->is_conv ? conv_shape(p, files) : gemm_shape(p, files)) && same_domain(p, files) &&
-           result_format(p, &p->c.format) && array_alloc(&p->c, "result") &&
-           read_scalar(p, "alpha", p->alpha, p->alpha_value) && read_c0(p) &&
-           read_scalar(p, "beta", p->beta, p->beta_value) && epilogue_open(p);
+           (p->is_conv ? find_conv_shape(p, files) : find_gemm_shape(p, files)) &&
+           same_domain(p, files) && choose_result_format(p, &p->c.format) &&
+           array_alloc(&p->c, "result") &&
+           read_scalar(p, "alpha", p->scalars.alpha, p->scalars.alpha_value) && read_c0(p) &&
+           read_scalar(p, "beta", p->scalars.beta, p->scalars.beta_value) && epilogue_open(p);
 }
 
 static bool keep_names(struct product *p, const char *const *files)
@@ -451,57 +469,65 @@ static bool keep_names(struct product *p, const char *const *files)
     return p->name[0] && p->name[1];
 }
 
+/* Reads the options and files of `limber gemm`, `conv` and `plan`.  Returns 0 if there is work to
+ * do, else the exit status + 1. */
 int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p)
 {
-    enum { PLAN_IR = 3 }; /* options that only `plan` has; convolutions have them, too */
+    /* of plan[], convolutions have only the options from this index (--ir) on */
+    enum { PLAN_IR = 3 };
     struct poptOption run[] = {
-        { NULL, 'o', POPT_ARG_STRING, &p->out, 0,
+        { NULL, 'o', POPT_ARG_STRING, &p->output.out, 0,
           "write the result (.npy, .npz, .mtx or .csv); \"-\": .npy to standard output, \"csv:-\" "
           "and "
           "\"mtx:-\": as text",
           "FILE" },
-        { "check", 0, POPT_ARG_NONE, &p->check, 0, "compare with the exact result", NULL },
-        { "time", 0, POPT_ARG_NONE, &p->time, 0, "run twice: cold and warm", NULL },
+        { "check", 0, POPT_ARG_NONE, &p->output.check, 0, "compare with the exact result", NULL },
+        { "time", 0, POPT_ARG_NONE, &p->output.time, 0, "run twice: cold and warm", NULL },
         POPT_TABLEEND
     };
     struct poptOption plan[] = {
-        { "svg", 0, POPT_ARG_STRING, &p->svg, 0, "draw operands and parts", "FILE.svg" },
+        { "svg", 0, POPT_ARG_STRING, &p->output.svg, 0, "draw operands and parts", "FILE.svg" },
         { "run", 0, POPT_ARG_NONE, &p->run, 0, "run it too, and print its time", NULL },
-        { "check", 0, POPT_ARG_NONE, &p->check, 0, "run it, and compare with the exact result",
-          NULL },
-        { "ir", 0, POPT_ARG_NONE, &p->ir, 0,
+        { "check", 0, POPT_ARG_NONE, &p->output.check, 0,
+          "run it, and compare with the exact result", NULL },
+        { "ir", 0, POPT_ARG_NONE, &p->output.ir, 0,
           "print the plan after every pass that changed it, and why each other scheme lost", NULL },
+        { "source", 0, POPT_ARG_NONE, &p->output.source, 0, "print the kernel's C or CUDA C",
+          NULL },
+        { "target", 0, POPT_ARG_STRING, &p->output.target, 0,
+          "with --source, for this machine: a name (sm_90a, avx2), or a text in a file",
+          "FILE|NAME" },
         POPT_TABLEEND
     };
     struct poptOption conv[] = {
-        { "stride", 0, POPT_ARG_STRING, &p->stride, 0,
+        { "stride", 0, POPT_ARG_STRING, &p->shape.stride, 0,
           "steps of the window: one, or one for each dimension", "A,B" },
-        { "pad", 0, POPT_ARG_STRING, &p->pad, 0,
+        { "pad", 0, POPT_ARG_STRING, &p->shape.pad, 0,
           "zeros added: one number, or at top, bottom, left, right (of three dimensions front and "
           "back before them)",
           "T,B,L,R" },
-        { "dilate", 0, POPT_ARG_STRING, &p->dilate, 0,
+        { "dilate", 0, POPT_ARG_STRING, &p->shape.dilate, 0,
           "steps between the filter's elements, as --stride", "A,B" },
-        { "groups", 0, POPT_ARG_INT, &p->groups, 0, "independent groups of channels", "N" },
-        { "layout", 0, POPT_ARG_STRING, &p->layout, 0, "order of axes (nchw)", "nchw|nhwc" },
-        { "backward", 0, POPT_ARG_STRING, &p->backward, 0,
+        { "groups", 0, POPT_ARG_INT, &p->shape.groups, 0, "independent groups of channels", "N" },
+        { "layout", 0, POPT_ARG_STRING, &p->shape.layout, 0, "order of axes (nchw)", "nchw|nhwc" },
+        { "backward", 0, POPT_ARG_STRING, &p->shape.backward, 0,
           "data: X and the result are gradients of y and x; filter: W and the result are "
           "gradients of y and w",
           "data|filter" },
-        { "size", 0, POPT_ARG_STRING, &p->size, 0,
+        { "size", 0, POPT_ARG_STRING, &p->shape.size, 0,
           "with --backward: rows and columns (planes before them) of the image, or of the filters",
           "H,W" },
         POPT_TABLEEND
     };
     struct poptOption gemm[] = {
-        { "trans-a", 0, POPT_ARG_NONE, &p->trans_a, 0, "use the transpose of A", NULL },
-        { "trans-b", 0, POPT_ARG_NONE, &p->trans_b, 0, "use the transpose of B", NULL },
-        { "conj-a", 0, POPT_ARG_NONE, &p->conj_a, 0, "conjugate a complex A", NULL },
-        { "conj-b", 0, POPT_ARG_NONE, &p->conj_b, 0, "conjugate a complex B", NULL },
+        { "trans-a", 0, POPT_ARG_NONE, &p->turns.trans_a, 0, "use the transpose of A", NULL },
+        { "trans-b", 0, POPT_ARG_NONE, &p->turns.trans_b, 0, "use the transpose of B", NULL },
+        { "conj-a", 0, POPT_ARG_NONE, &p->turns.conj_a, 0, "conjugate a complex A", NULL },
+        { "conj-b", 0, POPT_ARG_NONE, &p->turns.conj_b, 0, "conjugate a complex B", NULL },
         POPT_TABLEEND
     };
     struct poptOption table[] = {
-        { "as", 0, POPT_ARG_STRING, &p->as, 0,
+        { "as", 0, POPT_ARG_STRING, &p->output.as, 0,
           "the result's format; default: the wider "
           "operand's, i64 for integers",
           "FORMAT" },
@@ -518,16 +544,16 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
           "slices of each operand (ozaki1-*), moduli (ozaki2*)", "N" },
         { "split", 0, POPT_ARG_STRING, &p->split, 0,
           "where a GPU makes limbs (fp32-*): ahead of the product or inside", "ahead|inside" },
-        { "alpha", 0, POPT_ARG_STRING, &p->alpha, 0,
+        { "alpha", 0, POPT_ARG_STRING, &p->scalars.alpha, 0,
           "factor of the product; of a complex one X or RE,IM", "X" },
-        { "beta", 0, POPT_ARG_STRING, &p->beta, 0, "factor of C0", "X" },
+        { "beta", 0, POPT_ARG_STRING, &p->scalars.beta, 0, "factor of C0", "X" },
         { "c", 0, POPT_ARG_STRING, &p->c0, 0, "C0: what beta multiplies", "FILE" },
-        { "epilogue", 0, POPT_ARG_STRING, &p->epilogue, 0,
+        { "epilogue", 0, POPT_ARG_STRING, &p->end.epilogue, 0,
           "steps that the result goes through, one a line: \"%1 = add %x %bias\"; @FILE: of a file",
           "TEXT" },
-        { "nan-to-zero", 0, POPT_ARG_NONE, &p->nan_to_zero, 0,
+        { "nan-to-zero", 0, POPT_ARG_NONE, &p->end.nan_to_zero, 0,
           "results of --epilogue may be of a float without NaN, which gets 0", NULL },
-        { "input", 0, POPT_ARG_ARGV, &p->inputs, 0, "an input of --epilogue, up to eight times",
+        { "input", 0, POPT_ARG_ARGV, &p->end.inputs, 0, "an input of --epilogue, up to eight times",
           "NAME=FILE" },
         { NULL, 0, POPT_ARG_INCLUDE_TABLE, is_conv ? conv : gemm, 0,
           is_conv ? "Convolution:" : "Matrices:", NULL },
@@ -538,7 +564,7 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
           0, plans ? "Plan:" : "Result:", NULL },
         { "backend", 0, POPT_ARG_STRING, &p->backend, 0, BACKENDS, "BACKEND" },
         { "threads", 0, POPT_ARG_INT, &p->threads, 0, "worker threads", "N" },
-        { "json", 0, POPT_ARG_NONE, &p->json, 0, "print one JSON object", NULL },
+        { "json", 0, POPT_ARG_NONE, &p->output.json, 0, "print one JSON object", NULL },
         POPT_AUTOHELP POPT_TABLEEND
     };
     const char *const *files;
@@ -550,7 +576,7 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
                            .unit = LIMBER_UNIT_INIT,
                            .statistics = LIMBER_STATISTICS_INIT,
                            .conv = LIMBER_CONV_INIT,
-                           .groups = 1 };
+                           .shape.groups = 1 };
     p->is_conv = is_conv;
     o = options_open(argc, argv, table);
     understood = options_read(
@@ -569,9 +595,11 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
     if (understood && n != 2)
         complain("%s takes two files, %d given (see %s --help)", is_conv ? "conv" : "gemm", n,
                  argv[0]);
-    else if (understood && picture_named(p->svg, "--svg", false) &&
-             (!p->out || array_writable(p->out)) && keep_names(p, files) && parse_contract(p) &&
-             unit_counts(p) && (!is_conv || product_geometry(p))) {
+    else if (understood && p->output.target && !p->output.source)
+        complain("--target goes with --source");
+    else if (understood && check_picture_name(p->output.svg, "--svg", false) &&
+             (!p->output.out || array_writable(p->output.out)) && keep_names(p, files) &&
+             parse_contract(p) && unit_counts(p) && (!is_conv || product_geometry(p))) {
         ok = product_open(p, files);
         status = 2;
     }
@@ -582,15 +610,18 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
     return status;
 }
 
+/* Frees the options, arrays and epilogue of a product. */
 void product_clear(struct product *p)
 {
-    char **strings[] = { &p->out,    &p->as,     &p->contract, &p->scheme,  &p->alpha,
-                         &p->beta,   &p->c0,     &p->backend,  &p->stride,  &p->pad,
-                         &p->dilate, &p->layout, &p->backward, &p->size,    &p->lpgemm,
-                         &p->layer,  &p->split,  &p->svg,      &p->name[0], &p->name[1] };
+    char **strings[] = { &p->output.target, &p->output.out,     &p->output.as,    &p->contract,
+                         &p->scheme,        &p->scalars.alpha,  &p->scalars.beta, &p->c0,
+                         &p->backend,       &p->shape.stride,   &p->shape.pad,    &p->shape.dilate,
+                         &p->shape.layout,  &p->shape.backward, &p->shape.size,   &p->lpgemm,
+                         &p->layer,         &p->plan,           &p->split,        &p->output.svg,
+                         &p->name[0],       &p->name[1] };
 
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
-        free(*strings[i]);          /* owned by popt */
+        free(*strings[i]); /* allocated by popt */
         *strings[i] = NULL;
     }
     array_clear(&p->a);
@@ -601,12 +632,12 @@ void product_clear(struct product *p)
 
 const void *product_alpha(const struct product *p)
 {
-    return p->alpha ? p->alpha_value : NULL;
+    return p->scalars.alpha ? p->scalars.alpha_value : NULL;
 }
 
 const void *product_beta(const struct product *p)
 {
-    return p->beta ? p->beta_value : NULL;
+    return p->scalars.beta ? p->scalars.beta_value : NULL;
 }
 
 limber_status product_context(const struct product *p, limber_context **ctx)
@@ -623,6 +654,7 @@ static limber_matrix matrix_view(const struct array *a, bool trans)
     return (limber_matrix){ a->data, a->format, trans ? 1 : a->dim[1], trans ? a->dim[1] : 1 };
 }
 
+/* Describes the product to Limber as a limber_problem. */
 static limber_problem make_problem(const struct product *p)
 {
     limber_problem x = LIMBER_PROBLEM_INIT;
@@ -630,7 +662,7 @@ static limber_problem make_problem(const struct product *p)
     x.alpha = product_alpha(p);
     x.beta = product_beta(p);
     x.contract = &p->promise;
-    x.epilogue = p->steps ? &p->finish : NULL;
+    x.epilogue = p->end.steps ? &p->end.finish : NULL;
     x.c = (limber_output){ p->c.data, p->c.format, 0, 0 };
     if (p->is_conv) {
         x.operation = p->operation;
@@ -641,13 +673,13 @@ static limber_problem make_problem(const struct product *p)
     }
     x.m = p->c.dim[0];
     x.n = p->c.dim[1];
-    x.k = p->a.dim[!p->trans_a];
-    x.a = matrix_view(&p->a, p->trans_a);
-    x.b = matrix_view(&p->b, p->trans_b);
+    x.k = p->a.dim[!p->turns.trans_a];
+    x.a = matrix_view(&p->a, p->turns.trans_a);
+    x.b = matrix_view(&p->b, p->turns.trans_b);
     if (p->c.pairs) {
         x.domain = LIMBER_DOMAIN_COMPLEX;
-        x.conjugate = (limber_conjugate)((p->conj_a ? LIMBER_CONJUGATE_A : 0) |
-                                         (p->conj_b ? LIMBER_CONJUGATE_B : 0));
+        x.conjugate = (limber_conjugate)((p->turns.conj_a ? LIMBER_CONJUGATE_A : 0) |
+                                         (p->turns.conj_b ? LIMBER_CONJUGATE_B : 0));
     }
     x.c.row_stride = p->c.dim[1];
     x.c.col_stride = 1;
@@ -656,12 +688,16 @@ static limber_problem make_problem(const struct product *p)
 
 limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r)
 {
-    const limber_problem x = make_problem(p);
+    limber_problem x = make_problem(p);
 
-    return limber_run(ctx, &x, r);
+    if (!p->plan)
+        return limber_run(ctx, &x, r);
+    x.contract = NULL; /* the plan states it */
+    return limber_run_plan(ctx, p->plan, &x, r);
 }
 
-/* Inspects the operands of a matrix product; a convolution's have no lines. */
+/* Inspects the operands of a matrix product.  Convolutions are not inspected, since their operands
+ * are no matrices. */
 limber_status product_inspect(const struct product *p, limber_context *ctx,
                               limber_inspection inspection[2])
 {

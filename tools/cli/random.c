@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Random numbers of the command line, reproducible on every machine from a seed. */
+ * Random numbers of the command line, which are the same on every machine for the same seed. */
 #include "tools/cli/cli.h"
 
 #include <math.h>

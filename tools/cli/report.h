@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Parts of `limber report`: cmd_report.c reads and classifies files; report_run.c shows the reports
- * of Limber's BLAS and cuBLAS libraries; report_sections.c shows sweeps and benchmarks. */
+ * Parts of `limber report`: cmd_report.c reads files and tells their kinds; report_run.c shows
+ * reports of Limber's BLAS and cuBLAS libraries; report_sections.c shows sweeps and benchmarks. */
 #ifndef LIMBER_REPORT_CLI_H
 #define LIMBER_REPORT_CLI_H
 
@@ -8,21 +8,21 @@
 
 #include <cjson/cJSON.h>
 
-/* A number or a string member of an object; NaN or "" if it is absent. */
+/* A number or string of an object; NaN or "" if it is absent. */
 double json_value(const cJSON *o, const char *name);
 const char *json_word(const cJSON *o, const char *name);
 
 /* ---- reports of runs: summed over all files -------------------------------------------------- */
 
 struct run;
-struct run *run_new(void); /* NULL after a message */
+struct run *run_new(void); /* returns NULL, after a message, if memory is exhausted */
 void run_free(struct run *r);
-bool run_add(struct run *r, const cJSON *report); /* false after a message */
-void run_finish(struct run *r); /* sorts and computes advice; call it before the functions below */
-const char *run_name(const struct run *r); /* the program's name */
+bool run_add(struct run *r, const cJSON *report); /* returns false, after a message, on failure */
+void run_finish(struct run *r); /* sorts, and computes advice; must precede the functions below */
+const char *run_name(const struct run *r); /* name of the program */
 void run_print(const struct run *r, int top);
 void run_html(const struct run *r, FILE *f, int top);
-bool run_json(const struct run *r, int top); /* false after a message */
+bool run_json(const struct run *r, int top); /* returns false, after a message, on failure */
 
 /* ---- files of other commands ----------------------------------------------------------------- */
 
@@ -35,15 +35,16 @@ enum kind {
     KIND_LINES, /* JSON lines, such as a training sweep or statistics of layers */
     KIND_UNKNOWN
 };
-/* A file of JSON, and which command wrote it. */
+/* A JSON file, and the command that wrote it. */
 struct document {
     const char *path;
     cJSON *json;
     enum kind kind;
 };
 enum kind kind_of(const cJSON *o);
-const char *kind_name(enum kind k); /* "a sweep", ... */
+const char *kind_name(enum kind k); /* such as "a sweep" */
 void section_print(const struct document *d);
-bool section_html(FILE *f, const struct document *d); /* false after a message */
+/* returns false, after a message, on failure */
+bool section_html(FILE *f, const struct document *d);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shows to people what the libraries that intercept BLAS and cuBLAS calls reported (LIMBER_REPORT):
- * what was served, what was not and why, time against the BLAS, advice. */
+ * Shows the reports (LIMBER_REPORT) of libraries that intercept BLAS and cuBLAS calls: what Limber
+ * computed, what it did not and why, times compared with the BLAS, advice. */
 #include "tools/cli/page.h"
 #include "tools/cli/report.h"
 
@@ -13,52 +13,54 @@
 
 enum { MOST_GROUPS = 400, MOST_ADVICE = 10, WORDS = 400 };
 
-/* Sums over the calls of one routine with one outcome, or of one shape. */
+/* Sums over the calls of one routine and outcome, or of one shape. */
 struct group {
     char routine[64], outcome[400], caller[100], contract[64];
     int64_t m, n, k;
     bool served;
-    double rest; /* number of shapes that this group sums, because they are not listed */
+    double rest; /* number of further shapes that this group sums, which the report does not list */
     double calls, seconds, original, compiling, elements, broken, ulps;
-    double products, swamped, partly, underflow, overflow; /* a simulated unit's counts */
+    double products, swamped, partly, underflow, overflow; /* counts of a simulated unit */
 };
 
 struct run {
-    struct group served, left; /* sums over all groups */
+    /* sums over all groups: calls that Limber computed, and calls that it did not */
+    struct group served, left;
     struct group group[MOST_GROUPS];
     int groups;
-    struct group *shape; /* one group for each entry of the reports */
-    struct group *site; /* simulated units: sums over the entries of one routine and caller */
+    struct group *shape; /* one group for each entry of the reports; owned */
+    /* for simulated units: sums over the entries of a routine and caller; owned */
+    struct group *site;
     int shapes, sites, files, incomplete;
     char program[200], library[40], interpreted[300], compiler[300], loaded[200];
-    char contracts[200]; /* the stated contracts in words */
+    char contracts[200]; /* the contracts that were in effect, joined by "and" */
     double wall, unlisted, began, opening;
     char verdict[WORDS], advice[MOST_ADVICE][WORDS];
     int advices;
-    /* the groups of each routine joined to one, with their outcomes in words */
+    /* [routine]: the sum of the routine's groups, with their outcomes as text */
     struct group routine[MOST_GROUPS];
     int routines;
 };
 
 /* ---- reading a report of a run --------------------------------------------------------------- */
 
-static double number(const cJSON *o, const char *name)
+static double number_of(const cJSON *o, const char *name)
 {
     const cJSON *x = cJSON_GetObjectItemCaseSensitive(o, name);
 
     return cJSON_IsNumber(x) ? x->valuedouble : 0;
 }
 
-static void text(const cJSON *o, const char *name, char *to, size_t size)
+static void copy_text(const cJSON *o, const char *name, char *to, size_t size)
 {
     const cJSON *x = cJSON_GetObjectItemCaseSensitive(o, name);
 
     snprintf(to, size, "%s", cJSON_IsString(x) ? x->valuestring : "");
 }
 
-/* Reduces a routine's name to the BLAS's own: without prefixes of wheels and suffixes for the width
- * of integers. */
-static void plain_name(const char *from, char *to, size_t size)
+/* Writes a routine's BLAS name: without prefixes of Python's wheels and suffixes for the width of
+ * integers. */
+static void write_plain_name(const char *from, char *to, size_t size)
 {
     static const char *const prefixes[] = { "scipy_", "limber32_", "limber64_" };
     size_t n;
@@ -76,8 +78,8 @@ static void plain_name(const char *from, char *to, size_t size)
         to[n - 1] = '\0';
 }
 
-/* Adds the calls of one group to a sum. */
-static void add(struct group *sum, const struct group *g)
+/* Adds the calls of a group to a sum. */
+static void add_group(struct group *sum, const struct group *g)
 {
     sum->calls += g->calls;
     sum->seconds += g->seconds;
@@ -93,37 +95,38 @@ static void add(struct group *sum, const struct group *g)
     sum->overflow += g->overflow;
 }
 
+/* Reads an entry of a report: the sums over calls of one routine, shape and outcome. */
 static struct group read_call(const cJSON *o)
 {
     const cJSON *unit = cJSON_GetObjectItemCaseSensitive(o, "unit");
-    struct group g = { .m = (int64_t)number(o, "m"),
-                       .n = (int64_t)number(o, "n"),
-                       .k = (int64_t)number(o, "k"),
-                       .rest = number(o, "shapes"),
-                       .calls = number(o, "calls"),
-                       .seconds = number(o, "seconds"),
-                       .original = number(o, "estimated_original_seconds"),
-                       .compiling = number(o, "compile_seconds"),
-                       .elements = number(o, "checked_elements"),
-                       .broken = number(o, "broken"),
-                       .ulps = number(o, "worst_ulps"),
-                       .products = number(unit, "products"),
-                       .swamped = number(unit, "swamped"),
-                       .partly = number(unit, "partly_swamped"),
-                       .underflow = number(unit, "underflow"),
-                       .overflow = number(unit, "overflow") + number(unit, "sum_overflow") };
+    struct group g = { .m = (int64_t)number_of(o, "m"),
+                       .n = (int64_t)number_of(o, "n"),
+                       .k = (int64_t)number_of(o, "k"),
+                       .rest = number_of(o, "shapes"),
+                       .calls = number_of(o, "calls"),
+                       .seconds = number_of(o, "seconds"),
+                       .original = number_of(o, "estimated_original_seconds"),
+                       .compiling = number_of(o, "compile_seconds"),
+                       .elements = number_of(o, "checked_elements"),
+                       .broken = number_of(o, "broken"),
+                       .ulps = number_of(o, "worst_ulps"),
+                       .products = number_of(unit, "products"),
+                       .swamped = number_of(unit, "swamped"),
+                       .partly = number_of(unit, "partly_swamped"),
+                       .underflow = number_of(unit, "underflow"),
+                       .overflow = number_of(unit, "overflow") + number_of(unit, "sum_overflow") };
     char name[64];
 
-    text(o, "routine", name, sizeof name);
-    plain_name(name, g.routine, sizeof g.routine);
-    text(o, "caller", g.caller, sizeof g.caller);
-    text(o, "contract", g.contract, sizeof g.contract);
+    copy_text(o, "routine", name, sizeof name);
+    write_plain_name(name, g.routine, sizeof g.routine);
+    copy_text(o, "caller", g.caller, sizeof g.caller);
+    copy_text(o, "contract", g.contract, sizeof g.contract);
     g.served = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "served"));
-    text(o, g.served ? "scheme" : "why_not", g.outcome, sizeof g.outcome);
+    copy_text(o, g.served ? "scheme" : "why_not", g.outcome, sizeof g.outcome);
     return g;
 }
 
-/* The group of the same routine and outcome; the last one takes what finds no room. */
+/* Returns the group of this routine and outcome.  If the table is full, returns the last group. */
 static struct group *group_of(struct run *r, const struct group *g)
 {
     struct group *at = r->group;
@@ -143,7 +146,7 @@ static struct group *group_of(struct run *r, const struct group *g)
     return at;
 }
 
-/* Adds a contract to the list of those that were stated: "correct and bits=40". */
+/* Adds a contract to the list, which reads as "correct and bits=40". */
 static void add_contract(struct run *r, const char *words)
 {
     const size_t n = strlen(words), have = strlen(r->contracts);
@@ -156,7 +159,7 @@ static void add_contract(struct run *r, const char *words)
                  words);
 }
 
-/* Adds calls to those of the same routine and caller. */
+/* Adds calls to the sums of their routine and caller. */
 static void add_site(struct run *r, const struct group *g)
 {
     struct group *at = r->site;
@@ -165,7 +168,7 @@ static void add_site(struct run *r, const struct group *g)
            (strcmp(at->routine, g->routine) != 0 || strcmp(at->caller, g->caller) != 0))
         at++;
     if (at < r->site + r->sites) {
-        add(at, g);
+        add_group(at, g);
         return;
     }
     *at = *g;
@@ -181,6 +184,8 @@ static bool make_room(struct group **list, int count)
     return more;
 }
 
+/* Adds a report's entries to the lists of shapes and callers, and to the totals by routine and
+ * outcome.  On failure prints a message and returns false. */
 static bool add_calls(struct run *r, const cJSON *calls)
 {
     int count = cJSON_GetArraySize(calls);
@@ -197,23 +202,24 @@ static bool add_calls(struct run *r, const cJSON *calls)
             r->shape[r->shapes++] = g;
         if (g.products > 0)
             add_site(r, &g);
-        add(group_of(r, &g), &g);
-        add(g.served ? &r->served : &r->left, &g);
+        add_group(group_of(r, &g), &g);
+        add_group(g.served ? &r->served : &r->left, &g);
     }
     return true;
 }
 
+/* Adds a report to the sum of all reports.  On failure prints a message and returns false. */
 bool run_add(struct run *r, const cJSON *o)
 {
     const cJSON *one;
 
     r->files++;
-    text(o, "program", r->program, sizeof r->program);
-    text(o, "library", r->library, sizeof r->library);
+    copy_text(o, "program", r->program, sizeof r->program);
+    copy_text(o, "library", r->library, sizeof r->library);
     if (cJSON_HasObjectItem(o, "interpreted"))
-        text(o, "interpreted", r->interpreted, sizeof r->interpreted);
+        copy_text(o, "interpreted", r->interpreted, sizeof r->interpreted);
     if (cJSON_HasObjectItem(o, "compiler"))
-        text(o, "compiler", r->compiler, sizeof r->compiler);
+        copy_text(o, "compiler", r->compiler, sizeof r->compiler);
     cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(o, "loaded"))
     {
         if (cJSON_IsString(one) &&
@@ -222,10 +228,10 @@ bool run_add(struct run *r, const cJSON *o)
             strcat(r->loaded, one->valuestring);
         }
     }
-    r->began = r->began > 0 ? fmin(r->began, number(o, "began")) : number(o, "began");
-    r->wall = fmax(r->wall, number(o, "wall_seconds"));
-    r->opening += number(o, "opening_seconds");
-    r->unlisted += number(o, "unlisted_calls");
+    r->began = r->began > 0 ? fmin(r->began, number_of(o, "began")) : number_of(o, "began");
+    r->wall = fmax(r->wall, number_of(o, "wall_seconds"));
+    r->opening += number_of(o, "opening_seconds");
+    r->unlisted += number_of(o, "unlisted_calls");
     r->incomplete += !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "complete"));
     return add_calls(r, cJSON_GetObjectItemCaseSensitive(o, "calls"));
 }
@@ -246,10 +252,10 @@ static int by_products(const void *a, const void *b)
 
 /* ---- the verdict: did the calls keep their contracts? ---------------------------------------- */
 
-enum { SHORTEST_RATED = 10 }; /* milliseconds: shorter times say nothing of speed */
+enum { SHORTEST_RATED = 10 }; /* in milliseconds; shorter times are not compared */
 
-/* Counts the calls that were left to the BLAS although a contract was stated that it may not keep.
- * *most: the group with most of these calls. */
+/* Returns the number of calls that were forwarded although a contract was in effect that the BLAS
+ * may not keep.  *most: the group with the largest number of such calls. */
 static double not_kept(const struct run *r, const struct group **most)
 {
     static const char *const keeps[] = { "standard bound",        "native is what",
@@ -273,8 +279,7 @@ static double not_kept(const struct run *r, const struct group **most)
     return calls;
 }
 
-/* Sets the verdict: a sentence that says whether the intercepted calls kept the stated
- * contracts. */
+/* Sets the verdict: a sentence that tells whether the intercepted calls kept their contracts. */
 static void find_verdict(struct run *r)
 {
     const struct group *s = &r->served, *most;
@@ -311,8 +316,8 @@ static const char *base(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Formats the report's first line: "PROGRAM, 2026-11-28 14:03, 12.3 s, contract correct". */
-static void head(const struct run *r, char *to, size_t size)
+/* Writes the first line of the report: "PROGRAM, 2026-11-28 14:03, 12.3 s, contract correct". */
+static void write_head(const struct run *r, char *to, size_t size)
 {
     char when[40] = "", files[40] = "";
     time_t began = (time_t)r->began;
@@ -326,20 +331,21 @@ static void head(const struct run *r, char *to, size_t size)
              files, *r->contracts ? "contract " : "no contract", r->contracts, r->library);
 }
 
-/* Seconds without compiling kernels, which a later run finds in the cache. */
-static double warm(const struct group *g)
+/* Returns the seconds without those for compiling kernels, which a later run finds in the cache. */
+static double warm_seconds(const struct group *g)
 {
     return fmax(g->seconds - g->compiling, 0);
 }
 
-/* Limber's time without compilation over the BLAS's estimated time; NAN where that is unknown. */
+/* Returns Limber's time without compiling, divided by the BLAS's estimated time; NAN if that is
+ * unknown. */
 static double ratio_to_blas(const struct group *g)
 {
-    return g->served && g->original > 0 ? warm(g) / g->original : NAN;
+    return g->served && g->original > 0 ? warm_seconds(g) / g->original : NAN;
 }
 
-/* Formats a table cell: Limber's time divided by the BLAS's, or nothing if that is unknown. */
-static void ratio(const struct group *g, char *to, size_t size)
+/* Writes Limber's time divided by the BLAS's; "" if that is unknown. */
+static void write_ratio(const struct group *g, char *to, size_t size)
 {
     if (isnan(ratio_to_blas(g)))
         snprintf(to, size, "%s", "");
@@ -347,14 +353,13 @@ static void ratio(const struct group *g, char *to, size_t size)
         snprintf(to, size, "%.3g", ratio_to_blas(g));
 }
 
-/* Compares Limber's time with the BLAS's in words; leaves the text empty if both are too short to
- * be compared. */
-static void speed(const struct group *g, char *to, size_t size)
+/* Compares Limber's time with the BLAS's in words; "" if both are too short for a comparison. */
+static void write_speed(const struct group *g, char *to, size_t size)
 {
     double x = ratio_to_blas(g);
 
     *to = '\0';
-    if (isnan(x) || 1e3 * fmax(warm(g), g->original) < SHORTEST_RATED)
+    if (isnan(x) || 1e3 * fmax(warm_seconds(g), g->original) < SHORTEST_RATED)
         return;
     if (x > 1.05)
         snprintf(to, size, ", %.3g times as long as the BLAS (about %.3g s)", x, g->original);
@@ -364,13 +369,13 @@ static void speed(const struct group *g, char *to, size_t size)
         snprintf(to, size, ", as long as the BLAS (about %.3g s)", g->original);
 }
 
-static void start_up(const struct run *r, char *to, size_t size)
+static void write_start_up(const struct run *r, char *to, size_t size)
 {
     snprintf(to, size, "%.3g s to open Limber and %.3g s to compile kernels", r->opening,
              r->served.compiling);
 }
 
-static void checked(const struct group *g, char *to, size_t size)
+static void write_checked(const struct group *g, char *to, size_t size)
 {
     char what[80];
 
@@ -395,7 +400,7 @@ __attribute__((format(printf, 2, 3))) static void advise(struct run *r, const ch
     va_end(args);
 }
 
-/* Calls that the BLAS computed for a reason with these words. */
+/* Number of calls that were forwarded for a reason that contains these words. */
 static double left_because(const struct run *r, const char *words)
 {
     double calls = 0;
@@ -406,7 +411,8 @@ static double left_because(const struct run *r, const char *words)
     return calls;
 }
 
-/* Seconds that calls of fewer than `work` multiply-adds took longer than the BLAS would have. */
+/* Returns by how many seconds calls of fewer than `work` multiply-adds took longer than the BLAS's
+ * estimate. */
 static double lost_below(const struct run *r, double work)
 {
     double lost = 0;
@@ -420,8 +426,8 @@ static double lost_below(const struct run *r, double work)
     return lost;
 }
 
-/* The shape that loses most seconds compared with the BLAS; NULL: no shape loses 1 % of the run and
- * SHORTEST_RATED milliseconds. */
+/* Returns the shape that loses the largest number of seconds compared with the BLAS.  NULL if no
+ * shape loses 1 % of the run and SHORTEST_RATED milliseconds. */
 static const struct group *slowest_of(const struct run *r)
 {
     const struct group *found = NULL;
@@ -429,7 +435,7 @@ static const struct group *slowest_of(const struct run *r)
 
     for (int i = 0; i < r->shapes; i++) {
         const struct group *g = &r->shape[i];
-        double lost = g->served && g->original > 0 ? warm(g) - g->original : 0;
+        double lost = g->served && g->original > 0 ? warm_seconds(g) - g->original : 0;
 
         if (lost > most) {
             most = lost;
@@ -439,11 +445,13 @@ static const struct group *slowest_of(const struct run *r)
     return found;
 }
 
+/* Collects advice for the user from the sums: settings that would save time or keep more
+ * contracts. */
 static void find_advice(struct run *r)
 {
     const struct group *s = &r->served;
     const struct group *slowest = slowest_of(r);
-    double small = lost_below(r, 1e6), running = warm(s);
+    double small = lost_below(r, 1e6), running = warm_seconds(s);
 
     if (left_because(r, "no contract is stated") > 0)
         advise(r,
@@ -477,7 +485,7 @@ static void find_advice(struct run *r)
                "Most of the time beyond the BLAS's, %.2g s, is in %s of %" PRId64 " x %" PRId64
                " x %" PRId64 "%s%s: `rule %s -> CONTRACT` in LIMBER_CONFIG states a cheaper "
                "contract for it, or `off`.",
-               warm(slowest) - slowest->original, slowest->routine, slowest->m, slowest->n,
+               warm_seconds(slowest) - slowest->original, slowest->routine, slowest->m, slowest->n,
                slowest->k, *slowest->caller ? ", called by " : "", slowest->caller,
                slowest->routine);
     if (left_because(r, "LIMBER_NO_COMPILE") > 0)
@@ -523,7 +531,7 @@ static const char *site_of(const struct group *g)
     return *g->caller ? g->caller : "callers that are not listed";
 }
 
-/* Prints the counts of simulated units by routine and caller. */
+/* Prints the counts of simulated units, by routine and caller. */
 static void print_sites(const struct run *r)
 {
     if (r->sites)
@@ -538,25 +546,27 @@ static void print_sites(const struct run *r)
     }
 }
 
-/* LAPACK's routines may need no product: a triangle of one block, for example. */
+/* Returns the outcome in words.  Some LAPACK calls need no product, for example if a triangle is
+ * one block. */
 static const char *outcome_of(const struct group *g)
 {
     return *g->outcome || !g->served ? g->outcome : "Limber, without a product";
 }
 
+/* Prints the sum of all reports as text.  top: number of shapes that are listed. */
 void run_print(const struct run *r, int top)
 {
     const struct group *s = &r->served;
     char line[WORDS];
 
-    head(r, line, sizeof line);
+    write_head(r, line, sizeof line);
     printf("%s\n%s\n%s\n\n", line, r->verdict, scope);
-    speed(s, line, sizeof line);
-    printf("Limber          %.0f calls in %.3g s%s\n", s->calls, warm(s), line);
-    start_up(r, line, sizeof line);
+    write_speed(s, line, sizeof line);
+    printf("Limber          %.0f calls in %.3g s%s\n", s->calls, warm_seconds(s), line);
+    write_start_up(r, line, sizeof line);
     printf("start-up        %s\n", line);
     printf("the BLAS        %.0f calls in %.3g s\n", r->left.calls, r->left.seconds);
-    checked(s, line, sizeof line);
+    write_checked(s, line, sizeof line);
     if (s->elements > 0)
         printf("checked         %s\n", line);
     print_unit(s);
@@ -566,9 +576,9 @@ void run_print(const struct run *r, int top)
     for (int i = 0; i < r->routines; i++) {
         const struct group *g = &r->routine[i];
 
-        ratio(g, line, sizeof line);
-        printf("%-16s %10.0f %10.3g %10.3g %13s  %s\n", g->routine, g->calls, warm(g), g->original,
-               line, g->outcome);
+        write_ratio(g, line, sizeof line);
+        printf("%-16s %10.0f %10.3g %10.3g %13s  %s\n", g->routine, g->calls, warm_seconds(g),
+               g->original, line, g->outcome);
     }
     if (r->shapes)
         printf("\n%-16s %7s %7s %7s %9s %10s %13s  %s\n", "longest", "m", "n", "k", "calls",
@@ -576,9 +586,10 @@ void run_print(const struct run *r, int top)
     for (int i = 0; i < r->shapes && i < top; i++) {
         const struct group *g = &r->shape[i];
 
-        ratio(g, line, sizeof line);
+        write_ratio(g, line, sizeof line);
         printf("%-16s %7" PRId64 " %7" PRId64 " %7" PRId64 " %9.0f %10.3g %13s  %s\n", g->routine,
-               g->m, g->n, g->k, g->calls, warm(g), g->served ? line : "the BLAS", g->caller);
+               g->m, g->n, g->k, g->calls, warm_seconds(g), g->served ? line : "the BLAS",
+               g->caller);
     }
     print_sites(r);
     for (int i = 0; i < r->advices; i++)
@@ -587,21 +598,22 @@ void run_print(const struct run *r, int top)
 
 /* ---- the report as HTML ---------------------------------------------------------------------- */
 
-/* Writes a group as a row. most: the longest time, for bars. */
+/* Writes a group as a row of an HTML table.  shape: with m, n and k; most: longest time, for the
+ * bars. */
 static void html_row(FILE *f, const struct group *g, bool shape, double most)
 {
     char times[32];
 
-    ratio(g, times, sizeof times);
+    write_ratio(g, times, sizeof times);
     fputs("<tr><td>", f);
     page_text(f, g->routine);
     fputs("</td>", f);
     if (shape)
         fprintf(f, "<td class=n>%" PRId64 " &times; %" PRId64 " &times; %" PRId64 "</td>", g->m,
                 g->n, g->k);
-    fprintf(f, "<td class=n>%.0f</td><td class=n>%.3g</td><td class=n>%s</td>", g->calls, warm(g),
-            times);
-    page_bar(f, warm(g), most, g->served ? g->original : 0, !g->served);
+    fprintf(f, "<td class=n>%.0f</td><td class=n>%.3g</td><td class=n>%s</td>", g->calls,
+            warm_seconds(g), times);
+    page_bar(f, warm_seconds(g), most, g->served ? g->original : 0, !g->served);
     fputs("<td>", f);
     page_text(f, shape && !g->served ? "the BLAS: " : "");
     page_text(f, outcome_of(g));
@@ -612,7 +624,7 @@ static void html_row(FILE *f, const struct group *g, bool shape, double most)
     fputs("</td></tr>\n", f);
 }
 
-/* Writes a table of groups. shape: with their m, n and k. */
+/* Writes an HTML table of groups.  shape: with m, n and k. */
 static void html_table(FILE *f, const char *title, const struct group *g, int count, bool shape)
 {
     double most = 0;
@@ -620,7 +632,7 @@ static void html_table(FILE *f, const char *title, const struct group *g, int co
     if (!count)
         return;
     for (int i = 0; i < count; i++)
-        most = fmax(most, fmax(warm(&g[i]), g[i].served ? g[i].original : 0));
+        most = fmax(most, fmax(warm_seconds(&g[i]), g[i].served ? g[i].original : 0));
     fprintf(f,
             "<h2>%s</h2>\n<div><table><tr><th>routine</th>%s<th>calls</th><th>seconds</th>"
             "<th>time / BLAS's</th><th></th><th>computed by</th></tr>\n",
@@ -630,6 +642,7 @@ static void html_table(FILE *f, const char *title, const struct group *g, int co
     fputs("</table></div>\n", f);
 }
 
+/* Writes an HTML table of what simulated units counted, by routine and caller. */
 static void html_sites(FILE *f, const struct run *r)
 {
     if (!r->sites)
@@ -671,25 +684,26 @@ static void html_fact(FILE *f, const char *name, const char *format, ...)
     fputs("</td></tr>\n", f);
 }
 
+/* Writes the sum of all reports as HTML. top: number of shapes that are listed. */
 void run_html(const struct run *r, FILE *f, int top)
 {
     const struct group *s = &r->served;
     char line[WORDS];
 
     fputs("<h1>", f);
-    head(r, line, sizeof line);
+    write_head(r, line, sizeof line);
     page_text(f, line);
     fprintf(f, "</h1>\n<p class=\"%s\">", strncmp(r->verdict, "NOT", 3) ? "good" : "bad");
     page_text(f, r->verdict);
     fputs("</p>\n<p>", f);
     page_text(f, scope);
     fputs("</p>\n<div><table>\n", f);
-    speed(s, line, sizeof line);
-    html_fact(f, "Limber", "%.0f calls in %.3g s%s", s->calls, warm(s), line);
-    start_up(r, line, sizeof line);
+    write_speed(s, line, sizeof line);
+    html_fact(f, "Limber", "%.0f calls in %.3g s%s", s->calls, warm_seconds(s), line);
+    write_start_up(r, line, sizeof line);
     html_fact(f, "Start-up", "%s", line);
     html_fact(f, "The BLAS", "%.0f calls in %.3g s", r->left.calls, r->left.seconds);
-    checked(s, line, sizeof line);
+    write_checked(s, line, sizeof line);
     if (s->elements > 0)
         html_fact(f, "Checked", "%s", line);
     fputs("</table></div>\n<h2>Advice</h2>\n<ul>\n", f);
@@ -721,6 +735,7 @@ static cJSON *json_of_unit(const struct group *g)
     return o;
 }
 
+/* Returns a group as a JSON object.  shape: with m, n, k and the caller. */
 static cJSON *json_of(const struct group *g, bool shape)
 {
     cJSON *o = cJSON_CreateObject();
@@ -747,6 +762,7 @@ static cJSON *json_of(const struct group *g, bool shape)
     return o;
 }
 
+/* Prints the sum of all reports as JSON.  On failure prints a message and returns false. */
 bool run_json(const struct run *r, int top)
 {
     cJSON *o = cJSON_CreateObject(), *groups, *calls, *sites, *advice;
@@ -804,7 +820,7 @@ void run_free(struct run *r)
     free(r);
 }
 
-/* Appends how calls of a routine were computed: "pairs 300, ozaki2 20, the BLAS 5 (why)". */
+/* Appends how calls were computed, such as "pairs 300, ozaki2 20, the BLAS 5 (why)". */
 static void add_outcome(struct group *to, const struct group *g)
 {
     size_t have = strlen(to->outcome);
@@ -819,7 +835,7 @@ static void add_outcome(struct group *to, const struct group *g)
         snprintf(to->outcome + have, sizeof to->outcome - have, " (%s)", g->outcome);
 }
 
-/* Joins the groups of each routine to one table row; groups are sorted by time. */
+/* Joins the groups of each routine to a row of the table.  The groups must be sorted by time. */
 static void join_routines(struct run *r)
 {
     for (int i = 0; i < r->groups; i++) {
@@ -833,7 +849,7 @@ static void join_routines(struct run *r)
             memcpy(to->routine, g->routine, sizeof to->routine);
             r->routines++;
         }
-        add(to, g);
+        add_group(to, g);
         to->served |= g->served;
         to->original += g->served ? 0 : g->seconds - g->original;
     }

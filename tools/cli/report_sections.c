@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sweeps and benchmarks as sections of a page: charts and tables of the JSON that other commands
- * and the programs of examples/ print. */
+ * Sections of a page for sweeps and benchmarks: charts and tables of the JSON that other commands
+ * and the programs in examples/ print. */
 #define _GNU_SOURCE
 #include "tools/cli/page.h"
 #include "tools/cli/report.h"
@@ -40,8 +40,8 @@ struct names {
     int n;
 };
 
-/* Adds a name to the set.  False: it is already there, or the set is full. */
-static bool is_new(struct names *names, const char *name)
+/* Adds a name to a set.  Returns false if it is in the set already, or if the set is full. */
+static bool add_name(struct names *names, const char *name)
 {
     for (int i = 0; i < names->n; i++)
         if (!strcmp(names->list[i], name))
@@ -60,6 +60,7 @@ static bool has_number(const cJSON *o)
     return false;
 }
 
+/* Returns which command wrote a JSON file, by its members. */
 enum kind kind_of(const cJSON *o)
 {
     if (cJSON_IsArray(o)) {
@@ -94,14 +95,15 @@ const char *kind_name(enum kind k)
 
 /* ---- curves of several series ---------------------------------------------------------------- */
 
-/* Curves by name; further curves are counted, but not kept. */
+/* Curves by name.  `left` counts points of curves for which there is no room. */
 struct curves {
     struct curve list[MOST_CURVES];
     int n, left;
-    bool failed; /* no memory */
+    bool failed; /* true if memory ran out */
 };
 
-/* Adds a point to the curve of this name, which is begun if there is room. */
+/* Adds a point to the curve of this name.  The curve is made if it does not exist and there is
+ * room. */
 static void curve_add(struct curves *c, const char *name, struct point p)
 {
     struct curve *at = c->list;
@@ -132,8 +134,8 @@ static struct point point_at(double x, double y)
     return (struct point){ x, y, NAN, NAN };
 }
 
-/* Draws the curves and frees them.  False: memory ran out while they were collected, and nothing is
- * drawn. */
+/* Draws the curves, and frees them.  If memory was exhausted while they were collected, draws
+ * nothing and returns false. */
 static bool curves_draw(FILE *f, struct curves *c, struct chart chart)
 {
     const bool ok = !c->failed;
@@ -157,6 +159,7 @@ static bool is_cell(const cJSON *x)
     return cJSON_IsNumber(x) || cJSON_IsString(x) || cJSON_IsBool(x);
 }
 
+/* Writes one cell of an HTML table: a number, text, or yes or no. */
 static void write_cell(FILE *f, const cJSON *x)
 {
     if (cJSON_IsNumber(x))
@@ -177,7 +180,8 @@ static void write_omitted(FILE *f, int rows)
         fprintf(f, "<p>%d further rows are not listed.</p>\n", rows - MOST_ROWS);
 }
 
-/* Writes a table with a column for each member name, in order of first occurrence. */
+/* Writes a table with a column for each member that occurs in the rows, in the order of first
+ * occurrence. */
 static void write_table(FILE *f, const cJSON *rows)
 {
     struct names names = { .n = 0 };
@@ -185,7 +189,7 @@ static void write_table(FILE *f, const cJSON *rows)
     int n = 0;
 
     cJSON_ArrayForEach(row, rows) cJSON_ArrayForEach(x, row) if (is_cell(x))
-        is_new(&names, x->string);
+        add_name(&names, x->string);
     fputs("<div><table><tr>", f);
     for (int i = 0; i < names.n; i++) {
         fputs("<th>", f);
@@ -208,8 +212,8 @@ static void write_table(FILE *f, const cJSON *rows)
 
 /* ---- rows of limber explore ------------------------------------------------------------------ */
 
-/* Whether rows differ in the member. */
-static bool varies(const cJSON *rows, const char *name)
+/* True if the rows' values of member `name` are not all equal. */
+static bool has_variation(const cJSON *rows, const char *name)
 {
     const cJSON *row;
 
@@ -218,13 +222,14 @@ static bool varies(const cJSON *rows, const char *name)
     return false;
 }
 
-/* Draws a curve for each family, such as "groups of 16, rn, products exact"; only attributes that
- * vary are named. */
+/* Draws a curve for each family of trials, such as "groups of 16, rn, products exact".  Names
+ * include only attributes in which trials differ. */
 static bool explore_curves(FILE *f, const cJSON *trials, const char *across, const char *up,
                            double times, struct chart chart)
 {
     struct curves c = { .n = 0 };
-    bool roundings = varies(trials, "rounding"), products = varies(trials, "products");
+    bool roundings = has_variation(trials, "rounding"),
+         products = has_variation(trials, "products");
     const cJSON *t;
 
     cJSON_ArrayForEach(t, trials)
@@ -246,6 +251,7 @@ static const char *const trial_heads[] = { "unit",      "bits",     "error",
                                            "",          "swamped",  "variance kept",
                                            "predicted", "distance", "frontier" };
 
+/* Writes a table of trials of simulated units, with the error of each. */
 static void explore_table(FILE *f, const cJSON *trials)
 {
     const cJSON *t;
@@ -281,7 +287,7 @@ static void explore_table(FILE *f, const cJSON *trials)
     write_omitted(f, n);
 }
 
-/* Section of a sweep over formats of operands, or over contracts. */
+/* Writes the section for a sweep over stored formats, or over contracts. */
 static bool sweep_html(FILE *f, const cJSON *o)
 {
     const cJSON *trials = array_of(o, "trials"), *t;
@@ -308,6 +314,8 @@ static bool sweep_html(FILE *f, const cJSON *o)
     return true;
 }
 
+/* Writes the section for trials of simulated units: charts and a table.  Returns false if memory is
+ * exhausted. */
 static bool explore_html(FILE *f, const cJSON *o)
 {
     const cJSON *trials = array_of(o, "trials");
@@ -346,7 +354,7 @@ static bool explore_html(FILE *f, const cJSON *o)
 
 /* ---- rows of limber bench and limber gpu ----------------------------------------------------- */
 
-/* A row's rate: "value" of CPUs, "rate" of GPUs. */
+/* Returns a row's rate, which is the member "value" for CPUs and "rate" for GPUs. */
 static double rate_of(const cJSON *row)
 {
     double value = json_value(row, "value");
@@ -359,7 +367,7 @@ static bool same_group(const cJSON *a, const cJSON *b)
     return !strcmp(json_word(a, "group"), json_word(b, "group"));
 }
 
-/* Draws rates over n for the benchmarks that have several sizes. */
+/* Draws rates as a function of n, for benchmarks with several sizes. */
 static bool bench_curves(FILE *f, const cJSON *first)
 {
     struct curves c = { .n = 0 };
@@ -376,7 +384,7 @@ static bool bench_curves(FILE *f, const cJSON *first)
         if (n > 0 && !strcmp(json_word(row, "unit"), unit))
             curve_add(&c, name, point_at(n, rate_of(row)));
     }
-    for (int i = 0; i < c.n;) { /* drop benchmarks with a single size */
+    for (int i = 0; i < c.n;) { /* removes benchmarks with a single size */
         bool several = false;
 
         for (int j = 1; j < c.list[i].n; j++)
@@ -396,7 +404,7 @@ static bool bench_curves(FILE *f, const cJSON *first)
                                        .lines = true });
 }
 
-/* Writes a row of a benchmark. most: the greatest rate of its group, for bars. */
+/* Writes a row of a benchmark.  most: largest rate of the group, for the bars. */
 static void bench_row(FILE *f, const cJSON *row, double most)
 {
     double ratio = json_value(row, "ratio");
@@ -434,6 +442,7 @@ static void bench_row(FILE *f, const cJSON *row, double most)
     fputs("</td></tr>\n", f);
 }
 
+/* Writes the head of a benchmark's section: versions, machine and libraries. */
 static void bench_head(FILE *f, const cJSON *o)
 {
     const cJSON *gpu = cJSON_GetObjectItemCaseSensitive(o, "gpu"), *peer;
@@ -459,6 +468,8 @@ static void bench_head(FILE *f, const cJSON *o)
           f);
 }
 
+/* Writes the section for a benchmark: a chart and a table for each group of rows.  Returns false if
+ * memory is exhausted. */
 static bool bench_html(FILE *f, const cJSON *o)
 {
     const cJSON *rows = array_of(o, "rows"), *row, *end;
@@ -488,7 +499,7 @@ static bool bench_html(FILE *f, const cJSON *o)
 
 /* ---- rows of limber bench apps --------------------------------------------------------------- */
 
-/* Writes an application's row. most: the longest time, for bars. */
+/* Writes the row of an application.  most: longest time, for the bars. */
 static void app_row(FILE *f, const cJSON *row, double most)
 {
     double seconds = json_value(row, "seconds"), inside = json_value(row, "seconds_in_products");
@@ -509,6 +520,7 @@ static void app_row(FILE *f, const cJSON *row, double most)
     fputs("</tr>\n", f);
 }
 
+/* Writes the section for applications: a table for each. */
 static void apps_html(FILE *f, const cJSON *o)
 {
     const cJSON *app, *row;
@@ -550,7 +562,7 @@ static void apps_html(FILE *f, const cJSON *o)
 
 /* ---- lines of training logs and statistics --------------------------------------------------- */
 
-/* Fraction bits of a format's text "(1,8,5)"; NaN: not of that form. */
+/* Returns the number of fraction bits in a format's text "(1,8,5)"; NaN if it has another form. */
 static double fraction_bits(const char *format)
 {
     const char *comma = strrchr(format, ',');
@@ -560,8 +572,8 @@ static double fraction_bits(const char *format)
     return comma && end > comma + 1 && !strcmp(end, ")") ? (double)bits : NAN;
 }
 
-/* Draws accuracy over accumulator bits; runs without a narrow accumulator, in FP32, are a
- * horizontal line. */
+/* Draws accuracy as a function of the accumulator's bits.  Runs in FP32, without a simulated
+ * accumulator, are a horizontal line. */
 static bool training_html(FILE *f, const cJSON *rows)
 {
     struct curves c = { .n = 0 };
@@ -602,7 +614,7 @@ static bool training_html(FILE *f, const cJSON *rows)
     return true;
 }
 
-/* A tag is SERIES/QUANTITY; quantity_of() returns what follows the last "/". */
+/* Returns the quantity of a tag SERIES/QUANTITY: the text after the last "/". */
 static const char *quantity_of(const cJSON *row)
 {
     const char *tag = json_word(row, "tag"), *slash = strrchr(tag, '/');
@@ -618,7 +630,8 @@ static void series_name(const cJSON *row, char *name, size_t size)
     snprintf(name, size, "%.*s", length > 0 ? length - 1 : 0, tag);
 }
 
-/* Section for statistics of layers: a chart of each quantity over the steps. */
+/* Writes the section for statistics of layers: a chart for each quantity, as a function of the
+ * step. */
 static bool statistics_html(FILE *f, const cJSON *rows)
 {
     struct names drawn = { .n = 0 };
@@ -628,7 +641,7 @@ static bool statistics_html(FILE *f, const cJSON *rows)
     {
         struct curves c = { .n = 0 };
 
-        if (!is_new(&drawn, quantity_of(first)))
+        if (!add_name(&drawn, quantity_of(first)))
             continue;
         cJSON_ArrayForEach(row, rows)
         {
@@ -674,6 +687,7 @@ static void lines_bars(FILE *f, const cJSON *rows, const char *name, const char 
     fputs("</table></div>\n", f);
 }
 
+/* Writes the section for lines of JSON: statistics, a training run, or a plain table. */
 static bool lines_html(FILE *f, const cJSON *rows)
 {
     const cJSON *first = rows->child;
@@ -690,6 +704,7 @@ static bool lines_html(FILE *f, const cJSON *rows)
 
 /* ---- choosing a document's section ----------------------------------------------------------- */
 
+/* Writes the section for a JSON file.  On failure prints a message and returns false. */
 bool section_html(FILE *f, const struct document *d)
 {
     bool ok = true;
@@ -711,7 +726,7 @@ bool section_html(FILE *f, const struct document *d)
     return ok || !complain("report: not enough memory");
 }
 
-/* Prints the geometric mean of a benchmark's ratios to each peer. */
+/* Prints the geometric mean of a benchmark's ratios, for each peer. */
 static void print_ratios(const cJSON *rows)
 {
     struct names peers = { .n = 0 };
@@ -723,7 +738,7 @@ static void print_ratios(const cJSON *rows)
         double sum = 0;
         int n = 0;
 
-        if (!*of || !is_new(&peers, of))
+        if (!*of || !add_name(&peers, of))
             continue;
         for (row = first; row; row = row->next)
             if (!strcmp(json_word(row, "ratio_to"), of) && json_value(row, "ratio") > 0) {
@@ -744,6 +759,7 @@ static void print_frontier(const cJSON *trials)
                json_value(t, "error"), json_word(t, "unit"));
 }
 
+/* Prints the applications' rows, and those that failed or were skipped. */
 static void print_apps(const cJSON *list)
 {
     const cJSON *app, *row;
@@ -759,6 +775,7 @@ static void print_apps(const cJSON *list)
     }
 }
 
+/* Prints the summary of a document: its kind, number of rows, and what its kind has to show. */
 void section_print(const struct document *d)
 {
     const cJSON *rows = d->kind == KIND_EXPLORE || d->kind == KIND_SWEEP ?

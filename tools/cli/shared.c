@@ -4,11 +4,13 @@
 #include "tools/cli/cli.h"
 #include "tools/plain_text.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <popt.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__aarch64__)
@@ -19,6 +21,7 @@
 #include <cpuid.h>
 #endif
 
+/* Prints a formatted error message to stderr, without control characters.  Returns 1. */
 int complain(const char *format, ...)
 {
     char *text = NULL, *plain;
@@ -40,7 +43,7 @@ static struct {
     void *user;
 } show;
 
-void options_show(void (*visit)(void *user, const struct poptOption *table), void *user)
+void options_set_visitor(void (*visit)(void *user, const struct poptOption *table), void *user)
 {
     show.visit = visit;
     show.user = user;
@@ -65,6 +68,7 @@ bool options_read(poptContext o, const char *help)
            !complain("%s: %s", poptBadOption(o, POPT_BADOPTION_NOALIAS), poptStrerror(code));
 }
 
+/* Ends a context.  If the interpreter had to compute, prints the reason once. */
 void context_end(limber_context *ctx)
 {
     static bool printed;
@@ -81,6 +85,7 @@ void context_end(limber_context *ctx)
     limber_destroy(ctx);
 }
 
+/* Returns the word for where a kernel came from. */
 const char *origin_name(int from)
 {
     static const char *const names[] = { [LIMBER_FROM_COMPILER] = "compiled",
@@ -101,9 +106,9 @@ double now(void)
 }
 
 #if defined(__aarch64__)
-/* Reads an Arm CPU's name from MIDR_EL1, which Linux emulates for programs where HWCAP_CPUID is
+/* Reads an Arm CPU's name from MIDR_EL1.  Linux emulates the read for programs if HWCAP_CPUID is
  * set. */
-static bool arm_name(char *name, size_t size)
+static bool read_arm_name(char *name, size_t size)
 {
     static const struct {
         unsigned implementer, part;
@@ -134,6 +139,7 @@ static bool arm_name(char *name, size_t size)
 }
 #endif
 
+/* Writes the CPU's name, as CPUID or Arm's MIDR register tells it. */
 void cpu_name(char *name, size_t size)
 {
 #if defined(__x86_64__)
@@ -150,7 +156,7 @@ void cpu_name(char *name, size_t size)
         return;
     }
 #elif defined(__aarch64__)
-    if (arm_name(name, size))
+    if (read_arm_name(name, size))
         return;
 #endif
     snprintf(name, size, "unknown CPU");
@@ -167,6 +173,30 @@ bool file_beside(const char *name, char *path)
     *strrchr(program, '/') = '\0';
     return snprintf(joined, sizeof joined, "%s/%s", program, name) < (int)sizeof joined &&
            access(joined, R_OK) == 0 && realpath(joined, path);
+}
+
+bool example_beside(const char *name, char *path)
+{
+    char place[2][PATH_MAX], library[PATH_MAX];
+
+    snprintf(place[0], sizeof place[0], "%s/examples/%s", LIMBER_DOC, name);
+    snprintf(place[1], sizeof place[1], "../../examples/%s", name);
+    if (!file_beside(place[0], path) && !file_beside(place[1], path))
+        return false;
+    /* a Python package that is used from its sources then finds the library of this build */
+    if (file_beside("../liblimber.so", library))
+        setenv("LIMBER_LIBRARY", library, 0);
+    return true;
+}
+
+int child_status(pid_t child)
+{
+    int status = -1;
+
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 limber_format format_of(const char *name)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Words that a user may look up although nothing has that name, with the page that answers. */
+ * Words that a user may look up although no command, format or the like has that name, with the
+ * page that explains them. */
 #include "tools/cli/commands.h"
 
 #include <limber/ops.h>
@@ -84,7 +85,19 @@ static const struct topic {
     { "batch", "many products of one shape in one call", PAGE("embed") },
     { "conv2d", "images and filters: limber conv; limber.conv2d in Python", PAGE("bindings") },
     { "convolution", "images and filters: limber conv; limber.conv2d in Python", PAGE("bindings") },
-    { "jax", "arrays by DLPack: limber.matmul takes them", PAGE("bindings") },
+    { "ape", "Ma et al. 2022: the schemes fp32-f, -t, -b; its figures: limber reproduce",
+      PAGE("papers") },
+    { "dgemm-tc", "Mukunoki et al. 2020: the schemes ozaki1-; its figures: limber reproduce",
+      PAGE("papers") },
+    { "lpgemm", "Huang et al. 2024: simulated units; its figures: limber reproduce",
+      PAGE("papers") },
+    { "figures", "they are made by limber reproduce now", PAGE("papers") },
+    { "vrr", "variance retention of sums in few bits: limber.retention, limber explore",
+      PAGE("simulation") },
+    { "mask", "what each tile of an operand needs: limber plan, limber.inspect", PAGE("explain") },
+    { "wmma", "tensor cores: simulated units, and kernels of GPUs", PAGE("gpu") },
+    { "dump", "plans and kernels in files: LIMBER_DUMP", PAGE("explain") },
+    { "jax", "products under jit, vmap and grad: limber.jax.matmul", PAGE("bindings") },
     { "openblas", "it stays behind Limber: " RUN, PAGE("blas") },
     { "mkl", "it stays behind Limber: " RUN, PAGE("blas") },
     { "cmake", "find_package(limber), and building Limber", PAGE("install") },
@@ -104,6 +117,8 @@ static const struct topic {
     { "reduction", "sums of many numbers: limber_reduce", PAGE("operators") },
     { "sum", "sums of many numbers: limber_reduce", PAGE("operators") },
     { "ir", "the text of plans: limber plan --ir", PAGE("ir") },
+    { "lir", "plans in files: limber execute FILE.lir A B, limber plan FILE.lir", PAGE("ir") },
+    { "dump", "plans and code of each kernel: LIMBER_DUMP=FOLDER", PAGE("environment") },
     { "moduli", "residue arithmetic: the scheme ozaki2", PAGE("accuracy") },
     { "slices", "limbs of operands: the schemes ozaki1-", PAGE("accuracy") },
     { "ulp", "the distance of a number to the next of its format; correct errs by half of one",
@@ -166,8 +181,8 @@ void topic_tell(const char *word)
     printf("  %s\n", topic_about(word));
 }
 
-/* BLAS and LAPACK names without cblas_ and suffixes; X is applied with each type's letter and with
- * none. */
+/* Names of a routine of BLAS or LAPACK, without cblas_ and suffixes: without a type's letter, and
+ * with each of the four letters. */
 #define EACH(X, name) X(name), X("s" name), X("d" name), X("c" name), X("z" name)
 static const struct routine {
     const char *name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units on the command line: options that describe a unit, and its statistics. */
+ * Simulated units on the command line: options that describe a unit, and printed statistics. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 #include "tools/cli/commands.h"
@@ -29,6 +29,8 @@ bool unit_of_words(struct product *p, const char *words)
     return true;
 }
 
+/* Sets the contract to the unit that an LPGEMM configuration gives for a layer.  On failure prints
+ * a message and returns false. */
 bool unit_of_lpgemm(struct product *p)
 {
     limber_status status;
@@ -65,7 +67,7 @@ bool unit_counts(struct product *p)
 
 /* ---- statistics as text ---------------------------------------------------------------------- */
 
-enum { BINS = 64 }; /* histograms that are wider than this show only their ends */
+enum { BINS = 64 }; /* a histogram with more bins than this shows its ends only */
 
 static void print_count(const char *what, int64_t n, int64_t of)
 {
@@ -75,7 +77,7 @@ static void print_count(const char *what, int64_t n, int64_t of)
     printf("\n");
 }
 
-/* The first and the last exponent that occurs; false: none does. */
+/* Finds the first and the last exponent that occurs.  Returns false if no exponent occurs. */
 static bool find_bins(const limber_distribution *d, int *first, int *last)
 {
     *first = LIMBER_EXPONENTS;
@@ -99,7 +101,7 @@ static void print_distribution(const char *what, const limber_distribution *d)
     printf("\n");
 }
 
-/* Prints the shares of exponents in A, B and C side by side. */
+/* Prints the shares of exponents in A, B and C, in three columns. */
 static void print_exponents(const limber_statistics *s)
 {
     const limber_distribution *d[] = { &s->a, &s->b, &s->result };
@@ -141,6 +143,8 @@ static const char *rounding_of(const limber_step *s)
     return s->rounding <= LIMBER_ROUND_STOCHASTIC ? words[s->rounding] : "";
 }
 
+/* Prints what a simulated unit counted: roundings, swamped additions, distributions, and the
+ * comparison with FP64. */
 void statistics_print(const limber_unit *u, const limber_statistics *s)
 {
     char more[96];
@@ -197,6 +201,7 @@ void json_number(cJSON *j, const char *name, double x)
         cJSON_AddNullToObject(j, name);
 }
 
+/* Adds the distribution of an operand's or result's numbers to a JSON object. */
 static void json_distribution(cJSON *j, const char *name, const limber_distribution *d)
 {
     cJSON *o = cJSON_AddObjectToObject(j, name), *e;
@@ -218,6 +223,7 @@ static void json_distribution(cJSON *j, const char *name, const limber_distribut
     }
 }
 
+/* Returns what a simulated unit counted as a JSON object. */
 cJSON *statistics_json(const limber_statistics *s)
 {
     const struct {

@@ -79,7 +79,8 @@ static const char *variable_word(int i)
     return v ? v->name : NULL;
 }
 
-/* Index of a word in its list, or -1.  A word that ends in = matches as a prefix. */
+/* Returns the index of a word in its list, or -1.  A word of the list that ends in = is found if
+ * the text begins with it. */
 static int index_of(const char *(*at)(int i), const char *text)
 {
     const char *word;
@@ -109,6 +110,7 @@ static const char *command_page(const char *word)
     return command_named(word)->page;
 }
 
+/* Prints what `limber help` tells about a format: its layout, range and other names. */
 static void tell_format(const char *word)
 {
     limber_format_facts x = LIMBER_FORMAT_FACTS_INIT;
@@ -213,6 +215,8 @@ const struct word_kind *word_kind_named(const char *name)
     return &kinds[i];
 }
 
+/* Returns the kind of word whose name in capital letters is `description` (of `length` bytes),
+ * as options' help has it; NULL if there is none. */
 const struct word_kind *word_kind_taken(const char *description, size_t length)
 {
     for (int i = 0; i < KINDS; i++) {
@@ -237,7 +241,8 @@ static const char *find_format(const char *text)
     return limber_format_name(f, name, sizeof name);
 }
 
-/* Index of a routine by any of its symbols: cblas_dgemm, dgemm_64_, scipy_dgesv_. */
+/* Returns the index of a routine, given any of its symbols: cblas_dgemm, dgemm_64_, scipy_dgesv_;
+ * -1 if there is none. */
 static int find_routine(const char *text)
 {
     static const char *const before[] = { "scipy_", "cblas_" }, *const behind[] = { "_", "64",
@@ -277,6 +282,8 @@ const char *contract_about(const limber_contract *k)
     return "";
 }
 
+/* Parses a contract, such as "bits=40", other than `simulate`.  Returns false if the text is
+ * none. */
 bool contract_of(const char *words, limber_contract *k)
 {
     int i = index_of(contract_word, words);
@@ -297,7 +304,7 @@ bool contract_of(const char *words, limber_contract *k)
     return end != number + 1 && *end == 0 && bits >= 1 && bits <= 160;
 }
 
-const char *word_under(const struct word_kind *kind, const char *text, int i)
+const char *word_with_prefix(const struct word_kind *kind, const char *text, int i)
 {
     const size_t n = strlen(text);
     const char *word;
@@ -313,7 +320,7 @@ const char *word_under(const struct word_kind *kind, const char *text, int i)
 
 enum { LONGEST = 40, MOST_NEAR = 4 };
 
-/* Damerau-Levenshtein distance, ignoring case: insertions, deletions, replacements,
+/* Damerau-Levenshtein distance, ignoring case: number of insertions, deletions, replacements and
  * transpositions. */
 static int edit_distance(const char *a, const char *b)
 {
@@ -342,19 +349,20 @@ static int edit_distance(const char *a, const char *b)
     return row[n % 3][m];
 }
 
-/* Known words that are nearest to a misspelt one, with their distances. */
+/* The known words that are nearest to a misspelt one, with their distances. */
 struct near {
     const char *word[MOST_NEAR];
     int edits[MOST_NEAR], n;
 };
 
-/* Inserts a word into the sorted list of nearest ones; on ties the earlier word stays first. */
+/* Inserts a word into the sorted list of nearest words.  Of equally near words, the one that was
+ * considered first is first. */
 static void consider_word(struct near *near, const char *text, const char *word)
 {
     int length = (int)strlen(text), edits = edit_distance(text, word), at;
 
     if (length > 2 && strncasecmp(word, text, (size_t)length) == 0)
-        edits = 1; /* text is a prefix of the word */
+        edits = 1; /* counts as one edit, since the word begins with the text */
     if (edits > (length < 4 ? 1 : length < 9 ? 2 : length / 3))
         return;
     for (int i = 0; i < near->n; i++)
@@ -371,9 +379,11 @@ static void consider_word(struct near *near, const char *text, const char *word)
     near->word[at] = word;
 }
 
+/* Returns "; near: A, B" for the words of a kind, or of all kinds, that resemble the text; "" if
+ * there are none. */
 const char *words_near(const struct word_kind *kind, const char *words)
 {
-    char text[LONGEST + 2]; /* one character more than a word that can be near */
+    char text[LONGEST + 2]; /* one character more than the longest word that can be near */
     static char list[MOST_NEAR * (LONGEST + 2) + 16];
     struct near near = { .n = 0 };
     size_t used = 0;

@@ -18,24 +18,24 @@ static bool is_drawable(const struct trial *t)
     return isfinite(t->error) && t->error > 0;
 }
 
-static bool same_curve(const struct trial *a, const struct trial *b)
+static bool is_same_curve(const struct trial *a, const struct trial *b)
 {
     return a->group == b->group && !strcmp(a->rounding, b->rounding) &&
            !strcmp(a->products, b->products);
 }
 
-/* Index of the first trial on the same curve as trial i. */
+/* Index of the first trial that is on the same curve as trial i. */
 static int curve_leader(const struct curves *c, int i)
 {
     int j = 0;
 
-    while (!is_drawable(&c->t[j]) || !same_curve(&c->t[j], &c->t[i]))
+    while (!is_drawable(&c->t[j]) || !is_same_curve(&c->t[j], &c->t[i]))
         j++;
     return j;
 }
 
-/* Whether trial i has the smallest error among the trials of equal cost on its curve.  The curve's
- * line joins these. */
+/* True if trial i has the smallest error of all trials on its curve with equal cost.  The curve's
+ * line connects these. */
 static bool is_best(const struct curves *c, int i)
 {
     const struct trial *t = &c->t[i];
@@ -43,14 +43,14 @@ static bool is_best(const struct curves *c, int i)
     for (int j = 0; j < c->n; j++) {
         const struct trial *x = &c->t[j];
 
-        if (is_drawable(x) && same_curve(x, t) && x->cost == t->cost &&
+        if (is_drawable(x) && is_same_curve(x, t) && x->cost == t->cost &&
             (x->error < t->error || (x->error == t->error && j < i)))
             return false;
     }
     return true;
 }
 
-/* Prints a string in gnuplot's single quotes, in which only a quote is special. */
+/* Writes a string in single quotes for gnuplot, in which only the quote itself must be doubled. */
 static void print_quoted(FILE *f, const char *s)
 {
     fputc('\'', f);
@@ -59,7 +59,7 @@ static void print_quoted(FILE *f, const char *s)
     fputc('\'', f);
 }
 
-/* Prints the curve's legend: the attributes in which curves differ. */
+/* Writes the curve's legend: the attributes in which curves differ. */
 static void print_key(FILE *f, const struct curves *c, const struct trial *t)
 {
     bool roundings = false, products = false;
@@ -89,8 +89,9 @@ static int count_curves(const struct curves *c)
     return curves;
 }
 
-/* Writes a data block with columns cost, error, whether on the frontier, format. $all has all
- * trials, $pointsK those on the curve that trial K leads, $lineK the best of these for the line. */
+/* Writes a data block with the columns cost, error, whether on the frontier, and format.  $all has
+ * all trials, $pointsK those on the curve whose first trial is K, $lineK those that its line
+ * connects. */
 static void write_data(FILE *f, const struct curves *c, const char *name, int curve, bool line)
 {
     if (curve < 0)
@@ -107,6 +108,7 @@ static void write_data(FILE *f, const struct curves *c, const char *name, int cu
     fprintf(f, "END\n");
 }
 
+/* Writes gnuplot's commands for title, axes and their ranges. */
 static void write_axes(FILE *f, const struct curves *c)
 {
     static const char *const costs[] = { "bits of the accumulator", "bits of an operand's element",
@@ -119,7 +121,7 @@ static void write_axes(FILE *f, const struct curves *c)
             least = fmin(c->t[i].cost, least);
             most = fmax(c->t[i].cost, most);
         }
-    room = fmax(1.5, (most - least) / 6); /* space for the leftmost label */
+    room = fmax(1.5, (most - least) / 6); /* space for the label of the leftmost point */
     fprintf(f, "set terminal %s noenhanced font 'sans,13' background rgb 'white'\nset title ",
             c->png ? "pngcairo size 960,600" : "svg size 960,600 dynamic");
     print_quoted(f, c->title);
@@ -131,8 +133,9 @@ static void write_axes(FILE *f, const struct curves *c)
             seconds ? "set logscale x" : "set xtics 2");
 }
 
-/* Plots each curve thinner than those before it, so that coincident curves remain visible.  Labels
- * are at the lower left of the frontier's points, where there are no other trials. */
+/* Writes the commands that plot the curves.  Each curve is thinner than the one before, so that
+ * coinciding curves remain visible.  Labels are at the lower left of the frontier's points, where
+ * there are no other points. */
 static void write_script(FILE *f, const void *user)
 {
     const struct curves *c = user;
@@ -163,16 +166,17 @@ static void write_script(FILE *f, const void *user)
                "$all using ($3 > 0 ? $1 : NaN):2:4 with labels right offset -1,-0.8 notitle\n");
 }
 
+/* Draws the trials of `limber explore` to a file by gnuplot.  On failure prints a message and
+ * returns false. */
 bool explore_plot(const char *path, const char *title, enum sweep sweep, const struct trial *t,
-                  int n, bool *absent)
+                  int n)
 {
     const struct curves c = { title, sweep, ends(path, ".png"), t, n };
     int drawn = 0;
 
-    *absent = false;
     for (int i = 0; i < n; i++)
         drawn += is_drawable(&t[i]);
     if (!drawn)
         return complain("--plot: no error is finite and above zero, nothing to draw"), false;
-    return gnuplot(path, "--plot", write_script, &c, absent);
+    return gnuplot(path, "--plot", write_script, &c);
 }

@@ -3,8 +3,8 @@
  *
  * A tile has 64 lines and 256 elements along k.  It falls back to a wider scheme
  *   unscaled: if an element is outside [2^-14, 2^15);
- *   lines: if one of its lines, scaled over all of k, spans more than 28 binades;
- *   windows: if the tile is outside the 28 binades that hold most tiles of its block of lines.
+ *   lines: if one of its lines, scaled over all of k, spans more than 29 binades;
+ *   windows: if the tile is outside the 29 binades that hold most tiles of its block of lines.
  * A product of two tiles falls back if one of them does.  The library scales lines if they hold
  * everything, else it uses windows.
  *
@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINES = 64, LENGTH = 256, LOW = -14, TOP = 15, WINDOW = 28, BLOCKS = 16, TILES = 8 };
+enum { LINES = 64, LENGTH = 256, LOW = -14, TOP = 15, WINDOW = 29, BLOCKS = 16, TILES = 8 };
 static const char *const kinds[] = { "independent", "row levels", "tile levels" };
 enum { INDEPENDENT, ROW_LEVELS, TILE_LEVELS, KINDS };
 
-/* Ranges of exponents in an operand: of every line in every tile, and of every tile. */
+/* Smallest and largest exponents of an operand: of each line in each tile, and of each tile. */
 struct side {
     int blocks, tiles;
     struct span {
@@ -34,7 +34,8 @@ static struct span union_of(struct span a, struct span b)
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-/* exp(sigma N(0,1)), redrawn until well within the normal numbers. */
+/* Draws exp(sigma N(0,1)), and draws again while it is outside a range well within the normal
+ * numbers. */
 static double draw_level(double sigma, uint64_t *state)
 {
     double x;
@@ -55,7 +56,8 @@ static void note_exponent(struct side *s, int64_t line, int64_t p, float x)
     *t = p % LENGTH || line % LINES ? union_of(*t, e) : e;
 }
 
-/* Draws an operand of lines x k, element (i,p) at x[i row + p col], and notes its exponents. */
+/* Draws an operand of `lines` lines of k elements, and stores its exponents in s.  Element p of
+ * line i is x[i row + p col]. */
 static void draw_operand(int kind, double sigma, int64_t lines, int64_t k, float *x, int64_t row,
                          int64_t col, struct side *s, uint64_t *state)
 {
@@ -83,14 +85,16 @@ static void draw_operand(int kind, double sigma, int64_t lines, int64_t k, float
 
 typedef bool verdicts[BLOCKS][TILES];
 
-static void find_unscaled(const struct side *s, verdicts out)
+static void judge_unscaled(const struct side *s, verdicts out)
 {
     for (int b = 0; b < s->blocks; b++)
         for (int t = 0; t < s->tiles; t++)
             out[b][t] = s->tile[b][t].low < LOW || s->tile[b][t].high >= TOP;
 }
 
-static void find_lines(const struct side *s, verdicts out)
+/* Sets out[block][tile] if some line of the block has exponents that differ by WINDOW or more;
+ * all tiles of a block get the same verdict. */
+static void judge_lines(const struct side *s, verdicts out)
 {
     for (int b = 0; b < s->blocks; b++) {
         bool bad = false;
@@ -100,7 +104,7 @@ static void find_lines(const struct side *s, verdicts out)
 
             for (int t = 1; t < s->tiles; t++)
                 all = union_of(all, s->line[b][t][i]);
-            bad |= all.high - all.low > WINDOW;
+            bad |= all.high - all.low >= WINDOW;
         }
         for (int t = 0; t < s->tiles; t++)
             out[b][t] = bad;
@@ -112,7 +116,9 @@ static bool is_in_window(struct span t, int top)
     return t.high <= top && t.low > top - WINDOW;
 }
 
-static void find_windows(const struct side *s, verdicts out)
+/* For each block of lines, finds the window of exponents that holds the largest number of tiles;
+ * out: tiles outside the window. */
+static void judge_windows(const struct side *s, verdicts out)
 {
     for (int b = 0; b < s->blocks; b++) {
         int best = 0, most = -1;
@@ -132,7 +138,8 @@ static void find_windows(const struct side *s, verdicts out)
     }
 }
 
-/* Shares of A's tiles, and of products of tiles, that fall back. */
+/* Finds the shares of A's tiles, and of products of two tiles, that need the scheme with more
+ * exponent range. */
 static void find_shares(const struct side *a, const struct side *b,
                         void (*judge)(const struct side *s, verdicts out), double *tiles,
                         double *products)
@@ -156,8 +163,8 @@ static void find_shares(const struct side *a, const struct side *b,
     *products = 1 - good / (a->blocks * b->blocks * a->tiles);
 }
 
-/* Share of the product that the library computed by the wide scheme; NAN: it refused the
- * contract. */
+/* Returns the share of the product that the library computed by the scheme with more exponent
+ * range; NAN if it refused the contract. */
 static double run_library(struct figures *f, const struct factors *x, bool *ok)
 {
     static const limber_contract fast = { .size = sizeof(limber_contract),
@@ -179,11 +186,13 @@ static double run_library(struct figures *f, const struct factors *x, bool *ok)
 
 /* ---- the figure ------------------------------------------------------------------------------ */
 
+/* Adds a row of the figure: for random operands, the shares of tiles and products that need more
+ * exponent range by each criterion, and the library's own share. */
 static bool measure(struct figures *f, int kind, double sigma, const struct factors *x,
                     struct side side[2], struct table *data)
 {
-    static void (*const judges[])(const struct side *s, verdicts out) = { find_unscaled, find_lines,
-                                                                          find_windows };
+    static void (*const judges[])(const struct side *s,
+                                  verdicts out) = { judge_unscaled, judge_lines, judge_windows };
     uint64_t state = 7;
     bool ok = true;
 
@@ -214,12 +223,13 @@ static const char script[] =
     "$data using 2:(strcol(1) eq K[k] ? $9 : NaN) with points pt 6 ps 1 lc rgb 'black' "
     "title 'reported by the library'\n}\nunset multiplot";
 
+/* Fills the figure of tiles that need more exponent range, for random data of growing spread. */
 static bool fill_fallbacks(struct figures *f, struct table *data, struct table *brief)
 {
     int blocks = f->quick ? 6 : BLOCKS, tiles = f->quick ? 3 : TILES;
     struct side *side = calloc(2, sizeof *side);
     struct factors x;
-    bool ok = factors_alloc(&x, blocks * LINES, blocks * LINES, tiles * LENGTH, "f32") &&
+    bool ok = factors_alloc(&x, blocks * LINES, blocks * LINES, tiles * LENGTH, "f32", "f32") &&
               (side || !complain("figures: out of memory"));
 
     (void)brief;

@@ -5,18 +5,18 @@
 #include "tools/cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-/* Starts gnuplot with its output on fd; *in becomes its input. */
+/* Starts gnuplot, which writes to the descriptor fd.  *in: a stream to gnuplot's input. */
 static int start_gnuplot(int fd, pid_t *child, FILE **in)
 {
-    static char *const command[] = { "gnuplot", "-d", NULL }; /* -d: ignore the user's settings */
+    static char *const command[] = { "gnuplot", "-d", NULL }; /* -d: ignores the user's settings */
     posix_spawn_file_actions_t actions;
     int ends[2], error;
 
@@ -36,18 +36,27 @@ static int start_gnuplot(int fd, pid_t *child, FILE **in)
     return error ? error : *in ? 0 : errno;
 }
 
-static bool ended_well(pid_t child)
+bool gnuplot_is_here(void)
 {
-    int status = -1;
+    static char *const command[] = { "gnuplot", "--version", NULL };
+    posix_spawn_file_actions_t quiet;
+    pid_t child;
+    int error;
 
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return false;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    posix_spawn_file_actions_init(&quiet);
+    posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
+    error = posix_spawnp(&child, command[0], &quiet, NULL, command, environ);
+    posix_spawn_file_actions_destroy(&quiet);
+    /* a child that cannot run the command ends with 127, where posix_spawnp does not say it */
+    return (!error && child_status(child) != 127) ||
+           !complain("gnuplot is not installed (Debian, Ubuntu: apt install gnuplot-nox), so there "
+                     "are no pictures");
 }
 
-static bool draw(struct draft *d, const char *what, void (*script)(FILE *f, const void *user),
-                 const void *user, bool *absent)
+/* Runs gnuplot with `script` as input, and the draft's file as output.  On failure prints a message
+ * and returns false. */
+static bool run_gnuplot(struct draft *d, const char *what,
+                        void (*script)(FILE *f, const void *user), const void *user)
 {
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     FILE *in = NULL;
@@ -55,26 +64,22 @@ static bool draw(struct draft *d, const char *what, void (*script)(FILE *f, cons
     int error = start_gnuplot(fileno(d->f), &child, &in);
     bool ok = !error;
 
-    *absent = error == ENOENT;
-    if (*absent)
-        complain("%s: gnuplot is not installed (Debian, Ubuntu: apt install gnuplot-nox)", what);
-    else if (error)
+    if (error)
         complain("%s: gnuplot: %s", what, strerror(error));
     if (in) {
         script(in, user);
         fclose(in);
     }
-    if (child > 0 && !ended_well(child))
+    if (child > 0 && child_status(child) != 0)
         ok = (complain("%s: gnuplot failed", what), false);
     signal(SIGPIPE, before);
     return ok;
 }
 
 bool gnuplot(const char *path, const char *what, void (*script)(FILE *f, const void *user),
-             const void *user, bool *absent)
+             const void *user)
 {
     struct draft d;
 
-    *absent = false;
-    return draft_open(&d, path) && draft_close(&d, draw(&d, what, script, user, absent));
+    return draft_open(&d, path) && draft_close(&d, run_gnuplot(&d, what, script, user));
 }

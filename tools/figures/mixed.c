@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Figures mixed-sweep and overhead: products whose parts need different precision, computed by one
- * plan, by a plan for each part, and as the library decides.
+ * Figures ape-8, mixed-sweep and overhead: products whose parts need different precision, computed
+ * by one plan, by a plan for each part, and as the library decides.
  *
  *   source  Ma et al., ICS 2022, figures 8 and 16 */
 #include "tools/figures/figures.h"
@@ -11,22 +11,28 @@
 
 enum { LINES = 64, LENGTH = 256, SCHEMES = 3 };
 
-/* A random element; narrow ones are integers of seven bits and a sign. */
-static double draw_element(bool wide, bool exponents, uint64_t *state)
+/* Data: elements that need little, and wide ones in a share of the tiles. */
+enum wide {
+    WIDE_bits,      /* FP64: integers of seven bits and a sign; wide: all significant bits */
+    WIDE_exponents, /* FP64: the same integers; wide: exponents over 120 binades */
+    WIDE_floats,    /* FP32: uniform in (-1, 1); wide: exponents over 60 binades */
+};
+
+static double draw_element(enum wide kind, bool wide, uint64_t *state)
 {
     double x = random_unit(state) - 0.5;
+    int binades = kind == WIDE_exponents ? 120 : kind == WIDE_floats ? 60 : 0;
 
     if (!wide)
-        return floor(x * 254);
-    return exponents ? ldexp(x, (int)(random_unit(state) * 120) - 60) : x;
+        return kind == WIDE_floats ? 2 * x : floor(x * 254);
+    return ldexp(x, binades ? (int)(random_unit(state) * binades) - binades / 2 : 0);
 }
 
-/* Fills A with wide blocks of lines, or with randomly placed wide tiles.  B has wide tiles at
- * random, too, or is narrow. */
-static void fill_operands(const struct factors *x, double share, bool tiles, bool exponents)
+/* Fills A with blocks of wide lines, or with wide tiles in random places.  B has such tiles in
+ * random places, too, or none. */
+static void fill_operands(const struct factors *x, double share, bool tiles, enum wide kind)
 {
     uint64_t state = 8;
-    double *a = x->a, *b = x->b;
 
     for (int64_t side = 0; side < 2; side++)
         for (int64_t i = 0; i < (side ? x->n : x->m); i++)
@@ -35,53 +41,81 @@ static void fill_operands(const struct factors *x, double share, bool tiles, boo
                 uint64_t tile = (uint64_t)(side << 40 | (i / LINES) << 20 | p / LENGTH) * 7919 + 1;
                 bool wide = tiles ? random_unit(&tile) < share :
                                     !side && (double)(i / LINES) < share * (double)blocks - 0.5;
-                double y = draw_element(wide, exponents, &state);
 
-                if (side)
-                    b[p * x->n + i] = y;
-                else
-                    a[i * x->k + p] = y;
+                factors_set(x, side ? x->b : x->a, side ? p * x->n + i : i * x->k + p,
+                            draw_element(kind, wide, &state));
             }
 }
 
-/* ---- mixed-sweep ----------------------------------------------------------------------------- */
+/* ---- ape-8 and mixed-sweep --------------------------------------------------------------- */
 
 static const struct sweep {
-    const char *name;
+    const char *name, *format;
     limber_promise promise;
-    bool tiles, exponents;
-    const char *scheme[SCHEMES]; /* schemes for the whole product, besides the chosen one */
+    bool tiles;
+    enum wide kind;
+    const char *decided; /* the scheme that decides tile by tile; NULL: the contract decides */
+    /* schemes that compute the whole product, for comparison with the decision */
+    const char *scheme[SCHEMES];
 } sweeps[] = {
     { "native rows",
+      "f64",
       LIMBER_CONTRACT_NATIVE,
       false,
-      false,
+      WIDE_bits,
+      NULL,
       { "native", "ozaki2", "ozaki1-i8+native" } },
     { "native tiles",
+      "f64",
       LIMBER_CONTRACT_NATIVE,
       true,
-      false,
+      WIDE_bits,
+      NULL,
       { "native", "ozaki2", "ozaki1-i8+native" } },
-    { "correct rows", LIMBER_CONTRACT_CORRECT, false, true, { "ozaki1-i8", "ozaki2" } },
+    { "correct rows",
+      "f64",
+      LIMBER_CONTRACT_CORRECT,
+      false,
+      WIDE_exponents,
+      NULL,
+      { "ozaki1-i8", "ozaki2" } },
+    { "FP32 rows",
+      "f32",
+      LIMBER_CONTRACT_FAST,
+      false,
+      WIDE_floats,
+      "ape",
+      { "fp32-f", "fp32-b", "native" } },
+    { "FP32 tiles",
+      "f32",
+      LIMBER_CONTRACT_FAST,
+      true,
+      WIDE_floats,
+      "ape",
+      { "fp32-f", "fp32-b", "native" } },
 };
-enum { SWEEPS = sizeof sweeps / sizeof *sweeps };
+enum { OWN_SWEEPS = 3, SWEEPS = sizeof sweeps / sizeof *sweeps };
 
 struct best {
     double ratio, share;
 };
 
+/* Adds a row of the figure: times of the library's own choice, of a single plan, and of named
+ * schemes, at one share of tiles that need more bits. */
 static bool measure_share(struct figures *f, const struct sweep *s, const struct factors *x,
                           double share, struct table *data, struct best *worst)
 {
-    limber_contract c = { .size = sizeof(limber_contract), .promise = s->promise };
+    limber_contract c = { .size = sizeof(limber_contract),
+                          .promise = s->promise,
+                          .scheme = s->decided };
     double time[SCHEMES + 1], least = INFINITY, decided;
     bool failed = false;
     limber_report r = LIMBER_REPORT_INIT;
     int n = 0;
 
-    figure_note(f, "mixed-sweep: %s, %.0f%%", s->name, 100 * share);
+    figure_note(f, "%s, %.0f%%", s->name, 100 * share);
     decided = factors_time(f, f->ctx, &c, x, &r, &failed);
-    time[n++] = factors_time(f, f->whole, &c, x, NULL, &failed);
+    time[n++] = s->decided ? NAN : factors_time(f, f->whole, &c, x, NULL, &failed);
     for (; n <= SCHEMES && !failed; n++) {
         c.scheme = s->scheme[n - 1];
         time[n] = !c.scheme ? NAN :
@@ -91,7 +125,8 @@ static bool measure_share(struct figures *f, const struct sweep *s, const struct
     table_add(data, "wnn", s->name, share, 1e3 * decided);
     for (int i = 0; i < n; i++) {
         table_add(data, "n", 1e3 * time[i]);
-        least = fmin(time[i], least);
+        if (!s->decided || i < 1 || strcmp(s->scheme[i - 1], "native"))
+            least = fmin(time[i], least); /* of emulated types, where they are compared */
     }
     table_add(data, "wnn", r.scheme, (double)r.parts, decided / least);
     if (decided / least > worst->ratio)
@@ -116,17 +151,19 @@ static const char sweep_script[] =
     "$data using 2:(y(3)) with linespoints pt 7 ps 0.6 lw 3 lc rgb 'black' title 'decided'\n"
     "}\nunset multiplot";
 
-static bool fill_sweep(struct figures *f, struct table *data, struct table *brief)
+/* Measures sweeps from..to-1, each over shares of wide tiles. */
+static bool fill_sweeps(struct figures *f, int from, int to, struct table *data,
+                        struct table *brief)
 {
     int64_t n = f->quick ? 256 : 1024;
     struct factors x;
-    bool ok = factors_alloc(&x, n, n, n, "f64");
+    bool ok = factors_alloc(&x, n, n, n, sweeps[from].format, sweeps[from].format);
 
-    for (int i = 0; i < SWEEPS && ok; i++) {
+    for (int i = from; i < to && ok; i++) {
         struct best worst = { 0, 0 };
 
         for (int share = 0; share <= 10 && ok; share += f->quick ? 5 : 1) {
-            fill_operands(&x, share / 10.0, sweeps[i].tiles, sweeps[i].exponents);
+            fill_operands(&x, share / 10.0, sweeps[i].tiles, sweeps[i].kind);
             ok = measure_share(f, &sweeps[i], &x, share / 10.0, data, &worst);
         }
         table_add(brief, "wnn", sweeps[i].name, worst.ratio, worst.share);
@@ -135,26 +172,59 @@ static bool fill_sweep(struct figures *f, struct table *data, struct table *brie
     return ok;
 }
 
+static bool fill_own_sweeps(struct figures *f, struct table *data, struct table *brief)
+{
+    return fill_sweeps(f, 0, OWN_SWEEPS, data, brief);
+}
+
+static bool fill_ape_sweeps(struct figures *f, struct table *data, struct table *brief)
+{
+    return fill_sweeps(f, OWN_SWEEPS, SWEEPS, data, brief);
+}
+
 const struct figure figure_sweep = {
     .name = "mixed-sweep",
     .about = "mixed products against each plan for all",
     .heads = "data,share,decided,whole,first,second,third,scheme,parts,ratio",
     .brief = "data,decided over best at the worst,at share",
-    .fill = fill_sweep,
+    .fill = fill_own_sweeps,
     .picture = { { "mixed-sweep", sweep_script, 900 } }
+};
+
+static const char ape_script[] =
+    "set xlabel 'share of wide data'\nset ylabel 'milliseconds'\nset key outside right top\n"
+    "set xrange [-0.02:1.02]\nset yrange [0:*]\nset multiplot layout 2,1\n"
+    "array S = ['FP32 rows', 'FP32 tiles']\n"
+    "do for [s=1:2] {\nset title S[s]\n"
+    "y(i) = strcol(1) eq S[s] ? column(i) : NaN\n"
+    "plot $data using 2:(y(5)) with linespoints pt 5 ps 0.8 lw 2 dt 2 lc 1 title 'FP32-F', "
+    "$data using 2:(y(6)) with linespoints pt 9 ps 0.6 lw 2 dt 2 lc 2 title 'FP32-B', "
+    "$data using 2:(y(7)) with linespoints pt 11 ps 0.6 lw 2 dt 2 lc 3 title 'FP32', "
+    "$data using 2:(y(3)) with linespoints pt 7 ps 0.6 lw 3 lc rgb 'black' title 'mixed'\n"
+    "}\nunset multiplot";
+
+const struct figure figure_ape_sweep = {
+    .name = "ape-8",
+    .about = "FP32-F, FP32-B, FP32 and mixed, against the share of wide data",
+    .heads = "data,share,mixed,whole,FP32-F,FP32-B,FP32,scheme,parts,ratio",
+    .brief = "data,mixed over best at the worst,at share",
+    .fill = fill_ape_sweeps,
+    .picture = { { "ape-8", ape_script, 640 } }
 };
 
 /* ---- overhead -------------------------------------------------------------------------------- */
 
-/* Measures scan and decision, then the parts, in the fastest of a few calls. */
-static bool measure_overhead(struct figures *f, const char *name, limber_promise promise,
-                             const struct factors *x, struct table *data)
+/* Measures the time of scan and plan, and that of the parts, in the fastest of a few calls. */
+static bool measure_overhead(struct figures *f, const struct sweep *s, const struct factors *x,
+                             struct table *data)
 {
-    const limber_contract c = { .size = sizeof(limber_contract), .promise = promise };
+    const limber_contract c = { .size = sizeof(limber_contract),
+                                .promise = s->promise,
+                                .scheme = s->decided };
     double least = INFINITY;
     limber_report best = LIMBER_REPORT_INIT, r = LIMBER_REPORT_INIT;
 
-    figure_note(f, "overhead: %s, n = %lld", name, (long long)x->n);
+    figure_note(f, "overhead: %s, n = %lld", s->name, (long long)x->n);
     for (int run = 0; run < (f->quick ? 2 : 6); run++) {
         if (factors_multiply(f->ctx, &c, x, &r) != LIMBER_STATUS_OK)
             return complain("%s", limber_error_text()), false;
@@ -163,8 +233,9 @@ static bool measure_overhead(struct figures *f, const char *name, limber_promise
             best = r;
         }
     }
-    table_add(data, "wnnnnwn", name, (double)x->n, 1e3 * best.seconds_scan, 1e3 * best.seconds_run,
-              best.seconds_scan / best.seconds_run, best.scheme, (double)best.parts);
+    table_add(data, "wnnnnwn", s->name, (double)x->n, 1e3 * best.seconds_scan,
+              1e3 * best.seconds_run, best.seconds_scan / best.seconds_run, best.scheme,
+              (double)best.parts);
     return true;
 }
 
@@ -177,6 +248,7 @@ static const char overhead_script[] = "set style data histograms\nset style hist
                                       "strcol(1), $2)) title 'scan and decision', "
                                       "$data using ($4/($3+$4)) title 'parts'";
 
+/* Fills the figure of the time that planning of mixed products takes. */
 static bool fill_overhead(struct figures *f, struct table *data, struct table *brief)
 {
     static const int sizes[] = { 1024, 2048, 4096 };
@@ -185,14 +257,16 @@ static bool fill_overhead(struct figures *f, struct table *data, struct table *b
     (void)brief;
     for (int i = 0; i < (f->quick ? 1 : 3) && ok; i++) {
         int64_t n = f->quick ? 320 : sizes[i];
-        struct factors x;
 
-        ok = factors_alloc(&x, n, n, n, "f64");
         for (int s = 0; s < SWEEPS && ok; s++) {
-            fill_operands(&x, 0.4, sweeps[s].tiles, sweeps[s].exponents);
-            ok = measure_overhead(f, sweeps[s].name, sweeps[s].promise, &x, data);
+            struct factors x;
+
+            ok = factors_alloc(&x, n, n, n, sweeps[s].format, sweeps[s].format);
+            if (ok)
+                fill_operands(&x, 0.4, sweeps[s].tiles, sweeps[s].kind);
+            ok = ok && measure_overhead(f, &sweeps[s], &x, data);
+            factors_free(&x);
         }
-        factors_free(&x);
     }
     return ok;
 }

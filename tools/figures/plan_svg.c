@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * limber plan --svg: draws exponents and bits of the operands' tiles, groups of lines, and the
- * scheme that computes each part of C.
- *
- * All cells of a colour are one SVG path, in which adjacent cells are merged into rectangles.
- *
- * source  colours: viridis and cividis (van der Walt, Smith, 2015; Nunez et al., 2018), equal steps
- * to the eye; of schemes those of Tol (2021) */
+ * scheme that computes each part of C.  Cells of one colour are one SVG path, in which adjacent
+ * cells are merged to rectangles.  Sources of colours: viridis and cividis (van der Walt, Smith,
+ * 2015; Nunez et al., 2018), whose steps look equal; schemes have those of Tol (2021). */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 #include "tools/cli/page.h"
@@ -25,7 +22,7 @@ enum {
     TOP = 64,
     LEVELS = 24
 };
-/* codes of cells; larger ones are colour levels, or rectangles of C */
+/* codes of cells; codes from CODE_first on are levels of colour, or rectangles of C */
 enum { CODE_zero, CODE_special, CODE_first };
 
 static const uint32_t viridis[] = { 0x440154, 0x482878, 0x3e4989, 0x31688e, 0x26828e,
@@ -51,7 +48,7 @@ struct drawing {
     const limber_inspection *inspection;
     const limber_cut *cut;
     const limber_report *r;
-    double pixels;              /* size of an element in pixels */
+    double pixels;              /* pixels for each element */
     struct scale exponents, bits;
     const char *scheme[LIMBER_PARTS];
     int schemes;
@@ -75,7 +72,7 @@ static uint32_t blend(uint32_t a, uint32_t b, double t)
     return colour;
 }
 
-/* 0 <= t <= 1 */
+/* Returns the colour of a scale at t, 0 <= t <= 1. */
 static uint32_t colour_at(const struct scale *s, double t)
 {
     int i = (int)(t * (STOPS - 1));
@@ -84,19 +81,19 @@ static uint32_t colour_at(const struct scale *s, double t)
     return blend(s->stop[i], s->stop[i + 1], t * (STOPS - 1) - i);
 }
 
-static int levels(const struct scale *s)
+static int level_count(const struct scale *s)
 {
     return s->most - s->least + 1 < LEVELS ? s->most - s->least + 1 : LEVELS;
 }
 
 static int level_of(const struct scale *s, int x)
 {
-    return (int)((int64_t)(x - s->least) * levels(s) / (s->most - s->least + 1));
+    return (int)((int64_t)(x - s->least) * level_count(s) / (s->most - s->least + 1));
 }
 
 static uint32_t level_colour(const struct scale *s, int level)
 {
-    return colour_at(s, levels(s) > 1 ? (double)level / (levels(s) - 1) : 0.5);
+    return colour_at(s, level_count(s) > 1 ? (double)level / (level_count(s) - 1) : 0.5);
 }
 
 static void draw_text(const struct drawing *d, double x, double y, const char *format, ...)
@@ -114,7 +111,8 @@ static void draw_text(const struct drawing *d, double x, double y, const char *f
     fputs("</text>\n", d->f);
 }
 
-static void rectangle(const struct drawing *d, struct box b, const char *fill, const char *stroke)
+static void draw_rectangle(const struct drawing *d, struct box b, const char *fill,
+                           const char *stroke)
 {
     fprintf(
         d->f,
@@ -129,8 +127,9 @@ struct field {
     uint8_t code[CELLS][CELLS];
 };
 
-/* Removes the largest rectangle of equal codes from (y, x) on, grown to the right and then down. */
-static void merge(struct field *f, int64_t y, int64_t x, int64_t *h, int64_t *w)
+/* Removes the rectangle of equal cells that begins at (y, x) and is extended first to the right,
+ * then down.  *h, *w: its size. */
+static void take_rectangle(struct field *f, int64_t y, int64_t x, int64_t *h, int64_t *w)
 {
     uint8_t code = f->code[y][x];
     bool equal = true;
@@ -151,6 +150,8 @@ static double cell_edge(double from, double size, int64_t i, int64_t n)
     return round(10 * (from + size * (double)i / (double)n)) / 10;
 }
 
+/* Draws all cells of the field that have this code as one path of rectangles, and removes them
+ * from the field. */
 static void draw_code(const struct drawing *d, struct field *f, struct box b, uint8_t code,
                       const char *fill)
 {
@@ -166,7 +167,7 @@ static void draw_code(const struct drawing *d, struct field *f, struct box b, ui
             if (!any)
                 fprintf(d->f, "<path fill=\"%s\" d=\"", fill);
             any = true;
-            merge(f, y, x, &h, &w);
+            take_rectangle(f, y, x, &h, &w);
             left = cell_edge(b.x, b.w, x, f->g.across);
             top = cell_edge(b.y, b.h, y, f->g.down);
             fprintf(d->f, "M%g %gh%gv%gH%gz", left, top,
@@ -183,15 +184,17 @@ static void draw_field(const struct drawing *d, struct field *f, struct box b,
                        const struct scale *s)
 {
     draw_code(d, f, b, CODE_special, "#e31a1c");
-    for (int i = 0; i < levels(s); i++) {
+    for (int i = 0; i < level_count(s); i++) {
         char fill[16];
 
         snprintf(fill, sizeof fill, "#%06x", (unsigned)level_colour(s, i));
         draw_code(d, f, b, (uint8_t)(CODE_first + i), fill);
     }
-    rectangle(d, b, "none", "#999");
+    draw_rectangle(d, b, "none", "#999");
 }
 
+/* Draws the tiles of A (side 0) or B (side 1) in box b, coloured by significant bits or by
+ * largest exponents. */
 static void draw_operand(const struct drawing *d, int side, bool bits, struct box b)
 {
     const struct scale *s = bits ? &d->bits : &d->exponents;
@@ -208,7 +211,7 @@ static void draw_operand(const struct drawing *d, int side, bool bits, struct bo
     draw_field(d, &f, b, s);
 }
 
-/* Draws the groups of an operand's blocks beside the result: A's to the left, B's on top. */
+/* Draws the groups of an operand's blocks beside the result: A's on the left, B's on top. */
 static void draw_groups(const struct drawing *d, int side, struct box of)
 {
     int64_t n = d->cut->blocks[side], step = (n + CELLS - 1) / CELLS;
@@ -242,7 +245,7 @@ static const char *colour_of(const struct drawing *d, const char *scheme)
     return scheme_colour[scheme_of(d, scheme) % SCHEMES];
 }
 
-/* Defines a fill pattern with stripes as wide as the shares of a rectangle's parts.  The share that
+/* Defines a fill pattern whose stripes are as wide as the shares of a rectangle's parts.  Work that
  * tiles of zeros save stays white. */
 static void define_stripes(const struct drawing *d, int g, int h)
 {
@@ -266,6 +269,8 @@ static void define_stripes(const struct drawing *d, int g, int h)
     fputs("</pattern>\n", d->f);
 }
 
+/* Draws C in box b, each cell with the stripes of its groups of A and B, or all in the scheme's
+ * colour if C is not cut. */
 static void draw_result(const struct drawing *d, struct box b)
 {
     const limber_cut *c = d->cut;
@@ -273,7 +278,7 @@ static void draw_result(const struct drawing *d, struct box b)
     struct field f = { .g = { .dy = dy, .dx = dx } };
 
     if (c->parts == 0) {
-        rectangle(d, b, colour_of(d, d->r->scheme), "#999");
+        draw_rectangle(d, b, colour_of(d, d->r->scheme), "#999");
         return;
     }
     f.g.down = (c->blocks[0] + dy - 1) / dy;
@@ -287,26 +292,27 @@ static void draw_result(const struct drawing *d, struct box b)
         snprintf(fill, sizeof fill, "url(#c%d%d)", i / 3, i % 3);
         draw_code(d, &f, b, (uint8_t)(CODE_first + i), fill);
     }
-    rectangle(d, b, "none", "#999");
+    draw_rectangle(d, b, "none", "#999");
     draw_groups(d, 0, b);
     draw_groups(d, 1, b);
 }
 
 /* ---- legends --------------------------------------------------------------------------------- */
 
+/* Draws a scale of colours at (x, y), with numbers below and the title `what` above it. */
 static void draw_scale(const struct drawing *d, const struct scale *s, double x, double y,
                        const char *what)
 {
     enum { LENGTH = 200, TICKS = 5 };
-    int n = levels(s), ticks = n < TICKS ? n : TICKS;
+    int n = level_count(s), ticks = n < TICKS ? n : TICKS;
 
     draw_text(d, x, y, "%s", what);
     for (int i = 0; i < n; i++) {
         char fill[16];
 
         snprintf(fill, sizeof fill, "#%06x", (unsigned)level_colour(s, i));
-        rectangle(d, (struct box){ x + (double)LENGTH * i / n, y + 5, (double)LENGTH / n, 10 },
-                  fill, "none");
+        draw_rectangle(d, (struct box){ x + (double)LENGTH * i / n, y + 5, (double)LENGTH / n, 10 },
+                       fill, "none");
     }
     for (int i = 0; i < ticks; i++) {
         int level = ticks > 1 ? i * (n - 1) / (ticks - 1) : 0;
@@ -320,10 +326,11 @@ static void draw_scale(const struct drawing *d, const struct scale *s, double x,
 static void draw_key(const struct drawing *d, double x, double y, const char *fill,
                      const char *text)
 {
-    rectangle(d, (struct box){ x, y - 9, 11, 11 }, fill, "#999");
+    draw_rectangle(d, (struct box){ x, y - 9, 11, 11 }, fill, "#999");
     draw_text(d, x + 17, y, "%s", text);
 }
 
+/* Draws a line of the key for each group, with its numbers of blocks.  Advances *y. */
 static void draw_groups_key(const struct drawing *d, double x, double *y)
 {
     for (int g = 0; g < (int)(sizeof group_colour / sizeof *group_colour); g++) {
@@ -341,6 +348,8 @@ static void draw_groups_key(const struct drawing *d, double x, double *y)
     }
 }
 
+/* Draws a line of the key for each scheme, with its share of products, predicted seconds and
+ * error bound.  Advances *y. */
 static void draw_schemes_key(const struct drawing *d, double x, double *y)
 {
     for (int i = 0; i < d->schemes; i++) {
@@ -357,7 +366,7 @@ static void draw_schemes_key(const struct drawing *d, double x, double *y)
             cost += p->cost;
             bound = p->bound > bound ? p->bound : bound;
         }
-        if (cost > 0) /* a plan predicts costs; a run without one does not */
+        if (cost > 0) /* only plans predict costs; the report of a run without a plan has none */
             snprintf(seconds, sizeof seconds, "%.3g s predicted, ", cost);
         snprintf(text, sizeof text, "%s: %.3g%% of products, %sbound %.3g", d->scheme[i],
                  100 * share, seconds, bound);
@@ -373,6 +382,7 @@ static struct box size_of(const struct drawing *d, double x, double y, int64_t r
                          fmax((double)rows * d->pixels, LEAST) };
 }
 
+/* Draws the complete picture: A and B twice (exponents and bits), C, scales and keys. */
 static void draw_page(struct drawing *d)
 {
     int64_t m = d->inspection[0].lines, n = d->inspection[1].lines, k = d->inspection[0].length;
@@ -432,6 +442,8 @@ static void name_schemes(struct drawing *d)
         d->scheme[d->schemes++] = d->r->scheme;
 }
 
+/* Writes a picture of a product's operands and partition to an SVG file.  On failure prints a
+ * message and returns false. */
 bool plan_svg_write(const char *path, const struct product *p,
                     const limber_inspection inspection[2], const limber_cut *cut,
                     const limber_report *r)

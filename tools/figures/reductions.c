@@ -15,9 +15,9 @@ enum { LEAST = 16, MOST_COUNT = 1 << 20, CARRIES = 4, REPEATS = 8 };
 
 static const char *const formats[] = { "f16", "bf16" };
 
-/* Sums each of `repeats` rows, in binary64. */
-static bool add_up(limber_context *ctx, limber_format f, const void *x, int64_t count, int repeats,
-                   limber_carry carry, double *sum, uint64_t *swallowed)
+/* Sums each of `repeats` rows of `count` numbers; the sums are binary64. */
+static bool sum_rows(limber_context *ctx, limber_format f, const void *x, int64_t count,
+                     int repeats, limber_carry carry, double *sum, uint64_t *swallowed)
 {
     limber_reduce_call r = LIMBER_REDUCE_INIT;
 
@@ -34,8 +34,8 @@ static bool add_up(limber_context *ctx, limber_format f, const void *x, int64_t 
     return limber_reduce(ctx, &r) == LIMBER_STATUS_OK || !complain("%s", limber_error_text());
 }
 
-/* Adds a row: root mean squares, over repeats, of errors relative to the exact sum of absolute
- * values; then shares of swallowed additions. */
+/* Adds a row of the figure: for each accumulation the root mean square of errors, relative to the
+ * exact sum of absolute values, and the share of additions that change nothing. */
 static bool measure(struct figures *f, limber_format format, int64_t count, bool is_signed,
                     struct table *data)
 {
@@ -52,10 +52,11 @@ static bool measure(struct figures *f, limber_format format, int64_t count, bool
     ok = ok && !limber_convert(codes, format, x, LIMBER_F64, (size_t)all, LIMBER_ROUND_NEAREST) &&
          !limber_convert(x, LIMBER_F64, codes, format, (size_t)all, LIMBER_ROUND_NEAREST);
     for (int c = 0; c < CARRIES && ok; c++)
-        ok = add_up(f->ctx, format, codes, count, REPEATS, (limber_carry)c, sum[c], &swallowed[c]);
+        ok =
+            sum_rows(f->ctx, format, codes, count, REPEATS, (limber_carry)c, sum[c], &swallowed[c]);
     for (int64_t i = 0; i < all && ok; i++)
         x[i] = fabs(x[i]);
-    ok = ok && add_up(f->ctx, LIMBER_F64, x, count, REPEATS, LIMBER_CARRY_EXACT, size, NULL);
+    ok = ok && sum_rows(f->ctx, LIMBER_F64, x, count, REPEATS, LIMBER_CARRY_EXACT, size, NULL);
     for (int c = 1; c < CARRIES && ok; c++) {
         double square = 0;
 
@@ -74,6 +75,8 @@ static bool measure(struct figures *f, limber_format format, int64_t count, bool
     return ok;
 }
 
+/* Measures reductions in all formats, of positive and of signed numbers, with growing length.  A
+ * line of the table for each.  False on failure. */
 static bool fill_reductions(struct figures *f, struct table *data, struct table *brief)
 {
     bool ok = true;

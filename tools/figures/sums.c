@@ -14,8 +14,8 @@
 
 enum { LEAST = 64, MOST_K = 16384, CHUNK = 64, LIMBS = 3, ROWS = 6 };
 
-/* An emulation of FP32 by limbs. row: pairs of limbs whose products are summed.  The first row has
- * its own accumulator, all others share a second one. */
+/* An emulation of FP32 products by limbs. row: pairs of limbs whose products are summed.  The first
+ * pair has an accumulator of its own; all other pairs share one. */
 struct emulation {
     const char *name, *limb, *unit;
     int limbs, shift, rows;
@@ -57,8 +57,8 @@ static bool split_limbs(const struct emulation *e, const float *x, int64_t n, fl
     return true;
 }
 
-/* Computes rows [from, to) of the table as one product with one accumulator: along k, each chunk
- * has its rows one after the other. */
+/* Computes rows [from, to) of the emulation's table as one product with one accumulator: for each
+ * chunk of k, the rows one after the other. */
 static bool accumulate(limber_context *ctx, const struct emulation *e, const struct factors *x,
                        float *a[LIMBS], float *b[LIMBS], int from, int to, const char *words,
                        float *c)
@@ -71,7 +71,7 @@ static bool accumulate(limber_context *ctx, const struct emulation *e, const str
     struct factors y;
     bool ok;
 
-    if (!factors_alloc(&y, x->m, x->n, length, "f32"))
+    if (!factors_alloc(&y, x->m, x->n, length, "f32", "f32"))
         return false;
     for (int64_t p = 0; p < length; p++) {
         int64_t chunk = p / (CHUNK * rows), k = chunk * CHUNK + p % CHUNK;
@@ -92,6 +92,8 @@ static bool accumulate(limber_context *ctx, const struct emulation *e, const str
     return ok;
 }
 
+/* Computes an FP32 product by limbs on a simulated unit: the first pair of limbs in one
+ * accumulator, the others in a second one.  promoted: sums of 64 products are added in FP32. */
 static bool emulate(limber_context *ctx, const struct emulation *e, bool promoted,
                     const struct factors *x)
 {
@@ -136,14 +138,15 @@ static bool multiply_native(limber_context *ctx, const struct factors *x)
            !complain("%s", limber_error_text());
 }
 
-/* Adds a row of the figure: errors in u |A||B|, then in ulp of the exact elements. */
+/* Adds a row of the figure: errors in units of u |A||B|, then in units in the last place of the
+ * exact elements. */
 static bool measure(struct figures *f, int64_t k, bool is_signed, struct table *data)
 {
     int64_t side = f->quick ? 4 : 8;
     double ulp[CURVES];
     uint64_t state = 15;
     struct factors x;
-    bool ok = factors_alloc(&x, side, side, k, "f32");
+    bool ok = factors_alloc(&x, side, side, k, "f32", "f32");
 
     for (int64_t i = 0; i < side * k && ok; i++) {
         ((float *)x.a)[i] = (float)(random_unit(&state) * (is_signed ? 2 : 1) - is_signed);

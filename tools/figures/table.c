@@ -11,6 +11,8 @@
 
 enum { COLUMNS = 32 };
 
+/* Appends cells to a table. kinds: a letter for each argument, w for a word, n for a number.  NaN
+ * gives an empty cell.  Sets t->failed if memory runs out. */
 void table_add(struct table *t, const char *kinds, ...)
 {
     va_list args;
@@ -51,7 +53,7 @@ static void clear_table(struct table *t)
     free(t->cell);
 }
 
-/* Makes a table whose first row has these heads. */
+/* Makes a table whose first row has these heads, which commas separate. */
 static struct table with_heads(const char *heads)
 {
     char copy[512], *rest = copy;
@@ -65,6 +67,7 @@ static struct table with_heads(const char *heads)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
+/* Prints a table as text, with aligned columns. */
 static void print_text(const struct table *t)
 {
     int width[COLUMNS] = { 0 };
@@ -91,6 +94,7 @@ static void write_lines(FILE *f, const struct table *t, int from)
         fprintf(f, "%s%c", t->cell[i], i % t->columns == t->columns - 1 ? '\n' : ',');
 }
 
+/* Returns a table's rows as JSON objects, whose members are named by the heads. */
 static cJSON *json_rows(const struct table *t)
 {
     cJSON *rows = cJSON_CreateArray(), *row = NULL;
@@ -112,6 +116,8 @@ static cJSON *json_rows(const struct table *t)
     return rows;
 }
 
+/* Prints a figure's table, or adds it to the JSON array.  The brief table is printed in place of
+ * the full one, if there is one. */
 static void add_report(struct figures *f, const char *name, const struct table *data,
                        const struct table *brief)
 {
@@ -135,6 +141,7 @@ struct drawing {
     const struct table *data;
 };
 
+/* Writes gnuplot's commands for a picture, with the table's data. */
 static void write_script(FILE *out, const void *user)
 {
     const struct drawing *d = user;
@@ -142,7 +149,7 @@ static void write_script(FILE *out, const void *user)
     fprintf(out,
             "set terminal svg size 900,%d dynamic enhanced font 'sans,13' background rgb "
             "'white'\nset datafile separator ','\nset grid\n"
-            /* gnuplot's own colour 5 is a yellow that is hard to see on white */
+            /* gnuplot's own fifth colour is a yellow that is hard to see on white */
             "set linetype 5 lc rgb '#cc79a7'\n"
             "set linetype 9 lc rgb '#8c564b'\n" /* gnuplot's own colour 9 repeats the first */
             "$data << END\n",
@@ -160,6 +167,7 @@ static char *path_of(const struct figures *f, const char *name, const char *end)
     return path;
 }
 
+/* Writes a table to the file NAME.csv in the figures' folder.  False on failure. */
 static bool write_csv(const struct figures *f, const char *name, const struct table *t)
 {
     char *path = path_of(f, name, "csv");
@@ -174,18 +182,18 @@ static bool write_csv(const struct figures *f, const char *name, const struct ta
     return ok;
 }
 
-/* Draws a picture.  Without gnuplot a message is printed once and the data file is kept. */
-static bool draw_picture(struct figures *f, const struct picture *p, const struct table *t)
+static bool draw_picture(const struct figures *f, const struct picture *p, const struct table *t)
 {
     const struct drawing d = { p, t };
-    char *path = f->undrawn ? NULL : path_of(f, p->name, "svg");
-    bool ok = f->undrawn ||
-              (path && (gnuplot(path, p->name, write_script, &d, &f->undrawn) || f->undrawn));
+    char *path = path_of(f, p->name, "svg");
+    bool ok = path && gnuplot(path, p->name, write_script, &d);
 
     free(path);
     return ok;
 }
 
+/* Computes a figure's tables, writes them and its pictures to files, and prints them.  False on
+ * failure. */
 bool figure_make(struct figures *f, const struct figure *figure)
 {
     struct table data = with_heads(figure->heads), brief = with_heads(figure->brief);
@@ -195,7 +203,7 @@ bool figure_make(struct figures *f, const struct figure *figure)
         ok = !complain("figures: out of memory");
     figure_note(f, "%s", "");
     ok = ok && write_csv(f, figure->name, &data);
-    for (int i = 0; ok && i < MOST_PICTURES && figure->picture[i].name; i++)
+    for (int i = 0; ok && !f->undrawn && i < MOST_PICTURES && figure->picture[i].name; i++)
         ok = draw_picture(f, &figure->picture[i], &data);
     if (ok)
         add_report(f, figure->name, &data, &brief);

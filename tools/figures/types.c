@@ -16,20 +16,20 @@ enum { LOWEST = -140, HIGHEST = 127, BINADES = HIGHEST - LOWEST + 1, MOST = 400 
 
 struct type {
     const char *name, *limb, *scheme;
-    /* bits: the relative error of representable numbers is at most 2^-bits */
+    /* bits: each number in the range is represented with a relative error of at most 2^-bits */
     int limbs, shift, bits;
 };
 static const struct type types[] = {
     { "FP16", "f16", NULL, 1, 0, 11 },        { "BF16", "bf16", NULL, 1, 0, 8 },
     { "TF32", "tf32", NULL, 1, 0, 11 },       { "FP32-F", "f16", "fp32-f", 2, 12, 23 },
     { "FP32-M", "f16", "fp32-m", 2, 0, 23 },  { "FP32-T", "tf32", "fp32-t", 2, 0, 23 },
-    { "FP32-B", "bf16", "fp32-b", 3, 0, 23 },
+    { "FP32-B", "bf16", "fp32-b", 3, 0, 23 }, { "FP32", "f32", NULL, 1, 0, 24 },
 };
 enum { TYPES = sizeof types / sizeof *types };
 static const int scaling[] = { 3, 5, 6 };
 enum { SCALING = sizeof scaling / sizeof *scaling };
 
-/* Relative error, at most 1; NaN and infinities have an error of 1. */
+/* Returns the relative error of `got`, at most 1.  NaN and infinities have the error 1. */
 static double error_of(double got, double x)
 {
     double e = fabs(got - x) / fabs(x);
@@ -37,6 +37,8 @@ static double error_of(double got, double x)
     return e < 1 ? e : 1;
 }
 
+/* Returns the error of x if it is stored as the published limbs of type t: each limb holds, in a
+ * low precision, what the limbs before it leave. */
 static double published_error(const struct type *t, float x)
 {
     limber_format limb = format_of(t->limb), f64 = format_of("f64");
@@ -62,25 +64,26 @@ static float in_binade(int e, uint64_t *state)
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-static bool is_held(const struct type *t, float x)
+static bool is_representable(const struct type *t, float x)
 {
     return published_error(t, x) <= ldexp(1, -t->bits);
 }
 
-/* Largest x such that all numbers from 1 to x are representable, by bisection over codes. */
-static float largest_held(const struct type *t)
+/* Returns the largest x such that all numbers from 1 to x are represented with that error; found by
+ * bisection over bit patterns. */
+static float largest_representable(const struct type *t)
 {
     float one = 1, most = FLT_MAX, x;
     uint32_t low, high, middle;
 
     memcpy(&low, &one, 4);
     memcpy(&high, &most, 4);
-    if (is_held(t, most))
+    if (is_representable(t, most))
         return most;
     while (high - low > 1) {
         middle = low + (high - low) / 2;
         memcpy(&x, &middle, 4);
-        if (is_held(t, x))
+        if (is_representable(t, x))
             low = middle;
         else
             high = middle;
@@ -89,23 +92,23 @@ static float largest_held(const struct type *t)
     return x;
 }
 
-/* The smallest midpoint between two values of the first limb that is below largest_held() and not
- * representable. */
+/* Returns the smallest number, midway between two values of the first limb, that is not represented
+ * with that error, below largest_representable(). */
 static double lost_tie(const struct type *t)
 {
-    double end = largest_held(t);
+    double end = largest_representable(t);
     int p = format_of(t->limb).frac_bits;
 
     for (int e = 0; t->limbs > 1 && ldexp(1, e) < end; e++)
-        if (!is_held(t, (float)ldexp(1 + ldexp(1, -p - 1), e)))
+        if (!is_representable(t, (float)ldexp(1 + ldexp(1, -p - 1), e)))
             return ldexp(1 + ldexp(1, -p - 1), e);
     return NAN;
 }
 
-/* Adds a line of the summary: the range of representable binades around 1 and its largest error.
- * error[b] belongs to binade LOWEST + b. */
-static void brief_line(struct table *s, const char *name, const char *limbs, int bits,
-                       const double *error, double to, double tie)
+/* Adds a line of the summary: the range of binades around 1 that are representable, and its largest
+ * error.  error[b] is of binade LOWEST + b. */
+static void add_summary_line(struct table *s, const char *name, const char *limbs, int bits,
+                             const double *error, double to, double tie)
 {
     int first = -LOWEST, last = -LOWEST;
     double worst = 0;
@@ -123,11 +126,12 @@ static void brief_line(struct table *s, const char *name, const char *limbs, int
 /* ---- by the library -------------------------------------------------------------------------- */
 
 struct samples {
-    int each; /* samples in each binade */
+    int each; /* number of samples in each binade */
     float x[BINADES * MOST];
 };
 
-/* Measures the largest error of each binade from b on; false after a message. */
+/* Measures the largest error in each of `binades` binades from index b on.  On failure prints a
+ * message and returns false. */
 static bool multiply(limber_context *ctx, const struct type *t, const struct samples *s, int b,
                      int binades, bool beside, double *error)
 {
@@ -137,7 +141,7 @@ static bool multiply(limber_context *ctx, const struct type *t, const struct sam
     struct factors x;
     limber_status status;
 
-    if (!factors_alloc(&x, binades * s->each, 1, beside ? 2 : 1, "f32"))
+    if (!factors_alloc(&x, binades * s->each, 1, beside ? 2 : 1, "f32", "f32"))
         return false;
     for (int64_t i = 0; i < x.m; i++) {
         float *row = (float *)x.a + i * x.k;
@@ -159,6 +163,8 @@ static bool multiply(limber_context *ctx, const struct type *t, const struct sam
            !complain("%s", limber_error_text());
 }
 
+/* Measures the errors of schemes that scale rows: of rows with one number, of all binades at once,
+ * and of rows with a number and a 1, binade by binade. */
 static bool multiply_all(struct figures *f, const struct samples *s,
                          double error[2][SCALING][BINADES])
 {
@@ -185,21 +191,25 @@ static bool multiply_all(struct figures *f, const struct samples *s,
 
 static const char script[] =
     "e(x) = x < 2**-26 ? 2**-26 : x\n"
-    "set logscale y 2\nset format y '2^{%L}'\nset yrange [2**-27:2]\nset xrange [-140:128]\n"
-    "set ytics 2**-26, 16\nset xtics 20\n"
-    "set ylabel 'largest relative error'\nset key outside right top\n"
+    "set logscale y 2\nset yrange [2**-27:2]\nset xrange [-140:128]\n"
+    "set ytics ('0' 2**-26, '2^{-22}' 2**-22, '2^{-16}' 2**-16, '2^{-11}' 2**-11, '2^{-8}' 2**-8, "
+    "'2^{-4}' 2**-4, '1' 1)\nset xtics 20\nset xlabel 'binade of x'\n"
+    "set ylabel 'largest relative error'\nset key outside right top\nset rmargin 26\n"
     "set multiplot layout 2,1\n"
     "set title 'as published: unscaled limbs'\n"
-    "plot for [i=2:8] $data every 2 using 1:(e(column(i))) with lines lw 7-0.7*i "
-    "title word('FP16 BF16 TF32 FP32-F FP32-M FP32-T FP32-B', i-1)\n"
-    "set title 'scaled by lines, as the library multiplies'\nset xlabel 'binade of x'\n"
-    "plot for [i=9:11] $data every 2 using 1:(e(column(i))) with lines lw 5-1.5*(i-9) lc i-8 "
-    "title word('FP32-F FP32-T FP32-B', i-8), "
-    "$data every 2 using 1:(e($12)) with lines lw 2 dt 2 lc 1 title 'FP32-F beside 1'\n"
+    "plot for [i=2:9] $data every 2 using 1:(e(column(i))) with lines lw 2 dt i-1 lc i-1 "
+    "title word('FP16 BF16 TF32 FP32-F FP32-M FP32-T FP32-B FP32', i-1)\n"
+    "set title 'scaled by lines, as the library multiplies'\n"
+    "c(i) = i == 10 ? 4 : i - 5\n"
+    "plot for [i=10:12] $data every 2 using 1:(e(column(i))) with lines lw 2 dt c(i) lc c(i) "
+    "title word('FP32-F FP32-T FP32-B', i-9), "
+    "$data every 2 using 1:(e($13)) with lines lw 2 dt 2 lc 4 title 'FP32-F beside 1'\n"
     "unset multiplot";
 
-static bool fill(struct figures *f, const struct samples *s, struct table *data,
-                 struct table *brief)
+/* Computes, for each binade, the largest error of each type as published and with scaling
+ * (data), and a summary (brief).  False on failure. */
+static bool fill_tables(struct figures *f, const struct samples *s, struct table *data,
+                        struct table *brief)
 {
     double plain[TYPES][BINADES] = { { 0 } }, scaled[2][SCALING][BINADES];
     bool ok = multiply_all(f, s, scaled);
@@ -215,14 +225,16 @@ static bool fill(struct figures *f, const struct samples *s, struct table *data,
             table_add(data, "n", scaled[i / SCALING][i % SCALING][b]);
     }
     for (int t = 0; t < TYPES && ok; t++)
-        brief_line(brief, types[t].name, "published", types[t].bits, plain[t],
-                   largest_held(&types[t]), lost_tie(&types[t]));
+        add_summary_line(brief, types[t].name, "published", types[t].bits, plain[t],
+                         largest_representable(&types[t]), lost_tie(&types[t]));
     for (int i = 0; i < 2 * SCALING && ok; i++)
-        brief_line(brief, types[scaling[i % SCALING]].name, i < SCALING ? "scaled" : "beside 1",
-                   types[scaling[i % SCALING]].bits, scaled[i / SCALING][i % SCALING], NAN, NAN);
+        add_summary_line(brief, types[scaling[i % SCALING]].name,
+                         i < SCALING ? "scaled" : "beside 1", types[scaling[i % SCALING]].bits,
+                         scaled[i / SCALING][i % SCALING], NAN, NAN);
     return ok;
 }
 
+/* Makes the random samples of all binades and fills the figure's tables.  False on failure. */
 static bool fill_types(struct figures *f, struct table *data, struct table *brief)
 {
     struct samples *s = malloc(sizeof *s);
@@ -233,7 +245,7 @@ static bool fill_types(struct figures *f, struct table *data, struct table *brie
         s->each = f->quick ? 40 : MOST;
     for (int i = 0; ok && i < BINADES * s->each; i++)
         s->x[i] = in_binade(LOWEST + i / s->each, &state);
-    ok = ok && fill(f, s, data, brief);
+    ok = ok && fill_tables(f, s, data, brief);
     free(s);
     return ok;
 }
@@ -241,7 +253,7 @@ static bool fill_types(struct figures *f, struct table *data, struct table *brie
 const struct figure figure_types = {
     .name = "type-error",
     .about = "what emulated types lose of a number, binade by binade",
-    .heads = "binade,FP16,BF16,TF32,FP32-F,FP32-M,FP32-T,FP32-B,FP32-F scaled,FP32-T scaled,"
+    .heads = "binade,FP16,BF16,TF32,FP32-F,FP32-M,FP32-T,FP32-B,FP32,FP32-F scaled,FP32-T scaled,"
              "FP32-B scaled,FP32-F beside 1,FP32-T beside 1,FP32-B beside 1",
     .brief = "type,limbs,from,to,error,lost half-way at",
     .fill = fill_types,

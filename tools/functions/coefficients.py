@@ -44,13 +44,13 @@ def value(poly, x):
 
 
 def double(x):
-    """The nearest double, as a hexadecimal constant."""
+    """Returns the nearest double as a hexadecimal constant."""
     return float(x).hex() if x else "0.0"
 
 
 def emit(name, what, f, low, high, degree, weight):
-    """Prints a table. weight(x): relative error of the function per unit error of the
-    polynomial."""
+    """Prints the coefficients of a polynomial, and its error.  weight(x): relative error of the
+    function for a unit error of the polynomial."""
     poly = [mpf(float(c)) for c in interpolate(f, low, high, degree)]
     worst = max(abs((value(poly, x) - f(x)) * weight(x))
                 for x in (low + (high - low) * (mpf(i) + mpf(1) / 2) / 400 for i in range(400)))
@@ -68,14 +68,14 @@ def series(name, what, coefficients):
 
 
 def cut(x, bits):
-    """Truncates x to its first bits."""
+    """Truncates x to its first `bits` significant bits."""
     scale = mpf(2) ** (bits - 1 - int(floor(log(abs(x), 2))))
     return (floor(abs(x) * scale) / scale) * (1 if x > 0 else -1)
 
 
 def parts(name, what, x, bits):
-    """Splits x into constants: the i-th has bits[i] bits of the remainder, the last one is the
-    nearest double."""
+    """Splits x into constants that sum to x: the i-th has the first bits[i] bits of the remainder,
+    the last one is the double nearest to the remainder."""
     print(f"/* {what} */")
     for i, b in enumerate(bits + [53]):
         part = cut(x, b) if b < 53 else mpf(float(x))
@@ -85,7 +85,8 @@ def parts(name, what, x, bits):
 
 
 def mills(t):
-    """With x = 4 (1 + t) / (1 - t), the normal tail is e^(-x^2/2) mills(t) / (x + 1)."""
+    """A factor of the normal distribution's tail, which for x = 4 (1 + t) / (1 - t) is
+    e^(-x^2/2) mills(t) / (x + 1)."""
     x = 4 * (1 + t) / (1 - t)
     return erfc(x / sqrt(2)) / 2 * exp(x * x / 2) * (x + 1)
 

@@ -1,5 +1,5 @@
-# Changes to an installation that Debian's policy for packages requires; cpack runs this on the
-# folder that it packs.
+# Makes the changes to an installation that Debian's policy for packages requires.  cpack runs this
+# in the folder that it packs.
 set(_share ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/share)
 set(_doc ${_share}/doc/limber)
 
@@ -16,7 +16,7 @@ file(WRITE ${_doc}/changelog
      "limber (${CPACK_PACKAGE_VERSION}) unstable; urgency=low\n\n"
      "  * CHANGELOG.md tells what is new.\n\n"
      " -- ${CPACK_PACKAGE_CONTACT}  Thu, 01 Jan 2026 00:00:00 +0000\n")
-# The linker searches /usr/lib by itself.
+# Run paths are removed, since the loader searches /usr/lib anyway.
 set(_lib ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/lib)
 file(GLOB _libraries ${_lib}/*.so ${_lib}/limber/*.so*)
 foreach(_file ${_libraries})

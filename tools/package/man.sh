@@ -41,7 +41,7 @@ page1() {
     printf '.SH SEE ALSO\n.BR limber (3)\n'
 }
 
-# Prints each LIMBER_API declaration with the comment before it.
+# Prints each LIMBER_API declaration, with the comment that precedes it.
 page3() {
     head_of 3 limber "products of matrices, convolutions and functions in any format"
     printf '.SH SYNOPSIS\n.nf\n#include <limber/limber.h>\n.fi\nLink with \\-llimber.\n'

@@ -39,7 +39,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/debian.cmake)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libllvm${LIMBER_LLVM_VERSION}")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-# Other packages depend on this one for liblimber only, and never for a libblas.
+# Packages that are linked to liblimber depend on this one; those linked to a libblas do not.
 set(_deb ${CMAKE_CURRENT_BINARY_DIR}/deb)
 file(WRITE ${_deb}/triggers "activate-noawait ldconfig\n")
 file(WRITE ${_deb}/shlibs "liblimber 0 limber (>= ${PROJECT_VERSION})\n")

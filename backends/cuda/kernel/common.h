@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Common code of a plan's kernels.  The plan's constants precede this file. */
+ * Code that several kernels of a plan use.  The plan's constants come before this file in the
+ * source.  Template parameter S is 0 for operand A, 1 for B. */
 #ifndef LIMBER_CUDA_COMMON_H
 #define LIMBER_CUDA_COMMON_H
 
@@ -8,7 +9,8 @@
 constexpr bool IS_INTEGER_RESULT = RESULT.kind == LIMBER_KIND_INT ||
                                    RESULT.kind == LIMBER_KIND_SHORT;
 
-/* True for IEEE-like formats of at most 64 bits: the largest exponent means infinity or NaN. */
+/* True for floats of at most 64 bits whose largest exponent means infinity or NaN, as in IEEE
+ * 754. */
 DEVICE constexpr bool is_ieee(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT && !f.flags && !f.carried && f.size <= 8;
@@ -22,7 +24,7 @@ DEVICE constexpr bool is_binary(limber_format f)
             (f.size == 4 && f.exp_bits == 8 && f.frac_bits == 23 && f.bias == 127));
 }
 
-/* True if the guard chose another alternative than `mine`. */
+/* True if this kernel must do nothing, since the guard chose another plan than `mine`. */
 DEVICE bool is_left(const int32_t *choice, int32_t mine)
 {
     return choice && load<int32_t>(choice) != mine;
@@ -32,6 +34,7 @@ DEVICE bool is_left(const int32_t *choice, int32_t mine)
 
 template <int S> struct raw_element { typedef typename raw_of<SIDES[S].f.size>::type type; };
 
+/* Negates an element by changing its bit pattern; integers are in two's complement. */
 template <int S> DEVICE void negate(typename raw_element<S>::type &e)
 {
     constexpr limber_format f = SIDES[S].f;
@@ -58,8 +61,8 @@ DEVICE int64_t load_narrow(const void *p, int bytes, bool is_unsigned)
     return is_unsigned ? (int64_t)load<uint32_t>(p) : (int64_t)load<int32_t>(p);
 }
 
-/* Loads one element of a pair of real numbers (a complex operand), widened and with its sign
- * applied. */
+/* Loads element (line, p) of a complex matrix that is read as a real matrix.  Widens integers, and
+ * applies the sign that the index map gives. */
 template <int S>
 DEVICE typename raw_element<S>::type load_pair(const struct pair_map &w, const char *at,
                                                int64_t line, int64_t p)
@@ -76,7 +79,8 @@ DEVICE typename raw_element<S>::type load_pair(const struct pair_map &w, const c
     return e;
 }
 
-/* Loads element (line, p); false for padding, which is zero. */
+/* Loads element (line, p) of an operand.  Returns false if it is a zero without memory: padding, or
+ * in a tile that the product does not use. */
 template <int S>
 DEVICE bool load_element(typename raw_element<S>::type &e, const struct view &v, int64_t line,
                          int64_t p)
@@ -90,7 +94,7 @@ DEVICE bool load_element(typename raw_element<S>::type &e, const struct view &v,
     return true;
 }
 
-/* True if elements of a line are closer together than lines. */
+/* True if neighbours along k are closer together in memory than neighbouring lines. */
 DEVICE bool lies_along(const struct view &v)
 {
     return v.pairs ? v.p == 2 : !v.patch && v.p <= v.line;
@@ -98,13 +102,13 @@ DEVICE bool lies_along(const struct view &v)
 
 /* ---- powers of two and doubles --------------------------------------------------------------- */
 
-/* 2^e for normal results. */
+/* Returns 2^e, if that is a normal double. */
 DEVICE double power_of_two(int e)
 {
     return bits_double((uint64_t)(1023 + e) << 52);
 }
 
-/* Converts a float of at most 64 bits, or rounds a pair to the nearest double. */
+/* Returns the double nearest to an element.  Floats of at most 64 bits are converted exactly. */
 DEVICE double double_of(limber_format f, const void *p)
 {
     limber_num x;
@@ -129,7 +133,8 @@ DEVICE double double_of(limber_format f, const void *p)
     return v;
 }
 
-/* Scale exponent of a line; all lines of an operand may share one. */
+/* Returns the exponent of the power of two that scales a line (row of A or column of B); 0 for a
+ * line of zeros.  emax: largest exponent of each line, or one for all lines. */
 template <int S> DEVICE int scale_of(const int32_t *emax, int64_t line)
 {
     int e = emax ? load<int32_t>(emax + (SIDES[S].scaled == SCALED_all ? 0 : line)) : INT32_MIN;

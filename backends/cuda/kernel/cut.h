@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Makes limbs inside the multiply kernel: FP32 elements are copied to shared memory unchanged, and
- * threads split pieces of lines into the tiles of limbs that are multiplied.
+ * Splits FP32 elements into limbs inside the multiply kernel.  Elements are first copied to shared
+ * memory unchanged (a raw tile).  Then threads split them, 16 bytes of a limb at a time, into the
+ * tiles of limbs that the tensor cores read.
  *
- * A raw tile has `lines` lines by `depth` elements.  Its rows are lines, with their pieces swizzled
- * like those of limbs.  If adjacent lines are adjacent in memory, its rows are elements along k.
- * Either way lanes with neighbouring lines read different banks. */
+ * A raw tile has `lines` rows of A or columns of B, by `depth` elements along k.  Its layout is
+ * [line][k], swizzled like limbs or, if neighbouring lines are contiguous in the operand (across),
+ * [k][line].  In both layouts threads with neighbouring lines read different banks. */
 #ifndef LIMBER_CUDA_CUT_H
 #define LIMBER_CUDA_CUT_H
 
-enum { PIECE_ELEMENTS = 16 / BYTES };   /* elements in a 16-byte piece of a limb */
+enum { PIECE_ELEMENTS = 16 / BYTES };   /* number of elements in a 16-byte piece of a limb */
 
 /* ---- copying raw elements to shared memory --------------------------------------------------- */
 
+/* Returns the byte offset of an element in a raw tile. */
 template <int lines, int depth> DEVICE uint32_t raw_at(int line, int p, bool across)
 {
     return across ? (uint32_t)((p * lines + line) * 4) :
            piece_at<4 * depth>(line, p / 4) + (uint32_t)(p % 4 * 4);
 }
 
-/* Copies rows of `pieces` pieces; elements beyond `rows` and `columns` are zero. */
+/* Copies `tall` rows of `pieces` 16-byte pieces.  Elements beyond `rows` and `columns` become zero.
+ * permuted: swizzles the pieces.  own: index of this thread. */
 template <int tall, int pieces, int threads, bool permuted>
 DEVICE void copy_rows(uint32_t at, const char *from, int64_t pitch, int64_t rows, int64_t columns,
                       int own)
@@ -33,7 +36,8 @@ DEVICE void copy_rows(uint32_t at, const char *from, int64_t pitch, int64_t rows
     }
 }
 
-/* Copies elements one by one, whatever their strides. */
+/* Copies a raw tile element by element, for operands whose strides or alignment do not allow
+ * 16-byte copies. */
 template <int S, int lines, int depth, int threads, bool across>
 DEVICE void copy_elements(const multiply_args &a, uint32_t at, int product, int64_t line0,
                           int64_t p0, int own)
@@ -43,7 +47,7 @@ DEVICE void copy_elements(const multiply_args &a, uint32_t at, int product, int6
     int64_t first = S ? a.r.j0 : a.r.i0, count = S ? a.r.n : a.r.m;
     struct view v = limber_operand_at(&o.operand, product);
 
-    v.patch = NULL;             /* there is no patch here, which the compiler cannot know */
+    v.patch = NULL;             /* is NULL already, which the compiler cannot know */
     ROLL for (int x = own; x < lines * depth; x += threads) {
         int line = across ? x % columns : x / columns, p = across ? x / columns : x % columns;
         bool inside = line0 + line < count && p0 + p < a.k;
@@ -59,9 +63,9 @@ DEVICE void copy_elements(const multiply_args &a, uint32_t at, int product, int6
     }
 }
 
-/* Copies lines from line0 on of this part of a product's operand, elements from p0 on, to shared
- * memory: in pieces where the view allows, else element by element.  `threads` threads take part;
- * this one has number `own`. */
+/* Copies a raw tile of one product's operand to shared memory: rows of A (or columns of B) from
+ * line0 on in this block of C, and elements from p0 on along k.  Copies 16 bytes at once if the
+ * layout allows.  All of `threads` threads take part; this one has the index `own`. */
 template <int S, int lines, int depth, int threads>
 DEVICE void copy_raw(const multiply_args &a, uint32_t at, int product, int64_t line0, int64_t p0,
                      int own)
@@ -86,7 +90,7 @@ DEVICE void copy_raw(const multiply_args &a, uint32_t at, int product, int64_t l
 
 /* ---- splitting raw elements into limbs ------------------------------------------------------- */
 
-/* The scale of a line as two factors. */
+/* Returns the power-of-two scale of a line (row of A or column of B), as two factors. */
 template <int S>
 DEVICE struct factors factors_of(const multiply_args &a, int product, int64_t line)
 {
@@ -96,8 +100,8 @@ DEVICE struct factors factors_of(const multiply_args &a, int product, int64_t li
                       scale_of<S>(S ? a.r.emax_b : a.r.emax_a, first + line) : 0);
 }
 
-/* Splits a piece of a line: elements from p on of a raw tile become piece `to` of the line in the
- * tiles of all limbs. */
+/* Splits the elements of a line, from p on, in a raw tile.  The 16 bytes of each limb become piece
+ * `to` of line to_line in that limb's tile. */
 template <int S, int lines, int depth, int tile>
 DEVICE void cut_piece(uint32_t raw, int line, int p, bool across, uint32_t limbs, int to_line,
                       int to, struct factors f)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Device primitives for kernels, as PTX. Kernels use nothing of CUDA but what this file declares,
- * so the same source also runs on the CPU under the tests' harness (test/cuda/simt), which has a
- * counterpart of this file.
+ * Device primitives for kernels, as PTX.  Kernels use nothing of CUDA but what this file declares,
+ * so their source also runs on the CPU in the tests' simulator (test/cuda/simt), which replaces
+ * this file by its own.
  *
- * Shared memory is one dynamic array, addressed by byte offset from its begin (aligned to 1024).
+ * Shared memory is one dynamic array, aligned to 1024 bytes, and is addressed by byte offsets from
+ * its start.
  *
  * Source: PTX ISA 9.0: 9.7.9 (copies), 9.7.13 (mbarrier, clusters), 9.7.14 (mma), 9.7.15 (wgmma),
  * 9.7.16 (tcgen05), 5.5 (swizzles). */
@@ -12,12 +13,14 @@
 
 #define DEVICE static __device__ __forceinline__
 #define TABLE static __constant__ const
-#define OPERANDS static __constant__   /* constants that instructions take as operands */
-#define LOOKUP static __device__ const  /* a table that a warp's lanes read at different places */
+#define OPERANDS static __constant__   /* constants that instructions can take as operands */
+#define LOOKUP static __device__ const  /* a table from which lanes read different entries */
 #define UNROLL _Pragma("unroll")
 #define UNROLL_SOME _Pragma("unroll 4")
 #define ROLL _Pragma("unroll 1")
-/* KERNEL(name, struct args, threads, blocks on one multiprocessor) { ... uses args ... } */
+/* KERNEL(name, struct, threads, blocks) { ... } defines a kernel, whose body uses `args` of that
+ * struct type.  threads: number of threads of a block.  blocks: number of blocks that must fit on a
+ * multiprocessor. */
 #define KERNEL(name, type, threads, blocks)                                                        \
     extern "C" __global__ void __launch_bounds__(threads, blocks)                                 \
         name(const __grid_constant__ type args)
@@ -31,7 +34,7 @@ typedef unsigned uint32_t;
 typedef long int64_t;
 typedef unsigned long uint64_t;
 
-/* Definitions that the library's shared files expect. */
+/* Macros that must be defined for headers that kernels share with the host. */
 #define PRIM DEVICE
 #define PRIM_BODY DEVICE
 #define LIMBER_API
@@ -55,17 +58,18 @@ typedef unsigned long uint64_t;
 #define __builtin_rint rint
 #define __builtin_trunc trunc
 
-/* ---- numbers of a thread, its warp and its block --------------------------------------------- */
+/* ---- indices of a thread, its warp and its block --------------------------------------------- */
 
 DEVICE int thread() { return (int)threadIdx.x; }
 DEVICE int lane() { return (int)(threadIdx.x & 31); }
-/* Number of the warp; the compiler knows that all lanes have the same. */
+/* Returns the index of the warp in the block.  The shuffle tells the compiler that all lanes have
+ * the same value. */
 DEVICE int warp() { return __shfl_sync(0xffffffff, (int)(threadIdx.x >> 5), 0); }
 DEVICE int block() { return (int)blockIdx.x; }
 DEVICE int blocks() { return (int)gridDim.x; }
 
-/* Returns v, opaque to the compiler: what depends on it is computed where it is used, and takes no
- * register before. */
+/* Returns v, in a way that the compiler cannot see through.  So values that depend on the result
+ * are computed where they are used, and occupy no register before. */
 DEVICE int here(int v)
 {
     asm volatile("" : "+r"(v));
@@ -91,22 +95,22 @@ struct alignas(8) bytes8 { uint32_t w[2]; };
 
 /* Tells the compiler that p points to global memory. */
 DEVICE void of_memory(const void *p) { __builtin_assume(__isGlobal(p)); }
-/* From 10.0 on, accesses tell that p is global: the compiler does not infer it there, and adds code
- * for shared memory.  On other devices the hint makes addresses longer. */
+/* From capability 10.0 on the compiler does not infer that p is global, and would add code for
+ * shared memory.  On older devices this hint would make addresses longer. */
 #if __CUDA_ARCH__ >= 1000
 #define OF_MEMORY(p) __builtin_assume(__isGlobal(p))
 #else
 #define OF_MEMORY(p) (void)0
 #endif
 
-/* Loads from global memory; p is aligned to T. */
+/* Loads from global memory.  p is aligned to the size of T. */
 template <class T> DEVICE T load(const void *p)
 {
     OF_MEMORY(p);
     return *(const T *)p;
 }
-/* Loads memory that no one writes while the kernel runs.  If it begins early, the launch before it
- * may still write. */
+/* Loads memory that nobody writes while the kernel runs.  If the kernel may begin before the
+ * previous launch ends, this excludes memory that the previous launch writes. */
 template <class T> DEVICE T load_constant(const void *p) { return __ldg((const T *)p); }
 template <> __device__ __forceinline__ bytes16 load_constant<bytes16>(const void *p)
 {
@@ -139,14 +143,15 @@ DEVICE void atomic_add(uint64_t *p, uint64_t v)
     OF_MEMORY(p);
     atomicAdd((unsigned long long *)p, v);
 }
-/* Adds 1 and returns the old value. */
+/* Adds 1 atomically and returns the old value. */
 DEVICE int32_t atomic_next(int32_t *p) { OF_MEMORY(p); return atomicAdd(p, 1); }
 
 /* ---- synchronisation and shuffles ------------------------------------------------------------ */
 
 DEVICE void sync_block() { __syncthreads(); }
 DEVICE void sync_warp() { __syncwarp(); }
-/* The value of the lane whose number differs in the bits of `mask`.  All lanes take part. */
+/* Returns v of the lane whose index differs from this lane's in the bits of `mask`.  All lanes of
+ * the warp call this. */
 DEVICE uint32_t shuffle_xor(uint32_t v, int mask) { return __shfl_xor_sync(0xffffffff, v, mask); }
 
 /* ---- floating-point operations with a given rounding ----------------------------------------- */
@@ -157,7 +162,8 @@ DEVICE float add32(float a, float b) { return __fadd_rn(a, b); }
 DEVICE double add64(double a, double b) { return __dadd_rn(a, b); }
 DEVICE float mul32(float a, float b) { return __fmul_rn(a, b); }
 DEVICE double mul64(double a, double b) { return __dmul_rn(a, b); }
-/* Rounded toward zero, up or down; cut: to an integer, toward zero. */
+/* Operations rounded toward zero (rz), up (ru) or down (rd).  cut32 and cut64 truncate to an
+ * integer. */
 DEVICE float fma32_rz(float a, float b, float c) { return __fmaf_rz(a, b, c); }
 DEVICE float fma32_ru(float a, float b, float c) { return __fmaf_ru(a, b, c); }
 DEVICE float fma32_rd(float a, float b, float c) { return __fmaf_rd(a, b, c); }
@@ -174,24 +180,26 @@ DEVICE uint32_t float_bits(float x) { return __float_as_uint(x); }
 DEVICE float bits_float(uint32_t x) { return __uint_as_float(x); }
 DEVICE uint64_t double_bits(double x) { return (uint64_t)__double_as_longlong(x); }
 DEVICE double bits_double(uint64_t x) { return __longlong_as_double((int64_t)x); }
-/* Selects four bytes of (y, x), x lowest, by the four low digits of `digits`. */
+/* Returns four of the eight bytes of y (upper) and x (lower): byte i is the one that hexadecimal
+ * digit i of `digits` selects. */
 DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits)
 {
     return __byte_perm(x, y, digits);
 }
 
-/* ==== from here on: assembly, which tests execute as it stands ================================ */
+/* ---- assembly, which the tests interpret from the next line on ------------------------------- */
+#define LIMBER_ASSEMBLY 1
 
 /* ---- order of launches; words of two halves -------------------------------------------------- */
 
-/* Synchronises `threads` threads (a multiple of 32) at barrier id, 1 to 15. */
+/* Synchronises `threads` threads (a multiple of 32) at the named barrier `id`, 1 to 15. */
 template <int id, int threads> DEVICE void sync_some()
 {
     asm volatile("bar.sync %0, %1;" ::"n"(id), "n"(threads) : "memory");
 }
 
-/* Adds 1 and returns the old value, with acquire and release: what this thread, and threads it
- * synchronised with, wrote before is visible to those who come to the counter later. */
+/* Adds 1 atomically and returns the old value, with acquire and release semantics: threads that add
+ * later see what this thread, and threads that it synchronised with, wrote before. */
 DEVICE int32_t atomic_pass(int32_t *counter)
 {
     uint32_t before;
@@ -201,15 +209,15 @@ DEVICE int32_t atomic_pass(int32_t *counter)
     return (int32_t)before;
 }
 
-/* Waits for the launch before this one (programmatic dependent launch).  Before it, a kernel
- * touches no global memory; all of its threads call it. */
+/* Waits until the previous launch has ended (programmatic dependent launch).  All threads of a
+ * kernel call this before they access global memory. */
 DEVICE void await_launch()
 {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-/* Lets blocks of the next launch begin once all blocks of this one have called this, or have
+/* Allows the next launch to begin, once all blocks of this launch have called this or have
  * ended. */
 DEVICE void let_next_begin()
 {
@@ -218,7 +226,8 @@ DEVICE void let_next_begin()
 #endif
 }
 
-/* c plus the four products of bytes, modulo 2^32; SA, SB: signed. */
+/* Returns c plus the four products of 8-bit integers, modulo 2^32.  SA, SB: 1 if the bytes of a, or
+ * of b, are signed. */
 template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
 {
     int32_t d;
@@ -234,7 +243,7 @@ template <int SA, int SB> DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c)
     return d;
 }
 
-/* Two numbers in a word, each rounded to nearest even. */
+/* Rounds two numbers to nearest even and packs them in a word. */
 #if __CUDA_ARCH__ >= 800
 DEVICE uint32_t pack_f16(float low, float high)
 {
@@ -257,7 +266,7 @@ DEVICE void unpack_f16(uint32_t v, float &low, float &high)
 }
 #endif
 
-/* ---- asynchronous copies (from 8.0 on) ------------------------------------------------------- */
+/* ---- asynchronous copies (from capability 8.0 on) -------------------------------------------- */
 
 DEVICE uint32_t shared_address(uint32_t at)
 {
@@ -265,28 +274,30 @@ DEVICE uint32_t shared_address(uint32_t at)
 }
 
 #if __CUDA_ARCH__ >= 800
-/* Copies the first `bytes` (0 to 16) from p and zeroes the rest; both addresses are aligned to
- * 16. */
+/* Copies `bytes` (0 to 16) bytes from p to shared memory, and zeroes the remaining bytes of 16.
+ * Both addresses are aligned to 16. */
 DEVICE void copy16(uint32_t at, const void *p, int bytes)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(at)),
                  "l"(p), "r"(bytes) : "memory");
 }
-/* Copies the first `bytes` (0 to 4) from p and zeroes the rest; both addresses are aligned to 4. */
+/* Copies `bytes` (0 to 4) bytes from p to shared memory, and zeroes the remaining bytes of 4.  Both
+ * addresses are aligned to 4. */
 DEVICE void copy4(uint32_t at, const void *p, int bytes)
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(at)),
                  "l"(p), "r"(bytes) : "memory");
 }
-/* Ends a group of this thread's copies. */
+/* Ends a group of this thread's asynchronous copies. */
 DEVICE void copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/* Waits until all but the n newest groups of this thread are complete, as this thread sees them. */
+/* Waits until all but the newest n groups of this thread's copies are complete.  Only this thread
+ * is then sure to see the copied bytes. */
 template <int n> DEVICE void copy_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
 }
 #else
-/* Older devices copy synchronously. */
+/* Devices below capability 8.0 copy synchronously. */
 DEVICE void copy16(uint32_t at, const void *p, int bytes)
 {
     bytes16 v = {};
@@ -304,8 +315,8 @@ template <int n> DEVICE void copy_wait() {}
 /* ---- products of a warp ---------------------------------------------------------------------- */
 
 #if __CUDA_ARCH__ >= 750
-/* Loads four matrices of 8 x 16 bytes.  Lane l gives the address of row l & 7 of matrix l >> 3.  It
- * gets, of each matrix, bytes 4 (l & 3) .. + 3 of row l >> 2. */
+/* Loads four matrices of 8 rows of 16 bytes each.  Lane l passes the address of row l & 7 of matrix
+ * l >> 3.  Its r[i] becomes bytes 4 (l & 3) to 4 (l & 3) + 3 of row l >> 2 of matrix i. */
 DEVICE void load_fragments(uint32_t r[4], uint32_t at)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -313,9 +324,10 @@ DEVICE void load_fragments(uint32_t r[4], uint32_t at)
 }
 #endif
 
-/* d += a b.  For lane l, with g = l >> 2 and t = l & 3: a[0], a[1] hold bytes 4t .. 4t + 3 of rows
- * g, g + 8; a[2], a[3] those 16 bytes further; b[0], b[1] bytes 4t .. of column g, and those 16
- * further; d[0], d[1] row g, columns 2t, 2t + 1; d[2], d[3] row g + 8. */
+/* Operands of the products d += a b of a warp.  In lane l, with g = l >> 2 and t = l & 3: a[0] and
+ * a[1] are bytes 4t to 4t + 3 of rows g and g + 8 of A; a[2] and a[3] lie 16 bytes further in these
+ * rows.  b[0] is bytes 4t to 4t + 3 of column g of B, b[1] lies 16 bytes further.  d[0] and d[1]
+ * are row g, columns 2t and 2t + 1; d[2] and d[3] are row g + 8. */
 #if __CUDA_ARCH__ >= 800
 #define MMA_I8(sa, sb)                                                                             \
     asm("mma.sync.aligned.m16n8k32.row.col.s32." sa "." sb ".s32 "                                \
@@ -328,8 +340,8 @@ DEVICE void load_fragments(uint32_t r[4], uint32_t at)
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                          \
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 
-/* d += a b for tiles of 16 x 8 sums and 32 bytes along k.  SA, SB: the bytes of A, of B, are
- * signed. */
+/* Computes d += a b for 16 x 8 sums and 32 bytes along k.  SA, SB: 1 if the bytes of A, or of B,
+ * are signed. */
 template <int SA, int SB> DEVICE void mma_i8(int32_t d[4], const uint32_t a[4], const uint32_t b[2])
 {
     if (SA && SB)
@@ -363,11 +375,15 @@ DEVICE void mma_e5m2(float d[4], const uint32_t a[4], const uint32_t b[2])
     MMA_FLOAT("m16n8k32", "e5m2");
 }
 #endif
-/* Block-scaled products, from 12.0 on.  Kind 1 has elements of E4M3 (format 0), E5M2 (1), E2M3
- * (3), E3M2 (4) and E2M1 (5) in bytes, with a scale for 32 of them.  Kinds 2 and 3 have 64
- * elements of E2M1, the first of a byte low, with a scale for 32 or for 16.  The one, two or
- * four scales of a line, from byte `byte` on, are in a word of one lane of quad g: those of rows
- * g, g + 8 in lanes 2 quad_a, 2 quad_a + 1, those of column g in lane quad_b. */
+/* Block-scaled products of a warp, from capability 12.0 on.
+ *
+ * Kind 1: elements are bytes in E4M3 (format 0), E5M2 (1), E2M3 (3), E3M2 (4) or E2M1 (5), with one
+ * scale per 32 elements.  Kinds 2 and 3: 64 elements of E2M1, two per byte, the first in the lower
+ * half, with one scale per 32 or per 16 elements.
+ *
+ * A row of A or column of B has one, two or four scales, which begin at byte `byte` of a word in
+ * one lane of quad g (four lanes): lanes 2 quad_a and 2 quad_a + 1 hold those of rows g and g + 8,
+ * lane quad_b those of column g. */
 #if __CUDA_ARCH__ >= 1200 && (defined __CUDA_ARCH_FAMILY_SPECIFIC__ || \
                               defined __CUDA_ARCH_FEAT_SM120_ALL)
 #define MMA_SCALED(kind, shape, in_a, in_b, scale) \
@@ -411,15 +427,17 @@ DEVICE void mma_scaled(float d[4], const uint32_t a[4], const uint32_t b[2], uin
         MMA_BYTES_OF("e2m1");
 }
 #endif
-/* 8 x 8 += (8 x 4) (4 x 8).  Lane l holds row g, step t of a, and step t, column g of b; d is as
- * above without rows g + 8. */
+/* Computes d += a b in FP64, with A 8 x 4 and B 4 x 8.  With g = l >> 2 and t = l & 3, lane l has
+ * element (g, t) of A, element (t, g) of B, and the sums (g, 2t) and (g, 2t + 1). */
 DEVICE void mma_f64(double d[2], double a, double b)
 {
     asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
         : "+d"(d[0]), "+d"(d[1]) : "d"(a), "d"(b));
 }
-#if __CUDA_ARCH__ == 900                /* for later devices ptxas makes two of the above of it */
-/* 16 x 8 += (16 x 4) (4 x 8): a has rows g and g + 8; d is as for the others. */
+#if __CUDA_ARCH__ == 900                /* on later devices ptxas makes two mma_f64 of this */
+/* Computes d += a b in FP64, with A 16 x 4 and B 4 x 8.  With g = l >> 2 and t = l & 3, lane l has
+ * elements (g, t) and (g + 8, t) of A in a.  d[0] and d[1] are sums (g, 2t) and (g, 2t + 1); d[2]
+ * and d[3] are those of row g + 8. */
 DEVICE void mma_f64_rows(double d[4], const double a[2], double b)
 {
     asm("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 "
@@ -429,9 +447,9 @@ DEVICE void mma_f64_rows(double d[4], const double a[2], double b)
 #endif
 #endif
 
-/* WMMA, 16 x 16 x 16, whose fragment layout is not specified.  A is row-major, B column-major, D
- * row-major in shared memory.  Leading dimensions are in elements, multiples of 8; addresses are
- * aligned to 32. */
+/* WMMA: 16 x 16 x 16 products.  Their layout in registers is not specified.  In shared memory A is
+ * row-major, B column-major and D row-major.  Leading dimensions are in elements and multiples of
+ * 8.  Addresses are aligned to 32. */
 #if __CUDA_ARCH__ >= 700
 DEVICE void wmma_load_a(uint32_t r[8], uint32_t at, int ld)
 {
@@ -447,7 +465,7 @@ DEVICE void wmma_load_b(uint32_t r[8], uint32_t at, int ld)
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]),
                    "=r"(r[6]), "=r"(r[7]) : "r"(shared_address(at)), "r"(ld) : "memory");
 }
-/* d += a b; zeroed registers are a zero matrix. */
+/* Computes d += a b.  Registers that are zero represent a zero matrix. */
 DEVICE void wmma_f16(float d[8], const uint32_t a[8], const uint32_t b[8])
 {
     asm volatile("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%0,%1,%2,%3,%4,%5,%6,%7}, "
@@ -470,19 +488,20 @@ DEVICE void wmma_store(uint32_t at, const float d[8], int ld)
 
 /* ---- Hopper: barriers, tensor copies, warpgroup products ------------------------------------- */
 
-/* A tensor map as the driver encodes it, in the kernel's arguments.  The alignment is CUDA 13's;
- * CUDA 12 needs 64 bytes. */
+/* A tensor map, encoded by the driver, as a kernel argument.  The alignment is that of CUDA 13;
+ * CUDA 12 needs only 64 bytes. */
 struct alignas(128) tensor_map { uint64_t opaque[16]; };
 
 #if __CUDA_ARCH__ >= 900
-/* A barrier has 8 bytes at an address aligned to 8.  Its phases are 0, 1, 0, ...; one ends when
- * `count` threads have arrived and all expected bytes are there. */
+/* Initialises a barrier (mbarrier): 8 bytes in shared memory, aligned to 8.  A barrier has phases
+ * of parity 0, 1, 0, and so on.  A phase ends when `count` threads have arrived and all expected
+ * bytes have been copied. */
 DEVICE void barrier_init(uint32_t at, int count)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(at)), "r"(count)
                  : "memory");
 }
-/* Makes the inits of this thread visible to tensor copies and other blocks. */
+/* Makes barriers that this thread initialised visible to tensor copies and to other blocks. */
 DEVICE void barrier_init_done()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -491,14 +510,15 @@ DEVICE void barrier_arrive(uint32_t at)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(at)) : "memory");
 }
-/* Arrives at the barrier, and makes its phase wait for `bytes` bytes more. */
+/* Arrives at the barrier, and makes its current phase wait for the copying of `bytes` more
+ * bytes. */
 DEVICE void barrier_expect(uint32_t at, uint32_t bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(at)), "r"(bytes) : "memory");
 }
-/* Waits until the phase of this parity has ended.  The phase before the first counts as ended, with
- * parity 1. */
+/* Waits until the phase with this parity has ended.  Before the first phase, a phase of parity 1
+ * counts as ended. */
 DEVICE void barrier_wait(uint32_t at, uint32_t parity)
 {
     asm volatile("{\n.reg .pred done;\n"
@@ -507,16 +527,16 @@ DEVICE void barrier_wait(uint32_t at, uint32_t parity)
                  ::"r"(shared_address(at)), "r"(parity) : "memory");
 }
 
-/* Synchronises all threads of all blocks of a cluster.  Blocks of a cluster have consecutive
- * numbers, and reach each other's shared memory between the first and the last call.  A block that
- * is launched alone is a cluster. */
+/* Synchronises all threads of a cluster.  The blocks of a cluster have consecutive indices, and may
+ * access each other's shared memory between the first and the last call.  A block that is launched
+ * without clusters is a cluster of one. */
 DEVICE void sync_cluster()
 {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-/* Arrives at the barrier at this place in block `rank` of the cluster.  It orders only asynchronous
- * products and copies for which this thread has waited, so it needs no cluster fence, which would
- * wait for all memory in each step. */
+/* Arrives at the barrier that has the offset `at` in block `rank` of the cluster.  The arrival
+ * needs to order only asynchronous products and copies for which this thread has already waited.
+ * So it needs no fence of the cluster, which would wait for all memory accesses in each step. */
 DEVICE void barrier_arrive_in(uint32_t at, int rank)
 {
     asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
@@ -524,9 +544,10 @@ DEVICE void barrier_arrive_in(uint32_t at, int rank)
                  ::"r"(shared_address(at)), "r"(rank) : "memory");
 }
 
-/* Copies a box of the tensor, from element (x, y, z) on, x contiguous, to shared memory (aligned to
- * 1024).  Rows have 128 bytes; 16-byte piece c of row r is at c ^ (r & 7).  Elements outside are
- * zero, and count.  One thread issues it; its bytes arrive at the barrier. */
+/* Starts the copy of a tensor map's box to shared memory at `at`, aligned to 1024.  The box begins
+ * at element (x, y, z), x contiguous.  Rows have 128 bytes; piece c of 16 bytes of row r is stored
+ * at position c ^ (r & 7).  Elements outside of the tensor become zero and count as copied.  One
+ * thread calls this; copied bytes are counted at `barrier`. */
 DEVICE void tensor_load(uint32_t at, const tensor_map *map, int x, int y, int z, uint32_t barrier)
 {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
@@ -534,8 +555,9 @@ DEVICE void tensor_load(uint32_t at, const tensor_map *map, int x, int y, int z,
                  ::"r"(shared_address(at)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y),
                  "r"(z) : "memory");
 }
-/* Copies it to each block of the cluster whose bit is set, at the same offset.  The bytes arrive at
- * that block's barrier at the offset `barrier`. */
+/* Starts the copy of a box to the same offset in each block of the cluster whose bit is set in
+ * `blocks`.  Copied bytes are counted at the barrier with the offset `barrier` in each of these
+ * blocks. */
 DEVICE void tensor_load_all(uint32_t at, const tensor_map *map, int x, int y, int z,
                             uint32_t barrier, uint32_t blocks)
 {
@@ -544,7 +566,8 @@ DEVICE void tensor_load_all(uint32_t at, const tensor_map *map, int x, int y, in
                  ::"r"(shared_address(at)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y),
                  "r"(z), "h"((uint16_t)blocks) : "memory");
 }
-/* Copies bytes; their number and both addresses are multiples of 16. */
+/* Starts a copy of bytes from global to shared memory.  `bytes` and both addresses are multiples of
+ * 16.  Copied bytes are counted at `barrier`. */
 DEVICE void bulk_load(uint32_t at, const void *from, uint32_t bytes, uint32_t barrier)
 {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -556,7 +579,7 @@ DEVICE void tensor_prefetch(const tensor_map *map)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
-/* Makes this thread's writes to shared memory visible to asynchronous units. */
+/* Makes this thread's stores to shared memory visible to asynchronous copies and products. */
 DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #endif
 
@@ -571,8 +594,8 @@ template <int n> DEVICE void registers_less()
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n));
 }
 
-/* Descriptor of a tile of 128-byte rows, as tensor_load writes it, from `byte` (a multiple of 32)
- * of each row on. */
+/* Returns the descriptor, for wgmma and tcgen05, of a tile of 128-byte rows that tensor_load has
+ * stored.  byte: offset in each row at which the product begins, a multiple of 32. */
 DEVICE uint64_t tile_descriptor(uint32_t at, int byte)
 {
     uint64_t address = shared_address(at) + (uint32_t)byte;
@@ -584,7 +607,8 @@ DEVICE uint64_t tile_descriptor(uint32_t at, int byte)
 
     return (address >> 4 & 0x3fff) | (uint64_t)1 << 16 | (uint64_t)64 << 32 | rows;
 }
-/* Keeps uses of d after a wait for what fills these registers asynchronously. */
+/* Prevents the compiler from moving uses of d above a preceding wait.  Until that wait asynchronous
+ * instructions may still write these registers. */
 template <class T, int n> DEVICE void keep_behind(T (&d)[n])
 {
     UNROLL for (int i = 0; i < n; i++)
@@ -604,20 +628,21 @@ template <class T, int n> DEVICE void keep_behind(T (&d)[n])
 #endif
 
 #if defined __CUDA_ARCH_FEAT_SM90_ALL
-/* Required before the first product, and before products read registers that other code wrote. */
+/* Must be called before the first wgmma, and before a wgmma that reads registers that other
+ * instructions wrote. */
 DEVICE void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/* Waits until all but the n newest groups are complete: their registers hold the sums, and their
- * tiles may be overwritten. */
+/* Waits until all but the newest n groups of products are complete.  Then their registers hold the
+ * sums, and their tiles in shared memory may be overwritten. */
 template <int n> DEVICE void group_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory");
 }
 
-/* d (64 x n) = a b, or += if keep is 1, by the 128 threads of a warpgroup. a has 64 and b n rows of
- * 32 bytes, given by descriptors.  Warp w of the group holds rows 16 w .. 16 w + 15.  For lane l, g
- * = l >> 2, t = l & 3: d[4 j], d[4 j + 1] are row g, columns 8 j + 2 t, + 1; d[4 j + 2], d[4 j + 3]
- * row g + 8. */
+/* A warpgroup's products d (64 x n) = a b or, if keep is 1, d += a b.  a has 64 rows and b has n
+ * rows of 32 bytes, given by descriptors.  Warp w of the group has rows 16 w to 16 w + 15.  In lane
+ * l, with g = l >> 2 and t = l & 3: d[4 j] and d[4 j + 1] are row g, columns 8 j + 2 t and 8 j + 2
+ * t + 1; d[4 j + 2] and d[4 j + 3] are row g + 8. */
 #define D64(c) D32(c), D16(c, 32), D16(c, 48)
 #define D96(c) D64(c), D16(c, 64), D16(c, 80)
 #define D128(c) D96(c), D16(c, 96), D16(c, 112)
@@ -646,8 +671,8 @@ template <int n> DEVICE void group_wait()
             WGMMA(kind, "m64n256" ks, tail, L128, D128(in), "%128", "%129", "%130"); \
     } while (0)
 
-/* Adds the products of a tile of A and one of B, given by descriptors, to a warpgroup's sums; keep:
- * 0 clears them first. */
+/* Adds the product of a tile of A and a tile of B to a warpgroup's sums.  da, db: descriptors of
+ * the tiles.  keep: 0 replaces the sums instead. */
 template <int n, int SA, int SB>
 DEVICE void group_i8(int32_t (&d)[n / 2], uint64_t da, uint64_t db, int keep)
 {
@@ -685,30 +710,31 @@ template <int n> DEVICE void group_e5m2(float (&d)[n / 2], uint64_t da, uint64_t
 /* ---- Blackwell's tensor memory: 512 columns of 128 lanes of 32 bits -------------------------- */
 
 #if defined __CUDA_ARCH_FEAT_SM100_ALL || defined __CUDA_ARCH_FEAT_SM103_ALL
-/* Allocates columns (a power of two, at least 32); waits until they are free, and stores their
- * address in shared memory.  A whole warp calls it.  The block can allocate no more afterwards. */
-template <int columns> DEVICE void columns_take(uint32_t at)
+/* Allocates columns of tensor memory (a power of two, at least 32), waiting until they are free,
+ * and stores their address in shared memory at `at`.  All lanes of a warp call this.  The block
+ * cannot allocate columns a second time. */
+template <int columns> DEVICE void columns_allocate(uint32_t at)
 {
     asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;\n"
                  "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
                  ::"r"(shared_address(at)), "n"(columns) : "memory");
 }
-/* Frees the columns, by the same warp, when they are no longer used.  A block must not end without
- * it. */
-template <int columns> DEVICE void columns_give(uint32_t address)
+/* Frees columns of tensor memory.  The warp that allocated them must call this before the block
+ * ends. */
+template <int columns> DEVICE void columns_free(uint32_t address)
 {
     asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;"
                  ::"r"(address), "n"(columns) : "memory");
 }
-/* Order accesses to tensor memory around a synchronisation of threads: before it, what this thread
- * has waited for; after it, what this thread does next. */
+/* Fences for tensor memory around a synchronisation of threads.  Before it, columns_before orders
+ * what this thread has waited for.  After it, columns_after orders what this thread does next. */
 DEVICE void columns_before() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
 DEVICE void columns_after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
 
-/* Loads 16 lanes and 64 columns into a warp's registers, in the layout of warp products: d[4 j],
- * d[4 j + 1] are lane l >> 2, columns 8 j + 2 (l & 3), + 1; d[4 j + 2], d[4 j + 3] lane 8 + (l >>
- * 2).  They are valid after columns_wait.  Warp w of four reaches lanes 32 w to 32 w + 31.  A lane
- * is 2^16 in an address. */
+/* Loads 16 lanes by 64 columns of tensor memory into a warp's registers.  In lane l of the warp,
+ * d[4 j] and d[4 j + 1] are lane l >> 2 of tensor memory, columns 8 j + 2 (l & 3) and the next one;
+ * d[4 j + 2] and d[4 j + 3] are lane 8 + (l >> 2).  d is valid after columns_wait.  Warp w of four
+ * can access lanes 32 w to 32 w + 31.  One lane counts 2^16 in an address. */
 DEVICE void columns_load(uint32_t (&d)[32], uint32_t address)
 {
 #define OUT_R(x) "=r"(x)
@@ -721,9 +747,9 @@ DEVICE void columns_wait(uint32_t (&d)[32])
     keep_behind(d);
 }
 
-/* True in one lane of a warp, always the same; all lanes call it.  The compiler knows that one
- * thread runs what follows, as products and arrivals need; otherwise it adds a loop over
- * threads. */
+/* True in exactly one lane of a warp, always the same; all lanes call this.  It tells the compiler
+ * that only one thread runs the code that follows, as products and arrivals require.  Otherwise the
+ * compiler would add a loop over threads. */
 DEVICE bool is_chosen()
 {
     uint32_t v;
@@ -733,17 +759,18 @@ DEVICE bool is_chosen()
     return v != 0;
 }
 
-/* Descriptor of m x n products: formats of a, b and of the sums; for bytes 0 is unsigned, 1 signed.
- * Each kind of product numbers its own formats. */
+/* Makes the instruction descriptor of m x n products: formats of a, b and the sums.  For INT8,
+ * format 0 is unsigned and 1 is signed.  Each kind of product has its own numbers for formats. */
 enum { PRODUCT_f32 = 1, PRODUCT_i32 = 2, PRODUCT_f16 = 0, PRODUCT_bf16 = 1, PRODUCT_tf32 = 2 };
 enum { PRODUCT_e4m3 = 0, PRODUCT_e5m2 = 1 };
 DEVICE uint32_t product_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_t sum)
 {
     return sum << 4 | a << 7 | b << 10 | (uint32_t)(n >> 3) << 17 | (uint32_t)(m >> 4) << 24;
 }
-/* Issues a product, by one thread.  The sums from column `to` on, with row i in lane i, become a b,
- * or += a b if keep is 1. a has 128 and b n rows of 32 bytes, given by tile_descriptor.  Products
- * are executed in order. */
+/* Issues a product; one thread calls this.  The sums are in n columns of tensor memory from `to`
+ * on, row i in lane i.  They become a b or, if keep is 1, += a b.  a has 128 rows and b has n rows
+ * of 32 bytes, given by tile_descriptor.  what: an instruction descriptor.  Products are executed
+ * in order. */
 #define PRODUCT(kind)                                                                              \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"                                      \
                  "tcgen05.mma.cta_group::1.kind::" kind " [%0], %1, %2, %3, p;\n}"                 \
@@ -767,10 +794,10 @@ DEVICE void issue_f8(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int kee
     PRODUCT("f8f6f4");
 }
 
-/* Block scales are in columns: those of line l are in lanes l % 32, + 32, + 64, + 96 of column l /
- * 32, four bytes along k.  Scales of 128 lines are copied from 512 bytes of shared memory, 16 bytes
- * for each lane.  Products that the same thread issues later see them; earlier products are not
- * waited for. */
+/* Block scales are in tensor memory: those of row or column l of the operand are in lanes l % 32 +
+ * 0, 32, 64 and 96 of column l / 32, four bytes for four blocks along k.  issue_scales copies the
+ * scales of 128 rows or columns from 512 bytes of shared memory, 16 bytes per lane.  Products that
+ * this thread issues later use these scales, but the copy does not wait for earlier products. */
 DEVICE uint64_t scales_descriptor(uint32_t at)
 {
     return (shared_address(at) >> 4 & 0x3fff) | 1 << 16 | (uint64_t)8 << 32 | (uint64_t)1 << 46;
@@ -780,16 +807,16 @@ DEVICE void issue_scales(uint32_t to, uint64_t from)
     asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(to), "l"(from)
                  : "memory");
 }
-/* Formats of a and b are those of mma_scaled; e8m0: the scales' format, else UE4M3.  Scales start
- * at byte `byte` of their words.  For b that is encoded where other descriptors have the sums'
- * format. */
+/* Makes the instruction descriptor of block-scaled products.  a, b: formats as in mma_scaled.
+ * e8m0: 1 if scales are E8M0, 0 if UE4M3.  Scales begin at byte `byte` of their words.  For b this
+ * byte is encoded where other descriptors have the format of the sums. */
 DEVICE uint32_t scaled_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_t e8m0, int byte)
 {
     return product_descriptor(m, n, a, b, (uint32_t)byte) | e8m0 << 23 | (uint32_t)byte << 29;
 }
-/* Issues a block-scaled product, with scales from columns `scales_a` and `scales_b` on; kinds are
- * those of mma_scaled.  Kind 1: 16 elements are packed in the low part of 16 bytes.  Kinds 2 and 3
- * call their format 1. */
+/* Issues a block-scaled product, with scales in columns from scales_a and scales_b on.  kind: as in
+ * mma_scaled.  In kind 1, 16 elements are packed in the low bytes of each 16 bytes.  In kinds 2 and
+ * 3, E2M1 is format 1. */
 #define PRODUCT_SCALED(kind)                                                                       \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"                                      \
                  "tcgen05.mma.cta_group::1.kind::" kind " [%0], %3, %4, %5, [%1], [%2], p;\n}"     \
@@ -807,15 +834,17 @@ DEVICE void issue_scaled(uint32_t to, uint64_t a, uint64_t b, uint32_t what, uin
         PRODUCT_SCALED("mxf4nvf4.block_scale.scale_vec::4X");
 }
 
-/* Arrives at the barrier when all products and copies of scales that this thread has issued are
- * complete.  What they read may be overwritten; the sums are valid after columns_after. */
+/* Makes one arrival happen at the barrier when all products and copies of scales that this thread
+ * has issued are complete.  Then the memory that they read may be overwritten, and their sums are
+ * valid after columns_after. */
 DEVICE void products_arrive(uint32_t barrier)
 {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
                  ::"r"(shared_address(barrier)) : "memory");
 }
-/* Arrives, when all products that this thread has issued are complete, at the barriers at this
- * offset in the blocks of the cluster whose bits are set. */
+/* Makes one arrival happen, when all products and copies of scales that this thread has issued are
+ * complete, at the barriers with this offset in those blocks of the cluster whose bits are set in
+ * `mask`. */
 DEVICE void products_arrive_all(uint32_t barrier, uint32_t mask)
 {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"

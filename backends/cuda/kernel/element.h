@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Computes elements one by one: those that NaN and infinities decide, and exact sums for any
+ * Computes elements of C one by one: those whose sums have NaN or infinities, and exact sums of any
  * data. */
 #ifndef LIMBER_CUDA_ELEMENT_H
 #define LIMBER_CUDA_ELEMENT_H
@@ -8,7 +8,7 @@ enum { ELEMENT_THREADS = 128 };
 
 struct operands { struct view a, b; };
 
-/* Views of one product of a batch. */
+/* Returns the views of A and B of one product of a batch. */
 DEVICE struct operands operands_of(const element_args &g, int64_t product)
 {
     struct operands o = { limber_operand_at(&g.a, product), limber_operand_at(&g.b, product) };
@@ -18,7 +18,8 @@ DEVICE struct operands operands_of(const element_args &g, int64_t product)
     return o;
 }
 
-/* Loads element p of a line as one or two numbers; returns how many, 0 for padding. */
+/* Loads an operand's element as one number, or as two if it is double-double.  Returns how many; 0
+ * for a zero without memory. */
 template <int S>
 DEVICE int parts_at(limber_num part[2], const struct view &v, int64_t line, int64_t p)
 {
@@ -28,8 +29,8 @@ DEVICE int parts_at(limber_num part[2], const struct view &v, int64_t line, int6
     return load_element<S>(e, v, line, p) ? limber_parts(part, f, &e) : 0;
 }
 
-/* The element's class as a double (0, 1, infinity or NaN, with its sign), by which products of
- * special values are decided; padding: 0. */
+/* Returns an element's class as a double: 0, 1, infinity or NaN, with the element's sign.  A sum
+ * with NaN and infinities equals the sum of products of classes in all that matters. */
 template <int S> DEVICE double class_at(const struct view &v, int64_t line, int64_t p)
 {
     limber_num part[2];
@@ -37,7 +38,8 @@ template <int S> DEVICE double class_at(const struct view &v, int64_t line, int6
     return parts_at<S>(part, v, line, p) ? limber_num_class(&part[0]) : 0;
 }
 
-/* Stores an element whose sum NaN and infinities decide; 1 if it does not fit an integer format. */
+/* Computes element (i, j) of C from the classes of its terms, some of which are NaN or infinite.
+ * Returns 1 if the result does not fit an integer format. */
 DEVICE int special_element(const element_args &g, const result_args &r, const struct operands &o,
                             int64_t i, int64_t j)
 {
@@ -56,7 +58,8 @@ DEVICE int special_element(const element_args &g, const result_args &r, const st
     return IS_INTEGER_RESULT && flags & NUM_overflow;
 }
 
-/* Calls with(result, product, i, j) for this thread's elements of all products. */
+/* Calls with(destination, product, i, j), a function, for each element of C that this thread
+ * computes. */
 template <class F> DEVICE void each_element(const element_args &g, F with)
 {
     int64_t area = g.r.m * g.r.n, step = (int64_t)blocks() * ELEMENT_THREADS;
@@ -70,7 +73,7 @@ template <class F> DEVICE void each_element(const element_args &g, F with)
 }
 
 #if SPECIAL && !LONG_WORDS
-/* Stores the elements that NaN or infinities decide. */
+/* Computes those elements of C whose row of A or column of B has NaN or infinities. */
 KERNEL(limber_special, struct element_args, ELEMENT_THREADS, 1)
 {
     uint64_t lost = 0;
@@ -93,8 +96,8 @@ DEVICE bool is_odd(const limber_num &x)
     return x.kind == NUM_inf || x.kind == NUM_nan;
 }
 
-/* Sums all products in a long accumulator.  It handles NaN and infinities itself, so no scan is
- * needed. */
+/* Computes element (i, j) of C exactly in a long accumulator.  Handles NaN and infinities itself,
+ * so no scan is needed.  Returns 1 if the result does not fit an integer format. */
 DEVICE int exact_element(const element_args &g, const result_args &r, const struct operands &o,
                          limber_big *sum, int64_t i, int64_t j)
 {
@@ -125,7 +128,7 @@ DEVICE int exact_element(const element_args &g, const result_args &r, const stru
     return lost && IS_INTEGER_RESULT;
 }
 
-/* Computes elements one by one in the long accumulator. */
+/* Computes all elements of C in a long accumulator. */
 KERNEL(limber_exact, struct element_args, ELEMENT_THREADS, 1)
 {
     uint64_t words[LONG_WORDS], lost = 0;

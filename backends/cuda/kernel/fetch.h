@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Producer threads: fetch tiles to shared memory for products that read it directly.  The first
- * group of 128 threads fills a ring of stages: one thread by tensor copies, or all of them, piece
- * by piece through a convolution's window or splitting elements into limbs.  Blocks are persistent
- * and take one task after another; the ring continues across tasks.
+ * The producer warps of multiply kernels whose instructions read shared memory directly.  The first
+ * 128 threads fill a ring of pipeline stages in shared memory in one of three ways: one thread
+ * starts tensor copies, or all threads copy 16 bytes at a time through a convolution's window, or
+ * all split elements into limbs.  Thread blocks are persistent and compute one task after another;
+ * the ring continues across tasks.
  *
- * The blocks of a cluster have neighbouring tiles of the same columns, and each fetches its part of
- * B's tile for all.  So a stage is free when all blocks have multiplied it.  A block without a tile
- * takes part with zeros or, in a batch, with lines of the next product; its results are not
- * stored. */
+ * The blocks of a cluster compute neighbouring tiles in the same columns of C, and each fetches a
+ * share of B's tile for all.  So a stage is free when all blocks have multiplied it.  A block
+ * without a tile takes part with zeros or, in a batch, with rows of the next product; its results
+ * are not stored. */
 #ifndef LIMBER_CUDA_FETCH_H
 #define LIMBER_CUDA_FETCH_H
 
@@ -15,21 +16,21 @@ enum {
     GROUPS = BM / 64, NJ = BN / 8, GROUP_THREADS = 128,
     TILE_A = BM * STEP, TILE_B = BN * STEP,
     HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,
-    SCALES_AT = HELD_A * TILE_A + HELD_B * TILE_B,  /* block scales follow the limbs */
+    SCALES_AT = HELD_A * TILE_A + HELD_B * TILE_B,  /* block scales are stored after the limbs */
     STAGE = SCALES_AT + SCALES * (BM + BN),
-    /* elements to be split inside: each of a warp's STAGES is a square of 32 x 32 */
+    /* if this kernel splits elements: each of a warp's STAGES holds a square of 32 x 32 elements */
     SQUARE = 32, RAW = SQUARE * SQUARE * 4, LIMB_STAGES = INSIDE ? 2 : STAGES,
     RAWS = LIMB_STAGES * STAGE, FULL = RAWS + (INSIDE ? 4 * STAGES * RAW : 0),
     EMPTY = FULL + 8 * LIMB_STAGES,
-    PARTS = EMPTY + 8 * LIMB_STAGES,    /* barriers that hand over sums in tensor memory */
-    PIXELS = PARTS + (COLUMNS_TAKEN ? 48 : 0),  /* table of the window */
-    PIECES = STEP / 32          /* products of 32 bytes in one step */
+    PARTS = EMPTY + 8 * LIMB_STAGES,    /* barriers for sums in tensor memory (tensor.h) */
+    PIXELS = PARTS + (COLUMNS_TAKEN ? 48 : 0),  /* table of the windows' first pixels (window.h) */
+    PIECES = STEP / 32          /* 32-byte pieces of a step; an instruction multiplies one piece */
 };
 
 static_assert(CLUSTER <= 2, "pairs() shifts");
 static_assert(!SCALES || !(WINDOW || INSIDE), "scales come as they were packed");
 
-/* Position in the ring: the stage, and the parity of rounds. */
+/* A position in the ring: the stage, and a parity that changes with each round through the ring. */
 struct ring { int stage; uint32_t parity; };
 
 /* Moves on to the next stage. */
@@ -41,19 +42,21 @@ DEVICE void advance(struct ring &r)
     }
 }
 
-/* Steps of a task: along k for each row of the product table, or (float sums) for all rows at once.
- */
+/* Returns the number of steps of a task.  With exact totals, a task runs through all of k for each
+ * row of the product table.  With float sums, it runs through k once, for all rows. */
 DEVICE int steps_of(const multiply_args &a, struct task t)
 {
     return TOTALS ? rows_of(t) * a.steps : a.steps;
 }
 
-/* 1 if blocks work in pairs, 0 if alone: used to shift, since loops should not divide. */
+/* Returns 1 if clusters have two blocks, 0 if one.  Callers shift by it instead of dividing in
+ * loops. */
 DEVICE int pairs(const multiply_args &a) { return a.cluster - 1; }
 
-/* True if step s of a task has anything to multiply.  Producers and consumers both skip a step
- * whose part of k is hidden in a row of tiles or in a column of them. */
-DEVICE bool is_shown(const multiply_args &a, struct task t, int s)
+/* False if step s of a task can be skipped.  In a part of a product (docs/mixed.md) that uses only
+ * some tiles of A and B, these are the steps at whose k no tile of A in the task's rows is used, or
+ * no tile of B in its columns.  Producers and consumers skip the same steps. */
+DEVICE bool is_step_needed(const multiply_args &a, struct task t, int s)
 {
     int part;
 
@@ -64,7 +67,7 @@ DEVICE bool is_shown(const multiply_args &a, struct task t, int s)
            load<uint8_t>(a.shown_b + t.j * a.shown + part);
 }
 
-/* This block's tile of its cluster's task. */
+/* Returns the task of this block: its own tile of the cluster's task number `index`. */
 DEVICE struct task own_task(const multiply_args &a, int index)
 {
     struct task t = task_at(a, index);
@@ -73,8 +76,9 @@ DEVICE struct task own_task(const multiply_args &a, int index)
     return t;
 }
 
-/* Waits until all stages are free.  Completed products, also the other block's, arrive here by
- * themselves; a block must not end before. */
+/* Waits until all stages of the ring are free.  tcgen05 instructions, also those of the cluster's
+ * other block, arrive at this block's barriers when they complete, so the block must not end
+ * before. */
 DEVICE void await_products(struct ring r)
 {
     if (COLUMNS_TAKEN)
@@ -82,10 +86,10 @@ DEVICE void await_products(struct ring r)
             barrier_wait((uint32_t)(EMPTY + 8 * r.stage), r.parity ^ 1);
 }
 
-/* ---- asking for the copies of a step --------------------------------------------------------- */
+/* ---- tensor copies of a step ----------------------------------------------------------------- */
 
-/* Fetches a tile of B's limb into shared memory at `at`.  Of two blocks that work in pairs each
- * fetches half for both.  full: the barrier that counts the bytes. */
+/* Fetches the tile of one limb of B into shared memory at `at`.  In a cluster of two blocks each
+ * block fetches half of the tile, for both.  full: the barrier that counts the copied bytes. */
 DEVICE void fetch_b(const multiply_args &a, uint32_t at, int x, int line, int limb, uint32_t full)
 {
     int lines = BN >> pairs(a), from = (block() & pairs(a)) * lines;
@@ -98,9 +102,9 @@ DEVICE void fetch_b(const multiply_args &a, uint32_t at, int x, int line, int li
 }
 
 #if MX
-/* Fetches the scales of a step, which are contiguous, tile by tile.  A block without a tile gets
- * the first ones: its own would be beyond the end of A's, which tensor copies check and bulk copies
- * do not. */
+/* Fetches the block scales of a step, which are contiguous for a tile.  A block without a tile of C
+ * fetches those of line 0: its own would lie beyond the end of A's scales, and bulk copies, unlike
+ * tensor copies, do not check bounds. */
 DEVICE void fetch_scales(const multiply_args &a, struct task t, uint32_t at, int s, uint32_t full)
 {
     int64_t line_a = (int64_t)t.i * BM < a.r.m ? limbs_at_a(a, t) : 0, line_b = limbs_at_b(a, t);
@@ -112,7 +116,8 @@ DEVICE void fetch_scales(const multiply_args &a, struct task t, uint32_t at, int
 }
 #endif
 
-/* Fetches the tiles of step s into the ring's stage once its products have been computed. */
+/* Fetches the tiles of step s into the ring's stage, once all blocks have multiplied its previous
+ * tiles. */
 DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int s)
 {
     uint32_t at = (uint32_t)(r.stage * STAGE), full = (uint32_t)(FULL + 8 * r.stage);
@@ -131,7 +136,7 @@ DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int
 #endif
 }
 
-/* The fetching warp: fetches the tiles of all tasks of this block, step by step. */
+/* The producer thread's loop: fetches the tiles of all tasks of this block, step by step. */
 DEVICE void fetch(const multiply_args &a)
 {
     struct ring r = { 0, 0 };
@@ -141,7 +146,7 @@ DEVICE void fetch(const multiply_args &a)
         int steps = steps_of(a, t);
 
         ROLL for (int s = 0; s < steps; s++)
-            if (is_shown(a, t, s)) {
+            if (is_step_needed(a, t, s)) {
                 fetch_step(a, t, r, s);
                 advance(r);
             }
@@ -149,14 +154,15 @@ DEVICE void fetch(const multiply_args &a)
     await_products(r);
 }
 
-/* ---- copies of pixels that a window sees ----------------------------------------------------- */
+/* ---- copies through the window of a convolution ---------------------------------------------- */
 
-/* Fills a warp's own part of the table: the lines whose pieces it copies in copy_pixels. */
+/* Fills this warp's entries of the table of first pixels: those of the columns of B whose pieces
+ * the warp copies in copy_pixels. */
 DEVICE void find_own_pixels(const multiply_args &a, int64_t j0)
 {
     constexpr int every = GROUP_THREADS * 16 / STEP, own = every / 4;
 
-    sync_warp();                /* the last task's copies have been issued */
+    sync_warp();                /* all lanes have issued the copies of the previous task */
     ROLL for (int x = lane(); x < BN / 4; x += 32) {
         int line = x / own * every + warp() * own + x % own;
 
@@ -165,11 +171,11 @@ DEVICE void find_own_pixels(const multiply_args &a, int64_t j0)
     sync_warp();
 }
 
-/* Announces the oldest stage that was issued. cp.async writes through the generic proxy; once a
- * thread has waited for its copies they are as if it had stored them.  Its fence orders them before
- * later work of the asynchronous proxy, and the arrival releases them to those who wait at the
- * barrier.  If the copies arrived by themselves (cp.async.mbarrier.arrive), no thread could put a
- * fence between. */
+/* Tells the barrier of the oldest stage that this thread's copies to it are complete.  cp.async
+ * writes through the generic proxy, and after a thread has waited for its copies they count as its
+ * own stores.  The fence orders them before later accesses of the asynchronous proxy, and the
+ * arrival releases them to threads that wait at the barrier.  If copies arrived themselves
+ * (cp.async.mbarrier.arrive), there would be no such fence. */
 template <int behind> DEVICE void announce(struct ring &oldest)
 {
     copy_wait<behind>();
@@ -180,8 +186,8 @@ template <int behind> DEVICE void announce(struct ring &oldest)
     advance(oldest);
 }
 
-/* Issues the copies of a step.  One thread copies A's tiles by tensor copies, and arrives as it
- * issues them. */
+/* Issues the copies of a step into a stage.  One thread starts tensor copies of A's tiles, and
+ * arrives at the barrier at once. */
 DEVICE void ask_for_step(const multiply_args &a, struct task t, struct ring r, int s)
 {
     uint32_t at = (uint32_t)(r.stage * STAGE), full = (uint32_t)(FULL + 8 * r.stage);
@@ -200,13 +206,14 @@ DEVICE void ask_for_step(const multiply_args &a, struct task t, struct ring r, i
     copy_group();
 }
 
-/* Fetches B through the window.  A stage becomes free when the products of the next one have begun.
- * So that one must be announced before another stage is issued: all but two may be in flight. */
+/* The producer warps' loop if B is read through a window.  A stage becomes free when the products
+ * of the next stage have begun.  So the next stage must be announced before another one is issued:
+ * at most STAGES - 2 stages may be issued but not announced. */
 DEVICE void fetch_pixels(const multiply_args &a)
 {
     constexpr int behind = STAGES - 2;
     struct ring r = { 0, 0 }, oldest = r;
-    int asked = 0;              /* stages that are issued but not announced */
+    int asked = 0;              /* number of stages that are issued but not yet announced */
 
     ROLL for (int index = block() / a.cluster; index < a.tasks; index += blocks() / a.cluster) {
         struct task t = own_task(a, index);
@@ -231,10 +238,11 @@ DEVICE void fetch_pixels(const multiply_args &a)
 #if INSIDE
 static_assert(BM == 4 * SQUARE && BN == 4 * SQUARE, "each warp cuts 32 lines of both operands");
 
-/* squares of a warp's lines in one step, of one operand; of both */
+/* number of 32 x 32 squares of elements that a warp splits in one step: of one operand, and of
+ * both */
 enum { ALONG = STEP / BYTES / SQUARE, SQUARES = 2 * ALONG };
 
-/* Copies square x of a step: A's squares come first, then B's. */
+/* Copies square x of a task to shared memory.  In each step A's squares are first, then B's. */
 template <int S> DEVICE void copy_square(const multiply_args &a, struct task t, int slot, int x)
 {
     int64_t line0 = ((int64_t)(S ? t.j : t.i) * 4 + warp()) * SQUARE;
@@ -244,7 +252,7 @@ template <int S> DEVICE void copy_square(const multiply_args &a, struct task t, 
                                     line0, p0, lane());
 }
 
-/* Splits a square; each lane takes one line. */
+/* Splits a square of elements into limbs.  Each lane splits one row of A or column of B. */
 template <int S>
 DEVICE void cut_square(const multiply_args &a, uint32_t raw, uint32_t stage, int x,
                        struct factors f)
@@ -258,7 +266,8 @@ DEVICE void cut_square(const multiply_args &a, uint32_t raw, uint32_t stage, int
                                            f);
 }
 
-/* Splits a task's squares.  Each warp has its own ring of elements; all share the ring of limbs. */
+/* Splits all squares of a task into limbs.  Each warp has its own ring of elements; all warps share
+ * the ring of limbs. */
 DEVICE void cut_task(const multiply_args &a, struct task t, struct ring &r)
 {
     struct factors fa = factors_of<0>(a, t.product, (int64_t)t.i * BM + warp() * SQUARE + lane());
@@ -279,7 +288,7 @@ DEVICE void cut_task(const multiply_args &a, struct task t, struct ring &r)
         else
             cut_square<1>(a, raw, (uint32_t)(r.stage * STAGE), x, fb);
         if (x % SQUARES == SQUARES - 1) {
-            fence_async();      /* products read what these lanes stored */
+            fence_async(); /* products read what these lanes stored, by the asynchronous proxy */
             sync_warp();
             if (lane() == 0)
                 barrier_arrive((uint32_t)(FULL + 8 * r.stage));
@@ -288,8 +297,8 @@ DEVICE void cut_task(const multiply_args &a, struct task t, struct ring &r)
     });
 }
 
-/* The fetching warps of plans that make limbs inside the multiply kernel: cut all tasks of this
- * block. */
+/* The producer warps' loop if limbs are made inside the multiply kernel: splits the elements of all
+ * tasks of this block. */
 DEVICE void cut(const multiply_args &a)
 {
     struct ring r = { 0, 0 };
@@ -300,9 +309,10 @@ DEVICE void cut(const multiply_args &a)
 }
 #endif
 
-/* ---- a task's steps, by the warps that fetch ------------------------------------------------- */
+/* ---- steps of a task; start of the ring ------------------------------------------------------ */
 
-/* End of a run of steps from s on: the end of the chunk, of the flush interval or of the task. */
+/* Returns the end of the run of steps that begins at s: the end of the chain, of the interval after
+ * which exact totals are stored, or of the task. */
 DEVICE int end_of(int s, int steps)
 {
     int length = UNIT == UNIT_i8 ? FLUSH_STEPS : CHUNK_STEPS, end = (s / length + 1) * length;
@@ -310,10 +320,11 @@ DEVICE int end_of(int s, int steps)
     return end < steps ? end : steps;
 }
 
-/* First of the tile's 16 rows that this warp stores, with all columns. */
+/* Returns the row of the tile at which the 16 rows begin that this warp stores. */
 DEVICE int own_row();
 
-/* Stores a task's sums.  They fill the registers, so the destination is computed only now. */
+/* Calls `put` with the destination of a task's sums.  The destination is computed as late as
+ * possible, since the sums fill the registers. */
 template <class F> DEVICE void put_task(const multiply_args &a, int index, F put)
 {
     struct task t = own_task(a, here(index));
@@ -321,7 +332,7 @@ template <class F> DEVICE void put_task(const multiply_args &a, int index, F put
     put(result_of(a.r, t.product), t.acc, (int64_t)t.i * BM + own_row(), (int64_t)t.j * BN);
 }
 
-/* Initialises the ring's barriers; `readers` threads arrive when a stage has been read. */
+/* Initialises the ring's barriers.  readers: number of arrivals of one block that free a stage. */
 DEVICE void start_ring(const multiply_args &a, int readers)
 {
     ROLL for (int s = 0; s < LIMB_STAGES; s++) {
@@ -334,8 +345,7 @@ DEVICE void start_ring(const multiply_args &a, int readers)
         tensor_prefetch(&a.map_b);
 }
 
-/* Runs the warps that fetch, for the whole kernel: they make limbs, or start copies of pixels or
- * tiles to shared memory. */
+/* Runs the producer warps' loop for the whole kernel. */
 DEVICE void fetch_all(const multiply_args &a)
 {
 #if INSIDE

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel for warpgroups (wgmma).  Besides the producer group (fetch.h) two groups
- * multiply 64 lines each, directly from shared memory. */
+ * The multiply kernel with wgmma instructions.  Beside the producer warpgroup (fetch.h) two
+ * warpgroups multiply 64 rows of the tile each, directly from shared memory. */
 #ifndef LIMBER_CUDA_GROUP_H
 #define LIMBER_CUDA_GROUP_H
 
 enum { THREADS = (GROUPS + 1) * GROUP_THREADS };
 
-/* ---- multiplying a task's steps, by a group of warps ----------------------------------------- */
+/* ---- multiplying the steps of a task, by a warpgroup ----------------------------------------- */
 
 #define AS_TILES(d) (*(sum (*)[1][NJ][4])(d))
 
-/* Issues the products of one stage's bytes; keep: 0 clears the sums first. */
+/* Issues the products of one stage, for INT8.  SA, SB: 1 if the bytes of A, or of B, are signed.
+ * keep: 0 replaces the sums instead of adding. */
 template <int SA, int SB>
 DEVICE void product_i8(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int keep)
 {
@@ -21,8 +22,9 @@ DEVICE void product_i8(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int keep)
     group_commit();
 }
 
-/* Issues one group of products.  A commit after the branches would make ptxas begin, and wait for,
- * another group there. */
+/* Issues the products of one stage, for INT8.  signs: 2 if A's limb is signed, plus 1 if B's is.
+ * Each branch has a commit of its own: after a common one ptxas would begin another group and wait
+ * for it. */
 DEVICE void product(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int signs, int keep)
 {
     if constexpr (SIGNS & 1)
@@ -39,8 +41,8 @@ DEVICE void product(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int signs, int
             product_i8<1, 1>(d, a, b, keep);
 }
 
-/* Issues the product of 32 bytes along k of two tiles of floats. keep: adds to d instead of
- * replacing it. */
+/* Issues the product of two tiles of floats, for 32 bytes along k (piece q).  keep: 0 replaces d
+ * instead of adding. */
 DEVICE void product_piece(float (&d)[4 * NJ], uint32_t a, uint32_t b, int q, int keep)
 {
     uint64_t da = tile_descriptor(a, 32 * q), db = tile_descriptor(b, 32 * q);
@@ -57,7 +59,7 @@ DEVICE void product_piece(float (&d)[4 * NJ], uint32_t a, uint32_t b, int q, int
         group_tf32<BN>(d, da, db, keep);
 }
 
-/* Issues the products of one stage's floats. */
+/* Issues the products of one stage, for floats.  keep: 0 replaces d instead of adding. */
 DEVICE void product(float (&d)[4 * NJ], uint32_t a, uint32_t b, int, int keep)
 {
     group_fence();
@@ -66,25 +68,27 @@ DEVICE void product(float (&d)[4 * NJ], uint32_t a, uint32_t b, int, int keep)
     group_commit();
 }
 
-/* Frees a stage whose tiles this warp's products have read: tells all blocks that write there. */
+/* Frees a stage whose tiles this warp's products have read, in all blocks that write to the
+ * stage. */
 DEVICE void release(const multiply_args &a, int stage)
 {
     if (lane() < a.cluster)
         barrier_arrive_in((uint32_t)(EMPTY + 8 * stage), lane());
 }
 
-/* Multiplies steps [s, end) of one accumulator; then its sums are complete and all stages are
- * free. */
+/* Multiplies steps [s, end) of a task.  When it returns, the sums d are complete and all stages are
+ * free.  line: first row of this warpgroup in the tile.  keep: 0 replaces d instead of adding. */
 template <class sum>
 DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task t, struct ring &r,
                            int line, int s, int end, int keep)
 {
-    int held = -1;              /* the stage that the newest products but one read */
+    /* the stage that the last but one group of products reads; -1 if there is none */
+    int held = -1;
 
     ROLL for (; s < end; s++) {
         uint32_t at = (uint32_t)(r.stage * STAGE);
 
-        if (!is_shown(a, t, s))
+        if (!is_step_needed(a, t, s))
             continue;
         barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);
         product(d, at + line * STEP, at + HELD_A * TILE_A,
@@ -100,18 +104,23 @@ DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task
     keep_behind(d);
     if (held >= 0)
         release(a, held);
-    if (PARTED && !keep)        /* no product ran, since all steps were hidden */
+    /* no step had elements to multiply, so nothing has replaced the sums yet */
+    if (PARTED && !keep)
         clear(d);
 }
 
+/* Returns the first row of the tile that this warp stores.  Warps 0 to 3 are producers, so warp 4
+ * has row 0. */
 DEVICE int own_row() { return ((here(thread()) >> 5) - 4) * 16; }
 
+/* Computes the exact totals of one accumulator for this warpgroup's 64 rows.  Chains of floats are
+ * added to integers.  Totals are reduced to residues or stored before they can overflow. */
 template <class sum>
 DEVICE void totals_task(const multiply_args &a, int index, struct ring &r, int line)
 {
     struct task t = own_task(a, index);
     int steps = steps_of(a, t), flushed = 0, keep = 0, s = 0, end;
-    int32_t total[1][NJ][4];    /* for chunks of floats */
+    int32_t total[1][NJ][4];    /* totals of float chains */
     sum d[4 * NJ];
     auto put = [&](auto &sums) {
         put_task(a, index, [&](const result_args &to, int acc, int64_t i, int64_t j) {
@@ -122,7 +131,7 @@ DEVICE void totals_task(const multiply_args &a, int index, struct ring &r, int l
     clear(d);
     if (UNIT != UNIT_i8)
         clear(*(int32_t (*)[4 * NJ])total);
-    do {                        /* runs once if there are no steps */
+    do {                        /* the body also runs once if there are no steps */
         bool last;
 
         end = end_of(s, steps);
@@ -155,8 +164,9 @@ DEVICE void totals_task(const multiply_args &a, int index, struct ring &r, int l
         });
 }
 
-/* Issues the products of rows r and later of the product table, for one piece of 32 bytes.  The
- * first row of an accumulator may begin its sum. */
+/* Issues the products for row r of the product table and all later rows, for one piece of 32 bytes.
+ * The first row of an accumulator replaces its sum at the beginning: of a chain for accumulator 0
+ * (keep is 0), or of k for all others (through is 0). */
 template <int r, class sum>
 DEVICE void product_rows(sum (&d)[ACCUMULATORS][4 * NJ], uint32_t at, int line, int q, int keep,
                          int through)
@@ -171,11 +181,12 @@ DEVICE void product_rows(sum (&d)[ACCUMULATORS][4 * NJ], uint32_t at, int line, 
     }
 }
 
-/* Computes float sums: the first accumulator is promoted, the others run through all of k. */
+/* Computes float sums for this warpgroup's 64 rows.  Accumulator 0 is added to a total after every
+ * chunk; each other accumulator sums over all of k. */
 template <class sum>
 DEVICE void sums_task(const multiply_args &a, int index, struct ring &r, int line)
 {
-    struct task t = own_task(a, index);     /* used if parts of k are hidden */
+    struct task t = own_task(a, index);     /* needed only if steps are skipped */
     sum d[ACCUMULATORS][4 * NJ], total[4 * NJ];
     int through = 0;
 
@@ -186,11 +197,12 @@ DEVICE void sums_task(const multiply_args &a, int index, struct ring &r, int lin
         int end = end_of(s, a.steps), held = -1, keep = 0;
 
         ROLL for (; s < end; s++) {
-            if (!is_shown(a, t, s))
+            if (!is_step_needed(a, t, s))
                 continue;
             barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);
             group_fence();
-            UNROLL for (int q = 0; q < PIECES; q++)     /* rows alternate every 32 bytes */
+            /* rows of the product table alternate every 32 bytes */
+            UNROLL for (int q = 0; q < PIECES; q++)
                 product_rows<0>(d, (uint32_t)(r.stage * STAGE), line, q, keep, through);
             keep = through = 1;
             group_commit();
@@ -215,7 +227,7 @@ DEVICE void sums_task(const multiply_args &a, int index, struct ring &r, int lin
     });
 }
 
-/* A multiplying warpgroup: computes its 64 rows of all tasks of this block. */
+/* A consumer warpgroup's loop: computes its 64 rows of the tile, for all tasks of this block. */
 DEVICE void multiply(const multiply_args &a)
 {
     int line = (warp() / 4 - 1) * 64;
@@ -229,13 +241,13 @@ DEVICE void multiply(const multiply_args &a)
     }
 }
 
-/* Registers of a thread; the launch gives each thread 168. */
+/* Registers per thread of a producer and of a consumer; the launch gives each thread 168. */
 enum { FETCHING = INSIDE ? 72 : WINDOW ? 40 : 24, MULTIPLYING = INSIDE ? 216 : WINDOW ? 232 : 240 };
 static_assert(GROUPS != 2 || FETCHING + GROUPS * MULTIPLYING <= (GROUPS + 1) * 168, "registers");
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
-/* Multiplies by wgmma: the first warpgroup fetches tiles, the others multiply them. */
+/* The multiply kernel: warpgroup 0 fetches tiles, all others multiply. */
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     if (thread() == 0) {
@@ -254,7 +266,8 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
         registers_more<MULTIPLYING>();
         multiply(args);
     }
-    sync_cluster();             /* until then other blocks may still arrive here */
+    /* do not end before the other blocks have made their arrivals at this block's barriers */
+    sync_cluster();
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel without matrix units: fused multiply-adds in FP32 and FP64, dot products of
- * four bytes.  A thread computes TI x TJ elements. */
+ * The multiply kernel without tensor cores: fused multiply-adds in FP32 and FP64, and dot products
+ * of four bytes.  A thread computes TI x TJ elements of C. */
 #ifndef LIMBER_CUDA_LANE_H
 #define LIMBER_CUDA_LANE_H
 
@@ -8,17 +8,18 @@ enum {
     TI = 8, TJ = UNIT == UNIT_f64 ? 4 : 8, WARP_M = 4 * TI, WARP_N = 8 * TJ,
     WARPS_N = BN / WARP_N, THREADS = BM / WARP_M * WARPS_N * 32,
     TILE_A = BM * STEP, TILE_B = BN * STEP, STAGE = TILE_A + TILE_B,
-    PIXELS = STAGES * STAGE     /* table of the window */
+    PIXELS = STAGES * STAGE     /* table of the windows' first pixels (window.h) */
 };
 
 typedef sum_type sum;
 typedef sum sums[TI * TJ];
 
-/* Lane l holds rows (l >> 3) + 4 i and columns (l & 7) + 8 j, so that neighbours read different
- * banks. */
+/* Rows and columns of a lane in its warp's tile: lane l has rows (l >> 3) + 4 i and columns (l & 7)
+ * + 8 j, so that neighbouring lanes read different banks. */
 DEVICE int lane_row(int i) { return (lane() >> 3) + 4 * i; }
 DEVICE int lane_column(int j) { return (lane() & 7) + 8 * j; }
 
+/* Copies the tiles of step s of a task to a pipeline stage. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     int row = row_at(a, t, s), step = step_at(a, s);
@@ -37,6 +38,7 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 
 /* ---- products of one piece of 16 bytes along k ----------------------------------------------- */
 
+/* Adds the products of 16 bytes along k to d, in the order of k. */
 DEVICE void multiply_add(float &d, const bytes16 &a, const bytes16 &b, int)
 {
     UNROLL for (int q = 0; q < 4; q++)
@@ -54,7 +56,7 @@ DEVICE void multiply_add(double &d, const bytes16 &a, const bytes16 &b, int)
         d = fma64(double_at(a, q), double_at(b, q), d);
 }
 
-/* Adds 16 products of bytes to d. */
+/* Returns d plus 16 products of 8-bit integers.  SA, SB: 1 if those of a, or of b, are signed. */
 template <int SA, int SB> DEVICE int32_t dot16(int32_t d, const bytes16 &a, const bytes16 &b)
 {
     UNROLL for (int q = 0; q < 4; q++)
@@ -68,10 +70,11 @@ DEVICE void multiply_add(int32_t &d, const bytes16 &a, const bytes16 &b, int sig
         signs == 2 ? dot16<1, 0>(d, a, b) : dot16<1, 1>(d, a, b);
 }
 
-/* Multiplies the tiles of a stage. signs: 2 if A's limb is signed, plus 1 if B's is. */
+/* Multiplies this thread's rows of A by its columns of B, for one stage.  signs: 2 if A's limb is
+ * signed, plus 1 if B's is. */
 DEVICE void multiply_stage(sums &d, uint32_t stage, int line_a, int line_b, int signs)
 {
-    ROLL for (int c = 0; c < STEP / 16; c++) {    /* 256 multiply-adds in each round */
+    ROLL for (int c = 0; c < STEP / 16; c++) {    /* each round has at least 64 multiply-adds */
         bytes16 a[TI], b;
 
         UNROLL for (int i = 0; i < TI; i++)
@@ -86,8 +89,8 @@ DEVICE void multiply_stage(sums &d, uint32_t stage, int line_a, int line_b, int 
 
 /* ---- tasks: a block's totals or sums --------------------------------------------------------- */
 
-/* Copies the tiles of all steps of a task through the ring of stages; calls with(stage, step) for
- * each. */
+/* Fetches the tiles of all steps of a task, and calls with(offset of the stage, step), a function,
+ * when a step's tiles are in shared memory. */
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, int steps, F with)
 {
     if constexpr (WINDOW)
@@ -95,7 +98,7 @@ template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, i
     ring<STAGE>(steps, [&](int stage, int s) { copy_stage(a, t, stage, s); }, with);
 }
 
-/* Calls with(row, column, sum) for this lane's elements. */
+/* Calls with(row, column, sum), a function, for each of this thread's elements. */
 template <class F> DEVICE void each_element(const sums &d, int64_t i0, int64_t j0, F with)
 {
     UNROLL for (int i = 0; i < TI; i++)
@@ -103,7 +106,7 @@ template <class F> DEVICE void each_element(const sums &d, int64_t i0, int64_t j
             with(i0 + lane_row(i), j0 + lane_column(j), d[i * TJ + j]);
 }
 
-/* Adds sums to integer totals in memory, as put_totals does. */
+/* Stores sums as exact totals or, if not `first`, adds them to the totals in memory. */
 DEVICE void flush_totals(const result_args &r, int acc, int64_t i0, int64_t j0, const sums &d,
                          bool first)
 {
@@ -126,7 +129,7 @@ DEVICE void flush_totals(const result_args &r, int acc, int64_t i0, int64_t j0, 
     }
 }
 
-/* Stores sums modulo the accumulator's modulus. */
+/* Stores sums as residues modulo the accumulator's modulus. */
 DEVICE void flush_residues(const result_args &r, int acc, int64_t i0, int64_t j0, const sums &d)
 {
     each_element(d, i0, j0, [&](int64_t i, int64_t j, sum v) {
@@ -136,7 +139,8 @@ DEVICE void flush_residues(const result_args &r, int acc, int64_t i0, int64_t j0
     });
 }
 
-/* Computes a task of an exact plan, whose totals are integers in memory. */
+/* Computes a task with exact totals, which are reduced to residues or stored before they can
+ * overflow. */
 DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
@@ -162,8 +166,8 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         flush_totals(result_of(a.r, t.product), t.acc, i0, j0, d, flushed == 0);
 }
 
-/* Stores the sums to a C of any layout.  Since registers cannot be indexed, sums move through the
- * first one's register, as in put_any, so they are destroyed. */
+/* Stores float sums to C, which may have any layout.  Registers cannot be indexed, so the loop for
+ * unusual layouts shifts all sums towards d[0], which destroys d. */
 DEVICE void put_lanes(const result_args &r, int64_t i0, int64_t j0, sums &d)
 {
     if constexpr (!DIRECT) {
@@ -191,7 +195,7 @@ DEVICE void put_lanes(const result_args &r, int64_t i0, int64_t j0, sums &d)
     }
 }
 
-/* Computes a task whose sums are floats, promoted after every chunk. */
+/* Computes a task with float sums, which are added to a total after every chunk. */
 DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     sums d, total;
@@ -211,7 +215,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
-/* Multiplies without tensor cores: every block computes tasks in turn. */
+/* The multiply kernel: each block computes one task after another. */
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     int line_a = warp() / WARPS_N * WARP_M, line_b = warp() % WARPS_N * WARP_N;

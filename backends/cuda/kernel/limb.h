@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Splits FP32 elements into limbs by hardware conversions, in FP32 throughout; exact except for the
- * roundings to limbs. */
+ * Splits FP32 elements into Hi/Lo limbs by conversion instructions.  All arithmetic is in FP32, and
+ * exact except for the roundings to limbs. */
 #ifndef LIMBER_CUDA_LIMB_H
 #define LIMBER_CUDA_LIMB_H
 
-/* A line's power of two as two factors, since FP32 may not hold it; neither product is rounded. */
+/* A power-of-two scale as two factors, since FP32 may not be able to hold it as one.  Neither
+ * multiplication rounds. */
 struct factors { float one, two; };
 
-/* 2^e as a product of two powers of two that FP32 holds. */
+/* Returns 2^e as a product of two powers of two that FP32 can hold. */
 DEVICE struct factors factors_by(int e)
 {
     return { bits_float((uint32_t)(127 + e / 2) << 23),
              bits_float((uint32_t)(127 + e - e / 2) << 23) };
 }
 
-/* x times its line's scale; 0 for NaN and infinities. */
+/* Returns x times its scale.  Returns 0 for NaN and infinities, which another kernel handles. */
 template <int S> DEVICE float scaled(float x, struct factors f)
 {
     if (SPECIAL)
@@ -22,7 +23,8 @@ template <int S> DEVICE float scaled(float x, struct factors f)
     return SIDES[S].scaled ? mul32(mul32(x, f.one), f.two) : x;
 }
 
-/* Remainder of x after a limb, exact in FP32: its last bit is at most 24 below the first of x. */
+/* Returns what remains of x after subtracting `limb`, times 2^shift.  It is exact in FP32, since
+ * its last bit is at most 24 binades below the first bit of x. */
 template <int S> DEVICE float rest_of(float x, float limb)
 {
     constexpr float by = (float)((uint64_t)1 << (SIDES[S].shift & 63));
@@ -30,6 +32,7 @@ template <int S> DEVICE float rest_of(float x, float limb)
     return SIDES[S].shift ? mul32(add32(x, -limb), by) : add32(x, -limb);
 }
 
+/* Returns x rounded to TF32, to nearest even. */
 DEVICE float nearest_tf32(float x)
 {
     uint32_t v = float_bits(x);
@@ -38,7 +41,8 @@ DEVICE float nearest_tf32(float x)
 }
 
 #if __CUDA_ARCH__ >= 800
-/* Makes one word of a limb from the one or two numbers that it holds, which become remainders. */
+/* Returns a 32-bit word of a limb, made from the one or two numbers at x that it holds, and
+ * replaces these numbers by their remainders. */
 template <int S> DEVICE uint32_t take_word(float *x)
 {
     if constexpr (BYTES == 2) {

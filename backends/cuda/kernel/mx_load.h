@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Packs operands for block-scaled instructions: codes of elements, one or two in a byte, and a byte
- * for each block's scale.  Padding is zero, with the scale 1.  For tensor memory, codes that are
- * not two in a byte are packed 16 together in the low part of 16 bytes. */
+ * Packs operands for block-scaled instructions: bit patterns of elements, one or two per byte, and
+ * a byte for the scale of each block.  Padding is zero, with the scale 1.  For tensor memory,
+ * formats of 6 or 4 bits that do not have two elements per byte are packed by 16 elements, in the
+ * low bytes of 16 bytes. */
 #ifndef LIMBER_CUDA_MX_LOAD_H
 #define LIMBER_CUDA_MX_LOAD_H
 
 enum { BLOCK = MODEL.scale_block };
 
-/* Code of a double that the format contains. */
+/* Returns the bit pattern of v in format f, which can represent v. */
 DEVICE uint32_t code_of(limber_format f, double v)
 {
     struct limber_num x;
@@ -18,7 +19,7 @@ DEVICE uint32_t code_of(limber_format f, double v)
     return (uint32_t)code;
 }
 
-/* Code of a scale in e8m0 or ue4m3. */
+/* Returns the bit pattern of a scale in E8M0 or UE4M3. */
 DEVICE uint32_t code_of_scale(double v)
 {
     constexpr limber_format ue4m3 = { LIMBER_KIND_FLOAT, 4, 3, LIMBER_FORMAT_NO_INF, 7, 1, 0 };
@@ -27,27 +28,28 @@ DEVICE uint32_t code_of_scale(double v)
            (uint32_t)(double_bits(v) >> 52) - 1023 + 127;
 }
 
-/* Rounds an element to its code.  An E2M1 code that is alone in a byte has its bits in the
- * middle. */
+/* Rounds an element, divided by its scale, and returns the bit pattern.  An E2M1 element that has a
+ * byte of its own is in the byte's middle bits, as warp instructions require. */
 template <int S> DEVICE uint32_t code_of_element(double x, double scale)
 {
     constexpr limber_step s = S ? MODEL.b : MODEL.a;
     constexpr bool middle = PACKED == 1 && !COLUMNS_TAKEN && (S ? FORMAT_B : FORMAT_A) == 5;
     int loss;
-    double v = x * 0;           /* the result under a zero scale: 0, or NaN */
+    double v = x * 0; /* the value if the scale is zero: 0, or NaN for NaN and infinities */
 
     if (scale > 0 || x - x != 0)
         v = limber_step_value(&s, limber_odd_quotient(x, scale > 0 ? scale : 1), 0, 0, &loss);
     return code_of(s.format, v) << (middle ? 2 : 0);
 }
 
-/* The value of the thread whose number differs in these bits. */
+/* Returns v of the lane whose index differs from this lane's in the bits of `mask`. */
 DEVICE uint64_t of_neighbour(uint64_t v, int mask)
 {
     return (uint64_t)shuffle_xor((uint32_t)(v >> 32), mask) << 32 | shuffle_xor((uint32_t)v, mask);
 }
 
-/* Computes the scale of a block, of which neighbouring threads have the other parts. */
+/* Returns the scale of a block, of which neighbouring threads have EACH elements each.  element: a
+ * function that returns this thread's element of an index. */
 template <int S, class F> DEVICE double scale_of_block(F element)
 {
     constexpr limber_unit u = MODEL;
@@ -67,8 +69,8 @@ template <int S, class F> DEVICE double scale_of_block(F element)
     return most ? limber_unit_scale(&u, S ? &u.b : &u.a, bits_double(most)) : 1;
 }
 
-/* Packs 8 codes of each of two neighbours contiguously into 16 bytes; returns this thread's
- * half. */
+/* Packs the 8 elements of each of two neighbouring threads, of `bits` bits each, contiguously into
+ * 16 bytes.  Returns this thread's half of these bytes. */
 template <int bits> DEVICE uint64_t half_of_codes(uint64_t own)
 {
     uint64_t other = of_neighbour(own, 1);
@@ -76,8 +78,9 @@ template <int bits> DEVICE uint64_t half_of_codes(uint64_t own)
     return thread() % 2 ? own >> (64 - 8 * bits) : own | other << 8 * bits;
 }
 
-/* Index of the scale of a line's block: [line][block]; or as copies to tensor memory need them, in
- * units of 128 lines by four blocks, with lines that are 32 apart next to each other. */
+/* Returns the index of a block's scale.  For warp instructions: [line][block], where a line is a
+ * row of A or column of B.  For tensor memory: 512 bytes for 128 lines by four blocks, in which
+ * lines that are 32 apart are adjacent, as the copies of scales require. */
 DEVICE int64_t place_of_scale(int64_t line, int64_t block, int64_t blocks)
 {
     if (!COLUMNS_TAKEN)
@@ -86,7 +89,8 @@ DEVICE int64_t place_of_scale(int64_t line, int64_t block, int64_t blocks)
            block % 4;
 }
 
-/* Packs block number `index` of an operand. */
+/* Packs the elements that belong to thread block `index` of an operand: LINES rows or columns by
+ * ELEMENTS. */
 template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Packs operands to limbs.  A thread block splits its lines and writes the limbs along k, eight
- * elements for each thread. */
+ * Packs operands to limbs.  A thread block reads LINES rows of A or columns of B, and splits each
+ * element into limbs.  Each thread splits EACH (eight) neighbouring elements along k. */
 #ifndef LIMBER_CUDA_PACK_H
 #define LIMBER_CUDA_PACK_H
 
 /* ---- splitting elements into limbs ----------------------------------------------------------- */
 
-/* Destination of limbs, and the bytes left in the line: whole pieces of 16, or of eight
- * elements. */
+/* The address at which limbs are stored, and the number of bytes up to the end of their row. */
 struct target { char *at; int64_t left; };
 
-/* Stores a piece of a limb's line, but nothing beyond the line's end. */
+/* Stores `bytes` bytes of a limb's row.  From 16 bytes on, leaves out pieces of 16 bytes that begin
+ * beyond the row's end. */
 template <int bytes> DEVICE void put(struct target to, const void *from)
 {
     if constexpr (bytes == 8) {
@@ -29,14 +29,16 @@ template <int bytes> DEVICE void put(struct target to, const void *from)
     }
 }
 
-/* Stores one limb of eight elements. */
+/* Stores one limb of eight elements.  v: the elements in the limb's format. */
 template <int S>
 DEVICE void put_limb(const pack_args &a, struct target to, int limb, const void *v)
 {
     put<EACH * SIDES[S].limb.size>({ to.at + limb * a.limb, to.left }, v);
 }
 
-/* trunc(x 2^scale), below 2^63 in magnitude.  NaN and infinities count as zero. */
+/* Returns the float with bit pattern e, times 2^scale, as an integer whose magnitude must be below
+ * 2^63: truncated or, if balanced, rounded to nearest, ties away from zero.  NaN and infinities
+ * give 0. */
 template <int S> DEVICE int64_t fixed_of(uint64_t e, int scale)
 {
     constexpr limber_format f = SIDES[S].f;
@@ -47,12 +49,15 @@ template <int S> DEVICE int64_t fixed_of(uint64_t e, int scale)
 
     m |= exponent ? (uint64_t)1 << f.frac_bits : 0;
     m = exponent == most || shift > 63 ? 0 : m;
-    m = shift >= 0 ? m << (shift & 63) : m >> (down < 63 ? down : 63);
+    if constexpr (SIDES[S].balanced)
+        m = shift >= 0 ? m << (shift & 63) : ((m >> (down < 64 ? down - 1 : 63)) + 1) >> 1;
+    else
+        m = shift >= 0 ? m << (shift & 63) : m >> (down < 63 ? down : 63);
     sign = (uint64_t)0 - (e >> (f.exp_bits + f.frac_bits));
     return (int64_t)((m ^ sign) - sign);
 }
 
-/* Converts to a scaled integer in two's complement. */
+/* Converts an element, times 2^scale, to an integer in two's complement, lowest word in v[0]. */
 template <int S, class raw> DEVICE void integer_of(uint32_t v[DIGITS[S]], raw e, int scale)
 {
     constexpr limber_format f = SIDES[S].f;
@@ -68,20 +73,20 @@ template <int S, class raw> DEVICE void integer_of(uint32_t v[DIGITS[S]], raw e,
         int64_t x = 0;
 
         for (int q = limber_parts(part, f, &e); q-- > 0;)
-            x += limber_fix64_num(&part[q], scale);
+            x += limber_fix64_num(&part[q], scale, SIDES[S].balanced);
         v[0] = (uint32_t)x;
         if constexpr (DIGITS[S] > 1)
             v[1] = (uint32_t)((uint64_t)x >> 32);
     } else {
         uint64_t w[LIMBER_WIDE];
 
-        limber_fix(w, f, &e, scale);
+        limber_fix(w, f, &e, scale, SIDES[S].balanced);
         UNROLL for (int d = 0; d < DIGITS[S]; d++)
             v[d] = (uint32_t)(w[d / 2] >> 32 * (d % 2));
     }
 }
 
-/* Encodes an integer in a limb's format, which has it as a normal number or 0. */
+/* Returns the bit pattern of an integer in a limb's format, in which it is a normal number or 0. */
 template <int S> DEVICE typename raw_of<SIDES[S].limb.size>::type whole_number(int32_t v)
 {
     constexpr limber_format f = SIDES[S].limb;
@@ -103,7 +108,7 @@ template <int S> DEVICE typename raw_of<SIDES[S].limb.size>::type whole_number(i
     return e;
 }
 
-/* Encodes two integers of at most 11 bits as FP16, in a word. */
+/* Returns one word with the bit patterns of two integers of at most 11 bits in FP16. */
 template <int S> DEVICE uint32_t halves_of(int32_t low, int32_t high)
 {
 #if __CUDA_ARCH__ >= 800
@@ -114,7 +119,7 @@ template <int S> DEVICE uint32_t halves_of(int32_t low, int32_t high)
 }
 
 #ifdef CODED
-/* Stores residues as FP8 digits, each of which is a limb. */
+/* Stores residues modulo one modulus as digits in E4M3, each of which is a limb. */
 template <int S>
 DEVICE void put_digits(const pack_args &a, int modulus, const int32_t r[EACH], struct target to)
 {
@@ -135,21 +140,25 @@ DEVICE void put_digits(const pack_args &a, int modulus, const int32_t r[EACH], s
 }
 #endif
 
-enum { WHOLE_FLOAT = 0x4b000000 };      /* bits of 2^23 as FP32; with t added, of 2^23 + t */
+/* bit pattern of 2^23 in FP32; adding an integer t < 2^23 to it gives the bit pattern of 2^23 +
+ * t */
+enum { WHOLE_FLOAT = 0x4b000000 };
 
-/* Computes t mod p as a byte: nearest to zero if signed, else in [0, p). t is a sum of at most 24
- * digits (bytes) times residues of powers of 256, below 24 255^2 + 255 < 2^21; WHOLE_FLOAT
- * has been added. p is odd or 256, for which the bytes of p and 0, and of p/2 and -p/2, are
- * equal. */
+/* Returns t mod p as a byte: nearest to zero if signed, else in [0, p).  WHOLE_FLOAT has been added
+ * to t, so that its bits are those of a float.  t is a sum of at most 24 bytes times residues,
+ * below 24 255^2 + 255 < 2^21.  p is odd or 256; modulo 256, p and 0, and p/2 and -p/2, give the
+ * same byte. */
 template <int S> DEVICE uint8_t byte_of(uint32_t t, uint32_t p, float inverse)
 {
     float shift = (float)(0x800000 + (SIDES[S].is_signed ? 0 : p / 2));
     float q = fma32(add32(bits_float(t), -shift), inverse, 0x1.8p23f);
 
-    return (uint8_t)(t - float_bits(q) * p);    /* the exponents do not reach the lowest byte */
+    /* only the lowest byte is used, which the exponents' bits in t and q do not affect */
+    return (uint8_t)(t - float_bits(q) * p);
 }
 
-/* Stores the residues of eight scaled integers, one limb for each modulus. */
+/* Stores the residues of eight scaled integers, modulo each modulus.  A residue is one limb or, in
+ * E4M3, several. */
 template <int S, class raw>
 DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
@@ -157,7 +166,9 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
 
     UNROLL for (int x = 0; x < EACH; x++) {
         integer_of<S>(v[x], e[x], scale);
-        v[x][DIGITS[S] - 1] ^= 0x80000000;      /* START subtracts this offset again */
+        /* adds 2^(bits - 1), which makes the integer nonnegative; START subtracts this offset
+         * again */
+        v[x][DIGITS[S] - 1] ^= 0x80000000;
     }
     UNROLL_SOME for (int l = 0; l < ACCUMULATORS; l++) {
         constexpr bool symmetric = UNIT != UNIT_e4m3 && SIDES[S].is_signed;
@@ -192,7 +203,19 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
     }
 }
 
-/* Stores the slices of eight scaled integers, each slice as a limb. */
+/* Returns word `word` of a number that has half of its base in each balanced digit but the top
+ * one. */
+template <int S> DEVICE constexpr uint64_t halves(int word)
+{
+    constexpr struct side s = SIDES[S];
+    uint64_t x = 0;
+
+    for (int at = s.step - 1; s.balanced && at < (s.limbs - 1) * s.step; at += s.step)
+        x |= (uint64_t)(at / 64 == word) << at % 64;
+    return x;
+}
+
+/* Stores the slices of eight scaled integers.  Each slice is a limb. */
 template <int S, class raw>
 DEVICE void put_slices(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
@@ -200,8 +223,11 @@ DEVICE void put_slices(const pack_args &a, const raw e[EACH], int scale, struct 
     typedef typename raw_of<s.limb.size>::type piece;
     uint64_t w[EACH][LIMBER_WIDE];
 
+    constexpr uint64_t half[LIMBER_WIDE] = { halves<S>(0), halves<S>(1), halves<S>(2) };
+
     UNROLL for (int x = 0; x < EACH; x++) {
         uint32_t v[DIGITS[S]];
+        uint64_t carry = 0;
 
         integer_of<S>(v, e[x], scale);
         UNROLL for (int i = 0; i < LIMBER_WIDE; i++) {
@@ -210,14 +236,20 @@ DEVICE void put_slices(const pack_args &a, const raw e[EACH], int scale, struct 
             uint32_t high = 2 * i + 1 < DIGITS[S] ? v[2 * i + 1 < DIGITS[S] ? 2 * i + 1 : 0] : sign;
 
             w[x][i] = low | (uint64_t)high << 32;
+            if constexpr (s.balanced) {
+                uint64_t sum = w[x][i] + half[i];
+
+                w[x][i] = sum + carry;
+                carry = sum < half[i] || w[x][i] < sum;
+            }
         }
     }
     UNROLL for (int l = 0; l < s.limbs; l++) {
         piece out[EACH];
 
         UNROLL for (int x = 0; x < EACH; x++) {
-            int32_t v = UNIT == UNIT_e4m3 ?
-                        limber_signed_slice(w[x], l, s.limbs, s.step) :
+            int32_t v = s.balanced ?
+                        limber_balanced_slice(w[x], l, s.limbs, s.step) :
                         limber_slice(w[x], l, s.limbs, s.step, s.is_signed);
 
             if constexpr (s.limb.kind == LIMBER_KIND_FLOAT)
@@ -229,19 +261,19 @@ DEVICE void put_slices(const pack_args &a, const raw e[EACH], int scale, struct 
     }
 }
 
-/* True if FP32, BF16 or FP16 is split into limbs by hardware conversions. */
+/* True if elements are FP32, BF16 or FP16 and can be split by conversion instructions. */
 template <int S> DEVICE constexpr bool is_cut_in_hardware()
 {
     constexpr limber_format f = SIDES[S].f;
 
     return is_ieee(f) && (UNIT == UNIT_f16 || UNIT == UNIT_bf16 || UNIT == UNIT_tf32) &&
-           ((f.size == 4 && f.exp_bits == 8 && f.frac_bits == 23 && f.bias == 127) ||
+           ((is_binary(f) && f.size == 4) ||
             (f.size == 2 && f.exp_bits == 8 && f.frac_bits == 7 && f.bias == 127) ||
             (f.size == 2 && f.exp_bits == 5 && f.frac_bits == 10 && f.bias == 15));
 }
 
 #if __CUDA_ARCH__ >= 800
-/* The FP32, BF16 or FP16 number with this code, as FP32. */
+/* Returns the number with this bit pattern in FP32, BF16 or FP16, as FP32. */
 template <int S> DEVICE float float_of(uint32_t code)
 {
     float low = bits_float(code << (32 - 8 * SIDES[S].f.size)), high;
@@ -251,7 +283,8 @@ template <int S> DEVICE float float_of(uint32_t code)
     return low;
 }
 
-/* Stores Hi/Lo limbs of eight such elements, rounded by conversion instructions. */
+/* Stores Hi/Lo limbs of eight elements in FP32, BF16 or FP16, rounded by conversion
+ * instructions. */
 template <int S, class raw>
 DEVICE void put_converted(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
@@ -271,7 +304,7 @@ DEVICE void put_converted(const pack_args &a, const raw e[EACH], int scale, stru
 }
 #endif
 
-/* Stores Hi/Lo limbs of eight elements of any format, rounded by general code. */
+/* Stores Hi/Lo limbs of eight elements of any format, rounded by portable code. */
 template <int S, class raw>
 DEVICE void put_hilo(const pack_args &a, const raw e[EACH], int scale, struct target to)
 {
@@ -300,8 +333,9 @@ DEVICE constexpr bool is_same_format(limber_format x, limber_format y)
            x.flags == y.flags && x.bias == y.bias && x.size == y.size && x.carried == y.carried;
 }
 
-/* Stores whole elements; the line has `rest` more, from the first of these on.  Beyond its end A
- * has -0: products of -0 and 0 leave any sum of fused multiply-adds unchanged, even -0. */
+/* Stores eight elements as the only limb (OP_whole), converted to its format.  rest: number of
+ * elements up to the end of k.  Beyond that end A has -0: products of -0 and 0 leave any sum of
+ * fused multiply-adds unchanged, even -0. */
 template <int S, class raw>
 DEVICE void put_whole(const pack_args &a, const raw e[EACH], int64_t rest, struct target to)
 {
@@ -331,7 +365,7 @@ DEVICE void put_whole(const pack_args &a, const raw e[EACH], int64_t rest, struc
 
 /* ---- the kernels that write limbs ------------------------------------------------------------ */
 
-/* Splits elements of a line, from p0 on, into limbs. */
+/* Splits eight elements, from p0 on along k, into limbs and stores the limbs. */
 template <int S, class raw>
 DEVICE void put_elements(const pack_args &a, const raw e[EACH], int scale, int64_t p0,
                          struct target to)
@@ -350,13 +384,14 @@ DEVICE void put_elements(const pack_args &a, const raw e[EACH], int scale, int64
         put_whole<S>(a, e, a.length - p0, to);
 }
 
-/* Packs block number `index` of an operand: LINES lines, and every blocks_p-th stretch of
- * ELEMENTS. */
+/* Packs the elements that belong to thread block `index` of an operand: LINES rows or columns, and
+ * every blocks_p-th run of ELEMENTS along k. */
 template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size, limb = SIDES[S].limb.size;
     typedef typename raw_of<size>::type raw;
-    uint32_t which = (uint32_t)index / (uint32_t)a.blocks;      /* unsigned: a short division */
+    /* unsigned, since unsigned division takes fewer instructions */
+    uint32_t which = (uint32_t)index / (uint32_t)a.blocks;
     uint32_t own = (uint32_t)index % (uint32_t)a.blocks;
     int64_t line0 = (int64_t)(own / (uint32_t)a.blocks_p) * LINES;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH, scale;
@@ -379,7 +414,7 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
         read_block<S>(v, a.line0 + line0, a.lines - line0, p0, a.length);
         UNROLL for (int x = 0; x < EACH; x++)
             e[x] = load_shared<raw>((uint32_t)((line * PADDED + p + x) * size));
-        sync_block();       /* before the next stretch is read */
+        sync_block();       /* before the next elements overwrite these in shared memory */
         if (line0 + line < a.padded && to.left > 0)
             put_elements<S>(a, e, scale, p0 + p, to);
     }

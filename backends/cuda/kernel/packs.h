@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Packs one or both operands by one launch; `pack` packs a block of either. */
+ * The kernel that packs one or both operands.  `pack`, defined elsewhere, packs the elements that
+ * belong to one thread block. */
 #ifndef LIMBER_CUDA_PACKS_H
 #define LIMBER_CUDA_PACKS_H
 
-/* Packs both operands; blocks from args.first on pack B. */
+/* Thread blocks from args.first on pack B, all others pack A. */
 KERNEL(limber_pack, struct packs_args, PACK_THREADS, 1)
 {
     let_next_begin();

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Complex products by three real ones: sums of each number's parts, and complex results from the
- * three products, as jit/api/complex3.c computes them in host memory. */
+ * Complex products by three real products: sums of real and imaginary parts, and complex results
+ * from the three products.  For host memory jit/api/complex3.c does the same. */
 #ifndef LIMBER_CUDA_PLANES_H
 #define LIMBER_CUDA_PLANES_H
 
-/* Floats here are FP64 (8 bytes) or FP32 (4 bytes). */
+/* Arithmetic for FP64, FP32 and integers, which wrap modulo 2^64. */
 DEVICE double plus(double a, double b) { return add64(a, b); }
 DEVICE float plus(float a, float b) { return add32(a, b); }
 DEVICE int64_t plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 DEVICE int64_t minus(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
 template <class T> DEVICE T minus(T a) { return -a; }
 
+/* The type in which numbers of `size` bytes are computed. */
 template <int size, bool is_integer> struct number { typedef int64_t type; };
 template <> struct number<4, false> { typedef float type; };
 template <> struct number<8, false> { typedef double type; };
 
+/* Loads a real or imaginary part, converted to type T. */
 template <class T> DEVICE T load_part(const char *at)
 {
     constexpr limber_format f = SIDES[0].f;
@@ -27,7 +29,8 @@ template <class T> DEVICE T load_part(const char *at)
         return load<int64_t>(at);
 }
 
-/* Stores a sum; integers in the next wider format, or modulo 2^64. */
+/* Stores a sum as element x at `to`.  Sums of integers have twice the integers' size; those of
+ * 64-bit integers wrap. */
 template <class T> DEVICE void store_sum(char *to, int64_t x, T sum)
 {
     if constexpr (SIDES[0].f.kind != LIMBER_KIND_INT && SIDES[0].f.kind != LIMBER_KIND_UINT)
@@ -45,6 +48,7 @@ DEVICE uint64_t magnitude(int64_t x)
     return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
 }
 
+/* Updates `most` by the magnitudes of two integers.  For floats it does nothing. */
 template <class T> DEVICE void note(uint64_t &, T, T) {}
 DEVICE void note(uint64_t &most, int64_t re, int64_t im)
 {
@@ -55,8 +59,8 @@ DEVICE void note(uint64_t &most, int64_t re, int64_t im)
 constexpr bool IS_INTEGER = SIDES[0].f.kind == LIMBER_KIND_INT ||
                             SIDES[0].f.kind == LIMBER_KIND_UINT;
 
-/* Stores Re + Im, or Re - Im, of each number, and the largest magnitude of all parts of integers.
- */
+/* Does a sums_job: stores Re + Im or Re - Im of each complex number, and the largest magnitude of
+ * integer parts. */
 KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
 {
     typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;
@@ -78,8 +82,9 @@ KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
         atomic_max(args.most, most);
 }
 
-/* Computes Re = P1 - s t P2 and Im = P3 - P1 - s t P2 (jit/api/complex3.c); s and t are the signs
- * of the imaginary parts of A and B, and args.plus says that s t = -1.  Integers have 64 bits. */
+/* Does a pairs_job: Re = P1 - s t P2 and Im = P3 - P1 - s t P2 (jit/api/complex3.c).  s and t are
+ * the signs of the imaginary parts of A and B; args.plus means that s t = -1.  Integers have 64
+ * bits. */
 KERNEL(limber_pairs, struct pairs_args, PACK_THREADS, 1)
 {
     typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;

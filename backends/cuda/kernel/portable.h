@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel with WMMA. The layout of its fragments is unspecified, so sums leave
- * registers through shared memory.  Rows of tiles are padded, not swizzled.  Stages are copied
- * synchronously on devices without asynchronous copies. */
+ * The multiply kernel with WMMA.  The layout of its registers is not specified, so sums are stored
+ * through shared memory.  Rows of tiles are padded, not swizzled.  Devices without asynchronous
+ * copies fill pipeline stages synchronously. */
 #ifndef LIMBER_CUDA_PORTABLE_H
 #define LIMBER_CUDA_PORTABLE_H
 
 enum {
     MI = WM / 16, NJ = WN / 16, WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32,
-    LINE = STEP + 16, LD = LINE / 2,    /* bytes and elements of a tile's line */
+    LINE = STEP + 16, LD = LINE / 2,    /* bytes and elements of a padded row of a tile */
     TILE_A = BM * LINE, TILE_B = BN * LINE,
     HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,
     STAGE = HELD_A * TILE_A + HELD_B * TILE_B,
-    /* each warp's buffers for 16 x 16 sums that leave registers, one for each sum to be added up */
+    /* buffers of each warp through which 16 x 16 sums are stored, one buffer per accumulator */
     OUT_LD = 24, OUT = 16 * OUT_LD * 4, OUTS = STAGES * STAGE, OUT_SUMS = TOTALS ? 1 : ACCUMULATORS
 };
 
-/* Copies one step of `lines` lines to shared memory. */
+/* Copies one step along k of `lines` rows of A or columns of B to shared memory. */
 template <int lines> DEVICE void copy_lines(uint32_t at, const char *from, int64_t pitch)
 {
     constexpr int pieces = STEP / 16;
@@ -25,7 +25,7 @@ template <int lines> DEVICE void copy_lines(uint32_t at, const char *from, int64
                from + c / pieces * pitch + c % pieces * 16, 16);
 }
 
-/* Copies the tiles of step s of a task to a stage. */
+/* Copies the tiles of step s of a task to a pipeline stage. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     uint32_t at = (uint32_t)(stage * STAGE);
@@ -45,7 +45,8 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 typedef float tile_sums[MI][NJ][8];
 #define FLAT8(type, d) (*(type (*)[MI * NJ * 8])(d))
 
-/* Multiplies two tiles along 16 elements of k, the q-th of the step. */
+/* Multiplies the warp's rows of a tile of A by its columns of a tile of B, for 16 elements along k:
+ * piece q of the step. */
 DEVICE void multiply_pair(tile_sums &d, uint32_t a, uint32_t b, int q)
 {
     uint32_t right[NJ][8], left[8];
@@ -59,7 +60,7 @@ DEVICE void multiply_pair(tile_sums &d, uint32_t a, uint32_t b, int q)
     }
 }
 
-/* Multiplies piece q for all rows of the product table. */
+/* Multiplies piece q of a step for row r of the product table and all later rows. */
 template <int r>
 DEVICE void multiply_rows(tile_sums (&d)[ACCUMULATORS], uint32_t a, uint32_t b, int q)
 {
@@ -71,14 +72,14 @@ DEVICE void multiply_rows(tile_sums (&d)[ACCUMULATORS], uint32_t a, uint32_t b, 
 
 /* ---- storing the tiles' sums ----------------------------------------------------------------- */
 
-/* Address in shared memory of an accumulator of this warp's 16 x 16 tile. */
+/* Returns the offset in shared memory of this warp's buffer for an accumulator. */
 DEVICE uint32_t out_of(int acc)
 {
     return (uint32_t)(OUTS + ((thread() >> 5) * OUT_SUMS + acc) * OUT);
 }
 
-/* Calls with(...) for a 16 x 16 tile whose accumulators are in shared memory: lane l takes eight
- * elements of row l / 2. */
+/* Calls with(row, column, offset), a function, for this lane's elements of a 16 x 16 tile whose
+ * sums are in the warp's buffers.  Lane l has eight elements of row l / 2. */
 template <class F> DEVICE void each_of_tile(int64_t i0, int64_t j0, F with)
 {
     int row = lane() >> 1, column = (lane() & 1) * 8;
@@ -89,7 +90,7 @@ template <class F> DEVICE void each_of_tile(int64_t i0, int64_t j0, F with)
     sync_warp();
 }
 
-/* Sum of accumulators `acc` and later of one element, times their weights. */
+/* Returns, for one element, the weighted sum of accumulator `acc` and all later accumulators. */
 template <int acc> DEVICE double weighted_at(uint32_t at)
 {
     double t = mul64((double)load_shared<float>(out_of(acc) + at), power_of_two(WEIGHT[acc]));
@@ -99,7 +100,7 @@ template <int acc> DEVICE double weighted_at(uint32_t at)
     return t;
 }
 
-/* Stores a tile of sums. */
+/* Stores a 16 x 16 tile of float sums to C. */
 DEVICE void put_tile(const result_args &r, int64_t i0, int64_t j0)
 {
     if constexpr (DIRECT)
@@ -118,7 +119,7 @@ DEVICE void put_tile(const result_args &r, int64_t i0, int64_t j0)
     });
 }
 
-/* Adds totals to those in memory, or stores their residues. first: stores instead of adding. */
+/* Stores exact totals or their residues.  Unless `first` is set, adds totals to those in memory. */
 DEVICE void flush(const result_args &r, struct task t, int64_t i0, int64_t j0,
                   const int32_t (&total)[MI][NJ][8], bool first)
 {
@@ -135,7 +136,7 @@ DEVICE void flush(const result_args &r, struct task t, int64_t i0, int64_t j0,
                 if (RECONSTRUCT != RECONSTRUCT_crt) {
                     if (row < r.m && column < r.n)
                         put_total(r, t.acc, row, column, v, first);
-                } else if (row < r.m) {     /* columns are padded */
+                } else if (row < r.m) { /* columns of totals are padded, so only rows are checked */
                     store<uint8_t>(r.totals + t.acc * r.total_size + row * r.total_pitch + column,
                                    (uint8_t)limber_mod32(v, MODULUS[t.acc], QUOTIENT[t.acc]));
                 }
@@ -145,7 +146,8 @@ DEVICE void flush(const result_args &r, struct task t, int64_t i0, int64_t j0,
 
 /* ---- tasks: a block's totals or sums -------------------------------------------------------- */
 
-/* Computes a task of an exact plan, whose totals are integers in memory. */
+/* Computes a task with exact totals: chains of floats are added to integers, which are reduced to
+ * residues or stored before they can overflow. */
 DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
@@ -175,7 +177,8 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
     flush(result_of(a.r, t.product), t, i0, j0, total, flushed == 0);
 }
 
-/* Computes float sums: the first accumulator is promoted, the others run through all of k. */
+/* Computes a task with float sums.  Accumulator 0 is added to a total after every chunk; each other
+ * accumulator sums over all of k. */
 DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
@@ -205,7 +208,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
-/* Multiplies by WMMA: every block computes tasks in turn. */
+/* The multiply kernel: each block computes one task after another. */
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     int line_a = warp() / WARPS_N * WM, line_b = warp() % WARPS_N * WN;

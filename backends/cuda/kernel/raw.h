@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Elements as they are stored in memory. */
+ * Bit patterns of elements, as they are stored in memory. */
 #ifndef LIMBER_CUDA_RAW_H
 #define LIMBER_CUDA_RAW_H
 
+/* The type that holds an element of `size` bytes. */
 template <int size> struct raw_of;
 template <> struct raw_of<1> { typedef uint8_t type; };
 template <> struct raw_of<2> { typedef uint16_t type; };
@@ -10,7 +11,7 @@ template <> struct raw_of<4> { typedef uint32_t type; };
 template <> struct raw_of<8> { typedef uint64_t type; };
 template <> struct raw_of<16> { typedef bytes16 type; };
 
-/* Loads an element of `size` bytes; dd and binary128 need only be aligned to 8. */
+/* Loads an element of `size` bytes.  Elements of 16 bytes need to be aligned only to 8. */
 template <int size> DEVICE typename raw_of<size>::type load_raw(const void *p)
 {
     if constexpr (size == 16) {
@@ -22,7 +23,7 @@ template <int size> DEVICE typename raw_of<size>::type load_raw(const void *p)
     }
 }
 
-/* Stores `size` bytes; p is aligned to them, or to 8. */
+/* Stores an element of `size` bytes.  p is aligned to the size, or to 8 for 16 bytes. */
 template <int size> DEVICE void store_raw(void *p, const void *from)
 {
     if constexpr (size == 16) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reads LINES lines by ELEMENTS elements of an operand into shared memory, along whichever
- * dimension is contiguous, 16 bytes at once if possible. */
+ * Reads a block of LINES rows of A (or columns of B) by ELEMENTS along k into shared memory, in the
+ * direction that is contiguous, 16 bytes at once if possible. */
 #ifndef LIMBER_CUDA_READ_H
 #define LIMBER_CUDA_READ_H
 
 enum { LINES = 32, ELEMENTS = 64, EACH = 8, PACK_THREADS = LINES * ELEMENTS / EACH,
        PADDED = ELEMENTS + 1 };
 
-/* True if the block can be read in pieces of 16 contiguous bytes, along lines or across them, each
- * entirely inside or outside of the operand. */
+/* True if a block can be read by 16-byte loads, along k (`along`) or across lines, such that each
+ * load is entirely inside or entirely outside of the operand. */
 template <int S>
 DEVICE bool comes_in_pieces(const struct view &v, bool along, int64_t line0, int64_t lines,
                             int64_t length)
@@ -21,15 +21,16 @@ DEVICE bool comes_in_pieces(const struct view &v, bool along, int64_t line0, int
            from % 16 == 0 && (along ? length : lines) % (16 / size) == 0;
 }
 
-/* Reads a block of lines in pieces of 16 bytes.  Those of a thread are equally far apart; all loads
- * are issued before the first store. */
+/* Reads a block by 16-byte loads.  A thread's loads have a constant distance, and all are issued
+ * before the first store. */
 template <int S>
 DEVICE void read_pieces(const struct view &v, bool along, int64_t line0, int64_t lines, int64_t p0,
                         int64_t length)
 {
     constexpr int size = SIDES[S].f.size, each = 16 / size, pieces = LINES * ELEMENTS / each;
     constexpr int turns = pieces > PACK_THREADS ? pieces / PACK_THREADS : 1;
-    constexpr int row = ELEMENTS / each, column = LINES / each;     /* pieces */
+    /* number of 16-byte loads per row and per column of a block */
+    constexpr int row = ELEMENTS / each, column = LINES / each;
     typedef typename raw_of<size>::type raw;
     int line = along ? thread() / row : thread() % column * each;
     int p = along ? thread() % row * each : thread() / column;
@@ -58,8 +59,8 @@ DEVICE void read_pieces(const struct view &v, bool along, int64_t line0, int64_t
         }
 }
 
-/* Reads a block of lines to shared memory, in pieces where the view allows, else element by
- * element. */
+/* Reads a block into shared memory, by 16-byte loads if the layout allows, else element by element.
+ * The block begins at line0 and p0.  lines: number of lines up to the end.  length: k. */
 template <int S>
 DEVICE void read_block(struct view v, int64_t line0, int64_t lines, int64_t p0, int64_t length)
 {

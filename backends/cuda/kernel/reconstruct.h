@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Converts totals to elements: the integer by CRT or weights, scales, alpha and beta, one rounding.
- * A block takes SIDE x SIDE elements, each thread four of a row.  If C is column-major the block is
- * transposed in shared memory. */
+ * The kernel that converts totals to elements of C: an exact integer by the Chinese remainder
+ * theorem (CRT) or by weights, then scales, alpha and beta, and one rounding.  A thread block
+ * computes SIDE x SIDE elements, and each thread four elements of a row.  If C is column-major, the
+ * block is transposed in shared memory. */
 #ifndef LIMBER_CUDA_RECONSTRUCT_H
 #define LIMBER_CUDA_RECONSTRUCT_H
 
@@ -12,7 +13,8 @@ enum {
 
 /* ---- exact integers from limbs' totals ------------------------------------------------------- */
 
-/* Computes the columns of one element, or of four, from their residues; see ir/num/crt.h. */
+/* Computes the integers of `elements` (1 or 4) neighbouring elements from their residues by CRT
+ * (ir/num/crt.h).  Each integer is stored in columns: column d has weight 2^(32 d). */
 template <int elements>
 DEVICE void columns_crt(const result_args &r, int64_t i, int64_t j,
                         int64_t (&column)[elements][COLUMNS])
@@ -42,7 +44,7 @@ DEVICE void columns_crt(const result_args &r, int64_t i, int64_t j,
     }
 }
 
-/* Total `acc` of element (i, j). */
+/* Returns the total of accumulator `acc` for element (i, j). */
 DEVICE int64_t total_at(const result_args &r, int acc, int64_t i, int64_t j)
 {
     const char *at = r.totals + acc * r.total_size + i * r.total_pitch;
@@ -50,7 +52,8 @@ DEVICE int64_t total_at(const result_args &r, int acc, int64_t i, int64_t j)
     return r.wide ? load<int64_t>((const int64_t *)at + j) : load<int32_t>((const int32_t *)at + j);
 }
 
-/* Adds all totals, each shifted by its weight, to the columns. */
+/* Adds the totals of accumulator `acc` and all later ones, each shifted by its weight, to the
+ * columns. */
 template <int acc>
 DEVICE void columns_shift(const result_args &r, int64_t i, int64_t j, int64_t (&column)[COLUMNS])
 {
@@ -64,14 +67,14 @@ DEVICE void columns_shift(const result_args &r, int64_t i, int64_t j, int64_t (&
 
 typedef typename raw_of<RESULT.size>::type result_raw;
 
-/* True if a fast path rounds most integers to the result. */
+/* True if store_short can round most integers to the result's format. */
 constexpr bool IS_BINARY = is_binary(RESULT) && !ALPHA && !BETA;
 
 #if DOUBLES
 typedef double short_columns[DOUBLES];
 
-/* Computes the CRT columns of elements (i, j) ... (i, j + 3) as doubles. Their sums are exact,
- * since doubles.c makes the constants so that all partial sums stay below 2^53. */
+/* Computes the CRT columns of elements (i, j) to (i, j + 3) as doubles.  All sums are exact, since
+ * the constants of doubles.c keep them below 2^53. */
 DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
                             short_columns (&column)[FOUR])
 {
@@ -83,7 +86,7 @@ DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
     UNROLL for (int l = 0; l < ACCUMULATORS; l++, at += r.total_size) {
         uint32_t four = load<uint32_t>(at);
 
-        /* the double 1 + c 2^-12, made from the residue c */
+        /* the double 1 + c 2^-12, made from the bits of the residue c */
         UNROLL for (int x = 0; x < FOUR; x++) {
             uint32_t upper = permute(0x3ff00000, four, 0x3240u + 16 * x);
             double c = bits_double((uint64_t)upper << 32);
@@ -101,7 +104,9 @@ DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
     }
 }
 
-/* a + b rounded to odd, which makes a later rounding to fewer bits equal to one of a + b. */
+/* Returns a + b rounded to odd, for finite numbers with |a| >= |b|.  Rounding the result to a
+ * format with at least two bits fewer gives the same number as rounding the exact sum to that
+ * format. */
 DEVICE double add_odd(double a, double b)
 {
     double sum = add64_rz(a, b);
@@ -110,12 +115,14 @@ DEVICE double add_odd(double a, double b)
     return bits_double(double_bits(sum) | cut);
 }
 
-/* Sum of the columns, rounded to nearest even in FP64, or to odd if it is rounded again. */
+/* Returns the sum of the columns.  It is rounded to nearest even if the result is FP64, but to odd
+ * if the result is FP32, since it is then rounded again. */
 DEVICE double sum_of(const short_columns &column)
 {
     double high = column[DOUBLES - 1], low = column[0], rest[DOUBLES];
 
-    UNROLL for (int d = DOUBLES - 2; d > 0; d--) { /* high + rest[d] = high + column[d], exactly */
+    /* from now on high + rest[d] equals the old high + column[d] exactly */
+    UNROLL for (int d = DOUBLES - 2; d > 0; d--) {
         double sum = add64(high, column[d]);
 
         rest[d] = add64(column[d], -add64(sum, -high));
@@ -126,8 +133,8 @@ DEVICE double sum_of(const short_columns &column)
     return DOUBLES == 1 ? high : RESULT.size == 8 ? add64(high, low) : add_odd(high, low);
 }
 
-/* Rounds the integer times 2^exp, if that is zero or a normal number of FP64; else false.  FP32
- * results are right in all of its range, since a double that was rounded to odd is rounded once. */
+/* Rounds the integer times 2^exp.  Returns false if it is neither zero nor a normal FP64 number.
+ * FP32 results are always correct, since the double was rounded to odd. */
 DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
 {
     uint64_t bits = double_bits(sum_of(column));
@@ -145,15 +152,15 @@ DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
 #else
 typedef int64_t short_columns[COLUMNS];
 
-/* Computes the CRT columns of elements (i, j) ... (i, j + 3) as integers. */
+/* Computes the CRT columns of elements (i, j) to (i, j + 3) as integers. */
 DEVICE void columns_of_four(const result_args &r, int64_t i, int64_t j,
                             short_columns (&column)[FOUR])
 {
     columns_crt(r, i, j, column);
 }
 
-/* Rounds the integer times 2^exp to nearest even, if that is zero, or a normal number below the
- * largest binade; else false. */
+/* Rounds the integer times 2^exp to nearest even.  Returns false if it is neither zero nor a normal
+ * number below the largest binade. */
 DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
 {
     constexpr int fraction = RESULT.size == 8 ? 52 : 23, bias = RESULT.size == 8 ? 1023 : 127;
@@ -166,7 +173,7 @@ DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
     uint64_t m[WORDS], high = 0, next = 0, rest = 0, kept, half = (uint64_t)1 << (cut - 1);
     int top = 0, n;
 
-    UNROLL for (int i = 0; i < WORDS; i++) {        /* the magnitude */
+    UNROLL for (int i = 0; i < WORDS; i++) {        /* make the magnitude */
         m[i] = (w[i] ^ flip) + carry;
         carry = carry && m[i] == 0;
     }
@@ -188,14 +195,15 @@ DEVICE bool store_short(const short_columns &column, int exp, result_raw &e)
     kept = high >> cut;
     high &= 2 * half - 1;
     kept += high > half || (high == half && (rest != 0 || (kept & 1)));
-    kept += (uint64_t)(exp + bias - 1) << fraction; /* the first bit adds 1 to the exponent */
+    /* the integer's first bit adds 1 to the exponent */
+    kept += (uint64_t)(exp + bias - 1) << fraction;
     kept |= (flip & 1) << (RESULT.size == 8 ? 63 : 31);
     memcpy(&e, &kept, RESULT.size == 8 ? 8 : sizeof e < 4 ? sizeof e : 4);
     return true;
 }
 #endif
 
-/* Rounds an element from its words; 1 if it does not fit an integer format. */
+/* Rounds an element from its integer w.  Returns 1 if the result does not fit an integer format. */
 DEVICE int reconstruct_words(const result_args &r, int64_t i, int64_t j, uint64_t (&w)[WORDS],
                         result_raw &e)
 {
@@ -210,7 +218,7 @@ DEVICE int reconstruct_words(const result_args &r, int64_t i, int64_t j, uint64_
                IS_INTEGER_RESULT;
 }
 
-/* Reconstructs one element from its columns. */
+/* Rounds one element from its columns.  Returns 1 if the result does not fit an integer format. */
 DEVICE int reconstruct_one(const result_args &r, int64_t i, int64_t j,
                       const int64_t (&column)[COLUMNS], result_raw &e)
 {
@@ -220,7 +228,8 @@ DEVICE int reconstruct_one(const result_args &r, int64_t i, int64_t j,
     return reconstruct_words(r, i, j, w, e);
 }
 
-/* Computes elements (i, j) to (i, j + 3).  The slow path for a few of them is one copy of code. */
+/* Computes elements (i, j) to (i, j + 3), which are FP64 or FP32.  Elements that store_short cannot
+ * round take a slow path, whose code exists only once. */
 DEVICE void reconstruct_binary(const result_args &r, int64_t i, int64_t j, result_raw (&e)[FOUR])
 {
     int count = (int)(r.n - j < FOUR ? r.n - j : FOUR), exp[FOUR], left = 0;
@@ -246,7 +255,8 @@ DEVICE void reconstruct_binary(const result_args &r, int64_t i, int64_t j, resul
     }
 }
 
-/* Scales, rounds and stores a sum in FP64. */
+/* Scales and rounds a sum that is stored in FP64, and applies alpha and beta.  e: set to the
+ * result's bit pattern. */
 DEVICE void reconstruct_float(const result_args &r, int64_t i, int64_t j, result_raw &e)
 {
     double x = load<double>((const double *)(r.totals + i * r.total_pitch) + j);
@@ -262,9 +272,9 @@ DEVICE const char *old_at(const result_args &r, int64_t i, int64_t j)
     return limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);
 }
 
-/* Calls with(x) for those of (i, j) to (i, j + 3) that exist and that NaN and infinities do not
- * decide, and adds up the results.  With alpha or beta the code is long, so there is only one
- * copy. */
+/* Calls with(x), a function, for those x from 0 to 3 for which element (i, j + x) exists and has no
+ * NaN or infinities in its row of A and column of B.  Returns the sum of the results.  With alpha
+ * or beta the code of `with` is long, so the loop is not unrolled. */
 template <class F>
 DEVICE int each_of_four(const result_args &r, int64_t i, int64_t j, F with)
 {
@@ -282,7 +292,8 @@ DEVICE int each_of_four(const result_args &r, int64_t i, int64_t j, F with)
     return sum;
 }
 
-/* Computes elements (i, j) to (i, j + 3) into e; returns how many do not fit. */
+/* Computes elements (i, j) to (i, j + 3) into e.  Returns how many of them do not fit the result's
+ * format. */
 DEVICE int reconstruct_four(const result_args &r, int64_t i, int64_t j, result_raw (&e)[FOUR])
 {
     int lost = 0;
@@ -318,15 +329,16 @@ DEVICE int reconstruct_four(const result_args &r, int64_t i, int64_t j, result_r
 
 /* ---- the kernels that store results ---------------------------------------------------------- */
 
-/* Stores an element unless NaN or infinities decide it, or the launch only counts what does not fit
- * (dry). */
+/* Stores an element.  Does not store it if its row of A or column of B has NaN or infinities (then
+ * another kernel stores it), or if the launch only counts results that do not fit (dry). */
 DEVICE void put_element(const result_args &r, int64_t i, int64_t j, const result_raw &e)
 {
     if (i < r.m && j < r.n && !is_special(r, i, j) && !r.dry)
         store_raw<RESULT.size>(limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size), &e);
 }
 
-/* Stores four contiguous elements without testing each; false if they are not contiguous. */
+/* Stores four elements by 16-byte stores.  Returns false if they are not contiguous and aligned, or
+ * if some must not be stored. */
 DEVICE bool put_together(const result_args &r, int64_t i, int64_t j, const result_raw (&e)[FOUR])
 {
     constexpr int pieces = FOUR * RESULT.size / 16;
@@ -345,7 +357,8 @@ DEVICE bool put_together(const result_args &r, int64_t i, int64_t j, const resul
     return true;
 }
 
-/* Stores four elements of a row or, after transposing the block, of a column. */
+/* Stores a thread's four elements of a row or, after transposing the block in shared memory, its
+ * four elements of a column. */
 DEVICE void put_four(const result_args &r, int64_t i0, int64_t j0, const result_raw (&e)[FOUR])
 {
     int row = thread() / (SIDE / FOUR), column = thread() % (SIDE / FOUR) * FOUR;
@@ -368,12 +381,12 @@ DEVICE void put_four(const result_args &r, int64_t i0, int64_t j0, const result_
     }
 }
 
-/* Reconstructs C from totals; a thread makes four elements of a row. */
+/* Computes C from totals; a thread computes four elements of a row. */
 KERNEL(limber_reconstruct, struct result_args, RECONSTRUCT_THREADS, 1)
 {
     await_launch();
 
-    uint32_t across = (uint32_t)((args.n + SIDE - 1) / SIDE);  /* unsigned: a short division */
+    uint32_t across = (uint32_t)((args.n + SIDE - 1) / SIDE);  /* unsigned: divides faster */
     uint32_t whole = across * (uint32_t)((args.m + SIDE - 1) / SIDE), first = (uint32_t)block();
     uint32_t product = first / whole, own = first % whole;
     int64_t i0 = (int64_t)(own / across) * SIDE, j0 = (int64_t)(own % across) * SIDE;

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Scans an operand on the device for what passes may know: exponents, lowest bit and significant
- * bits of each line, as jit/scan/scan.c finds them in host memory. */
+ * Scans an operand on the device for exponents, lowest bit, significant bits and flags of each line
+ * (row of A or column of B), and of tiles.  For host memory jit/scan/scan.c does the same. */
 #ifndef LIMBER_CUDA_SCAN_H
 #define LIMBER_CUDA_SCAN_H
 
+/* Results of a scan so far (enum scan_field): exponents of the smallest and the largest nonzero
+ * magnitude, exponent of the lowest bit, largest number of significant bits, flags. */
 struct extremes { int32_t emin, emax, low, sig; uint32_t flags; };
 
+/* Returns the index of the lowest bit of s that is set; s is not 0. */
 DEVICE int lowest_bit(limber_u128 s)
 {
     return (uint64_t)s ? trailing_zeros((uint64_t)s) : 64 + trailing_zeros((uint64_t)(s >> 64));
 }
 
-/* Adds a number with bits from `low` to `top`. */
+/* Updates the results by a nonzero number, whose bits have exponents from `low` to `top`. */
 DEVICE void see_bits(struct extremes &s, int top, int low, uint32_t negative)
 {
     s.emin = top < s.emin ? top : s.emin;
@@ -21,7 +24,7 @@ DEVICE void see_bits(struct extremes &s, int top, int low, uint32_t negative)
     s.flags |= negative ? SCAN_negative : 0;
 }
 
-/* Takes a binary16, bfloat16, binary32 or binary64 into a thread's findings, by its code. */
+/* Updates the results by an IEEE-like float of at most 64 bits, given by its bit pattern. */
 DEVICE void see_ieee(struct extremes &s, uint64_t e)
 {
     constexpr limber_format f = SIDES[0].f;
@@ -40,7 +43,7 @@ DEVICE void see_ieee(struct extremes &s, uint64_t e)
                  unit + trailing_zeros(m), (uint32_t)(e >> (f.exp_bits + f.frac_bits)));
 }
 
-/* Takes a number of any format into the findings. */
+/* Updates the results by a number of any format. */
 template <class raw> DEVICE void see_parts(struct extremes &s, const raw &e)
 {
     limber_num x[2];
@@ -62,7 +65,7 @@ template <class raw> DEVICE void see_parts(struct extremes &s, const raw &e)
     see_bits(s, top, low, x[0].sign);
 }
 
-/* Takes an element of the operand's format into the findings. */
+/* Updates the results by an element of the operand's format. */
 template <class raw> DEVICE void see(struct extremes &s, const raw &e)
 {
     if constexpr (is_ieee(SIDES[0].f))
@@ -71,7 +74,7 @@ template <class raw> DEVICE void see(struct extremes &s, const raw &e)
         see_parts(s, e);
 }
 
-/* Joins another thread's findings to these. */
+/* Combines two results, in s. */
 DEVICE void join(struct extremes &s, const struct extremes &other)
 {
     s.emin = other.emin < s.emin ? other.emin : s.emin;
@@ -81,7 +84,7 @@ DEVICE void join(struct extremes &s, const struct extremes &other)
     s.flags |= other.flags;
 }
 
-/* Combines the findings of `all` neighbouring lanes. */
+/* Combines the results of groups of `all` neighbouring lanes. */
 template <int all> DEVICE void join_lanes(struct extremes &s)
 {
     UNROLL for (int lanes = 1; lanes < all; lanes *= 2)
@@ -91,7 +94,7 @@ template <int all> DEVICE void join_lanes(struct extremes &s)
                   (int32_t)shuffle_xor((uint32_t)s.sig, lanes), shuffle_xor(s.flags, lanes) });
 }
 
-/* Joins findings to a line's in memory, which other blocks may write, too. */
+/* Combines s into a line's results in memory, which other thread blocks may update, too. */
 DEVICE void put_extremes(int32_t *found, int64_t all, const struct extremes &s)
 {
     atomic_min(found + SCAN_emin * all, s.emin);
@@ -101,13 +104,13 @@ DEVICE void put_extremes(int32_t *found, int64_t all, const struct extremes &s)
     atomic_or((uint32_t *)found + SCAN_flags * all, s.flags);
 }
 
-/* Findings before anything was seen. */
+/* Returns the results of no elements. */
 DEVICE struct extremes nothing()
 {
     return { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
 }
 
-/* Stores the findings of a line that no other block sees. */
+/* Stores the results of a line or tile that no other thread block writes. */
 DEVICE void store_extremes(int32_t *found, int64_t all, const struct extremes &s)
 {
     store<int32_t>(found + SCAN_emin * all, s.emin);
@@ -117,7 +120,7 @@ DEVICE void store_extremes(int32_t *found, int64_t all, const struct extremes &s
     store<uint32_t>((uint32_t *)found + SCAN_flags * all, s.flags);
 }
 
-/* Combines s with the stored findings of a line. */
+/* Combines results in memory into s. */
 DEVICE void join_found(struct extremes &s, const int32_t *at, int64_t all)
 {
     join(s, { load<int32_t>(at + SCAN_emin * all), load<int32_t>(at + SCAN_emax * all),
@@ -130,19 +133,19 @@ DEVICE void join_found(struct extremes &s, const int32_t *at, int64_t all)
 enum { WARPS = PACK_THREADS / 32, SEEN = LINES * PADDED * SIDES[0].f.size };
 static_assert(LIMBER_BLOCK % LINES == 0 && SEEN % 4 == 0, "tiles are whole blocks of lines");
 
-/* Tiles along a line. */
+/* Returns the number of tiles along k. */
 DEVICE int64_t tiles_across(const scan_args &args)
 {
     return (args.length + ELEMENTS - 1) / ELEMENTS;
 }
 
-/* Thread blocks that share the lines of a matrix. */
+/* Returns the number of groups of LINES lines in a matrix or image. */
 DEVICE int line_blocks(const scan_args &args)
 {
     return (int)((args.lines + LINES - 1) / LINES);
 }
 
-/* Stores this warp's findings of a tile for put_tile. */
+/* Combines this warp's results for a tile, and stores them in shared memory for put_tile. */
 DEVICE void see_tile(struct extremes s)
 {
     uint32_t at = (uint32_t)(SEEN + 4 * (lane() * WARPS + warp()));
@@ -157,8 +160,8 @@ DEVICE void see_tile(struct extremes s)
                                                     (int32_t)s.flags);
 }
 
-/* Combines the warps' findings of a tile and stores them; the first warp calls it after all warps
- * called see_tile. */
+/* Combines the warps' results for a tile of LINES lines, and stores them.  The first warp calls
+ * this after all warps have called see_tile. */
 DEVICE void put_tile(const scan_args &args, int line_block, int64_t p0)
 {
     int64_t across = tiles_across(args), all = line_blocks(args) * across;
@@ -174,7 +177,8 @@ DEVICE void put_tile(const scan_args &args, int line_block, int64_t p0)
         store_extremes(args.halves + line_block * across + p0 / ELEMENTS, all, s);
 }
 
-/* True in the last of `count` blocks that call it; that block resets the counter. */
+/* True in the last of `count` thread blocks that call this.  That block also sets the counter to
+ * 0. */
 DEVICE bool is_last(int32_t *counter, int count)
 {
     sync_block();
@@ -189,7 +193,7 @@ DEVICE bool is_last(int32_t *counter, int count)
     return load_shared<int32_t>(0) == count - 1;
 }
 
-/* Combines the parts of all blocks for LINES lines; several lanes share a line. */
+/* Combines the results of all thread blocks for LINES lines.  Several lanes work on each line. */
 DEVICE void join_lines(const scan_args &args, int which, int line_block)
 {
     constexpr int lanes = PACK_THREADS / LINES;
@@ -204,7 +208,7 @@ DEVICE void join_lines(const scan_args &args, int which, int line_block)
         store_extremes(args.found + at, args.all, s);
 }
 
-/* Combines tiles of LINES lines to a row of tiles of LIMBER_BLOCK lines. */
+/* Combines results of tiles of LINES lines to results of a row of tiles of LIMBER_BLOCK lines. */
 DEVICE void join_tiles(const scan_args &args, int row, int first, int count)
 {
     int64_t across = tiles_across(args), all = line_blocks(args) * across;
@@ -218,8 +222,9 @@ DEVICE void join_tiles(const scan_args &args, int row, int first, int count)
     }
 }
 
-/* Stores a block's findings; the last block of a group of lines combines all parts. mine: this lane
- * has the block's findings of line `at`. */
+/* Stores a thread block's results for its lines.  Then the last block of a group of lines combines
+ * the results of all its blocks.  own: index of this block in its matrix.  mine: this lane has the
+ * results of line `at`. */
 DEVICE void put_lines(const scan_args &args, int which, int own, int64_t at, bool mine,
                       const struct extremes &s)
 {
@@ -245,7 +250,9 @@ DEVICE void put_lines(const scan_args &args, int which, int own, int64_t at, boo
 
 /* ---- the kernels of a scan ------------------------------------------------------------------- */
 
-/* Scans LINES lines of a matrix or an image, and every blocks_p-th stretch of ELEMENTS of them. */
+/* Scans the elements that belong to one thread block: LINES lines of a matrix or an image, and
+ * every blocks_p-th run of ELEMENTS along k.  With counters the last block combines the results;
+ * without, each block updates results in memory. */
 DEVICE void scan(const scan_args &args, int index)
 {
     constexpr int size = SIDES[0].f.size;
@@ -280,7 +287,7 @@ DEVICE void scan(const scan_args &args, int index)
         put_extremes(args.found + at, args.all, s);
 }
 
-/* Scans both operands; blocks from args.first on scan B. */
+/* Scans one or two operands.  Thread blocks from args.first on scan the second operand. */
 KERNEL(limber_scan, struct scans_args, PACK_THREADS, 1)
 {
     if (block() < args.first)
@@ -289,7 +296,7 @@ KERNEL(limber_scan, struct scans_args, PACK_THREADS, 1)
         scan(args.side[1], block() - args.first);
 }
 
-/* Initialises findings before a scan whose blocks update them. */
+/* Initialises results that thread blocks of the scan will update. */
 DEVICE void clear_found(const scan_args &args, int index)
 {
     int64_t line = (int64_t)index * PACK_THREADS + thread();
@@ -302,7 +309,7 @@ DEVICE void clear_found(const scan_args &args, int index)
         store_extremes(args.found + line, args.all, nothing());
 }
 
-/* Initialises the findings of both operands. */
+/* Initialises the results of both operands. */
 KERNEL(limber_scan_start, struct scans_args, PACK_THREADS, 1)
 {
     if (block() < args.first)
@@ -311,7 +318,7 @@ KERNEL(limber_scan_start, struct scans_args, PACK_THREADS, 1)
         clear_found(args.side[1], block() - args.first);
 }
 
-/* Joins the findings of the pixels that each window of an image sees. */
+/* Combines, for each window of a convolution, the results of the pixels that it covers. */
 KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
 {
     int64_t own = (int64_t)block() * PACK_THREADS + thread(), all = args.matrices * args.lines;
@@ -349,7 +356,7 @@ KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
     store_extremes(args.found + own, all, s);
 }
 
-/* True if a line that is not zero is within the plan's bounds. */
+/* True if a line (row of A or column of B) that is not zero is within the plan's bounds. */
 DEVICE bool is_within(const decide_args &a, int64_t line)
 {
     int32_t emax = load<int32_t>(a.found + SCAN_emax * a.lines + line);
@@ -361,8 +368,8 @@ DEVICE bool is_within(const decide_args &a, int64_t line)
            load<int32_t>(a.found + SCAN_sig * a.lines + line) <= a.sig;
 }
 
-/* Marks special lines, finds the largest exponent, and chooses the other plan (1) if the data is
- * out of this plan's bounds. */
+/* Sets the flags of lines with NaN or infinities, computes the largest exponent, and sets *choice
+ * to 1, the fallback plan, if a line is not within this plan's bounds. */
 KERNEL(limber_decide, struct decide_args, PACK_THREADS, 1)
 {
     int64_t line = (int64_t)block() * PACK_THREADS + thread();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A ring of STAGES stages in shared memory, which the threads of a block fill by asynchronous
- * copies. */
+ * A ring of STAGES pipeline stages in shared memory.  The threads that multiply fill it themselves
+ * by asynchronous copies. */
 #ifndef LIMBER_CUDA_STAGE_H
 #define LIMBER_CUDA_STAGE_H
 
-/* Offset of 16-byte piece c of row r in a tile, swizzled so that neighbours in a column of pieces
- * are in different banks.  For FP64, half a warp reads two pieces, two apart, of each of four rows
- * at once. */
+/* Returns the offset of 16-byte piece c of row r in a tile whose rows have `row` bytes.  Pieces are
+ * swizzled, so that pieces with the same c in neighbouring rows are in different banks.  In FP64,
+ * half a warp reads two pieces, two apart, of four rows at once. */
 template <int row = STEP> DEVICE uint32_t piece_at(int r, int c)
 {
     int mixed = row < 128 ? r >> 1 & 3 : UNIT == UNIT_f64 ? (r & 3) << 1 | (r >> 2 & 1) : r & 7;
@@ -14,7 +14,7 @@ template <int row = STEP> DEVICE uint32_t piece_at(int r, int c)
     return (uint32_t)(r * row + ((c ^ mixed) << 4));
 }
 
-/* Copies one step along k of `lines` lines to a stage. */
+/* Copies one step along k of `lines` rows of A or columns of B to a stage. */
 template <int lines, int threads>
 DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
 {
@@ -28,6 +28,7 @@ DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
     }
 }
 
+/* Synchronises the warp or the block. */
 template <bool of_warp> DEVICE void meet()
 {
     if constexpr (of_warp)
@@ -36,12 +37,13 @@ template <bool of_warp> DEVICE void meet()
         sync_block();
 }
 
-/* Calls copy(stage, s), which fills a stage of `bytes` bytes, ahead of with(its address, s).  The
- * ring is the block's or, if of_warp, a warp's. */
+/* For each step s calls with(offset of the stage, s), a function.  Some steps earlier it calls
+ * copy(stage, s), which fills the stage with `bytes` bytes.  The ring belongs to the thread block
+ * or, if of_warp, to a warp. */
 template <int bytes, bool of_warp = false, class C, class F>
 DEVICE void ring(int steps, C copy, F with)
 {
-    if constexpr (INSIDE) {     /* copies of raw elements are long code */
+    if constexpr (INSIDE) {     /* not unrolled, since the code that copies elements is long */
         ROLL for (int s = 0; s < STAGES - 1; s++) {
             if (s < steps)
                 copy(s, s);
@@ -58,7 +60,8 @@ DEVICE void ring(int steps, C copy, F with)
         int next = s + STAGES - 1;
 
         copy_wait<(bytes > 0 ? STAGES - 2 : 0)>();
-        /* the stage is complete for all threads, and all have left the one before */
+        /* now the stage is complete for all threads, and no thread reads the previous stage any
+         * more */
         meet<of_warp>();
         if (next < steps)
             copy(next % STAGES, next);

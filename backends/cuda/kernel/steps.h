@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Epilogue steps and functions of arrays in device memory; jit/operators does them on the host.
- * FROM, TO, INPUT, INPUTS, NARROW, ONCE, COPY, ROUNDING and LINES, the text of the steps, precede
- * this file. */
+ * The kernel that computes an epilogue's steps, or a function, on arrays in device memory;
+ * jit/operators computes them on the host.  The source defines these before this file: FROM, TO,
+ * INPUT, NARROW, ONCE, COPY, ROUNDING, and the steps as macros LINES and LAST. */
 #ifndef LIMBER_CUDA_STEPS_H
 #define LIMBER_CUDA_STEPS_H
 
 enum { STEPS_THREADS = 256 };
 
-/* Rounds to the format in which steps are computed. */
+/* Rounds x to the format in which steps are computed: FP32 if NARROW, else FP64. */
 DEVICE double rounded(double x)
 {
     return NARROW ? (double)(float)x : x;
 }
 
+/* Returns the maximum as the step `max` defines it: NaN if x or y is NaN. */
 DEVICE double larger(double x, double y)
 {
     return x > y || x != x ? x : y;
@@ -23,6 +24,8 @@ DEVICE double smaller(double x, double y)
     return x < y || x != x ? x : y;
 }
 
+/* Defines function_NAME(x, parameters) in FP64 for each function.  sin, cos and tan use another
+ * argument reduction far from 0. */
 #define DEFINE(NAME, name) \
     DEVICE double function_##name(double x, struct fn_args a) \
     { \
@@ -58,12 +61,12 @@ constexpr bool is_binary(limber_format f, int size, int exponent)
            (f.carried || f.frac_bits == 8 * size - 1 - exponent);
 }
 
-/* True if the format is stored as FP64, or as FP32. */
+/* True if numbers of the format are stored as FP64, or as FP32. */
 constexpr bool is_f64(limber_format f) { return is_binary(f, 8, 11) || (f.carried && f.size == 8); }
 constexpr bool is_f32(limber_format f) { return is_binary(f, 4, 8) || (f.carried && f.size == 4); }
 
-/* Loads a number of format I as the nearest double.  Only casts have formats for which that
- * rounds. */
+/* Loads a number of format I as the nearest double.  The number is rounded only in formats that
+ * occur only in casts. */
 template <class I> DEVICE double load_double(const char *at)
 {
     constexpr limber_format f = I::f;
@@ -91,7 +94,8 @@ template <class I> DEVICE double load_double(const char *at)
     }
 }
 
-/* Stores an exact number, rounded to format O. sticky: bits below it are not all zero. */
+/* Rounds an exact number to format O and stores it.  sticky: 1 if nonzero bits below the number's
+ * last bit have been dropped. */
 template <class O> DEVICE void store_num(char *to, const struct limber_num *n, int sticky)
 {
     constexpr limber_format f = O::f;
@@ -104,7 +108,7 @@ template <class O> DEVICE void store_num(char *to, const struct limber_num *n, i
     store_raw<f.size>(to, &bits);
 }
 
-/* Rounds a double to the format of the result and stores it. */
+/* Rounds a double to format O and stores it. */
 template <class O> DEVICE void store_double(char *to, double x)
 {
     constexpr limber_format f = O::f;
@@ -126,7 +130,7 @@ template <class O> DEVICE void store_double(char *to, double x)
     }
 }
 
-/* Casts one format to another without an intermediate double. */
+/* Converts a number from format I to O without rounding to a double first. */
 template <class I, class O> DEVICE void copy_number(char *to, const char *from)
 {
     constexpr limber_format f = I::f;
@@ -141,12 +145,13 @@ template <class I, class O> DEVICE void copy_number(char *to, const char *from)
     store_num<O>(to, &n, sticky);
 }
 
-/* ---- the kernel: one element per thread ------------------------------------------------------ */
+/* ---- the kernel: one element at a time per thread -------------------------------------------- */
 
 struct from_format { static constexpr limber_format f = FROM; };
 struct to_format { static constexpr limber_format f = TO; };
 template <int i> struct input_format { static constexpr limber_format f = INPUT[i]; };
 
+/* Returns the address of an element of an array. */
 DEVICE char *place(const struct steps_numbers &n, int64_t plane, int64_t row, int64_t col, int size)
 {
     return n.data + (plane * n.plane + row * n.row + col * n.col) * size;
@@ -158,6 +163,7 @@ template <int i> DEVICE double input(const steps_args &a, int64_t plane, int64_t
         place(a.input[i], plane, row, col, INPUT[i].size)));
 }
 
+/* Computes the steps for all elements.  Each thread loops over elements. */
 KERNEL(limber_steps, struct steps_args, STEPS_THREADS, 1)
 {
     int64_t all = args.planes * args.rows * args.cols;

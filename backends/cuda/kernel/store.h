@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Stores elements of C, for the kernels that end a product. */
+ * Stores elements of C, for kernels that compute final results. */
 #ifndef LIMBER_CUDA_STORE_H
 #define LIMBER_CUDA_STORE_H
 
-/* Number of exponents of a matrix with so many lines; 0: all products share them. */
+/* Returns the distance between the exponents of successive products.  lines: the distance of their
+ * flags, in lines; 0 if all products share one matrix. */
 template <int S> DEVICE int64_t exponents_of(int64_t lines)
 {
     return SIDES[S].scaled == SCALED_all ? lines != 0 : lines;
 }
 
-/* Destination of one product of a batch. */
+/* Returns the destination of one product of a batch. */
 DEVICE result_args result_of(const result_args &all, int64_t product)
 {
     result_args r = all;
@@ -23,6 +24,7 @@ DEVICE result_args result_of(const result_args &all, int64_t product)
     return r;
 }
 
+/* True if row i of A or column j of B has NaN or infinities. */
 DEVICE bool is_special(const result_args &r, int64_t i, int64_t j)
 {
     return (r.special_a && load<uint8_t>(r.special_a + i)) ||
@@ -34,7 +36,8 @@ DEVICE const limber_scalars scalars_of(const result_args &r)
     return { ALPHA ? r.alpha : NULL, BETA ? r.beta : NULL, SCALARS };
 }
 
-/* alpha or beta as FP64, converted only where it is used. */
+/* Returns alpha or beta in FP64.  here() delays the conversion to where the value is used, to save
+ * registers. */
 DEVICE double scalar_of(const void *p)
 {
     if (limber_num_is_f32(SCALARS)) {
@@ -46,20 +49,21 @@ DEVICE double scalar_of(const void *p)
     return here(double_of(SCALARS, p));
 }
 
-/* Finishes an element of FP32 or FP64 from its weighted sum; e undoes the scales, old is C's
- * value. */
+/* Applies scales, alpha and beta to x, the weighted sum of an element whose result is FP32 or FP64.
+ * e: exponent that undoes the scales of A and B.  old: C's old value. */
 DEVICE double finished(double x, int e, double alpha, double beta, double old)
 {
     if (SCALED)
         x = mul64(x, power_of_two(e));
     if (!BETA)
         return ALPHA ? mul64(x, alpha) : x;
-    if (RESULT.size == 4)       /* no term overflows FP64 */
+    /* no overflow is possible: beta old and alpha x are in FP64, but have FP32's range */
+    if (RESULT.size == 4)
         return fma64(beta, old, ALPHA ? mul64(alpha, x) : x);
     return limber_blend(ALPHA ? alpha : 1, x, beta, old);
 }
 
-/* Stores element (i, j) of this part as FP32 or FP64. */
+/* Stores element (i, j) of this block of C, which is FP32 or FP64. */
 DEVICE void put_float(const result_args &r, int64_t i, int64_t j, double x)
 {
     char *to = limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);

@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel for Blackwell's tensor memory (tcgen05).  Besides the producer group
- * (fetch.h) one thread of a second group issues all products, directly from shared memory, and two
- * groups load the sums from tensor memory while the next ones are computed.
+ * The multiply kernel with tcgen05 instructions, whose sums are in Blackwell's tensor memory.
+ * Beside the producer warps (fetch.h) one thread issues all products, which read shared memory
+ * directly, and two warpgroups load sums from tensor memory while the next sums are computed.
  *
- * A part of a task is a run of steps whose products form one chain.  Its sums alternate between two
- * places.  Float plans keep the sums of their other accumulators, which run through all of k, in
- * columns behind these. */
+ * A part of a task is a run of steps whose products form one chain.  The sums of accumulator 0
+ * alternate between two places (ranges of columns), part by part.  Each other accumulator of float
+ * sums has one place after these two, and sums over all of k. */
 #ifndef LIMBER_CUDA_TENSOR_H
 #define LIMBER_CUDA_TENSOR_H
 
 enum {
     THREADS = (GROUPS + 2) * GROUP_THREADS, PLACES = 2, TAKERS = 4 * GROUPS,
-    /* barriers: a place is filled, it has been read, the other accumulators have been read */
+    /* barriers: a place has been filled, a place has been read, all other accumulators have been
+     * read */
     FILLED = PARTS, TAKEN = FILLED + 8 * PLACES, OTHERS = TAKEN + 8 * PLACES, ADDRESS = OTHERS + 8,
-    /* first column of the block scales, of A and of B for each stage, behind the sums */
+    /* first column of the block scales, which follow the sums; each stage has columns for A and for
+     * B */
     SCALES_FROM = (PLACES + (TOTALS ? 0 : ACCUMULATORS - 1)) * BN
 };
 static_assert(BM == 128, "a row of products is a lane");
 static_assert(SCALES_FROM + STAGES * 2 * SCALES <= COLUMNS_TAKEN, "columns");
 static_assert(!SCALES || BN == 128, "scales of 128 lines come together");
 
-/* Position in the ring of places of the first accumulator, and the parity of rounds. */
+/* A place (range of columns) of accumulator 0's sums, and a parity that changes with each round
+ * over the places. */
 struct place { int index; uint32_t parity; };
 
-/* Moves on to the next place of the ring; the parity changes with each round. */
+/* Moves on to the next place; after the last one, to the first one with the other parity. */
 DEVICE void advance(struct place &p)
 {
     if (++p.index == PLACES) {
@@ -32,19 +35,19 @@ DEVICE void advance(struct place &p)
     }
 }
 
-/* True if steps [s, end) have anything to multiply. */
+/* True if any of the steps [s, end) has elements to multiply. */
 DEVICE bool is_part(const multiply_args &a, struct task t, int s, int end)
 {
     if (!PARTED)
         return s < end;
     ROLL for (; s < end; s++)
-        if (is_shown(a, t, s))
+        if (is_step_needed(a, t, s))
             return true;
     return false;
 }
 
-/* First column of an accumulator in tensor memory; only the first accumulator has several places.
- */
+/* Returns the first column of an accumulator's sums in tensor memory.  Only accumulator 0 has
+ * several places. */
 DEVICE uint32_t column_of_accumulator(int acc, int place)
 {
     return (uint32_t)((acc ? PLACES - 1 + acc : place) * BN);
@@ -52,7 +55,8 @@ DEVICE uint32_t column_of_accumulator(int acc, int place)
 
 /* ---- issuing products to tensor memory ------------------------------------------------------- */
 
-/* Product descriptor; signs: 2 if A's limb is signed, plus 1 if B's is. */
+/* Returns the instruction descriptor of this kernel's products.  signs (INT8): 2 if A's limb is
+ * signed, plus 1 if B's is. */
 DEVICE uint32_t product_of(int signs)
 {
     if (UNIT == UNIT_i8)
@@ -64,7 +68,8 @@ DEVICE uint32_t product_of(int signs)
                                product_descriptor(BM, BN, PRODUCT_tf32, PRODUCT_tf32, PRODUCT_f32);
 }
 
-/* Issues the product of 32 bytes along k of two tiles. */
+/* Issues the product of two tiles for 32 bytes along k (piece q).  what: an instruction descriptor.
+ * keep: 0 replaces the sums instead of adding. */
 DEVICE void issue_piece(uint32_t to, uint32_t a, uint32_t b, int q, uint32_t what, int keep)
 {
     uint64_t da = tile_descriptor(a, 32 * q), db = tile_descriptor(b, 32 * q);
@@ -81,8 +86,9 @@ DEVICE void issue_piece(uint32_t to, uint32_t a, uint32_t b, int q, uint32_t wha
 #endif
 }
 
-/* Issues the products of rows r and later of the product table, for one piece.  The first row of an
- * accumulator may begin its sum. */
+/* Issues the products for row r of the product table and all later rows, for one piece of 32 bytes.
+ * The first row of an accumulator replaces its sum at the beginning: of a chain for accumulator 0
+ * (keep is 0), or of k for all others (through is 0). */
 template <int r>
 DEVICE void issue_rows(uint32_t columns, int place, uint32_t at, int q, int keep, int through)
 {
@@ -97,9 +103,9 @@ DEVICE void issue_rows(uint32_t columns, int place, uint32_t at, int q, int keep
 }
 
 #if MX
-/* Copies a stage's scales to columns of that stage.  Whoever waited for the stage knows that
- * products which read its old scales are complete; nothing else would order the copies after
- * them. */
+/* Copies the block scales of a stage to the columns that belong to the stage, and returns the first
+ * of these columns.  Nothing orders these copies after products that read the stage's previous
+ * scales, but those products are complete once the stage has been filled again. */
 DEVICE uint32_t issue_stage_scales(uint32_t columns, int stage)
 {
     uint32_t to = columns + (uint32_t)(SCALES_FROM + stage * 2 * SCALES);
@@ -110,10 +116,12 @@ DEVICE uint32_t issue_stage_scales(uint32_t columns, int stage)
     return to;
 }
 
-/* Issues a block-scaled piece; `scales`: first column of the stage's scales. */
+/* Issues the block-scaled instruction for piece q, 32 bytes along k, of a stage's tiles.  to: the
+ * accumulator; scales: the stage's scales; both are columns of tensor memory.  at: the tiles in
+ * shared memory.  keep: 0 overwrites the accumulator. */
 DEVICE void issue_scaled_piece(uint32_t to, uint32_t at, int q, uint32_t scales, int keep)
 {
-    constexpr int each = SCALES / PIECES;   /* bytes for each line */
+    constexpr int each = SCALES / PIECES;   /* bytes of scales per row or column and piece */
     constexpr uint32_t e8m0 = MODEL.scale != LIMBER_SCALE_UE4M3;
     uint32_t what = scaled_descriptor(BM, BN, MX == 1 ? FORMAT_A : 1, MX == 1 ? FORMAT_B : 1, e8m0,
                                       q * each % 4);
@@ -123,7 +131,7 @@ DEVICE void issue_scaled_piece(uint32_t to, uint32_t at, int q, uint32_t scales,
                      scales, scales + SCALES, keep);
 }
 
-/* Issues the first pieces of a step or, if `all`, all of them without branches. */
+/* Issues the first `pieces` pieces of a step or, if `all`, all pieces without branches. */
 template <bool all>
 DEVICE void issue_scaled_pieces(uint32_t to, uint32_t at, uint32_t scales, int keep, int pieces)
 {
@@ -135,7 +143,8 @@ DEVICE void issue_scaled_pieces(uint32_t to, uint32_t at, uint32_t scales, int k
 }
 #endif
 
-/* Frees a stage once the issued products are complete: tells all blocks that write to it. */
+/* Frees a stage, in all blocks that write to it, as soon as the products issued so far are
+ * complete. */
 DEVICE void release(const multiply_args &a, int stage)
 {
     if (a.cluster == 1)
@@ -144,16 +153,16 @@ DEVICE void release(const multiply_args &a, int stage)
         products_arrive_all((uint32_t)(EMPTY + 8 * stage), (1u << a.cluster) - 1);
 }
 
-/* Issues steps [s, end). */
+/* Issues the products of steps [s, end), which are one part of a task. */
 DEVICE void issue_part(const multiply_args &a, struct task t, struct ring &r, uint32_t columns,
                        int place, int s, int end, int &through)
 {
     int keep = 0;
 
     ROLL for (; s < end; s++) {
-        uint32_t at = (uint32_t)(r.stage * STAGE);      /* address of the stage's tiles */
+        uint32_t at = (uint32_t)(r.stage * STAGE);      /* offset of the stage's tiles */
 
-        if (!is_shown(a, t, s))
+        if (!is_step_needed(a, t, s))
             continue;
         barrier_wait((uint32_t)(FULL + 8 * r.stage), r.parity);
         columns_after();
@@ -167,7 +176,8 @@ DEVICE void issue_part(const multiply_args &a, struct task t, struct ring &r, ui
         else
             issue_scaled_pieces<false>(to, at, scales, keep, pieces);
 #else
-        UNROLL for (int q = 0; q < PIECES; q++)     /* rows alternate every 32 bytes */
+        /* rows of the product table alternate every 32 bytes */
+        UNROLL for (int q = 0; q < PIECES; q++)
             if constexpr (TOTALS)
                 issue_piece(columns + column_of_accumulator(0, place), at, at + TILE_A, q,
                             product_of(SIGNS_OF[row_at(a, t, s)]), (keep | q) != 0);
@@ -180,7 +190,8 @@ DEVICE void issue_part(const multiply_args &a, struct task t, struct ring &r, ui
     }
 }
 
-/* The issuing warp: issues the products of all tasks of this block as their tiles arrive. */
+/* The issuing thread's loop: issues the products of all tasks of this block as their tiles
+ * arrive. */
 DEVICE void issue(const multiply_args &a)
 {
     uint32_t columns = load_shared<uint32_t>(ADDRESS), others = 1;
@@ -209,7 +220,7 @@ DEVICE void issue(const multiply_args &a)
 
 /* ---- loading sums from tensor memory --------------------------------------------------------- */
 
-/* First of this warp's rows in the tile. */
+/* Returns the first row of the tile that this warp loads and stores. */
 DEVICE int own_row()
 {
     int w = here(thread()) >> 5;
@@ -217,14 +228,15 @@ DEVICE int own_row()
     return (w & 3) * 32 + (w / 4 - 2) * 16;
 }
 
+/* Adds a loaded sum, the bit pattern of an integer or of a float, to a total. */
 DEVICE void add_sum(int32_t &total, uint32_t v)
 {
     total += UNIT == UNIT_i8 ? (int32_t)v : (int32_t)bits_float(v);
 }
 DEVICE void add_sum(float &total, uint32_t v) { total = add32(total, bits_float(v)); }
 
-/* Loads this warp's rows of an accumulator, 64 columns at a time; calls with(register number,
- * sum). */
+/* Loads this warp's rows of an accumulator, 64 columns at a time, and calls with(i, sum), a
+ * function, for each register i.  from: the accumulator's address in tensor memory. */
 template <class F> DEVICE void each_sum(uint32_t from, F with)
 {
     UNROLL for (int c = 0; c < BN / 64; c++) {
@@ -237,7 +249,7 @@ template <class F> DEVICE void each_sum(uint32_t from, F with)
     }
 }
 
-/* Tells that all of a warp has read what the barrier guards. */
+/* Arrives at the barrier once all lanes of this warp have read their sums. */
 DEVICE void announce_taken(uint32_t barrier)
 {
     columns_before();
@@ -246,7 +258,8 @@ DEVICE void announce_taken(uint32_t barrier)
         barrier_arrive(barrier);
 }
 
-/* Waits for the sums of the next part in tensor memory, and adds them to the totals. */
+/* Waits for the sums of the next part of a task, loads them from tensor memory, and adds them to
+ * the totals. */
 template <class T> DEVICE void take_part(T (&total)[4 * NJ], uint32_t columns, struct place &p)
 {
     barrier_wait((uint32_t)(FILLED + 8 * p.index), p.parity);
@@ -259,8 +272,8 @@ template <class T> DEVICE void take_part(T (&total)[4 * NJ], uint32_t columns, s
 
 #define AS_TILES(d) (*(int32_t (*)[1][NJ][4])(d))
 
-/* Sums a task in integers: each part of k is loaded from tensor memory, added up, reduced and
- * stored. */
+/* Computes a task with exact totals: adds its parts, and reduces totals to residues or stores them
+ * before they can overflow. */
 DEVICE void totals_task(const multiply_args &a, int index, uint32_t columns, struct place &p)
 {
     struct task t = own_task(a, index);
@@ -268,7 +281,7 @@ DEVICE void totals_task(const multiply_args &a, int index, uint32_t columns, str
     int32_t total[4 * NJ];
 
     clear(total);
-    do {                        /* runs once if there are no steps */
+    do {                        /* the body also runs once if there are no steps */
         bool last;
 
         end = end_of(s, steps);
@@ -292,10 +305,11 @@ DEVICE void totals_task(const multiply_args &a, int index, uint32_t columns, str
         });
 }
 
-/* Computes float sums: the first accumulator is promoted, the others have run through all of k. */
+/* Computes a task with float sums.  Accumulator 0 is added to a total part by part; each other
+ * accumulator has summed over all of k in tensor memory. */
 DEVICE void sums_task(const multiply_args &a, int index, uint32_t columns, struct place &p)
 {
-    struct task t = own_task(a, index);     /* used if parts of k are hidden */
+    struct task t = own_task(a, index);     /* needed only if steps are skipped */
     float d[ACCUMULATORS][4 * NJ];
     bool any = false;
     int end;
@@ -325,8 +339,8 @@ DEVICE void sums_task(const multiply_args &a, int index, uint32_t columns, struc
     });
 }
 
-/* A taking warp: loads sums from tensor memory for all tasks of this block, promotes and stores
- * them. */
+/* A storing warp's loop: loads sums from tensor memory for all tasks of this block, and stores
+ * results. */
 DEVICE void take(const multiply_args &a)
 {
     uint32_t columns = load_shared<uint32_t>(ADDRESS) + ((uint32_t)own_row() << 16);
@@ -340,9 +354,9 @@ DEVICE void take(const multiply_args &a)
     }
 }
 
-/* ---- the kernel: each warp's part ------------------------------------------------------------ */
+/* ---- the kernel: what each warp does --------------------------------------------------------- */
 
-/* Registers of a thread; the launch gives each thread 128. */
+/* Registers per thread in each role; the launch gives each thread 128. */
 enum {
     FETCHING = INSIDE ? 72 : WINDOW ? 40 : PARTED ? 32 : 24, ISSUING = PARTED ? 32 : 24,
     TAKING = ((GROUPS + 2) * 128 - FETCHING - ISSUING) / GROUPS / 8 * 8
@@ -350,7 +364,8 @@ enum {
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
-/* Multiplies by tcgen05: warps 0 to 3 fetch tiles, 4 to 7 issue products, the others take sums. */
+/* The multiply kernel: warps 0 to 3 fetch tiles, warp 4 issues products, and warps from 8 on store
+ * sums. */
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     if (thread() == 0) {
@@ -367,7 +382,7 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
     if (is_left(args.r.choice, args.r.mine))
         return;
     if (warp() == 4)
-        columns_take<COLUMNS_TAKEN>(ADDRESS);
+        columns_allocate<COLUMNS_TAKEN>(ADDRESS);
     columns_before();
     sync_cluster();
     columns_after();
@@ -383,11 +398,13 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
         take(args);
     }
     columns_before();
-    sync_cluster();             /* until then other blocks may still arrive, or read, here */
+    /* do not end before the other blocks have made their arrivals and reads in this block's
+     * memory */
+    sync_cluster();
     columns_after();
-    sync_warp();                /* the issuing lane was alone until here */
+    sync_warp(); /* one lane of warp 4 issued products while its other lanes waited here */
     if (warp() == 4)
-        columns_give<COLUMNS_TAKEN>(load_shared<uint32_t>(ADDRESS));
+        columns_free<COLUMNS_TAKEN>(load_shared<uint32_t>(ADDRESS));
 }
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Terms of a sum with complex factors: C's numbers next to those of A B, and the factors. */
+ * The kernel of a terms_job, which prepares a product with complex alpha and beta: copies the
+ * scalars, and copies C next to A B. */
 #ifndef LIMBER_CUDA_TERMS_H
 #define LIMBER_CUDA_TERMS_H
 
-/* Copies a number; integers are extended to 64 bits. */
+/* Copies a number to element x at `to`.  Integers are extended to 64 bits. */
 template <int S> DEVICE void copy_number(char *to, int64_t x, const char *from)
 {
     constexpr limber_format f = SIDES[S].f;
@@ -15,7 +16,8 @@ template <int S> DEVICE void copy_number(char *to, int64_t x, const char *from)
         store_raw<f.size>(to + x * f.size, &e);
 }
 
-/* Copies the factors, and (width 4) the complex numbers of C behind those of A B. */
+/* Copies the scalars to args.factors.  If width is 4, copies each complex number of C to the third
+ * and fourth number of its group of four. */
 KERNEL(limber_terms, struct terms_args, PACK_THREADS, 1)
 {
     constexpr int size = SIDES[0].f.size, wide = SIDES[0].f.kind == LIMBER_KIND_INT ? 8 : size;

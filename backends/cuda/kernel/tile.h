@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tasks of the multiply kernel: which tile of C a block computes, and how its sums are stored.
+ * Tasks of the multiply kernel: which tile of C a thread block computes, and how its sums are
+ * stored.
  *
- * sums  what the unit accumulates, d[i][j][q]
- * part  sums since the last promotion; VIA_sum adds them to float totals in registers, exact plans
- *       to integer totals in memory, residues are reduced in place
+ * Names in this file: `sum` is the type in which the instructions accumulate, and d[i][j][q] are a
+ * thread's sums.  promote() adds the sums of a chain to totals, which are floats in registers, or
+ * integers.  Exact totals are then stored in memory, or reduced to residues in registers.
  *
- * Fragments have the layout of mma and wgmma: in tile (i, j) of 16 x 8 elements lane l holds rows
- * g and g + 8, columns 2 t and 2 t + 1, with g = l >> 2, t = l & 3. */
+ * Sums have the register layout of mma and wgmma: in tile (i, j) of 16 x 8 elements, lane l has
+ * rows g and g + 8 and columns 2 t and 2 t + 1, with g = l >> 2, t = l & 3. */
 #ifndef LIMBER_CUDA_TILE_H
 #define LIMBER_CUDA_TILE_H
 
-enum { BAND = 8 };      /* consecutive tiles of one column, which share panels in L2 */
+/* number of rows of tiles in a band; consecutive tasks of a band use the same columns of B, which
+ * then are in L2 */
+enum { BAND = 8 };
 
-/* A tile of C: row i and column j of tiles, product of a batch, and accumulator (exact plans). */
+/* A task: a tile of C in row i and column j of tiles, the product in the batch, and the accumulator
+ * (for exact totals). */
 struct task { int acc, i, j, product; };
 
-/* The task with this number; consecutive ones go down a column of tiles, band by band. */
+/* Returns the task with this index.  Within a band of rows, tasks run down a column of tiles, then
+ * down the next column.  Then the next band begins. */
 DEVICE struct task task_at(const multiply_args &a, int index)
 {
     int tiles = a.tiles_m * a.tiles_n, rest = index % tiles, band = rest / (BAND * a.tiles_n);
@@ -26,7 +31,7 @@ DEVICE struct task task_at(const multiply_args &a, int index)
     return { acc, band * BAND + rest % height, rest / height, whole - acc * a.products };
 }
 
-/* First line of a task's tile in the limbs of A, and of B. */
+/* Return the first row of A, or column of B, of a task's tile in the limbs. */
 DEVICE int limbs_at_a(const multiply_args &a, struct task t)
 {
     return t.product * a.each_a + t.i * BM;
@@ -36,9 +41,9 @@ DEVICE int limbs_at_b(const multiply_args &a, struct task t)
     return t.product * a.each_b + t.j * BN;
 }
 
-/* The number of rows of the product table that one pass of a task multiplies.  Exact plans run the
- * rows of the task's accumulator one after another; row_at and step_at map a step of this sequence
- * to its row and its step of k. */
+/* Returns the number of rows of the product table that a task with exact totals multiplies one
+ * after another: those of its accumulator.  row_at and step_at return the row and the step along k
+ * that belong to step s of this sequence. */
 DEVICE int rows_of(struct task t)
 {
     return ONE_EACH ? 1 : FIRST[t.acc + 1] - FIRST[t.acc];
@@ -54,8 +59,8 @@ DEVICE int step_at(const multiply_args &a, int s)
     return ONE_EACH ? s : s - limber_divide_by(s, a.steps, a.inverse_steps) * a.steps;
 }
 
-/* Number of 32-byte pieces of step s that are within k.  A simulated unit skips the others: it has
- * no blocks there, and a block of zeros would turn a sum of -0 into +0. */
+/* Returns the number of 32-byte pieces of step s that are within k.  A simulated unit skips all
+ * later pieces: it has no blocks there, and a block of zeros would turn a sum of -0 into +0. */
 DEVICE int pieces_of(const multiply_args &a, int s)
 {
     int64_t rest = a.k - (int64_t)s * STEP * PACKED;
@@ -65,12 +70,14 @@ DEVICE int pieces_of(const multiply_args &a, int s)
 
 /* ---- which element of a tile a thread's register holds --------------------------------------- */
 
+/* Return the row and the column of sum q of tile (i, j) in lane l. */
 DEVICE int row_of(int i, int q, int l) { return 16 * i + (l >> 2) + 8 * (q >> 1); }
 DEVICE int column_of(int j, int q, int l) { return 8 * j + 2 * (l & 3) + (q & 1); }
 
 /* ---- exact totals in memory ------------------------------------------------------------------ */
 
-/* Stores a total, or adds it to an earlier one of 64 bits. */
+/* Stores an exact total.  If it is not the first of its element and totals have 64 bits, adds it to
+ * memory instead. */
 DEVICE void put_total(const result_args &r, int acc, int64_t i, int64_t j, int64_t v, bool first)
 {
     char *at = r.totals + acc * r.total_size + i * r.total_pitch;
@@ -84,6 +91,7 @@ DEVICE void put_total(const result_args &r, int acc, int64_t i, int64_t j, int64
     }
 }
 
+/* Returns two 64-bit words as 16 bytes; half_of returns one of the words. */
 DEVICE bytes16 pair_of(uint64_t x, uint64_t y)
 {
     return { { (uint32_t)x, (uint32_t)(x >> 32), (uint32_t)y, (uint32_t)(y >> 32) } };
@@ -94,8 +102,8 @@ DEVICE uint64_t half_of(const bytes16 &v, int h)
     return (uint64_t)v.w[2 * h + 1] << 32 | v.w[2 * h];
 }
 
-/* Stores totals.  Their rows include padding to whole tiles, so columns need no test, and pairs are
- * aligned. */
+/* Stores exact totals or, if not `first`, adds them to those in memory.  Rows of totals are padded
+ * to complete tiles, so columns are not checked, and pairs of totals are aligned. */
 template <int MI, int NJ, class sum>
 DEVICE void put_totals(const result_args &r, int acc, int64_t i0, int64_t j0,
                        const sum (&d)[MI][NJ][4], bool first)
@@ -119,7 +127,8 @@ DEVICE void put_totals(const result_args &r, int acc, int64_t i0, int64_t j0,
             UNROLL for (int j = 0; j < NJ; j++) {
                 int64_t x = (int64_t)d[i][j][2 * h], y = (int64_t)d[i][j][2 * h + 1];
 
-                /* only this thread adds to it; as an atomic, the old value takes no register */
+                /* No other thread adds to these totals.  The atomic operation saves a register for
+                 * the old value. */
                 if (first) {
                     store(at + 64 * j, pair_of((uint64_t)x, (uint64_t)y));
                 } else {
@@ -132,26 +141,28 @@ DEVICE void put_totals(const result_args &r, int acc, int64_t i0, int64_t j0,
 
 /* ---- totals stored as residues --------------------------------------------------------------- */
 
-/* Transposes within a quad: for four tiles side by side, lane t holds two bytes of a row; it gets
- * the eight bytes of that row in tile t. */
+/* Transposes bytes among the four lanes of a quad.  Input: lane t has two bytes of a row in each of
+ * four neighbouring tiles.  Output: lane t has the row's eight bytes in tile t. */
 DEVICE bytes8 gather_quad(const uint32_t v[4])
 {
     int t = lane() & 3;
     uint32_t a = v[0] | v[1] << 16, b = v[2] | v[3] << 16, even, odd, x, y;
 
-    /* lanes 0, 1 keep tiles 0, 1; lanes 2, 3 keep tiles 2, 3 */
+    /* lanes 0 and 1 keep tiles 0 and 1; lanes 2 and 3 keep tiles 2 and 3 */
     x = shuffle_xor(t < 2 ? b : a, 2);
-    even = t < 2 ? a : x;       /* from lanes 0, 1 */
-    odd = t < 2 ? x : b;        /* from lanes 2, 3 */
-    /* lane t keeps tile t & 1 of the two */
+    even = t < 2 ? a : x;       /* bytes of lanes 0 and 1 */
+    odd = t < 2 ? x : b;        /* bytes of lanes 2 and 3 */
+    /* lane t keeps tile t & 1 of these two */
     y = shuffle_xor(t & 1 ? permute(even, odd, 0x5410) : permute(even, odd, 0x7632), 1);
     x = t & 1 ? permute(even, odd, 0x7632) : permute(even, odd, 0x5410);
-    /* x: this lane's columns, then those of two lanes up; y: the neighbour's */
+    /* x: the bytes of lanes t & 1 and 2 + (t & 1) in this lane's tile; y: the bytes of the other
+     * two lanes in this tile */
     return t & 1 ? bytes8{ { permute(y, x, 0x5410), permute(y, x, 0x7632) } } :
            bytes8{ { permute(x, y, 0x5410), permute(x, y, 0x7632) } };
 }
 
-/* Stores a thread's totals as residues, after four lanes have exchanged theirs for whole words. */
+/* Stores totals as residues of one byte each.  Four lanes first exchange bytes, so that each stores
+ * eight contiguous bytes. */
 template <int MI, int NJ>
 DEVICE void put_residues_of(const result_args &r, int acc, int64_t i0, int64_t j0,
                             const int32_t (&d)[MI][NJ][4])
@@ -171,12 +182,12 @@ DEVICE void put_residues_of(const result_args &r, int acc, int64_t i0, int64_t j
                     v[t] = limber_mod32(d[i][j + t][2 * h], p, quotient) |
                            limber_mod32(d[i][j + t][2 * h + 1], p, quotient) << 8;
                 out = gather_quad(v);
-                if (row < r.m)      /* columns are padded */
+                if (row < r.m)      /* columns of totals are padded, so only rows are checked */
                     store(r.totals + acc * r.total_size + row * r.total_pitch + column, out);
             }
 }
 
-/* Replaces sums by their residues modulo the accumulator's modulus. */
+/* Replaces totals by their residues modulo the accumulator's modulus. */
 template <int MI, int NJ> DEVICE void reduce(int acc, int32_t (&d)[MI][NJ][4])
 {
     UNROLL for (int i = 0; i < MI; i++)
@@ -187,8 +198,8 @@ template <int MI, int NJ> DEVICE void reduce(int acc, int32_t (&d)[MI][NJ][4])
 
 /* ---- float sums scaled and stored in C ------------------------------------------------------- */
 
-/* Stores a sum.  Formats whose rounding takes several instructions are left to the reconstruct
- * kernel. */
+/* Stores element (i, j).  If rounding to the result's format takes several instructions, stores the
+ * sum for the reconstruct kernel instead. */
 DEVICE void put_sum(const result_args &r, int64_t i, int64_t j, double x)
 {
     if (i >= r.m || j >= r.n)
@@ -199,7 +210,8 @@ DEVICE void put_sum(const result_args &r, int64_t i, int64_t j, double x)
         put_float(r, i, j, x);
 }
 
-/* Weighted sum of accumulators `acc` and up, from the last to the first. */
+/* Returns the weighted sum of accumulator `acc` and all later ones, added from the last to the
+ * first. */
 template <int acc, class sum> DEVICE double weighted(const sum *d, int64_t stride)
 {
     double t = mul64((double)d[acc * stride], power_of_two(WEIGHT[acc]));
@@ -209,8 +221,9 @@ template <int acc, class sum> DEVICE double weighted(const sum *d, int64_t strid
     return t;
 }
 
-/* True if two strides address all of C in `columns` columns from j0 on (within one image of a
- * convolution), and no line has NaN or infinities: element (i, j) is at base + i row + j col. */
+/* True if two strides locate C in `columns` columns from j0 on, and no row of A or column of B has
+ * NaN or infinities.  Then element (i, j) is at base + i row + j col.  In a convolution the columns
+ * must belong to one image. */
 DEVICE bool is_simple(const result_args &r, int64_t j0, int columns, int64_t &base)
 {
     const struct output_view &c = r.c;
@@ -225,7 +238,8 @@ DEVICE bool is_simple(const result_args &r, int64_t j0, int columns, int64_t &ba
     return end <= (outer + 1) * c.inner;
 }
 
-/* True if, in a C that is_simple, pairs of columns are contiguous and aligned. */
+/* True if, in addition to the conditions of is_simple, pairs of columns are contiguous and
+ * aligned. */
 DEVICE bool is_dense(const result_args &r, int64_t j0, int columns, int64_t base)
 {
     uint64_t where = (uint64_t)r.c.data | (uint64_t)(base * RESULT.size) |
@@ -235,15 +249,17 @@ DEVICE bool is_dense(const result_args &r, int64_t j0, int columns, int64_t base
            (r.n - j0 >= columns || !(r.n & 1));
 }
 
-/* Address of element (i, j) of a C with constant strides. */
+/* Returns the address of element (i, j), if is_simple is true. */
 DEVICE char *simple_at(const result_args &r, int64_t base, int64_t i, int64_t j)
 {
     return (char *)r.c.data + (base + i * r.c.row + j * r.c.col) * RESULT.size;
 }
 
-/* Two contiguous elements of FP32 or FP64. */
+/* An integer type that holds two contiguous elements of FP32 or FP64. */
 typedef typename raw_of<RESULT.size == 4 ? 8 : 16>::type result_pair;
 
+/* element_of returns one of a pair of elements as a double; set_elements rounds two doubles to a
+ * pair. */
 DEVICE double element_of(uint64_t v, int h) { return (double)bits_float((uint32_t)(v >> 32 * h)); }
 DEVICE double element_of(const bytes16 &v, int h) { return bits_double(half_of(v, h)); }
 DEVICE void set_elements(uint64_t &v, double x, double y)
@@ -255,8 +271,8 @@ DEVICE void set_elements(bytes16 &v, double x, double y)
     v = pair_of(double_bits(x), double_bits(y));
 }
 
-/* Weighted sum of an element's accumulators.  A single FP32 accumulator whose result is FP32 needs
- * no FP64: scaling is exact, and this saves conversions. */
+/* Returns the weighted sum of an element's accumulators.  A single FP32 accumulator with an FP32
+ * result is scaled in FP32, which is exact and saves conversions. */
 template <class sum> DEVICE double sum_of(const sum *d, int64_t stride)
 {
     constexpr bool straight = UNIT != UNIT_i8 && UNIT != UNIT_f64 && ACCUMULATORS == 1 && !SCALED &&
@@ -268,7 +284,8 @@ template <class sum> DEVICE double sum_of(const sum *d, int64_t stride)
     return weighted<0>(d, stride);
 }
 
-/* Stores a tile of a C that is_dense; loads C's old values first, several pairs at once. */
+/* Stores a tile for which is_dense is true.  C's old values are loaded first, several pairs at
+ * once. */
 template <int MI, int NJ, class sum>
 DEVICE void put_dense(const result_args &r, int64_t base, int64_t i0, int64_t j0,
                       const sum (&d)[ACCUMULATORS][MI][NJ][4])
@@ -278,7 +295,8 @@ DEVICE void put_dense(const result_args &r, int64_t base, int64_t i0, int64_t j0
     double alpha = ALPHA ? scalar_of(r.alpha) : 1;
     double beta = BETA ? scalar_of(r.beta) : 0;
     int64_t rest = r.n - j0 - column_of(0, 0, l);
-    int left = rest < 8 * NJ ? (int)rest : 8 * NJ;      /* columns from this lane's first on */
+    /* number of columns from this lane's first column to the end */
+    int left = rest < 8 * NJ ? (int)rest : 8 * NJ;
 
     UNROLL for (int i = 0; i < MI; i++)
         UNROLL for (int h = 0; h < 2; h++) {
@@ -318,8 +336,8 @@ DEVICE void put_dense(const result_args &r, int64_t base, int64_t i0, int64_t j0
         }
 }
 
-/* Stores `count` elements of a row, `apart` columns apart, of a C that is_simple; sum(x) is the
- * x-th. */
+/* Stores `count` elements of a row whose columns are `apart` apart, if is_simple is true.  sum(x)
+ * returns the sum of the x-th of these elements. */
 template <int count, class F>
 DEVICE void put_line(const result_args &r, int64_t base, int64_t row, int64_t column, int apart,
                      F sum)
@@ -357,8 +375,8 @@ DEVICE void put_line(const result_args &r, int64_t base, int64_t row, int64_t co
     }
 }
 
-/* Stores to any C, element by element, as short code.  Sums move through the first tile's
- * registers, since registers cannot be indexed. */
+/* Stores a tile element by element to C, which may have any layout, with short code.  Registers
+ * cannot be indexed, so the loop shifts all sums towards tile 0, which destroys d. */
 template <int MI, int NJ, class sum>
 DEVICE void put_any(const result_args &r, int64_t i0, int64_t j0,
                     sum (&d)[ACCUMULATORS][MI * NJ][4])
@@ -376,7 +394,7 @@ DEVICE void put_any(const result_args &r, int64_t i0, int64_t j0,
     }
 }
 
-/* Stores weighted sums as doubles for the reconstruct kernel; rows include padding to whole
+/* Stores weighted sums as doubles for the reconstruct kernel.  Their rows are padded to complete
  * tiles. */
 template <int MI, int NJ, class sum>
 DEVICE void put_weighted(const result_args &r, int64_t i0, int64_t j0,
@@ -398,8 +416,7 @@ DEVICE void put_weighted(const result_args &r, int64_t i0, int64_t j0,
         }
 }
 
-/* Stores a tile of sums by the way that C's layout allows.  The registers of the sums are
- * overwritten. */
+/* Stores a tile of float sums by the fastest code that C's layout allows.  d is destroyed. */
 template <int MI, int NJ, class sum>
 DEVICE void put_sums(const result_args &r, int64_t i0, int64_t j0,
                      sum (&d)[ACCUMULATORS][MI][NJ][4])
@@ -414,7 +431,7 @@ DEVICE void put_sums(const result_args &r, int64_t i0, int64_t j0,
         put_any<MI, NJ>(r, i0, j0, *(sum (*)[ACCUMULATORS][MI * NJ][4])d);
 }
 
-/* ---- promotion: float sums of parts of k move to totals -------------------------------------- */
+/* ---- promotion: sums of chains are added to totals ------------------------------------------- */
 
 template <class sum, int n> DEVICE void clear(sum (&d)[n])
 {
@@ -422,15 +439,15 @@ template <class sum, int n> DEVICE void clear(sum (&d)[n])
         d[i] = 0;
 }
 
-/* Initialises totals of `parts` float sums. -0 changes no number that is added to it, so the first
- * part becomes the total, even -0.  Without parts it is +0. */
+/* Initialises totals to which `parts` chains are added.  Adding a number to -0 gives that number,
+ * even -0, so the first chain becomes the total.  Without chains the total is +0. */
 template <class sum, int n> DEVICE void start(sum (&total)[n], int parts)
 {
     UNROLL for (int i = 0; i < n; i++)
         total[i] = parts ? (sum)-0. : 0;
 }
 
-/* Makes NaN canonical, as in simulated units. */
+/* Replaces NaN by the canonical NaN, as simulated units require. */
 template <class sum, int n> DEVICE void set_nan(sum (&d)[n])
 {
     UNROLL for (int i = 0; i < n; i++)
@@ -438,7 +455,7 @@ template <class sum, int n> DEVICE void set_nan(sum (&d)[n])
             d[i] = (sum)bits_float(0x7fc00000);
 }
 
-/* total += part, each rounded once. */
+/* Adds `part` to the totals, rounded once. */
 template <int n> DEVICE void promote(float (&total)[n], const float (&part)[n])
 {
     UNROLL for (int i = 0; i < n; i++)
@@ -449,7 +466,8 @@ template <int n> DEVICE void promote(double (&total)[n], const double (&part)[n]
     UNROLL for (int i = 0; i < n; i++)
         total[i] = add64(total[i], part[i]);
 }
-/* Integer totals: the parts are exact integers, also where they are floats. */
+/* Adds `part` to integer totals.  The sums of chains are integers, even if they are stored as
+ * floats. */
 template <int n, class sum> DEVICE void promote(int32_t (&total)[n], const sum (&part)[n])
 {
     UNROLL for (int i = 0; i < n; i++)

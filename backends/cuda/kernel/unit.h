@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel of simulated units.  Packed operands are copied to shared memory in a ring of
- * stages; a thread computes its elements of C as the description says, slot by slot along k.
+ * The multiply kernel of simulated units.  Packed operands are copied to a ring of pipeline stages
+ * in shared memory.  A thread computes its elements of C as the unit's description says, slot by
+ * slot along k (struct slots).
  *
- *   narrow  FP32 and 32-bit integers, TI x TJ elements at once, if the description and the values
- *           of this tile's lines allow it
- *   wide    FP64, one element at a time: everything else */
+ *   narrow  FP32 and 32-bit integers, TI x TJ elements of a thread at once, if the description
+ *           and the values of this tile's rows and columns allow it
+ *   wide    FP64, one element of a thread at a time, in all other cases */
 #ifndef LIMBER_CUDA_UNIT_H
 #define LIMBER_CUDA_UNIT_H
 
 enum {
     TI = 4, TJ = 4, WARP_M = 4 * TI, WARP_N = 8 * TJ, WARPS_N = BN / WARP_N,
     THREADS = BM / WARP_M * WARPS_N * 32,
-    HELD = FUSED ? 2 : 1,                   /* values, followed by exponents */
+    HELD = FUSED ? 2 : 1, /* number of packed arrays: values and, for fused blocks, exponents */
     TILE_A = BM * STEP, TILE_B = BN * STEP, STAGE = HELD * (TILE_A + TILE_B),
     STAGE_SLOTS = STEP / 4,
     BLOCK = MODEL.block, SUB = MODEL.sub,
-    /* registers of each element: two thread blocks are resident if they are few */
+    /* estimated registers per element of C; if they are few, two thread blocks fit on a
+     * multiprocessor */
     KEPT = 1 + (MODEL.group > 0) + (MODEL.split > 1) + (MODEL.seeded != 0) +
            (FUSED ? (SUB > 1 ? 4 : CHUNK < PIECE ? 4 : 2) : MODEL.tree ? 2 : 0),
     RESIDENT = KEPT <= 3 ? 2 : 1
 };
 
-/* ---- copying stages of k to shared memory ---------------------------------------------------- */
+/* ---- copying pipeline stages to shared memory ------------------------------------------------ */
 
 /* Copies the tiles of step s to a stage: values and, for fused blocks, exponents. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
@@ -36,7 +38,8 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
     }
 }
 
-/* Copies the tiles of all steps of a task through the stages; calls with(stage, step) for each. */
+/* Fetches the tiles of all steps of a task, and calls with(offset of the stage, step), a function,
+ * when a step's tiles are in shared memory. */
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, F with)
 {
     if constexpr (STAGES == 1) {
@@ -54,7 +57,7 @@ template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, F
     }
 }
 
-/* Four slots of a line: values, or exponents. */
+/* Load four slots of a row of A or column of B: values, or exponents. */
 DEVICE bytes16 values_a(uint32_t stage, int row, int piece)
 {
     return load_shared<bytes16>(stage + piece_at(row, piece));
@@ -72,25 +75,29 @@ DEVICE bytes16 exponents_b(uint32_t stage, int column, int piece)
     return load_shared<bytes16>(stage + HELD * TILE_A + TILE_B + piece_at(column, piece));
 }
 
-/* ---- position in the chains, the same for all lanes ------------------------------------------ */
+/* ---- position along k, the same in all lanes ------------------------------------------------- */
 
+/* Bit flags: a group of the unit, or a section of k (part), ends at this position along k. */
 enum { ENDS_group = 1, ENDS_part = 2 };
 
-/* How far a task has come along k: the slot, and what is left of its group and part. */
+/* The position of a task along k. */
 struct progress {
+    /* the next slot */
     int32_t slot;
-    uint32_t p;                 /* position of this slot in the unit's order */
+    uint32_t p;                 /* index, in the unit's order, of the element in the next slot */
+    /* number of slots up to the end of the group, and of the section of k (part) */
     int32_t group_left, part_left;
-    uint32_t group, part;       /* numbers of group and part, counted over all of k */
+    uint32_t group, part;       /* indices of the group and of the section of k (part) */
 };
 
-/* The beginning of k. */
+/* Returns the position at the beginning of k. */
 DEVICE struct progress begin(const struct slots &s)
 {
     return { 0, 0, s.group, s.part, 0, 0 };
 }
 
-/* Advances by a piece of four slots, or by a block; returns what ended there. */
+/* Advances by one piece: a block of the unit, or four slots if it has no blocks.  Returns flags
+ * (ENDS_...) of what ends there. */
 DEVICE int advance(struct progress &g, const struct slots &s)
 {
     int ended = 0;
@@ -110,7 +117,7 @@ DEVICE int advance(struct progress &g, const struct slots &s)
     return ended;
 }
 
-/* Counts the group and the part that ended. */
+/* Moves on to the next group or section of k, if one ended (what: ENDS_...). */
 DEVICE void ended(struct progress &g, int what)
 {
     g.group += what & ENDS_group ? 1 : 0;
@@ -119,9 +126,10 @@ DEVICE void ended(struct progress &g, int what)
 
 /* ---- counters of roundings, and stored results ----------------------------------------------- */
 
+/* A thread's event counters (LIMBER_UNIT_TALLIES). */
 struct tally { uint32_t n[TALLY_fields]; };
 
-/* Adds a thread's counters to those of the launch. */
+/* Adds a thread's event counters to those of the call. */
 DEVICE void add_counts(uint64_t *to, const struct tally &t)
 {
     if (COUNTS)
@@ -130,17 +138,22 @@ DEVICE void add_counts(uint64_t *to, const struct tally &t)
                 atomic_add(to + c, t.n[c]);
 }
 
+/* Returns a hash of the seed and of element (i, j) of C, for stochastic rounding; 0 if the unit has
+ * none. */
 DEVICE uint32_t element_of(const multiply_args &a, int64_t i, int64_t j)
 {
-    return MODEL.seeded ? limber_unit_element(limber_unit_row(a.seed, a.r.i0 + i), a.r.j0 + j) : 0;
+    return MODEL.seeded ?
+               limber_unit_element(limber_unit_row_hash(a.seed, a.r.i0 + i), a.r.j0 + j) :
+               0;
 }
 
+/* Returns random number `index` of an element.  Each kind of sum has its own stream. */
 DEVICE uint32_t number_of(uint32_t element, uint32_t stream, uint32_t index)
 {
     return MODEL.seeded ? limber_unit_number(element, stream, index) : 0;
 }
 
-/* Rounds the final value and stores it to C. */
+/* Rounds an element's final value to the unit's output format, and stores it to C. */
 DEVICE void put_value(const result_args &r, int64_t i, int64_t j, uint32_t element, double x)
 {
     bool beyond;
@@ -155,12 +168,11 @@ DEVICE void put_value(const result_args &r, int64_t i, int64_t j, uint32_t eleme
 #include "unit_narrow.h"
 #endif
 
-/* ---- the kernel: each block's tiles of C ----------------------------------------------------- */
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
-/* Multiplies as the simulated unit does: in FP32 where value ranges make that exact, else in FP64.
- */
+/* The multiply kernel: computes a tile in FP32 if its values make that exact, else in FP64. */
 KERNEL(limber_multiply, struct multiply_args, THREADS, RESIDENT)
 {
     await_launch();

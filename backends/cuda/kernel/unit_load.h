@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Packs operands of a simulated unit: rounded, with blocks scaled, in the unit's order of k.  For
- * fused blocks a second limb holds the exponents. */
+ * Packs operands of a simulated unit: elements are scaled by blocks, rounded, and stored in the
+ * unit's order along k.  For fused blocks a second limb holds the elements' exponents. */
 #ifndef LIMBER_CUDA_UNIT_LOAD_H
 #define LIMBER_CUDA_UNIT_LOAD_H
 
 enum { LINES = 32, ELEMENTS = 64, EACH = 8, PACK_THREADS = LINES * ELEMENTS / EACH,
        PADDED = ELEMENTS + 1, SCALE_THREADS = 256 };
 
-enum { NO_EXPONENT = -20000 };      /* exponent of a zero that takes no part in alignment */
+/* exponent of a zero, so small that it never determines the alignment of a block */
+enum { NO_EXPONENT = -20000 };
 
-/* The index along k of the element in a slot; -1: the slot is padding. */
+/* Returns the index along k of the element in a slot; -1 if the slot is padding. */
 DEVICE int64_t index_at(const struct slots &s, int64_t slot)
 {
     const limber_unit u = MODEL;
     int64_t run = slot / s.run_slots, at = slot % s.run_slots, p = run * s.run + at;
 
-    return at < s.run && p < s.k && slot < s.count ? limber_unit_at(&u, s.k, p) : -1;
+    return at < s.run && p < s.k && slot < s.count ? limber_unit_index_of_position(&u, s.k, p) : -1;
 }
 
 /* ---- scales of blocks ------------------------------------------------------------------------ */
 
 #if SCALE_BLOCK
-/* Element p of a line in FP64; 0 for padding. */
+/* Returns element p of a row of A or column of B in FP64; 0 if it is a zero without memory. */
 template <int S> DEVICE double element_at(const struct view &v, int64_t line, int64_t p)
 {
     typename raw_element<S>::type e = {};
@@ -30,6 +31,8 @@ template <int S> DEVICE double element_at(const struct view &v, int64_t line, in
     return double_of(SIDES[S].f, &e);
 }
 
+/* Computes the scales of an operand's blocks, one per thread, each from the largest finite
+ * magnitude of its block. */
 template <int S> DEVICE void scale_blocks(const pack_args &a)
 {
     const limber_unit u = MODEL;
@@ -68,7 +71,8 @@ KERNEL(limber_scale_b, struct pack_args, SCALE_THREADS, 1)
 
 /* ---- elements as the unit takes them --------------------------------------------------------- */
 
-/* Reads a block of lines by slots, along whichever dimension is contiguous. */
+/* Reads a block of LINES rows of A (or columns of B) by ELEMENTS slots into shared memory, in the
+ * direction that is contiguous. */
 template <int S>
 DEVICE void read_slots(const pack_args &a, const struct view &v, int64_t line0, int64_t slot0)
 {
@@ -88,7 +92,7 @@ DEVICE void read_slots(const pack_args &a, const struct view &v, int64_t line0, 
     sync_block();
 }
 
-/* True if narrow lanes cannot handle this value. */
+/* True if the value exceeds the bounds within which FP32 lanes are exact. */
 DEVICE bool is_wide(float x)
 {
     uint32_t size = float_bits(x) & 0x7fffffff;
@@ -96,14 +100,15 @@ DEVICE bool is_wide(float x)
     return size >= (uint32_t)(127 + MOST) << 23 || (size && size < (uint32_t)(127 + LEAST) << 23);
 }
 
-/* Padding, which changes no sum: -0 in A, +0 in B. */
+/* Returns the padding of A (side 0) or B: -0 in A and +0 in B, so that the product is -0, which
+ * changes no sum. */
 DEVICE struct loaded nothing(int side)
 {
     return { side ? 0.0f : -0.0f, NO_EXPONENT };
 }
 
-/* Loads the element of a slot, rounded to the unit's operand format; padding where there is
- * none. */
+/* Scales the element e of a slot and rounds it to the unit's operand format.  Returns padding if
+ * the slot has no element. */
 template <int S, class raw>
 DEVICE struct loaded load_slot(const pack_args &a, int which, int64_t line, int64_t slot, raw e)
 {
@@ -119,19 +124,22 @@ DEVICE struct loaded load_slot(const pack_args &a, int which, int64_t line, int6
                         index / SCALE_BLOCK);
 #endif
     limber_unit_load_one(&s, double_of(SIDES[S].f, &e), scale, MODEL.sub > 1, &v);
-    /* else the exponent of a whole term counts */
+    /* if terms are sums of neighbouring products (sub > 1), exponents of zeros also count for the
+     * sum */
     if (!MODEL.zeros && MODEL.sub == 1 && v.value == 0)
         v.exponent = NO_EXPONENT;
     return v;
 }
 
+/* Stores eight words.  `to` is aligned to 16. */
 DEVICE void put_eight(char *to, const uint32_t (&v)[EACH])
 {
     store<bytes16>(to, { { v[0], v[1], v[2], v[3] } });
     store<bytes16>(to + 16, { { v[4], v[5], v[6], v[7] } });
 }
 
-/* Packs block number `index` of an operand. */
+/* Packs the elements that belong to thread block `index` of an operand: LINES rows or columns by
+ * ELEMENTS slots. */
 template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size;
@@ -153,7 +161,8 @@ template <int S> DEVICE void pack(const pack_args &a, int index)
                                        (uint32_t)((line * PADDED + p + x) * size)));
 
         wide |= is_wide(v.value);
-        UNROLL for (int y = 0; y < EACH; y++) {     /* registers cannot be indexed */
+        /* select by comparing, since registers cannot be indexed */
+        UNROLL for (int y = 0; y < EACH; y++) {
             value[y] = x == y ? float_bits(v.value) : value[y];
             exponent[y] = x == y ? (uint32_t)v.exponent : exponent[y];
         }

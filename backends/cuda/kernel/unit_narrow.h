@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units in FP32, for tiles whose lines hold only values of moderate size.  Lane l holds
- * rows (l >> 3) + 4 i and columns (l & 7) + 8 j of its warp's part. */
+ * Simulated units in FP32, for tiles whose rows of A and columns of B hold only values within the
+ * bounds of FP32 lanes.  Lane l has rows (l >> 3) + 4 i and columns (l & 7) + 8 j of its warp's
+ * tile. */
 #ifndef LIMBER_CUDA_UNIT_NARROW_H
 #define LIMBER_CUDA_UNIT_NARROW_H
 
 typedef float lanes[TI][TJ];
 
-/* The sums of one lane's elements in FP32: accumulators, sums of groups, and of parts. */
+/* The state of one lane: for each of its elements the accumulator, the sum of groups and the sum of
+ * sections of k, all in FP32. */
 struct narrow_chains {
     struct progress at;
     lanes acc, outer, total;
-    uint32_t element[TI][TJ];   /* seeds of random numbers */
-    int row, column;            /* position of the lane's first element in the tile */
+    uint32_t element[TI][TJ];   /* hash of each element, for stochastic rounding */
+    int row, column;            /* the lane's first row and column in the tile */
     struct tally tally;
 };
 
@@ -24,7 +26,7 @@ DEVICE void clear(lanes &x)
 
 /* ---- products added one by one --------------------------------------------------------------- */
 
-/* a b, rounded to the unit's product format. h: random bits. */
+/* Returns a b, rounded to the unit's product format.  h: random number. */
 DEVICE float narrow_multiply(struct narrow_chains &n, float a, float b, uint32_t h)
 {
     float x = mul32(a, b), y;
@@ -40,9 +42,11 @@ DEVICE float narrow_multiply(struct narrow_chains &n, float a, float b, uint32_t
     return y;
 }
 
-/* Counts what rounding acc + x to y lost, from counter `first` on. sum: the value that was rounded.
- * With `safe` (rounding to nearest, few bits) it is exact or equals one term.  Otherwise one of the
- * two differences is exact, so both agree exactly if the sum is. */
+/* Counts what was lost when acc + x was rounded to y: all of x (counter `first`), some bits of x
+ * (first + 1), or overflow (`beyond`).  sum: the value that was rounded to y.
+ *
+ * If `safe` (rounding to nearest, few bits), sum is exact or equals one term.  Otherwise one of the
+ * differences y - acc and y - x is exact, so both agree with the terms only if y is exact. */
 DEVICE void narrow_lost(struct tally &t, int first, bool safe, float acc, float x, float sum,
                         float y, bool beyond)
 {
@@ -62,7 +66,8 @@ DEVICE void narrow_lost(struct tally &t, int first, bool safe, float acc, float 
         t.n[TALLY_sum_overflow] += beyond;
 }
 
-/* acc + x, rounded to the accumulator's format; counts lost terms. */
+/* Returns acc + x, rounded to the accumulator's format.  Counts what was lost.  h: random
+ * number. */
 DEVICE float narrow_add(struct narrow_chains &n, float acc, float x, uint32_t h)
 {
     constexpr limber_step s = MODEL.acc;
@@ -74,7 +79,8 @@ DEVICE float narrow_add(struct narrow_chains &n, float acc, float x, uint32_t h)
     return y;
 }
 
-/* acc + a b, rounded once to the accumulator's format. */
+/* Returns acc + a b, rounded once to the accumulator's format.  Counts what was lost.  h: random
+ * number. */
 DEVICE float narrow_add_product(struct narrow_chains &n, float acc, float a, float b, uint32_t h)
 {
     constexpr limber_step s = MODEL.acc;
@@ -86,7 +92,8 @@ DEVICE float narrow_add_product(struct narrow_chains &n, float acc, float a, flo
     return y;
 }
 
-/* acc plus a product, with the roundings of the unit. */
+/* Returns acc + a b as the unit computes it, with or without a rounding of the product.  h: random
+ * number. */
 DEVICE float narrow_step(struct narrow_chains &n, float acc, float a, float b, uint32_t h)
 {
     if constexpr (MODEL.mul.format.kind != 0)
@@ -95,7 +102,8 @@ DEVICE float narrow_step(struct narrow_chains &n, float acc, float a, float b, u
         return narrow_add_product(n, acc, a, b, h);
 }
 
-/* Adds the products of four slots to the accumulators, one by one. */
+/* Adds to each accumulator of this thread the products at four successive slots (positions of k),
+ * in their order, as the simulated unit rounds them.  piece: which four slots of the stage. */
 DEVICE void narrow_piece(struct narrow_chains &n, uint32_t stage, int piece)
 {
     bytes16 a[TI], b[TJ];
@@ -114,7 +122,8 @@ DEVICE void narrow_piece(struct narrow_chains &n, uint32_t stage, int piece)
 
 /* ---- trees of sums --------------------------------------------------------------------------- */
 
-/* Adds products [q, q + width) of one element as a balanced tree. */
+/* Returns the sum of `width` products of one element from `slot` on, added as a balanced tree.
+ * left: number of these products that exist; all others are 0. */
 template <int width>
 DEVICE float narrow_branch(struct narrow_chains &n, uint32_t stage, int row, int column, int slot,
                            int left)
@@ -134,15 +143,16 @@ DEVICE float narrow_branch(struct narrow_chains &n, uint32_t stage, int row, int
     }
 }
 
-/* ---- fused blocks: terms cut to one unit and added ------------------------------------------- */
+/* ---- fused blocks: terms are truncated to one unit, then added exactly ----------------------- */
 
-/* Sums of products in units of 2^(E - frac).  First E, the largest exponent of the terms, is found;
- * then products are multiplied by 2^(frac - E).  The sum is 256 high + low if a block does not fit
- * 32 bits. */
+/* State of fused blocks, per element of C.  First `most` is set to E, the largest exponent of the
+ * block's terms.  Then products are multiplied by up = 2^(frac - E), truncated and added to `sum`.
+ * The sum of the block is 256 high + low + sum; high and low are used if 32 bits might overflow
+ * (SPLITS). */
 enum { SPLITS = CHUNK < PIECE };
 struct fused { int32_t most[TI][TJ], sum[TI][TJ], high[TI][TJ], low[TI][TJ]; float up[TI][TJ]; };
 
-/* The exponent that a sum has in the alignment of a block. */
+/* Returns the exponent of a sum, as it counts for the alignment of a block. */
 DEVICE int32_t narrow_exponent(float x)
 {
     int32_t e = (int32_t)(float_bits(x) >> 23 & 255) - 127;
@@ -151,7 +161,7 @@ DEVICE int32_t narrow_exponent(float x)
     return x == 0 && !MODEL.zeros ? NO_EXPONENT : e;
 }
 
-/* Finds the exponents that the products of four slots have in the alignment of a block. */
+/* Raises f.most to the largest exponent of the products of four slots. */
 DEVICE void see_exponents(const struct narrow_chains &n, struct fused &f, uint32_t stage, int piece)
 {
     bytes16 a[TI];
@@ -170,6 +180,7 @@ DEVICE void see_exponents(const struct narrow_chains &n, struct fused &f, uint32
     }
 }
 
+/* Sets f.up, the scale of a block's terms, from f.most, and clears the sums. */
 DEVICE void fix_units(struct fused &f)
 {
     constexpr int32_t least = MODEL.floor > MODEL.frac - 126 ? MODEL.floor : MODEL.frac - 126;
@@ -183,7 +194,8 @@ DEVICE void fix_units(struct fused &f)
         }
 }
 
-/* Adds a piece's products to each block's sum, cut to the block's unit. */
+/* Adds the products of four slots, truncated to the block's unit in the last place, to each block's
+ * sum. */
 DEVICE void see_products(struct narrow_chains &n, struct fused &f, uint32_t stage, int piece)
 {
     bytes16 a[TI];
@@ -210,7 +222,7 @@ DEVICE void see_products(struct narrow_chains &n, struct fused &f, uint32_t stag
     }
 }
 
-/* Moves sums out of their 32 bits before they may overflow. */
+/* Moves sums to high and low before they can overflow 32 bits. */
 DEVICE void split_sums(struct fused &f)
 {
     UNROLL for (int i = 0; i < TI; i++)
@@ -221,7 +233,8 @@ DEVICE void split_sums(struct fused &f)
         }
 }
 
-/* Rounds acc from the exact sum, of which it is a term; NaN and infinities stay. */
+/* Adds acc, truncated like the products, to the block's sum, and rounds the exact result into acc.
+ * An acc that is NaN or infinite does not change. */
 DEVICE void round_sums(struct narrow_chains &n, const struct fused &f)
 {
     constexpr limber_step s = MODEL.acc;
@@ -229,7 +242,7 @@ DEVICE void round_sums(struct narrow_chains &n, const struct fused &f)
     UNROLL for (int i = 0; i < TI; i++)
         UNROLL for (int j = 0; j < TJ; j++) {
             float up = f.up[i][j], unit = bits_float(((uint32_t)254 << 23) - float_bits(up)), x;
-            int32_t own = cut32(mul32(n.acc[i][j], up));    /* any value if acc is not finite */
+            int32_t own = cut32(mul32(n.acc[i][j], up));    /* not used if acc is not finite */
             int32_t sum = f.sum[i][j] + (ONE_SUM ? own : 0);
             int32_t high = (sum >> 8) + (ONE_SUM ? 0 : own >> 8) + f.high[i][j];
             int32_t low = (sum & 255) + (ONE_SUM ? 0 : own & 255) + f.low[i][j];
@@ -244,7 +257,8 @@ DEVICE void round_sums(struct narrow_chains &n, const struct fused &f)
         }
 }
 
-/* Adds a block of products to the accumulators: aligned, truncated and summed as integers. */
+/* Adds a fused block to each accumulator: products are aligned, truncated and summed as
+ * integers. */
 DEVICE void narrow_fused(struct narrow_chains &n, uint32_t stage, int piece)
 {
     struct fused f;
@@ -263,12 +277,14 @@ DEVICE void narrow_fused(struct narrow_chains &n, uint32_t stage, int piece)
     round_sums(n, f);
 }
 
-/* ---- blocks whose terms are sums of neighbours, exact in FP32 -------------------------------- */
+/* ---- fused blocks whose terms are sums of neighbouring products, exact in FP32 --------------- */
 
 enum { TERMS = SUB > 1 ? BLOCK / SUB : 1 };
 
-/* Adds a block to one element: aligned and rounded in FP64. */
-DEVICE float narrow_aligned(struct tally &t, float acc, const float (&term)[TERMS],
+/* Returns acc plus a block's terms as a fused unit adds them: acc and terms are aligned to the
+ * largest exponent, truncated, added exactly and rounded once, all in FP64.  e: exponents of the
+ * terms.  h: random number.  Counts terms that lose bits. */
+DEVICE float narrow_add_aligned(struct tally &t, float acc, const float (&term)[TERMS],
                             const int32_t (&e)[TERMS], uint32_t h)
 {
     int32_t most = narrow_exponent(acc);
@@ -281,7 +297,7 @@ DEVICE float narrow_aligned(struct tally &t, float acc, const float (&term)[TERM
         if ((MODEL.zeros || term[q] != 0) && e[q] > most)
             most = e[q];
     most = most > MODEL.floor ? most : MODEL.floor;
-    most = most > -400 ? most : -400;       /* if all terms are zero */
+    most = most > -400 ? most : -400;       /* any small exponent will do if all terms are zero */
     up = power_of_two(MODEL.frac - most);
     unit = power_of_two(most - MODEL.frac);
     sum = cut64(mul64((double)acc, up));
@@ -301,14 +317,16 @@ DEVICE float narrow_aligned(struct tally &t, float acc, const float (&term)[TERM
     return acc;
 }
 
-/* Exponents of a block's terms in one line: those of their first slots. */
+/* Sets e to the exponents of a block's terms in one row of A or column of B: those of each term's
+ * first slot. */
 DEVICE void term_exponents(int32_t (&e)[TERMS], uint32_t tile, int line, int piece)
 {
     UNROLL for (int q = 0; q < TERMS; q++)
         e[q] = load_shared<int32_t>(tile + piece_at(line, piece + q * (SUB / 4)));
 }
 
-/* Adds a block whose terms are sums of neighbours, to all elements of this thread. */
+/* Adds a block whose terms are sums of SUB neighbouring products, for all elements of this
+ * thread. */
 DEVICE void narrow_terms(struct narrow_chains &n, uint32_t stage, int piece)
 {
     float term[TI][TJ][TERMS] = {};
@@ -336,7 +354,7 @@ DEVICE void narrow_terms(struct narrow_chains &n, uint32_t stage, int piece)
             term_exponents(e, stage + HELD * TILE_A + TILE_B, n.column + 8 * j, piece);
             UNROLL for (int q = 0; q < TERMS; q++)
                 e[q] += ea[q];
-            n.acc[i][j] = narrow_aligned(n.tally, n.acc[i][j], term[i][j], e,
+            n.acc[i][j] = narrow_add_aligned(n.tally, n.acc[i][j], term[i][j], e,
                                          number_of(n.element[i][j], 0, n.at.p));
         }
     }
@@ -344,7 +362,8 @@ DEVICE void narrow_terms(struct narrow_chains &n, uint32_t stage, int piece)
 
 /* ---- a task: all of k ------------------------------------------------------------------------ */
 
-/* Adds a group's sum x to the outer sum, rounded to step s with the random bits h. */
+/* Returns sum + x, rounded to step s.  x: the sum of a group or of a section of k.  h: random
+ * number. */
 DEVICE float narrow_outer(struct narrow_chains &n, limber_step s, float sum, float x, uint32_t h)
 {
     float y = narrow_sum(s, sum, x, SAFE_OUTER);
@@ -355,7 +374,7 @@ DEVICE float narrow_outer(struct narrow_chains &n, limber_step s, float sum, flo
     return y;
 }
 
-/* sum = round(sum + part); the part restarts at zero. */
+/* Adds the sums `part` to `sum`, rounded to step s, and sets `part` to zero. */
 DEVICE void narrow_add_part(struct narrow_chains &n, limber_step s, lanes &sum, lanes &part,
                             uint32_t stream, uint32_t index)
 {
@@ -366,7 +385,8 @@ DEVICE void narrow_add_part(struct narrow_chains &n, limber_step s, lanes &sum, 
     clear(part);
 }
 
-/* Adds outer sums where groups and parts end. */
+/* Adds accumulators to outer sums where a group ends, and outer sums to totals where a section of k
+ * ends. */
 DEVICE void narrow_ends(struct narrow_chains &n, int what)
 {
     if (MODEL.group && what & ENDS_group)
@@ -377,7 +397,7 @@ DEVICE void narrow_ends(struct narrow_chains &n, int what)
     ended(n.at, what);
 }
 
-/* Adds one block, as a tree, to each accumulator. */
+/* Adds one block, summed as a tree, to each accumulator. */
 DEVICE void narrow_tree(struct narrow_chains &n, uint32_t stage, int slot, int left)
 {
     UNROLL for (int i = 0; i < TI; i++)
@@ -386,7 +406,7 @@ DEVICE void narrow_tree(struct narrow_chains &n, uint32_t stage, int slot, int l
                                      n, stage, n.row + 4 * i, n.column + 8 * j, slot, left), 0);
 }
 
-/* Adds the products of a stage to the accumulators. */
+/* Adds the products of a pipeline stage to the accumulators. */
 DEVICE void narrow_stage(const struct slots &s, struct narrow_chains &n, uint32_t stage)
 {
     ROLL for (int slot = 0; slot < STAGE_SLOTS && n.at.slot < s.count; slot += PIECE) {
@@ -405,7 +425,7 @@ DEVICE void narrow_stage(const struct slots &s, struct narrow_chains &n, uint32_
     }
 }
 
-/* Computes a tile of C in FP32; a thread has TI x TJ elements. */
+/* Computes a tile of C in FP32: simulates the unit for TI x TJ elements of each thread at once. */
 DEVICE void narrow_task(const multiply_args &a, struct task t)
 {
     int row = warp() / WARPS_N * WARP_M + (lane() >> 3);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Rounding to the formats of a simulated unit.
  *
- *   wide    in FP64: any description, any data.  What is not exact there is rounded to odd,
- *           which keeps every later rounding to 24 bits or fewer right.
- *   narrow  in FP32: for operands whose range was checked, with roundings that the instructions
- *           can state themselves.
+ *   wide    in FP64: any description, any data.  Inexact values are rounded to odd, which keeps
+ *           every later rounding to 24 bits or fewer correct.
+ *   narrow  in FP32: for operands whose range was checked, by instructions that round as needed.
  *
- * Source   Boldo and Melquiond, IEEE TC 57 (2008), for rounding to odd; docs/simulation.md. */
+ * Source: Boldo and Melquiond, IEEE TC 57 (2008), for rounding to odd; docs/simulation.md. */
 #ifndef LIMBER_CUDA_UNIT_ROUND_H
 #define LIMBER_CUDA_UNIT_ROUND_H
 
-/* Result of an overflow of this sign: 0 the largest value, 1 infinity, 2 NaN. */
+/* Returns what an overflow becomes: 0 for the largest value, 1 for infinity, 2 for NaN. */
 DEVICE int overflow_of(limber_step s, int negative)
 {
     int infinite = s.overflow || s.rounding == LIMBER_ROUND_NEAREST ||
@@ -23,7 +22,7 @@ DEVICE int overflow_of(limber_step s, int negative)
     return s.format.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
 }
 
-/* Magnitude of an overflow's result: the largest value, infinity or NaN. */
+/* Returns the magnitude of what an overflow becomes: the largest value, infinity or NaN. */
 DEVICE double overflow_value(limber_step s, int negative)
 {
     int kind = overflow_of(s, negative);
@@ -32,7 +31,7 @@ DEVICE double overflow_value(limber_step s, int negative)
            __builtin_nan("");
 }
 
-/* Random bits: the upper bits of a number. */
+/* Returns the random bits of a stochastic rounding: the upper bits of the random number h. */
 DEVICE uint32_t random_of(uint32_t h)
 {
     return h >> (32 - MODEL.random_bits);
@@ -45,7 +44,7 @@ DEVICE bool finite(float x) { return x - x == 0; }
 
 constexpr uint64_t SIGN64 = (uint64_t)1 << 63, EXPONENT64 = (uint64_t)0x7ff << 52;
 
-/* Converts infinities and NaN to what the format has; v: result for finite x. */
+/* Returns an infinite or NaN x as the format represents it.  Returns v if x is finite. */
 DEVICE double wide_special(limber_step s, double x, double v)
 {
     int flags = s.format.flags;
@@ -61,7 +60,8 @@ DEVICE double wide_special(limber_step s, double x, double v)
            bits_double(double_bits(limber_unit_largest(s.format)) | sign) : __builtin_nan("");
 }
 
-/* Rounds y >= 0 to an integer as the step says. */
+/* Returns y >= 0 rounded to an integer, in the step's rounding mode.  negative: sign of the number.
+ * random: bits for stochastic rounding. */
 DEVICE double wide_units(limber_step s, double y, bool negative, uint32_t random)
 {
     double t = cut64(y), d = add64(y, -t);
@@ -90,7 +90,8 @@ DEVICE double wide_units(limber_step s, double y, bool negative, uint32_t random
     return up ? add64(t, 1) : t;
 }
 
-/* Rounds x as a step says. beyond: it overflowed the format. */
+/* Returns x rounded to a step's format, in its rounding mode.  random: bits for stochastic
+ * rounding.  beyond: set if x overflowed the format. */
 DEVICE double wide_round(limber_step s, double x, uint32_t random, bool &beyond)
 {
     limber_format f = s.format;
@@ -111,14 +112,15 @@ DEVICE double wide_round(limber_step s, double x, uint32_t random, bool &beyond)
     return wide_special(s, x, f.flags & LIMBER_FORMAT_NO_MINUS_ZERO ? add64(v, 0) : v);
 }
 
-/* a + b rounded to odd; exact zeros and infinities are unchanged. */
+/* Returns a + b rounded to odd.  Sums that are zero or infinite are returned unchanged. */
 DEVICE double wide_sum(double a, double b)
 {
     double s = add64(a, b), t = add64(s, -a), e = add64(add64(a, -add64(s, -t)), add64(b, -t));
     uint64_t bits = double_bits(s);
 
     if ((e > 0 || e < 0) && !(bits & 1))
-        bits += (double_bits(e) ^ bits) >> 63 ? -1 : 1;     /* same signs: the magnitude grows */
+        /* if the error has the sum's sign, the exact magnitude is larger than the sum's */
+        bits += (double_bits(e) ^ bits) >> 63 ? -1 : 1;
     return bits_double(bits);
 }
 
@@ -126,37 +128,41 @@ DEVICE double wide_sum(double a, double b)
 
 constexpr uint32_t SIGN32 = 0x80000000, EXPONENT32 = 0x7f800000;
 
+/* Returns 2^e, if that is a normal FP32 number. */
 DEVICE float power_of_two_f(int e)
 {
     return bits_float((uint32_t)(e + 127) << 23);
 }
 
-/* Rounds to odd, from the truncated value and those rounded up and down. */
+/* Returns a result rounded to odd, made from the results that are truncated, rounded up and rounded
+ * down. */
 DEVICE float odd_of(float cut, float up, float down)
 {
     return bits_float(float_bits(cut) | (up != down));
 }
 
-/* True if the step rounds to FP32 itself, as the instructions do. */
+/* True if the step has FP32's 23 fraction bits, so that instructions round to them directly. */
 DEVICE constexpr bool is_binary32(limber_step s)
 {
     return s.format.frac_bits == 23;
 }
 
-/* True if overflow is checked, since the exponents are small; in other formats the operands' range
- * excludes it. */
+/* True if the format's exponents are so small that overflow must be checked.  For other formats the
+ * range of the operands excludes overflow. */
 DEVICE constexpr bool ends_early(limber_step s)
 {
     return (1 << s.format.exp_bits) - 1 - s.format.bias <= 60;
 }
 
-/* Corrects exact zeros, which rounding down makes negative: -0 only if both terms are negative. */
+/* Corrects the sign of a sum that is exactly zero: rounding down gives -0, but the sum is -0 only
+ * if both terms are negative.  signs: AND of the terms' bit patterns. */
 DEVICE float zero_of(float sum, uint32_t signs)
 {
     return sum == 0 ? bits_float(signs & SIGN32) : sum;
 }
 
-/* a + b with 24 bits, rounded so that the step's rounding gives the right result. */
+/* Returns a + b in FP32, rounded so that a later rounding to the step's format gives the correct
+ * result.  safe: rounding to nearest twice is innocuous. */
 DEVICE float narrow_sum(limber_step s, float a, float b, int safe)
 {
     switch (s.rounding) {
@@ -175,7 +181,8 @@ DEVICE float narrow_sum(limber_step s, float a, float b, int safe)
     }
 }
 
-/* a b + c, rounded likewise. */
+/* Returns a b + c in FP32, rounded so that a later rounding to the step's format gives the correct
+ * result. */
 DEVICE float narrow_fma(limber_step s, float a, float b, float c)
 {
     switch (s.rounding) {
@@ -194,7 +201,8 @@ DEVICE float narrow_fma(limber_step s, float a, float b, float c)
     }
 }
 
-/* Handles overflow and subnormal results. */
+/* Replaces results that are too large, or that are subnormal if the format has no subnormals.
+ * beyond: set if v overflowed. */
 DEVICE float narrow_range(limber_step s, float v, bool &beyond)
 {
     uint32_t sign = float_bits(v) & SIGN32;
@@ -209,27 +217,30 @@ DEVICE float narrow_range(limber_step s, float v, bool &beyond)
     if (overflow_of(s, 0) == 1 && overflow_of(s, 1) == 1) {
         float up = power_of_two_f(127 - limber_unit_top(s.format));
 
-        /* FP32 overflows beyond this format's largest exponent, too */
+        /* multiplying by `up` and by 1 / up makes FP32 overflow where this format does */
         return mul32(mul32(v, up), 1 / up);
     }
     if (size > largest && (beyond || s.format.flags & LIMBER_FORMAT_NO_INF)) {
         double to = sign ? overflow_value(s, 1) : overflow_value(s, 0);
 
-        if (!beyond)        /* an infinity, in any rounding */
+        if (!beyond)        /* v was infinite before this rounding, so it is no overflow */
             to = s.format.flags & LIMBER_FORMAT_SATURATE ? largest : __builtin_nan("");
         return bits_float(float_bits((float)to) | sign);
     }
     return v;
 }
 
+/* Whether the x that narrow_round gets may become subnormal. */
 enum clamp {
-    CLAMP_none,             /* x is a multiple of the format's least number */
-    CLAMP_low,              /* x may be subnormal; the sign of a zero does not matter */
-    CLAMP_signed /* x may be subnormal; the sign matters, since the zero may be added to another */
+    CLAMP_none,             /* x is a multiple of the format's smallest number */
+    CLAMP_low,              /* x may become subnormal; the sign of a zero does not matter */
+    /* x may become subnormal; the sign of a zero matters, since another zero may be added */
+    CLAMP_signed
 };
 
-/* Rounds x, exact or from narrow_sum, to a step of at most 21 fraction bits: adding 2^(23-m) times
- * its power of two drops the other bits. ends: x may be infinite. */
+/* Rounds x to a step's format with m <= 21 fraction bits, or 23.  x is exact, or comes from
+ * narrow_sum or narrow_fma.  Adding 2^(23 - m) times the power of two of x drops the lower bits.
+ * ends: x may be infinite.  beyond: set if x overflowed. */
 DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp clamp, bool ends,
                           bool &beyond)
 {
@@ -244,7 +255,7 @@ DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp cl
 
         field = field > least ? field : least;
     }
-    if (ends) {             /* infinity minus infinity would be NaN */
+    if (ends) {             /* limit the exponent, since infinity minus infinity would be NaN */
         uint32_t most = (uint32_t)(127 - (23 - m) - 2 + 127) << 23;
 
         field = field < most ? field : most;

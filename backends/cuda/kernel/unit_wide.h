@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units in FP64: any description, any data, one element at a time. */
+ * Simulated units in FP64: for any description and any data, one element of a thread at a time. */
 #ifndef LIMBER_CUDA_UNIT_WIDE_H
 #define LIMBER_CUDA_UNIT_WIDE_H
 
-/* The sums of one element in FP64: accumulator, sum of groups, and of parts. */
+/* The state of one element: accumulator, sum of groups, and sum of sections of k. */
 struct wide_chain {
     struct progress at;
     double acc, outer, total;
+    /* accumulators of a group's lanes, for units that have lanes */
     double lane[MODEL.lanes ? MODEL.lanes : 1];
-    uint32_t element;           /* seed of random numbers */
+    uint32_t element;           /* hash of the element, for stochastic rounding */
     struct tally tally;
 };
 
 /* ---- products added one by one --------------------------------------------------------------- */
 
-/* a b, rounded to the unit's product format if it has one. h: random bits. */
+/* Returns a b, rounded to the unit's product format if it has one.  h: random number. */
 DEVICE double wide_multiply(struct wide_chain &w, float a, float b, uint32_t h)
 {
     double x = mul64((double)a, (double)b), y;
@@ -31,8 +32,8 @@ DEVICE double wide_multiply(struct wide_chain &w, float a, float b, uint32_t h)
     return y;
 }
 
-/* Rounds sum + x by step s.  Counts, for reports, a nonzero x that left the sum unchanged (counter
- * `first`), lost some bits (`first` + 1) or made it overflow. */
+/* Returns sum + x rounded to step s.  Counts a nonzero x that left the sum unchanged (counter
+ * `first`), that lost some bits (first + 1), or that made the sum overflow.  h: random number. */
 DEVICE double wide_add(struct wide_chain &w, limber_step s, double sum, double x, uint32_t h,
                        int first)
 {
@@ -53,7 +54,8 @@ DEVICE double wide_add(struct wide_chain &w, limber_step s, double sum, double x
     return y;
 }
 
-/* Adds product p to the accumulator, or to its lane. */
+/* Multiplies a and b, rounded as the unit does, and adds the product to the accumulator.  If the
+ * unit has lanes, which are several accumulators used in turn, p selects the accumulator. */
 DEVICE void wide_one(struct wide_chain &w, float a, float b, uint32_t p)
 {
     uint32_t h = number_of(w.element, 0, p);
@@ -63,11 +65,13 @@ DEVICE void wide_one(struct wide_chain &w, float a, float b, uint32_t p)
     acc = wide_add(w, MODEL.acc, acc, wide_multiply(w, a, b, h), h, TALLY_swamped);
 }
 
-/* ---- elements of a stage, one at a time ------------------------------------------------------ */
+/* ---- elements of a pipeline stage, one at a time --------------------------------------------- */
 
-/* A block of one element in shared memory. */
+/* Location of one block of an element's terms in shared memory: offset of the stage, row of A,
+ * column of B, first slot, and number of positions within k. */
 struct wide_block { uint32_t stage; int row, column, first, n; };
 
+/* Loads the word in slot q of a row or column of a tile. */
 DEVICE uint32_t word_at(uint32_t tile, int line, int q)
 {
     return load_shared<uint32_t>(tile + piece_at(line, q / 4) + 4 * (q % 4));
@@ -83,15 +87,16 @@ DEVICE float wide_b(const struct wide_block &b, int q)
     return bits_float(word_at(b.stage + HELD * TILE_A, b.column, b.first + q));
 }
 
+/* Returns the exponent of product q of the block. */
 DEVICE int wide_exponent(const struct wide_block &b, int q)
 {
     return (int)word_at(b.stage + TILE_A, b.row, b.first + q) +
            (int)word_at(b.stage + HELD * TILE_A + TILE_B, b.column, b.first + q);
 }
 
-/* ---- trees, added like carries of a binary counter ------------------------------------------- */
+/* ---- trees of sums, added like carries of a binary counter ----------------------------------- */
 
-/* Adds a block as a binary tree of rounded additions. */
+/* Adds a block to the accumulator.  The block's products are added as a balanced tree. */
 DEVICE void wide_tree(struct wide_chain &w, const struct wide_block &b)
 {
     double held[7];
@@ -108,10 +113,10 @@ DEVICE void wide_tree(struct wide_chain &w, const struct wide_block &b)
     }
 }
 
-/* ---- fused blocks: terms added exactly, or cut to one unit ----------------------------------- */
+/* ---- fused blocks: terms are truncated to one unit, then added exactly ----------------------- */
 
-/* Computes one term: the exact sum of the products of SUB neighbours. rest accumulates NaN and
- * infinities. */
+/* Returns one term: the exact sum of SUB neighbouring products.  Products that are NaN or infinite
+ * are added to `rest` instead. */
 DEVICE double wide_term(const struct wide_block &b, int q, double &rest)
 {
     double sum = 0;
@@ -126,7 +131,8 @@ DEVICE double wide_term(const struct wide_block &b, int q, double &rest)
     return sum;
 }
 
-/* The exponent of a sum, at least FP32's least. */
+/* Returns the exponent of a sum, as it counts for the alignment of a block; at least FP32's
+ * smallest. */
 DEVICE int wide_exponent_of(double x)
 {
     int e = (int)(double_bits(x) >> 52 & 0x7ff) - 1023;
@@ -134,7 +140,8 @@ DEVICE int wide_exponent_of(double x)
     return x == 0 && !MODEL.zeros ? NO_EXPONENT : e > -126 ? e : -126;
 }
 
-/* Largest exponent of a block's terms and the accumulator. rest: their sum if NaN or infinite. */
+/* Returns the largest exponent of a block's terms and of the accumulator.  rest: set to the sum of
+ * those that are NaN or infinite, or to 0. */
 DEVICE int wide_most(const struct wide_chain &w, const struct wide_block &b, double &rest)
 {
     int most = wide_exponent_of(w.acc);
@@ -148,10 +155,11 @@ DEVICE int wide_most(const struct wide_chain &w, const struct wide_block &b, dou
             most = e;
     }
     most = most > MODEL.floor ? most : MODEL.floor;
-    return most > -400 ? most : -400;       /* if all terms are zero */
+    return most > -400 ? most : -400;       /* any small exponent will do if all terms are zero */
 }
 
-/* Adds a block of products to the accumulator, aligned to the largest exponent. */
+/* Adds a fused block to the accumulator: all terms are aligned to the largest exponent, truncated
+ * and added exactly, and the sum is rounded once. */
 DEVICE void wide_fused(struct wide_chain &w, const struct wide_block &b)
 {
     uint32_t h = number_of(w.element, 0, w.at.p);
@@ -180,8 +188,9 @@ DEVICE void wide_fused(struct wide_chain &w, const struct wide_block &b)
         w.tally.n[TALLY_sum_overflow] += beyond;
 }
 
-/* ---- blocks to which acc is added last ------------------------------------------------------- */
+/* ---- fused blocks to which the accumulator is added last ------------------------------------- */
 
+/* Returns x rounded down to an integer. */
 DEVICE double down64(double x)
 {
     double t = cut64(x);
@@ -189,7 +198,7 @@ DEVICE double down64(double x)
     return x < t ? add64(t, -1) : t;
 }
 
-/* Computes one product; one that is too large becomes infinite. */
+/* Returns one product of a block.  A product that is too large becomes infinite. */
 DEVICE double wide_late_product(const struct wide_block &b, int q)
 {
     double x = mul64((double)wide_a(b, q), (double)wide_b(b, q));
@@ -198,13 +207,14 @@ DEVICE double wide_late_product(const struct wide_block &b, int q)
            x <= -LIMBER_UNIT_TOO_LARGE ? -__builtin_inf() : x;
 }
 
-/* Sums every step-th product from `first` on, truncated to units of 2^(most - frac). */
+/* Returns the sum of the products first, first + step and so on, truncated to units of 2^(most -
+ * frac), as a number of these units.  most: set to the largest exponent of these products. */
 DEVICE double wide_late_sum(struct wide_chain &w, const struct wide_block &b, int first, int step,
                             int &most)
 {
     double sum = 0, up;
 
-    most = -400;                    /* if all products are zero */
+    most = -400;                    /* any small exponent will do if all products are zero */
     ROLL for (int q = first; q < b.n; q += step) {
         int e = wide_exponent(b, q);
 
@@ -224,8 +234,12 @@ DEVICE double wide_late_sum(struct wide_chain &w, const struct wide_block &b, in
     return sum;
 }
 
-/* Adds a block in two steps: the products are aligned and summed first, then their sum and the
- * accumulator. */
+/* Emulates how a matrix unit adds a block of products to the accumulator in two steps.  First
+ * the products are aligned to their largest exponent and summed in units of 2^(exponent -
+ * frac).  Then this sum and the accumulator are aligned to the larger of their exponents, e,
+ * cut to `late` and to `frac` bits, added and rounded to MODEL.acc.  With MODEL.reach, the
+ * accumulator is dropped if its exponent is more than `reach` below e.  If there are NaN or
+ * infinities, their sum `rest` is the result. */
 DEVICE void wide_late(struct wide_chain &w, const struct wide_block &b)
 {
     uint32_t h = number_of(w.element, 0, w.at.p);
@@ -267,7 +281,8 @@ DEVICE void wide_late(struct wide_chain &w, const struct wide_block &b)
 
 /* ---- a task: all of k ------------------------------------------------------------------------ */
 
-/* Adds the accumulators of lanes as a tree, whose nodes are numbered as a heap. */
+/* Adds the accumulators of a group's lanes to w.acc as a tree.  Its nodes are numbered as in a
+ * heap, to select random numbers. */
 DEVICE void wide_lanes(struct wide_chain &w)
 {
     ROLL for (int width = MODEL.lanes / 2; width > 0; width /= 2)
@@ -282,7 +297,8 @@ DEVICE void wide_lanes(struct wide_chain &w)
         w.lane[i] = 0;
 }
 
-/* Adds outer sums where groups and parts end. */
+/* Adds accumulators to outer sums where a group ends, and outer sums to totals where a section of k
+ * ends. */
 DEVICE void wide_ends(struct wide_chain &w, int what)
 {
     if (MODEL.group && what & ENDS_group) {
@@ -302,7 +318,7 @@ DEVICE void wide_ends(struct wide_chain &w, int what)
     ended(w.at, what);
 }
 
-/* How many positions of the next block lie before the end of k. */
+/* Returns the number of positions of the next block that are within k. */
 DEVICE int positions_left(const struct wide_chain &w, const struct slots &s)
 {
     int64_t left = s.k - w.at.p;
@@ -310,7 +326,7 @@ DEVICE int positions_left(const struct wide_chain &w, const struct slots &s)
     return left < BLOCK ? (int)left : BLOCK;
 }
 
-/* Adds the products of a stage to an element's accumulator. */
+/* Adds the products of a pipeline stage to an element's accumulator. */
 DEVICE void wide_stage(const multiply_args &a, struct wide_chain &w, uint32_t stage, int row,
                        int column)
 {
@@ -338,7 +354,7 @@ DEVICE void wide_stage(const multiply_args &a, struct wide_chain &w, uint32_t st
     }
 }
 
-/* Start value of the outermost sum. */
+/* Returns the start value of the outermost sum: 0, or C's value for units that start with C. */
 DEVICE double start_of(const result_args &r, int64_t i, int64_t j)
 {
     typename raw_of<RESULT.size>::type e;
@@ -350,13 +366,14 @@ DEVICE double start_of(const result_args &r, int64_t i, int64_t j)
     return limber_unit_start(&u, double_of(RESULT, &e));
 }
 
-/* The sum that lasts longest: of parts, of groups, or the accumulator. */
+/* Returns the outermost sum: that of sections of k if the unit splits k, else that of groups, else
+ * the accumulator. */
 DEVICE double &outermost(struct wide_chain &w)
 {
     return MODEL.split > 1 ? w.total : MODEL.group ? w.outer : w.acc;
 }
 
-/* Computes a tile of C in FP64, one element of a thread at a time. */
+/* Computes a tile of C in FP64.  Each thread simulates the unit for one element after another. */
 DEVICE void wide_task(const multiply_args &a, struct task t)
 {
     const result_args r = result_of(a.r, t.product);

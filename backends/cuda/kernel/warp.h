@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The multiply kernel for warps (mma).  Asynchronous copies bring tiles of limbs to shared memory
- * in a ring of STAGES stages; each warp multiplies WM x WN of the BM x BN tile.  If limbs are made
- * inside, the ring brings elements, and the next step is split while one is multiplied. */
+ * The multiply kernel with mma instructions of a warp.  Asynchronous copies fill a ring of STAGES
+ * pipeline stages in shared memory with tiles of limbs.  Each warp multiplies WM x WN elements of
+ * the BM x BN tile.  If limbs are made in this kernel (INSIDE), the ring holds elements, and the
+ * elements of the next step are split while one step is multiplied. */
 #ifndef LIMBER_CUDA_WARP_H
 #define LIMBER_CUDA_WARP_H
 
 enum {
     MI = WM / 16, NJ = WN / 8, WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32,
     TILE_A = BM * STEP, TILE_B = BN * STEP,
-    HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,  /* limbs in a stage */
-    SCALES_AT = HELD_A * TILE_A + HELD_B * TILE_B,  /* bytes before the scales of a stage */
+    /* number of limbs of A and of B in a stage */
+    HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,
+    SCALES_AT = HELD_A * TILE_A + HELD_B * TILE_B,  /* offset of the block scales in a stage */
     STAGE = SCALES_AT + SCALES * (BM + BN),
-    PIXELS = STAGES * STAGE,    /* table of the window */
+    PIXELS = STAGES * STAGE,    /* table of the windows' first pixels (window.h) */
     DEPTH = STEP / BYTES, RAW_A = BM * DEPTH * 4, RAW = (BM + BN) * DEPTH * 4,
-    RAWS = 2 * STAGE            /* elements follow two stages of limbs */
+    RAWS = 2 * STAGE            /* elements are stored after two stages of limbs */
 };
 
 /* ---- copying stages to shared memory --------------------------------------------------------- */
 
 #if MX
-/* Copies the scales of one step of `lines` lines. */
+/* Copies the block scales of one step for `lines` rows of A or columns of B. */
 template <int lines> DEVICE void copy_scales(uint32_t at, const char *from, int64_t pitch)
 {
     constexpr int size = SCALES < 16 ? 4 : 16, pieces = SCALES / size;
@@ -38,7 +40,8 @@ template <int lines> DEVICE void copy_scales(uint32_t at, const char *from, int6
 }
 #endif
 
-/* Copies step s of a task: exact plans hold one pair of limbs, others all limbs at once. */
+/* Copies the tiles of step s of a task to a stage.  For exact totals that is one limb of A and one
+ * of B; for float sums it is all limbs. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     uint32_t at = (uint32_t)(stage * STAGE);
@@ -67,7 +70,7 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 }
 
 #if INSIDE
-/* Copies the raw elements of step s, which are cut into limbs here. */
+/* Copies the unsplit elements of step s, which this kernel splits into limbs. */
 DEVICE void copy_step(const multiply_args &a, struct task t, int stage, int s)
 {
     uint32_t at = (uint32_t)(RAWS + stage * RAW);
@@ -77,7 +80,9 @@ DEVICE void copy_step(const multiply_args &a, struct task t, int stage, int s)
     copy_raw<1, BN, DEPTH, THREADS>(a, at + RAW_A, t.product, (int64_t)t.j * BN, p0, thread());
 }
 
-/* Splits one step of an operand; a thread's pieces belong to one line. */
+/* Splits the elements of one step of operand S (0: A, 1: B) into limbs, from offset `raw` of shared
+ * memory to offset `limbs`.  A thread splits every beside-th piece of one row of A or column of
+ * B; `beside` threads share that row or column. */
 template <int S, int lines, int tile>
 DEVICE void cut_side(const multiply_args &a, uint32_t raw, uint32_t limbs, struct factors f)
 {
@@ -92,8 +97,9 @@ DEVICE void cut_side(const multiply_args &a, uint32_t raw, uint32_t limbs, struc
     }
 }
 
-/* Calls with(limbs' address, s) for the steps of a task.  Limbs are split one step ahead; the
- * ring's barrier is between. */
+/* Calls with(offset of the limbs, s), a function, for each step of a task.  Limbs are split one
+ * step before they are multiplied.  The ring's barrier separates the writing of a step's limbs from
+ * their reading. */
 template <class F> DEVICE void cut_ahead(const multiply_args &a, struct task t, int steps, F with)
 {
     struct factors fa = factors_of<0>(a, t.product, (int64_t)t.i * BM + thread() % BM);
@@ -117,8 +123,8 @@ template <class F> DEVICE void cut_ahead(const multiply_args &a, struct task t, 
 
 /* ---- fragments: operands in a warp's registers ----------------------------------------------- */
 
-/* Loads all of a warp's lines of one tile of A: for 16 lines and 32 bytes, four matrices of 8 lines
- * and 16 bytes, lines first. */
+/* Loads a warp's rows of a tile of A for piece q of 32 bytes.  For each 16 rows these are four
+ * matrices of 8 rows by 16 bytes, the lower rows first. */
 DEVICE void fragments_a(uint32_t (&r)[MI][4], uint32_t tile, int line0, int q)
 {
     int l = lane();
@@ -127,7 +133,8 @@ DEVICE void fragments_a(uint32_t (&r)[MI][4], uint32_t tile, int line0, int q)
         load_fragments(r[i], tile + piece_at(line0 + 16 * i + (l & 7) + (l & 8), 2 * q + (l >> 4)));
 }
 
-/* Loads a tile of B, bytes first: what a product of 8 lines takes is in neighbouring registers. */
+/* Loads a warp's columns of a tile of B for piece q of 32 bytes.  The two registers that a product
+ * of 8 columns reads are adjacent. */
 DEVICE void fragments_b(uint32_t (&r)[NJ / 2][4], uint32_t tile, int line0, int q)
 {
     int l = lane();
@@ -137,7 +144,7 @@ DEVICE void fragments_b(uint32_t (&r)[NJ / 2][4], uint32_t tile, int line0, int 
                                              2 * q + (l >> 3 & 1)));
 }
 
-/* Multiplies fragments of bytes.  SA, SB: those of A, of B, are signed. */
+/* Multiplies fragments of INT8.  SA, SB: 1 if the bytes of A, or of B, are signed. */
 template <int SA, int SB>
 DEVICE void product_i8(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
                        const uint32_t (&b)[NJ / 2][4])
@@ -147,7 +154,7 @@ DEVICE void product_i8(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
             mma_i8<SA, SB>(d[i][j], a[i], b[j / 2] + 2 * (j & 1));
 }
 
-/* Multiplies fragments of bytes. signs: 2 if A's limb is signed, plus 1 if B's is. */
+/* Multiplies fragments of INT8.  signs: 2 if A's limb is signed, plus 1 if B's is. */
 DEVICE void product(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
                     const uint32_t (&b)[NJ / 2][4], int signs)
 {
@@ -165,7 +172,7 @@ DEVICE void product(int32_t (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
             product_i8<1, 1>(d, a, b);
 }
 
-/* Multiplies fragments of floats in the unit's format. */
+/* Computes d += a b by one instruction, in the unit's format. */
 DEVICE void product_float(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
     if constexpr (UNIT == UNIT_f16)
@@ -222,11 +229,12 @@ DEVICE void multiply_f64(double (&d)[MI][NJ][4], uint32_t ta, uint32_t tb, int l
 }
 
 #if MX
-/* Scales of a line in one step. */
+/* The block scales of a row of A or column of B in one step. */
 struct alignas(SCALES) step_scales { uint32_t w[SCALES / 4]; };
 
-/* Loads scales.  Lane l holds those of line 8 * (l & 3) + (l >> 2) of 32 lines, which are two tiles
- * of A, or four of B: each product names the lane of a quad that has its lines' scales. */
+/* Loads block scales.  Lane l loads those of row or column 8 (l & 3) + (l >> 2) of every 32, which
+ * are two tiles of A or four of B.  Each product names the lane of a quad (four lanes) that has its
+ * scales. */
 template <int n> DEVICE void load_scales(step_scales (&to)[n], uint32_t tile, int line0)
 {
     int l = lane();
@@ -235,12 +243,13 @@ template <int n> DEVICE void load_scales(step_scales (&to)[n], uint32_t tile, in
         to[x] = load_shared<step_scales>(tile + (line0 + 32 * x + 8 * (l & 3) + (l >> 2)) * SCALES);
 }
 
-/* Multiplies the first pieces of a step or, if `all`, all of them without branches. */
+/* Multiplies the first `pieces` 32-byte pieces of a step or, if `all`, all pieces without
+ * branches. */
 template <bool all>
 DEVICE void multiply_scaled(float (&d)[MI][NJ][4], uint32_t stage, int line_a, int line_b,
                             int pieces)
 {
-    constexpr int each = SCALES / 4;    /* bytes for each line and product */
+    constexpr int each = SCALES / 4;    /* bytes of scales per row or column and instruction */
     uint32_t a[MI][4], b[NJ / 2][4];
     step_scales sa[MI / 2], sb[NJ / 4];
 
@@ -260,7 +269,7 @@ DEVICE void multiply_scaled(float (&d)[MI][NJ][4], uint32_t stage, int line_a, i
 }
 #endif
 
-/* Multiplies one pair of limbs. */
+/* Multiplies one limb of A by one of B, for one stage. */
 template <class sum>
 DEVICE void multiply_pair(sum (&d)[MI][NJ][4], uint32_t stage, int line_a, int line_b, int signs)
 {
@@ -277,7 +286,7 @@ DEVICE void multiply_pair(sum (&d)[MI][NJ][4], uint32_t stage, int line_a, int l
     }
 }
 
-/* Multiplies fragments of all limbs for the rows of the product table from r on. */
+/* Multiplies fragments of all limbs, for row r of the product table and all later rows. */
 template <int r>
 DEVICE void product_rows(float (&d)[ACCUMULATORS][MI][NJ][4], const uint32_t (&a)[LIMBS_A][MI][4],
                          const uint32_t (&b)[LIMBS_B][NJ / 2][4])
@@ -288,7 +297,7 @@ DEVICE void product_rows(float (&d)[ACCUMULATORS][MI][NJ][4], const uint32_t (&a
     }
 }
 
-/* Multiplies all rows, which alternate every 32 bytes. */
+/* Multiplies one stage for all rows of the product table, which alternate every 32 bytes. */
 DEVICE void multiply_rows(float (&d)[ACCUMULATORS][MI][NJ][4], uint32_t stage, int line_a,
                           int line_b)
 {
@@ -305,7 +314,8 @@ DEVICE void multiply_rows(float (&d)[ACCUMULATORS][MI][NJ][4], uint32_t stage, i
 
 /* ---- tasks: a block's totals or sums --------------------------------------------------------- */
 
-/* Calls with(stage's address, s) for the steps of a task. */
+/* Fetches the limbs of all steps s of a task, and calls with(offset of the stage, s), a function,
+ * when a step's limbs are in shared memory. */
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, int steps, F with)
 {
     if constexpr (WINDOW)
@@ -317,14 +327,15 @@ template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, i
 #endif
 }
 
-/* Computes one accumulator of integers, exactly. */
+/* Computes a task with exact totals, those of one accumulator.  Chains of floats are added to
+ * integers.  Totals are reduced to residues or stored before they can overflow. */
 template <class sum>
 DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
     int64_t i0 = (int64_t)t.i * BM + line_a, j0 = (int64_t)t.j * BN + line_b;
     int steps = rows_of(t) * a.steps, flushed = 0;
     sum d[MI][NJ][4];
-    int32_t total[MI][NJ][4];   /* for chunks of floats */
+    int32_t total[MI][NJ][4];   /* totals of float chains */
 
     clear(FLAT(d));
     if (UNIT != UNIT_i8)
@@ -361,7 +372,8 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         put_totals(result_of(a.r, t.product), t.acc, i0, j0, total, flushed == 0);
 }
 
-/* Computes all accumulators in floats: the first is promoted, the others run through all of k. */
+/* Computes a task with float sums.  The first JOINED accumulators are added to a total after every
+ * chunk; each other accumulator sums over all of k. */
 template <class sum>
 DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {
@@ -384,8 +396,10 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
             multiply_rows(d, stage, line_a, line_b);
 #endif
         if ((s + 1) % CHUNK_STEPS == 0 || s + 1 == a.steps) {
-            promote(FLAT(total), FLAT(d[0]));
-            clear(FLAT(d[0]));
+            UNROLL for (int acc = 0; acc < JOINED; acc++) {
+                promote(FLAT(total), FLAT(d[acc]));
+                clear(FLAT(d[acc]));
+            }
         }
     });
     if (MX)
@@ -396,7 +410,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
 
 static_assert(THREADS == LAUNCHED, "tiles of warps are those of the launch");
 
-/* Multiplies by mma: every block computes tasks in turn. */
+/* The multiply kernel: each block computes one task after another. */
 KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
 {
     int line_a = warp() / WARPS_N * WM, line_b = warp() % WARPS_N * WN;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sums magnitudes along lines, in the order of jit/scan/estimate.c, and so with the same bits. */
+ * The kernel of a weigh_job.  It adds in the same order as jit/scan/slices.c, so that it gives the
+ * same bits. */
 #ifndef LIMBER_CUDA_WEIGH_H
 #define LIMBER_CUDA_WEIGH_H
 
-/* Sums the finite magnitudes of each line, times `weights` if given; a thread sums one line. */
+/* Each thread sums the finite magnitudes of one row or column, times `weights`. */
 KERNEL(limber_weigh, struct weigh_args, PACK_THREADS, 1)
 {
     int64_t line = (int64_t)block() * PACK_THREADS + thread();
@@ -19,8 +20,8 @@ KERNEL(limber_weigh, struct weigh_args, PACK_THREADS, 1)
         load_element<0>(e, v, args.across ? p : line, args.across ? line : p);
         x = double_of(SIDES[0].f, &e);
         x = x < 0 ? -x : x;
-        if (x - x == 0)         /* finite */
-            sum = add64(sum, args.weights ? mul64(x, load<double>(args.weights + p)) : x);
+        if (x - x == 0)         /* x is finite */
+            sum = add64(sum, mul64(x, load<double>(args.weights + p)));
     }
     store(args.to + line, sum);
 }

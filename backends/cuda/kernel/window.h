@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tiles of an image's limbs, seen through a convolution's window.  B is fetched piece by piece from
- * the pixels; outside of the image it is zero.  A table in shared memory, made once a task, has the
- * first pixel of each line's window.  The window's element to which a step's piece belongs is found
- * once a step. */
+ * Reads tiles of B from limbs of an image, through the window of a convolution.  Each column of B
+ * is one position of the window; pixels outside of the image are zero.  A table in shared memory,
+ * made once per task, holds the first pixel of each column's window.  The element of the window to
+ * which a 16-byte piece belongs is computed once per step along k. */
 #ifndef LIMBER_CUDA_WINDOW_H
 #define LIMBER_CUDA_WINDOW_H
 
-/* bytes of the table's entries; a coordinate outside of any image */
+/* bytes of an entry of the table; a coordinate that lies outside of any image */
 enum { PIXEL = 16, OUTSIDE = 1 << 29 };
 
-/* A pixel, or the distance of two: rows, columns, bytes in a limb. */
+/* A pixel's position, or the distance of two pixels: rows, columns, and bytes in a limb. */
 struct alignas(PIXEL) pixel { int32_t y, x; int64_t at; };
 
-/* The first pixel that line j of this part sees; for lines that do not exist, one far above. */
+/* Returns the first pixel of the window of column j of B in this part.  For columns that do not
+ * exist, returns a pixel far above the image, so that all copied pixels are zero. */
 DEVICE struct pixel pixel_of(const multiply_args &a, int64_t j)
 {
     const struct window &w = a.window;
@@ -25,7 +26,8 @@ DEVICE struct pixel pixel_of(const multiply_args &a, int64_t j)
     return { y, x, ((image * w.h + y) * w.w + x) * w.pieces * 16 };
 }
 
-/* Distance from a line's first pixel to piece `index` along k; beyond the last piece, far below. */
+/* Returns the distance from a window's first pixel to 16-byte piece `index` along k.  Beyond the
+ * last piece, it leads far below the image, so that copied pixels are zero. */
 DEVICE struct pixel spot_of(const struct window &w, int index)
 {
     int position = limber_divide_by(index, w.pieces, w.inverse_pieces);
@@ -39,8 +41,8 @@ DEVICE struct pixel spot_of(const struct window &w, int index)
     return { y, x, (((int64_t)y * w.w + x) * w.pieces + piece) * 16 };
 }
 
-/* Fills the table for a block's tile.  All threads take part; no thread may still read the last
- * one. */
+/* Fills the table for a tile of columns.  All threads of the block take part, and none may still be
+ * reading the previous table. */
 template <int threads> DEVICE void find_pixels(const multiply_args &a, uint32_t table, int tile)
 {
     ROLL for (int l = thread(); l < BN; l += threads)
@@ -49,7 +51,7 @@ template <int threads> DEVICE void find_pixels(const multiply_args &a, uint32_t 
     sync_block();
 }
 
-/* Copies the piece of a line, of all limbs, to shared memory at `at`. */
+/* Copies one 16-byte piece of a column of B to shared memory, for all limbs. */
 template <int limbs, int tile>
 DEVICE void copy_pixel(const multiply_args &a, uint32_t at, const struct pixel &p,
                        const struct pixel &spot, const char *from)
@@ -61,8 +63,8 @@ DEVICE void copy_pixel(const multiply_args &a, uint32_t at, const struct pixel &
         copy16(at + l * tile, from + l * a.limb_b + p.at + spot.at, inside ? 16 : 0);
 }
 
-/* Copies one step of all lines by `threads` threads; each takes the same piece of several lines, a
- * few at once, since producer threads have few registers. */
+/* Copies one step along k of all columns of a tile, by `threads` threads.  A thread copies the same
+ * piece of several columns, a few at a time, since producer threads have few registers. */
 template <int threads, int limbs, int tile>
 DEVICE void copy_pixels(const multiply_args &a, uint32_t at, uint32_t table, const char *from,
                         int step)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sums of products in bins, LANES sums at a time, for what pairs of doubles leave undecided.  A bin
- * is a double that starts far from zero, so that all of its sums are multiples of one power of two
- * and lose a known part of each addend exactly.  That part goes to the next bin, and what the last
- * bin loses is summed in a plain double.
+ * Sums of products in bins, LANES sums at a time, for elements whose rounding double-double sums
+ * leave uncertain.  A bin is a double that starts far from zero.  So all values of a bin are
+ * multiples of one power of two, and the part of each addend that a bin loses is known exactly.
+ * That part is added to the next bin; what the last bin loses is summed in a plain double.
  *
  *   proof   docs/accuracy.md, "Bins"
  *   source  Demmel and Nguyen, IEEE Trans. Comput. 64 (2015), section 4 (cutting by a constant) */
@@ -11,32 +11,36 @@
 
 #include "backends/llvm/kernel/lanes.h"
 
-/* Finished sums: high + low + rest, without overlap. */
+/* Finished sums.  A sum is high + low + rest, which do not overlap. */
 struct exact_sums {
     vd high, low, rest;
 };
 
-/* Sums while products are added: the bin of products, two bins of what it loses and of the
- * products' rounding errors, and what these two lose.  Deep sums have two bins for that, too, and
- * `low` is what the last two lose.  first, second, third: where the bins of each level start. */
+/* Bins to which products are added.  `products` sums the products, `lost` what that bin loses, and
+ * `errors` the products' rounding errors.  What `lost` and `errors` lose is added to `low` or, in
+ * deep sums, to the bins lost_again and errors_again; `low` then sums what these two lose.  first,
+ * second, third: start values of the three levels of bins. */
 struct bins {
     vd first, second, third;
     vd products, lost, errors, lost_again, errors_again, low;
 };
 
-/* The lanes in which products whose magnitudes sum to at most `most` may be added in bins: rounding
- * errors of such products are representable, and the bins' starts finite. */
+/* Returns a mask of the lanes that bins can sum.  `most` bounds the sum of the products' magnitudes
+ * in each lane.  In these lanes the rounding errors of products are representable, and the bins'
+ * start values are finite. */
 FLAT vl fits_bins(vd most)
 {
     return (vl)(most == 0) | ((vl)(most > 0x1p-900) & (vl)(most < 0x1p1000));
 }
 
-/* Begins sums of k products whose magnitudes sum to at most `most`, which fits. */
+/* Returns empty bins for sums of k products whose magnitudes sum to at most `most`.
+ * fits_bins(most) must hold. */
 FLAT struct bins begin_bins(vd most, int64_t k)
 {
     struct bins s = { .first = far_of(most) };
 
-    /* a product loses up to half of the bin's last bit, and rounding errors are smaller */
+    /* the first bin loses at most half of its last bit per product, and rounding errors are
+     * smaller */
     s.second = far_of(s.first * ((double)(k + 1) * 0x1p-53));
     s.third = far_of(s.second * ((double)(k + 1) * 0x1p-53));
     s.products = s.first;
@@ -45,8 +49,8 @@ FLAT struct bins begin_bins(vd most, int64_t k)
     return s;
 }
 
-/* Adds x to a bin; returns what the bin loses of it.  one: 1.  A multiply-add by 1 is an addition,
- * which some CPUs execute in another unit. */
+/* Adds x to a bin.  Returns the part of x that the bin loses.  one: a vector of ones, since some
+ * CPUs execute a multiply-add by 1 in another unit than an addition. */
 FLAT vd add_to_bin(vd *bin, vd x, vd one)
 {
     const vd sum = *bin + x, taken = sum - *bin;
@@ -55,12 +59,13 @@ FLAT vd add_to_bin(vd *bin, vd x, vd one)
     return fma_of(x, one, -taken);
 }
 
-/* 1, read at run time.  With a constant the compiler would turn the multiply-adds by 1 into
+/* The number 1, read at run time, since the compiler would turn multiply-adds by a constant 1 into
  * additions. */
 static const volatile double one_at_run_time = 1;
 
-/* Adds n products A * B to *s.  A and B are expressions in the loop's index p.  The sums are
- * plain variables, since GCC keeps no structures in registers. */
+/* Adds n products A * B to *s, where A and B are expressions in the loop's index p.  deep: uses the
+ * third level of bins.  The sums are plain variables, since GCC does not keep structures in
+ * registers. */
 #define ADD_TO_BINS(s, n, deep, A, B) \
     do { \
         const vd one_ = all_of(one_at_run_time); \
@@ -82,10 +87,10 @@ static const volatile double one_at_run_time = 1;
         (s)->lost_again = lost_again_, (s)->errors_again = errors_again_; \
     } while (0)
 
-/* Joins the bins of each lane's sum to three doubles without overlap. */
+/* Returns the sum of each lane's bins, as three doubles that do not overlap. */
 FLAT struct exact_sums finish_bins(const struct bins *s)
 {
-    /* exact, and the last two are 0 but in deep sums */
+    /* `middle` and `again` are exact; `again` is 0 unless the sums are deep */
     const vd middle = (s->lost - s->second) + (s->errors - s->second);
     const vd again = (s->lost_again - s->third) + (s->errors_again - s->third);
     struct exact_sums r;
@@ -101,22 +106,24 @@ FLAT struct exact_sums finish_bins(const struct bins *s)
     return r;
 }
 
-/* Error bounds of sums of k products. last: where the last bins start, `second` or `third`. */
+/* Returns error bounds of sums of k products.  last: start value of the last level of bins,
+ * `second` or `third`. */
 FLAT vd bins_error(vd last, int64_t k)
 {
     return last * ((double)(k + 2) * (double)(k + 2) * 0x1p-105);
 }
 
-/* True if a sum of k products lost nothing: all products are multiples of 2^unit, and what the last
- * bins lost stays below 2^52 of that. */
+/* True if binning k products lost no bits: all products are multiples of 2^unit, and the last
+ * level's error bound, last (k + 2) 2^-104, is at most 2^unit.  last: start value of the last
+ * level. */
 FLAT bool bins_are_exact(double last, int64_t k, int unit)
 {
     return unit >= -1074 &&
            last * ((double)(k + 2) * 0x1p-52) <= ldexp(1, (unit < 900 ? unit : 900) + 52);
 }
 
-/* Lowers each lane of *lowest to the lowest bit of v's number there, as a power of two.  Zeros and
- * infinities have none.  *lowest begins as INFINITY. */
+/* Lowers each lane of *lowest to the value of the lowest set bit of v's number in that lane.  Zeros
+ * and infinities leave *lowest unchanged.  *lowest must start as INFINITY. */
 FLAT void take_lowest_bits(vl *lowest, vd v)
 {
     const vl infinite = (vl)all_of(INFINITY), bits = (vl)v & INT64_MAX;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Micro-kernels for windows of bytes times signed bytes, built once for each instruction set.
- * Lanes are filters.  A word of four channels of a pixel is broadcast, so windows are read where
- * they lie; without VNNI a word has two channels of 16 bits.  The sums of a tile of pixels and
- * filters stay in registers over all of k.  For NCHW images under 1 x 1 windows, lanes are pixels
- * instead.
+ * Micro-kernels that multiply windows of 8-bit integers by filters of signed 8-bit integers, built
+ * once for each instruction set.  Lanes are filters.  A word of four channels of a pixel is
+ * broadcast, so windows are read from the image, not from packed panels.  Without VNNI a word has
+ * two channels of 16 bits.  The sums of a tile of pixels and filters stay in registers over all of
+ * k.  For NCHW images under 1 x 1 windows, lanes are pixels instead.
  *
  *   source  vpdpbusd, vpmaddwd: Intel 64 and IA-32 Architectures SDM, volume 2;
  *           lanes of output channels: Georganas et al., SC 2018, section II */
@@ -14,11 +14,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#ifndef limber_bytes
-#define limber_bytes limber_bytes_avxvnni
-#define limber_bytes_join limber_bytes_join_avxvnni
-#define limber_bytes_planes limber_bytes_planes_avxvnni
-#endif
 #define FLAT static inline __attribute__((always_inline))
 
 #if defined(__AVX512VNNI__)
@@ -28,7 +23,7 @@ FLAT vec multiply_add(vec sum, vec x, vec w)
     return (vec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
 }
 #define ALL_OF(word) ((vec)_mm512_set1_epi32(word))
-/* Stores the first `count` lanes; none if count <= 0. */
+/* Stores the first `count` lanes, or nothing if count <= 0. */
 FLAT void store_some(int32_t *to, vec v, int64_t count)
 {
     const unsigned all = 0xffff;
@@ -38,7 +33,7 @@ FLAT void store_some(int32_t *to, vec v, int64_t count)
 }
 #else
 typedef int32_t vec __attribute__((vector_size(32)));
-/* sum + x w in each lane: groups of four bytes or of two 16-bit words. */
+/* Returns sum + x * w in each lane: products of groups of four bytes, or of two 16-bit elements. */
 FLAT vec multiply_add(vec sum, vec x, vec w)
 {
 #if defined(__AVXVNNI__)
@@ -48,7 +43,7 @@ FLAT vec multiply_add(vec sum, vec x, vec w)
 #endif
 }
 #define ALL_OF(word) ((vec)_mm256_set1_epi32(word))
-/* Stores the first `count` lanes. */
+/* Stores the first `count` lanes, or nothing if count <= 0. */
 FLAT void store_some(int32_t *to, vec v, int64_t count)
 {
     const vec lane = { 0, 1, 2, 3, 4, 5, 6, 7 };
@@ -58,14 +53,15 @@ FLAT void store_some(int32_t *to, vec v, int64_t count)
 }
 #endif
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
-#define FLIPS true /* signs of an image are flipped as it is read */
-enum { GROUP = 4 }; /* channels in a word */
+#define FLIPS true /* the signs of a signed image can be flipped while the image is read */
+enum { GROUP = 4 }; /* number of channels in a word */
 #else
 #define FLIPS false
 enum { GROUP = 2 };
 #endif
 enum { LANES = sizeof(vec) / 4 };
 
+/* Returns the word at `at`, broadcast to all lanes. */
 FLAT vec word_of(const uint8_t *at)
 {
     int32_t word;
@@ -82,7 +78,8 @@ FLAT vec load(const void *at)
     return v;
 }
 
-/* Computes `rows` pixels by `vectors` vectors of filters, from `unit` on. */
+/* Computes a tile of `rows` pixels, from `pixel` on, by `vectors` vectors of filters, from filter
+ * unit `unit` on.  flips: flips the signs of the image's bytes. */
 FLAT void sum_tile(const struct byte_strip *s, int64_t pixel, int unit, int rows, int vectors,
                    bool flips)
 {
@@ -122,7 +119,8 @@ FLAT void sum_tile(const struct byte_strip *s, int64_t pixel, int unit, int rows
             store_some(to + v * LANES, sum[r][v], count - v * LANES);
 }
 
-/* Divides the pixels into tiles of at most `most`, as evenly as possible. */
+/* Computes all pixels, in tiles of at most `most` pixels that are as equal as possible, for
+ * `vectors` vectors of filters. */
 FLAT void sum_all(const struct byte_strip *s, int unit, int most, int vectors, bool flips)
 {
     int64_t tiles = (s->pixels + most - 1) / most, pixel = 0;
@@ -130,7 +128,8 @@ FLAT void sum_all(const struct byte_strip *s, int unit, int most, int vectors, b
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = (s->pixels - pixel) / (tiles - t);
 
-        switch (rows) { /* constants, so that sum_tile is specialised */
+        /* sum_tile is specialised for each number of pixels, which must be a constant */
+        switch (rows) {
         case 1: sum_tile(s, pixel, unit, 1, vectors, flips); break;
         case 2: sum_tile(s, pixel, unit, 2, vectors, flips); break;
         case 3: sum_tile(s, pixel, unit, 3, vectors, flips); break;
@@ -159,7 +158,7 @@ SUM_ALL(2, 8)
 SUM_ALL(3, 8)
 SUM_ALL(4, 6)
 
-void limber_bytes(const struct byte_strip *s)
+void FOR_ISA(limber_bytes)(const struct byte_strip *s)
 {
     switch (s->units) {
     case 1: sum_1(s, 0); break;
@@ -174,7 +173,7 @@ SUM_ALL(2, 6)
 SUM_ALL(1, 6) /* for at most eight filters */
 #endif
 
-void limber_bytes(const struct byte_strip *s)
+void FOR_ISA(limber_bytes)(const struct byte_strip *s)
 {
     for (int unit = 0; unit < s->units; unit++)
 #if !defined(__AVXVNNI__)
@@ -186,10 +185,10 @@ void limber_bytes(const struct byte_strip *s)
 }
 #endif
 
-/* ---- images by channels: pixels lie in lanes ------------------------------------------------- */
+/* ---- NCHW images: lanes are pixels ----------------------------------------------------------- */
 
 #if defined(__AVX512VNNI__)
-/* Loads up to 64 pixels of a channel, XORed with `flip`. */
+/* Loads up to 64 pixels of a channel, and XORs each byte with `flip`. */
 FLAT __m512i row_of(const uint8_t *at, int64_t pixels, __m512i flip)
 {
     const __mmask64 some = pixels < BYTES_PANEL ? ((__mmask64)1 << pixels) - 1 : ~(__mmask64)0;
@@ -197,7 +196,7 @@ FLAT __m512i row_of(const uint8_t *at, int64_t pixels, __m512i flip)
     return _mm512_xor_si512(_mm512_maskz_loadu_epi8(some, at), flip);
 }
 
-/* Interleaves four channels of 64 pixels into words, in the order of pixels. */
+/* Interleaves four channels of up to 64 pixels into words, in the order of the pixels. */
 FLAT void join_rows(const uint8_t *const row[GROUP], int64_t pixels, const struct byte_panel *p,
                     uint8_t *to)
 {
@@ -206,7 +205,7 @@ FLAT void join_rows(const uint8_t *const row[GROUP], int64_t pixels, const struc
     const __m512i c = row_of(row[2], pixels, all), d = row_of(row[3], pixels, all);
     const __m512i ab[2] = { _mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b) };
     const __m512i cd[2] = { _mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d) };
-    /* quarter l of vector i has pixels 16 l + 4 i to 16 l + 4 i + 3 */
+    /* quarter q (128 bits) of x[i] has the words of pixels [16 q + 4 i, 16 q + 4 i + 4) */
     const __m512i x[4] = { _mm512_unpacklo_epi16(ab[0], cd[0]), _mm512_unpackhi_epi16(ab[0], cd[0]),
                            _mm512_unpacklo_epi16(ab[1], cd[1]),
                            _mm512_unpackhi_epi16(ab[1], cd[1]) };
@@ -220,7 +219,8 @@ FLAT void join_rows(const uint8_t *const row[GROUP], int64_t pixels, const struc
     _mm512_storeu_si512(to + 128, _mm512_shuffle_i32x4(high[0], high[1], 0x88));
     _mm512_storeu_si512(to + 192, _mm512_shuffle_i32x4(high[0], high[1], 0xdd));
 }
-enum { FILTERS = 6, VECTORS = 4 }; /* in a register tile */
+/* number of filters, and of vectors of pixels, in a register tile */
+enum { FILTERS = 6, VECTORS = 4 };
 #else
 #if defined(__AVXVNNI__)
 /* Interleaves four channels of 32 pixels into words. */
@@ -243,7 +243,7 @@ FLAT void join_half(const uint8_t *const row[GROUP], const struct byte_panel *p,
     _mm256_storeu_si256((__m256i *)(void *)(to + 96), _mm256_permute2x128_si256(x[2], x[3], 0x31));
 }
 #else
-/* Interleaves 32 pixels of two channels, extended to 16 bits. */
+/* Interleaves two channels of 32 pixels, extended to 16 bits. */
 FLAT void join_half(const uint8_t *const row[GROUP], const struct byte_panel *p, uint8_t *to)
 {
     for (int i = 0; i < 32; i += 16)
@@ -252,6 +252,8 @@ FLAT void join_half(const uint8_t *const row[GROUP], const struct byte_panel *p,
 }
 #endif
 
+/* Interleaves the channels of a word, for up to 64 pixels, in two halves.  Shorter rows are copied
+ * first, so that nothing past their end is read. */
 FLAT void join_rows(const uint8_t *const row[GROUP], int64_t pixels, const struct byte_panel *p,
                     uint8_t *to)
 {
@@ -270,9 +272,9 @@ FLAT void join_rows(const uint8_t *const row[GROUP], int64_t pixels, const struc
 enum { FILTERS = 6, VECTORS = 2 };
 #endif
 
-/* Packs a panel.  Channels that the last word has too many may repeat one: filters have zeros
- * there. */
-void limber_bytes_join(const struct byte_panel *p)
+/* Packs a panel of pixels.  If the last word has fewer channels than fit, the last channel is
+ * repeated, since filters have zeros there. */
+void FOR_ISA(limber_bytes_join)(const struct byte_panel *p)
 {
     const int64_t last = p->channels - 1;
     uint8_t *to = p->panel;
@@ -286,7 +288,8 @@ void limber_bytes_join(const struct byte_panel *p)
     }
 }
 
-/* Computes `filters` filters, from `filter` on, by `vectors` vectors of pixels. */
+/* Computes a tile of `filters` filters, from `filter` on, by `vectors` vectors of pixels, from
+ * `pixel` on. */
 FLAT void sum_planes(const struct byte_strip *s, const uint8_t *panel, int64_t filter, int filters,
                      int64_t pixel, int vectors)
 {
@@ -321,7 +324,7 @@ FLAT void sum_planes(const struct byte_strip *s, const uint8_t *panel, int64_t f
     }
 }
 
-/* Divides the filters into tiles as evenly as possible. */
+/* Computes all filters, in tiles that are as equal as possible, for `vectors` vectors of pixels. */
 FLAT void sum_panel(const struct byte_strip *s, const uint8_t *panel, int64_t pixel, int vectors)
 {
     const int64_t tiles = (s->count + FILTERS - 1) / FILTERS;
@@ -330,7 +333,8 @@ FLAT void sum_panel(const struct byte_strip *s, const uint8_t *panel, int64_t pi
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t filters = (s->count - filter) / (tiles - t);
 
-        switch (filters) { /* constants, so that sum_planes is specialised */
+        /* sum_planes is specialised for each number of filters, which must be a constant */
+        switch (filters) {
         case 1: sum_planes(s, panel, filter, 1, pixel, vectors); break;
         case 2: sum_planes(s, panel, filter, 2, pixel, vectors); break;
         case 3: sum_planes(s, panel, filter, 3, pixel, vectors); break;
@@ -342,7 +346,8 @@ FLAT void sum_panel(const struct byte_strip *s, const uint8_t *panel, int64_t pi
     }
 }
 
-void limber_bytes_planes(const struct byte_strip *s, const uint8_t *panel)
+/* Multiplies a panel of pixels by a strip of filters, some vectors of pixels at a time. */
+void FOR_ISA(limber_bytes_planes)(const struct byte_strip *s, const uint8_t *panel)
 {
     for (int64_t pixel = 0; pixel < s->pixels; pixel += VECTORS * LANES)
         switch ((s->pixels - pixel + LANES - 1) / LANES) {

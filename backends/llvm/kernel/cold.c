@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What kernels call in the library because it is rare or inherently slow.  The configuration is
- * data here, not constants. */
+ * Functions of the library that kernels call for rare or slow work.  Here the configuration is read
+ * at run time; it is not a constant. */
 #include "backends/llvm/kernel/kernel.h"
+#include "ir/cpu.h"
 #include "ir/num/dot.h"
-#include "ir/x86.h"
+#include "ir/num/small.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,47 +12,36 @@
 
 /* ---- copying and packing operands ------------------------------------------------------------ */
 
+#define CODE_FOR(cpu, name) LIMBER_BEST(LIMBER_FALLBACK, cpu, name, name)
+
 kernel_transpose *limber_transpose_here(void)
 {
-#if defined(LIMBER_TRANSPOSE_X86)
-    if (limber_x86_level() >= 4)
-        return limber_transpose_avx512;
-    if (limber_x86_level() >= 3)
-        return limber_transpose_avx2;
-#endif
-    return limber_transpose;
+    const unsigned cpu = limber_cpu_here();
+
+    return CODE_FOR(cpu, limber_transpose);
 }
 
+/* Sets the pointers to functions of planes.c, for this CPU's instruction set. */
 void limber_planes_code(struct planes *x)
 {
-    x->gather = limber_planes_gather;
-    x->sums = limber_planes_sums;
-    x->norms = limber_planes_norms;
-    x->copy = limber_planes_copy;
-#if defined(LIMBER_TRANSPOSE_X86)
-    if (limber_x86_level() >= 4) {
-        x->gather = limber_planes_gather_avx512;
-        x->sums = limber_planes_sums_avx512;
-        x->norms = limber_planes_norms_avx512;
-        x->copy = limber_planes_copy_avx512;
-    } else if (limber_x86_level() >= 3) {
-        x->gather = limber_planes_gather_avx2;
-        x->sums = limber_planes_sums_avx2;
-        x->norms = limber_planes_norms_avx2;
-        x->copy = limber_planes_copy_avx2;
-    }
-#endif
+    const unsigned cpu = limber_cpu_here();
+
+    x->gather = CODE_FOR(cpu, limber_planes_gather);
+    x->sums = CODE_FOR(cpu, limber_planes_sums);
+    x->norms = CODE_FOR(cpu, limber_planes_norms);
+    x->copy = CODE_FOR(cpu, limber_planes_copy);
 }
 
-/* Transposes lines that are contiguous along k; missing lines repeat the last. 64 elements along k
- * never cross a tile of a tile subset.  Bytes are transposed as words of four: `size` is a
- * word's. */
-static void transpose(const struct kernel_call *c, int side, const int64_t part[4], int step,
-                      int size, int lanes, char *to, int64_t stride)
+/* Transposes lines that are contiguous along k.  part: { first line, number of lines, first
+ * position along k, elements along k }. If fewer lines than `lanes` exist, the last one is
+ * repeated.  64 elements along k never lie in two tiles of a tile subset.  Bytes are transposed as
+ * words of four: `step` is the bytes of an element, `size` those of a word. */
+static void transpose_lines(const struct kernel_call *c, int side, const int64_t part[4], int step,
+                            int size, int lanes, char *to, int64_t stride)
 {
     int64_t count = part[3] * step / size;
 
-    /* zeros in the place of a missing line: the longest piece that is read */
+    /* read instead of lines that are zero; has the length of the longest run that is read */
     static const char zeros[64 * 8];
     const struct packed *o = &c->op[side];
     const char *line[KERNEL_LANES];
@@ -69,10 +59,10 @@ static void transpose(const struct kernel_call *c, int side, const int64_t part[
     limber_transpose_here()(line, size, lanes, to, stride, count);
 }
 
-/* Copies an element. */
-static void copy(char *to, const char *from, size_t size)
+/* Copies an element of 1, 2, 4, 8 or 16 bytes. */
+static void copy_element(char *to, const char *from, size_t size)
 {
-    switch (size) {             /* constant lengths */
+    switch (size) {             /* constant lengths, so that the compiler inlines memcpy */
     case 1: *to = *from; break;
     case 2: memcpy(to, from, 2); break;
     case 4: memcpy(to, from, 4); break;
@@ -81,8 +71,9 @@ static void copy(char *to, const char *from, size_t size)
     }
 }
 
-/* Copies a part of a matrix, line by line, into a block with sixteen lines side by side. */
-static void spread(const struct packed *o, const int64_t part[4], size_t size, char *room)
+/* Copies a part of a matrix line by line into a block in which sixteen lines are interleaved.
+ * part: { first line, number of lines, first position along k, elements along k }. */
+static void copy_lines(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     int64_t step = o->view.p * (int64_t)size;
 
@@ -90,28 +81,29 @@ static void spread(const struct packed *o, const int64_t part[4], size_t size, c
         const char *from = limber_view_at(&o->view, o->line0 + part[0] + l, part[2], (int)size);
 
         for (int64_t p = 0; from && p < part[3]; p++)
-            copy(room + (size_t)(p * KERNEL_LANES + l) * size, from + p * step, size);
+            copy_element(room + (size_t)(p * KERNEL_LANES + l) * size, from + p * step, size);
     }
 }
 
-/* Copies elements that are `step` elements apart. */
+/* Copies `count` elements that are `step` elements apart to contiguous memory. */
 static void copy_apart(char *to, const char *from, int64_t step, int count, size_t size)
 {
-    if (size == 4)              /* a constant length */
+    if (size == 4)              /* a constant length, so that the compiler inlines memcpy */
         for (int i = 0; i < count; i++)
             memcpy(to + 4 * i, from + 4 * i * step, 4);
     else
         for (int i = 0; i < count; i++)
-            copy(to + (size_t)i * size, from + (int64_t)size * i * step, size);
+            copy_element(to + (size_t)i * size, from + (int64_t)size * i * step, size);
 }
 
-/* An element of a window: offset in elements from the window's first element, and its row and
- * column. */
+/* An element of a window: its offset in elements from the window's first element, and its row
+ * (high) and column (wide) in the window. */
 struct tap {
     int64_t at, high, wide;
 };
 
-/* Finds the taps at p, p + 1, ... of the window. */
+/* Sets tap[0] to tap[len - 1] to the positions of elements p to p + len - 1 of the window, in the
+ * order of k: columns vary fastest, then rows, then channels. */
 static void find_taps(const struct patch *w, int64_t p, int64_t len, struct tap tap[KERNEL_BLOCK])
 {
     int64_t s = p % w->s, r = p / w->s % w->r, channel = p / w->s / w->r;
@@ -130,15 +122,17 @@ static void find_taps(const struct patch *w, int64_t p, int64_t len, struct tap 
     }
 }
 
-/* Neighbouring pixels in one row of the result, within a group of KERNEL_BLOCK pixels. */
+/* Neighbouring output pixels in one row of one image: `count` pixels, from number p of a group of
+ * KERNEL_BLOCK pixels on. */
 struct stretch {
     int64_t p, count, image;
-    /* row and column of the window's first element in the padded image; the padding is subtracted
+    /* row and column, in the padded image, of the first pixel's window; the padding is subtracted
      * later */
     int64_t high, wide;
 };
 
-/* Cuts pixels p0 ... p0 + len - 1 of the results into stretches; returns how many. */
+/* Divides output pixels [p0, p0 + len) into stretches within rows.  Returns the number of
+ * stretches. */
 static int find_stretches(const struct patch *w, int64_t p0, int64_t len,
                           struct stretch s[KERNEL_BLOCK])
 {
@@ -158,14 +152,16 @@ static int find_stretches(const struct patch *w, int64_t p0, int64_t len,
     return count;
 }
 
-/* Elements of the image that one tap reads for a stretch: first + i step for i in [from, end).
- * Others are padding. */
+/* Elements of the image that one window element reads for a stretch of output pixels: for pixel i,
+ * the element at first + i * step, if i is in [from, end).  For all other i it reads padding. */
 struct seen {
     int64_t first, step, from, end;
 };
 
-/* Computes which pixels of a stretch one tap reads, and where they lie. */
-static struct seen see(const struct patch *w, const struct stretch *s, const struct tap *tap)
+/* Returns the elements of the image that one window element reads for a stretch of output
+ * pixels. */
+static struct seen find_pixels_read(const struct patch *w, const struct stretch *s,
+                                    const struct tap *tap)
 {
     int64_t high = s->high + tap->high - w->pad[0], wide = s->wide + tap->wide - w->pad[1];
     int64_t step = w->stride[1];
@@ -181,8 +177,10 @@ static struct seen see(const struct patch *w, const struct stretch *s, const str
     return x;
 }
 
-/* Packs lines that are elements of windows; k goes through the pixels of the result. */
-static void windows_across(const struct packed *o, const int64_t part[4], size_t size, char *room)
+/* Copies a part of the transposed im2col matrix into a block of 16 lines.  Lines are elements of
+ * the window, and k runs through the output pixels. */
+static void copy_transposed_windows(const struct packed *o, const int64_t part[4], size_t size,
+                                    char *room)
 {
     const struct patch *w = o->view.patch;
     char copies[KERNEL_LANES][KERNEL_BLOCK * 16] __attribute__((aligned(64)));
@@ -197,7 +195,7 @@ static void windows_across(const struct packed *o, const int64_t part[4], size_t
         if (l >= part[1] || part[3] < KERNEL_BLOCK)
             memset(copies[l], 0, KERNEL_BLOCK * size);
         for (int i = 0; i < count && l < part[1]; i++) {
-            struct seen x = see(w, &stretch[i], &tap[l]);
+            struct seen x = find_pixels_read(w, &stretch[i], &tap[l]);
             char *to = copies[l] + (size_t)stretch[i].p * size;
 
             if (x.step == 1 && x.from == 0 && x.end == KERNEL_BLOCK) {
@@ -218,15 +216,16 @@ static void windows_across(const struct packed *o, const int64_t part[4], size_t
     }
     for (int64_t l = 0; l < KERNEL_LANES; l++)
         for (int64_t p = 0; p < KERNEL_BLOCK; p++)
-            copy(room + (size_t)(p * KERNEL_LANES + l) * size, line[l] + (size_t)p * size, size);
+            copy_element(room + (size_t)(p * KERNEL_LANES + l) * size, line[l] + (size_t)p * size,
+                         size);
 }
 
-/* a = quotient b + rest, with 0 <= rest < b. */
+/* The quotient and the rest of a division by b: a = quotient * b + rest, with 0 <= rest < b. */
 struct quotient {
     int64_t quotient, rest;
 };
 
-/* a / b rounded down, and the rest, for b > 0. */
+/* Divides a by b > 0, rounding the quotient down. */
 static struct quotient divide(int64_t a, int64_t b)
 {
     struct quotient x = { a / b, a % b };
@@ -236,7 +235,8 @@ static struct quotient divide(int64_t a, int64_t b)
     return x;
 }
 
-/* (a + b) / by if that is an integer from 0 to `end` - 1, else -1. */
+/* Returns (a + b) / by if that is an integer in [0, end), else -1.  a and b are given as quotients
+ * by `by`. */
 static int64_t sum_over(struct quotient a, struct quotient b, int64_t by, int64_t end)
 {
     int64_t rest = a.rest + b.rest, x = a.quotient + b.quotient + (rest == by);
@@ -244,10 +244,11 @@ static int64_t sum_over(struct quotient a, struct quotient b, int64_t by, int64_
     return (rest == 0 || rest == by) && x >= 0 && x < end ? x : -1;
 }
 
-/* Packs windows of an image with zeros between its pixels (a transposed convolution).  Quotients of
- * lines and taps are computed separately, so that no pair needs a division. */
-static void windows_of_spread(const struct packed *o, const int64_t part[4], size_t size,
-                              char *room)
+/* Copies a part of the windows of an image with zeros between its pixels (a transposed convolution)
+ * into a block.  Quotients by the stride are computed once per line and once per window element, so
+ * that no combination of both needs a division. */
+static void copy_windows_of_zeros(const struct packed *o, const int64_t part[4], size_t size,
+                                  char *room)
 {
     const struct patch *w = o->view.patch;
     struct quotient high[KERNEL_BLOCK], wide[KERNEL_BLOCK];
@@ -257,7 +258,7 @@ static void windows_of_spread(const struct packed *o, const int64_t part[4], siz
     for (int64_t p = 0; p < part[3]; p++) {
         high[p] = divide(tap[p].high, w->divide[0]);
         wide[p] = divide(tap[p].wide, w->divide[1]);
-        /* leaves the channel's offset only */
+        /* keep only the channel's offset */
         tap[p].at -= tap[p].high * w->row + tap[p].wide * w->col;
     }
     for (int64_t l = 0; l < part[1]; l++) {
@@ -272,25 +273,26 @@ static void windows_of_spread(const struct packed *o, const int64_t part[4], siz
             int64_t across = sum_over(x, wide[p], w->divide[1], w->w);
 
             if (down >= 0 && across >= 0)
-                copy(room + (size_t)(p * KERNEL_LANES + l) * size,
-                     data + (tap[p].at + down * w->row + across * w->col) * (int64_t)size, size);
+                copy_element(room + (size_t)(p * KERNEL_LANES + l) * size,
+                             data + (tap[p].at + down * w->row + across * w->col) * (int64_t)size,
+                             size);
         }
     }
 }
 
-/* Copies a part of the windows of an image, with pixels as lines, into a block; padding stays zero.
- */
-static void windows(const struct packed *o, const int64_t part[4], size_t size, char *room)
+/* Copies a part of the windows of an image into a block.  Each line is an output pixel.  The
+ * block's padding is already zero. */
+static void copy_windows(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     const struct patch *w = o->view.patch;
     struct tap tap[KERNEL_BLOCK];
 
     if (w->transposed && !w->depth && !w->t && !o->view.tile_subset) {
-        windows_across(o, part, size, room);
+        copy_transposed_windows(o, part, size, room);
         return;
     }
     if (w->divide[0] && !w->depth && !w->t && !o->view.tile_subset) {
-        windows_of_spread(o, part, size, room);
+        copy_windows_of_zeros(o, part, size, room);
         return;
     }
     if (w->depth || w->t || o->view.tile_subset) {
@@ -300,7 +302,7 @@ static void windows(const struct packed *o, const int64_t part[4], size_t size, 
                                                 (int)size);
 
                 if (at)
-                    copy(room + (size_t)(p * KERNEL_LANES + l) * size, at, size);
+                    copy_element(room + (size_t)(p * KERNEL_LANES + l) * size, at, size);
             }
         return;
     }
@@ -317,14 +319,15 @@ static void windows(const struct packed *o, const int64_t part[4], size_t size, 
             int64_t high = y + tap[p].high, wide = x + tap[p].wide;
 
             if (high >= 0 && high < w->h && wide >= 0 && wide < w->w)
-                copy(room + (size_t)(p * KERNEL_LANES + l) * size,
-                     data + tap[p].at * (int64_t)size, size);
+                copy_element(room + (size_t)(p * KERNEL_LANES + l) * size,
+                             data + tap[p].at * (int64_t)size, size);
         }
     }
 }
 
-/* Finds the offsets of sixteen pixels of planes, in elements from the image (of three dimensions:
- * from channel 0); -1 for padding or beyond the last. plane: of the window. */
+/* Sets at[] to the offsets of sixteen pixels of planes, from number `first` on, in elements from
+ * the image's start (in three dimensions: from channel 0).  An offset is -1 for padding and for
+ * pixels past the last one.  plane: plane of the window. */
 static void find_pixels(const struct packed *o, int64_t first, int64_t plane,
                         int64_t at[KERNEL_LANES])
 {
@@ -355,13 +358,14 @@ static void find_pixels(const struct packed *o, int64_t first, int64_t plane,
     }
 }
 
-/* Neighbours among sixteen pixels, equally far apart in memory. */
+/* Neighbours among sixteen pixels that have a constant distance in memory. */
 struct run {
-    int lane, count;
-    int64_t at, step;   /* in elements */
+    int lane, count;    /* lane of the first pixel, and number of pixels */
+    int64_t at, step;   /* offset of the first pixel, and distance between pixels, in elements */
 };
 
-/* Groups sixteen pixels (at < 0: padding) into runs; returns how many. */
+/* Groups sixteen pixels into runs of constant distance, `step`.  Returns the number of runs.  at:
+ * offset of each pixel, negative for padding. */
 static int find_runs(const int64_t at[KERNEL_LANES], int64_t step, struct run run[KERNEL_LANES])
 {
     int runs = 0;
@@ -377,8 +381,8 @@ static int find_runs(const int64_t at[KERNEL_LANES], int64_t step, struct run ru
     return runs;
 }
 
-/* Copies rows p0, p0 + step, ... below `end`: one row for each of successive channels from `data`
- * on. */
+/* Copies pixels into rows p0, p0 + step, ... below `end` of a block.  Each row holds the pixels of
+ * one channel.  channel: distance between channels. */
 static void copy_runs(const struct run *run, int runs, const char *data, int64_t channel,
                       const int64_t p0, int64_t step, int64_t end, size_t size, char *room)
 {
@@ -394,9 +398,9 @@ static void copy_runs(const struct run *run, int runs, const char *data, int64_t
         }
 }
 
-/* Packs pixels of a three-dimensional image: each channel occurs once for each plane of the
- * window. */
-static void deep_pixels(const struct packed *o, const int64_t part[4], size_t size, char *room)
+/* Copies pixels of a three-dimensional image into a block.  Each channel occurs once per plane of
+ * the window. */
+static void copy_deep_pixels(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     const struct patch *w = o->view.patch;
 
@@ -412,8 +416,9 @@ static void deep_pixels(const struct packed *o, const int64_t part[4], size_t si
     }
 }
 
-/* Copies a part of an image for planes: sixteen pixels side by side, channels along p. */
-static void pixels(const struct packed *o, const int64_t part[4], size_t size, char *room)
+/* Copies a part of an image that is packed as planes into a block.  Lines are sixteen pixels, and k
+ * runs through the channels. */
+static void copy_pixels(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     static const char zeros[KERNEL_BLOCK * 8];
     const struct patch *w = o->view.patch;
@@ -423,7 +428,7 @@ static void pixels(const struct packed *o, const int64_t part[4], size_t size, c
     int runs;
 
     if (w->t) {
-        deep_pixels(o, part, size, room);
+        copy_deep_pixels(o, part, size, room);
         return;
     }
     find_pixels(o, part[0], 0, at);
@@ -443,67 +448,68 @@ static void pixels(const struct packed *o, const int64_t part[4], size_t size, c
               size, room);
 }
 
-/* Transposes a block of elements, whose number and size are constants. */
-static inline __attribute__((always_inline)) void turn(const struct packed *o,
-                                                       const int64_t part[4], size_t size,
-                                                       char *room)
+/* Transposes a block of elements, whose number and size are compile-time constants. */
+static inline __attribute__((always_inline)) void
+transpose_block(const struct packed *o, const int64_t part[4], size_t size, char *room)
 {
     for (int64_t l = 0; l < part[1]; l++) {
         const char *from = limber_view_at(&o->view, o->line0 + part[0] + l, part[2], (int)size);
 
         for (size_t p = 0; p < KERNEL_BLOCK; p++)
-            copy(room + (p * KERNEL_LANES + (size_t)l) * size, from + p * size, size);
+            copy_element(room + (p * KERNEL_LANES + (size_t)l) * size, from + p * size, size);
     }
 }
 
-/* Transposes a block of elements of 8 or 16 bits. */
-static void turn_small(const struct packed *o, const int64_t part[4], size_t size, char *room)
+/* Transposes a block of elements of 1 or 2 bytes. */
+static void transpose_small_block(const struct packed *o, const int64_t part[4], size_t size,
+                                  char *room)
 {
     if (size == 1)
-        turn(o, part, 1, room);
+        transpose_block(o, part, 1, room);
     else
-        turn(o, part, 2, room);
+        transpose_block(o, part, 2, room);
 }
 
-/* kernel_cold.rows: copies part { first line, lines, first p, elements } of an operand into a block
- * with sixteen lines side by side, and zeros where nothing is. */
-static void rows(const struct kernel_call *c, int side, const int64_t part[4], char *room)
+/* Implements kernel_cold.rows: copies part { first line, number of lines, first position along k,
+ * elements along k } of an operand into a block in which sixteen lines are interleaved.  Elements
+ * that do not exist become zero. */
+static void read_rows(const struct kernel_call *c, int side, const int64_t part[4], char *room)
 {
     const struct packed *o = &c->op[side];
     size_t size = (size_t)c->config->side[side].f.size;
 
     if (o->planes) {
-        pixels(o, part, size, room);
+        copy_pixels(o, part, size, room);
         return;
     }
 
     if (!o->view.patch && o->view.p == 1 && part[3] == KERNEL_BLOCK && part[1] > 0 &&
         (size == 4 || size == 8)) {
-        transpose(c, side, part, (int)size, (int)size, KERNEL_LANES, room,
+        transpose_lines(c, side, part, (int)size, (int)size, KERNEL_LANES, room,
              KERNEL_LANES * (int64_t)size);
         return;
     }
     if (part[1] < KERNEL_LANES || o->view.patch || o->view.tile_subset)
         memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
     if (o->view.patch)
-        windows(o, part, size, room);
+        copy_windows(o, part, size, room);
     else if (o->view.p == 1 && part[3] == KERNEL_BLOCK && size <= 2 && !o->view.tile_subset)
-        turn_small(o, part, size, room);
+        transpose_small_block(o, part, size, room);
     else
-        spread(o, part, size, room);
+        copy_lines(o, part, size, room);
 }
 
-/* kernel_cold.pack: transposes a part of a matrix straight into a panel of `lanes` lines. */
-static void pack(const struct kernel_call *c, int side, const int64_t part[4], int lanes, char *to,
-                 int64_t stride)
+/* Implements kernel_cold.pack: transposes a part of a matrix into a panel of `lanes` lines. */
+static void pack_panel(const struct kernel_call *c, int side, const int64_t part[4], int lanes,
+                       char *to, int64_t stride)
 {
     int size = c->config->side[side].f.size;
 
-    transpose(c, side, part, size, size, lanes, to, stride);
+    transpose_lines(c, side, part, size, size, lanes, to, stride);
 }
 
-/* kernel_cold.words_of_bytes: packs up to 64 bytes along k of each of sixteen lines as words of
- * four. */
+/* Implements kernel_cold.words_of_bytes: packs up to 64 bytes along k of each of sixteen lines as
+ * words of four bytes. */
 static void words_of_bytes(const struct kernel_call *c, int side, const int64_t part[4],
                            char *room)
 {
@@ -512,10 +518,10 @@ static void words_of_bytes(const struct kernel_call *c, int side, const int64_t 
     const char *line[KERNEL_LANES];
 
     if (part[3] == 64) {
-        transpose(c, side, part, 1, 4, KERNEL_LANES, room, KERNEL_LANES * 4);
+        transpose_lines(c, side, part, 1, 4, KERNEL_LANES, room, KERNEL_LANES * 4);
         return;
     }
-    /* copies, since memory beyond a line must not be read */
+    /* copy the lines first, since memory past the end of a line must not be read */
     for (int64_t l = 0; l < KERNEL_LANES; l++) {
         const char *from = l < part[1] ?
             limber_view_at(&o->view, o->line0 + part[0] + l, part[2], 1) : NULL;
@@ -528,74 +534,39 @@ static void words_of_bytes(const struct kernel_call *c, int side, const int64_t 
     limber_transpose_here()(line, 4, KERNEL_LANES, room, KERNEL_LANES * 4, 16);
 }
 
-/* The number of a code of at most 16 bits, of a format with subnormal numbers and a sign. */
-static double small_float(limber_format f, uint32_t code)
+/* Implements kernel_cold.load: converts n elements of a format whose numbers FP64 can hold. */
+static void load_doubles(limber_format f, const char *from, double *to, int n)
 {
-    const int sign = f.exp_bits + f.frac_bits;
-    const uint32_t all = (1u << sign) - 1, top = all >> f.frac_bits << f.frac_bits;
-    const uint32_t size = code & all;
-    const bool past = f.flags & LIMBER_FORMAT_FINITE ? false :
-                      f.flags & LIMBER_FORMAT_NO_INF ? size == all :
-                                                       size >= top;
-    uint64_t bits = ((uint64_t)size << (52 - f.frac_bits)) + ((uint64_t)(1023 - f.bias) << 52);
-    double x;
+    if (limber_num_is_small(f) && f.bias > -500 && f.bias + f.frac_bits < 1000) {
+        const struct small s = small_of(f);
 
-    if (size >> f.frac_bits == 0) {
-        x = (double)size * ldexp(1, 1 - f.bias - f.frac_bits);
-        memcpy(&bits, &x, sizeof bits);
-    }
-    if (past)
-        bits = (uint64_t)size << (52 - f.frac_bits) | (uint64_t)2047 << 52 |
-               (f.flags & LIMBER_FORMAT_NO_INF ? (uint64_t)1 << 51 : 0);
-    bits |= (uint64_t)(code >> sign & 1) << 63;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-/* True if small_float knows the format. */
-static bool is_small_float(limber_format f)
-{
-    return f.kind == LIMBER_KIND_FLOAT && f.size <= 2 && !f.carried && f.exp_bits <= 10 &&
-           f.bias > -500 && f.bias < 1000 &&
-           !(f.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO));
-}
-
-/* kernel_cold.load: converts n elements of a format that FP64 contains. */
-static void load(limber_format f, const char *from, double *to, int n)
-{
-    if (is_small_float(f)) {
         for (int i = 0; i < n; i++) {
             uint16_t code = (uint8_t)from[i];
 
             if (f.size == 2)
                 memcpy(&code, from + 2 * i, 2);
-            to[i] = small_float(f, code);
+            to[i] = small_value(&s, code, f.flags & LIMBER_FORMAT_NO_INF);
         }
-        return;
-    }
-    for (int i = 0; i < n; i++) {
-        const char *at = from + i * f.size;
-        struct limber_num x;
+    } else if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT) {
+        for (int i = 0; i < n; i++)
+            to[i] = (double)limber_load_int(f, from + i * f.size);
+    } else {
+        struct diag ignored = { 0 };
 
-        if (f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT) {
-            to[i] = (double)limber_load_int(f, at);
-            continue;
-        }
-        limber_num_decode(&x, f, at);
-        limber_num_encode(&to[i], LIMBER_F64, &x, 0, LIMBER_ROUND_NEAREST);
+        limber_format_convert(to, LIMBER_F64, from, f, (size_t)n, LIMBER_ROUND_NEAREST, &ignored);
     }
 }
 
-/* ---- finding and scaling results ------------------------------------------------------------- */
+/* ---- storing results ------------------------------------------------------------------------- */
 
-/* Address of element (i, j) of the block's result. */
-static char *place(const struct kernel_call *c, int64_t i, int64_t j)
+/* Returns the address of element (i, j) of this part of C. */
+static char *element_address(const struct kernel_call *c, int64_t i, int64_t j)
 {
     return limber_output_at(&c->c, c->i0 + i, c->j0 + j, c->config->c.size);
 }
 
-/* Alpha and beta of the call, NULL where the plan has none. */
-static struct limber_scalars scalars(const struct kernel_call *c)
+/* Returns pointers to alpha and beta of the call, each NULL if the plan has none. */
+static struct limber_scalars scalars_of_call(const struct kernel_call *c)
 {
     const struct kernel_config *f = c->config;
 
@@ -603,47 +574,48 @@ static struct limber_scalars scalars(const struct kernel_call *c)
                                     f->scalars };
 }
 
-/* The exponent s of the scale 2^s of a line. */
+/* Returns the exponent s of the scale 2^s of a line. */
 static int scale_of(const struct packed *o, int64_t line)
 {
     return o->scale ? o->scale[o->line0 + line] : 0;
 }
 
-/* Stores an element whose sum is NaN or infinite, or where special values decide it. */
-static int64_t special(const struct kernel_call *c, int64_t i, int64_t j)
+/* Implements kernel_cold.special: if NaN or infinities determine element (i, j), stores it. */
+static int64_t store_special(const struct kernel_call *c, int64_t i, int64_t j)
 {
     double x = limber_classes_sum(&c->classes[0], c->op[0].line0 + i, &c->classes[1],
                                   c->op[1].line0 + j);
     const struct kernel_config *f = c->config;
-    struct limber_scalars sc = scalars(c);
+    struct limber_scalars sc = scalars_of_call(c);
     float narrow = (float)x;
     int flags = 0;
 
     if (f->plain && limber_num_is_f64(f->c))
-        memcpy(place(c, i, j), &x, 8);
+        memcpy(element_address(c, i, j), &x, 8);
     else if (f->plain && limber_num_is_f32(f->c))
-        memcpy(place(c, i, j), &narrow, 4);
+        memcpy(element_address(c, i, j), &narrow, 4);
     else
-        flags = limber_store_class(place(c, i, j), f->c, x, &sc);
+        flags = limber_store_class(element_address(c, i, j), f->c, x, &sc);
     return limber_num_is_int(f->c) && flags & NUM_overflow;
 }
 
-/* kernel_cold.words: stores the integer of n words times 2^exp as element (i, j), rounded once with
- * alpha and beta.  Returns 1 if it does not fit an integer format, else 0. */
-static int64_t words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,
-                     int exp)
+/* Implements kernel_cold.words: stores the integer of n words times 2^exp as element (i, j),
+ * rounded once together with alpha and beta.  Returns 1 if it does not fit an integer format, else
+ * 0. */
+static int64_t store_words(const struct kernel_call *c, int64_t i, int64_t j, uint64_t *w, int n,
+                           int exp)
 {
     const struct kernel_config *f = c->config;
-    struct limber_scalars sc = scalars(c);
+    struct limber_scalars sc = scalars_of_call(c);
     struct limber_big sum = { w, n, exp };
     int flags = 0;
 
     if (limber_num_is_int(f->c) && f->wrap)
-        limber_store_wrapped(place(c, i, j), f->c, limber_big_units(w, n, exp), &sc);
+        limber_store_wrapped(element_address(c, i, j), f->c, limber_big_units(w, n, exp), &sc);
     else if (f->plain)
-        flags = limber_big_store(place(c, i, j), f->c, &sum);
+        flags = limber_big_store(element_address(c, i, j), f->c, &sum);
     else
-        flags = limber_store_exact(place(c, i, j), f->c, w, n, exp, &sc);
+        flags = limber_store_exact(element_address(c, i, j), f->c, w, n, exp, &sc);
     return limber_num_is_int(f->c) &&
            (flags & (f->integral ? NUM_overflow | NUM_inexact : NUM_overflow));
 }
@@ -656,8 +628,9 @@ static int64_t nanoseconds(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Sums an element exactly from the operands and stores it; adds the time that this took. */
-static int64_t exact(const struct kernel_call *c, int64_t i, int64_t j)
+/* Implements kernel_cold.exact: sums an element exactly from the operands and stores it.  Adds the
+ * time spent to c->recomputed_ns. */
+static int64_t store_exact(const struct kernel_call *c, int64_t i, int64_t j)
 {
     const struct kernel_config *f = c->config;
     uint64_t w[LIMBER_BIG];
@@ -667,20 +640,20 @@ static int64_t exact(const struct kernel_call *c, int64_t i, int64_t j)
 
     limber_dot(&sum, &c->whole[0], f->side[0].f, c->op[0].line0 + i, &c->whole[1], f->side[1].f,
                c->op[1].line0 + j, c->view_k);
-    left = words(c, i, j, w, f->big_words, f->big_base);
+    left = store_words(c, i, j, w, f->big_words, f->big_base);
     __atomic_fetch_add(c->recomputed_ns, nanoseconds() - start, __ATOMIC_RELAXED);
     return left;
 }
 
-/* kernel_cold.total: reconstructs element (i, j) from its accumulators, which begin at `at` and are
- * `stride` bytes apart, and stores it; sums it again exactly if its rounding is uncertain.  Returns
- * as `words`. */
-static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const char *at,
-                     int64_t stride)
+/* Implements kernel_cold.total: reconstructs element (i, j) from its totals and stores it.  Totals
+ * begin at `at` and are `stride` bytes apart.  If the rounding is uncertain, the element is summed
+ * again exactly.  Returns 1 if it does not fit an integer format, else 0. */
+static int64_t store_total(const struct kernel_call *c, int64_t i, int64_t j, const char *at,
+                           int64_t stride)
 {
     const struct kernel_config *f = c->config;
     int exp = -(scale_of(&c->op[0], i) + scale_of(&c->op[1], j));
-    struct limber_scalars sc = scalars(c);
+    struct limber_scalars sc = scalars_of_call(c);
     int64_t column[32] = { 0 }, t;
     uint64_t w[16];
     double share = 0;
@@ -692,7 +665,7 @@ static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const ch
             continue;
         }
         t = *(const int8_t *)at;
-        if (f->wide) { /* words have the residue before it is multiplied by the modulus's inverse */
+        if (f->wide) { /* t is a residue that is not yet multiplied by the modulus's inverse */
             int16_t word;
 
             memcpy(&word, at, sizeof word);
@@ -707,46 +680,47 @@ static int64_t total(const struct kernel_call *c, int64_t i, int64_t j, const ch
             column[d] -= (int64_t)rint(share) * (int64_t)f->crt.product[d];
     limber_columns_words(column, 1, 2 * f->words, w, f->words);
     if (!f->uncertain_count)
-        return words(c, i, j, w, f->words, exp);
-    if (limber_store_certain(place(c, i, j), f->c, w, f->words, f->uncertain, exp, &sc))
+        return store_words(c, i, j, w, f->words, exp);
+    if (limber_store_certain(element_address(c, i, j), f->c, w, f->words, f->uncertain, exp, &sc))
         return 0;
     __atomic_fetch_add(c->recomputed, 1, __ATOMIC_RELAXED);
-    return exact(c, i, j);
+    return store_exact(c, i, j);
 }
 
-/* kernel_cold.sum: stores a sum of floats as element (i, j), with its scales, alpha and beta. */
-static void sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
+/* Implements kernel_cold.sum: stores a sum of floats as element (i, j), with its scales, alpha and
+ * beta. */
+static void store_sum(const struct kernel_call *c, int64_t i, int64_t j, double x)
 {
     const struct kernel_config *f = c->config;
 
     if (c->op[0].scale || c->op[1].scale)
         x = ldexp(x, -(scale_of(&c->op[0], i) + scale_of(&c->op[1], j)));
-    limber_store_float(place(c, i, j), f->c, x, f->has_alpha, c->alpha_f64, f->has_beta,
+    limber_store_float(element_address(c, i, j), f->c, x, f->has_alpha, c->alpha_f64, f->has_beta,
                        c->beta_f64);
 }
 
-/* kernel_cold.near: stores the value that all numbers within `off` of high + low round to; 0 if
- * there are two. */
-static int near(const struct kernel_call *c, int64_t i, int64_t j, double high, double low,
-                double off)
+/* Implements kernel_cold.near: if all numbers within `off` of high + low round to the same value,
+ * stores that value and returns 1; else returns 0. */
+static int store_near(const struct kernel_call *c, int64_t i, int64_t j, double high, double low,
+                      double off)
 {
     const struct kernel_config *f = c->config;
     const double scalars[2] = { c->alpha_f64, c->beta_f64 };
 
-    return limber_store_near(place(c, i, j), f->c, (struct near_sum){ high, low, off },
+    return limber_store_near(element_address(c, i, j), f->c, (struct near_sum){ high, low, off },
                              f->plain ? NULL : scalars);
 }
 
-/* kernel_cold.value: an element as a double. */
-static double value(limber_format f, const char *p)
+/* Implements kernel_cold.value: returns an element as a double. */
+static double element_value(limber_format f, const char *p)
 {
     double x;
 
-    load(f, p, &x, 1);
+    load_doubles(f, p, &x, 1);
     return x;
 }
 
 const struct kernel_cold limber_kernel_cold = {
-    rows, pack, words_of_bytes, load, special, words, total, sum, near, exact, value,
-    nanoseconds
+    read_rows,   pack_panel, words_of_bytes, load_doubles, store_special, store_words,
+    store_total, store_sum,  store_near,     store_exact,  element_value, nanoseconds
 };

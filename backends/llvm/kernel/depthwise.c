@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolution computed directly, not as a matrix product.  Built once for each
- * instruction set, by the compiler that makes prebuilt kernels. */
+ * Depthwise convolution computed directly, not as a matrix product.  This file is built once for
+ * each instruction set, by the compiler that makes prebuilt kernels. */
 #include "backends/llvm/kernel/kernel.h"
 
 #if !defined(__aarch64__)
@@ -13,15 +13,19 @@
 #define UNROLL _Pragma("clang loop unroll(full)")
 
 enum {
-    TILE = 8,       /* vectors of a row of the result that are summed at once */
-    ACROSS = 2048,  /* most columns of the result in a piece, if lanes are pixels (NCHW) */
-    ALONG = 128,    /* most columns in a piece, if lanes are channels */
-    SHORTEST = 8,   /* fewest rows of a piece if several threads share an image */
-    GROUPS = 64,    /* most vectors of channels that are packed at once */
-    NEAR = 256 << 10,   /* bytes of packed rows that stay in L2 */
-    MOST_ROOM = 1 << 22,    /* most bytes that a piece may pack */
-    CHAIN = 256,    /* products in one chain of the scheme `native` */
-    TWINS = 4,      /* most vectors that are summed at once if each holds two rows of the result */
+    TILE = 8,       /* number of vectors of the result that are summed at once */
+    /* largest number of columns of a piece of the result, if lanes are pixels (NCHW) */
+    ACROSS = 2048,
+    ALONG = 128,    /* largest number of columns of a piece, if lanes are channels */
+    SHORTEST = 8,   /* smallest number of rows of a piece if several threads work on one image */
+    GROUPS = 64,    /* largest number of vectors of channels that are packed at once */
+    NEAR = 256 << 10,   /* largest number of bytes of packed rows, so that they fit in L2 */
+    MOST_ROOM = 1 << 22,    /* largest number of bytes that a task may pack */
+    CHAIN = 256,    /* number of products in one chain of the scheme `native` */
+    /* largest number of vectors that are summed at once if each holds two rows of the result
+     * (depthwise_twins.h) */
+    TWINS = 4,
+    /* bytes of a cache line */
     LINE = 64
 };
 #if defined(__AVX512F__)
@@ -29,7 +33,8 @@ enum { MASKS_ARE_FREE = true };
 #else
 enum { MASKS_ARE_FREE = false };
 #endif
-/* Rows and columns of a register block of the result, which share pixels, if lanes are channels. */
+/* Rows and columns of a register block of the result, whose windows share pixels, if lanes are
+ * channels. */
 #if defined(__AVX2__) && !defined(__AVX512F__)
 #define BLOCK_ROWS 2
 #define BLOCK_COLUMNS 2
@@ -39,27 +44,33 @@ enum { MASKS_ARE_FREE = false };
 #endif
 enum { BLOCK_ACROSS = 2 * (BLOCK_COLUMNS - 1) + 3, MOST_CHANNELS = 1 << 14 };
 
-/* Defined if an instruction multiplies four bytes by four others and adds the products (VNNI). */
+/* Defined if an instruction multiplies four bytes by four other bytes and adds the products
+ * (VNNI). */
 #if defined(__AVX512VNNI__)
 #define SEES_BYTES
 #endif
-/* Rows of the result that are summed at once because they share rows of the image. */
+/* number of rows of the result that are summed at once, since they read common rows of the image */
 enum { ROWS = 4 };
 
+/* The piece (rectangle) of the result that one task computes, and the layout of its packed rows. */
 struct piece {
-    int64_t image, channel, channels, groups; /* groups: vectors of channels (NHWC) */
-    int64_t x, width, y, height, z; /* range of the result; z: its plane */
-    /* a packed row orders columns by their remainder modulo the stride: phases, and elements (NHWC:
-     * pixels) of each */
+    /* image, first channel, and number of channels; groups: number of vectors of channels (1 for
+     * NCHW) */
+    int64_t image, channel, channels, groups;
+    int64_t x, width, y, height, z; /* columns, rows and plane of the result */
+    /* A packed row orders columns by their remainder modulo the stride.  There are `phases`
+     * remainders with `length` elements each, or with `length` pixels if lanes are channels. */
     int64_t phases, length;
-    int64_t planes; /* planes of the image that a window sees, over all of its inputs */
-    int64_t slots, row; /* packed rows in each plane; elements of each */
-    bool direct; /* the image is read in place */
-    /* by_channel: lanes are channels. turned: they are, because an NCHW image is transposed on the
-     * way. */
+    /* number of planes of the image that a window reads, over all of its input channels */
+    int64_t planes;
+    int64_t slots, row; /* slots: number of packed rows per plane; row: elements in a packed row */
+    bool direct; /* true if the image is read in place, without packing */
+    /* by_channel: true if lanes are channels; turned: true if the image is also NCHW, so that
+     * packing transposes it */
     bool turned, by_channel;
-    bool twins; /* a vector holds two rows of the result */
-    int64_t shift; /* unused lanes before the first channel, so that later vectors are aligned */
+    bool twins; /* true if each vector holds two rows of the result */
+    /* number of unused lanes before the first channel, which align the vectors of each pixel */
+    int64_t shift;
 };
 
 static int64_t least(int64_t a, int64_t b)
@@ -69,7 +80,7 @@ static int64_t least(int64_t a, int64_t b)
 
 #include "backends/llvm/kernel/depthwise_lanes.h"
 
-/* Names for each format, and macros of depthwise_lanes.h for each element size. */
+/* Names for each format, and the macros of depthwise_lanes.h for each element size. */
 #define PASTE_NOW(a, b) a##b
 #define PASTE(a, b) PASTE_NOW(a, b)
 #define NAME(x) PASTE(FORMAT, _##x)
@@ -100,8 +111,9 @@ static int64_t least(int64_t a, int64_t b)
 #define LOAD(p) ((VEC) * (const NAME(unaligned) *)(p))
 #define STORE(p, v) (*(NAME(unaligned) *)(p) = (v))
 #define DIRECT_WINDOWS PASTE(WINDOWS_, PIXEL_BYTES)
-/* Transposes LANES rows of LANES lanes.  Each round interleaves (perfect shuffle) two halves; where
- * few instructions cross 128-bit lanes, elements move within these first. */
+/* Transposes LANES vectors of LANES lanes.  Each round interleaves the two halves of the vectors (a
+ * perfect shuffle).  On CPUs where few instructions move data between 128-bit lanes, TURN_HALVES
+ * first moves elements within these 128-bit lanes. */
 #define TURN(type, v) \
     do { \
         if (sizeof(type) == HALVED) { \
@@ -120,29 +132,30 @@ static int64_t least(int64_t a, int64_t b)
         } \
     } while (0)
 
-/* Common windows: height, width, stride, and whether flipped.  Those without three taps occur in
- * image gradients under a stride of two. */
+/* Windows for which images are read in place: height, width, stride, and 1 if flipped.  Windows
+ * with fewer than three taps in a direction occur in image gradients under a stride of two. */
 #define FORWARD_WINDOWS(F) F(3, 3, 1, 0) F(3, 3, 2, 0)
 #define ALL_WINDOWS(F) \
     FORWARD_WINDOWS(F) \
     F(3, 3, 1, 1) F(2, 2, 1, 1) F(2, 1, 1, 1) F(1, 2, 1, 1) F(1, 1, 1, 1)
-#define WINDOWS_1 FORWARD_WINDOWS /* for images of bytes */
+#define WINDOWS_1 FORWARD_WINDOWS /* for images of 8-bit integers */
 #define WINDOWS_4 ALL_WINDOWS
 #define WINDOWS_8 ALL_WINDOWS
 
-/* True if the convolution has two dimensions: a single plane. */
+/* True if the convolution has two dimensions, so a single plane. */
 static bool is_flat(const struct depthwise *d)
 {
     return d->t == 1 && d->depth == 1 && d->od == 1 && d->pad[2] == 0;
 }
 
-/* True if each channel has one input and one output. */
+/* True if each channel has one input and one output, and lanes can be channels. */
 static bool has_lanes(const struct depthwise *d)
 {
     return d->multiplier == 1 && d->inputs == 1 && d->channels <= MOST_CHANNELS;
 }
 
-/* True for NCHW if a vector holds two rows of the result, and all columns that both need. */
+/* True for NCHW images if a vector can hold two rows of the result, and another vector all columns
+ * that both rows read. */
 static bool has_twins(const struct depthwise *d, int64_t lanes)
 {
     return MASKS_ARE_FREE && !d->nhwc && d->size > 1 && has_lanes(d) && is_flat(d) && d->r == 3 &&
@@ -150,8 +163,8 @@ static bool has_twins(const struct depthwise *d, int64_t lanes)
            d->w * (d->stride[0] == 1 ? 2 : 1) <= lanes;
 }
 
-/* Unused lanes before a piece's first channel that align the vectors of each pixel.  Where masks
- * are free, loads across cache lines are the bottleneck. */
+/* Returns the number of unused lanes before a piece's first channel that align the vectors of each
+ * pixel to cache lines.  Where masks are free, loads that cross cache lines are the bottleneck. */
 static int64_t shift_of(const struct depthwise *d, int64_t lanes, int64_t channels)
 {
     const int64_t line = lanes * d->size, beyond = (int64_t)((uintptr_t)d->image % (size_t)line);
@@ -162,13 +175,14 @@ static int64_t shift_of(const struct depthwise *d, int64_t lanes, int64_t channe
                0;
 }
 
-/* True for an image gradient under a stride of two, which computes all phases at once. */
+/* True for the image gradient of a convolution with stride two if all stride phases are computed at
+ * once. */
 static bool is_whole(const struct depthwise *d)
 {
     return d->backward && d->stride[1] == 2;
 }
 
-/* True if depthwise_whole.h computes the image gradient of a 3 x 3 window with stride 2, all phases
+/* True if depthwise_whole.h can compute an image gradient under a stride of two: all stride phases
  * at once. */
 static bool has_whole(const struct depthwise *d)
 {
@@ -176,7 +190,7 @@ static bool has_whole(const struct depthwise *d)
            d->dilate[0] == 1 && d->dilate[1] == 1 && d->inputs == 1 && is_flat(d) && !d->add;
 }
 
-/* Columns from one tap of a row to the next. */
+/* Returns the distance in columns of the image between neighbouring taps of a row. */
 static int64_t across_of(const struct depthwise *d)
 {
     return d->s > 1 ? d->dilate[1] : 1;
@@ -202,15 +216,15 @@ static bool is_direct(const struct depthwise *d)
            (apart || ((d->r == 1 || d->dilate[0] == 1) && across_of(d) == 1));
 }
 
-/* The number of parts of at most `most` that make up `all`. */
+/* Returns the number of parts of at most `most` elements into which `all` elements are divided. */
 static int64_t parts(int64_t all, int64_t most)
 {
     return (all + most - 1) / most;
 }
 
-/* True for NCHW if channels become lanes by transposing on the way in and out.  False if that fills
- * few lanes, or if the packed rows (`length` pixels) that a row of the result needs are too
- * large. */
+/* True for an NCHW image if lanes are channels; packing then transposes the image, and storing
+ * transposes the result.  False if lanes of channels would fill vectors much less than lanes of
+ * pixels, or if the packed rows (`length` pixels) for one row of the result are too large. */
 static bool turns(const struct depthwise *d, int64_t lanes, int64_t length)
 {
     const double rows = (double)(d->inputs * d->t) * ((double)(d->r - 1) * d->dilate[0] + 1);
@@ -220,15 +234,15 @@ static bool turns(const struct depthwise *d, int64_t lanes, int64_t length)
 }
 
 #if defined(SEES_BYTES)
-/* True if the instruction that multiplies four bytes is used: taps of a packed row are equally far
- * apart. */
+/* True if the instruction that multiplies four bytes is used.  Adjacent taps of a packed row must
+ * have a constant distance. */
 static bool sees_four(const struct depthwise *d)
 {
     return is_direct(d) || (d->s > 1 && (d->nhwc || d->stride[1] == 1));
 }
 #endif
 
-/* Sets the buffer sizes of a piece, given its largest shape. */
+/* Sets the layout and the buffer sizes of a piece with the given largest width and height. */
 static void shape_piece(const struct depthwise *d, int64_t lanes, struct piece *p)
 {
     const int64_t window = (d->s - 1) * d->dilate[1], stride = d->stride[1];
@@ -251,7 +265,7 @@ static void shape_piece(const struct depthwise *d, int64_t lanes, struct piece *
     p->slots = p->direct ? 1 : (p->height - 1) * d->stride[0] + (d->r - 1) * d->dilate[0] + 1;
 }
 
-/* The piece of the result that a task computes. */
+/* Returns the piece of the result that a task computes. */
 static struct piece find_piece(const struct depthwise *d, const struct depthwise_plan *plan,
                                int64_t lanes, int64_t task)
 {
@@ -275,8 +289,8 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
     return p;
 }
 
-/* Plane of the image that a plane of the window (of any of its inputs) sees from plane z of the
- * result. */
+/* Returns the plane of the image that plane `plane` of the window (counted over all input channels)
+ * reads for plane z of the result.  It may lie in padding. */
 static int64_t plane_of(const struct depthwise *d, int64_t z, int64_t plane)
 {
     const int64_t t = plane % d->t;
@@ -284,7 +298,7 @@ static int64_t plane_of(const struct depthwise *d, int64_t z, int64_t plane)
     return z * d->stride[2] - d->pad[2] + (d->backward ? d->t - 1 - t : t) * d->dilate[2];
 }
 
-/* Offset of row y in plane z of a channel, in elements. */
+/* Returns the offset in the image, in elements, of row y in plane z of a channel. */
 static int64_t row_of(const struct depthwise *d, int64_t image, int64_t channel, int64_t z,
                       int64_t y)
 {
@@ -307,20 +321,22 @@ static bool has_sevens(const struct depthwise *d)
     return is_common(d) && d->stride[1] == 1 && d->s == 7;
 }
 
-/* Number of blocks that a plane of a window is divided into: rows of seven taps, or 3 x 3 taps. */
+/* Returns the number of blocks into which a plane of a window is divided for its gradient: rows of
+ * seven taps, or 3 x 3 taps. */
 static int64_t nines_of(const struct depthwise *d)
 {
     return has_sevens(d) ? d->r : parts(d->r, 3) * parts(d->s, 3);
 }
 
-/* True if the filter gradient reads its tensors in place: NHWC with whole vectors of channels. */
+/* True if the filter gradient reads its tensors in place: NHWC, with full vectors of channels, or
+ * with masks. */
 static bool is_beside(const struct depthwise *d)
 {
     return d->nhwc && d->multiplier == 1 &&
            (MASKS_ARE_FREE || d->channels * d->size >= VECTOR);
 }
 
-/* Range of channels of a filter gradient's piece, which sees all pixels. */
+/* Returns the piece of a task of the filter gradient: a range of channels, over all pixels. */
 static struct piece find_gradient(const struct depthwise *d, const struct depthwise_plan *plan,
                                   int64_t lanes, int64_t block)
 {
@@ -353,7 +369,8 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
 #define GROUP 1
 #include "backends/llvm/kernel/depthwise.h"
 
-/* Bytes in packed rows, converted to floats before they are multiplied. */
+/* Instance for images and filters of 8-bit integers, which are converted to floats before they are
+ * multiplied. */
 #define FORMAT bytes
 #define REAL float
 #define PIXEL uint8_t
@@ -376,8 +393,9 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
 #include "backends/llvm/kernel/depthwise.h"
 #endif
 
-/* Divides a filter gradient into tasks.  Chains go through all pixels, so only channels and taps
- * are divided.  Rows of dy that are summed at once stay in L2 with those of the image. */
+/* Divides a filter gradient into tasks.  One chain runs through all pixels, so only channels and
+ * taps can be divided.  The rows of dy that are summed at once fit in L2 together with the rows of
+ * the image.  Returns false if a task needs too much memory. */
 static bool cut_gradient(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
     const int64_t lanes = VECTOR / d->size, nines = nines_of(d);
@@ -398,7 +416,8 @@ static bool cut_gradient(const struct depthwise *d, int workers, struct depthwis
           (is_beside(d) ? least(plan->groups * lanes, d->channels) * d->size : VECTOR);
     rows = least(NEAR / row, d->oh);
     plan->height = rows < 1 ? 1 : rows;
-    elements = 1 + 18 * nines * (plan->groups + 1); /* one more if vectors are aligned */
+    /* one more vector of channels, since channels may be shifted to align vectors */
+    elements = 1 + 18 * nines * (plan->groups + 1);
     if (!is_beside(d))
         elements += (parts(plan->height * d->ow, lanes) +
                      parts(least(d->h, (plan->height - 1) * d->stride[0] + window) * d->w, lanes)) *
@@ -407,14 +426,16 @@ static bool cut_gradient(const struct depthwise *d, int workers, struct depthwis
     return plan->room <= MOST_ROOM;
 }
 
-/* Divides a convolution into pieces; false if they need too much memory. */
-bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwise_plan *plan)
+/* Divides a convolution into pieces, one per task.  Returns false if a task needs too much
+ * memory. */
+bool FOR_ISA(limber_depthwise_cut)(const struct depthwise *d, int workers,
+                                   struct depthwise_plan *plan)
 {
     const int size = d->size == 1 ? 4 : d->size; /* bytes of an accumulator */
     const int64_t lanes = VECTOR / size, enough = workers > 1 ? 4 * (int64_t)workers : 1;
     struct piece p = { .groups = 1, .height = d->oh };
-    double rows; /* packed rows that stay in L2 */
-    /* joined: distance in elements of bytes that are joined */
+    double rows; /* number of packed rows that fit in L2 */
+    /* joined: distance in elements between taps whose bytes are packed into one element */
     int64_t tasks, joined, most = GROUPS;
 
     if (d->gradient)
@@ -454,8 +475,9 @@ bool limber_depthwise_cut(const struct depthwise *d, int workers, struct depthwi
     return plan->room <= MOST_ROOM;
 }
 
-void limber_depthwise_piece(const struct depthwise *d, const struct depthwise_plan *plan,
-                          int64_t task, void *room)
+/* Runs one task, by the instance for the tensors' format. */
+void FOR_ISA(limber_depthwise_piece)(const struct depthwise *d, const struct depthwise_plan *plan,
+                                     int64_t task, void *room)
 {
     if (d->gradient && d->size == 8)
         f64_run_gradient(d, plan, task, room);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolution, included once for each format.  PIXEL, FILTER and RESULT are the elements
- * of the tensors, REAL the type that is multiplied and summed, VEC a vector register of REAL.
+ * Depthwise convolution.  This file is included once for each format.  PIXEL, FILTER and RESULT are
+ * the elements of the tensors.  REAL is the type that is multiplied and summed, and VEC a vector
+ * register of REAL.
  *
  * Lanes are neighbouring pixels of a row (NCHW) or neighbouring channels (NHWC).  Common windows
- * read the image in place.  For others, all that a piece of the result sees is packed with its
- * padding, so that each tap is a load at an offset of its own, whatever the stride.  An instruction
- * multiplies GROUP taps of a row: one, or four bytes.  A sum of floats is one chain of fused
- * multiply-adds from +0 over the taps, which gives the bits of the scheme `native`. */
+ * read the image in place.  For other windows, the pixels that a piece of the result reads are
+ * packed together with their padding, so that each tap is a load at a constant offset, whatever the
+ * stride.  An instruction multiplies GROUP taps of a row: one, or four of 8-bit integers.  A sum of
+ * floats is one chain of fused multiply-adds from +0 over the taps, which gives the bits of the
+ * scheme `native`. */
 
 enum { NAME(lanes) = VECTOR / sizeof(REAL) };
 typedef REAL NAME(vec) __attribute__((vector_size(VECTOR)));
@@ -15,11 +17,13 @@ typedef PIXEL NAME(pixels)
     __attribute__((vector_size(LANES * sizeof(PIXEL)), aligned(1), may_alias));
 typedef RESULT NAME(results)
     __attribute__((vector_size(VECTOR), aligned(sizeof(RESULT)), may_alias));
-/* Sums that are kept until they fill whole vectors of neighbouring pixels. */
+/* Number of vectors of sums that are kept until they have LANES neighbouring pixels and are
+ * transposed. */
 enum { NAME(most) = LANES > TILE ? LANES : TILE };
 
-/* Converts bytes to integers, or to floats, in which sums of LIMBER_SMALL_K products are exact.
- * `flip` is 128 for signed bytes and makes them unsigned; the start value of sums compensates. */
+/* Converts 8-bit integers to integers, or to floats, in which sums of LIMBER_SMALL_K products are
+ * exact.  `flip` is 128 for signed bytes, which it makes unsigned; the initial values of
+ * accumulators compensate for this. */
 FLAT VEC NAME(widen)(NAME(pixels) v, int flip)
 {
 #if PIXEL_BYTES == 1
@@ -30,14 +34,14 @@ FLAT VEC NAME(widen)(NAME(pixels) v, int flip)
 #endif
 }
 
-/* XOR that turns signed bytes of the image into unsigned ones that are 128 larger; 0: they are
- * unsigned. */
+/* Returns the number that is XORed to signed bytes of the image to make them unsigned and 128
+ * larger; 0 for unsigned bytes and for floats. */
 FLAT int NAME(flip)(const struct depthwise *d)
 {
     return PIXEL_BYTES > 1 || d->is_unsigned ? 0 : 128;
 }
 
-/* sum + x w in each lane: floats, or groups of four bytes. */
+/* Returns sum + x * w in each lane, of floats or of groups of four bytes. */
 FLAT VEC NAME(multiply_add)(VEC x, VEC w, VEC sum)
 {
 #if GROUP > 1
@@ -47,16 +51,21 @@ FLAT VEC NAME(multiply_add)(VEC x, VEC w, VEC sum)
 #endif
 }
 
-/* A piece of the result and its buffers. */
+/* A piece of the result, and the buffers of its task. */
 struct NAME(piece) {
     const struct depthwise *d;
     struct piece p;
-    int64_t vectors, last; /* vectors in a row of the result; lanes of the last one (NCHW) */
-    REAL *start, *weight;  /* start values of byte sums [group][lane]; filters [group][tap][lane] */
-    REAL *room;            /* zeros, or the packed image: [plane][row][...] */
+    /* vectors: number of vectors in a row of the result; last: lanes of the row's last vector
+     * (NCHW) */
+    int64_t vectors, last;
+    /* start: [group][lane], initial values of the accumulators, only for 8-bit integers; weight:
+     * [group][tap][lane], the filters */
+    REAL *start, *weight;
+    REAL *room;            /* a task's scratch memory: zeros, or packed pixels [plane][row][...] */
 };
 
-/* Loads elements from `first` on of a row of w elements, and zeros outside of it. */
+/* Loads LANES elements of a row of w elements, from `first` on.  Elements outside of the row are
+ * zero. */
 FLAT NAME(pixels) NAME(some_pixels)(const PIXEL *row, int64_t first, int64_t w)
 {
     const int64_t from = first < 0 ? least(-first, LANES) : 0;
@@ -76,7 +85,7 @@ FLAT NAME(pixels) NAME(some_pixels)(const PIXEL *row, int64_t first, int64_t w)
     return some;
 }
 
-/* Stores lanes `step` elements apart. */
+/* Stores the first `lanes` lanes with a distance of `step` elements. */
 FLAT void NAME(spread)(RESULT *to, int64_t step, NAME(results) v, int64_t lanes)
 {
     RESULT each[LANES];
@@ -92,7 +101,7 @@ FLAT void NAME(spread)(RESULT *to, int64_t step, NAME(results) v, int64_t lanes)
         to[l * step] = each[l];
 }
 
-/* Address of output j of channel c in row y. */
+/* Returns the address of the piece's first result in row y, for output j of channel c. */
 static RESULT *NAME(output)(const struct NAME(piece) *x, int64_t c, int64_t j, int64_t y)
 {
     const struct depthwise *d = x->d;
@@ -101,7 +110,8 @@ static RESULT *NAME(output)(const struct NAME(piece) *x, int64_t c, int64_t j, i
            x->p.z * d->to[2] + y * d->to[3] + x->p.x * d->to[4];
 }
 
-/* First element of a plane that the window sees; NULL for padding. */
+/* Returns the address of the image's plane that plane `plane` of the window reads; NULL if that is
+ * padding. */
 static const PIXEL *NAME(plane_seen)(const struct NAME(piece) *x, int64_t plane)
 {
     const struct depthwise *d = x->d;
@@ -115,8 +125,9 @@ static const PIXEL *NAME(plane_seen)(const struct NAME(piece) *x, int64_t plane)
 
 /* ---- sums of rows that were packed ----------------------------------------------------------- */
 
-/* Packs rows of one channel, columns ordered by their remainder modulo the stride.  Goes down the
- * rows vector by vector, so that masks are made once. */
+/* Packs rows of one channel, with columns ordered by their remainder modulo the stride.  The outer
+ * loop runs along a row, so that masks are made once for all rows.  plane: NULL for padding; top:
+ * the first row. */
 static void NAME(pack_pixels)(const struct NAME(piece) *x, const PIXEL *plane, int64_t top,
                               REAL *to)
 {
@@ -150,7 +161,7 @@ static void NAME(pack_pixels)(const struct NAME(piece) *x, const PIXEL *plane, i
     }
 }
 
-/* Packs rows of some channels, pixel by pixel. */
+/* Packs rows of the piece's channels of an NHWC image, pixel by pixel. */
 static void NAME(pack_channels)(const struct NAME(piece) *x, const PIXEL *plane, int64_t top,
                                 REAL *to)
 {
@@ -184,12 +195,13 @@ static void NAME(pack_channels)(const struct NAME(piece) *x, const PIXEL *plane,
                 STORE(to, NAME(widen)(v, flip) - (REAL)flip);
             }
             for (; g < groups; g++, to += LANES)
-                for (int64_t l = 0; l < LANES; l++) /* floats only: bytes are never backward */
+                /* only floats come here: 8-bit integers have no gradients */
+                for (int64_t l = 0; l < LANES; l++)
                     to[l] = g * LANES + l < some ? (REAL)at[(g * LANES + l) * inputs] : 0;
         }
 }
 
-/* Packs whole rows of some NCHW channels, transposed to pixels. */
+/* Packs complete rows of some NCHW channels, transposed so that lanes are channels. */
 static void NAME(pack_turned)(const struct NAME(piece) *x, const PIXEL *plane, int64_t top,
                               REAL *to)
 {
@@ -215,7 +227,8 @@ static void NAME(pack_turned)(const struct NAME(piece) *x, const PIXEL *plane, i
 
         UNROLL for (int l = 0; l < LANES; l++) {
             v[l] = NAME(widen)(NAME(some_pixels)(at, e, all), flip) - (REAL)flip;
-            at += l + 1 < x->p.channels ? apart : 0; /* the last channel is repeated */
+            /* for channels that do not exist, the last one is repeated */
+            at += l + 1 < x->p.channels ? apart : 0;
         }
         TURN(VEC, v);
         UNROLL for (int l = 0; l < LANES; l++, to += LANES) {
@@ -228,8 +241,8 @@ static void NAME(pack_turned)(const struct NAME(piece) *x, const PIXEL *plane, i
 }
 
 #if PIXEL_BYTES > 1
-/* Transposes the filters of channels [first, lanes), which are `apart` elements apart and have
- * `all` contiguous elements. */
+/* Transposes the filters of channels [first, lanes), each of which has `all` contiguous elements.
+ * apart: distance between channels. */
 FLAT void NAME(turn_filters)(const REAL *from, int64_t apart, int64_t first, int64_t lanes,
                              int64_t all, REAL *to)
 {
@@ -248,8 +261,8 @@ FLAT void NAME(turn_filters)(const REAL *from, int64_t apart, int64_t first, int
 
 #endif
 
-/* Packs the filters of output j of each channel, tap by tap.  If lanes are pixels, one channel's
- * filter is broadcast. */
+/* Packs the filters of output j of each channel, tap by tap.  If lanes are pixels, there is one
+ * channel, and each of its taps is broadcast. */
 static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j)
 {
     const struct depthwise *d = x->d;
@@ -284,8 +297,10 @@ static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j)
                 for (int64_t l = first; x->p.by_channel && l < lanes; l++)
                     to[l] = tap[l * apart];
                 if (PIXEL_BYTES == 1)
+                    /* the start value cancels what flipping the image's signs adds */
                     STORE(start, LOAD(start) - LOAD(to) * (REAL)NAME(flip)(d));
 #if GROUP > 1
+                /* four taps of a row are packed into one element */
                 STORE(to, (LOAD(to) & 255) << 8 * (s % GROUP));
                 if (s % GROUP > 0) {
                     to -= LANES;
@@ -298,8 +313,8 @@ static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j)
 }
 
 #if GROUP > 1
-/* Joins the bytes of four neighbouring taps in the element of the first.  Bytes beyond a row are
- * multiplied by zeros of the filters. */
+/* Packs the bytes of four neighbouring taps into the element of the first tap.  Bytes past the end
+ * of a row are multiplied by zeros of the filters. */
 static void NAME(join)(const struct NAME(piece) *x)
 {
     const int64_t all = x->p.planes * x->p.slots * x->p.row;
@@ -312,7 +327,8 @@ static void NAME(join)(const struct NAME(piece) *x)
 }
 #endif
 
-/* Stores some lanes `lane` elements apart; add: adds them to what is there. */
+/* Stores the first `lanes` lanes, `lane` elements apart.  add: adds them to the old values
+ * instead. */
 FLAT void NAME(store)(RESULT *c, NAME(results) sum, int64_t lanes, int64_t lane, bool add)
 {
     RESULT each[LANES];
@@ -330,7 +346,8 @@ FLAT void NAME(store)(RESULT *c, NAME(results) sum, int64_t lanes, int64_t lane,
     }
 }
 
-/* Transposes pixels [first, all) of the result, held in `sum`, back to rows of channels. */
+/* Transposes pixels [first, all) of the result, whose lanes are channels, and stores them as rows
+ * of channels.  sum: the vectors of these pixels. */
 static void NAME(turn_out)(const struct NAME(piece) *x, const NAME(results) sum[NAME(most)],
                            RESULT *to, int64_t first, int64_t all)
 {
@@ -354,8 +371,8 @@ static void NAME(turn_out)(const struct NAME(piece) *x, const NAME(results) sum[
     }
 }
 
-/* Sums output j of a group of channels from packed rows: TILE vectors at once, possibly from
- * several rows of the result. at: offset of each tap. */
+/* Computes output j of a group of channels from packed rows, in `rows` rows from row y on.  Sums
+ * TILE vectors at once, which may belong to several rows of the result.  at: offset of each tap. */
 static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, const int64_t *at,
                             int64_t y, int64_t rows)
 {
@@ -379,7 +396,8 @@ static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, c
         int64_t lanes[TILE];
         VEC sum[TILE];
 
-        UNROLL for (int i = 0; i < TILE; i++) { /* repeats the last vector if there are fewer */
+        /* if there are fewer vectors, the last one is repeated */
+        UNROLL for (int i = 0; i < TILE; i++) {
             in[i] = row + v * step;
             to[i] = result + v * right;
             lanes[i] = v == vectors - 1 ? last : usual;
@@ -407,8 +425,9 @@ static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, c
     }
 }
 
-/* Packs all that a piece sees: at once if lanes are channels, else channel by channel.  Transposed
- * pixels of the result continue in the next row if rows are contiguous. */
+/* Computes a piece from packed pixels.  Packs all channels at once if lanes are channels, else one
+ * channel after another.  If rows of the result are contiguous, transposed vectors may hold pixels
+ * of two rows. */
 static void NAME(run_packed)(struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;
@@ -453,7 +472,7 @@ static void NAME(run_packed)(struct NAME(piece) *x)
 #include "backends/llvm/kernel/depthwise_whole.h"
 #endif
 
-/* Task: computes a piece by the way that suits the convolution: in place, or from packed rows. */
+/* Task: computes a piece, in place or from packed rows, as find_piece has decided. */
 static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *plan, int64_t task,
                       void *room)
 {

@@ -1,25 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolutions of NHWC images that are read in place, for common windows. depthwise.h
+ * Depthwise convolutions of NHWC images that are read in place, for common windows.  depthwise.h
  * includes this file once for each format.
  *
- * Lanes are channels.  A block of rows and columns of the result shares the pixels that it sees,
- * each of which is loaded once.  Of bytes, four pixels of sixteen channels are loaded side by side,
- * and a shuffle makes an element of the three taps of a row. */
+ * Lanes are channels.  The windows of a block of rows and columns of the result share pixels, so
+ * each pixel is loaded once per block.  For 8-bit integers, four pixels of sixteen channels are
+ * loaded into one register, and a shuffle makes elements that hold the three taps of a row. */
 
 enum { NAME(columns) = GROUP > 1 ? 2 : BLOCK_COLUMNS };
 
-/* The part of the image that some rows of the result see. */
+/* The rows of the image that the windows of some rows of the result read. */
 struct NAME(strip) {
-    const PIXEL *const *row; /* first element of each row, plane by plane; NULL: padding */
+    /* [plane][row of the image]: address of the row; NULL if it is padding */
+    const PIXEL *const *row;
     const PIXEL *zeros;
-    const REAL *weight, *start; /* start: start values of byte sums */
+    /* weight: the filters; start: initial values of the accumulators, only for 8-bit integers */
+    const REAL *weight, *start;
     int64_t planes;
-    int64_t pixel, w; /* elements of a pixel of the image; pixels of a row */
-    int64_t shift; /* unused lanes before the first channel */
-    int64_t left, columns, channels; /* left: column of the image where the first window begins */
-    int64_t right, down; /* elements of the result from column to column and from row to row */
+    /* pixel: distance between neighbouring pixels of the image, in elements; w: number of pixels in
+     * a row */
+    int64_t pixel, w;
+    int64_t shift; /* number of unused lanes before the first channel */
+    /* left: column of the image at which the first window begins; columns, channels: how many the
+     * result has */
+    int64_t left, columns, channels;
+    /* distances in the result, in elements: between columns (right), and between rows (down) */
+    int64_t right, down;
 #if GROUP > 1
-    __m512i offset; /* makes signed bytes unsigned */
+    __m512i offset; /* flips the signs of a signed image's bytes */
 #else
     int offset;
 #endif
@@ -27,13 +34,13 @@ struct NAME(strip) {
 };
 
 #if GROUP > 1
-/* Four pixels, and the constants of the shuffles that join their bytes.  Kept opaque, since
- * compilers would decompose the shuffles. */
+/* Four pixels, and the constants of the shuffles that join their bytes.  The compiler cannot see
+ * the constants' values, since it would decompose the shuffles. */
 struct NAME(joins) {
     __m512i turn, first, second, offset, four;
 };
 
-/* The shuffles' constants for pixels of this image. */
+/* Returns the constants for pixels of this image. */
 FLAT struct NAME(joins) NAME(joins)(const struct NAME(strip) *x)
 {
     struct NAME(joins) j = {
@@ -47,7 +54,8 @@ FLAT struct NAME(joins) NAME(joins)(const struct NAME(strip) *x)
     return j;
 }
 
-/* Loads `count` of four pixels, then interleaves them by groups of four channels. */
+/* Loads `count` pixels, at most four, and interleaves them by groups of four channels.  all: no
+ * masks are needed. */
 FLAT void NAME(load_pixels)(struct NAME(joins) *j, const uint8_t *at, const int64_t *place,
                             const some_lanes *each, int count, bool all)
 {
@@ -64,7 +72,7 @@ FLAT void NAME(load_pixels)(struct NAME(joins) *j, const uint8_t *at, const int6
     j->four = _mm512_xor_si512(_mm512_permutexvar_epi32(j->turn, pixels), j->offset);
 }
 
-/* Returns the taps that column k of n sees. */
+/* Returns elements that hold the taps of a row, for column k of n columns, of sixteen channels. */
 FLAT VEC NAME(see_pixel)(struct NAME(joins) *j, const uint8_t *at, const int64_t *place,
                          const some_lanes *each, int k, int n, int stride, bool all)
 {
@@ -95,8 +103,9 @@ FLAT VEC NAME(see_pixel)(struct NAME(joins) *j, const PIXEL *at, const int64_t *
 }
 #endif
 
-/* Computes a block of the result, `rows` rows and n columns, for a vector of channels.  left:
- * column of the image where the first pixel's window begins. */
+/* Computes a block of the result, of `rows` rows and n columns, for a vector of channels.  left:
+ * column of the image at which the first pixel's window begins.  back: windows are flipped.  all:
+ * no channel is masked, and no column is padding. */
 FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64_t left,
                                RESULT *to, int rows, int n, int r, int s, int stride, bool back,
                                bool all)
@@ -109,14 +118,15 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
     const REAL *weight = x->weight + group * x->planes * r * taps * LANES;
     const PIXEL *const *rows_of = x->row;
     struct NAME(joins) joins = NAME(joins)(x);
-    some_lanes each[BLOCK_ACROSS]; /* lanes to load of each column */
-    int64_t place[BLOCK_ACROSS];
+    some_lanes each[BLOCK_ACROSS]; /* [column]: lanes to load */
+    int64_t place[BLOCK_ACROSS]; /* [column]: offset from the row's address */
     VEC w[3][3], sum[BLOCK_ROWS][BLOCK_COLUMNS];
 
     UNROLL for (int c = 0; c < across; c++) {
         const int64_t column = left + c, near = column < 0 ? 0 : least(column, last);
 
-        /* A masked load without lanes is slow if its address is not mapped. */
+        /* A column of padding gets a valid address, since a masked load without lanes is slow at an
+         * unmapped address. */
         place[c] = (all ? c : near - begin) * x->pixel;
         each[c] = column == near ? some : 0;
     }
@@ -144,7 +154,8 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
                             sum[q][k] = MULTIPLY_ADD(e, w[down][t], sum[q][k]);
                     }
             }
-            /* Otherwise the compiler moves all loads first and spills them. */
+            /* Keeps the compiler from moving all loads to the front, which would spill
+             * registers. */
             UNROLL for (int q = 0; q < rows * n; q++)
                 __asm__("" : REGISTER(sum[q / n][q % n]));
         }
@@ -162,7 +173,8 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
         }
 }
 
-/* Computes columns [v, v + n) of a strip for all of its channels, one vector after the other. */
+/* Computes columns [v, v + n) of a strip for all channels, one vector of channels after the
+ * other. */
 FLAT void NAME(channels_columns)(const struct NAME(strip) *x, int64_t v, int rows, int n, int r,
                                  int s, int stride, bool back)
 {
@@ -178,7 +190,7 @@ FLAT void NAME(channels_columns)(const struct NAME(strip) *x, int64_t v, int row
         NAME(channels_block)(x, g, left, to, rows, n, r, s, stride, back, false);
 }
 
-/* Divides a row into blocks whose widths differ by at most one column. */
+/* Computes some rows of a strip, in blocks whose widths differ by at most one column. */
 FLAT void NAME(channels_rows)(const struct NAME(strip) *strip, int rows, int r, int s, int stride,
                               bool back)
 {
@@ -195,11 +207,13 @@ FLAT void NAME(channels_rows)(const struct NAME(strip) *strip, int rows, int r, 
     }
 }
 
-/* Convolves a rectangle of output pixels for a block of channels, channels last; back: computes the
- * gradient of the image.  Under dilation, the pixels of equal remainder modulo the dilation are an
- * undilated image of their own (a phase): `below` and `beside` are the rows and columns between its
- * pixels.  d->to[3] and d->to[4] are the result's strides from row to row and column to column.
- * row[] points at the input rows that a block of output rows reads, NULL for padding. */
+/* Computes a piece: a rectangle of pixels of the result, for a block of channels.  back: computes
+ * the gradient of the image.
+ *
+ * Under dilation, pixels with equal remainders modulo the dilation form an undilated image of their
+ * own (a phase).  `below` and `beside` are the distances in rows and columns between its pixels.
+ * row[] points to the rows of the image that the windows of a block of rows read; NULL is
+ * padding. */
 FLAT void NAME(channels_piece)(const struct NAME(piece) *x, int r, int s, int stride, bool back)
 {
     const struct depthwise *d = x->d;
@@ -266,8 +280,9 @@ DIRECT_WINDOWS(WINDOW)
 #undef WINDOW
 
 #if GROUP > 1
-/* Packs rows of 3 x 3 windows of bytes, three in an element; planes are contiguous.  Start values
- * compensate the offset of the image's bytes. */
+/* Packs the filters of 3 x 3 windows of 8-bit integers: the three taps of a row become one element.
+ * The planes of a filter are contiguous.  Start values compensate for the flipped signs of the
+ * image. */
 static void NAME(pack_nines)(const struct NAME(piece) *x)
 {
     const int size = (int)x->p.planes * 9;
@@ -284,7 +299,7 @@ static void NAME(pack_nines)(const struct NAME(piece) *x)
         __m512i start = _mm512_setzero_si512();
 
         for (int64_t i = 0; i < 3 * x->p.planes; i++, to += LANES) {
-            const bool last = i % 3 == 2; /* nothing beyond the ninth byte is read */
+            const bool last = i % 3 == 2; /* then nothing past the ninth byte may be read */
             __m512i w = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), some, steps,
                                                     from + 3 * i - last, 1);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolutions of NCHW images that are read in place, for common windows. depthwise.h
+ * Depthwise convolutions of NCHW images that are read in place, for common windows.  depthwise.h
  * includes this file once for each format.
  *
  * Lanes are neighbouring pixels of a row.  Several rows of the result share the rows of the image
- * that they see.  Masked loads give zeros beside the image, and a row of zeros stands for those
- * above and below it: padding is multiplied like any other pixel. */
+ * that their windows read.  Masked loads give zeros to the left and right of the image, and a row
+ * of zeros replaces the rows above and below it.  So padding is multiplied like any other pixel. */
 
-/* Loads elements from `first` on of a row of w elements, and zeros outside of it. */
+/* Loads LANES elements of a row of w elements, from `first` on.  Elements outside of the row are
+ * zero.  inside: all elements are in the row. */
 FLAT NAME(pixels) NAME(look)(const PIXEL *row, int64_t first, int64_t w, bool inside)
 {
     if (inside)
@@ -25,8 +26,8 @@ FLAT NAME(pixels) NAME(look)(const PIXEL *row, int64_t first, int64_t w, bool in
 
 #if GROUP == 1
 #if PIXEL_BYTES == 1 || !defined(__AVX512F__)
-/* Loads the element at `at` into the first lane. */
-FLAT NAME(pixels) NAME(look_at_one)(const PIXEL *row, int64_t at, int64_t w, bool inside)
+/* Loads the element at index `at` into the first lane; zero if it is outside of the row. */
+FLAT NAME(pixels) NAME(load_one_element)(const PIXEL *row, int64_t at, int64_t w, bool inside)
 {
     static const PIXEL zero;
 
@@ -34,8 +35,9 @@ FLAT NAME(pixels) NAME(look_at_one)(const PIXEL *row, int64_t at, int64_t w, boo
 }
 #endif
 
-/* Loads each tap of a row, for a vector of results; `first` is the first result's first tap.
- * Shuffles are used because they cost less than loads that cross cache lines. */
+/* Loads each of the s taps of a row of the window, for a vector of results: e[t] becomes tap t.
+ * `first` is the column of the first result's first tap.  Taps are shuffled from few loads, since
+ * loads that cross cache lines are slow. */
 FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int stride, bool back,
                     bool inside, int offset, VEC *e)
 {
@@ -49,7 +51,7 @@ FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int strid
 #if PIXEL_BYTES > 1 && defined(__AVX512F__)
         e[2] = NEXT_ONE(e[0], (VEC)LOOK_BEYOND(row, first + 2 * LANES, w));
 #else
-        high = NAME(look_at_one)(row, first + 2 * LANES, w, inside);
+        high = NAME(load_one_element)(row, first + 2 * LANES, w, inside);
         e[2] = NEXT(e[0], NAME(widen)(high, offset));
 #endif
 #if PIXEL_BYTES > 1 && defined(__AVX512F__)
@@ -77,7 +79,8 @@ FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int strid
     }
 }
 #else
-/* Loads all taps of a row together. */
+/* Loads the taps of a row of the window for a vector of results of 8-bit integers: each element of
+ * e[0] holds all taps, one byte each. */
 FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int stride, bool back,
                     bool inside, int offset, VEC *e)
 {
@@ -86,17 +89,23 @@ FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int strid
 }
 #endif
 
-/* One column of vectors of the results of some channels, and what it sees. */
+/* One vector of columns of the result for some channels, and the image and filters that it
+ * reads. */
 struct NAME(column) {
-    const PIXEL *const *plane, *zeros; /* planes of the first channel's image; NULL: padding */
-    const FILTER *const *filter; /* filters of each plane, for the first channel */
-    /* distances from channel to channel, of images, filters and results */
+    /* plane: [plane of the window]: the first channel's plane of the image; NULL if it is
+     * padding */
+    const PIXEL *const *plane, *zeros;
+    const FILTER *const *filter; /* [plane of the window]: the first channel's filter */
+    /* distances between channels, in elements: of images, of filters, of results */
     int64_t apart, beyond, across;
-    int64_t down[2], right; /* distances from row to row, of filters and results; from tap to tap */
-    int64_t first, w, h, top; /* column and row (`top`) of the first lane's first tap */
-    int64_t channels, rows, lanes;
+    /* down: distances between rows, of filters and of results; right: distance between taps */
+    int64_t down[2], right;
+    /* first, top: column and row of the first lane's first tap; w, h: width and height of the
+     * image */
+    int64_t first, w, h, top;
+    int64_t channels, rows, lanes; /* lanes: number of lanes of the vector that are stored */
     RESULT *to;
-    int offset; /* makes signed bytes unsigned */
+    int offset; /* flips the signs of a signed image's bytes; 0 if it is not signed */
 };
 
 #if GROUP == 1
@@ -111,7 +120,8 @@ FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, in
             w[i][t] = (VEC)SAME(from[i * x->down[0] + t * x->right]);
 }
 
-/* Start value of a sum for one plane of a window: compensates the offset of bytes. */
+/* Returns the start value of a sum for one plane of a window, which compensates for flipped
+ * signs. */
 FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
 {
     VEC sum = { 0 };
@@ -122,8 +132,8 @@ FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
     return sum;
 }
 #else
-/* Loads the weights of a plane of channel c's window: the taps of a row are the bytes of each
- * lane. */
+/* Loads the weights of a plane of channel c's window.  Each lane of w[row][0] holds the taps of
+ * that row as its bytes. */
 FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, int r, int s,
                       VEC w[3][3])
 {
@@ -138,7 +148,8 @@ FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, in
     }
 }
 
-/* Start value of a sum for one plane of a window: compensates the offset of bytes. */
+/* Returns the start value of a sum for one plane of a window, which compensates for flipped
+ * signs. */
 FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
 {
     const VEC offset = (VEC)SAME(0x01010101 * x->offset);
@@ -151,7 +162,8 @@ FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
 }
 #endif
 
-/* Computes `rows` rows of channel c from y on. w, start: weights and start value if there is one
+/* Computes `rows` rows of channel c from row y on.  back: windows are flipped.  inside: no tap
+ * reads padding to the left or right of a row.  w, start: weights and start value, if there is one
  * plane. */
 FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t c, int64_t y,
                           int rows, int r, int s, int stride, bool back, bool inside, VEC w[3][3],
@@ -184,7 +196,8 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
                 UNROLL for (int q = 0; q < rows; q++)
                     if (i - q * stride >= 0 && i - q * stride < r)
                         sum[q] = MULTIPLY_ADD(e[t], w[i - q * stride][t], sum[q]);
-            UNROLL for (int q = 0; q < rows; q++) /* else all loads come first and spill */
+            /* keeps the compiler from moving all loads to the front, which spills registers */
+            UNROLL for (int q = 0; q < rows; q++)
                 __asm__ volatile("" : REGISTER(sum[q])::"memory");
         }
     }
@@ -192,15 +205,16 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
         const NAME(results) all = __builtin_convertvector(sum[q], NAME(results));
         RESULT *at = to + (back ? rows - 1 - q : q) * x->down[1];
 
-        if (back && (r < 3 || s < 3)) /* one phase of a gradient under a stride of two */
+        /* one stride phase of an image gradient under a stride of two */
+        if (back && (r < 3 || s < 3))
             NAME(spread)(at, 2, all, x->lanes);
         else
             MASKED_STORE(at, all, x->lanes);
     }
 }
 
-/* Computes one vector of columns, in blocks of ROWS rows. back: image gradient; inside: no tap
- * reads padding beside a row. */
+/* Computes a column of vectors for all channels, in blocks of ROWS rows.  back: image gradient.
+ * inside: no tap reads padding to the left or right of a row. */
 FLAT void NAME(see_column)(struct NAME(column) x, int64_t planes, int r, int s, int stride,
                            bool back, bool inside)
 {
@@ -223,8 +237,8 @@ FLAT void NAME(see_column)(struct NAME(column) x, int64_t planes, int r, int s, 
     }
 }
 
-/* Computes `columns` vectors of columns, of which the last has `last` lanes; right: elements from
- * one result to the next in a row. */
+/* Computes `columns` columns of vectors, the last of which stores `last` lanes.  right: distance in
+ * elements between neighbouring results of a row. */
 FLAT void NAME(see_columns)(struct NAME(column) x, int64_t columns, int64_t last, int64_t planes,
                             int r, int s, int stride, bool back, int64_t right)
 {
@@ -237,8 +251,9 @@ FLAT void NAME(see_columns)(struct NAME(column) x, int64_t columns, int64_t last
     }
 }
 
-/* Computes output j of each channel.  Long rows go channel by channel; short ones do all channels
- * of a column, which has less overhead. */
+/* Computes output j of each channel.  If rows are longer than a vector, computes channel by
+ * channel.  Otherwise computes the only column of vectors for all channels, which has less
+ * overhead. */
 FLAT void NAME(see_channels)(const struct NAME(piece) *x, int64_t j, int64_t planes, int r, int s,
                              int stride, bool back)
 {
@@ -278,7 +293,7 @@ FLAT void NAME(see_channels)(const struct NAME(piece) *x, int64_t j, int64_t pla
     }
 }
 
-/* Separate functions for one plane, whose weights stay in registers, and for several. */
+/* Defines a function for each common window.  With one plane, the weights stay in registers. */
 #define WINDOW(r, s, stride, back) \
     static __attribute__((noinline)) void NAME(see_##r##s##stride##back)( \
         const struct NAME(piece) *x, int64_t j) \

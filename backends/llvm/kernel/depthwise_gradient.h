@@ -1,62 +1,73 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Gradient of a depthwise convolution's filters. depthwise.h includes this file once for each
+ * Gradient of a depthwise convolution's filters.  depthwise.h includes this file once for each
  * format.
  *
- * Lanes are channels.  The nine sums of a block of 3 x 3 taps ("a nine") stay in registers while
- * all pixels are added, two at a time, which share the columns that both see.  A sum runs over the
- * pixels in the order of the scheme `native`: in chains of CHAIN, which are added in order.  Larger
- * windows have several nines, smaller ones leave some sums out.  Rows of seven taps use the same
- * code, one row at a time.  NHWC is read in place; rows of NCHW, and of several filters a channel,
- * are packed first. */
+ * Lanes are channels.  The taps of a window are divided into blocks of 3 x 3, each called a "nine".
+ * The nine sums of a block stay in registers while all pixels are added, two at a time; both pixels
+ * share the columns that both windows read.  A sum runs through the pixels in the order of the
+ * scheme `native`: in chains of CHAIN products, which are added in order.
+ *
+ * Larger windows have several nines; smaller ones do not store all nine sums.  Rows of seven taps
+ * use the same code, as a "nine" of one row.  NHWC tensors are read in place.  NCHW tensors, and
+ * tensors with several filters for a channel, are packed first. */
 
-/* Pixels of the image and of dy that one nine of a vector of channels reads.  Distances are in
- * bytes. */
+/* Pixels of the image and of dy that one nine (block of taps) reads, for one vector of channels.
+ * Distances are in bytes. */
 struct NAME(met) {
     const struct depthwise *d;
-    const char *image, *dy, *zeros; /* image: its first row; dy: the current row */
-    int64_t pixel;                  /* from column to column */
-    int64_t h;                      /* rows of the image's plane; 0: the plane is padding */
-    some_lanes some;                /* lanes that are channels */
-    bool common;                    /* neighbouring pixels of dy share columns of the image */
-    /* The fields below describe part `nine` of the window: 3 x 3 taps, or seven in a row. */
+    /* image: the first row of the image's plane; dy: the current row of dy; zeros: a vector of
+     * zeros */
+    const char *image, *dy, *zeros;
+    int64_t pixel;                  /* distance between neighbouring columns */
+    int64_t h; /* number of rows of a plane of the image; 0 if the plane is padding */
+    some_lanes some;                /* the lanes that are channels */
+    bool common; /* true if windows of neighbouring pixels of dy share columns of the image */
+    /* The fields below describe block number `nine` of the window: 3 x 3 taps, or seven taps of a
+     * row. */
     int64_t nine;
-    int64_t up, left;    /* row and column of the image at its first tap, for pixel 0 of dy */
-    int64_t begin, end;  /* pixels of dy's row for which the part's columns are no padding */
-    bool first, last; /* the first or the last column that a row sees is padding */
-    bool wide;        /* at most these two columns are padding */
+    /* row and column of the image that the block's first tap reads for pixel 0 of dy */
+    int64_t up, left;
+    /* [begin, end): the pixels of a row of dy for which no column that the block reads is
+     * padding */
+    int64_t begin, end;
+    /* first, last: true if the first (or last) column that the block reads in a row is padding;
+     * wide: true if no other column that it reads is padding */
+    bool first, last;
+    bool wide;
 };
 
-/* Sums of the current chain, and the total of the chains before it. */
+/* The sums of one nine (block of taps): of the current chain, and the totals of earlier chains. */
 struct NAME(nine) {
     VEC sum[9], total[9];
 };
 
-/* Loads a vector of channels of the pixel at `at`; lanes beyond the last channel are not read where
- * masks cost nothing. */
-FLAT VEC NAME(met_lanes)(const struct NAME(met) *m, const char *at)
+/* Loads a vector of channels of the pixel at address `at`.  Where masks cost nothing, only the
+ * lanes of `some` are read. */
+FLAT VEC NAME(load_channels)(const struct NAME(met) *m, const char *at)
 {
     return MASKS_ARE_FREE ? (VEC)LANES_LOAD(at, m->some) : LOAD(at);
 }
 
-/* Rows and columns of taps that are summed at once, the stride, and whether neighbouring pixels
- * share columns.  All are compile-time constants. */
+/* Number of rows and columns of a block of taps, the stride, and whether windows of neighbouring
+ * pixels share columns.  All are compile-time constants. */
 struct NAME(tile) {
     int rows, columns, stride;
     bool common;
 };
 
-/* Adds one pixel x, which may see padding. row: rows of the image, with columns `step` apart. */
-FLAT void NAME(meet_any)(const struct NAME(met) *m, const char *const row[3],
-                         const int64_t step[3], int64_t x, struct NAME(tile) of, VEC sum[9])
+/* Adds the products of pixel x of dy to the sums; any of its columns may be padding.  row: rows of
+ * the image.  step: distance in bytes between their columns, 0 for a row of zeros. */
+FLAT void NAME(add_any_pixel)(const struct NAME(met) *m, const char *const row[3],
+                              const int64_t step[3], int64_t x, struct NAME(tile) of, VEC sum[9])
 {
-    const VEC g = NAME(met_lanes)(m, m->dy + x * m->pixel);
+    const VEC g = NAME(load_channels)(m, m->dy + x * m->pixel);
 
     UNROLL for (int t = 0; t < of.columns; t++) {
         const int64_t column = x * m->d->stride[1] + m->left + t * m->d->dilate[1];
 
         if ((uint64_t)column < (uint64_t)m->d->w)
             UNROLL for (int i = 0; i < of.rows; i++)
-                sum[3 * i + t] = MULTIPLY_ADD(NAME(met_lanes)(m, row[i] + column * step[i]), g,
+                sum[3 * i + t] = MULTIPLY_ADD(NAME(load_channels)(m, row[i] + column * step[i]), g,
                                               sum[3 * i + t]);
         else
             UNROLL for (int i = 0; i < of.rows; i++)
@@ -64,7 +75,8 @@ FLAT void NAME(meet_any)(const struct NAME(met) *m, const char *const row[3],
     }
 }
 
-/* Moves two columns on.  The asm keeps compilers from giving each column an address register. */
+/* Returns the address two columns further.  The asm keeps compilers from using an address register
+ * for each column. */
 FLAT const char *NAME(skip_two)(const char *at, int64_t step)
 {
     at += 2 * step;
@@ -72,13 +84,14 @@ FLAT const char *NAME(skip_two)(const char *at, int64_t step)
     return at;
 }
 
-/* Adds two pixels, which share loads. first, last: that column is padding. */
-FLAT void NAME(meet_two)(const struct NAME(met) *m, const char *at[3], const int64_t step[3],
-                         const char **dy, struct NAME(tile) of, bool first, bool last,
-                         VEC sum[9])
+/* Adds the products of two pixels of dy, whose windows share loads, to the sums.  first, last: the
+ * first or the last column is padding. */
+FLAT void NAME(add_two_pixels)(const struct NAME(met) *m, const char *at[3], const int64_t step[3],
+                               const char **dy, struct NAME(tile) of, bool first, bool last,
+                               VEC sum[9])
 {
     const int stride = of.stride, columns = of.columns;
-    const VEC g[2] = { NAME(met_lanes)(m, *dy), NAME(met_lanes)(m, *dy + m->pixel) };
+    const VEC g[2] = { NAME(load_channels)(m, *dy), NAME(load_channels)(m, *dy + m->pixel) };
 
     UNROLL for (int i = 0; i < of.rows; i++) {
         const char *from = at[i];
@@ -89,7 +102,7 @@ FLAT void NAME(meet_two)(const struct NAME(met) *m, const char *at[3], const int
             if (c > 2 && c % 2)
                 from = NAME(skip_two)(from, step[i]);
             if (!(first && c == 0) && !(last && c == stride + columns - 1))
-                e = NAME(met_lanes)(m, from + (c < 3 ? c : 2 - c % 2) * step[i]);
+                e = NAME(load_channels)(m, from + (c < 3 ? c : 2 - c % 2) * step[i]);
             if (c < columns)
                 sum[3 * i + c] = MULTIPLY_ADD(e, g[0], sum[3 * i + c]);
             if (c >= stride)
@@ -102,30 +115,32 @@ FLAT void NAME(meet_two)(const struct NAME(met) *m, const char *at[3], const int
     *dy += 2 * m->pixel;
 }
 
-/* Adds the last pixel, which is left over if their number is odd. last: its last column is
- * padding. */
-FLAT void NAME(meet_one)(const struct NAME(met) *m, const char *const at[3],
+/* Adds the products of the last pixel of a row, if the number of pixels is odd.  last: its last
+ * column is padding. */
+FLAT void NAME(add_one_pixel)(const struct NAME(met) *m, const char *const at[3],
                          const int64_t step[3], const char *dy, struct NAME(tile) of, bool last,
-                         VEC sum[9])
+                              VEC sum[9])
 {
-    const VEC g = NAME(met_lanes)(m, dy);
+    const VEC g = NAME(load_channels)(m, dy);
 
     UNROLL for (int i = 0; i < of.rows; i++)
         UNROLL for (int t = 0; t < of.columns; t++) {
             const char *from = t == of.columns - 1 && last ? m->zeros : at[i] + t * step[i];
 
-            sum[3 * i + t] = MULTIPLY_ADD(NAME(met_lanes)(m, from), g, sum[3 * i + t]);
+            sum[3 * i + t] = MULTIPLY_ADD(NAME(load_channels)(m, from), g, sum[3 * i + t]);
         }
 }
 
-/* How the pixels of a row are divided: a first pair, `twos` pairs, and one or two pixels at the
- * end. */
+/* Division of a row's pixels into pairs: a first pair whose first column is padding (if `first`),
+ * then `twos` pairs, and at the end one pixel (if `odd`) or a pair whose last column is padding (if
+ * `last`). */
 struct NAME(shape) {
-    int64_t twos; /* negative: one by one where columns are padding */
+    /* number of pairs; if negative, pixels whose columns are padding are added one by one */
+    int64_t twos;
     bool first, last, odd;
 };
 
-/* Divides pixels [x, end) of dy's row. */
+/* Returns the division into pairs of pixels [x, end) of a row of dy. */
 static struct NAME(shape) NAME(find_shape)(const struct NAME(met) *m, int64_t x, int64_t end)
 {
     struct NAME(shape) to = { .first = m->first && x == 0,
@@ -136,37 +151,39 @@ static struct NAME(shape) NAME(find_shape)(const struct NAME(met) *m, int64_t x,
     return to;
 }
 
-/* Adds pixels [x, end) of dy's row to the sums: in pairs, as `shape` says, and one by one where
- * columns are padding. */
-FLAT void NAME(meet_pixels)(const struct NAME(met) *m, const char *const row[3],
-                            const int64_t step[3], int64_t x, int64_t end,
-                            struct NAME(shape) shape, struct NAME(tile) of, VEC sum[9])
+/* Adds to sum[], one sum per tap, the products of pixels [x, end) of a row of dy and the image's
+ * pixels.  Two pixels of dy are added at a time where `shape` says so.  row: address of each row of
+ * the image.  step: bytes from column to column, 0 for a row of zeros. */
+FLAT void NAME(add_pixels)(const struct NAME(met) *m, const char *const row[3],
+                           const int64_t step[3], int64_t x, int64_t end,
+                           struct NAME(shape) shape, struct NAME(tile) of, VEC sum[9])
 {
     const char *dy = m->dy + x * m->pixel, *at[3];
 
     if (shape.twos < 0)
         for (; x < least(end, m->begin); x++, dy += m->pixel)
-            NAME(meet_any)(m, row, step, x, of, sum);
+            NAME(add_any_pixel)(m, row, step, x, of, sum);
     UNROLL for (int i = 0; i < of.rows; i++)
         at[i] = row[i] + (x * of.stride + m->left) * step[i];
     if (shape.twos < 0) {
         for (; x + 2 <= least(end, m->end); x += 2)
-            NAME(meet_two)(m, at, step, &dy, of, false, false, sum);
+            NAME(add_two_pixels)(m, at, step, &dy, of, false, false, sum);
         for (; x < end; x++)
-            NAME(meet_any)(m, row, step, x, of, sum);
+            NAME(add_any_pixel)(m, row, step, x, of, sum);
         return;
     }
     if (shape.first)
-        NAME(meet_two)(m, at, step, &dy, of, true, false, sum);
+        NAME(add_two_pixels)(m, at, step, &dy, of, true, false, sum);
     for (int64_t twos = shape.twos; twos > 0; twos--)
-        NAME(meet_two)(m, at, step, &dy, of, false, false, sum);
+        NAME(add_two_pixels)(m, at, step, &dy, of, false, false, sum);
     if (shape.odd)
-        NAME(meet_one)(m, at, step, dy, of, shape.last, sum);
+        NAME(add_one_pixel)(m, at, step, dy, of, shape.last, sum);
     else if (shape.last)
-        NAME(meet_two)(m, at, step, &dy, of, false, true, sum);
+        NAME(add_two_pixels)(m, at, step, &dy, of, false, true, sum);
 }
 
-/* Ends a chain. first: it is the first one, so there is no total yet. */
+/* Adds the sums of a chain to the totals, and sets the sums to zero.  first: there is no total
+ * yet. */
 FLAT void NAME(end_sums)(VEC total[9], VEC sum[9], bool first)
 {
     UNROLL for (int t = 0; t < 9; t++) {
@@ -175,9 +192,11 @@ FLAT void NAME(end_sums)(VEC total[9], VEC sum[9], bool first)
     }
 }
 
-/* Adds rows [y, end) of dy.  The first pixel is number `done` along the chains. */
-FLAT void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t done,
-                          struct NAME(tile) of, struct NAME(nine) *sums)
+/* Adds to *sums, the sums of one block of taps, the products of rows [y, end) of dy and the image.
+ * After every CHAIN pixels, the chain's sums are added to the totals.  done: number of pixels that
+ * were added before. */
+FLAT void NAME(add_dy_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t done,
+                            struct NAME(tile) of, struct NAME(nine) *sums)
 {
     const struct depthwise *d = m->d;
     const int64_t pixel = m->pixel, width = d->ow, line = d->w * pixel, h = m->h;
@@ -207,7 +226,7 @@ FLAT void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t 
             to = to < width ? to : width;
             if (to - from < width)
                 shape = NAME(find_shape)(m, from, to);
-            NAME(meet_pixels)(m, row, step, from, to, shape, of, sum);
+            NAME(add_pixels)(m, row, step, from, to, shape, of, sum);
             done += (uint64_t)(to - from);
             if (done % CHAIN == 0)
                 NAME(end_sums)(sums->total, sum, done == CHAIN);
@@ -217,21 +236,21 @@ FLAT void NAME(meet_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t 
         sums->sum[t] = sum[t];
 }
 
-/* Separate functions, for register allocation.  Two pixels share columns if the stride is one or
- * two, without dilation. */
+/* Separate functions, so that each has its own register allocation.  Windows of two neighbouring
+ * pixels share columns under strides of one and two without dilation. */
 #define MEET(of, rows, columns, stride, common) \
     static __attribute__((noinline)) void NAME(meet_##of)( \
         struct NAME(met) *m, int64_t y, int64_t end, int64_t done, struct NAME(nine) *sums) \
     { \
-        NAME(meet_rows)(m, y, end, (uint64_t)done, \
+        NAME(add_dy_rows)(m, y, end, (uint64_t)done, \
                         (struct NAME(tile)){ rows, columns, stride, common }, sums); \
     }
 MEET(near, 3, 3, 1, true) MEET(apart, 3, 3, 2, true) MEET(other, 3, 3, 1, false)
 MEET(seven, 1, 7, 1, true)
 #undef MEET
 
-/* Adds rows [y, end) of dy to the sums of the window's current nine, by the code for its geometry.
- */
+/* Adds the products of rows [y, end) of dy to the sums of the current nine, by the code for its
+ * geometry. */
 FLAT void NAME(meet)(struct NAME(met) *m, int64_t y, int64_t end, int64_t done,
                      struct NAME(nine) *sums)
 {
@@ -241,8 +260,9 @@ FLAT void NAME(meet)(struct NAME(met) *m, int64_t y, int64_t end, int64_t done,
                             NAME(meet_apart))(m, y, end, done, sums);
 }
 
-/* Sets up nine number `of` of a window's plane. */
-static void NAME(find_nine)(struct NAME(met) *m, int64_t of)
+/* Sets the fields of *m that describe block of taps number `of` of a plane of the window: the
+ * image's first pixel that it reads, and where it reads padding. */
+static void NAME(set_up_nine)(struct NAME(met) *m, int64_t of)
 {
     const struct depthwise *d = m->d;
     const int64_t rows = has_sevens(d) ? 1 : 3, columns = has_sevens(d) ? 7 : 3;
@@ -261,14 +281,14 @@ static void NAME(find_nine)(struct NAME(met) *m, int64_t of)
     m->end = m->common && inside > 0 ? parts(inside, stride) : 0;
 }
 
-/* Vector g of a piece's channels: its first channel, and lanes [first, lanes), which belong to no
- * other vector.  Without free masks the last vector overlaps the one before, so that all lanes are
- * channels. */
+/* A vector of channels: its first channel, and the lanes [first, lanes) that belong to no other
+ * vector.  Where masks are not free, the last vector overlaps the previous one, so that all of its
+ * lanes are channels. */
 struct NAME(group) {
     int64_t channel, first, lanes;
 };
 
-/* Vector g of a piece. */
+/* Returns vector of channels number g of a piece. */
 static struct NAME(group) NAME(find_group)(const struct piece *p, int64_t g)
 {
     const int64_t channel = g * LANES - p->shift, beyond = channel + LANES - p->channels;
@@ -280,7 +300,8 @@ static struct NAME(group) NAME(find_group)(const struct piece *p, int64_t g)
                         (struct NAME(group)){ p->channel + channel, 0, LANES };
 }
 
-/* Transposes `count` pixels of at most LANES channels, which are `plane` elements apart. */
+/* Transposes `count` pixels of at most LANES channels, which are `plane` elements apart, so that
+ * lanes become channels. */
 static __attribute__((noinline)) void NAME(turn)(const REAL *from, int64_t plane, int64_t count,
                                                  int64_t channels, REAL *to)
 {
@@ -291,8 +312,9 @@ static __attribute__((noinline)) void NAME(turn)(const REAL *from, int64_t plane
 
         UNROLL for (int l = 0; l < LANES; l++) {
             v[l] = some >= LANES ? LOAD(at) : (VEC)PICKED_LOAD(at, 0, some);
-            at += l + 1 < channels ? plane : 0; /* the last channel is repeated */
-            __asm__("" : "+r"(at)); /* else sixteen addresses are spilled */
+            /* for channels that do not exist, the last one is repeated */
+            at += l + 1 < channels ? plane : 0;
+            __asm__("" : "+r"(at)); /* keeps the compiler from spilling sixteen addresses */
         }
         TURN(VEC, v);
         UNROLL for (int l = 0; l < LANES; l++)
@@ -300,8 +322,8 @@ static __attribute__((noinline)) void NAME(turn)(const REAL *from, int64_t plane
     }
 }
 
-/* Gathers `count` pixels of LANES channels, with these distances of channels and pixels in
- * elements. */
+/* Gathers `count` pixels of LANES channels, so that lanes become channels.  apart, pixel: distances
+ * between channels and between pixels, in elements. */
 static void NAME(gather)(const REAL *from, int64_t apart, int64_t pixel, int64_t count,
                          int64_t channels, REAL *to)
 {
@@ -314,30 +336,31 @@ static void NAME(gather)(const REAL *from, int64_t apart, int64_t pixel, int64_t
             to[l] = from[least(l, channels - 1) * apart];
 }
 
-/* A task: output j of the channels of p, plane t of their windows, of its nines those in
- * [first, end). */
+/* The state of a task.  It computes output j of the channels of p, in plane t of their windows, and
+ * there the nines (blocks of taps) [first, end). */
 struct NAME(gradient) {
     struct piece p;
     int64_t j, t, first, end;
-    struct NAME(nine) *nines; /* sums [vector of channels][nine] */
+    struct NAME(nine) *nines; /* [vector of channels][nine]: sums of the nine's taps */
     REAL *room; /* memory for packed rows */
 };
 
-/* Adds rows [y, end) of a plane of dy to all nines of the task. */
-FLAT void NAME(meet_nines)(const struct NAME(gradient) *x, struct NAME(met) *m, int64_t g,
-                           int64_t y, int64_t end, int64_t done)
+/* Adds the products of rows [y, end) of a plane of dy to all nines of the task, for vector g of
+ * channels. */
+FLAT void NAME(add_rows_to_nines)(const struct NAME(gradient) *x, struct NAME(met) *m, int64_t g,
+                                  int64_t y, int64_t end, int64_t done)
 {
     const char *const dy = m->dy;
 
     for (int64_t of = x->first; of < x->end; of++, m->dy = dy) {
         if (m->nine != of)
-            NAME(find_nine)(m, of);
+            NAME(set_up_nine)(m, of);
         NAME(meet)(m, y, end, done, &x->nines[g * (x->end - x->first) + of - x->first]);
     }
 }
 
-/* Accumulates the gradient of filters from rows of image and dy that are read in place (NHWC), one
- * vector of channels after the other. */
+/* Adds the products of rows [y, end) of NHWC tensors, which are read in place, one vector of
+ * channels after the other. */
 static void NAME(meet_beside)(const struct NAME(gradient) *x, struct NAME(met) *m,
                               const REAL *image, const REAL *dy, int64_t y, int64_t end,
                               int64_t done)
@@ -348,11 +371,12 @@ static void NAME(meet_beside)(const struct NAME(gradient) *x, struct NAME(met) *
         m->image = (const char *)(image + group.channel);
         m->dy = (const char *)(dy + done * m->d->channels + group.channel);
         m->some = lanes_between(group.first, group.lanes);
-        NAME(meet_nines)(x, m, g, y, end, done);
+        NAME(add_rows_to_nines)(x, m, g, y, end, done);
     }
 }
 
-/* Packs the rows of image and dy, then adds them. image: first element of the channels' plane. */
+/* Packs rows [y, end) of dy and the rows of the image that their windows read, then adds their
+ * products.  image: first element of the image's plane. */
 static void NAME(meet_packed)(const struct NAME(gradient) *x, struct NAME(met) *m,
                               const REAL *image, const REAL *dy, int64_t y, int64_t end,
                               int64_t done)
@@ -378,11 +402,11 @@ static void NAME(meet_packed)(const struct NAME(gradient) *x, struct NAME(met) *
                  (end - y) * d->ow, x->p.channels, x->room);
     m->dy = (const char *)x->room;
     m->image = (const char *)(to - begin * d->w * LANES);
-    NAME(meet_nines)(x, m, 0, y, end, done);
+    NAME(add_rows_to_nines)(x, m, 0, y, end, done);
 }
 
-/* Stores the sums of nine number `of` of a window, for the channels of a group; with d->add, adds
- * them to the result. */
+/* Stores the sums of nine number `of` of a window, for a vector of channels.  With d->add, adds
+ * them to the result instead. */
 static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthwise *d,
                              struct NAME(group) group, int64_t of, const VEC total[9])
 {
@@ -417,10 +441,9 @@ static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthw
         }
 }
 
-/* Runs one task of the filter gradient.  A window's taps are divided into nines: blocks of 3 x 3
- * taps or rows of seven (nines_of).  A task has plan->groups vectors of channels, one of their
- * `multiplier` outputs, one plane of the windows, and an equal share, 1 / plan->along, of that
- * plane's nines, which it sums over the pixels of all images. */
+/* Runs one task of the filter gradient.  A task has plan->groups vectors of channels, one of their
+ * `multiplier` outputs and one plane of the windows.  Of that plane's nines (blocks of taps) it has
+ * an equal share, 1 / plan->along.  It adds the products of all images' pixels. */
 static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise_plan *plan,
                                int64_t task, void *room)
 {

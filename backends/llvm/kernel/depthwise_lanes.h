@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shuffles, masks and partial loads and stores for depthwise.c, for each instruction set and
- * element size. */
+ * Shuffles, masks, and partial loads and stores for depthwise.c, for each instruction set and
+ * element size.  A suffix _2, _4, _8 or _16 is a number of lanes or, in names such as
+ * MASKED_STORE_4, the bytes of an element. */
 
+/* Interleave lanes of a and b, from lane i on.  i = 0 interleaves their lower halves. */
 #define ZIP_4(a, b, i) __builtin_shufflevector(a, b, (i), 4 + (i), 1 + (i), 5 + (i))
 #define ZIP_8(a, b, i) \
     __builtin_shufflevector(a, b, (i), 8 + (i), 1 + (i), 9 + (i), 2 + (i), 10 + (i), 3 + (i), \
@@ -11,17 +13,18 @@
                             19 + (i), 4 + (i), 20 + (i), 5 + (i), 21 + (i), 6 + (i), 22 + (i), \
                             7 + (i), 23 + (i))
 #define ZIP_2(a, b, i) __builtin_shufflevector(a, b, (i), 2 + (i))
-/* A vector with x in all lanes. */
+/* Initialisers of a vector with x in all lanes. */
 #define SAME_2(x) { x, x }
 #define SAME_4(x) { x, x, x, x }
 #define SAME_8(x) { x, x, x, x, x, x, x, x }
 #define SAME_16(x) { x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x }
+/* The odd lanes of a, then those of b.  (EVEN_2 and so on: the even lanes.) */
 #define ODD_2(a, b) __builtin_shufflevector(a, b, 1, 3)
 #define ODD_4(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
 #define ODD_8(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
 #define ODD_16(a, b) \
     __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
-/* Shifts a by one lane: lanes from the second on, then the first lane of b. */
+/* Shift by one lane: the lanes of a from the second on, then the first lane of b. */
 #define NEXT_2(a, b) __builtin_shufflevector(a, b, 1, 2)
 #define NEXT_4(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4)
 #define NEXT_8(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8)
@@ -33,7 +36,7 @@
 #define EVEN_16(a, b) \
     __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 
-/* Stores the first `lanes` of lanes 0, step, 2 step, ... */
+/* Stores the first `lanes` of the lanes 0, step, 2 * step, and so on, contiguously. */
 #define STORE_LANES(c, v, lanes, most, step) \
     do { \
         UNROLL for (int lane = 0; lane < (most); lane++) \
@@ -49,7 +52,8 @@ typedef int32_t lane_4;
 typedef int64_t lane_8;
 #define SIGNS_4(v) _mm512_movepi32_mask((__m512i)(v))
 #define SIGNS_8(v) _mm512_movepi64_mask((__m512i)(v))
-/* Transposes the 128-bit quarters of four registers: the first quarters to `to`, and so on. */
+/* Transposes the 128-bit quarters of four registers: register q of `to` becomes quarter q of
+ * each. */
 #define TURN_QUARTERS(lanes, type, f, to, apart) \
     do { \
         const type low[] = { HALF_##lanes((f)[0], (f)[1], 0), HALF_##lanes((f)[2], (f)[3], 0) }; \
@@ -61,7 +65,8 @@ typedef int64_t lane_8;
         (to)[2 * (apart)] = QUARTER_##lanes(high[0], high[1], 0); \
         (to)[3 * (apart)] = QUARTER_##lanes(high[0], high[1], lanes / 4); \
     } while (0)
-/* Joins halves of two registers; joins every other quarter of two registers. */
+/* HALF joins one half of each of two registers.  QUARTER joins every other quarter of two
+ * registers. */
 #define HALF_8(a, b, n) \
     __builtin_shufflevector(a, b, (n), (n) + 1, (n) + 2, (n) + 3, (n) + 8, (n) + 9, (n) + 10, \
                             (n) + 11)
@@ -76,8 +81,8 @@ typedef int64_t lane_8;
     __builtin_shufflevector(a, b, (n), (n) + 1, (n) + 2, (n) + 3, (n) + 8, (n) + 9, (n) + 10, \
                             (n) + 11, (n) + 16, (n) + 17, (n) + 18, (n) + 19, (n) + 24, (n) + 25, \
                             (n) + 26, (n) + 27)
-/* Interleaves lanes of two registers within each 128-bit quarter, from lane n on: single lanes
- * (MIX_8, MIX_16) or pairs (MIX_TWO). */
+/* Interleave lanes of two registers within each 128-bit quarter, from lane n of the quarter on:
+ * single lanes (MIX_8, MIX_16), or pairs of lanes (MIX_TWO). */
 #define MIX_8(a, b, n) \
     __builtin_shufflevector(a, b, (n), (n) + 8, (n) + 2, (n) + 10, (n) + 4, (n) + 12, (n) + 6, \
                             (n) + 14)
@@ -89,7 +94,7 @@ typedef int64_t lane_8;
     __builtin_shufflevector(a, b, (n), (n) + 1, (n) + 16, (n) + 17, (n) + 4, (n) + 5, (n) + 20, \
                             (n) + 21, (n) + 8, (n) + 9, (n) + 24, (n) + 25, (n) + 12, (n) + 13, \
                             (n) + 28, (n) + 29)
-/* Transposes 16 x 16 lanes: 4 x 4 within quarters, then the quarters. */
+/* Transposes 16 x 16 lanes: first 4 x 4 lanes within the quarters (128 bits), then the quarters. */
 #define TURN_HALVES_4(type, v) \
     do { \
         type four[4][4]; \
@@ -121,11 +126,14 @@ typedef int64_t lane_8;
             TURN_QUARTERS(8, type, two[j], &(v)[j], 2); \
     } while (0)
 #define REGISTER "+v"
+/* Mask of the lanes [from, end). */
 #define BETWEEN(from, end) ((1u << (end)) - (1u << (from)))
+/* Load the lanes [from, end), and zeros into all other lanes. */
 #define PICKED_LOAD_1(p, from, end) _mm_maskz_loadu_epi8((__mmask16)BETWEEN(from, end), p)
 #define PICKED_LOAD_4(p, from, end) _mm512_maskz_loadu_epi32((__mmask16)BETWEEN(from, end), p)
 #define PICKED_LOAD_8(p, from, end) _mm512_maskz_loadu_epi64((__mmask8)BETWEEN(from, end), p)
-/* VALIGN in assembly: compilers choose two-register permutations, which overwrite an operand. */
+/* VALIGN in assembly, since compilers would choose permutations of two registers, which overwrite
+ * an operand. */
 #define ALIGN(size, n, a, b) ({ \
     VEC aligned; \
     __asm__("valign" size " $" #n ", %1, %2, %0" : "=v"(aligned) : "v"(a), "v"(b)); \
@@ -135,7 +143,8 @@ typedef int64_t lane_8;
 #define NEXT_ONE_8(a, b) ALIGN("q", 1, a, b)
 #define NEXT_BUT_ONE_4(a, b) ALIGN("d", 2, a, b)
 #define NEXT_BUT_ONE_8(a, b) ALIGN("q", 2, a, b)
-/* Loads two elements of a row of w elements, from `first` on, into the first lanes. */
+/* Loads two floats of a row of w elements, from `first` on, into the first two lanes.  Elements
+ * outside of the row are zero. */
 FLAT __m512 look_beyond_4(const float *row, int64_t first, int64_t w)
 {
     const int64_t from = least(first < 0 ? -first : 0, 2);
@@ -144,7 +153,8 @@ FLAT __m512 look_beyond_4(const float *row, int64_t first, int64_t w)
     return _mm512_zextps128_ps512(_mm_maskz_loadu_ps((__mmask8)BETWEEN(from, end), row + first));
 }
 
-/* Loads two doubles of a row of w elements, from `first` on, into the first lanes. */
+/* Loads two doubles of a row of w elements, from `first` on, into the first two lanes.  Elements
+ * outside of the row are zero. */
 FLAT __m512d look_beyond_8(const double *row, int64_t first, int64_t w)
 {
     const int64_t from = least(first < 0 ? -first : 0, 2);
@@ -153,8 +163,8 @@ FLAT __m512d look_beyond_8(const double *row, int64_t first, int64_t w)
     return _mm512_zextpd128_pd512(_mm_maskz_loadu_pd((__mmask8)BETWEEN(from, end), row + first));
 }
 
-/* Permutes lanes; those not in the mask are zero.  In assembly, since compilers emit two
- * instructions. */
+/* Permutes lanes: lane i of the result is lane lane[i] of a.  Lanes that are not in the mask become
+ * zero.  Written as assembly, since compilers emit two instructions. */
 #define PICK(size, some, lane, a) ({ \
     VEC picked; \
     __asm__("vperm" size " %1, %2, %0%{%3%}%{z%}" \
@@ -164,7 +174,7 @@ FLAT __m512d look_beyond_8(const double *row, int64_t first, int64_t w)
 })
 #define PICK_4(some, lane, a) PICK("d", some, lane, a)
 #define PICK_8(some, lane, a) PICK("q", some, lane, a)
-/* Permutes lanes of two registers; b's lanes are numbered after a's. */
+/* Permutes the lanes of two registers.  Lanes of b are numbered after those of a. */
 #define PICK_OF_TWO(size, some, lane, a, b) ({ \
     VEC picked = (a); \
     __asm__("vpermt2" size " %1, %2, %0%{%3%}%{z%}" \
@@ -178,9 +188,9 @@ FLAT __m512d look_beyond_8(const double *row, int64_t first, int64_t w)
     _mm512_mask_storeu_epi32(c, (__mmask16)((1u << (lanes)) - 1), (__m512i)(v))
 #define MASKED_STORE_8(c, v, lanes) \
     _mm512_mask_storeu_epi64(c, (__mmask8)((1u << (lanes)) - 1), (__m512i)(v))
-/* A set of lanes, as masked loads and stores take it. */
+/* A set of lanes, as a mask for masked loads and stores. */
 typedef uint32_t some_lanes;
-/* The set of lanes [from, end). */
+/* Returns the set of lanes [from, end). */
 FLAT some_lanes lanes_between(int64_t from, int64_t end)
 {
     return BETWEEN(from, end);
@@ -190,7 +200,7 @@ FLAT some_lanes lanes_between(int64_t from, int64_t end)
 #define LANES_LOAD_8(p, some) _mm512_maskz_loadu_epi64((__mmask8)(some), p)
 #define LANES_STORE_4(p, v, some) _mm512_mask_storeu_epi32(p, (__mmask16)(some), (__m512i)(v))
 #define LANES_STORE_8(p, v, some) _mm512_mask_storeu_epi64(p, (__mmask8)(some), (__m512i)(v))
-/* Stores the first `lanes` of lanes 0, 2, 4, ... */
+/* Store the first `lanes` of the lanes 0, 2, 4, and so on. */
 #define EVEN_STORE_4(c, v, lanes) \
     _mm512_mask_storeu_epi32(c, (__mmask16)(0x5555 & ((1u << 2 * (lanes)) - 1)), (__m512i)(v))
 #define EVEN_STORE_8(c, v, lanes) \
@@ -221,7 +231,7 @@ typedef double lanes2 __attribute__((vector_size(16)));
 enum { VECTOR = 32, HALVED = 32 };
 #define LANES_OF_4 8
 #define LANES_OF_8 4
-/* Transposes 8 x 8 lanes: pairs of rows, groups of four, then halves. */
+/* Transposes 8 x 8 lanes: pairs of rows, groups of four rows, then halves. */
 #define TURN_HALVES_4(type, v) \
     do { \
         type pair[8], four[8]; \
@@ -257,7 +267,7 @@ enum { VECTOR = 32, HALVED = 32 };
         } \
     } while (0)
 #define REGISTER "+x"
-/* Mask of the lanes from `from` on and before `end`; `which` has the numbers of lanes. */
+/* Mask of the lanes [from, end); `which` holds the numbers of the lanes. */
 #define BETWEEN(bits, which, from, end) \
     _mm256_andnot_si256(_mm256_cmpgt_epi##bits(SPREAD_##bits(from), which), \
                         _mm256_cmpgt_epi##bits(SPREAD_##bits(end), which))
@@ -269,8 +279,8 @@ enum { VECTOR = 32, HALVED = 32 };
 #define PICKED_LOAD_8(p, from, end) \
     _mm256_maskload_epi64((const long long *)(p), \
                           BETWEEN(64, _mm256_setr_epi64x(0, 1, 2, 3), from, end))
-/* Stores the first lanes, of four bytes each, by halves.  Masked stores are as slow as a dozen
- * stores on AMD CPUs. */
+/* Stores the first `lanes` lanes, of four bytes each, by stores of 16, 8 and 4 bytes.  On AMD CPUs
+ * a masked store is as slow as a dozen such stores. */
 FLAT void store_some(void *c, __m256i v, int64_t lanes)
 {
     char *to = c;
@@ -301,9 +311,10 @@ FLAT void store_some(void *c, __m256i v, int64_t lanes)
 #endif
 
 #if !defined(LANES_LOAD_4)
-/* The number of lanes.  It includes the first, since vectors need no alignment here. */
+/* A set of lanes, stored as a count: lanes 0 to count - 1.  These CPUs need no aligned vectors, so
+ * the first lane is always used. */
 typedef int64_t some_lanes;
-/* The set of lanes [from, end), as their number; `from` is at most 0. */
+/* Returns the set of lanes [from, end), as a count; `from` is at most 0. */
 FLAT some_lanes lanes_between(int64_t from, int64_t end)
 {
     (void)from;
@@ -324,9 +335,9 @@ typedef uint16_t half_of_bytes;
 typedef uint64_t word_of_bytes;
 typedef uint32_t half_of_bytes;
 #endif
-/* Loads as many bytes as an integer holds, from `first` on of a row of w bytes, and zeros outside
- * of it.  The bytes must extend beyond the row on one side, or end with it.  No load leaves the
- * row. */
+/* Loads as many bytes as an integer holds, from index `first` of a row of w bytes.  Bytes outside
+ * of the row become zero, and nothing outside of it is read.  The loaded range must include an end
+ * of the row. */
 FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
 {
     enum { LENGTH = sizeof(word_of_bytes) };
@@ -336,11 +347,11 @@ FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
 
     if (first >= w || first <= -LENGTH)
         return 0;
-    if (w >= LENGTH) {          /* they exceed the row on one side at most */
+    if (w >= LENGTH) {          /* the range extends past the row at one end only */
         memcpy(&word, first < 0 ? row : row + w - LENGTH, LENGTH);
         return first < 0 ? word << 8 * -first : word >> 8 * beyond;
     }
-    if (2 * w >= LENGTH) { /* two halves, which overlap */
+    if (2 * w >= LENGTH) { /* load two halves of the row, which overlap */
         memcpy(&word, row, LENGTH / 2);
         memcpy(&end, row + w - LENGTH / 2, LENGTH / 2);
         word |= (word_of_bytes)end << 8 * (w - LENGTH / 2);
@@ -353,17 +364,17 @@ FLAT word_of_bytes some_bytes(const uint8_t *row, int64_t first, int64_t w)
 #endif
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
-/* Loads bytes [first, first + 16) of a row of w bytes, and zeros outside of it.  No load leaves the
- * row. */
+/* Loads bytes [first, first + 16) of a row of w bytes.  Bytes outside of the row become zero, and
+ * nothing outside of it is read. */
 FLAT __m128i sixteen_bytes(const uint8_t *row, int64_t first, int64_t w)
 {
     const __m128i lane = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const int64_t from = first < 0 ? least(-first, 16) : 0; /* lanes within the row */
+    const int64_t from = first < 0 ? least(-first, 16) : 0; /* [from, end): lanes within the row */
     const int64_t end = first < w ? least(w - first, 16) : 0;
     const __m128i outside = _mm_or_si128(_mm_cmpgt_epi8(_mm_set1_epi8((char)from), lane),
                                          _mm_cmpgt_epi8(lane, _mm_set1_epi8((char)(end - 1))));
     const int64_t begin = from > 0 ? 0 : least(first, w < 16 ? 0 : w - 16);
-    /* bytes of the two overlapping halves of a short row */
+    /* load a short row as two overlapping pieces of this many bytes */
     const int64_t half = w >= 8 ? 8 : 4;
     __m128i place = _mm_add_epi8(lane, _mm_set1_epi8((char)(first - begin))), second;
     uint64_t low = 0, high = 0;
@@ -391,8 +402,8 @@ FLAT __m128i sixteen_bytes(const uint8_t *row, int64_t first, int64_t w)
 #endif
 
 #if defined(SEES_BYTES)
-/* Puts four neighbouring bytes into each lane: of a row of w bytes from `first` on, at every byte
- * or every other one. */
+/* Returns a vector whose lane i holds four neighbouring bytes: those of a row of w bytes from index
+ * `first` + i * stride on.  Bytes outside of the row are zero before signs are flipped. */
 FLAT __m512i see_bytes(const uint8_t *row, int64_t first, int64_t w, int stride, int offset)
 {
     const __m512i offsets = _mm512_set1_epi8((char)offset);

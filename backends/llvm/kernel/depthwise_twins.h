@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Depthwise convolutions of NCHW images whose rows of the result fill at most half of a vector:
- * each half is a row. depthwise.h includes this file for floats with AVX-512.  Each tap is one
- * permutation of the rows that both halves see; lanes beside the image are zero. */
+ * Depthwise convolutions of NCHW images for which a row of the result fills at most half of a
+ * vector: each half of a vector holds one row of the result.  depthwise.h includes this file for
+ * floats with AVX-512.  Each tap is one permutation of the rows of the image that both halves read;
+ * lanes outside of the image are zero. */
 
 enum { NAME(half) = LANES / 2 };
 typedef PASTE(lane_, BYTES) NAME(index);
 typedef NAME(index) NAME(lane) __attribute__((vector_size(VECTOR)));
 
-/* The rows of the image that some rows of each channel's result see. */
+/* The rows of the image that the windows of up to 2 TWINS rows of the result read.  They are the
+ * same in each channel. */
 struct NAME(twins) {
-    /* offset of each row of the image from the channel's first element */
+    /* [row of the image]: the row's offset from the channel's first element */
     int64_t at[2 * (2 * TWINS - 1) + 3];
-    /* lanes with elements of the row; none above and below the image */
+    /* [row of the image]: lanes that hold the row's elements; none for rows above and below the
+     * image */
     some_lanes seen[2 * (2 * TWINS - 1) + 3];
-    __m512i lane[3]; /* for each tap: which lane of the loaded rows each lane of a result reads */
-    some_lanes picked[3]; /* for each tap: lanes of the result that have it */
-    some_lanes stored[2]; /* lanes that both halves store */
-    int64_t rows; /* rows of the result */
+    /* [tap of a row]: for each lane of a result, the lane of the loaded rows that it reads */
+    __m512i lane[3];
+    /* [tap of a row]: the lanes of a result for which the tap is not padding */
+    some_lanes picked[3];
+    some_lanes stored[2]; /* lanes that are stored: in the first half, and in the second half */
+    int64_t rows; /* number of rows of the result */
 };
 
-/* Computes the lanes that each tap reads; a vector holds two rows of a result, one in each half. */
+/* Sets the lanes that each tap reads.  With a stride of 1, the second half reads the next row,
+ * which the same load provides; otherwise it reads a second load. */
 static void NAME(find_lanes)(const struct NAME(piece) *x, int stride, struct NAME(twins) *of)
 {
     const struct depthwise *d = x->d;
@@ -41,9 +47,10 @@ static void NAME(find_lanes)(const struct NAME(piece) *x, int stride, struct NAM
     of->stored[1] = of->stored[0] << NAME(half);
 }
 
-/* Sets the rows of the image.  With a stride of 1, one load has two neighbouring rows. */
-static void NAME(find_twins)(const struct NAME(piece) *x, int64_t y, int stride,
-                             struct NAME(twins) *of)
+/* Sets of->at and of->seen: where each row of the image is that the rows of the result from y on
+ * read, and its lanes.  With a stride of 1, one load reads two neighbouring rows. */
+static void NAME(find_image_rows)(const struct NAME(piece) *x, int64_t y, int stride,
+                                  struct NAME(twins) *of)
 {
     const struct depthwise *d = x->d;
 
@@ -58,10 +65,14 @@ static void NAME(find_twins)(const struct NAME(piece) *x, int64_t y, int stride,
     }
 }
 
-/* Computes n vectors of a channel's result by a window of 3 x 3.  Each vector holds two rows of the
- * result, one in each half. */
-FLAT void NAME(see_twins)(const struct NAME(twins) *of, const REAL *image, const REAL *filter,
-                          const int64_t *step, int64_t down, int n, int stride, bool back, REAL *to)
+/* Computes 2 n rows of one channel's result by a 3 x 3 window and stores them at `to`.  Vector v
+ * has row 2 v in its lower half and row 2 v + 1 in its upper half.  For the rows j and j + stride
+ * of the image, which the two halves read, e[t] has the pixel that tap t of each lane needs.
+ * down: distance in elements between rows of the result.  step: strides of the filter.  back: the
+ * window is flipped and the sums' order reversed, for the gradient of the image. */
+FLAT void NAME(convolve_row_pairs)(const struct NAME(twins) *of, const REAL *image,
+                                   const REAL *filter, const int64_t *step, int64_t down, int n,
+                                   int stride, bool back, REAL *to)
 {
     VEC w[9], sum[TWINS];
 
@@ -98,8 +109,9 @@ FLAT void NAME(see_twins)(const struct NAME(twins) *of, const REAL *image, const
     }
 }
 
-/* Computes a piece, up to 2 TWINS rows at a time, channel by channel.  back: image gradient. */
-FLAT void NAME(all_twins)(const struct NAME(piece) *x, int stride, bool back)
+/* Computes a piece of the result, up to 2 TWINS rows at a time, one channel after another.  back:
+ * true for the gradient of the image. */
+FLAT void NAME(convolve_piece)(const struct NAME(piece) *x, int stride, bool back)
 {
     const struct depthwise *d = x->d;
     const REAL *const image = (const REAL *)d->image + row_of(d, x->p.image, x->p.channel, 0, 0);
@@ -112,13 +124,13 @@ FLAT void NAME(all_twins)(const struct NAME(piece) *x, int stride, bool back)
         REAL *to = NAME(output)(x, x->p.channel, 0, y);
 
         of.rows = least(end - y, 2 * TWINS);
-        NAME(find_twins)(x, y, stride, &of);
+        NAME(find_image_rows)(x, y, stride, &of);
         for (int64_t c = 0; c < x->p.channels; c++) {
             const REAL *from = image + c * d->h * d->w, *filter = filters + c * d->filter[0];
 
 #define CASE(n) \
     case n: \
-        NAME(see_twins)(&of, from, filter, &d->filter[3], d->to[3], n, stride, back, to); \
+        NAME(convolve_row_pairs)(&of, from, filter, &d->filter[3], d->to[3], n, stride, back, to); \
         break;
             switch (parts(of.rows, 2)) {
                 CASE(1) CASE(2) CASE(3) CASE(4)
@@ -132,12 +144,13 @@ FLAT void NAME(all_twins)(const struct NAME(piece) *x, int stride, bool back)
 #define WINDOW(stride, back) \
     static __attribute__((noinline)) void NAME(twins_##stride##back)(const struct NAME(piece) *x) \
     { \
-        NAME(all_twins)(x, stride, back); \
+        NAME(convolve_piece)(x, stride, back); \
     }
 WINDOW(1, 0) WINDOW(2, 0) WINDOW(1, 1)
 #undef WINDOW
 
-/* Computes a piece whose vectors hold two rows of the result each. */
+/* Computes a piece whose vectors hold two rows of the result each, by the function for its
+ * window. */
 static void NAME(run_twins)(const struct NAME(piece) *x)
 {
     if (x->d->backward)

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Gradient of a depthwise convolution's image under a stride of two, NCHW, 3 x 3 windows.
+ * Gradient of a depthwise convolution's image under a stride of two, for NCHW and 3 x 3 windows.
  * depthwise.h includes this file for floats with AVX-512.
  *
- * Pixels of dx have four kinds: even or odd row and column of the padded image.  Each kind sums
- * other elements of the window, and a vector of dy gives a vector of each kind.  The two kinds of a
- * row are interleaved, so that dy is read once and dx is written in whole vectors. */
+ * There are four kinds of pixels of dx: in even or odd rows and columns of the padded image.  Each
+ * kind is a sum over different elements of the window, and a vector of dy gives one vector of each
+ * kind.  The two kinds of a row are interleaved.  So dy is read once, and dx is written in full
+ * vectors. */
 
-/* Destination of rows 2 y and 2 y + 1 of the padded image. */
+/* Destination of two neighbouring rows of dx: rows 2 y and 2 y + 1 of the padded image. */
 struct NAME(halves) {
-    REAL *to[2]; /* NULL: not in this piece */
-    some_lanes stored[2]; /* lanes of both vectors that are stored */
+    REAL *to[2]; /* address of each row; NULL if this piece does not contain the row */
+    /* lanes that are stored, of the first and of the second vector of a row */
+    some_lanes stored[2];
 };
 
-/* Computes two rows. ahead, behind: row y of dy and the row before, each from a vector's column on
- * and from the column before. */
+/* Computes two rows of dx.  ahead: two vectors of row y of dy, one from some column on and one from
+ * the previous column on.  behind: the same columns of row y - 1. */
 FLAT void NAME(deal_rows)(const VEC w[9], const VEC ahead[2], const VEC behind[2],
                           const struct NAME(halves) *x)
 {
@@ -36,7 +38,7 @@ FLAT void NAME(deal_rows)(const VEC w[9], const VEC ahead[2], const VEC behind[2
         }
 }
 
-/* Lanes of elements [first, first + LANES) that are in [from, end). */
+/* Returns the lanes of those elements of [first, first + LANES) that are in [from, end). */
 FLAT some_lanes NAME(lanes_of)(int64_t first, int64_t from, int64_t end)
 {
     const int64_t begin = first < from ? least(from - first, LANES) : 0;
@@ -45,8 +47,8 @@ FLAT some_lanes NAME(lanes_of)(int64_t first, int64_t from, int64_t end)
     return begin < stop ? lanes_between(begin, stop) : 0;
 }
 
-/* Loads two vectors of dy's row y, from `column` and from the column before it on. seen: their
- * lanes inside the row; a row outside reads as zeros. */
+/* Loads two vectors of row y of dy: from `column` on, and from the previous column on.  seen: the
+ * lanes of each vector that are inside the row.  A row outside of dy gives zeros. */
 FLAT void NAME(load_dealt)(const struct depthwise *d, const REAL *plane, int64_t y, int64_t column,
                            const some_lanes seen[2], VEC row[2])
 {
@@ -57,8 +59,8 @@ FLAT void NAME(load_dealt)(const struct depthwise *d, const REAL *plane, int64_t
                                  inside ? seen[i] : 0);
 }
 
-/* Computes dx for one channel in all rows of the piece, from vectors of dy at this column. w: the
- * filter; to: the channel's dx. */
+/* Computes dx of one channel in all rows of the piece, from vectors of dy at this column.  w: the
+ * filter.  to: address of the channel's dx. */
 FLAT void NAME(deal_column)(const struct NAME(piece) *x, const REAL *plane, const VEC w[9],
                             int64_t column, REAL *to)
 {
@@ -85,7 +87,7 @@ FLAT void NAME(deal_column)(const struct NAME(piece) *x, const REAL *plane, cons
     }
 }
 
-/* Computes an image gradient under a stride of 2: two rows of the image from each row of dy. */
+/* Computes a piece of an image gradient under a stride of two: each row of dy gives two rows. */
 static __attribute__((noinline)) void NAME(run_whole)(const struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;

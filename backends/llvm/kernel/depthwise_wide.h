@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Correctly rounded FP32 results for common windows, NCHW. Sums are chains in FP64, and the
- * magnitudes of the products are summed beside them for an error bound.  If both ends of the error
- * interval round to the same number, it is stored.  Rows with other elements are flagged, and
- * recomputed elsewhere. */
+ * Correctly rounded FP32 results for 3 x 3 windows, NCHW.  Sums are chains in FP64.  The magnitudes
+ * of the products are also summed, for an error bound.  If both ends of the error interval round to
+ * the same number, that number is stored.  Rows in which this fails for some element are flagged,
+ * and those elements are recomputed elsewhere. */
 
 enum { WIDE = f64_lanes };
 typedef float wide_floats
     __attribute__((vector_size(WIDE * sizeof(float)), aligned(4), may_alias));
 typedef int32_t wide_bits __attribute__((vector_size(WIDE * sizeof(float))));
 
+/* The computation of one channel. */
 struct wide {
-    const float *image, *filter, *zeros; /* one channel's image and filter; a row of zeros */
+    const float *image, *filter, *zeros; /* the channel's image and filter, and a row of zeros */
     float *to;
-    int64_t w, h, ow, top, left, down; /* down: from row to row of the result */
+    /* w, h: width and height of the image; ow: columns of the result; top, left: first row and
+     * column that windows read; down: distance in elements between rows of the result */
+    int64_t w, h, ow, top, left, down;
 };
 
-/* Loads elements from `first` on of a row of w elements, and zeros outside of it. */
-FLAT wide_floats wide_row(const float *row, int64_t first, int64_t w)
+/* Loads WIDE elements of a row of w elements, from `first` on.  Elements outside of the row are
+ * zero. */
+FLAT wide_floats load_wide_row(const float *row, int64_t first, int64_t w)
 {
     const int64_t from = least(first < 0 ? -first : 0, WIDE);
     const int64_t end = least(first < w ? w - first : 0, WIDE);
@@ -34,17 +38,17 @@ FLAT wide_floats wide_row(const float *row, int64_t first, int64_t w)
 #endif
 }
 
-/* Loads a tap for a vector of results, as doubles. */
+/* Loads a tap for a vector of results, as doubles: every `stride`-th element from `first` on. */
 FLAT f64_vec wide_tap(const float *row, int64_t first, int64_t w, int stride)
 {
-    wide_floats v = wide_row(row, first, w);
+    wide_floats v = load_wide_row(row, first, w);
 
     if (stride == 2)
-        v = PASTE(EVEN_, LANES_OF_8)(v, wide_row(row, first + WIDE, w));
+        v = PASTE(EVEN_, LANES_OF_8)(v, load_wide_row(row, first + WIDE, w));
     return __builtin_convertvector(v, f64_vec);
 }
 
-/* Magnitudes of the lanes. */
+/* Returns the magnitudes of the lanes. */
 FLAT f64_vec wide_size(f64_vec x)
 {
     typedef int64_t bits __attribute__((vector_size(VECTOR)));
@@ -52,17 +56,18 @@ FLAT f64_vec wide_size(f64_vec x)
     return (f64_vec)((bits)x & INT64_MAX);
 }
 
-/* Stores some lanes; false if one of them may not be correctly rounded. */
+/* Rounds and stores the first `lanes` lanes.  Returns false if one of them may not be correctly
+ * rounded.  size: sums of the products' magnitudes. */
 FLAT bool wide_store(float *to, f64_vec sum, f64_vec size, int64_t lanes)
 {
-    /* nine roundings of the sum; then those of the magnitudes, of the interval's ends and of this
-     * product */
+    /* error bound: covers nine roundings of the sum, and those of the magnitudes, of the interval's
+     * ends and of this product */
     const f64_vec uncertain = size * (11 * 0x1p-53 + 0x1p-51);
     const wide_floats up = __builtin_convertvector(sum + uncertain, wide_floats);
     const wide_floats down = __builtin_convertvector(sum - uncertain, wide_floats);
     const wide_bits zero = __builtin_convertvector(size == 0, wide_bits);
-    /* If all products are zero the result is +0.  Other zeros, infinities and NaN count as
-     * undecided. */
+    /* If all products are zero, the result is +0.  Any other zero, and infinities and NaN, count as
+     * uncertain. */
     const wide_floats result = (wide_floats)((wide_bits)up & ~zero);
     const wide_bits sure = zero | ((up == down) & (up != 0) & (up - up == 0));
     int64_t unsure = 0;
@@ -82,7 +87,8 @@ FLAT bool wide_store(float *to, f64_vec sum, f64_vec size, int64_t lanes)
     return unsure == 0;
 }
 
-/* Computes `rows` rows from y on. */
+/* Computes `rows` rows from row y on.  back: windows are flipped.  unsure[y]: set if a row has an
+ * element whose rounding is uncertain. */
 FLAT void wide_block(const struct wide *x, int64_t y, int rows, int stride, bool back,
                      const f64_vec w[3][3], uint8_t *unsure)
 {
@@ -124,8 +130,8 @@ FLAT void wide_block(const struct wide *x, int64_t y, int rows, int stride, bool
     }
 }
 
-/* Computes a channel's result, ROWS rows at a time. unsure: flags of elements that are left
- * undecided. */
+/* Computes a channel's result, ROWS rows at a time.  Sets unsure[y] for rows y with elements whose
+ * rounding is uncertain. */
 FLAT void wide_plane(const struct wide *plane, int64_t rows, int stride, bool back,
                      uint8_t *unsure)
 {
@@ -141,7 +147,8 @@ FLAT void wide_plane(const struct wide *plane, int64_t rows, int stride, bool ba
         wide_block(&x, y, 1, stride, back, w, unsure);
 }
 
-/* True for 3 x 3 windows over an FP32 image in NCHW that is read in place. */
+/* True if this code computes d: forward, FP32, NCHW read in place, contiguous 3 x 3 filters, and
+ * one input and one output channel in each group. */
 static bool serves_wide(const struct depthwise *d)
 {
     return d->size == 4 && !d->nhwc && !d->gradient && is_direct(d) && d->r == 3 && d->s == 3 &&
@@ -149,8 +156,9 @@ static bool serves_wide(const struct depthwise *d)
            d->filter[3] == 3 && d->filter[4] == 1;
 }
 
-/* Implements depthwise_ops.wide. */
-bool limber_depthwise_wide(const struct depthwise *d, int64_t task, float *zeros, uint8_t *unsure)
+/* Implements depthwise_ops.wide: one channel of one image. */
+bool FOR_ISA(limber_depthwise_wide)(const struct depthwise *d, int64_t task, float *zeros,
+                                    uint8_t *unsure)
 {
     const int64_t image = task / d->channels, channel = task % d->channels;
     const struct wide x = { .image = (const float *)d->image + task * d->h * d->w,

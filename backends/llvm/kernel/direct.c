@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small native products without packing or compiling.  Built once for each instruction set, by the
- * compiler that makes prebuilt kernels.
+ * Small native products without packing or compiling.  This file is built once for each instruction
+ * set, by the compiler that makes prebuilt kernels.
  *
  *   source  Heinecke, Henry, Hutchinson, Pabst: LIBXSMM, SC 2016, section III */
 #include "backends/llvm/kernel/kernel.h"
@@ -14,26 +14,27 @@
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define FOUR _Pragma("clang loop unroll_count(4)")
 
-/* B is copied to dense rows if more than PACK groups of rows of A read a panel, and its rows are at
- * least FAR bytes apart, so that each is on a page of its own. */
+/* B is copied to contiguous rows if more than PACK groups of rows of A read it, and B's rows are at
+ * least FAR bytes apart, so that each row is on a page of its own. */
 enum { PACK = 3, FAR = 4096 };
 
-/* k up to which the products take less time than a cache line of C needs to arrive.  Then lines
- * AHEAD vectors further are prefetched. */
+/* If k is at most SHORT, computing a tile takes less time than fetching a cache line of C.  Then
+ * the cache lines of C that are AHEAD vectors further on are prefetched. */
 enum { SHORT = 64, AHEAD = 8 };
 
-/* Strips of C that are computed together, and rows that are computed of each in turn: few enough
- * for the pages of C's rows to stay in the CPU's first table of addresses (64 on most). */
+/* TOGETHER_MOST strips of columns of C are computed together, TALL rows of each in turn.  These are
+ * so few that the translations of the pages of C's rows stay in the CPU's first-level TLB (64
+ * entries on most CPUs). */
 enum { TOGETHER_MOST = 16, TALL = 48 };
 
-/* How many lanes of a tile's last vector are columns: all, some, or at most half, where CPUs
- * compute a vector in two halves, as Zen 4 does. */
+/* Which lanes of a tile's last vector are columns of C: all, some, or at most half.  HALF is used
+ * where the CPU computes a vector in two halves, as Zen 4 does. */
 enum last { ALL, SOME, HALF };
 
 /* The product as the tiles compute it. */
 struct operands {
-    struct fixed f;     /* transposed if needed: rows of C are dense */
-    const struct scaling *scaling; /* alpha and beta; NULL: `f` says all */
+    struct fixed f;     /* transposed if that makes rows of C contiguous */
+    const struct scaling *scaling; /* alpha and beta; NULL if only f.add applies */
     const void *a, *b;
     void *c;
 };
@@ -87,9 +88,9 @@ enum { ROWS = 8, VECTORS = 3, HALVES = 1 };
 #define LANES_OF(n) ((__mmask16)((1u << (n)) - 1))
 #include "backends/llvm/kernel/direct.h"
 #elif defined(__aarch64__)
-/* A vector is two registers.  Partial loads and stores take a count of leading lanes.  PART:
- * several elements of a row of A in one register, for which five rows leave room.  TOGETHER:
- * elements along k in one round of the loop. */
+/* A vector is two registers.  Partial loads and stores take the number of leading lanes.  PART:
+ * several elements of a row of A in one register, for which five rows leave registers free.
+ * TOGETHER: elements along k in one round of the loop. */
 enum { ROWS = 5, VECTORS = 2, TOGETHER = 4, HALVES = 0 };
 #define ROW_OF(T, rows) T(rows, 1) T(rows, 2)
 #define TILES(T) ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5)
@@ -122,6 +123,7 @@ typedef float v8f __attribute__((vector_size(32)));
 FIRST_LANES(lanes4, double, v4d, 4)
 FIRST_LANES(lanes8, float, v8f, 8)
 
+/* Transposes 2 x 2 elements in place. */
 FLAT void transpose2(v2d x[2])
 {
     const v2d first = __builtin_shufflevector(x[0], x[1], 0, 2);
@@ -130,6 +132,7 @@ FLAT void transpose2(v2d x[2])
     x[0] = first;
 }
 
+/* Transposes 4 x 4 elements in place. */
 FLAT void transpose4(v4f x[4])
 {
     const v4f a = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5);
@@ -231,7 +234,8 @@ enum { ROWS = 6, VECTORS = 2, HALVES = 0 };
 #include "backends/llvm/kernel/direct.h"
 #endif
 
-/* Transposes the product if C's columns are dense: C^T = B^T A^T. */
+/* Returns the operands and the shape, transposed (C^T = B^T A^T) if rows of C are not
+ * contiguous. */
 static struct operands with_dense_rows(const struct fixed *f, const struct scaling *x,
                                        const void *a, const void *b, void *c)
 {
@@ -250,7 +254,7 @@ static struct operands with_dense_rows(const struct fixed *f, const struct scali
                               c };
 }
 
-void limber_direct_strip(const struct direct_strip *s)
+void FOR_ISA(limber_direct_strip)(const struct direct_strip *s)
 {
     if (s->size == 8)
         f64_strip(s);
@@ -258,8 +262,8 @@ void limber_direct_strip(const struct direct_strip *s)
         f32_strip(s);
 }
 
-void limber_direct_run(const struct fixed *f, const struct scaling *x, int size, const void *a,
-                       const void *b, void *c)
+void FOR_ISA(limber_direct_run)(const struct fixed *f, const struct scaling *x, int size,
+                                const void *a, const void *b, void *c)
 {
     struct operands o = with_dense_rows(f, x, a, b, c);
 

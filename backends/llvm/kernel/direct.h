@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small products of one float format on unpacked operands, included once for each format.  REAL is
- * the element, VEC a vector register of it, MASK a selection of lanes.
+ * Small products of one float format on unpacked operands.  This file is included once for each
+ * format.  REAL is the element, VEC a vector register of elements, MASK a selection of lanes.
  *
  * C is divided into register tiles of at most ROWS x VECTORS vectors.  An element of C is one chain
- * of fused multiply-adds in the order of k, from +0 or from the sum so far in C.  These are the
+ * of fused multiply-adds in the order of k, from +0 or from the sum so far in C.  This gives the
  * bits of the scheme `native`. */
 
-/* A register tile.  Rows of B and of C are dense; rows of A have any address, and `at` has the
- * offsets of their elements along k. */
+/* A register tile.  Rows of B and of C are contiguous.  Rows of A may have any addresses, and `at`
+ * holds the offsets of a row's elements along k. */
 struct NAME(tile) {
     const REAL *a[ROWS], *b;
     const int64_t *at;
-    /* not 0: the rows of A lie side by side, and the elements of a row are this far apart */
+    /* if not 0, rows of A are interleaved in memory: neighbouring rows are contiguous, and the
+     * elements of a row are this far apart */
     int64_t beside;
     REAL *c[ROWS];
-    int64_t b_row, k;
-    MASK last;      /* lanes of the last vector that exist */
-    int add;        /* 1: adds to C; -1: subtracts from C */
-    int follows;    /* the chain continues from the sum in C */
-    int64_t columns;
-    int far; /* rows of C lie on different pages */
-    const struct scaling *scaling; /* alpha and beta; NULL: `add` says all */
+    int64_t b_row, k; /* b_row: distance in elements between rows of B */
+    MASK last;      /* the lanes of a row's last vector that exist */
+    int add;        /* 1 to add the sum to C, -1 to subtract it from C, 0 to store it */
+    int follows;    /* 1 if the chain continues from the sum in C */
+    int64_t columns; /* number of columns of the tile that exist */
+    int far; /* 1 if rows of C lie on different pages */
+    const struct scaling *scaling; /* alpha and beta; NULL if only `add` applies */
 };
 
 typedef REAL NAME(lanes) __attribute__((vector_size(LANES * sizeof(REAL))));
 typedef double NAME(wide) __attribute__((vector_size(LANES * sizeof(double))));
 
-/* Scales the sums x of a tile and stores them to C, as limber_store_float does. */
+/* Scales the tile's sums x and stores them to C, with the same bits as limber_store_float. */
 static __attribute__((noinline)) void NAME(scale)(const struct NAME(tile) *t, int rows, int vectors,
                                                   const REAL *x)
 {
@@ -45,7 +46,7 @@ static __attribute__((noinline)) void NAME(scale)(const struct NAME(tile) *t, in
             sum = __builtin_elementwise_fma(beta - (NAME(wide)){ 0 },
                                             __builtin_convertvector(old, NAME(wide)), sum);
         y = __builtin_convertvector(sum, NAME(lanes));
-        /* a term may have overflowed FP64 */
+        /* if a term may have overflowed FP64, compute as limber_blend does */
         for (int64_t j = 0; j < LANES && beta != 0 && __builtin_reduce_or(sum - sum != 0); j++)
             y[j] = (REAL)limber_blend(alpha, (double)x[j], beta, (double)old[j]);
         if (count < LANES)
@@ -55,13 +56,13 @@ static __attribute__((noinline)) void NAME(scale)(const struct NAME(tile) *t, in
     }
 }
 
-/* The sum itself, or what C holds plus or minus the sum. */
+/* Returns the new value of C: the sum, or C's old value plus or minus the sum. */
 FLAT VEC NAME(sum)(const struct NAME(tile) *t, VEC sum, VEC old)
 {
     return t->add == 0 ? sum : t->add > 0 ? ADD(sum, old) : SUB(old, sum);
 }
 
-/* Loads a row of B; of: lanes of its last vector. */
+/* Loads a row of B.  of: which lanes of the last vector exist. */
 FLAT void NAME(load_row)(const struct NAME(tile) *t, const REAL *b, int vectors, enum last of,
                          VEC right[VECTORS])
 {
@@ -71,7 +72,8 @@ FLAT void NAME(load_row)(const struct NAME(tile) *t, const REAL *b, int vectors,
                                                   MASKED_LOAD(b + v * LANES, t->last);
 }
 
-/* Adds one element of A times a row of B to the sums of a row of C. */
+/* Adds the products of one element of A (`left`, in all lanes) and a row of B to the sums of a row
+ * of C. */
 FLAT void NAME(products)(VEC left, const VEC right[VECTORS], int vectors, enum last of,
                          VEC sum[VECTORS])
 {
@@ -80,7 +82,7 @@ FLAT void NAME(products)(VEC left, const VEC right[VECTORS], int vectors, enum l
                                                   FMA(left, right[v], sum[v]);
 }
 
-/* Computes a register tile over all of k. */
+/* Computes and stores a register tile, over all of k. */
 FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum last of)
 {
     const int64_t b_row = t->b_row, k = t->k, *at = t->at;
@@ -90,7 +92,8 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
 
     UNROLL for (int r = 0; r < rows; r++)
         a[r] = t->a[r];
-    /* prefetches C meanwhile; for short sums that of later tiles */
+    /* prefetch C while the sums are computed; if sums are short, prefetch C of later tiles
+     * instead */
     if (k > SHORT || t->add || t->scaling)
         UNROLL for (int r = 0; r < rows; r++)
             UNROLL for (int v = 0; v < vectors; v++)
@@ -106,7 +109,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
             UNROLL for (int v = 0; v < vectors; v++)
                 sum[r][v] = ZERO();
 #ifdef PART
-    /* loads neighbouring elements of a column of A together */
+    /* if rows of A are interleaved, the elements of neighbouring rows are loaded together */
     if (t->beside) {
         const int64_t step = t->beside;
         const REAL *column = a[0] + at[0];
@@ -129,7 +132,7 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
             }
         }
     }
-    /* loads elements of A that are contiguous along k together */
+    /* elements of A that are contiguous along k are loaded together */
     for (const int64_t whole = at == limber_direct_along ? k - k % TOGETHER : 0; p < whole;
          p += TOGETHER)
         UNROLL for (int part = 0; part < TOGETHER; part += PART_LANES) {
@@ -137,9 +140,10 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
 
             UNROLL for (int r = 0; r < rows; r++) {
                 left[r] = *(const PART *)(const void *)(a[r] + p + part);
-                __asm__("" : "+w"(left[r]));    /* else the compiler loads them one by one */
+                __asm__("" : "+w"(left[r])); /* keeps the compiler from loading single elements */
             }
-            __asm__ volatile("" : : : "memory"); /* else it loads all parts at once and spills */
+            /* keeps the compiler from loading all parts first, which spills registers */
+            __asm__ volatile("" : : : "memory");
             UNROLL for (int q = 0; q < PART_LANES; q++, b += b_row) {
                 VEC right[VECTORS];
 
@@ -170,7 +174,8 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
         return;
     }
 #ifdef PART
-    if (!t->add && of == ALL) {   /* hoisted by hand: the compiler tests this before each store */
+    /* test outside of the loop, since the compiler would repeat this test before each store */
+    if (!t->add && of == ALL) {
         UNROLL for (int r = 0; r < rows; r++)
             UNROLL for (int v = 0; v < vectors; v++)
                 STORE(t->c[r] + v * LANES, sum[r][v]);
@@ -189,7 +194,8 @@ FLAT void NAME(tile)(const struct NAME(tile) *t, int rows, int vectors, enum las
         }
 }
 
-/* One function for each number of rows and vectors of a tile, so that both are constants in it. */
+/* Defines a function for each number of rows and of vectors of a tile, so that both are
+ * constants. */
 typedef void NAME(run)(const struct NAME(tile) *t);
 #define TILE(rows, vectors) \
     static void NAME(tile_##rows##_##vectors)(const struct NAME(tile) *t) \
@@ -213,8 +219,8 @@ TILES(TILE)
 static NAME(run) *const NAME(tiles)[ROWS][VECTORS][3] = { TILES(TILE) };
 #undef TILE
 
-/* Copies rows of B, at most VECTORS vectors long, the last with lanes `last`, to contiguous
- * rows. */
+/* Copies `vectors` vectors of each row of B to contiguous rows.  masked: only the lanes `last` of a
+ * row's last vector exist. */
 FLAT void NAME(pack_of)(const struct direct_strip *s, int vectors, int masked, MASK last)
 {
     REAL *to = s->room;
@@ -228,7 +234,7 @@ FLAT void NAME(pack_of)(const struct direct_strip *s, int vectors, int masked, M
     }
 }
 
-/* Copies rows of B by the function for their number of vectors. */
+/* Copies rows of B to contiguous rows, by the function for their number of vectors. */
 static void NAME(pack_rows)(const struct direct_strip *s, int64_t vectors, MASK last)
 {
     if (s->columns == VECTORS * LANES) {
@@ -241,7 +247,8 @@ static void NAME(pack_rows)(const struct direct_strip *s, int64_t vectors, MASK 
 }
 
 #ifdef PART
-/* Transposes PART_LANES columns of k contiguous elements into rows of B, square by square. */
+/* Transposes PART_LANES columns of B, with k contiguous elements each, to rows of `lanes` elements,
+ * one square block after another. */
 static void NAME(turn)(const REAL *b, int64_t column, int64_t k, int64_t lanes, REAL *to)
 {
     for (int64_t p = 0; p < k; p += PART_LANES) {
@@ -256,7 +263,8 @@ static void NAME(turn)(const REAL *b, int64_t column, int64_t k, int64_t lanes, 
 }
 #endif
 
-/* Packs `width` columns whose rows are not dense; lanes beyond are zero. */
+/* Packs `width` columns of B, whose rows are not contiguous, to rows of `lanes` elements; all other
+ * lanes are zero. */
 static void NAME(pack)(const struct fixed *f, const REAL *b, int64_t width, int64_t lanes, REAL *to)
 {
     int64_t j = 0;
@@ -281,8 +289,8 @@ static void NAME(pack)(const struct fixed *f, const REAL *b, int64_t width, int6
             to[p * lanes + j] = 0;
 }
 
-/* Prefetches rows [i, i + rows) of A while the tile before them is computed.  Hardware prefetchers
- * do not follow so many streams. */
+/* Prefetches rows [i, i + rows) of A while the previous tile is computed, since hardware
+ * prefetchers cannot follow so many streams. */
 static void NAME(fetch)(const struct direct_strip *s, int64_t i, int64_t rows)
 {
     const REAL *a = (const REAL *)s->a + i * s->a_row;
@@ -292,10 +300,10 @@ static void NAME(fetch)(const struct direct_strip *s, int64_t i, int64_t rows)
             __builtin_prefetch(a + p);
 }
 
-/* Computes all rows of a strip of C. */
+/* Computes all rows of a strip of columns of C. */
 static void NAME(strip)(const struct direct_strip *s)
 {
-    /* C - A B is frequent, and needs no scaling */
+    /* C - A B is frequent, and is computed without scaling */
     const bool takes = s->scaling && s->scaling->alpha == -1 && s->scaling->beta == 1;
     int64_t vectors = (s->columns + LANES - 1) / LANES, rest = s->columns % LANES;
     enum last of = rest == 0 ? ALL : HALVES && rest <= LANES / 2 ? HALF : SOME;
@@ -331,8 +339,9 @@ static void NAME(strip)(const struct direct_strip *s)
     }
 }
 
-/* Prepares the strip of columns [j, j + width) of C.  Those of B are packed to `room` if they are
- * not dense, or far apart.  Returns whether they were. */
+/* Prepares the strip of columns [j, j + width) of C.  Packs these columns of B to `room` if rows of
+ * B are not contiguous, or if they are many and far apart in memory.  Returns true if it packed
+ * them. */
 static bool NAME(prepare)(const struct operands *o, const int64_t *at, int64_t j, int64_t width,
                           REAL *room, struct direct_strip *s)
 {
@@ -367,7 +376,8 @@ static bool NAME(prepare)(const struct operands *o, const int64_t *at, int64_t j
     return true;
 }
 
-/* Computes neighbouring strips, TALL rows at a time, whose pages the CPU then knows. */
+/* Computes neighbouring strips of columns, TALL rows of each in turn, so that the translations of
+ * these rows' pages stay in the CPU's TLB. */
 static void NAME(strips)(const struct direct_strip *strip, int count)
 {
     const int64_t m = strip[0].m;
@@ -383,14 +393,14 @@ static void NAME(strips)(const struct direct_strip *strip, int count)
         }
 }
 
-/* Computes a product: its strips of columns, one after another. */
+/* Computes a product, one strip of columns after another. */
 static void NAME(product)(const struct operands *o)
 {
     REAL room[LIMBER_SMALL_K * VECTORS * LANES] __attribute__((aligned(64)));
     int64_t n = o->f.n, vectors = (n + LANES - 1) / LANES, apart[LIMBER_SMALL_K];
     const int64_t *at = limber_direct_along;
     struct direct_strip strip[TOGETHER_MOST];
-    int64_t used = 0; /* elements of `room` */
+    int64_t used = 0; /* number of elements of `room` that hold packed columns */
     int count = 0;
 
     if (o->f.a.col != 1) {

@@ -1,41 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Products of a matrix and a vector, and of two vectors, correctly rounded, without a scan, a plan
- * or a compiler.  Rows are first summed as pairs of doubles that begin far from zero; the bound of
- * their error comes from the sum of the row's magnitudes and the vector's largest.  Rows that this
- * does not decide are summed in bins (bins.h), and what is still undecided exactly, in a long
- * accumulator.  Compiled once for each instruction set.
+ * or a compiler.  Rows are first summed as double-double numbers that start far from zero.  The
+ * error bound of such a sum is computed from the sum of the row's magnitudes and the largest
+ * magnitude of the vector.  Rows whose rounding this leaves uncertain are summed in bins (bins.h).
+ * If it is still uncertain, they are summed exactly, in a long accumulator.  This file is compiled
+ * once for each instruction set.
  *
- *   needs   binary64 or binary32 throughout
+ *   needs   operands and results in binary64 or binary32
  *   proof   docs/accuracy.md, "Pairs"
  *   source  Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005), algorithm 5.3 */
 #include "backends/llvm/kernel/dots_again.h"
 #include "ir/num/prim.h"
 
-#ifndef DOTS
-#define DOTS(name) limber_dots_##name
-#endif
 
-/* The sums so far of a block of rows: high + low.  size: upper bound of the sum of magnitudes;
- * infinite if the row is not decided by its pair. */
+/* The sums so far of a block of rows, high + low.  size: upper bounds of the sums of magnitudes;
+ * infinite for a row that double-double sums cannot settle. */
 struct block {
     double high[BLOCK], low[BLOCK], size[BLOCK];
 };
 
-/* A part of the vector in binary64.  A copy is followed by zeros. */
+/* A segment of the vector as doubles, in place or copied.  A copy is followed by zeros. */
 struct segment {
     const double *x;
-    int group;                  /* elements whose largest magnitude is known together */
-    double most[SEGMENT / COLUMNS];
+    int group;                  /* number of elements that share an entry of `most` */
+    double most[SEGMENT / COLUMNS]; /* [group of elements]: the largest magnitude in the group */
     int64_t from, n;
     double copy[SEGMENT + ROWS * LANES] __attribute__((aligned(64)));
 };
 
-/* CHAIN: products of binary32 in binary64 chains; PAIR: pairs that begin far from zero. */
+/* How rows are summed.  CHAIN: products of binary32 in plain binary64 chains.  PAIR: double-double
+ * sums that start far from zero. */
 enum way { CHAIN, PAIR };
 
 /* ---- copying the vector ---------------------------------------------------------------------- */
 
-/* The largest magnitude of n numbers.  NaN counts as larger than all. */
+/* Returns the largest magnitude of n numbers.  NaN counts as larger than all numbers. */
 static double largest(const double *x, int64_t n)
 {
     vl most[4] = { { 0 } };
@@ -55,7 +54,8 @@ static double largest(const double *x, int64_t n)
     return all;
 }
 
-/* Sets a segment of the vector, in place or as a copy, and finds its chunks' largest magnitudes. */
+/* Sets a segment of the vector, from element `from` on, in place or as a copy, and computes the
+ * largest magnitudes of its groups. */
 static void fill_segment(const struct product *x, int64_t from, struct segment *s)
 {
     s->from = from;
@@ -71,8 +71,8 @@ static void fill_segment(const struct product *x, int64_t from, struct segment *
         s->most[p / s->group] = largest(s->x + p, s->n - p < s->group ? s->n - p : s->group);
 }
 
-/* Largest magnitude of a chunk, which begins at p. */
-static double most_of(const struct segment *s, int64_t p, int64_t n)
+/* Returns the largest magnitude among the n elements of a segment that begin at p. */
+static double largest_in_segment(const struct segment *s, int64_t p, int64_t n)
 {
     double most = 0;
 
@@ -83,8 +83,8 @@ static double most_of(const struct segment *s, int64_t p, int64_t n)
 
 /* ---- sums of rows, far from zero ------------------------------------------------------------- */
 
-/* Sums the magnitudes of n elements. */
-FLAT double sum_sizes(const char *a, int size, int64_t n)
+/* Returns the sum of the magnitudes of n contiguous elements of `size` bytes. */
+FLAT double sum_magnitudes(const char *a, int size, int64_t n)
 {
     vd s[4] = { { 0 }, { 0 }, { 0 }, { 0 } };
     int64_t p = 0;
@@ -98,9 +98,9 @@ FLAT double sum_sizes(const char *a, int size, int64_t n)
     return sum_lanes((s[0] + s[1]) + (s[2] + s[3]));
 }
 
-/* Upper bound of the sum of |a x| where the |a| sum to `size` and |x| <= most.  It is infinite if
- * it leaves the range in which sums may begin far from zero.  Its own rounding errors, and those of
- * the sums of up to CHUNK numbers, are below 2^-40 of it. */
+/* Returns an upper bound of a sum of |a x|, if the |a| sum to `size` and |x| <= most.  It is
+ * infinite outside of the range in which sums can start far from zero.  It covers its own rounding
+ * errors, and those of the sum of up to CHUNK magnitudes, which are below 2^-40 of it. */
 FLAT double bound_of(double size, double most)
 {
     const double bound = size * most * (1 + 0x1p-40);
@@ -110,14 +110,14 @@ FLAT double bound_of(double size, double most)
     return bound > 0x1p-900 && bound < 0x1p1000 ? bound : INFINITY;
 }
 
-/* Sums of n products of `rows` rows and vectors, which are `apart` elements apart.  bound: upper
- * bound of the sum of magnitudes in a lane.  Prefetches the memory `ahead` bytes further, which is
- * read next. */
+/* Sums n products of each of `rows` rows.  apart: distance in elements between the vectors of the
+ * rows; 0 if all rows use the same vector.  bound: upper bound of the sum of a row's magnitudes.
+ * ahead: distance in bytes to the memory that is read next, which is prefetched. */
 FLAT void sum_rows(const char *const *row, int rows, int size, enum way way, const double *x,
                    int64_t apart, int64_t n, int64_t ahead, const double *bound, vd *to_high,
                    vd *to_low)
 {
-    vd high[ROWS], low[ROWS]; /* arrays of its own, which GCC keeps in registers */
+    vd high[ROWS], low[ROWS]; /* local arrays, which GCC keeps in registers */
     int64_t p = 0;
 
     UNROLL for (int r = 0; r < rows; r++)
@@ -157,7 +157,7 @@ FLAT void sum_rows(const char *const *row, int rows, int size, enum way way, con
     }
 }
 
-/* Calls sum_rows with constants for the frequent cases, so that its loops unroll. */
+/* Calls sum_rows with constants for the frequent cases, so that the compiler unrolls its loops. */
 static void sum_rows_by(const char *const *row, int rows, int size, enum way way, const double *x,
                         int64_t apart, int64_t n, int64_t ahead, const double *bound, vd *high,
                         vd *low)
@@ -174,7 +174,7 @@ static void sum_rows_by(const char *const *row, int rows, int size, enum way way
                      low + r);
 }
 
-/* Adds a pair to a pair. */
+/* Adds the double-double number h + l to *high + *low. */
 FLAT void add_pair(vd *high, vd *low, vd h, vd l)
 {
     vd rest;
@@ -183,7 +183,7 @@ FLAT void add_pair(vd *high, vd *low, vd h, vd l)
     *low += l + rest;
 }
 
-/* Adds the lanes of ROWS sums to the totals of ROWS rows. */
+/* Adds the lanes of `rows` sums to the totals of these rows. */
 static void add_lanes(const vd *high, const vd *low, int rows, double *to_high, double *to_low)
 {
     vd h = { 0 }, l = { 0 };
@@ -207,8 +207,8 @@ static void add_lanes(const vd *high, const vd *low, int rows, double *to_high, 
     }
 }
 
-/* Adds a segment's products of `rows` <= ROWS rows, from row i on, to their totals, which begin at
- * `at` in the block. */
+/* Adds a segment's products of up to ROWS rows, from row i on, to their totals, which begin at
+ * index `at` of the block. */
 static void add_rows(const struct product *x, enum way way, const struct segment *s, int64_t i,
                      int rows, int at, struct block *t)
 {
@@ -218,7 +218,7 @@ static void add_rows(const struct product *x, enum way way, const struct segment
 
     for (int64_t p = 0; p < s->n; p += CHUNK) {
         const int64_t n = s->n - p < CHUNK ? s->n - p : CHUNK;
-        const double most = most_of(s, p, n);
+        const double most = largest_in_segment(s, p, n);
         double bound[ROWS];
         const char *row[ROWS];
         vd high[ROWS], low[ROWS];
@@ -229,8 +229,8 @@ static void add_rows(const struct product *x, enum way way, const struct segment
                 copy_elements(row[r], x->a.p * size, size, n, copy[r]);
                 row[r] = (const char *)copy[r];
             }
-            bound[r] = bound_of(!dense || size == 8 ? sum_sizes(row[r], 8, n) :
-                                                      sum_sizes(row[r], 4, n), most);
+            bound[r] = bound_of(!dense || size == 8 ? sum_magnitudes(row[r], 8, n) :
+                                                      sum_magnitudes(row[r], 4, n), most);
             t->size[at + r] += bound[r];
             if (bound[r] == INFINITY)
                 bound[r] = 1;
@@ -244,8 +244,8 @@ static void add_rows(const struct product *x, enum way way, const struct segment
     }
 }
 
-/* Adds a segment's products of the only row.  Its chunks are summed in ROWS parts at once, whose
- * totals are the block's first. */
+/* Adds a segment's products, if the matrix has only one row.  Each chunk is summed in ROWS parts at
+ * the same time; their totals are the first ROWS entries of the block. */
 static void add_row(const struct product *x, enum way way, const struct segment *s,
                     struct block *t)
 {
@@ -266,8 +266,9 @@ static void add_row(const struct product *x, enum way way, const struct segment 
             copy_elements(row[0], x->a.p * size, size, n, copy);
             row[0] = (const char *)copy;
         }
-        bound[0] = bound_of(here == 8 ? sum_sizes(row[0], 8, part * ROWS) :
-                                        sum_sizes(row[0], 4, part * ROWS), most_of(s, p, n));
+        bound[0] = bound_of(here == 8 ? sum_magnitudes(row[0], 8, part * ROWS) :
+                                        sum_magnitudes(row[0], 4, part * ROWS),
+                                        largest_in_segment(s, p, n));
         t->size[0] += bound[0];
         if (bound[0] == INFINITY)
             bound[0] = 1;
@@ -281,10 +282,11 @@ static void add_row(const struct product *x, enum way way, const struct segment 
     }
 }
 
-/* ---- sums of columns ----------------------------------------------------------------------- */
+/* ---- sums over columns ----------------------------------------------------------------------- */
 
-/* Adds the products of `n` <= COLUMNS columns, whose rows lie together, and `strips` times LANES
- * rows. */
+/* Adds the products of n <= COLUMNS columns, whose elements are contiguous, to the totals of
+ * `strips` * LANES rows.  column: distance in bytes between columns.  most: largest magnitude of
+ * the vector. */
 FLAT void sum_columns(const char *a, int64_t column, int size, enum way way, const double *x,
                       int n, double most, int strips, double *to_high, double *to_low,
                       double *to_size)
@@ -336,8 +338,8 @@ FLAT void sum_columns(const char *a, int64_t column, int size, enum way way, con
     }
 }
 
-/* Adds a segment's products to the totals of rows that lie together, LANES rows at a time.  Returns
- * how many rows it served; fewer than LANES are left. */
+/* Adds a segment's products to the totals of rows that are adjacent in memory, LANES rows at a
+ * time.  Returns the number of rows that it added; fewer than LANES are left. */
 static int64_t add_columns(const struct product *x, enum way way, const struct segment *s,
                            int64_t i, int64_t rows, struct block *t)
 {
@@ -369,7 +371,7 @@ static int64_t add_columns(const struct product *x, enum way way, const struct s
 
 /* ---- the product ----------------------------------------------------------------------------- */
 
-/* Adds two numbers: a + b = the result + *rest, exactly. */
+/* Adds two numbers exactly: a + b equals the returned sum plus *rest. */
 FLAT double two_sum_of(double a, double b, double *rest)
 {
     const double sum = a + b, back = sum - a;
@@ -378,13 +380,14 @@ FLAT double two_sum_of(double a, double b, double *rest)
     return sum;
 }
 
-/* True if the elements of columns lie together. */
+/* True if the elements of a column are contiguous. */
 static bool has_columns(const struct product *x)
 {
     return x->m > 1 && x->a.line == 1 && x->a.p != 1;
 }
 
-/* Computes up to BLOCK rows: as pairs, and those that pairs leave undecided again. */
+/* Computes up to BLOCK rows: first as double-double sums, and then again those rows whose rounding
+ * these leave uncertain. */
 static void run_block(struct product *x, enum way way, struct segment *s, int64_t i, int64_t rows)
 {
     const bool one = x->m == 1, columns = has_columns(x);
@@ -395,7 +398,7 @@ static void run_block(struct product *x, enum way way, struct segment *s, int64_
                      (length + 2) * 0x1p-53 + (merges + 2) * (merges + 2) * 0x1p-104 :
                      (length + merges + 2) * (length + merges + 2) * 0x1p-104;
     int64_t again[BLOCK];
-    double sizes[BLOCK]; /* of the rows in `again` */
+    double sizes[BLOCK]; /* [index in `again`]: upper bounds of the rows' sums of magnitudes */
     int count = 0;
     struct block t;
 
@@ -446,8 +449,10 @@ static void run_block(struct product *x, enum way way, struct segment *s, int64_
         run_rows_again(x, again, count, sizes);
 }
 
-int64_t DOTS(run)(const struct call *c, limber_format fa, limber_format fb, limber_format fc,
-                  double allowed)
+/* Computes a product with m = 1 or n = 1, in blocks of rows.  Returns the number of results that
+ * were computed in the long accumulator. */
+int64_t FOR_ISA(limber_dots_run)(const struct call *c, limber_format fa, limber_format fb,
+                                 limber_format fc, double allowed)
 {
     struct product x = { .c = c,
                          .fa = fa,
@@ -464,7 +469,7 @@ int64_t DOTS(run)(const struct call *c, limber_format fa, limber_format fb, limb
                          .beta = c->beta ? double_at(c->beta, fc.size) : 0 };
     struct segment s;
 
-    if (c->n != 1) {    /* C^T = B^T A^T */
+    if (c->n != 1) {    /* C is a row, so compute C^T = B^T A^T */
         x.fa = fb, x.fb = fa;
         x.a = c->b, x.b = c->a;
         x.m = c->n;

@@ -1,44 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A product of a matrix and a vector: its operands, loading them as doubles, and storing results
- * whose rounding is certain.  For dots.c. */
+ * For dots.c: the operands of a product of a matrix and a vector, loading of elements as doubles,
+ * and storing of results whose rounding is certain. */
 #ifndef LIMBER_KERNEL_DOTS_H
 #define LIMBER_KERNEL_DOTS_H
 
 #include "backends/llvm/kernel/bins.h"
 #include "backends/llvm/kernel/kernel.h"
 
-/* Rows that are summed together; elements of k whose magnitudes are summed before their products,
- * and that are copied from a vector at once; columns of a column-wise matrix that are summed
- * together; rows whose sums are kept. */
+/* ROWS: number of rows that are summed together.  CHUNK: number of elements along k whose
+ * magnitudes are summed before their products.  SEGMENT: number of elements of the vector that are
+ * copied at once.  COLUMNS: number of columns that are summed together if columns are contiguous.
+ * BLOCK: number of rows whose sums are kept. */
 enum { ROWS = 4, CHUNK = 512, SEGMENT = 8 * CHUNK, COLUMNS = 16, BLOCK = 512 };
 
-/* Matrix times vector.  The matrix is B, transposed, if C is one row. */
+/* A product of a matrix and a vector.  If C is one row, the matrix is the transpose of B. */
 struct product {
     const struct call *c;
     limber_format fa, fb, fc;
     struct view a, b;
-    char *to; /* C, `step` bytes from one result to the next */
+    char *to; /* C; `step` is the distance in bytes between results */
     int64_t m, k, step;
     double alpha, beta;
-    double allowed;             /* tolerated error, relative to |A||B| */
-    int64_t slow;               /* number of results that were summed exactly */
-    int unit;                   /* exponent of the vector's lowest bit, if `known` */
+    double allowed;             /* tolerated error of a result, relative to |A||B| */
+    int64_t slow;               /* number of results that were computed in the long accumulator */
+    int unit;                   /* exponent of the vector's lowest bit; valid if `known` is set */
     bool known;
 };
 
-/* Address of element p of the vector. */
+/* Returns the address of element p of the vector. */
 static const char *x_at(const struct product *x, int64_t p)
 {
     return (const char *)x->b.data + p * x->b.p * x->fb.size;
 }
 
-/* Address of element p of row i. */
+/* Returns the address of element p of row i. */
 static const char *a_at(const struct product *x, int64_t i, int64_t p)
 {
     return (const char *)x->a.data + (i * x->a.line + p * x->a.p) * x->fa.size;
 }
 
-/* Address of row i's result. */
+/* Returns the address of row i's result. */
 static char *result_at(const struct product *x, int64_t i)
 {
     return x->to + i * x->step;
@@ -59,13 +60,13 @@ static void copy_elements(const char *from, int64_t step, int size, int64_t n, d
             to[p] = double_at(from + p * step, 4);
 }
 
-/* Loads LANES elements of 8 or 4 bytes as doubles. */
+/* Loads LANES contiguous elements of 8 or 4 bytes as doubles. */
 FLAT vd load(const char *at, int size)
 {
     return size == 8 ? LOAD(vd, at) : __builtin_convertvector(LOAD(vf, at), vd);
 }
 
-/* Loads n < LANES elements of 8 or 4 bytes as doubles, and zeros into the other lanes. */
+/* Loads n < LANES contiguous elements of 8 or 4 bytes as doubles; all other lanes become zero. */
 FLAT vd load_part(const char *at, int size, int64_t n)
 {
     double x[LANES] = { 0 };
@@ -75,13 +76,13 @@ FLAT vd load_part(const char *at, int size, int64_t n)
     return LOAD(vd, x);
 }
 
-/* Loads up to LANES of n > 0 doubles, and zeros into the other lanes. */
+/* Loads the first LANES of n > 0 doubles; if there are fewer, all other lanes become zero. */
 FLAT vd load_up_to(const double *x, int64_t n)
 {
     return n < LANES ? load_part((const char *)x, 8, n) : LOAD(vd, x);
 }
 
-/* Sum of the lanes. */
+/* Returns the sum of the lanes. */
 FLAT double sum_lanes(vd x)
 {
     double s = 0;
@@ -91,16 +92,16 @@ FLAT double sum_lanes(vd x)
     return s;
 }
 
-/* ---- storing what is certain ----------------------------------------------------------------- */
+/* ---- storing results that are certain -------------------------------------------------------- */
 
-/* Sums of LANES rows with the error bounds `uncertain`.  size: of their magnitudes; 0 only if all
- * products are zero. */
+/* The sums high + low of LANES rows, with an error of at most `uncertain`.  size: sums of the
+ * products' magnitudes, 0 only if all products are zero. */
 struct sums {
     vd high, low, size, uncertain;
 };
 
-/* Stores the results of `live` rows whose rounding is certain, or whose error is allowed.  Returns
- * the mask of the others. */
+/* Stores the results of those of `live` rows whose rounding is certain, or whose error is at most
+ * `allowed` times the sum of magnitudes.  Returns the mask of all other rows. */
 __attribute__((noinline)) static int store_certain(const struct product *x, const int64_t *row,
                                                    int live, struct sums s, double allowed)
 {

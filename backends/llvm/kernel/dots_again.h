@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Rows of a product of a matrix and a vector that pairs of doubles leave undecided: they are summed
- * in bins, then in deep bins, then in the long accumulator.  For dots.c.
+ * For dots.c: rows of a product of a matrix and a vector whose rounding double-double sums leave
+ * uncertain.  They are summed in bins.  If the rounding is still uncertain, they are summed in deep
+ * bins, and at last in the long accumulator.
  *
  *   proof   docs/accuracy.md, "Bins" */
 #ifndef LIMBER_KERNEL_DOTS_AGAIN_H
@@ -11,14 +12,14 @@
 
 /* ---- sums in bins ---------------------------------------------------------------------------- */
 
-/* Adds n products of a row, LANES at a time. */
+/* Adds n products of a row to bins, LANES at a time. */
 FLAT void bin_row_by(const double *a, const double *x, int64_t n, bool deep, struct bins *s)
 {
     ADD_TO_BINS(s, (n + LANES - 1) / LANES, deep, load_up_to(a + p * LANES, n - p * LANES),
                 load_up_to(x + p * LANES, n - p * LANES));
 }
 
-/* Specialises bin_row_by by its constant. */
+/* Calls bin_row_by with `deep` as a constant, so that its code is specialised. */
 static void bin_row(const double *a, const double *x, int64_t n, bool deep, struct bins *s)
 {
     if (!QUICK)
@@ -29,7 +30,7 @@ static void bin_row(const double *a, const double *x, int64_t n, bool deep, stru
         bin_row_by(a, x, n, false, s);
 }
 
-/* Loads element p of LANES rows. beside: the rows are adjacent in memory. */
+/* Loads element p of LANES rows.  beside: the rows are adjacent in memory. */
 FLAT vd column_at(const struct product *x, const int64_t *row, bool beside, int64_t p)
 {
     vd u = { 0 };
@@ -51,7 +52,8 @@ static bool are_beside(const int64_t *row)
     return beside;
 }
 
-/* Adds the magnitudes of the products of elements `from` to from + n - 1 of LANES rows. */
+/* Adds the magnitudes of the products of elements [from, from + n) of LANES rows to `sizes`.  b:
+ * the vector's elements from `from` on. */
 static void measure_rows(const struct product *x, const int64_t *row, int64_t from, int64_t n,
                          const double *b, double *sizes)
 {
@@ -64,7 +66,8 @@ static void measure_rows(const struct product *x, const int64_t *row, int64_t fr
     memcpy(sizes, &size, sizeof size);
 }
 
-/* Adds elements `from` to from + n - 1 of LANES rows to bins. */
+/* Adds the products of elements [from, from + n) of LANES rows to bins.  b: the vector's elements
+ * from `from` on. */
 static void bin_rows(const struct product *x, const int64_t *row, int64_t from, int64_t n,
                      const double *b, struct bins *s)
 {
@@ -73,9 +76,9 @@ static void bin_rows(const struct product *x, const int64_t *row, int64_t from, 
     ADD_TO_BINS(s, n, false, column_at(x, row, beside, from + p), all_of(double_at(b + p, 8)));
 }
 
-/* n numbers of a view's line, from p on, in binary64: where they lie, or a copy. */
-static const double *numbers(const struct view *v, limber_format f, int64_t line, int64_t p,
-                             int64_t n, double *copy)
+/* Returns n elements of a line, from p on, as doubles: in place, or in `copy`. */
+static const double *load_numbers(const struct view *v, limber_format f, int64_t line, int64_t p,
+                                  int64_t n, double *copy)
 {
     const char *at = (const char *)v->data + (line * v->line + p * v->p) * f.size;
 
@@ -85,20 +88,21 @@ static const double *numbers(const struct view *v, limber_format f, int64_t line
     return copy;
 }
 
-/* Elements p to p + n - 1 of the vector as doubles, in place or copied. */
+/* Returns elements [p, p + n) of the vector as doubles, in place or in `copy`. */
 static const double *x_part(const struct product *x, int64_t p, int64_t n, double *copy)
 {
-    return numbers(&x->b, x->fb, 0, p, n, copy);
+    return load_numbers(&x->b, x->fb, 0, p, n, copy);
 }
 
-/* Elements p to p + n - 1 of a row as doubles, in place or copied. */
+/* Returns elements [p, p + n) of a row as doubles, in place or in `copy`. */
 static const double *a_part(const struct product *x, int64_t row, int64_t p, int64_t n,
                             double *copy)
 {
-    return numbers(&x->a, x->fa, row, p, n, copy);
+    return load_numbers(&x->a, x->fa, row, p, n, copy);
 }
 
-/* Adds the lanes of a row's bins, which is exact but for the lowest, in lane r. */
+/* Adds the lanes of a row's bins, and stores the sums in lane r of *to.  These additions are exact,
+ * except for `low`. */
 static void join_lanes(const struct bins *s, int r, struct bins *to)
 {
     double sum[5] = { 0 };
@@ -122,10 +126,10 @@ static void join_lanes(const struct bins *s, int r, struct bins *to)
     to->errors_again[r] = s->third[0] + sum[4];
 }
 
-/* ---- sums that bins find exact, and repeated rows -------------------------------------------- */
+/* ---- rows for which bins lose nothing, and rows in the long accumulator ---------------------- */
 
-/* The exponent of the lowest bit of n finite numbers, at most `least`. */
-static int low_bit(const double *a, int64_t n, int least)
+/* Returns the lowest exponent of a set bit in n finite numbers, or `least` if that is lower. */
+static int lowest_bit(const double *a, int64_t n, int least)
 {
     vl lowest = (vl)all_of(INFINITY);
     double most = INFINITY;
@@ -142,7 +146,7 @@ static int low_bit(const double *a, int64_t n, int least)
     return e < least ? e : least;
 }
 
-/* True if the row's sum in bins lost nothing. last: where the last bins start. */
+/* True if the row's sum in bins lost no bits.  last: start value of the last level of bins. */
 static bool is_exact(struct product *x, int64_t row, double last)
 {
     double copy[CHUNK];
@@ -151,15 +155,15 @@ static bool is_exact(struct product *x, int64_t row, double last)
     for (int64_t p = 0; p < x->k; p += CHUNK) {
         const int64_t n = x->k - p < CHUNK ? x->k - p : CHUNK;
 
-        unit = low_bit(a_part(x, row, p, n, copy), n, unit);
+        unit = lowest_bit(a_part(x, row, p, n, copy), n, unit);
         if (!x->known)
-            x->unit = low_bit(x_part(x, p, n, copy), n, p ? x->unit : 1024);
+            x->unit = lowest_bit(x_part(x, p, n, copy), n, p ? x->unit : 1024);
     }
     x->known = true;
     return bins_are_exact(last, x->k + LANES, unit + x->unit);
 }
 
-/* True if all products of the row are zero because a factor is. */
+/* True if each product of the row has a factor that is zero. */
 static bool is_zero(const struct product *x, int64_t row)
 {
     for (int64_t p = 0; p < x->k; p++)
@@ -168,14 +172,15 @@ static bool is_zero(const struct product *x, int64_t row)
     return true;
 }
 
-/* Replaces a finite number by 1 or 0 of its sign, so that sums become NaN or infinite as the
- * original ones do. */
+/* Returns 1 with the sign of v if v is finite and not zero, else v itself.  Sums of such numbers
+ * are NaN or infinite exactly if those of the original numbers are. */
 static double class_of(double v)
 {
     return v - v != 0 || v == 0 ? v : copysign(1, v);
 }
 
-/* Stores a result that bins do not decide. */
+/* Computes and stores a result in the long accumulator, if bins leave its rounding uncertain.
+ * finite: no product is NaN or infinite. */
 static void store_slow(struct product *x, int64_t row, bool finite)
 {
     const struct call *c = x->c;
@@ -191,14 +196,15 @@ static void store_slow(struct product *x, int64_t row, bool finite)
     x->slow += class - class == 0;
 }
 
-/* Upper bound of a sum of k magnitudes from their computed sum, with room for what k bins' sums are
- * rounded up. */
+/* Returns an upper bound of a sum of k magnitudes, given the computed sum.  It also covers the
+ * rounding errors of summing in LANES lanes. */
 FLAT vd rounded_up(const struct product *x, vd size)
 {
     return size * (1 + (double)(x->k + 4 * LANES) * 0x1p-50);
 }
 
-/* Sums a row in bins, with its result in lane r of *to. size: of its magnitudes. */
+/* Sums a row in bins, and stores the bins in lane r of *to.  size: sum of the products'
+ * magnitudes. */
 static void sum_row(const struct product *x, int64_t row, double size, bool deep, int r,
                     struct bins *to)
 {
@@ -213,7 +219,8 @@ static void sum_row(const struct product *x, int64_t row, double size, bool deep
     join_lanes(&s, r, to);
 }
 
-/* Stores lane r of sums in bins, if these lost nothing. last: where the row's last bins start. */
+/* Stores lane r of finished sums, if the bins lost no bits.  Returns false if it stored nothing.
+ * last: start value of the row's last level of bins. */
 static bool store_exact(struct product *x, int64_t row, const struct exact_sums *t, int r,
                         double last)
 {
@@ -230,16 +237,19 @@ static bool store_exact(struct product *x, int64_t row, const struct exact_sums 
     return true;
 }
 
-/* The sums of rows in bins with their error bounds. last: where their last bins start. */
+/* Returns the finished sums of rows with their error bounds.  last: start values of the last level
+ * of bins. */
 FLAT struct sums bounded(const struct product *x, const struct exact_sums *t, vd size, vd last)
 {
-    const double below = ((double)x->k + 4 * LANES) * 0x1p-1073; /* of products that underflow */
+    /* error of products that underflow */
+    const double below = ((double)x->k + 4 * LANES) * 0x1p-1073;
 
     return (struct sums){ t->high, t->low + t->rest, size,
                           bins_error(last, x->k + LANES) + below };
 }
 
-/* Sums a row in deep bins and stores its result, if these decide the rounding or lose nothing. */
+/* Sums a row in deep bins.  If these settle the rounding or lose no bits, stores the result and
+ * returns true. */
 __attribute__((noinline)) static bool store_deep(struct product *x, int64_t row, double size)
 {
     struct bins bins = begin_bins(all_of(0), x->k);
@@ -251,9 +261,9 @@ __attribute__((noinline)) static bool store_deep(struct product *x, int64_t row,
            store_exact(x, row, &t, 0, bins.third[0]);
 }
 
-/* Stores the results of `count` rows that pairs did not decide. sizes: upper bounds of the sums of
- * magnitudes, or these sums themselves if an error is allowed; where they do not fit bins, the row
- * is summed in the long accumulator. */
+/* Stores the results of `count` rows from their sums in bins.  sizes: upper bounds of the sums of
+ * magnitudes or, if an error is allowed, the sums themselves.  Rows whose sizes do not fit bins are
+ * summed in the long accumulator. */
 static void store_again(struct product *x, const int64_t *row, int count, const struct bins *bins,
                         vd sizes)
 {
@@ -263,11 +273,11 @@ static void store_again(struct product *x, const int64_t *row, int count, const 
     int left, binned = 0; /* masks of rows */
 
     for (int r = 0; r < count; r++)
-        /* a size of 0 may come from products that underflow */
+        /* a size of 0 may also come from products that underflow */
         if (fits[r] && (sizes[r] != 0 || is_zero(x, row[r])))
             binned |= 1 << r;
         else
-            s.size[r] = INFINITY; /* store_certain leaves the row */
+            s.size[r] = INFINITY; /* makes store_certain leave the row uncertain */
     left = store_certain(x, row, count, s, x->allowed);
     for (int r = 0; r < count; r++)
         if ((left >> r & 1) &&
@@ -276,8 +286,8 @@ static void store_again(struct product *x, const int64_t *row, int count, const 
             store_slow(x, row[r], sizes[r] - sizes[r] == 0);
 }
 
-/* The sum of the magnitudes of a row's products. */
-static double size_of_row(const struct product *x, int64_t row)
+/* Returns the sum of the magnitudes of the products of a row and the vector. */
+static double sum_row_magnitudes(const struct product *x, int64_t row)
 {
     double copy[2][CHUNK];
     vd size = { 0 };
@@ -293,8 +303,8 @@ static double size_of_row(const struct product *x, int64_t row)
     return sum_lanes(size);
 }
 
-/* Computes rows that pairs did not decide, each along k. sizes: upper bounds of their sums of
- * magnitudes. */
+/* Computes rows that double-double sums left uncertain, one after another along k.  sizes: upper
+ * bounds of their sums of magnitudes. */
 static void run_rows_again(struct product *x, const int64_t *row, int count, double *sizes)
 {
     for (int r = 0; r < count; r += LANES) {
@@ -305,7 +315,7 @@ static void run_rows_again(struct product *x, const int64_t *row, int count, dou
         for (int i = 0; i < here; i++) {
             size[i] = sizes[r + i];
             if (x->allowed > 0 || !(size[i] < INFINITY))
-                size[i] = size_of_row(x, row[r + i]);
+                size[i] = sum_row_magnitudes(x, row[r + i]);
             if (fits_bins(rounded_up(x, all_of(size[i])))[0])
                 sum_row(x, row[r + i], size[i], false, i, &joined);
         }
@@ -313,8 +323,8 @@ static void run_rows_again(struct product *x, const int64_t *row, int count, dou
     }
 }
 
-/* Goes along k, in parts that stay in cache.  Adds each group of LANES rows to its bins t; if t is
- * NULL, adds its magnitudes to `sizes`. */
+/* Runs through sections of k, which fit in the cache, for all groups of LANES rows.  Adds products
+ * to each group's bins in t or, if t is NULL, the products' magnitudes to `sizes`. */
 static void run_groups(const struct product *x, const int64_t *row, int groups, struct bins *t,
                        double *sizes)
 {
@@ -333,14 +343,14 @@ static void run_groups(const struct product *x, const int64_t *row, int groups, 
     }
 }
 
-/* Computes rows that pairs did not decide, LANES at a time, where columns lie together. sizes:
- * upper bounds of their sums of magnitudes. */
+/* Computes rows that double-double sums left uncertain, LANES rows at a time, for a matrix whose
+ * columns are contiguous.  sizes: upper bounds of their sums of magnitudes. */
 static void run_columns_again(struct product *x, int64_t *row, int count, double *sizes)
 {
     enum { GROUPS = BLOCK / LANES / 2 };
     const int groups = (count + LANES - 1) / LANES;
 
-    for (int i = count; i < groups * LANES; i++) { /* the last row again */
+    for (int i = count; i < groups * LANES; i++) { /* repeat the last row to fill the last group */
         row[i] = row[count - 1];
         sizes[i] = sizes[count - 1];
     }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The scheme `accumulator`: sums of exact products, vectorised over columns of C.  The code is
- * part of the library, compiled once for each instruction set, and needs no compiler at run time.
+ * The scheme `accumulator`: sums of exact products, vectorised over columns of C.  The code is part
+ * of the library, is compiled once for each instruction set, and needs no compiler at run time.
  *
- * Binary64 and binary32 are first summed as pairs of doubles, of elements scaled by the largest of
- * their line; the bound of their error tells which elements are certain.
+ * Products of binary64 and binary32 are first summed as double-double numbers, of elements scaled
+ * by the largest of their row or column.  An error bound tells which results are certain.  Elements
+ * of C whose rounding the bound leaves uncertain are summed in bins (bins.h).
  *
- * The elements that the bound leaves open are summed in bins (bins.h).
- *
- * For the others, a window of four columns of WIDTH bits hangs below the largest product of an
- * element.  Every product is two doubles (product and rest), and what of them lies in the window
- * is cut into the columns by adding and subtracting a constant, which is exact.  What lies below
- * moves the sum by less than one unit of the window a term; where that could change the rounding,
- * the next window is summed, until the element is certain or nothing is left.
+ * Elements that are still uncertain are summed in windows.  A window consists of four columns of
+ * WIDTH bits and begins at the largest product of an element of C.  Every product is two doubles
+ * (product and rest).  The bits of these in the window are cut into the columns by adding and
+ * subtracting a constant, which is exact.  The bits below the window change the sum by less than
+ * one unit of the window per term.  If that could change the rounding, the next lower window is
+ * summed, until the result is certain or no bits are left.
  *
  *   proof   docs/accuracy.md, "Windows" and "Scaled pairs"
  *   source  Demmel and Nguyen, IEEE Trans. Comput. 64 (2015), section 4 (cutting by a constant);
@@ -23,21 +23,21 @@
 #include <math.h>
 #include <string.h>
 
-#ifndef EXACT
-#define EXACT(name) limber_exact_##name
-#endif
 
 enum {
-    WIDTH = 40, WINDOW = 4 * WIDTH, /* bits of a column, of a window */
-    WINDOWS = 4,                    /* windows that are tried before the long accumulator */
-    RUN = 4096,                     /* most terms whose sums in each column stay exact doubles */
-    ROWS = LANES / 2, VECTORS = 2,  /* rows and vectors of pairs in registers */
-    STRETCH = 1024                  /* elements along k; a block's stay in L2 */
+    WIDTH = 40, WINDOW = 4 * WIDTH, /* number of bits of a column, and of a window */
+    WINDOWS = 4, /* number of windows that are tried before the long accumulator */
+    RUN = 4096, /* largest number of terms whose sum in each column stays exact as a double */
+    /* rows, and vectors of columns, of a register tile of double-double sums */
+    ROWS = LANES / 2, VECTORS = 2,
+    /* elements along k of a stretch; the packed elements of a block's stretch fit in L2 */
+    STRETCH = 1024
 };
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-void EXACT(pack)(struct kernel_call *c, int64_t task)
+/* Entry point kernel_pack: packs some panels of A or B. */
+void FOR_ISA(limber_exact_pack)(struct kernel_call *c, int64_t task)
 {
     int side = task >= c->tasks[0];
     int64_t panels = c->lines[side] / PANEL, from = (task - (side ? c->tasks[0] : 0)) * panels;
@@ -46,41 +46,46 @@ void EXACT(pack)(struct kernel_call *c, int64_t task)
     for (int64_t panel = from; panel < from + panels && panel < c->op[side].panels; panel++)
         if (pairs)
             pack_scaled(c, side, panel);
-        else if (!c->adds && !c->more) /* with several parts of k, operands are read in place */
+        /* if k has several parts, this case reads operands in place, unpacked */
+        else if (!c->adds && !c->more)
             pack(c, side, panel);
 }
 
 /* ---- sums in windows ------------------------------------------------------------------------- */
 
-/* The parts of k, of 64 equal ones, that hold any number but zero: for each line of A, and for each
- * LANES lines of B together.  Filled when the first zero is met. */
+/* For each row of A, and for each group of LANES columns of B: a bit set that tells in which of 64
+ * equal parts of k it has a nonzero number.  It is filled when the first zero result occurs. */
 struct occupied {
     uint64_t row[KERNEL_EXACT_BLOCK], strip[KERNEL_EXACT_BLOCK / LANES];
     bool known;
 };
 
-/* LANES elements of C, (i, j) to (i, j + LANES - 1): limbs of their lines, state of each, and
- * columns of the sum; the last has weight 2^(top + 2 - WINDOW windows). */
+/* The computation of LANES elements of C, (i, j) to (i, j + LANES - 1): limbs of their lines, the
+ * state of each element, and the columns of its sum.  The last column has weight 2^(top + 2 -
+ * WINDOW windows). */
 struct strip {
     const struct kernel_call *c;
-    struct occupied *occupied;  /* of the rows and strips that are computed together */
-    int64_t i0, j0;             /* the first of these */
+    struct occupied *occupied;  /* `occupied` of the rows and columns that are computed together */
+    int64_t i0, j0; /* first of the rows, and of the columns, that are computed together */
     struct limb a[3], b[3];
-    int line, first;            /* line in A's panel; first line in B's */
-    vi top, low;                /* exponents of the largest and the smallest product */
-    int left;                   /* bit mask of lanes that are not decided */
-    int windows;                /* number of windows summed, the current one included */
-    int64_t column[4 * WINDOWS + 1][LANES];     /* the first takes the others' carries */
+    int line, first;            /* line: row in A's panel; first: first column in B's panel */
+    vi top, low; /* [lane]: largest exponent of a product, and lower bound of the exponents */
+    int left;                   /* bit set of the lanes whose rounding is still uncertain */
+    int windows; /* number of exponent windows summed so far, the current one included */
+    /* [column][lane]: bits of the sums; column 0 receives the carries of all others */
+    int64_t column[4 * WINDOWS + 1][LANES];
 };
 
-/* Exponents of the products of element p: of A's line and LANES lines of B. */
-FLAT vi exponents(const struct limb *a, const struct limb *b, const struct strip *s, int64_t p)
+/* Returns the exponents of the products of element p of A's line and of LANES lines of B. */
+FLAT vi product_exponents(const struct limb *a, const struct limb *b, const struct strip *s,
+                          int64_t p)
 {
     return exponents_at(b, s->first, p) + exponent_at(a, s->line, p);
 }
 
-/* Finds the largest and the smallest exponent of each lane's products. */
-static void measure(struct strip *s)
+/* Sets s->top to the largest exponent of the products of each lane, and s->low to a lower bound of
+ * their exponents. */
+static void find_exponent_range(struct strip *s)
 {
     const struct kernel_config *f = s->c->config;
 
@@ -92,15 +97,15 @@ static void measure(struct strip *s)
             vi top = s->top;
 
             for (int64_t p = 0; p < s->c->k; p++)
-                top = max_of(top, exponents(a, b, s, p));
+                top = max_of(top, product_exponents(a, b, s, p));
             s->top = top;
             s->low = -max_of(-s->low, -(LOAD(vi, &b->low[s->first]) + a->low[s->line]));
         }
 }
 
-/* Adds exact doubles to the columns of the window; all columns but the first stay in [0, 2^WIDTH).
- */
-static void flush(struct strip *s, vd column[4])
+/* Adds exact doubles to the columns of the current window, and propagates carries.  After that, all
+ * columns but the first are in [0, 2^WIDTH). */
+static void flush_columns(struct strip *s, vd column[4])
 {
     static const double up[4] = { 0x1p40, 0x1p80, 0x1p120, 0x1p160 };
 
@@ -119,9 +124,10 @@ static void flush(struct strip *s, vd column[4])
         column[at] = (vd){ 0 };
 }
 
-/* Adds x, |x| < 1, to the columns: each takes the bits of x above its own lowest place, and leaves
- * the rest to the next.  Columns before `from` lie above x. */
-FLAT void cut(vd x, int from, vd column[4])
+/* Adds x, |x| < 1, to the columns.  Each column receives the bits of x above the column's own
+ * lowest bit; the remaining bits go to the next column.  Columns before `from` lie above all bits
+ * of x. */
+FLAT void cut_into_columns(vd x, int from, vd column[4])
 {
     static const double at[4] = { 0x1.8p12, 0x1.8p-28, 0x1.8p-68, 0x1.8p-108 };
 
@@ -133,21 +139,24 @@ FLAT void cut(vd x, int from, vd column[4])
     }
 }
 
-/* exponents of products, relative to the window, beyond which no bit of a product lies in it */
+/* exponents of products, relative to the window; a product outside of (BELOW, ABOVE) has no bit in
+ * the window */
 enum { BELOW = -WINDOW - 3, ABOVE = 107 };
 
-/* Mask of lanes whose products reach the window. */
-FLAT vi reach(vi e, bool first)
+/* Returns a mask of the lanes whose products have bits in the window.  first: this is the first
+ * window, so no product lies above it. */
+FLAT vi lanes_in_window(vi e, bool first)
 {
     return first ? e > BELOW : (e > BELOW) & (e < ABOVE);
 }
 
-/* Adds one product a lane, cut into the columns. */
+/* Adds one product in each lane, cut into the columns.  shift: converts exponents to exponents
+ * relative to the window. */
 FLAT void add_term(const struct limb *a, const struct limb *b, const struct strip *s, vi shift,
                    int64_t p, bool first, vd column[4])
 {
-    vi e = exponents(a, b, s, p) + shift;
-    vd scale = (vd)(__builtin_convertvector((e + 1023) & reach(e, first), vl) << 52);
+    vi e = product_exponents(a, b, s, p) + shift;
+    vd scale = (vd)(__builtin_convertvector((e + 1023) & lanes_in_window(e, first), vl) << 52);
     vd factor = fractions_at(b, s->first, p), high, low;
 
     scale *= fraction_at(a, s->line, p);
@@ -157,13 +166,13 @@ FLAT void add_term(const struct limb *a, const struct limb *b, const struct stri
         high -= whole_of(high);
         low -= whole_of(low);
     }
-    cut(high, 0, column);
-    cut(low, first ? 1 : 0, column);
+    cut_into_columns(high, 0, column);
+    cut_into_columns(low, first ? 1 : 0, column);
 }
 
-/* Adds all parts of products that lie in the window, except in decided lanes.  Nothing lies above
- * the first window.  In wide data most terms reach no lane's window; those that do are collected
- * first, since that branch is unpredictable. */
+/* Adds those bits of all products that lie in the window, except in lanes that are already certain.
+ * If exponents vary much, most terms have no bits in any lane's window.  The terms that do are
+ * listed first, since testing them one by one would be an unpredictable branch. */
 FLAT void sum_window(struct strip *s, bool first)
 {
     const struct kernel_config *f = s->c->config;
@@ -184,42 +193,47 @@ FLAT void sum_window(struct strip *s, bool first)
 
                 for (int p = 0; p < count; p++) {
                     list[listed] = p;
-                    listed += any(reach(exponents(a, b, s, from + p) + shift, first)) != 0;
+                    listed += any(lanes_in_window(product_exponents(a, b, s, from + p) + shift,
+                                                  first)) != 0;
                 }
                 for (int p = 0; p < listed; p++)
                     add_term(a, b, s, shift, from + list[p], first, column);
                 terms += listed;
                 if (terms > RUN - LISTED) {
-                    flush(s, column);
+                    flush_columns(s, column);
                     terms = 0;
                 }
             }
         }
-    flush(s, column);
+    flush_columns(s, column);
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
 
 /* ---- sums in pairs --------------------------------------------------------------------------- */
 
+/* A double-double sum high + low, with its error bound. */
 struct pair {
-    vd high, low, off; /* off: error bound */
+    vd high, low, off; /* off: bound of the error of high + low */
 };
 
-/* Pairs of a strip of LANES columns.  Their sums start far from zero. */
+/* Double-double sums of a strip of LANES columns, while products are added; `high` starts far from
+ * zero. */
 struct far_pairs {
     vd high[KERNEL_EXACT_BLOCK], low[KERNEL_EXACT_BLOCK]; /* [row of the block] */
-    vd size[KERNEL_EXACT_BLOCK]; /* upper bounds of the sums of magnitudes */
+    /* [row of the block]: upper bounds of the sums of the products' magnitudes */
+    vd size[KERNEL_EXACT_BLOCK];
 };
 
-/* Upper bound of the sum of magnitudes of a row's products (Cauchy and Schwarz). */
+/* Returns an upper bound of the sum of magnitudes of an element's products, by the Cauchy-Schwarz
+ * inequality. */
 FLAT vd size_bound(const struct limb *a, int line, const struct limb *b, int first)
 {
     return LOAD(vd, &b->norm[first]) * a->norm[line];
 }
 
-/* Sets flush-to-zero, since subnormal products take CPUs several times as long.  They occur far
- * below a line's largest element; the bounds include what flushing loses. */
+/* Sets flush-to-zero mode and returns the previous mode.  Subnormal products, which occur far below
+ * a line's largest element, would take CPUs several times as long.  The error bounds include what
+ * flushing loses. */
 FLAT unsigned flush_subnormals(void)
 {
 #if defined(__AVX2__)
@@ -232,7 +246,7 @@ FLAT unsigned flush_subnormals(void)
 #endif
 }
 
-/* Restores the floating-point mode that flush_subnormals replaced. */
+/* Restores the floating-point mode that flush_subnormals returned. */
 FLAT void restore_mode(unsigned mode)
 {
 #if defined(__AVX2__)
@@ -242,12 +256,13 @@ FLAT void restore_mode(unsigned mode)
 #endif
 }
 
-/* Functions that sum in that mode are not inlined, lest compilers move what they do out of it. */
+/* Functions that compute in flush-to-zero mode are not inlined, since compilers could move their
+ * operations to where the mode is not set. */
 #define APART __attribute__((noinline))
 
-/* Adds `count` products to the pairs of ROWS rows, from r on, and VECTORS strips.  Plain arrays,
- * since GCC keeps no structures in registers.  Each instruction counts on CPUs with separate
- * adders, which start a step each cycle. */
+/* Adds `count` products to the double-double sums of ROWS rows, from row r on, and of VECTORS
+ * strips of columns.  The sums are plain arrays, since GCC does not keep structures in registers.
+ * strip: distance in doubles between strips of columns. */
 FLAT void add_products(const double *a, const double *b, int64_t strip, int64_t count,
                        struct far_pairs *x, int64_t r)
 {
@@ -271,9 +286,11 @@ FLAT void add_products(const double *a, const double *b, int64_t strip, int64_t 
     }
 }
 
-/* Adds the magnitudes of `count` products. */
-FLAT void add_sizes(const double *a, const double *b, int64_t strip, int64_t count,
-                    struct far_pairs *x, int64_t r)
+/* Adds the magnitudes of the products of `count` elements along k to x[v].size, for ROWS rows from
+ * r on and VECTORS vectors v of columns.  a, b: packed elements.  strip: distance in elements
+ * between vectors of b. */
+FLAT void add_magnitudes(const double *a, const double *b, int64_t strip, int64_t count,
+                         struct far_pairs *x, int64_t r)
 {
     vd size[VECTORS][ROWS], y[VECTORS];
 
@@ -290,8 +307,8 @@ FLAT void add_sizes(const double *a, const double *b, int64_t strip, int64_t cou
         memcpy(&x[v].size[r], size[v], sizeof size[v]);
 }
 
-/* Adds products, or their magnitudes, of rows i to i + rows - 1 of A and whole strips, one stretch
- * of k after another.  They go to x's rows from `first` on. */
+/* Adds the products (or, if `sizes`, their magnitudes) of rows [i, i + rows) of A and of `strips`
+ * vectors of columns to x's rows from `first` on, one stretch of k after another. */
 FLAT void add_all(const struct kernel_call *c, int64_t i, int64_t rows, int64_t j, int64_t strips,
                   struct far_pairs *x, int64_t first, bool sizes)
 {
@@ -306,20 +323,20 @@ FLAT void add_all(const struct kernel_call *c, int64_t i, int64_t rows, int64_t 
                 const double *left = scaled_at(&a, (int)((i + r) % PANEL), p);
 
                 if (sizes)
-                    add_sizes(left, right, LANES * c->k, count, &x[s], first + r);
+                    add_magnitudes(left, right, LANES * c->k, count, &x[s], first + r);
                 else
                     add_products(left, right, LANES * c->k, count, &x[s], first + r);
             }
         }
 }
 
-/* Sums pairs of rows i to i + rows - 1, from row `first` of the block on, by `strips` vectors of
- * columns. sized: error bounds come from sums of magnitudes, not from norms. */
+/* Computes the double-double sums of rows [i, i + rows) and of `strips` vectors of columns.  first:
+ * the row of x for row i.  sized: error bounds come from sums of magnitudes, not from norms. */
 APART static void sum_pairs(const struct kernel_call *c, int64_t i, int64_t rows, int64_t j,
                             int64_t strips, struct far_pairs *x, int64_t first, bool sized)
 {
-    strips += strips % VECTORS; /* panels have whole groups of vectors */
-    rows = (rows + ROWS - 1) / ROWS * ROWS; /* panels have whole groups of rows */
+    strips += strips % VECTORS; /* panels contain full groups of vectors */
+    rows = (rows + ROWS - 1) / ROWS * ROWS; /* panels contain full groups of rows */
     for (int64_t s = 0; s < strips && sized; s++)
         for (int64_t r = 0; r < rows; r++)
             x[s].size[first + r] = all_of(0);
@@ -340,7 +357,7 @@ APART static void sum_pairs(const struct kernel_call *c, int64_t i, int64_t rows
     add_all(c, i, rows, j, strips, x, first, false);
 }
 
-/* Sums pairs in flush-to-zero mode. */
+/* Calls sum_pairs in flush-to-zero mode. */
 static void sum_flushed(const struct kernel_call *c, int64_t i, int64_t rows, int64_t j,
                         int64_t strips, struct far_pairs *x, int64_t first, bool sized)
 {
@@ -350,9 +367,9 @@ static void sum_flushed(const struct kernel_call *c, int64_t i, int64_t rows, in
     restore_mode(mode);
 }
 
-/* Takes the start off each pair, and adds the bound of its error. */
-static void take_pairs(const struct kernel_call *c, int rows, const struct far_pairs *x,
-                       int64_t first, struct pair *out)
+/* Converts the sums of some rows: subtracts their start values, and computes their error bounds. */
+static void finish_pairs(const struct kernel_call *c, int rows, const struct far_pairs *x,
+                         int64_t first, struct pair *out)
 {
     const double terms = (double)c->k + 2;
 
@@ -364,16 +381,16 @@ static void take_pairs(const struct kernel_call *c, int rows, const struct far_p
     }
 }
 
-/* Infinity with the sign of each lane. */
+/* Returns infinities with the signs of x. */
 FLAT vl infinity_of(vd x)
 {
     return ((vl)x & INT64_MIN) | (int64_t)0x7ff << 52;
 }
 
-/* Computes alpha times the pair plus beta C; the pair has weight 2^e.  Undecided if e is far from
- * 0. */
-static void take_scalars(const struct strip *s, int64_t i, int64_t j, int left, vd *high, vd *low,
-                         vd *off, vl *e)
+/* Replaces the double-double sum, which has weight 2^*e, by alpha times the sum plus beta times C,
+ * with weight 1.  If e is far from 0, the error bound becomes infinite. */
+static void apply_scalars(const struct strip *s, int64_t i, int64_t j, int left, vd *high, vd *low,
+                          vd *off, vl *e)
 {
     const struct kernel_call *c = s->c;
     const int size = c->config->c.size;
@@ -392,13 +409,14 @@ static void take_scalars(const struct strip *s, int64_t i, int64_t j, int left, 
     *e = (vl){ 0 };
 }
 
-/* True if columns from j on are contiguous. */
+/* True if LANES elements of a row of C, from column j on, are contiguous. */
 static bool is_dense(const struct output_view *c, int64_t j)
 {
     return c->col == 1 && !c->rows && !c->cols && !c->wide && j + LANES <= c->inner;
 }
 
-/* Stores the lanes of row r that the pair decides; returns their mask. */
+/* Stores those of the lanes `left` of row r whose rounding the double-double sum settles.  Returns
+ * their mask.  r: row of the register tile; i: row of the block. */
 APART static int store_pairs(const struct strip *s, const struct pair *x, int r, int64_t i,
                              int64_t j, int left)
 {
@@ -413,17 +431,17 @@ APART static int store_pairs(const struct strip *s, const struct pair *x, int r,
     int done = 0;
 
     if (!c->config->plain)
-        take_scalars(s, i, j, left, &first, &second, &off, &e);
+        apply_scalars(s, i, j, left, &first, &second, &off, &e);
     high = two_sum(first, second, &rest);
     off += size_of(rest) * 0x1p-51;
-    if (single) /* a second rounding, of the double to FP32, adds its error */
+    if (single) /* rounding the double to FP32 adds a second error */
         off += size_of(high) * 0x1p-51;
     up = high + (rest + off);
     down = high + (rest - off);
     field = ((vl)up >> 52 & 0x7ff) + e;
     sure = (vl)(up != 0) & ((vl)up >> 52 == (vl)down >> 52); /* same sign and exponent */
     sure &= (vl)(up - up == 0); /* C may hold NaN or infinities */
-    /* below the normal numbers a result would be rounded twice */
+    /* results below the normal numbers would be rounded twice here */
     large = sure & (field > (single ? 1023 + 128 : 2047));
     sure &= single ? (field > 1023 - 124) & (field < 1023 + 126) : (field > 1) & (field < 2046);
     up = (vd)((((vl)up + (e << 52)) & sure) | (infinity_of(up) & large));
@@ -456,19 +474,21 @@ APART static int store_pairs(const struct strip *s, const struct pair *x, int r,
     return done;
 }
 
-/* True if the packed lines exclude elements of this lane. */
-static bool leaves_out(const struct strip *s, int line, int lane)
+/* True if the double-double sums omit elements of this lane's row or column, because they are too
+ * small. */
+static bool omits_elements(const struct strip *s, int line, int lane)
 {
     return s->a[0].low[line] == LEFT_OUT || s->b[0].low[s->first + lane] == LEFT_OUT;
 }
 
-/* The length of a part of k, of which there are at most 64. */
+/* Returns the length of a part of k, for struct occupied.  k has at most 64 such parts. */
 static int64_t part_of(const struct kernel_call *c)
 {
     return c->k / 64 + 1;
 }
 
-/* The parts of k in which each of LANES packed lines holds any number but zero. */
+/* Sets, for each of LANES packed lines, the bits of those parts of k in which it has a nonzero
+ * number. */
 static void find_parts(const struct kernel_call *c, const double *v, uint64_t parts[LANES])
 {
     const int64_t length = part_of(c);
@@ -485,7 +505,7 @@ static void find_parts(const struct kernel_call *c, const double *v, uint64_t pa
     }
 }
 
-/* Finds which parts of k are not all zero, for the rows and strips that are computed together. */
+/* Fills *s->occupied for the rows and columns that are computed together. */
 static void find_occupied(const struct strip *s)
 {
     const struct kernel_call *c = s->c;
@@ -508,7 +528,8 @@ static void find_occupied(const struct strip *s)
     }
 }
 
-/* Stores an element whose products sum to exactly zero.  False: it cannot be decided here. */
+/* Stores an element whose products sum to exactly zero.  Returns false if the result must be
+ * computed by the general code. */
 static bool store_zero_at(const struct kernel_call *c, int64_t i, int64_t j)
 {
     const int size = c->config->c.size;
@@ -517,8 +538,8 @@ static bool store_zero_at(const struct kernel_call *c, int64_t i, int64_t j)
                       c->config->has_beta ? &c->beta_f64 : NULL);
 }
 
-/* Stores lanes whose products are all zero, as in triangular or sparse operands; returns their
- * mask.  Pairs never decide a zero. */
+/* Stores those of the lanes `left` whose products are all zero, as in triangular or sparse
+ * operands.  Returns their mask.  Double-double sums never settle a zero. */
 APART static int store_zeros(const struct strip *s, const struct pair *x, int line, int64_t i,
                              int64_t j, int left)
 {
@@ -530,7 +551,7 @@ APART static int store_zeros(const struct strip *s, const struct pair *x, int li
     int done = 0;
 
     for (int l = 0; l < LANES; l++)
-        if (x->high[l] != 0 || x->low[l] != 0 || leaves_out(s, line, l))
+        if (x->high[l] != 0 || x->low[l] != 0 || omits_elements(s, line, l))
             left &= ~(1 << l);
     if (!left)
         return 0;
@@ -549,8 +570,8 @@ APART static int store_zeros(const struct strip *s, const struct pair *x, int li
     return done;
 }
 
-/* Stores the lanes left of row i that sums in bins decide, or that are exactly zero; returns their
- * mask. */
+/* Stores those of the uncertain lanes of row i whose rounding sums in bins settle, or whose sums
+ * are exactly zero.  Returns their mask. */
 APART static int store_binned(const struct strip *s, int64_t i, int64_t j)
 {
     const struct kernel_call *c = s->c;
@@ -576,16 +597,18 @@ APART static int store_binned(const struct strip *s, int64_t i, int64_t j)
     return done;
 }
 
-/* ---- rounding the windows' sums, and strips of C --------------------------------------------- */
+/* ---- rounding sums in windows; computing strips and blocks of C ------------------------------ */
 
-/* True if results are FP64 or FP32 without alpha and beta, which round_fast may decide. */
+/* True if results are FP64 or FP32 without alpha and beta, so that round_fast may be able to round
+ * them. */
 static bool stores_fast(const struct kernel_config *f)
 {
     return f->plain && limber_format_is_binary(f->c);
 }
 
-/* Rounds the first window as a double-double, if that decides an FP64 or FP32 result.  What is not
- * summed is below `uncertain`. */
+/* Rounds the sum in the first window as a double-double number.  Returns false if that does not
+ * settle the rounding of an FP64 or FP32 result.  uncertain: bound of the sum of all bits below the
+ * window. */
 static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, double uncertain)
 {
     const struct kernel_call *c = s->c;
@@ -594,7 +617,7 @@ static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, do
     int e = s->top[lane] + 2, bits;
 
     if (s->column[0][lane] >= 1 << 12 || s->column[0][lane] < -(1 << 12))
-        return false;           /* else the first two columns are one double */
+        return false;           /* the first two columns do not fit one double */
     for (int at = 0; at < 4; at++)
         x[at] = (double)s->column[at + 1][lane];
     x[0] += (double)s->column[0][lane] * 0x1p40;
@@ -629,7 +652,8 @@ static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, do
     return true;
 }
 
-/* Converts the columns to words of a two's complement integer; returns how many. */
+/* Converts the columns of a lane to words of a two's complement integer.  Returns the number of
+ * words. */
 static int words_of(const struct strip *s, int lane, int columns, uint64_t *w)
 {
     int words = (WIDTH * (columns - 1) + 63) / 64 + 2;
@@ -645,17 +669,18 @@ static int words_of(const struct strip *s, int lane, int columns, uint64_t *w)
     return words;
 }
 
-/* Rounds and stores element (i, j), which is this lane's, if the windows summed so far settle its
- * rounding.  False: the next window is needed.  terms: number of products whose bits below the last
- * window were left out; each moves the sum by at most one unit of that window's last bit.  Adds to
- * *lost the number of integers that do not fit C's format. */
-static bool decide(struct strip *s, int lane, int64_t i, int64_t j, double terms, int64_t *lost)
+/* If the windows summed so far settle the rounding of element (i, j) in this lane, stores it and
+ * returns true.  If it returns false, the next window is needed.  terms: number of products with
+ * bits below the last window; each changes the sum by at most one unit of that window's last bit.
+ * Adds to *lost the number of integers that do not fit C's format. */
+static bool store_if_certain(struct strip *s, int lane, int64_t i, int64_t j, double terms,
+                             int64_t *lost)
 {
     const struct kernel_call *c = s->c;
     const struct kernel_config *f = c->config;
     bool zero = s->top[lane] < NOTHING;
     int exp = zero ? 0 : s->top[lane] + 2 - WINDOW * s->windows, n;
-    /* a product of two elements has two times 52 fraction bits */
+    /* a product of two elements has 2 * 52 fraction bits */
     bool all = zero || exp <= s->low[lane] - 104;
     struct limber_scalars sc = { f->has_alpha ? c->alpha : NULL, f->has_beta ? c->beta : NULL,
                                  f->scalars };
@@ -674,7 +699,7 @@ static bool decide(struct strip *s, int lane, int64_t i, int64_t j, double terms
                                 n, ilogb(terms) + 1, exp, &sc);
 }
 
-/* True if the line holds NaN or infinities. */
+/* True if the line has NaN or infinities. */
 FLAT bool is_special(const struct kernel_call *c, int side, int64_t line)
 {
     const struct packed *o = &c->op[side];
@@ -682,8 +707,8 @@ FLAT bool is_special(const struct kernel_call *c, int side, int64_t line)
     return o->special && o->special[o->line0 + line];
 }
 
-/* Stores the elements of row i, columns j to j + LANES - 1, that NaN or infinities decide; `live`
- * columns exist.  Returns the mask of the others. */
+/* Stores those elements of row i, columns [j, j + live), that NaN or infinities determine.  Returns
+ * the mask of all other lanes. */
 static int store_special(const struct kernel_call *c, int64_t i, int64_t j, int live,
                          int64_t *lost)
 {
@@ -697,8 +722,8 @@ static int store_special(const struct kernel_call *c, int64_t i, int64_t j, int 
     return left;
 }
 
-/* Sums and stores the elements of row i in the lanes of s->left: in bins, then in windows, then in
- * the long accumulator.  Returns the number of integers that do not fit C's format. */
+/* Sums and stores the lanes s->left of row i: in bins, then in windows, then in the long
+ * accumulator.  Returns the number of integers that do not fit C's format. */
 static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
 {
     const struct kernel_call *c = s->c;
@@ -707,7 +732,7 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
     int64_t lost = 0;
 
     for (int l = 0; l < live && s->a[0].v; l++)
-        if (s->left >> l & 1 && leaves_out(s, s->line, l)) {
+        if (s->left >> l & 1 && omits_elements(s, s->line, l)) {
             lost += c->cold->exact(c, i, j + l);
             s->left &= ~(1 << l);
         }
@@ -715,12 +740,12 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
         s->left &= ~store_binned(s, i, j);
     if (!s->left)
         return 0;
-    measure(s);
+    find_exponent_range(s);
     memset(s->column, 0, sizeof s->column);
     for (s->windows = 1; s->left && s->windows <= WINDOWS; s->windows++) {
         sum_window(s, s->windows == 1);
         for (int l = 0; l < live; l++)
-            if (s->left >> l & 1 && decide(s, l, i, j + l, terms < 1 ? 1 : terms, &lost))
+            if (s->left >> l & 1 && store_if_certain(s, l, i, j + l, terms < 1 ? 1 : terms, &lost))
                 s->left &= ~(1 << l);
     }
     for (int l = 0; l < live; l++)
@@ -729,10 +754,13 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
     return lost;
 }
 
-/* Stores rows i to i + rows - 1: from pairs where these decide, else from windows. far: the strip's
- * pairs, from row `first` on, or NULL. bounds: their error bounds come from norms.  If that decides
- * less than half of the rows, and sums of magnitudes decide more, the rest of the block uses
- * these. */
+/* Stores rows [i, i + rows) of a strip of columns: from double-double sums where their error bound
+ * settles the rounding, else from exact sums (bins or windows).  far: the double-double sums, with
+ * row i at index `first`; NULL if there are none.
+ *
+ * bounds: the error bound is from norms; rows whose rounding it leaves uncertain are summed again
+ * with a tighter bound, from sums of magnitudes.  *sized: set if that settles more elements and
+ * more than half of the rows were uncertain; then the rest of the block uses the tighter bound. */
 static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int live,
                         struct far_pairs *far, int64_t first, bool bounds, bool *sized)
 {
@@ -746,9 +774,10 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
     for (int turn = 0; far && turn < 2; turn++) {
         int before = open;
 
-        if (turn == 1) /* computed for the whole group of strips, which the next ones reuse */
+        /* sum all strips of the group again, so that the next strips reuse the sums */
+        if (turn == 1)
             sum_flushed(s->c, i, rows, j - odd * LANES, VECTORS, far - odd, first, true);
-        take_pairs(s->c, rows, far, first, sum);
+        finish_pairs(s->c, rows, far, first, sum);
         open = 0;
         for (int r = 0; r < rows; r++) {
             if (left[r])
@@ -769,7 +798,8 @@ static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int liv
     return lost;
 }
 
-/* Computes rows i to i + rows - 1 of a block, i the first of a panel, and columns j0 to end - 1. */
+/* Computes rows [i, i + rows) and columns [j0, end) of a block.  Row i is the first row of a panel.
+ * pairs: uses double-double sums. */
 static int64_t run_rows(struct kernel_call *c, bool pairs, int64_t i, int64_t rows, int64_t j0,
                         int64_t end, struct far_pairs *far, bool *sized)
 {
@@ -797,7 +827,8 @@ static int64_t run_rows(struct kernel_call *c, bool pairs, int64_t i, int64_t ro
 
 /* ---- parts of k ------------------------------------------------------------------------------ */
 
-/* Adds a part's pair to the sum of earlier parts; rounding adds to the error. */
+/* Adds a part's double-double sum to the sum of earlier parts of k, and the errors of these
+ * additions to the error bound. */
 static void add_pair(struct pair *sum, const struct pair *x)
 {
     vd rest, high = two_sum(sum->high, x->high, &rest), low;
@@ -809,8 +840,8 @@ static void add_pair(struct pair *sum, const struct pair *x)
     sum->low = low;
 }
 
-/* Stores row i of a block from its pairs.  Undecided elements are summed from the unpacked
- * operands. */
+/* Stores row i of a block from its double-double sums.  Elements whose rounding is uncertain are
+ * summed exactly from the unpacked operands. */
 static int64_t store_sum(const struct strip *s, const struct pair *sum, int64_t i, int64_t j,
                          int live)
 {
@@ -825,8 +856,8 @@ static int64_t store_sum(const struct strip *s, const struct pair *sum, int64_t 
     return lost;
 }
 
-/* Computes a block from one packed part of k.  The pairs of earlier parts follow those of this part
- * in the scratch memory. */
+/* Computes a block from one packed part of k.  In scratch memory, the sums of earlier parts of k
+ * are stored after those of this part. */
 static int64_t run_part(struct kernel_call *c, bool pairs, int64_t i0, int64_t rows, int64_t j0,
                         int64_t end, struct far_pairs *far)
 {
@@ -850,24 +881,25 @@ static int64_t run_part(struct kernel_call *c, bool pairs, int64_t i0, int64_t r
             if (pairs && c->adds)
                 sum = (struct pair){ kept->high[r], kept->low[r], kept->size[r] };
             if (pairs) {
-                take_pairs(c, 1, far, r, &x);
+                finish_pairs(c, 1, far, r, &x);
                 for (int l = 0; l < LANES; l++)
-                    if (leaves_out(&s, s.line, l))
+                    if (omits_elements(&s, s.line, l))
                         x.off[l] = INFINITY;
                 add_pair(&sum, &x);
                 kept->high[r] = sum.high, kept->low[r] = sum.low, kept->size[r] = sum.off;
             }
             if (c->more)
                 continue;
-            sum.off *= 1 + 0x1p-10; /* the rounding errors of up to 2^40 additions */
+            sum.off *= 1 + 0x1p-10; /* covers the rounding errors of up to 2^40 additions */
             lost += store_sum(&s, pairs ? &sum : NULL, i0 + r, j, live);
         }
     return lost;
 }
 
-/* Computes a block of C. Scratch holds pairs.  The first panel shows whether bounds from norms
- * decide enough. */
-void EXACT(block)(struct kernel_call *c, int64_t task, char *scratch)
+/* Entry point kernel_block: computes a block of C.  `scratch` holds the double-double sums.  The
+ * rows of the first panel show whether error bounds from norms settle enough elements for the rest
+ * of the block. */
+void FOR_ISA(limber_exact_block)(struct kernel_call *c, int64_t task, char *scratch)
 {
     int64_t i0 = task / c->blocks_j * c->mb, j0 = task % c->blocks_j * c->nb, lost;
     int64_t rows = c->m - i0 < c->mb ? c->m - i0 : c->mb, first = rows < PANEL ? rows : PANEL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Operands of the scheme `accumulator` (exact.c): panels of lines, packed as scaled doubles for
- * sums in pairs and bins, or as fractions and exponents for windows. */
+ * For exact.c: operands of the scheme `accumulator`.  Panels of lines are packed as scaled doubles,
+ * for double-double sums and for bins, or as fractions and exponents, for sums in windows. */
 #ifndef LIMBER_KERNEL_EXACT_LIMBS_H
 #define LIMBER_KERNEL_EXACT_LIMBS_H
 
@@ -9,33 +9,36 @@
 #include "ir/num/prim.h"
 
 enum {
-    PANEL = KERNEL_LANES,           /* lines of a panel */
-    LISTED = 256, /* elements along k that are surveyed, or listed for a window, at once */
-    FAR = -990, /* lowest exponent, relative to a line's largest, that pairs include */
+    PANEL = KERNEL_LANES,           /* number of lines in a panel */
+    /* number of elements along k that are examined, or listed for a window, at once */
+    LISTED = 256,
+    /* lowest exponent, relative to the line's largest element, that double-double sums include */
+    FAR = -990,
     NOTHING = -(1 << 24),           /* the exponent of zero */
-    LEFT_OUT = -(1 << 25)           /* `low` of a line some of whose elements pairs leave out */
+    LEFT_OUT = -(1 << 25) /* value of `low` for a line of which double-double sums omit elements */
 };
 
 /* ---- loading operands ------------------------------------------------------------------------ */
 
-/* A limb of a panel: elements are m 2^e with 1 <= |m| < 2, or 0, followed by the lowest and the
- * highest exponent of each line.  Several limbs are parts of one element.  Where pairs are summed,
- * the only limb has v = m 2^(e - high) instead, and a bound of each line's Euclidean norm. */
+/* One limb of a panel, followed by the lowest and the highest exponent of each line.  An element is
+ * m 2^e with 1 <= |m| < 2, or 0; several limbs are parts of one element.  For double-double sums,
+ * the only limb has v = m 2^(e - high) instead, and is also followed by a bound of each line's
+ * Euclidean norm. */
 struct limb {
-    double *v;          /* elements [PANEL / LANES][k][LANES]; NULL: m and e hold them */
-    double *m;          /* fractions [k][PANEL] */
-    int32_t *e;         /* their exponents [k][PANEL] */
-    int32_t *low, *high; /* lowest and highest exponent of each line [PANEL] */
-    double *norm;        /* bound of each line's Euclidean norm [PANEL], at least 1 */
+    double *v; /* [PANEL / LANES][k][LANES]: scaled elements; NULL if m and e hold the elements */
+    double *m;          /* [k][PANEL]: the fractions m */
+    int32_t *e;         /* [k][PANEL]: the exponents e */
+    int32_t *low, *high; /* [line of the panel]: lowest and highest exponent */
+    double *norm;        /* [line of the panel]: bound of the Euclidean norm, at least 1 */
     int64_t k;
 };
 
-/* Finds limb q of a panel. pairs: it holds scaled doubles. */
+/* Returns limb q of a panel.  pairs: the limb holds scaled doubles. */
 static struct limb limb_of(const struct kernel_call *c, bool pairs, int side, int64_t panel, int q)
 {
     const struct packed *o = &c->op[side];
     char *at = o->data + panel * o->panel_bytes + q * o->limb_bytes;
-    /* at the end of the limb, whatever part of k is packed */
+    /* these arrays are at the end of the limb's memory, whatever part of k is packed */
     int32_t *low = (int32_t *)(void *)(at + o->limb_bytes - 16 * PANEL);
 
     return (struct limb){ .v = pairs ? (double *)(void *)at : NULL,
@@ -47,7 +50,8 @@ static struct limb limb_of(const struct kernel_call *c, bool pairs, int side, in
                           .k = c->k };
 }
 
-/* Address of element p of a line; those of the next lines follow, up to LANES. */
+/* Returns the address of element p of a line.  Element p of each next line follows, up to a
+ * multiple of LANES lines. */
 FLAT const double *scaled_at(const struct limb *l, int line, int64_t p)
 {
     return l->v + line / LANES * LANES * l->k + p * LANES + line % LANES;
@@ -55,7 +59,7 @@ FLAT const double *scaled_at(const struct limb *l, int line, int64_t p)
 
 static const int64_t fraction_bits = ((int64_t)1 << 52) - 1, one_bits = (int64_t)1023 << 52;
 
-/* Exponent and fraction of element p: of one line, and of a vector of lines. */
+/* Returns the exponent of element p of a line; NOTHING for zero. */
 FLAT int32_t exponent_at(const struct limb *l, int line, int64_t p)
 {
     int64_t bits;
@@ -66,7 +70,7 @@ FLAT int32_t exponent_at(const struct limb *l, int line, int64_t p)
     return bits & INT64_MAX ? (int32_t)(bits >> 52 & 0x7ff) - 1023 + l->high[line] : NOTHING;
 }
 
-/* Exponents of element p of LANES lines from `first` on. */
+/* Returns the exponents of element p of LANES lines, from line `first` on. */
 FLAT vi exponents_at(const struct limb *l, int first, int64_t p)
 {
     vl bits;
@@ -80,7 +84,7 @@ FLAT vi exponents_at(const struct limb *l, int first, int64_t p)
     return (e & ~zero) | (NOTHING & zero);
 }
 
-/* Fraction of element p of a line, with 1 <= |m| < 2, or 0. */
+/* Returns the fraction m of element p of a line, with 1 <= |m| < 2, or 0. */
 FLAT double fraction_at(const struct limb *l, int line, int64_t p)
 {
     int64_t bits;
@@ -95,7 +99,7 @@ FLAT double fraction_at(const struct limb *l, int line, int64_t p)
     return m;
 }
 
-/* Fractions of element p of LANES lines from `first` on. */
+/* Returns the fractions of element p of LANES lines, from line `first` on. */
 FLAT vd fractions_at(const struct limb *l, int first, int64_t p)
 {
     vl bits;
@@ -106,7 +110,7 @@ FLAT vd fractions_at(const struct limb *l, int first, int64_t p)
     return (vd)((bits & (fraction_bits | INT64_MIN)) | (one_bits & (vl)((bits & INT64_MAX) != 0)));
 }
 
-/* Stores x as fraction and exponent of element p of a line, and widens the line's range of
+/* Stores x as fraction and exponent of element p of a line, and extends the line's range of
  * exponents. */
 FLAT void put(const struct limb *l, int64_t p, int line, double x)
 {
@@ -135,7 +139,8 @@ FLAT void put(const struct limb *l, int64_t p, int line, double x)
     l->e[at] = e;
 }
 
-/* Stores (-1)^sign chunk 2^exp, which may be below the range of FP64. */
+/* Stores (-1)^sign * chunk * 2^exp, which may be below the range of FP64, as element p of a
+ * line. */
 static void put_wide(const struct limb *l, int64_t p, int line, uint64_t chunk, int exp, int sign)
 {
     put(l, p, line, sign ? -(double)chunk : (double)chunk);
@@ -146,7 +151,8 @@ static void put_wide(const struct limb *l, int64_t p, int line, uint64_t chunk, 
     }
 }
 
-/* Stores an element of any format as one to three limbs of at most 53 bits. */
+/* Stores an element of any format as one to three limbs of at most 53 bits.  at: address of the
+ * element, or NULL for zero. */
 static void put_any(const struct limb *l, int limbs, int64_t p, int line, limber_format f,
                     const char *at)
 {
@@ -169,14 +175,16 @@ static void put_any(const struct limb *l, int limbs, int64_t p, int line, limber
 
 /* ---- packing for scaled pairs ---------------------------------------------------------------- */
 
-/* Pixels that a line sees in a plane of an image (NULL: padding): `rows` by `columns`, `down` and
- * `across` pixels apart; those outside of the image are zero. */
+/* Pixels of one plane of the image that a line reads: `rows` by `columns` pixels from (y, x) on,
+ * with distances of `down` rows and `across` columns.  Pixels outside of the image are zero.
+ * plane: NULL if all of it is padding. */
 struct pixels_seen {
     const char *plane;
     int64_t y, down, rows, x, across, columns;
 };
 
-/* Copies the pixels that a line sees in one plane; returns the place behind them. */
+/* Copies the pixels that a line reads in one plane.  Returns the address just past the copy.  size:
+ * 8 or 4 for FP64 or FP32, else 0. */
 FLAT double *copy_pixels(const struct kernel_call *c, const struct patch *w, limber_format f,
                          int size, const struct pixels_seen *s, double *to)
 {
@@ -193,8 +201,8 @@ FLAT double *copy_pixels(const struct kernel_call *c, const struct patch *w, lim
     return to;
 }
 
-/* Copies a line that is a window, or all that one of its elements sees, without a division for each
- * element. size: 8 or 4 for FP64 or FP32, else 0. */
+/* Copies one line of a convolution's operand: a window or, if transposed, one element of all
+ * windows.  Needs no division per element.  size: 8 or 4 for FP64 or FP32, else 0. */
 FLAT void copy_window(const struct kernel_call *c, const struct view *v, int64_t line,
                       limber_format f, int size, double *to)
 {
@@ -202,7 +210,7 @@ FLAT void copy_window(const struct kernel_call *c, const struct view *v, int64_t
     const int64_t taps = w->transposed ? w->oh * w->ow : w->r * w->s, outer = c->k / taps;
     const int64_t high = w->transposed ? w->r : w->oh, wide = w->transposed ? w->s : w->ow;
     const int64_t of = line / wide, a = of % high, b = line % wide;
-    const int64_t group = of / high; /* channel (transposed) or image */
+    const int64_t group = of / high; /* channel if transposed, else image */
     struct pixels_seen s = { .y = a * w->stride[0] - w->pad[0],
                              .down = w->dilate[0],
                              .rows = w->r,
@@ -226,7 +234,7 @@ FLAT void copy_window(const struct kernel_call *c, const struct view *v, int64_t
     }
 }
 
-/* Copies `live` lines that are windows to [k][LANES]. */
+/* Copies `live` lines of a convolution's operand, from line `first` on, to [k][LANES]. */
 static void copy_windows(const struct kernel_call *c, const struct view *v, int64_t first,
                          int64_t live, limber_format f, double *to)
 {
@@ -241,7 +249,8 @@ static void copy_windows(const struct kernel_call *c, const struct view *v, int6
             copy_window(c, v, first + l, f, 0, to + l);
 }
 
-/* Copies `live` lines to [k][LANES]; those beyond are zero. */
+/* Copies the `live` lines that exist from line0 on, as doubles, to the array [k][LANES] at `to`.
+ * The lanes of lines that do not exist become zero. */
 static void copy_lines(const struct kernel_call *c, int side, int64_t line0, int64_t live,
                        double *to)
 {
@@ -267,7 +276,7 @@ static void copy_lines(const struct kernel_call *c, int side, int64_t line0, int
     for (int64_t l = 0; l < live; l++) {
         const char *at = strided ? limber_view_at(v, first + l, 0, f.size) : NULL;
 
-        if (wide) /* constant sizes, so that the loops are specialised */
+        if (wide) /* constant sizes, so that the compiler specialises the loops */
             for (int64_t p = 0; p < c->k; p++)
                 to[p * LANES + l] = double_at(at + p * step, 8);
         else if (plain)
@@ -282,14 +291,14 @@ static void copy_lines(const struct kernel_call *c, int side, int64_t line0, int
     }
 }
 
-/* Exponent of a line whose largest magnitude is `most`. */
+/* Returns the exponent of a number whose magnitude is `most`; NOTHING / 2 for zero. */
 static int32_t exponent_of(double most)
 {
     return most > 0 ? ilogb(most) : NOTHING / 2;
 }
 
-/* Finds the largest exponent of each of LANES packed lines. */
-static void find_high(const double *v, int64_t k, int32_t *high)
+/* Sets high[] to the exponent of the largest finite element of each of LANES packed lines. */
+static void find_largest_exponents(const double *v, int64_t k, int32_t *high)
 {
     const int64_t infinite = (int64_t)0x7ff << 52;
     vl most = { 0 };
@@ -308,9 +317,9 @@ static void find_high(const double *v, int64_t k, int32_t *high)
     }
 }
 
-/* Finds the largest exponents of a panel's lines over all of k, of which only a part is packed at a
- * time. */
-static void survey(const struct kernel_call *c, int side, int64_t panel, int32_t *high)
+/* Sets high[] to the largest exponents of a panel's lines over all of k, if only a part of k is
+ * packed at a time. */
+static void find_high_of_all_k(const struct kernel_call *c, int side, int64_t panel, int32_t *high)
 {
     const struct packed *o = &c->op[side];
     const struct view *v = &c->whole[side];
@@ -334,9 +343,10 @@ static void survey(const struct kernel_call *c, int side, int64_t panel, int32_t
         high[l] = exponent_of(most[l]);
 }
 
-/* Divides lines by the power of two of their largest exponent.  Elements too far below it are
- * excluded; NaN and infinities become zero.  If all elements are small they are scaled up first, so
- * that subnormal ones have an exponent. */
+/* Divides LANES lines by the powers of two of their largest exponents, and sets their lowest
+ * exponents and bounds of their norms.  Elements too far below the largest are omitted; NaN and
+ * infinities become zero.  If all elements are small, they are first scaled up, so that subnormal
+ * elements have an exponent field. */
 static void scale_lines(double *v, int64_t k, int32_t *low, const int32_t *high, double *norm)
 {
     enum { SMALL = -32, ENLARGE = 200 };
@@ -366,7 +376,7 @@ static void scale_lines(double *v, int64_t k, int32_t *low, const int32_t *high,
         memcpy(v + p * LANES, &bits, sizeof bits);
         squares += (vd)bits * (vd)bits;
     }
-    /* bound of the rounding errors of this sum and of the norms */
+    /* covers the rounding errors of this sum and of the norms */
     squares *= 1 + (double)(k + 8) * 0x1p-51;
     for (int l = 0; l < LANES; l++) {
         norm[l] = squares[l] > 1 ? sqrt(squares[l]) : 1;
@@ -378,20 +388,20 @@ static void scale_lines(double *v, int64_t k, int32_t *low, const int32_t *high,
     }
 }
 
-/* Packs a panel for pairs: lines of doubles, scaled by their largest exponents. */
+/* Packs a panel for double-double sums: lines of doubles, scaled by their largest exponents. */
 static void pack_scaled(const struct kernel_call *c, int side, int64_t panel)
 {
     struct limb l = limb_of(c, true, side, panel, 0);
 
     if (!c->adds && c->more)
-        survey(c, side, panel, l.high);
+        find_high_of_all_k(c, side, panel, l.high);
     for (int line = 0; line < PANEL; line += LANES) {
         double *v = l.v + line * c->k;
         int64_t left = c->op[side].lines - panel * PANEL - line;
 
         copy_lines(c, side, panel * PANEL + line, left < LANES ? left : LANES, v);
         if (!c->adds && !c->more)
-            find_high(v, c->k, l.high + line);
+            find_largest_exponents(v, c->k, l.high + line);
         scale_lines(v, c->k, l.low + line, l.high + line, l.norm + line);
     }
 }

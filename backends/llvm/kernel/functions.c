@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Elementary functions of ir/num/functions.h for arrays, compiled once for each instruction set.
- * Functions of formats with few values are looked up in tables. */
+ * Functions of formats with few bit patterns are looked up in tables. */
 #include "backends/llvm/kernel/kernel.h"
 #include "backends/llvm/kernel/quick.h"
 #include "ir/num/functions.h"
@@ -12,18 +12,12 @@
 #include <immintrin.h>
 #endif
 
-enum { BLOCK = 64 };    /* angles that are tested before they are computed */
+enum { BLOCK = 64 };    /* number of angles that are tested together before they are computed */
 
-#ifndef RUN
-#define RUN limber_functions_run
-#define LOOK_UP limber_functions_look_up
-#define LOOK_UP_BYTES limber_functions_look_up_bytes
-#define WIDEN limber_functions_widen
-#define NARROW limber_functions_narrow
-#endif
 
-/* Vectorises blocks without far angles.  Both loops give the same bits, since fn_NAME of one
- * element does not depend on others. */
+/* Computes a function of angles in blocks.  Blocks without angles of at least FN_FAR are
+ * vectorised.  Both loops give the same bits, since fn_NAME of one element does not depend on other
+ * elements. */
 #define ANGLES(name) \
     static void name##s(const struct fn_args *args, double *x, int64_t n) \
     { \
@@ -46,7 +40,8 @@ ANGLES(sin)
 ANGLES(cos)
 ANGLES(tan)
 
-/* A separate loop rounds to nearest, without the code that rounding to odd needs. */
+/* Computes a function in a loop.  A separate loop rounds to nearest, without the code that rounding
+ * to odd needs. */
 #define PLAIN(NAME, name) \
     case LIMBER_FUNCTION_##NAME: \
         if (a.odd) \
@@ -57,8 +52,9 @@ ANGLES(tan)
                 x[i] = fn_value(fn_##name(x[i], &nearest), x[i], 0); \
         break;
 
-/* True if the fast approximation leaves the FP32 rounding of an element of the block in doubt. */
-static int in_doubt(const double y[QUICK_BLOCK])
+/* True if the fast approximation leaves the FP32 rounding of some element of the block
+ * uncertain. */
+static int is_uncertain(const double y[QUICK_BLOCK])
 {
     int doubt = 0;
 
@@ -67,8 +63,8 @@ static int in_doubt(const double y[QUICK_BLOCK])
     return doubt;
 }
 
-/* Uses the fast approximation for blocks without doubtful roundings; other blocks and the rest of
- * the array are computed as other results are. */
+/* Uses the fast approximation for full blocks whose FP32 roundings it settles; other blocks are
+ * computed by the general function.  Returns the number of elements computed. */
 #define QUICK(NAME, name) \
     static int64_t quick_##name##s(const struct fn_args *args, double *x, int64_t n) \
     { \
@@ -80,8 +76,9 @@ static int in_doubt(const double y[QUICK_BLOCK])
                 y[i] = quick_##name(x[at + i]); \
                 doubt |= quick_doubt(y[i]); \
             } \
-            if (doubt && in_doubt(y)) \
-                RUN(LIMBER_FUNCTION_##NAME, args, x + at, QUICK_BLOCK, 0); \
+            if (doubt && is_uncertain(y)) \
+                FOR_ISA(limber_functions_run)(LIMBER_FUNCTION_##NAME, args, x + at, \
+                                              QUICK_BLOCK, 0); \
             else \
                 __builtin_memcpy(x + at, y, sizeof y); \
         } \
@@ -92,8 +89,8 @@ QUICK_FUNCTIONS(QUICK)
 #define QUICK_CASE(NAME, name) \
     case LIMBER_FUNCTION_##NAME: return quick_##name##s(args, x, n);
 
-/* Computes results for FP32 by a fast approximation, in whole blocks; returns the number of
- * elements done. */
+/* Computes results for FP32 by a fast approximation, in full blocks.  Returns the number of
+ * elements computed. */
 static int64_t run_quick(int function, const struct fn_args *args, double *x, int64_t n)
 {
     switch (function) {
@@ -102,7 +99,10 @@ static int64_t run_quick(int function, const struct fn_args *args, double *x, in
     }
 }
 
-void RUN(int function, const struct fn_args *args, double *x, int64_t n, int single)
+/* Computes a function of n doubles in place.  single: results only need to round to the correct
+ * binary32 number. */
+void FOR_ISA(limber_functions_run)(int function, const struct fn_args *args, double *x, int64_t n,
+                                   int single)
 {
     const struct fn_args a = *args,
                          nearest = { .p = a.p, .q = a.q, .bound = a.bound, .odd = 0 };
@@ -135,12 +135,12 @@ void RUN(int function, const struct fn_args *args, double *x, int64_t n, int sin
     for (int64_t i = 0; i < n; i++) \
         ((type *)dst)[i] = (type)small_code(&s, x[i])
 
-/* Integers of at most 32 bits are exact as doubles; longer ones are rounded to nearest even. */
+/* Integers of at most 32 bits are exact as doubles; 64-bit integers are rounded to nearest even. */
 #define WIDEN_INTEGERS(type) \
     for (int64_t i = 0; i < n; i++) \
         x[i] = (double)((const type *)src)[i]
 
-/* Converts integers to doubles. */
+/* Converts integers of format f to doubles. */
 static void widen_integers(limber_format f, const void *src, double *x, int64_t n)
 {
     switch (f.kind == LIMBER_KIND_UINT ? 0 : f.size) {
@@ -152,7 +152,7 @@ static void widen_integers(limber_format f, const void *src, double *x, int64_t 
     }
 }
 
-/* Rounds to nearest even and saturates; NaN gives 0. */
+/* Rounds to nearest even and saturates; NaN becomes 0. */
 #define NARROW_INTEGERS(type, low, high) \
     for (int64_t i = 0; i < n; i++) { \
         double v = x[i] != x[i] ? 0 : x[i]; \
@@ -160,7 +160,8 @@ static void widen_integers(limber_format f, const void *src, double *x, int64_t 
         ((type *)dst)[i] = (type)(int32_t)__builtin_rint(v); \
     }
 
-/* Rounds doubles to integers, to nearest even; too large ones saturate, NaN becomes 0. */
+/* Rounds doubles to integers of format f, to nearest even.  Numbers that are too large saturate;
+ * NaN becomes 0. */
 static void narrow_integers(limber_format f, const double *x, void *dst, int64_t n)
 {
     switch (f.kind == LIMBER_KIND_UINT ? 0 : f.size) {
@@ -183,7 +184,8 @@ static int is_integer(limber_format f)
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
 }
 
-void WIDEN(limber_format f, const void *src, double *x, int64_t n)
+/* Converts n elements of format f to doubles. */
+void FOR_ISA(limber_functions_widen)(limber_format f, const void *src, double *x, int64_t n)
 {
     const struct small s = small_of(f);
     const int no_inf = f.flags & LIMBER_FORMAT_NO_INF;
@@ -201,7 +203,8 @@ void WIDEN(limber_format f, const void *src, double *x, int64_t n)
         WIDEN_AS(uint8_t);
 }
 
-void NARROW(limber_format f, const double *x, void *dst, int64_t n)
+/* Converts n doubles to format f, rounded once. */
+void FOR_ISA(limber_functions_narrow)(limber_format f, const double *x, void *dst, int64_t n)
 {
     const struct small s = small_of(f);
 
@@ -221,8 +224,8 @@ void NARROW(limber_format f, const double *x, void *dst, int64_t n)
 
 /* ---- tables of function values, by vectors --------------------------------------------------- */
 
-/* Looks up SOME elements at a time. 32-bit gathers read two bytes beyond a table of 16-bit
- * values. */
+/* look_up16 looks up SOME elements at a time.  Its 32-bit gathers may read two bytes past the end
+ * of a table of 16-bit values. */
 #ifdef __AVX512F__
 #define SOME 16
 static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
@@ -232,8 +235,9 @@ static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
     _mm256_storeu_si256((void *)dst, _mm512_cvtepi32_epi16(_mm512_i32gather_epi32(at, table, 2)));
 }
 
-/* Looks up bytes: shuffles select by the lower half of the code in each of sixteen parts of the
- * table; masks choose the part by the upper half. */
+/* Looks up bytes in a table that is divided into sixteen parts: in each part a shuffle selects by
+ * the lower half of the byte, and masks select the part by the upper half.  Returns the number of
+ * elements looked up. */
 static int64_t look_up8(const uint8_t *table, const uint8_t *src, uint8_t *dst, int64_t n)
 {
     const __m512i four = _mm512_set1_epi8(15);
@@ -255,9 +259,9 @@ static int64_t look_up8(const uint8_t *table, const uint8_t *src, uint8_t *dst, 
     return i;
 }
 
-/* Looks up bytes with VBMI, whose permutation selects from 128 bytes. */
-__attribute__((target("avx512vbmi"))) void LOOK_UP_BYTES(const struct lookup *t, const void *src,
-                                                         void *dst, int64_t n)
+/* Looks up bytes with VBMI, whose permutation instruction selects from 128 bytes. */
+__attribute__((target("avx512vbmi")))
+void limber_functions_look_up_bytes(const struct lookup *t, const void *src, void *dst, int64_t n)
 {
     const uint8_t *table = t->table;
     __m512i part[4];
@@ -276,8 +280,8 @@ __attribute__((target("avx512vbmi"))) void LOOK_UP_BYTES(const struct lookup *t,
 }
 #elif defined(__aarch64__)
 #define SOME 8
-/* Looks up sixteen bytes at a time: TBL selects from 64 bytes, TBX leaves other lanes as they
- * are. */
+/* Looks up sixteen bytes at a time: TBL selects from 64 bytes, and TBX leaves lanes unchanged whose
+ * index is out of range.  Returns the number of elements looked up. */
 static int64_t look_up8(const uint8_t *table, const uint8_t *src, uint8_t *dst, int64_t n)
 {
     const uint8x16_t part = vdupq_n_u8(64);
@@ -314,6 +318,7 @@ static int64_t look_up8(const uint8_t *table, const uint8_t *src, uint8_t *dst, 
     return 0;
 }
 
+/* Looks up eight elements by eight loads. */
 static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
 {
     __m128i v = _mm_cvtsi32_si128(table[src[0]]);
@@ -333,7 +338,9 @@ static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
     for (; i < n; i++) \
         ((to *)dst)[i] = ((const to *)t->table)[((const from *)src)[i]]
 
-void LOOK_UP(const struct lookup *t, const void *src, void *dst, int64_t n)
+/* Maps n elements of 1 or 2 bytes by a table with an entry for each bit pattern. */
+void FOR_ISA(limber_functions_look_up)(const struct lookup *t, const void *src, void *dst,
+                                       int64_t n)
 {
     int64_t i = 0;
 

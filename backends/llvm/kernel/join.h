@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Interleaves elements of several rows, and gathers strided elements. */
+ * Interleaves bytes of several rows, and gathers elements at a constant distance. */
 #ifndef LIMBER_KERNEL_JOIN_H
 #define LIMBER_KERNEL_JOIN_H
 
@@ -12,7 +12,7 @@ typedef int16_t widened_bytes __attribute__((vector_size(32)));
 typedef uint8_t joined_unsigned __attribute__((vector_size(16)));
 typedef uint16_t widened_unsigned __attribute__((vector_size(32)));
 
-/* Interleaves sixteen bytes of each of four rows. */
+/* Interleaves sixteen bytes of each of four rows, into 64 bytes. */
 static inline __attribute__((always_inline)) void join_four(const char *const row[4], char *to)
 {
     joined_bytes r[4], low[2], high[2];
@@ -36,7 +36,7 @@ static inline __attribute__((always_inline)) void join_four(const char *const ro
     }
 }
 
-/* Sign- or zero-extends sixteen bytes to 16 bits. */
+/* Extends sixteen bytes to 16 bits each: signed if `sign`, else unsigned. */
 static inline __attribute__((always_inline)) void widen_bytes(const char *from, int sign, char *to)
 {
     joined_bytes bytes;
@@ -48,7 +48,7 @@ static inline __attribute__((always_inline)) void widen_bytes(const char *from, 
     memcpy(to, &wide, sizeof wide);
 }
 
-/* Interleaves sixteen bytes of each of two rows. */
+/* Interleaves sixteen bytes of each of two rows, into 32 bytes. */
 static inline __attribute__((always_inline)) void join_two(const char *const row[2], char *to)
 {
     joined_bytes r[2], turned[2];
@@ -62,7 +62,7 @@ static inline __attribute__((always_inline)) void join_two(const char *const row
     memcpy(to, turned, sizeof turned);
 }
 
-/* Interleaves them as join_two does, each extended to 16 bits. */
+/* Interleaves sixteen bytes of each of two rows, each extended to 16 bits. */
 static inline __attribute__((always_inline)) void join_two_widened(const char *const row[2],
                                                                    int sign, char *to)
 {
@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) void join_two_widened(const char *c
     widen_bytes(both + 16, sign, to + 32);
 }
 
-/* Copies every `step`-th element from `from` on to contiguous memory. */
+/* Copies `count` elements of `size` bytes, `step` elements apart, to contiguous memory. */
 static inline __attribute__((always_inline)) void
 join_steps(char *to, const char *from, int64_t step, int64_t count, int size)
 {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A kernel's source.  It is compiled in two ways.
+ * The source of all kernels but those of `accumulator`.  It is compiled in two ways, which compute
+ * the same bits.
  *
  *   specialised  to bitcode, once for each kind of limbs.  At run time it is linked with a
- *                register-tile kernel and with a constant configuration, and optimised: what the
- *                configuration does not need is gone.
- *   prebuilt     to a part of the library, once for each row of prebuilt.cmake.  What decides about
- *                registers is fixed when the library is built: FIXED_unit and so on.  The rest of
- *                the configuration comes with the call.
+ *                micro-kernel and a constant configuration, and optimised: code that the
+ *                configuration does not need is removed.
+ *   prebuilt     into the library, once for each row of prebuilt.cmake.  The fields on which
+ *                registers depend (FIXED_unit and so on) are constants when the library is built.
+ *                Each call passes all other fields of the configuration.
  *
- * Both compute the same bits.  No libc, no calls out. */
+ * It calls no libc functions and no other outside code, except through kernel_cold. */
 #include "backends/llvm/kernel/kernel.h"
 #include "ir/num/prim.h"
 
-/* FIXED: a field that is a constant in both ways of compiling.  CFG(call): any other field. */
+/* FIXED: a field that is a constant in both ways of compiling.  CFG(call): any other field of the
+ * configuration. */
 #if defined(KERNEL_PREBUILT)
 #define FIXED(field) FIXED_##field
 #define CFG(call) (*(call)->config)
@@ -23,18 +25,19 @@ extern const struct kernel_config limber_kernel_constants;
 #define CFG(call) (*((void)(call), &CONSTANT))
 #endif
 
-/* c (mr x nr, row stride ldc bytes) = or += sum over `groups` groups of a times b.  Integer sums
- * start from a row of nr biases; AMX and SME start from zero if that is NULL. Meanwhile a cache
- * line is prefetched for each group, from `next` on, `step` bytes apart. */
+/* The micro-kernel: computes c = a b (if `first`) or c += a b, over `groups` groups along k.  c is
+ * a register tile of mr x nr elements in memory, with ldc bytes from row to row.  Integer sums
+ * start from a row of nr biases; AMX and SME also accept NULL for zeros.  For each group one cache
+ * line is prefetched, from `next` on, `step` bytes apart. */
 void limber_micro(const char *a, const char *b, int64_t groups, char *c, int64_t ldc,
                   int64_t first, const int32_t *bias, const char *next, int64_t step);
-/* Called before and after the micro-kernel on a matrix unit. */
+/* Called before and after the micro-kernel if the unit is a matrix unit (AMX). */
 void limber_micro_open(void);
 void limber_micro_close(void);
 
 #if !defined(KERNEL_PREBUILT)
-/* The code generator calls these for long copies and clears; the object must not need other
- * symbols. */
+/* The code generator calls memset and memcpy for long clears and copies, and a specialised kernel
+ * must not need outside symbols. */
 __attribute__((used)) void *memset(void *to, int c, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -50,7 +53,7 @@ __attribute__((used)) void *memcpy(void *restrict to, const void *restrict from,
 }
 #endif
 
-/* The kind of limbs, which also decides how accumulators become results. */
+/* The kind of limbs.  It also determines how accumulators become results (RECONSTRUCT). */
 #define LIMB_KIND KERNEL_LIMB_KIND
 #define IS_UNIT (LIMB_KIND == LIMB_KIND_unit || LIMB_KIND == LIMB_KIND_half)
 #define RECONSTRUCT \
@@ -71,7 +74,7 @@ FLAT double power_of_two(int e)
     return d;
 }
 
-/* Address of element (i, j) of the block's result. */
+/* Returns the address of element (i, j) of this part of C. */
 FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 {
     return limber_output_at(&c->c, c->i0 + i, c->j0 + j, CFG(c).c.size);
@@ -92,7 +95,8 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
 }
 #endif
 
-/* Packs a range of lines and of k: tasks of A first, then those of B. */
+/* Entry point kernel_pack: packs a range of lines and of k.  Tasks of A have the lowest numbers,
+ * then those of B follow. */
 void limber_pack(struct kernel_call *c, int64_t task)
 {
     int side = task >= c->tasks[0];
@@ -114,7 +118,9 @@ void limber_pack(struct kernel_call *c, int64_t task)
         pack_lines(c, 0, &CFG(c).side[0], &x);
 }
 
-/* Computes one block of C. */
+/* Entry point kernel_block: computes block `task` of C.  Panels are multiplied first, and then C
+ * is reconstructed from the sums, unless the products stored C themselves (`stores`) or later calls
+ * add to the sums (`more`).  scratch: memory for the sums, for one panel of B, and for norms. */
 void limber_block(struct kernel_call *c, int64_t task, char *scratch)
 {
     struct block b;

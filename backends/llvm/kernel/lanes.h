@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Vectors of doubles in the library itself, as wide as the instruction set that a file is compiled
- * for.  (Kernels made at run time use vector.h, which needs clang.) */
+ * Vectors of doubles for the library's own code, with the length that the instruction set has for
+ * which a file is compiled.  Kernels that are made at run time use vector.h, which needs clang. */
 #ifndef LIMBER_KERNEL_LANES_H
 #define LIMBER_KERNEL_LANES_H
 
@@ -22,9 +22,9 @@ typedef int64_t vl __attribute__((vector_size(8 * LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef float vf __attribute__((vector_size(4 * LANES)));
 
-/* Unrolls loops over arrays that stay in registers. */
+/* UNROLL unrolls loops over arrays that stay in registers. */
 #if defined(__x86_64__) && !defined(__AVX2__)
-/* Multiply-adds are calls on these CPUs, so loops are neither unrolled nor specialised. */
+/* On these CPUs multiply-adds are function calls, so loops are neither unrolled nor specialised. */
 #define UNROLL
 enum { QUICK = 0 };
 #else
@@ -35,6 +35,7 @@ enum { QUICK = 1 };
 #define LOAD(type, from) ({ type loaded_; memcpy(&loaded_, (from), sizeof loaded_); loaded_; })
 #define FLAT static inline __attribute__((always_inline))
 
+/* Returns a * b + c, rounded once. */
 FLAT vd fma_of(vd a, vd b, vd c)
 {
 #if defined(__AVX512F__)
@@ -48,7 +49,7 @@ FLAT vd fma_of(vd a, vd b, vd c)
 #endif
 }
 
-/* Rounds each lane to the nearest integer. */
+/* Returns each lane rounded to the nearest integer. */
 FLAT vd whole_of(vd x)
 {
 #if defined(__AVX512F__)
@@ -62,6 +63,7 @@ FLAT vd whole_of(vd x)
 #endif
 }
 
+/* Returns the larger number in each lane. */
 FLAT vi max_of(vi a, vi b)
 {
 #if defined(__AVX512F__)
@@ -75,7 +77,7 @@ FLAT vi max_of(vi a, vi b)
 #endif
 }
 
-/* Not 0 if a lane of the comparison holds. */
+/* Nonzero if a comparison is true in some lane. */
 FLAT int any(vi mask)
 {
 #if defined(__AVX512F__)
@@ -91,6 +93,7 @@ FLAT int any(vi mask)
 #endif
 }
 
+/* Returns the larger number in each lane. */
 FLAT vl larger(vl a, vl b)
 {
     vl more = a > b;
@@ -98,7 +101,8 @@ FLAT vl larger(vl a, vl b)
     return (a & more) | (b & ~more);
 }
 
-/* True if all lanes of a comparison hold.  With intrinsics, since GCC would go through memory. */
+/* True if a comparison is true in all lanes.  Written as intrinsics, since GCC would go through
+ * memory. */
 FLAT int all(vl mask)
 {
 #if defined(__AVX512F__)
@@ -114,7 +118,7 @@ FLAT int all(vl mask)
 #endif
 }
 
-/* A vector with x in all lanes. */
+/* Returns a vector with x in all lanes. */
 FLAT vd all_of(double x)
 {
 #if defined(__AVX512F__)
@@ -126,13 +130,13 @@ FLAT vd all_of(double x)
 #endif
 }
 
-/* Magnitudes of the lanes. */
+/* Returns the magnitude of each lane. */
 FLAT vd size_of(vd x)
 {
     return (vd)((vl)x & INT64_MAX);
 }
 
-/* Loads an FP64 or FP32 number; `size` is in bytes. */
+/* Loads an FP64 or FP32 number as a double.  size: bytes of the number. */
 FLAT double double_at(const void *at, int size)
 {
     float narrow;
@@ -146,7 +150,7 @@ FLAT double double_at(const void *at, int size)
     return (double)narrow;
 }
 
-/* The larger of |a| and b >= 0; NaN counts as larger. */
+/* Returns the larger of |a| and b, where b >= 0.  NaN counts as larger than all numbers. */
 FLAT double larger_of(double a, double b)
 {
     int64_t x, y;
@@ -159,9 +163,10 @@ FLAT double larger_of(double a, double b)
     return a;
 }
 
-/* Adds products to a sum that stays far from zero.  It starts at 3 2^(E-1), and the magnitudes of
- * its products sum to at most 2^(E-1).  So all sums are multiples of 2^(E-52), and their
- * differences are exact; one more FMA adds what the sum lost of a product to `rest`. */
+/* Adds a * b to a sum that starts far from zero.  The sum starts at 3 * 2^(E-1), and the magnitudes
+ * of its products sum to at most 2^(E-1).  So all values of the sum are multiples of 2^(E-52), and
+ * their differences are exact.  Another FMA computes the part of the product that the sum lost, and
+ * adds it to `rest`. */
 FLAT void add_far(vd *far, vd *rest, vd a, vd b)
 {
     vd sum = fma_of(a, b, *far);
@@ -170,7 +175,8 @@ FLAT void add_far(vd *far, vd *rest, vd a, vd b)
     *far = sum;
 }
 
-/* Start of a sum for add_far: magnitudes sum to at most `most`, a normal number. */
+/* Returns the start value of a sum for add_far.  `most`, a normal number, bounds the sum of the
+ * products' magnitudes. */
 FLAT vd far_of(vd most)
 {
     vl exponent = ((vl)most & (int64_t)0x7ff << 52) + ((int64_t)2 << 52);
@@ -178,7 +184,7 @@ FLAT vd far_of(vd most)
     return (vd)(exponent | (int64_t)1 << 51);
 }
 
-/* Adds b to a exactly: a + b = sum + rest. */
+/* Adds two numbers exactly: a + b equals the returned sum plus *rest. */
 FLAT vd two_sum(vd a, vd b, vd *rest)
 {
     vd sum = a + b, back = sum - a;
@@ -187,7 +193,8 @@ FLAT vd two_sum(vd a, vd b, vd *rest)
     return sum;
 }
 
-/* Computes alpha (high + low) + beta `old`. beta may be NULL. *uncertain is the error bound. */
+/* Replaces high + low by alpha (high + low) + beta * old; beta may be NULL for 0.  *uncertain is
+ * the error bound, before and after. */
 FLAT void scale_pair(vd *high, vd *low, vd *uncertain, double alpha, const double *beta, vd old)
 {
     vd product = alpha * *high, other, rest;
@@ -205,8 +212,9 @@ FLAT void scale_pair(vd *high, vd *low, vd *uncertain, double alpha, const doubl
     *high = product;
 }
 
-/* Stores a result whose products are all zero: alpha times +0, plus beta c (beta may be NULL).
- * False if it cannot be decided here, as where beta c underflows. */
+/* Stores the result of products that are all zero: alpha times +0, plus beta times C's old value
+ * (beta may be NULL).  Returns false if the general code must compute the result, for example
+ * because beta c underflows. */
 FLAT bool store_zero(void *to, int size, double alpha, const double *beta)
 {
     double old = beta ? double_at(to, size) : 0, r = alpha * 0.0;
@@ -215,7 +223,7 @@ FLAT bool store_zero(void *to, int size, double alpha, const double *beta)
     if (beta) {
         double term = *beta * old;
 
-        /* only one rounding is allowed, so FP32 is left to others */
+        /* only one rounding is allowed, so FP32 is left to the caller */
         if (size == 4 || (term == 0 && *beta != 0 && old != 0) || term - term != 0)
             return false;
         r += term;
@@ -225,7 +233,7 @@ FLAT bool store_zero(void *to, int size, double alpha, const double *beta)
     return true;
 }
 
-/* Rounds sum + rest to FP32 once: the double is rounded to odd first. */
+/* Returns sum + rest rounded to FP32 once: the double is rounded to odd first. */
 FLAT float narrow_of(double sum, double rest)
 {
     int64_t bits;
@@ -237,7 +245,7 @@ FLAT float narrow_of(double sum, double rest)
     return (float)sum;
 }
 
-/* Stores a result of 8 bytes, or its rounded form of 4. */
+/* Stores `wide` if size is 8, else `narrow`. */
 FLAT void put_number(int size, char *to, double wide, float narrow)
 {
     if (size == 8)
@@ -246,8 +254,9 @@ FLAT void put_number(int size, char *to, double wide, float narrow)
         memcpy(to, &narrow, 4);
 }
 
-/* The ends and the middle of the interval around high + low whose half width is *uncertain, all
- * rounded.  *uncertain grows by these roundings and, if `single`, by a later one to FP32. */
+/* Computes the ends (*up, *down) and the middle of the interval high + low +- *uncertain, rounded
+ * to doubles.  *uncertain is enlarged by the errors of these roundings and, if `single`, of a later
+ * rounding to FP32. */
 FLAT void ends_of(vd high, vd low, bool single, vd *uncertain, vd *middle, vd *up, vd *down)
 {
     vd rest;
@@ -260,8 +269,8 @@ FLAT void ends_of(vd high, vd low, bool single, vd *uncertain, vd *middle, vd *u
     *down = *middle + (rest - *uncertain);
 }
 
-/* Stores the number of `size` bytes to which both ends of an interval round, unless it is zero, or
- * the middle if that is `tolerated`.  False: neither can be done. */
+/* If both ends of an interval round to the same nonzero number of `size` bytes, stores that number.
+ * If they differ, stores the middle if `tolerated` is set.  Returns false if nothing was stored. */
 FLAT bool store_sure(char *to, int size, double up, double down, double middle, bool tolerated)
 {
     const float narrow[2] = { (float)up, (float)down };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Multiplies packed limbs, and adds the chains to a block's totals. */
+ * Multiplies packed limbs, and adds the chains to the totals of a block of C. */
 #ifndef LIMBER_KERNEL_MULTIPLY_H
 #define LIMBER_KERNEL_MULTIPLY_H
 
@@ -7,17 +7,19 @@
 
 /* A block of C, and the panels of A and of B that it reads. */
 struct block {
-    int64_t i0, j0, rows, cols;     /* relative to C's part */
+    int64_t i0, j0, rows, cols;     /* relative to the current part of C */
+    /* numbers of the first panels of A and of B, and numbers of panels that the block reads */
     int64_t panel_a, panels_a, panel_b, panels_b;
-    /* planes: memory for a gathered panel of B, and sums or norms of its columns */
+    /* used if B is packed as planes: memory for a gathered panel of B, and sums or norms of its
+     * columns */
     char *room;
     int32_t *sums;
     double *norms;
 };
 
-static const int32_t no_bias[KERNEL_NR];
+static const int32_t no_bias[KERNEL_NR]; /* biases of zero, for register tiles that start at 0 */
 
-/* True if an operand hides some of its tiles. */
+/* True if an operand has tiles that belong to other parts of the product and are read as zeros. */
 FLAT int is_part(const struct kernel_call *c)
 {
     const struct tile_subset *a = c->op[0].view.tile_subset, *b = c->op[1].view.tile_subset;
@@ -25,17 +27,19 @@ FLAT int is_part(const struct kernel_call *c)
     return (a && a->tile) || (b && b->tile);
 }
 
+/* True if accumulators are floats, whose sum is the result. */
 FLAT int is_float(void)
 {
     return RECONSTRUCT == RECONSTRUCT_sum;
 }
 
-/* Bytes of an accumulator in the register tile. */
+/* Returns the bytes of an accumulator of the register tile. */
 FLAT int acc_bytes(void)
 {
     return FIXED(unit) == UNIT_f64 ? 8 : 4;
 }
 
+/* Stores zeros to a register tile in memory.  ldc: bytes from row to row. */
 FLAT void clear_tile(char *c, int64_t ldc)
 {
     ROLL for (int i = 0; i < FIXED(mr); i++)
@@ -44,14 +48,15 @@ FLAT void clear_tile(char *c, int64_t ldc)
 
 /* Destination of a block's register tiles. */
 struct tiles {
-    char *at;
-    int64_t row;            /* bytes from row to row */
-    int64_t rows, cols;     /* existing rows and columns; tiles beyond them are stored in part */
-    int stores;
+    char *at;               /* address of the block's first element */
+    int64_t row;            /* bytes from one row of the block to the next */
+    /* number of rows and columns that exist; only this part of the last tiles is stored */
+    int64_t rows, cols;
+    int stores;             /* 1 if `at` points to C, 0 if it points to scratch memory */
 };
 
-/* Stores a row of a tile at the edge of C. Stored, not added to zero, since a chain may end with
- * -0. */
+/* Stores part of a row of a tile at the edge of C.  The first chain is stored, not added to zero,
+ * since it may be -0. */
 #define EDGE_ROW(vector, type)                                                                   \
     do {                                                                                         \
         const int64_t each = (int64_t)(sizeof(vector) / sizeof(type));                           \
@@ -71,7 +76,8 @@ struct tiles {
         }                                                                                        \
     } while (0)
 
-/* Adds, or (first) stores, n accumulators of a row. */
+/* Stores n accumulators of a row if `first` is set, else adds them to the accumulators in
+ * memory. */
 FLAT void edge_row(char *to, const char *from, int64_t n, int first)
 {
     if (FIXED(unit) == UNIT_f64)
@@ -84,8 +90,8 @@ FLAT void edge_row(char *to, const char *from, int64_t n, int first)
 
 #undef EDGE_ROW
 
-/* Computes a register tile at the edge of C in a buffer, and stores the rows and columns that C
- * has. */
+/* Computes a register tile at the edge of C in a buffer, and stores only the rows and columns that
+ * exist in C. */
 SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles *t, int64_t i,
                int64_t j, int first, const int32_t *bias)
 {
@@ -98,15 +104,17 @@ SLOW void edge(const char *a, const char *b, int64_t groups, const struct tiles 
                  min64(FIXED(nr), t->cols - j), first);
 }
 
-/* The prefetches during register tiles, one cache line for each group of k.  The first tiles of a
- * column prefetch the next panel of B, the others the panels of A that the block needs next. */
+/* The memory that a register tile prefetches, one cache line per group along k.  The first tiles of
+ * a column of tiles prefetch the next panel of B; the others prefetch the panels of A that the
+ * block needs next. */
 struct ahead {
     const char *from;
-    int64_t step;
+    int64_t step; /* bytes from one cache line to the next; 0 if there is nothing to prefetch */
 };
 
-/* Returns the cache lines that tile (i, j) of a block prefetches.  bytes_b, bytes_a: sizes of a
- * panel; panels_a: panels of A in the block; here: an address for tiles that prefetch nothing. */
+/* Returns the memory that tile (i, j) of a block prefetches.  bytes_b, bytes_a: bytes of a panel.
+ * panel_a: bytes from one panel of A to the next.  panels_a: number of panels of A in the block.
+ * here: an address for tiles that prefetch nothing. */
 FLAT struct ahead ahead_of(const char *next_b, int64_t bytes_b, const char *next_a,
                            int64_t panel_a, int64_t bytes_a, int64_t panels_a, int64_t groups,
                            int64_t i, int64_t j, const char *here)
@@ -122,7 +130,8 @@ FLAT struct ahead ahead_of(const char *next_b, int64_t bytes_b, const char *next
     return (struct ahead){ here, 0 };
 }
 
-/* Number of groups of k in [p0, end), in whole steps of the micro-kernel. */
+/* Returns the number of groups along k in [p0, end), rounded up to full steps of the
+ * micro-kernel. */
 FLAT int64_t groups_of(int64_t p0, int64_t end)
 {
     int64_t step = FIXED(matrix) ? 16 * FIXED(group) : FIXED(group);
@@ -130,7 +139,7 @@ FLAT int64_t groups_of(int64_t p0, int64_t end)
     return (end - p0 + step - 1) / step * (step / FIXED(group));
 }
 
-/* True if block kb of k of a limb of a panel is all zeros. */
+/* True if a limb of a panel is zero in all of block number kb of k. */
 FLAT int is_zero(const struct kernel_call *c, int side, int64_t panel, int limb, int64_t kb)
 {
     const struct packed *o = &c->op[side];
@@ -138,7 +147,8 @@ FLAT int is_zero(const struct kernel_call *c, int side, int64_t panel, int limb,
     return !o->planes && !o->nonzero[(panel * CFG(c).side[side].limbs + limb) * o->blocks + kb];
 }
 
-/* Computes the sums that gathered panels of planes lack. */
+/* If B is packed as planes, computes the sums of packed values of the block's columns, for limb
+ * lb. */
 FLAT void begin_limb(const struct kernel_call *c, const struct block *b, int lb)
 {
     const struct packed *o = &c->op[1];
@@ -147,7 +157,8 @@ FLAT void begin_limb(const struct kernel_call *c, const struct block *b, int lb)
         o->planes->sums(c, b->j0, b->panels_b * FIXED(nr), lb, b->sums);
 }
 
-/* Column j of panels of B, elements [p0, end) along k; gathered if B is packed as planes. */
+/* Returns the address of panel j of the block's panels of B: limb lb, elements [p0, end) along k.
+ * If B is packed as planes, gathers the panel first. */
 FLAT const char *panel_of_b(const struct kernel_call *c, const struct block *b, int64_t j, int lb,
                             int64_t p0, int64_t end)
 {
@@ -161,7 +172,7 @@ FLAT const char *panel_of_b(const struct kernel_call *c, const struct block *b, 
            p0 * FIXED(bytes) * FIXED(nr);
 }
 
-/* Sums of packed values of B's columns. */
+/* Returns the sums of packed values of the block's columns of B, for limb lb and one chain of k. */
 FLAT const int32_t *sums_of_b(const struct kernel_call *c, const struct block *b, int lb,
                               int64_t chunk)
 {
@@ -170,14 +181,15 @@ FLAT const int32_t *sums_of_b(const struct kernel_call *c, const struct block *b
     return o->planes ? b->sums : o->sums + (lb * o->chunks + chunk) * o->sum_lines + b->j0;
 }
 
-/* Multiplies limbs la and lb over k in [p0, p0 + kc); those at next_p0 of limb next_la come next.
- * A panel of B stays in L1 while the panels of A pass by. */
+/* Multiplies limbs la and lb over the cache block of k that begins at p0.  Prefetches limb next_la
+ * from next_p0 on, which is multiplied next.  A panel of B stays in L1 while all panels of A are
+ * multiplied by it. */
 FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, int lb, int64_t p0,
                    int next_la, int64_t next_p0, int first, const struct tiles *t)
 {
     const struct packed *oa = &c->op[0], *ob = &c->op[1];
     int64_t kb = p0 / CFG(c).kc, end = min64(p0 + CFG(c).kc, c->k), groups = groups_of(p0, end);
-    int64_t each = groups * FIXED(group) * FIXED(bytes);      /* bytes of a line */
+    int64_t each = groups * FIXED(group) * FIXED(bytes); /* number of bytes of a line of a panel */
     const char *a = oa->data + b->panel_a * oa->panel_bytes + la * oa->limb_bytes +
                     p0 * FIXED(bytes) * FIXED(mr);
     const char *next_a = oa->data + b->panel_a * oa->panel_bytes + next_la * oa->limb_bytes +
@@ -215,52 +227,56 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
 
 /* ---- totals of limbs' products --------------------------------------------------------------- */
 
-/* Bytes of an element of an accumulator's total. */
+/* Returns the bytes of one accumulator's total of an element. */
 FLAT int total_bytes(void)
 {
     return is_float() ? acc_bytes() : RECONSTRUCT == RECONSTRUCT_crt ? 1 + !!FIXED(wide) : 8;
 }
 
-/* Number of totals; one if weighted totals fit 62 bits. */
+/* Returns the number of totals of an element: one if all weighted totals fit 62 bits. */
 FLAT int totals_of_block(const struct kernel_call *c)
 {
     return CFG(c).small ? 1 : CFG(c).accumulators;
 }
 
-/* The accumulators in scratch; register tiles come before them (exact schemes). */
+/* Returns the address of the block's totals in scratch memory.  In exact schemes they follow the
+ * register tiles. */
 FLAT const char *totals(const struct kernel_call *c, const char *scratch)
 {
     return scratch + (is_float() ? 0 : kernel_tile_bytes(&CFG(c), c->mb, acc_bytes()));
 }
 
-/* Bytes from row to row, and from accumulator to accumulator.  Each residue has an array of its
- * own; other accumulators are interleaved row by row. */
+/* Returns the bytes from one row of totals to the next.  Each residue has an array of its own;
+ * other totals are interleaved row by row. */
 FLAT int64_t total_row(const struct kernel_call *c)
 {
     return (RECONSTRUCT == RECONSTRUCT_crt ? 1 : (int64_t)totals_of_block(c)) * CFG(c).nb *
            total_bytes();
 }
 
-/* Bytes from one accumulator of an element to the next. */
+/* Returns the bytes from an element's total of one accumulator to its total of the next
+ * accumulator. */
 FLAT int64_t total_step(const struct kernel_call *c)
 {
     return (RECONSTRUCT == RECONSTRUCT_crt ? c->mb : 1) * CFG(c).nb * total_bytes();
 }
 
-/* Offset in bytes of accumulator `acc` of element (i, j). */
+/* Returns the offset in bytes of the total of accumulator `acc` of element (i, j). */
 FLAT int64_t total_at(const struct kernel_call *c, int64_t i, int acc, int64_t j)
 {
     return i * total_row(c) + acc * total_step(c) + j * total_bytes();
 }
 
-/* Correction for offsets of packed values in a chain: -ob sum a' - oa sum b' + oa ob length. */
+/* Correction of a chain for the offsets oa and ob of packed values a' and b': -ob sum a' - oa sum
+ * b' + oa ob length.  sa, sb: sums of packed values, by line.  both: oa ob length. */
 struct correction {
     int32_t oa, ob;
     const int32_t *sa, *sb;
     int32_t both;
 };
 
-/* The correction for limbs la and lb in a chain of `length` products of a chunk. */
+/* Returns the correction for limbs la and lb in a chain of `length` products, number `chunk` along
+ * k. */
 FLAT struct correction correction_of(const struct kernel_call *c, const struct block *b, int la,
                                      int lb, int64_t chunk, int64_t length)
 {
@@ -276,14 +292,15 @@ FLAT struct correction correction_of(const struct kernel_call *c, const struct b
     return x;
 }
 
-/* Register tiles of a block's columns [j0, j1), as chains to be added to the totals. */
+/* Register tiles in memory, with chains of a block's columns [j0, j1) that are added to the
+ * totals. */
 struct chains {
     const char *at;
-    int64_t row;            /* bytes from row to row */
+    int64_t row;            /* bytes from one row to the next */
     int64_t j0, j1;
 };
 
-/* Sixteen corrected chains, of row i from column j on. */
+/* Loads sixteen chains of row i, from column j on, and corrects them for offsets. */
 FLAT v16i chains(const struct kernel_call *c, const struct correction *x, const char *at,
                  int64_t i, int64_t j)
 {
@@ -298,10 +315,12 @@ FLAT v16i chains(const struct kernel_call *c, const struct correction *x, const 
     return (v16i)(t + (uint32_t)x->both);
 }
 
-/* Adds exact integer chains to their total. */
-FLAT void fold_total(const struct kernel_call *c, const struct block *b,
-                     const struct correction *x, const struct chains *t, char *total,
-                     const struct kernel_row *row, int fresh)
+/* Adds the chains of a block, 32-bit integers corrected for offsets, to the 64-bit totals of
+ * accumulator row->acc.  With config.small, one total has all accumulators, each shifted by its
+ * weight.  fresh: there are no totals yet, so the chains are stored as totals. */
+FLAT void add_chains_to_total(const struct kernel_call *c, const struct block *b,
+                              const struct correction *x, const struct chains *t, char *total,
+                              const struct kernel_row *row, int fresh)
 {
     int shift = CFG(c).small ? CFG(c).weight[row->acc] : 0, acc = CFG(c).small ? 0 : row->acc;
 
@@ -320,9 +339,10 @@ FLAT void fold_total(const struct kernel_call *c, const struct block *b,
         }
 }
 
-/* Adds chains of floats to their total. */
-FLAT void fold_floats(const struct kernel_call *c, const struct block *b, const char *tile,
-                      char *total, const struct kernel_row *row, int fresh)
+/* Adds the chains of a block, floats that hold integers, to the totals of accumulator row->acc.
+ * fresh: there are no totals yet, so the chains are stored as totals. */
+FLAT void add_floats_to_total(const struct kernel_call *c, const struct block *b, const char *tile,
+                              char *total, const struct kernel_row *row, int fresh)
 {
     int shift = CFG(c).small ? CFG(c).weight[row->acc] : 0, acc = CFG(c).small ? 0 : row->acc;
 
@@ -339,9 +359,9 @@ FLAT void fold_floats(const struct kernel_call *c, const struct block *b, const 
         }
 }
 
-/* Computes t inverse mod p of a 32-bit chain, in [-p/2, p/2].  Its halves times inverse and 2^16
- * inverse, symmetric, stay below 2^23 and are exact in FP32.  The quotient is off by less than
- * 2^-9, so |r| < p/2 + 1/2. */
+/* Returns t * inverse mod p_l, in [-p/2, p/2], for 32-bit chains t.  The two halves of t are
+ * multiplied by inverse and by 2^16 inverse, both symmetric; these products stay below 2^23 and are
+ * exact in FP32.  The error of the quotient is below 2^-9, so |r| < p/2 + 1/2. */
 FLAT v16i residue_of(const struct kernel_call *c, v16i t, int l)
 {
     float m = (float)CFG(c).crt.modulus[l];
@@ -351,8 +371,8 @@ FLAT v16i residue_of(const struct kernel_call *c, v16i t, int l)
     return TO(v16i, FMA(ROUND_PRODUCT(u, all_f(CFG(c).inverse[l])), all_f(-m), u));
 }
 
-/* Computes t mod p, |r| < 0.57 p: t is rounded to FP32, and its quotient, below 2^20, is off by
- * less than 0.07. */
+/* Returns t mod p as r with |r| < 0.57 p.  t is rounded to FP32, and the error of the quotient,
+ * which is below 2^20, is below 0.07. */
 FLAT v16i wide_residue_of(v16i t, v16i p, v16f inverse)
 {
     v16f q = FMA(TO(v16f, t), inverse, all_f(0x1.8p23f));
@@ -360,8 +380,8 @@ FLAT v16i wide_residue_of(v16i t, v16i p, v16f inverse)
     return t - ((v16i)q - (v16i)all_f(0x1.8p23f)) * p;
 }
 
-/* Reduces chains of 12-bit residues together with the residue of earlier ones: 512 products of at
- * most 2047 by 2047 and that residue stay below 2^31. */
+/* Reduces chains of 12-bit residues modulo p_l, together with the residue of earlier chains, and
+ * stores them.  512 products of at most 2047 by 2047, plus that residue, stay below 2^31. */
 FLAT void fold_wide_residue(const struct kernel_call *c, const struct block *b,
                             const struct chains *t, char *total, int l, int fresh)
 {
@@ -386,10 +406,10 @@ FLAT void fold_wide_residue(const struct kernel_call *c, const struct block *b,
     }
 }
 
-/* Reduces chains of residues modulo p_l and stores them (fresh), or adds them to the earlier
- * remainder. */
-FLAT void fold_residue(const struct kernel_call *c, const struct block *b, const struct chains *t,
-                       char *total, int l, int fresh)
+/* Reduces the chains of a block, sums of products of 8-bit residues, modulo p_l.  Stores them as
+ * residue l of each element if `fresh`, else adds them to the residue of earlier chains. */
+FLAT void add_chains_to_residue(const struct kernel_call *c, const struct block *b,
+                                const struct chains *t, char *total, int l, int fresh)
 {
     int32_t p = CFG(c).crt.modulus[l];
 
@@ -404,7 +424,7 @@ FLAT void fold_residue(const struct kernel_call *c, const struct block *b, const
                 r -= (r > p / 2) & p;
                 r += (r < -(p / 2)) & p;
             }
-            v = TO(v16c, r);    /* 128 and -128 are equal mod 256 */
+            v = TO(v16c, r);    /* 128 and -128 are equal modulo 256 */
             STORE(to, v);
         }
 }
@@ -431,15 +451,15 @@ FLAT int to_integer(const struct kernel_call *c)
     return CFG(c).small && CFG(c).plain && CFG(c).c.kind == LIMBER_KIND_INT;
 }
 
-/* True if one chain of one product is the total, which stays in the tile array. */
+/* True if the total is one chain of one product.  It stays in the register tiles' memory. */
 FLAT int is_single(const struct kernel_call *c)
 {
     return CFG(c).rows == 1 && (to_binary(c) || to_narrow(c) || to_integer(c)) &&
            FIXED(unit) == UNIT_i8 && c->k <= CFG(c).chunk && !c->adds && !c->more;
 }
 
-/* Adds a chain to the totals of its accumulator, as the plan reconstructs results; fresh: it is the
- * first. */
+/* Adds a chain to the total of its accumulator, by the code for the plan's reconstruction.  fresh:
+ * there is no total yet, so the chain becomes the total. */
 FLAT void fold_as(const struct kernel_call *c, const struct block *b, const struct chains *t,
                   char *total, const struct kernel_row *row, int64_t chunk, int64_t length,
                   int fresh)
@@ -449,16 +469,16 @@ FLAT void fold_as(const struct kernel_call *c, const struct block *b, const stru
     if (RECONSTRUCT == RECONSTRUCT_crt && FIXED(wide)) {
         fold_wide_residue(c, b, t, total, row->acc, fresh);
     } else if (RECONSTRUCT == RECONSTRUCT_crt) {
-        fold_residue(c, b, t, total, row->acc, fresh);
+        add_chains_to_residue(c, b, t, total, row->acc, fresh);
     } else if (FIXED(unit) == UNIT_i8) {
         x = correction_of(c, b, row->a, row->b, chunk, length);
-        fold_total(c, b, &x, t, total, row, fresh);
+        add_chains_to_total(c, b, &x, t, total, row, fresh);
     } else {
-        fold_floats(c, b, t->at, total, row, fresh);
+        add_floats_to_total(c, b, t->at, total, row, fresh);
     }
 }
 
-/* Calls fold_as with `fresh` as a constant, so that no load depends on it. */
+/* Calls fold_as with `fresh` as a constant, so that its code has no branches that test `fresh`. */
 FLAT void fold(const struct kernel_call *c, const struct block *b, const struct chains *t,
                char *total, const struct kernel_row *row, int64_t chunk, int64_t length, int fresh)
 {
@@ -468,8 +488,8 @@ FLAT void fold(const struct kernel_call *c, const struct block *b, const struct 
         fold_as(c, b, t, total, row, chunk, length, 0);
 }
 
-/* Adds the products of row r of the product table, along all of k, to its totals; fresh: it is the
- * first row of its accumulator. */
+/* Adds the products of row r of the product table, over all of k, to the total of its accumulator.
+ * fresh: there is no total yet. */
 FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, char *scratch,
                     int fresh)
 {
@@ -490,14 +510,14 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
         if (p0 + CFG(c).kc < end)
             continue;
         if (RECONSTRUCT == RECONSTRUCT_shift && is_single(c))
-            return;             /* storing subtracts the offsets */
+            return;             /* the code that stores results corrects for the offsets */
         fold(c, b, &all, total, row, chunk, end - from, fresh);
         fresh = 0;
     }
 }
 
-/* Multiplies chains over k in [from, end) for column j of register tiles.  A block of kc of B's
- * panel stays in L1 while A streams from L2. */
+/* Multiplies chains over k in [from, end) for column j of register tiles, by row r of the product
+ * table.  A cache block of B's panel stays in L1 while A is read from L2. */
 FLAT void multiply_column(const struct kernel_call *c, const struct block *b, int r, int64_t j,
                           int64_t from, int64_t end, char *tile)
 {
@@ -539,8 +559,8 @@ FLAT void multiply_column(const struct kernel_call *c, const struct block *b, in
     }
 }
 
-/* For matrix units: adds each column of register tiles to the totals at once.  It is small, and
- * leaves L2 to the limbs of a large block. */
+/* Variant of exact_row for matrix units: adds each column of register tiles to the totals as soon
+ * as it is computed.  A column of tiles is small, and leaves L2 to the limbs of a large block. */
 FLAT void exact_columns(const struct kernel_call *c, const struct block *b, int r, char *scratch,
                         int fresh)
 {
@@ -563,7 +583,7 @@ FLAT void exact_columns(const struct kernel_call *c, const struct block *b, int 
     limber_micro_close();
 }
 
-/* Multiplies with register tiles stored directly to C. */
+/* Multiplies, and stores register tiles directly to C. */
 FLAT void products_in_place(const struct kernel_call *c, const struct block *b)
 {
     struct tiles t = { place(c, b->i0, b->j0), c->c.row * CFG(c).c.size, b->rows, b->cols, 1 };
@@ -575,11 +595,13 @@ FLAT void products_in_place(const struct kernel_call *c, const struct block *b)
                  p0 + CFG(c).kc < c->k ? p0 + CFG(c).kc : 0, p0 == 0 && !c->adds, &t);
 }
 
-/* Adds the limb products of a block, row by row of the product table, to the totals in scratch, or
- * to C if register tiles have its format (`direct`, `stores`).  An accumulator's first row sets its
- * total, unless an earlier part of k did (`adds`); with `small` all rows share one total.  `bare`:
- * some accumulator has no row, so totals begin as 0.  If k comes in several calls and rows share a
- * float accumulator, a call takes row c->row alone. */
+/* Adds the limb products of a block, row by row of the product table, to the totals in scratch
+ * memory, or to C if register tiles have its format (`direct`, `stores`).
+ *
+ * The first row of an accumulator sets its total, unless an earlier part of k has set it (`adds`);
+ * with `small`, all rows share one total.  With `bare`, some accumulator has no row, so totals
+ * start at 0.  If k has several parts and rows share a float accumulator, a call computes only row
+ * c->row. */
 FLAT void products(const struct kernel_call *c, const struct block *b, char *scratch)
 {
     if (CFG(c).direct && c->stores) {
@@ -595,7 +617,7 @@ FLAT void products(const struct kernel_call *c, const struct block *b, char *scr
         struct tiles t = { scratch + total_at(c, 0, CFG(c).row[r].acc, 0), total_row(c), 0, 0, 0 };
 
         if (is_float() && CFG(c).rows > CFG(c).accumulators && (c->adds || c->more) && r != c->row)
-            continue;   /* each row runs along all of k before the next row */
+            continue;   /* each row is computed over all of k before the next row begins */
         if (!is_float()) {
             if (FIXED(matrix) && CFG(c).rows > 1)
                 exact_columns(c, b, r, scratch, fresh);

@@ -3,19 +3,19 @@
 #ifndef LIMBER_KERNEL_NARROW_H
 #define LIMBER_KERNEL_NARROW_H
 
-/* True if C's elements are floats of 8 or 16 bits whose rounding narrow_codes knows. */
+/* True if narrow_codes can round to C's format. */
 FLAT int stores_narrow(const struct kernel_call *c)
 {
-    return CFG(c).c.kind == LIMBER_KIND_FLOAT && CFG(c).c.size <= 2 && !CFG(c).c.carried &&
-           !(CFG(c).c.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO));
+    return limber_num_is_small(CFG(c).c);
 }
 
+/* Returns, in each lane, `yes` if the mask is set, else `no`. */
 FLAT v8l choose(v8l mask, v8l yes, v8l no)
 {
     return (yes & mask) | (no & ~mask);
 }
 
-/* Codes of eight numbers, rounded to nearest even in C's format. */
+/* Returns the bit patterns of eight numbers, rounded to nearest even in C's format. */
 FLAT v8l narrow_codes(const struct kernel_call *c, v8d x)
 {
     const limber_format f = CFG(c).c;
@@ -27,27 +27,30 @@ FLAT v8l narrow_codes(const struct kernel_call *c, v8d x)
     const int64_t largest = finite ? all : (no_inf ? all : top) - 1;
     const int64_t past = finite || f.flags & LIMBER_FORMAT_SATURATE ? largest : no_inf ? nan : top;
     const int64_t infinity = finite || no_inf ? past : top;
-    /* bits of the smallest normal number, and their excess over those of its code */
+    /* least: bits of the smallest normal number; bias: subtracted from a double's bits before they
+     * are shifted to C's format */
     const int64_t least = (int64_t)(1024 - f.bias) << 52, bias = least - (1LL << 52);
     const double quantum = power_of_two(1 - f.bias - f.frac_bits);
     v8l bits = (v8l)x & INT64_MAX, e, code, few, over;
     v8d v, unit, r;
 
     over = choose(bits == 2047LL << 52, all_l(infinity), all_l(past));
-    bits = choose(bits > 1623LL << 52, all_l(1623LL << 52), bits); /* 2^600 */
+    /* limit to 2^600, so that `unit` is finite; all larger numbers overflow anyway */
+    bits = choose(bits > 1623LL << 52, all_l(1623LL << 52), bits);
     e = bits & (2047LL << 52);
     e = choose(e < least, all_l(least), e);
     unit = (v8d)(e + ((int64_t)shift << 52)) * 1.5;
     v = (v8d)bits;
     r = (v + unit) - unit;
     few = (v8l)(r * (1 / quantum) + 0x1p52) & ((1LL << 52) - 1);
-    code = choose((v8l)r >= least, (v8l)((v8u)((v8l)r - bias) >> shift), few); /* not negative */
+    /* the bit pattern without its sign */
+    code = choose((v8l)r >= least, (v8l)((v8u)((v8l)r - bias) >> shift), few);
     code = choose(code > largest, over, code);
     code |= ((v8l)x < 0) & (1LL << (f.frac_bits + f.exp_bits));
     return choose((v8l)(x != x), all_l(nan), code);
 }
 
-/* Stores eight codes of two bytes or one. */
+/* Stores eight bit patterns of two bytes or of one byte. */
 FLAT void put_codes(const struct kernel_call *c, char *to, v8l code)
 {
     if (CFG(c).c.size == 2) {
@@ -61,7 +64,7 @@ FLAT void put_codes(const struct kernel_call *c, char *to, v8l code)
     }
 }
 
-/* Converts integers to doubles, rounded to odd: an odd last bit stands for lost bits. */
+/* Converts integers to doubles, rounded to odd: if nonzero bits are lost, the last bit is set. */
 FLAT v8d odd_double(v8l v)
 {
     v8l size = choose(v < 0, -v, v), cut = (v >> 11 | ((v8l)((v & 2047) != 0) & 1)) << 11;

@@ -1,30 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Packing, the first half of a kernel: reads elements, splits them into limbs and writes these to
- * panels.  It handles sixteen lines at once, one in each lane, and a block of k at a time. */
+ * Packing, the first half of a kernel: reads elements, splits them into limbs, and writes the limbs
+ * to panels or planes.  Sixteen lines are packed at once, one in each lane, and one block of k at a
+ * time. */
 #ifndef LIMBER_KERNEL_PACK_H
 #define LIMBER_KERNEL_PACK_H
 
 enum {
-    BYTES = 64,     /* elements along k that a task packs of one strip before the next */
-    PIECES = 3      /* most doubles that hold an element; loops over them are unrolled */
+    PIECES = 3 /* largest number of doubles whose sum is an element; loops over them are unrolled */
 };
 
-/* Lanes are lines first to first + 15 of a part of an operand, of which `live` exist; rows are
- * elements p0 to p0 + len - 1 along k.  Panels with fewer lines share the lanes. */
+/* A strip of lines, one in each lane: lines [first, first + 16) of a part of an operand, of which
+ * `live` exist, and elements [p0, p0 + len) along k.  If panels have fewer than sixteen lines,
+ * several panels share the lanes. */
 struct strip {
     const struct kernel_call *c;
     const struct packed *o;
-    const struct side *s;   /* s: its side; as: for fields in which both sides are equal */
+    /* s: the operand's packing; as: read for all fields that are equal in both operands, if one
+     * function packs both */
+    const struct side *s;
     const struct side *as;
     int side;
-    int64_t panel, first, live, p0, len;
-    v8l scale_low, scale_high;      /* scales of its first and last eight lanes */
+    int64_t panel, first, live, p0, len; /* panel: number of the first line's panel */
+    /* exponents of the scales, for the first and for the last eight lanes */
+    v8l scale_low, scale_high;
 };
+
+/* 1 if the operand's slices are signed digits, made of elements rounded to nearest.  Kernels of
+ * other limbs leave the code for these out. */
+#define BALANCED(w) (LIMB_KIND == LIMB_KIND_slices && (w)->as->balanced)
 
 /* ---- reading lines of an operand ------------------------------------------------------------- */
 
-/* Prefetches the elements from p0 on of this strip's lines, which are packed later; `size` bytes
- * each. */
+/* Prefetches elements of the strip's lines from p0 on, of `size` bytes each, which will be packed
+ * later. */
 FLAT void fetch_rows(const struct strip *w, int64_t p0, int size)
 {
     const char *from = (const char *)w->o->view.data +
@@ -35,8 +43,8 @@ FLAT void fetch_rows(const struct strip *w, int64_t p0, int size)
             __builtin_prefetch(from + at);
 }
 
-/* Rows of 16 elements, `stride` bytes apart. They are read in place if adjacent lines are adjacent
- * in memory. */
+/* Returns the strip's elements as rows of 16, *stride bytes apart.  They are read in place if
+ * neighbouring lines are contiguous in memory, else gathered in `room`. */
 FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
 {
     const struct view *v = &w->o->view;
@@ -45,57 +53,67 @@ FLAT const char *rows_of(const struct strip *w, char *room, int64_t *stride)
     *stride = KERNEL_LANES * size;
     if (!v->patch && !v->tile_subset && v->line == 1 && w->live == KERNEL_LANES) {
         *stride = v->p * size;
-        fetch_rows(w, w->p0 + BYTES, size);
+        fetch_rows(w, w->p0 + KERNEL_BYTES, size);
         return (const char *)v->data + (w->o->line0 + w->first + w->p0 * v->p) * size;
     }
     w->c->cold->rows(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, w->len }, room);
     return room;
 }
 
-/* x, with 0 in place of NaN and infinities. */
+/* Returns x, with 0 instead of NaN and infinities. */
 FLAT v8d finite(v8d x)
 {
     return (v8d)((v8l)x & (v8l)(x - x == 0));
 }
 
-/* Splits binary128 into pieces: 49, 32 and 32 bits of the significand, times 2^scale, without the
- * part below 1. */
-FLAT void quad_pieces(v8u low, v8u high, v8l scale, v8d x[PIECES])
+/* Moves x away from zero by so much that truncation then rounds to nearest, ties away from zero:
+ * by the largest number below 1/2. */
+FLAT v8d half_away(v8d x)
+{
+    return x + (v8d)(((v8l)x & all_l(INT64_MIN)) | (v8l)all_d(0x1.fffffffffffffp-2));
+}
+
+/* Splits binary128 numbers, times 2^scale, into three doubles: 49, 32 and 32 bits of the
+ * significand.  Each is truncated to an integer or, if `nearest`, rounded to nearest, which for
+ * their sum is the same. */
+FLAT void quad_pieces(v8u low, v8u high, v8l scale, int nearest, v8d x[PIECES])
 {
     v8l field = (v8l)(high >> 48 & 0x7fff);
     v8u top = (high & 0xffffffffffff) | ((v8u)(field != 0) & (v8u)all_l(1LL << 48));
     /* subnormal numbers have the exponent of field 1 */
-    v8l e = field - (v8l)(field == 0) - 16383 + scale, keep = (e >= 0) & (field != 0x7fff), sign;
+    v8l e = field - (v8l)(field == 0) - 16383 + scale, keep, sign;
 
+    keep = (e >= -nearest) & (field != 0x7fff);
     sign = (v8l)(high & (v8u)all_l(INT64_MIN));
     e = e & keep;
     x[0] = TO(v8d, (v8l)top) * powers_of_two(e - 48);
     x[1] = TO(v8d, (v8l)(low >> 32)) * powers_of_two(e - 80);
     x[2] = TO(v8d, (v8l)(low & 0xffffffff)) * powers_of_two(e - 112);
     UNROLL for (int i = 0; i < 3; i++)
-        x[i] = (v8d)(((v8l)TRUNC(x[i]) & keep) | sign);
+        x[i] = (v8d)(((v8l)TRUNC(nearest ? half_away(x[i]) : x[i]) & keep) | sign);
 }
 
-/* True for formats of 8 or 16 bits whose numbers, also the subnormal ones, FP32 has as normal
- * numbers. */
+/* True for formats of 8 or 16 bits whose numbers, subnormal ones included, are all normal numbers
+ * in FP32. */
 FLAT int fits_single(limber_format f)
 {
-    return f.kind == LIMBER_KIND_FLOAT && f.size <= 2 && !f.carried && f.exp_bits <= 7 &&
-           f.bias >= 0 && f.bias + f.frac_bits < 120 &&
-           !(f.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO));
+    return limber_num_is_small(f) && f.exp_bits <= 7 && f.bias >= 0 && f.bias + f.frac_bits < 120;
 }
 
-/* The numbers with these codes. */
+/* Returns the FP32 numbers with these bit patterns in format f. */
 FLAT v16f small_singles(limber_format f, v16i code)
 {
     const int shift = 23 - f.frac_bits, sign = f.exp_bits + f.frac_bits;
     const int all = (1 << sign) - 1, top = all >> f.frac_bits << f.frac_bits;
     const float quantum = (float)power_of_two(1 - f.bias - f.frac_bits);
-    const int nan = f.flags & LIMBER_FORMAT_NO_INF ? 1 << 22 : 0; /* there is no fraction in some */
+    /* in a format without infinities, the highest exponent means NaN, though the fraction may be
+     * 0 */
+    const int nan = f.flags & LIMBER_FORMAT_NO_INF ? 1 << 22 : 0;
     v16i size = code & all, normal = (size << shift) + ((127 - f.bias) << 23), past;
     v16i few = (v16i)(TO(v16f, size) * quantum), low = (v16i)(size < 1 << f.frac_bits);
     v16i v = (normal & ~low) | (few & low);
 
+    /* `past`: mask of the bit patterns of NaN and infinities */
     if (f.flags & LIMBER_FORMAT_FINITE)
         past = size & 0;
     else if (f.flags & LIMBER_FORMAT_NO_INF)
@@ -106,7 +124,8 @@ FLAT v16f small_singles(limber_format f, v16i code)
     return (v16f)(v | (v16i)((v16u)code >> sign << 31));
 }
 
-/* Loads eight elements as sums of pieces, unscaled except for binary128. */
+/* Loads eight elements, each as a sum of one to three doubles (x[0] + x[1] + x[2]).  Only binary128
+ * elements are scaled. */
 FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[PIECES])
 {
     limber_format f = w->as->f;
@@ -119,12 +138,14 @@ FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[P
         x[0] = (v8d)even;
         x[1] = (v8d)odd;
         if (f.kind == LIMBER_KIND_FLOAT)
-            quad_pieces((v8u)even, (v8u)odd, scale, x);
+            quad_pieces((v8u)even, (v8u)odd, scale, BALANCED(w), x);
     } else if (f.kind == LIMBER_KIND_INT && f.size == 8) {
-        v8l v = LOAD(v8l, from);
+        v8l v = LOAD(v8l, from), minus = v >> 63, size = (v ^ minus) - minus;
 
-        x[0] = TO(v8d, v >> 32) * 0x1p32;
-        x[1] = TO(v8d, v & 0xffffffff);
+        /* both doubles have the sign of the element, so that each may be rounded */
+        minus &= all_l(INT64_MIN);
+        x[0] = (v8d)((v8l)(TO(v8d, (v8l)((v8u)size >> 32)) * 0x1p32) | minus);
+        x[1] = (v8d)((v8l)TO(v8d, size & 0xffffffff) | minus);
     } else if (f.kind == LIMBER_KIND_INT && f.size == 4) {
         x[0] = TO(v8d, LOAD(v8i, from));
     } else if (f.kind == LIMBER_KIND_INT && f.size == 2) {
@@ -147,8 +168,9 @@ FLAT void load_eight(const struct strip *w, const char *from, v8l scale, v8d x[P
     }
 }
 
-/* Loads eight elements as integers trunc(x 2^scale), in pieces. */
-FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[PIECES])
+/* Loads eight elements, scaled by 2^scale and truncated or rounded to integers, each as a sum of
+ * doubles. */
+FLAT void load_eight_scaled(const struct strip *w, const char *from, v8l scale, v8d x[PIECES])
 {
     v8l half = scale >> 1;
     v8d first = powers_of_two(half), second = powers_of_two(scale - half);
@@ -162,20 +184,23 @@ FLAT void fix_eight(const struct strip *w, const char *from, v8l scale, v8d x[PI
         if (w->o->special)      /* there may be NaN or infinities */
             x[q] = finite(x[q]);
         x[q] = x[q] * first * second;
-        if (!w->as->narrow)     /* else the conversion truncates */
+        if (BALANCED(w))
+            x[q] = half_away(x[q]);
+        if (!w->as->narrow)     /* if `narrow`, a later conversion to integers truncates */
             x[q] = TRUNC(x[q]);
     }
 }
 
 /* ---- writing rows of packed limbs ------------------------------------------------------------ */
 
-/* Lines in a panel. */
+/* Returns the number of lines in a panel. */
 FLAT int lines_of(int side)
 {
     return side ? FIXED(nr) : FIXED(mr);
 }
 
-/* Lanes of a strip that it owns: one panel's or several panels'. */
+/* Returns the number of lanes that a strip of lines fills: those of one panel, or of several small
+ * panels. */
 FLAT int lanes_of(int side)
 {
     int lines = lines_of(side);
@@ -183,16 +208,17 @@ FLAT int lanes_of(int side)
     return lines < KERNEL_LANES ? KERNEL_LANES / lines * lines : KERNEL_LANES;
 }
 
-/* Address of the strip's pixels in a limb's plane; p is a channel, or the first of a group. */
+/* Returns the address of the strip's pixels in a limb's plane.  p: a channel, or the first channel
+ * of a group. */
 FLAT char *pixels_at(const struct strip *w, int limb, int64_t p)
 {
     return w->o->data + limb * w->o->limb_bytes +
            (p * w->o->planes->length + w->first * w->o->planes->group) * FIXED(bytes);
 }
 
-/* Stores row `row` (a group of k) of a limb: 16 lanes of `bytes` bytes each. */
-FLAT void put_row_of(const struct strip *w, int side, int limb, int64_t row, const char *v,
-                     int bytes)
+/* Stores row `row` (one group along k) of a limb: 16 lanes of `bytes` bytes each. */
+FLAT void store_row_of(const struct strip *w, int side, int limb, int64_t row, const char *v,
+                       int bytes)
 {
     int64_t lines = lines_of(side);
     char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes;
@@ -207,19 +233,20 @@ FLAT void put_row_of(const struct strip *w, int side, int limb, int64_t row, con
                          (unsigned)(lines * bytes));
 }
 
-/* Stores a vector of packed values, for one p, in the panels (or the plane) of a strip of lines. */
+/* Stores a vector of packed values, for one group along k, in the panels (or the plane) of a strip
+ * of lines. */
 FLAT void put_row(const struct strip *w, int limb, int64_t row, const char *v, int bytes)
 {
-    if (w->o->planes)   /* constant lengths */
+    if (w->o->planes)   /* the branches make lengths constant */
         __builtin_memcpy(pixels_at(w, limb, row), v, (unsigned)(KERNEL_LANES * bytes));
     else if (w->side)
-        put_row_of(w, 1, limb, row, v, bytes);
+        store_row_of(w, 1, limb, row, v, bytes);
     else
-        put_row_of(w, 0, limb, row, v, bytes);
+        store_row_of(w, 0, limb, row, v, bytes);
 }
 
-/* Notes for the panels of a strip that a limb is not zero in this block of k; panels of zeros are
- * not multiplied. */
+/* Sets the nonzero flags of the strip's panels for this block of k, if `any` is set.  Panels whose
+ * flag is not set are not multiplied. */
 FLAT void mark(const struct strip *w, int limb, int any)
 {
     int64_t lines = lines_of(w->side), last = lines < KERNEL_LANES ? KERNEL_LANES / lines : 1;
@@ -230,7 +257,7 @@ FLAT void mark(const struct strip *w, int limb, int any)
                           w->p0 / CFG(w->c).kc] = 1;
 }
 
-/* Adds to the sums of packed values, by limb, chunk and line, which correct for offsets. */
+/* Adds `sum` to the sums of packed values [limb][chain][line], which correct for offsets. */
 FLAT void add_sums(const struct strip *w, int limb, v16i sum)
 {
     int32_t *to = w->o->sums + (limb * w->o->chunks + w->p0 / CFG(w->c).chunk) * w->o->sum_lines +
@@ -240,14 +267,14 @@ FLAT void add_sums(const struct strip *w, int limb, v16i sum)
         to[i] += sum[i];
 }
 
-/* Address of word `row` of the first lane, in tiles of 16 lines by 16 words. */
+/* Returns the address of the first lane's word `row` in AMX tiles of 16 lines by 16 words. */
 FLAT char *tile_at(const struct strip *w, int limb, int64_t row)
 {
     return w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes +
            (row / 16 * FIXED(mr) + w->first - w->panel * FIXED(mr)) * 64 + row % 16 * 4;
 }
 
-/* Stores a word of each lane into such tiles. */
+/* Stores word `row` of each lane into AMX tiles. */
 FLAT void put_tile(const struct strip *w, int limb, int64_t row, v16i v)
 {
     char *to = tile_at(w, limb, row);
@@ -258,8 +285,8 @@ FLAT void put_tile(const struct strip *w, int limb, int64_t row, v16i v)
         __builtin_memcpy(to + i * 64, &word[i], 4);
 }
 
-/* Stores the lanes of two panels of six lines from registers.  Through memory, partial loads of a
- * whole store would stall. */
+/* Stores the lanes of two panels of six lines from registers.  Copying through memory would need
+ * partial loads of a longer store, which stall. */
 FLAT void put_sixes(const struct strip *w, int limb, int64_t row, v16i v)
 {
     char *to = w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes + row * 24;
@@ -287,7 +314,7 @@ FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
     }
     if (FIXED(mr) == 6 && !w->side && !w->o->planes) {
         put_sixes(w, limb, row, v);
-    } else if (FIXED(mr) == 12 && !w->side) {     /* from registers */
+    } else if (FIXED(mr) == 12 && !w->side) {     /* stored from registers, as in put_sixes */
         v8i low = LOW(v);
         v4i rest = __builtin_shufflevector(v, v, 8, 9, 10, 11);
 
@@ -298,7 +325,8 @@ FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
     }
 }
 
-/* Stores words `row` (even) and row + 1 of each lane side by side, for groups of eight elements. */
+/* Interleaves words `row` (even) and row + 1 of each lane and stores them, for groups of eight
+ * elements. */
 FLAT void put_two(const struct strip *w, int limb, int64_t row, v16i a, v16i b)
 {
     const v16i v[2] = {
@@ -309,7 +337,8 @@ FLAT void put_two(const struct strip *w, int limb, int64_t row, v16i a, v16i b)
     put_row(w, limb, row / 2, (const char *)v, 8);
 }
 
-/* Stores word `row` of each lane; with groups of eight, two words if the row is even. */
+/* Stores word `row` of each lane.  With groups of eight, stores two words if the row is even, and
+ * nothing if it is odd. */
 FLAT void put_word(const struct strip *w, int limb, int64_t row, const v16i *word)
 {
     if (FIXED(group) < 8)
@@ -318,14 +347,16 @@ FLAT void put_word(const struct strip *w, int limb, int64_t row, const v16i *wor
         put_two(w, limb, row, word[0], word[1]);
 }
 
-/* Joins the low bytes of four rows. */
+/* Returns words of four bytes, the low bytes of four rows. */
 FLAT v16i word_of(const v16i v[4])
 {
     return (v[0] & 255) | (v[1] & 255) << 8 | (v[2] & 255) << 16 | v[3] << 24;
 }
 
-/* Stores four words of each line of A for a matrix unit, transposed in registers. */
-FLAT void put_square(const struct strip *w, int limb, int64_t row, v16i a, v16i b, v16i c, v16i d)
+/* Stores four words of each of 16 lines of A into an AMX tile.  a, b, c, d: vectors with one word
+ * of each line, which are transposed in registers, so that a line's words are contiguous. */
+FLAT void store_words_transposed(const struct strip *w, int limb, int64_t row, v16i a, v16i b,
+                                 v16i c, v16i d)
 {
     char *to = tile_at(w, limb, row);
     v16i line[4];
@@ -338,7 +369,7 @@ FLAT void put_square(const struct strip *w, int limb, int64_t row, v16i a, v16i 
     v16i cd1 = __builtin_shufflevector(c, d, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30,
                                        15, 31);
 
-    /* quarter q of line[r] is line 4 q + r */
+    /* quarter q (128 bits) of line[r] has the words of line 4 q + r */
     line[0] = __builtin_shufflevector(ab0, cd0, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13,
                                       28, 29);
     line[1] = __builtin_shufflevector(ab0, cd0, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14,
@@ -363,11 +394,12 @@ FLAT void put_square(const struct strip *w, int limb, int64_t row, v16i a, v16i 
 /* Stores sixteen rows of a limb of A for a matrix unit. */
 FLAT void put_rows(const struct strip *w, int limb, const v16i v[KERNEL_BLOCK])
 {
-    put_square(w, limb, w->p0 / 4, word_of(v), word_of(v + 4), word_of(v + 8), word_of(v + 12));
+    store_words_transposed(w, limb, w->p0 / 4, word_of(v), word_of(v + 4), word_of(v + 8),
+                           word_of(v + 12));
 }
 
-/* Stores row p of a limb of an image. */
-FLAT void put_pixels(const struct strip *w, int limb, int p, v16i v)
+/* Stores row p of a limb of an image into its plane. */
+FLAT void store_plane_row(const struct strip *w, int limb, int p, v16i v)
 {
     char *to = pixels_at(w, limb, w->p0 + p);
 
@@ -384,15 +416,15 @@ FLAT void put_pixels(const struct strip *w, int limb, int p, v16i v)
     }
 }
 
-/* Stores `count` rows of integers, a multiple of four. */
-FLAT void put_some(const struct strip *w, int limb, int p, const v16i *v, int count)
+/* Stores `count` rows of integers, a multiple of four, as packed elements. */
+FLAT void store_rows_of_integers(const struct strip *w, int limb, int p, const v16i *v, int count)
 {
     if (w->o->planes && w->o->planes->group == 1) {
         ROLL for (int i = 0; i < count && p + i < w->len; i++)
-            put_pixels(w, limb, p + i, v[i]);
+            store_plane_row(w, limb, p + i, v[i]);
         return;
     }
-    if (FIXED(group) == 8 && !w->o->planes) {   /* then `count` is eight */
+    if (FIXED(group) == 8 && !w->o->planes) {   /* `count` is eight in this case */
         if (p < w->len)
             put_two(w, limb, (w->p0 + p) / 4, word_of(v), word_of(v + 4));
         return;
@@ -411,14 +443,15 @@ FLAT void put_some(const struct strip *w, int limb, int p, const v16i *v, int co
     }
 }
 
-/* Stores eight rows of integers. */
+/* Stores eight rows of integers as packed elements. */
 FLAT void put_eight(const struct strip *w, int limb, int p, const v16i v[8])
 {
-    put_some(w, limb, p, v, 8);
+    store_rows_of_integers(w, limb, p, v, 8);
 }
 
-/* Stores one limb of a block as integers.  Beyond len the packed value is 0. */
-FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
+/* Stores one limb of a block of k as integers, with its offset added.  Elements past len are packed
+ * as 0. */
+FLAT void store_integer_limb(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
 {
     v16i any = all_i(0), sum = all_i(0);
 
@@ -444,8 +477,8 @@ FLAT void put_ints(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
         put_eight(w, limb, p, v + p);
 }
 
-/* Stores one limb of row p as floats of the unit's width. */
-FLAT void put_floats(const struct strip *w, int limb, int p, v8d low, v8d high)
+/* Stores one limb of row p as floats of the unit's format. */
+FLAT void store_float_row(const struct strip *w, int limb, int p, v8d low, v8d high)
 {
     if (FIXED(bytes) == 8) {
         v8d v[2] = { low, high };
@@ -456,7 +489,8 @@ FLAT void put_floats(const struct strip *w, int limb, int p, v8d low, v8d high)
 
         put_row(w, limb, w->p0 + p, (const char *)&v, 4);
     }
-    if (LIMB_KIND != LIMB_KIND_whole)       /* whole limbs are marked elsewhere (parts.c) */
+    /* mark_blocks (parts.c) sets the flags of limbs that are unchanged elements */
+    if (LIMB_KIND != LIMB_KIND_whole)
         mark(w, limb, ANY((low != 0) | (high != 0)));
 }
 
@@ -464,18 +498,18 @@ FLAT void put_floats(const struct strip *w, int limb, int p, v8d low, v8d high)
 FLAT void put_values(const struct strip *w, int limb, v16i v[KERNEL_BLOCK])
 {
     if (FIXED(unit) == UNIT_i8) {
-        put_ints(w, limb, v);
+        store_integer_limb(w, limb, v);
         return;
     }
     ROLL for (int p = 0; p < w->len; p++)
-        put_floats(w, limb, p, TO(v8d, LOW(v[p])), TO(v8d, HIGH(v[p])));
+        store_float_row(w, limb, p, TO(v8d, LOW(v[p])), TO(v8d, HIGH(v[p])));
 }
 
 /* ---- cutting elements into limbs ------------------------------------------------------------- */
 
-/* Rounds to the nearest value of a narrower IEEE format, ties to even: adds half a unit to the
- * encoding or, below the normal numbers, adds a constant whose unit in the last place is the
- * format's quantum. */
+/* Rounds to the nearest value of an IEEE format with fewer bits, ties to even, by adding half a
+ * unit in the last place to the bit pattern.  Below the normal numbers, adds a constant whose unit
+ * in the last place is the format's smallest positive number. */
 FLAT v8d round_limb(limber_format f, v8d x)
 {
     int cut = 52 - f.frac_bits;
@@ -491,7 +525,8 @@ FLAT v8d round_limb(limber_format f, v8d x)
     return (v8d)(kept | sign);
 }
 
-/* Scales eight elements; exact, since they have FP32's range. */
+/* Loads eight elements, scaled by 2^scale, as doubles.  This is exact, since the elements have
+ * FP32's range. */
 FLAT v8d scaled_eight(const struct strip *w, const char *from, v8l scale)
 {
     v8l half = scale >> 1;
@@ -501,7 +536,8 @@ FLAT v8d scaled_eight(const struct strip *w, const char *from, v8l scale)
     return finite(x[0]) * powers_of_two(half) * powers_of_two(scale - half);
 }
 
-/* Packs a block as Hi/Lo limbs: each the rounded rest of the ones before, scaled up. */
+/* Packs a block of k as Hi/Lo limbs.  Each limb is the remainder of the element after the earlier
+ * limbs, scaled up and rounded. */
 FLAT void pack_hilo(const struct strip *w, const char *from, int64_t stride)
 {
     double up = power_of_two(w->as->shift);
@@ -516,12 +552,12 @@ FLAT void pack_hilo(const struct strip *w, const char *from, int64_t stride)
             low = (low - first) * up;
             high = (high - second) * up;
             if (w->s->used[l])
-                put_floats(w, l, p, first, second);
+                store_float_row(w, l, p, first, second);
         }
     }
 }
 
-/* Adds sums of squares, which become norms once all of k is packed. */
+/* Adds sums of squares to those in memory, which become Euclidean norms when all of k is packed. */
 FLAT void add_squares(const struct strip *w, const v8d sum[2])
 {
     double *to = w->o->norm + w->first;
@@ -530,11 +566,12 @@ FLAT void add_squares(const struct strip *w, const v8d sum[2])
         to[i] += sum[i / 8][i % 8];
 }
 
-/* Copies rows of 16 lanes, `stride` bytes apart, unchanged. */
+/* Copies rows of 16 elements, `stride` bytes apart, unchanged. */
 FLAT void copy_rows(const struct strip *w, int side, const char *from, int64_t stride)
 {
     int64_t lines = lines_of(side), row = lines * FIXED(bytes), len = w->len;
-    int64_t ahead = KERNEL_BLOCK * stride;      /* prefetched, since rows may be pages apart */
+    /* distance of prefetches; they are needed since rows may lie on different pages */
+    int64_t ahead = KERNEL_BLOCK * stride;
     char *panel = w->o->data + w->panel * w->o->panel_bytes + w->p0 * row, *to;
 
     if (w->o->planes) {
@@ -562,13 +599,14 @@ FLAT void copy_rows(const struct strip *w, int side, const char *from, int64_t s
     }
 }
 
-/* Packs a block of whole elements, copied or converted; sums squares where norms are needed. */
+/* Packs a block of k of unsplit elements, copied or converted.  Sums their squares if norms are
+ * needed. */
 FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
 {
     v8d squares[2] = { all_d(0), all_d(0) };
     int single = limber_num_is_f32(w->as->f);
 
-    if (w->as->copied && w->side) {     /* constant lengths */
+    if (w->as->copied && w->side) {     /* the branches make lengths constant */
         copy_rows(w, 1, from, stride);
         return;
     }
@@ -595,7 +633,7 @@ FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
             load_eight(w, from + p * stride, w->scale_low, low);
             load_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
         }
-        put_floats(w, 0, p, low[0], high[0]);
+        store_float_row(w, 0, p, low[0], high[0]);
         squares[0] = FMA(low[0], low[0], squares[0]);
         squares[1] = FMA(high[0], high[0], squares[1]);
     }
@@ -603,13 +641,15 @@ FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
         add_squares(w, squares);
 }
 
-/* Digits of a block's integers to base 2^base, digit by digit: symmetric for residues, two's
- * complement for slices.  Each is split off the top by rounding, with an exact remainder.  Digits
- * of several pieces are added, and carries propagated. */
+/* Digits of a block's integers to base 2^base, [digit][element along k][line].  For residues they
+ * are in [-2^(base-1), 2^(base-1)]; for slices they are those of two's complement or, if balanced,
+ * in [-2^(base-1), 2^(base-1)) below the top one.  Each digit is split off the top by rounding,
+ * with an exact remainder.  The digits of an element's doubles are added, and carries are
+ * propagated. */
 typedef v16f digits[KERNEL_ACCUMULATORS][KERNEL_BLOCK];
 
-/* Splits the digit of weight `unit` off eight integers x, each the sum of its pieces, and leaves
- * the remainders in x. */
+/* Splits the digit of weight `unit` off eight integers x, each the sum of several doubles, and
+ * leaves the remainders in x.  Returns the digits. */
 FLAT v8d cut_eight(const struct strip *w, v8d x[PIECES], double unit, double inverse)
 {
     v8d d = all_d(0);
@@ -626,12 +666,13 @@ FLAT v8d cut_eight(const struct strip *w, v8d x[PIECES], double unit, double inv
     return d;
 }
 
-/* Computes the digits of sixteen lines at p from the pieces of their integers. */
-FLAT void cut_row(const struct strip *w, v8d low[PIECES], v8d high[PIECES], digits out, int p)
+/* Computes the digits of sixteen lines' element p from the doubles whose sums are the integers. */
+FLAT void split_row_into_digits(const struct strip *w, v8d low[PIECES], v8d high[PIECES],
+                                digits out, int p)
 {
     int base = w->as->base, count = w->as->digits;
     float up = (float)power_of_two(base), down = (float)power_of_two(-base);
-    v16f carry = all_f(0);
+    v16f carry = all_f(0), half = all_f(BALANCED(w) ? 0.5f : 0);
 
     ROLL for (int i = count - 1; i >= 0; i--) {
         double unit = power_of_two(base * i), inverse = power_of_two(-base * i);
@@ -645,25 +686,25 @@ FLAT void cut_row(const struct strip *w, v8d low[PIECES], v8d high[PIECES], digi
         v16f v = out[i][p] + carry;
 
         if (i < count - 1) {
-            carry = LIMB_KIND == LIMB_KIND_residues ? ROUND(v * down) : FLOOR(v * down);
+            carry = LIMB_KIND == LIMB_KIND_residues ? ROUND(v * down) : FLOOR(v * down + half);
             v = FMA(carry, all_f(-up), v);
         }
         out[i][p] = v;
     }
 }
 
-/* 2^e in each lane; -127 < e < 128. */
+/* Returns 2^e in each lane, for -127 < e < 128. */
 FLAT v16f float_powers(v16i e)
 {
     return (v16f)((e + 127) << 23);
 }
 
-/* 2^scale of sixteen lanes, as two factors. */
+/* 2^scale of sixteen lines, as the product of two FP32 numbers. */
 struct singles {
     v16f first, second;
 };
 
-/* The scales of a strip's sixteen lines as factors of FP32. */
+/* Returns the scales of a strip's sixteen lines. */
 FLAT struct singles singles_of(const struct strip *w)
 {
     v16i scale = w->as->axis == AXIS_none ? all_i(0) :
@@ -673,7 +714,7 @@ FLAT struct singles singles_of(const struct strip *w)
     return (struct singles){ float_powers(half), float_powers(scale - half) };
 }
 
-/* Adds the offset, then zeroes lanes from `count` on. */
+/* Returns x plus the operand's offset, with zeros in the lanes from `count` on. */
 FLAT v16i moved(const struct strip *w, v16i x, int64_t count)
 {
     v16i lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
@@ -681,40 +722,51 @@ FLAT v16i moved(const struct strip *w, v16i x, int64_t count)
     return (x + w->s->offset[0]) & (v16i)(lane < (int32_t)count);
 }
 
-/* trunc(x 2^scale) of FP32, below 2^31.  A product that underflows is below 1. */
-FLAT v16i fix_sixteen(const struct strip *w, const char *from, const struct singles *s)
+/* Loads sixteen FP32 elements, times 2^scale.  A product that underflows is below 1/2. */
+FLAT v16f scale_sixteen(const struct strip *w, const char *from, const struct singles *s)
 {
     v16f v = LOAD(v16f, from);
 
     if (w->o->special)  /* there may be NaN or infinities */
         v = (v16f)((v16i)v & (v16i)(v - v == 0));
-    return TO(v16i, v * s->first * s->second);
+    return v * s->first * s->second;
 }
 
-/* Converts a block of FP32 to integers trunc(x 2^scale) below 2^31. */
+/* Loads sixteen FP32 elements as trunc(x * 2^scale), which is below 2^31. */
+FLAT v16i fix_sixteen(const struct strip *w, const char *from, const struct singles *s)
+{
+    return TO(v16i, scale_sixteen(w, from, s));
+}
+
+/* Converts a block of FP32 elements, times 2^scale, to integers of at most 30 bits. */
 FLAT void fix_singles(const struct strip *w, const char *from, int64_t stride,
                       v16i x[KERNEL_BLOCK])
 {
     struct singles s = singles_of(w);
 
-    ROLL for (int p = 0; p < w->len; p++)
-        x[p] = fix_sixteen(w, from + p * stride, &s);
+    ROLL for (int p = 0; p < w->len; p++) {
+        v16f v = scale_sixteen(w, from + p * stride, &s);
+
+        if (BALANCED(w)) /* see half_away */
+            v += (v16f)(((v16i)v & all_i(INT32_MIN)) | (v16i)all_f(0x1.fffffep-2f));
+        x[p] = TO(v16i, v);
+    }
 }
 
-/* Converts a block of other formats to integers trunc(x 2^scale) below 2^31. */
+/* Converts a block of other formats, times 2^scale, to integers of at most 30 bits. */
 FLAT void fix_doubles(const struct strip *w, const char *from, int64_t stride,
                       v16i x[KERNEL_BLOCK])
 {
     ROLL for (int p = 0; p < w->len; p++) {
         v8d low[PIECES], high[PIECES];
 
-        fix_eight(w, from + p * stride, w->scale_low, low);
-        fix_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
+        load_eight_scaled(w, from + p * stride, w->scale_low, low);
+        load_eight_scaled(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
         x[p] = JOIN(TO(v8i, low[0]), TO(v8i, high[0]));
     }
 }
 
-/* Packs FP32 that fits bytes, in registers. */
+/* Packs a block of FP32 elements whose scaled integers fit 8 bits, in registers. */
 FLAT void pack_single_bytes(const struct strip *w, const char *from, int64_t stride)
 {
     v16i offset = all_i(w->s->offset[0]), any = all_i(0), sum = all_i(0), word[4];
@@ -739,7 +791,7 @@ FLAT void pack_single_bytes(const struct strip *w, const char *from, int64_t str
     if (!CFG(w->c).offsets)
         mark(w, 0, ANY(any));
     if (FIXED(matrix) && !w->side) {
-        put_square(w, 0, w->p0 / 4, word[0], word[1], word[2], word[3]);
+        store_words_transposed(w, 0, w->p0 / 4, word[0], word[1], word[2], word[3]);
         return;
     }
     UNROLL for (int p = 0; p < KERNEL_BLOCK; p += 4) {
@@ -750,7 +802,8 @@ FLAT void pack_single_bytes(const struct strip *w, const char *from, int64_t str
     }
 }
 
-/* Packs FP32 that fits bytes into tiles of a matrix unit, if rows of A are contiguous. */
+/* Packs FP32 elements of A whose scaled integers fit 8 bits into AMX tiles.  Rows of A must be
+ * contiguous. */
 FLAT void tiles_of_singles(const struct strip *w)
 {
     const struct view *v = &w->o->view;
@@ -759,11 +812,11 @@ FLAT void tiles_of_singles(const struct strip *w)
     struct singles s = singles_of(w);
     v16i any = all_i(0), sum = all_i(0);
 
-    ROLL for (int64_t i = 0; i < w->live; i++, from += v->line, to += BYTES) {
+    ROLL for (int64_t i = 0; i < w->live; i++, from += v->line, to += KERNEL_BYTES) {
         struct singles one = { all_f(s.first[i]), all_f(s.second[i]) };
         v16i all = all_i(0);
 
-        ROLL for (int64_t p = 0; p < BYTES; p += KERNEL_LANES) {
+        ROLL for (int64_t p = 0; p < KERNEL_BYTES; p += KERNEL_LANES) {
             float room[KERNEL_LANES] = { 0 };
             v16i x;
             v16c bytes;
@@ -787,7 +840,8 @@ FLAT void tiles_of_singles(const struct strip *w)
         mark(w, 0, ANY(any));
 }
 
-/* Packs 64 elements along k of each lane, or the rest; 0 if the case is not served. */
+/* Packs up to 64 elements along k of each line by tiles_of_singles, if the operand suits.  Returns
+ * 0 if it does not. */
 FLAT int pack_tiles_of_singles(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;
@@ -795,16 +849,16 @@ FLAT int pack_tiles_of_singles(struct strip *w, int64_t k)
     if (FIXED(matrix) == 0 || w->side || !limber_num_is_f32(w->as->f) || !w->as->narrow ||
         w->as->limbs != 1 || v->patch || v->tile_subset || v->p != 1)
         return 0;
-    w->len = min64(BYTES, k - w->p0);
+    w->len = min64(KERNEL_BYTES, k - w->p0);
     tiles_of_singles(w);
     return 1;
 }
 
-/* Packs slices of integers of at most 31 bits by shifts and masks. */
+/* Packs integers of at most 31 bits as slices, by shifts and masks. */
 FLAT void pack_narrow(const struct strip *w, const char *from, int64_t stride)
 {
     v16i x[KERNEL_BLOCK], v[KERNEL_BLOCK];
-    int step = w->as->step;
+    int step = w->as->step, half = BALANCED(w) ? 1 << (step - 1) : 0, halves = 0;
 
     if (FIXED(unit) == UNIT_i8 && FIXED(group) >= 4 && limber_num_is_f32(w->as->f) &&
         w->as->limbs == 1 && (!w->o->planes || w->o->planes->group == 4)) {
@@ -817,6 +871,11 @@ FLAT void pack_narrow(const struct strip *w, const char *from, int64_t stride)
         fix_doubles(w, from, stride, x);
     ROLL for (int64_t p = w->len; p < KERNEL_BLOCK; p++)
         x[p] = all_i(0);
+    /* adds half of its base to each digit but the top one; the digit's bits have that much more */
+    ROLL for (int l = 1; l < w->as->limbs; l++)
+        halves = (halves << step) + half;
+    ROLL for (int p = 0; p < KERNEL_BLOCK; p++)
+        x[p] += halves;
     ROLL for (int l = 0; l < w->as->limbs; l++) {
         int shift = step * (w->as->limbs - 1 - l);
 
@@ -826,7 +885,7 @@ FLAT void pack_narrow(const struct strip *w, const char *from, int64_t stride)
             v[p] = x[p] >> (shift < 31 ? shift : 31);
         if (l > 0 || !w->as->is_signed)
             ROLL for (int p = 0; p < KERNEL_BLOCK; p++)
-                v[p] &= (1 << step) - 1;
+                v[p] = (v[p] & ((1 << step) - 1)) - (l > 0 ? half : 0);
         put_values(w, l, v);
     }
 }
@@ -837,16 +896,16 @@ FLAT void cut_block(const struct strip *w, const char *from, int64_t stride, dig
     ROLL for (int p = 0; p < w->len; p++) {
         v8d low[PIECES], high[PIECES];
 
-        fix_eight(w, from + p * stride, w->scale_low, low);
-        fix_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
-        cut_row(w, low, high, out, p);
+        load_eight_scaled(w, from + p * stride, w->scale_low, low);
+        load_eight_scaled(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
+        split_row_into_digits(w, low, high, out, p);
     }
     ROLL for (int64_t p = w->len; p < KERNEL_BLOCK; p++)
         ROLL for (int i = 0; i < w->as->digits; i++)
             out[i][p] = all_f(0);
 }
 
-/* Packs a block as slices: digit l from the top is limb l. */
+/* Packs a block of k as slices.  Limb 0 is the top digit. */
 FLAT void pack_slices(const struct strip *w, const char *from, int64_t stride)
 {
     digits d;
@@ -866,12 +925,13 @@ FLAT void pack_slices(const struct strip *w, const char *from, int64_t stride)
     }
 }
 
-/* Computes eight rows of residue l, in [-p/2, p/2], or in [0, p) for an unsigned operand.  The
- * digits times the powers of 2^12 stay below 2^22 and are exact in FP32.  The quotient is off by
- * less than 2^-9, so |r| < p/2 + 1/2. 256 itself is packed as the byte 0. */
+/* Computes residue l of eight rows, in [-p/2, p/2] or, for an unsigned operand, in [0, p).  The
+ * digits times the powers of 2^12 stay below 2^22 and are exact in FP32.  The error of the quotient
+ * is below 2^-9, so |r| < p/2 + 1/2.  A residue of 256 is packed as the byte 0. */
 FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
 {
     float m = (float)CFG(w->c).crt.modulus[l], inverse = CFG(w->c).inverse[l];
+    /* half the modulus, which is added to make residues unsigned */
     int lift = w->s->is_signed ? 0 : CFG(w->c).crt.modulus[l] / 2;
     v16f t[8];
 
@@ -889,8 +949,9 @@ FLAT void residues_of(const struct strip *w, digits d, int l, int p, v16i v[8])
     }
 }
 
-/* Packs 12-bit residues: digits times powers stay within 2^24, the quotient is off by 1/p beyond
- * its rounding, and |r| <= p/2 + 1.  Four rows at a time fit sixteen registers. */
+/* Packs 12-bit residues.  The digits times the powers stay within 2^24.  The quotient has an error
+ * of 1/p in addition to its rounding, and |r| <= p/2 + 1.  Four rows at a time fit sixteen
+ * registers. */
 FLAT void pack_wide_residues(const struct strip *w, digits d, int l)
 {
     v16f m = all_f((float)-CFG(w->c).crt.modulus[l]), inverse = all_f(CFG(w->c).inverse[l]);
@@ -909,11 +970,11 @@ FLAT void pack_wide_residues(const struct strip *w, digits d, int l)
         }
         UNROLL for (int q = 0; q < 4; q++)
             v[q] = TO(v16i, FMA(ROUND_PRODUCT(t[q], inverse), m, t[q]));
-        put_some(w, l, p, v, 4);
+        store_rows_of_integers(w, l, p, v, 4);
     }
 }
 
-/* Packs a block as residues, computed from the digits of scaled integers. */
+/* Packs a block of k as residues, computed from the digits of scaled integers. */
 FLAT void pack_residues(const struct strip *w, const char *from, int64_t stride)
 {
     v16i any = all_i(0);
@@ -950,7 +1011,8 @@ FLAT void pack_residues(const struct strip *w, const char *from, int64_t stride)
 
 /* ---- bytes that are packed unchanged --------------------------------------------------------- */
 
-/* Sums the bytes of each word.  Packed bytes of A are unsigned if the unit multiplies u8 by s8. */
+/* Returns the sum of the four bytes of each word.  Packed bytes of A are unsigned if the
+ * instruction multiplies u8 by s8. */
 FLAT v16i byte_sums(const struct strip *w, v16i word)
 {
     if (w->side == 0 && !CFG(w->c).same_sign)
@@ -958,13 +1020,14 @@ FLAT v16i byte_sums(const struct strip *w, v16i word)
     return (word << 24 >> 24) + (word << 16 >> 24) + (word << 8 >> 24) + (word >> 24);
 }
 
-/* Sums of a strip's bytes, and whether any is nonzero. */
+/* Sums of a strip's packed bytes, by line, and the OR of its words, which is nonzero if a byte
+ * is. */
 struct shown {
     v16i sum, any;
 };
 
-/* Returns the bytes of elements p0 + p to p0 + p + 3 as they are packed, 0 beyond len, and adds
- * them to x. */
+/* Returns the bytes of elements [p0 + p, p0 + p + 4) as they are packed, 0 past len, and adds them
+ * to *x. */
 FLAT v16i packed_bytes(const struct strip *w, int64_t p, v16i word, struct shown *x)
 {
     x->any |= word;
@@ -978,7 +1041,8 @@ FLAT v16i packed_bytes(const struct strip *w, int64_t p, v16i word, struct shown
     return word;
 }
 
-/* Adds the sums of packed bytes that offsets need, and notes whether any is not zero. */
+/* Adds the sums in *x to the operand's sums of packed values, if the other operand has offsets, and
+ * records whether the strip has a nonzero byte, if no operand has. */
 FLAT void note_bytes(const struct strip *w, const struct shown *x)
 {
     if (w->s->sums)
@@ -987,7 +1051,8 @@ FLAT void note_bytes(const struct strip *w, const struct shown *x)
         mark(w, 0, ANY(x->any));
 }
 
-/* Packs bytes of an image. */
+/* Packs 8-bit integers of an image, `stride` bytes apart along k, into planes.  Adds the operand's
+ * offset and, if needed, sums the packed values. */
 FLAT void pack_pixel_bytes(const struct strip *w, const char *from, int64_t stride)
 {
     struct shown x = { all_i(0), all_i(0) };
@@ -1017,8 +1082,9 @@ FLAT void pack_pixel_bytes(const struct strip *w, const char *from, int64_t stri
         add_sums(w, 0, sum);
 }
 
-/* Widens words of four bytes to pairs of 16 bits. */
-FLAT void put_pairs(const struct strip *w, const v16i row[16])
+/* Packs sixteen rows of words, which have four bytes per line, as pairs of 16-bit elements: each
+ * word becomes two words. */
+FLAT void store_16_bit_pairs(const struct strip *w, const v16i row[16])
 {
     v16i any = all_i(0), sign = all_i(w->as->f.kind == LIMBER_KIND_UINT ? 255 : -1);
 
@@ -1035,23 +1101,24 @@ FLAT void put_pairs(const struct strip *w, const v16i row[16])
     mark(w, 0, ANY(any));
 }
 
-/* Packs sixteen words of each lane; those beyond len have any value. */
-FLAT void put_words(const struct strip *w, v16i row[16])
+/* Packs sixteen words of each lane.  Bytes of the words past len may have any value. */
+FLAT void store_word_rows(const struct strip *w, v16i row[16])
 {
     struct shown x = { all_i(0), all_i(0) };
 
     if (FIXED(group) == 2) {
-        put_pairs(w, row);
+        store_16_bit_pairs(w, row);
         return;
     }
     ROLL for (int i = 0; 4 * i < w->len; i++)
         row[i] = packed_bytes(w, 4 * i, row[i], &x);
     note_bytes(w, &x);
-    if (FIXED(matrix) && !w->side) {    /* a tile covers 64 elements, so the rest is cleared */
+    /* an AMX tile has 64 elements along k; elements past len are cleared */
+    if (FIXED(matrix) && !w->side) {
         ROLL for (int64_t i = (w->len + 3) / 4; i < 16; i++)
             row[i] = all_i(0);
         ROLL for (int i = 0; i < 16; i += 4)
-            put_square(w, 0, w->p0 / 4 + i, row[i], row[i + 1], row[i + 2], row[i + 3]);
+            store_words_transposed(w, 0, w->p0 / 4 + i, row[i], row[i + 1], row[i + 2], row[i + 3]);
         return;
     }
     if (FIXED(group) == 8 && (w->len + 3) / 4 % 2)
@@ -1060,7 +1127,7 @@ FLAT void put_words(const struct strip *w, v16i row[16])
         put_word(w, 0, w->p0 / 4 + i, row + i);
 }
 
-/* Interleaves four rows of sixteen bytes, `step` bytes apart, into words; rows from `count` on are
+/* Interleaves four rows of sixteen bytes, `step` bytes apart, into words.  Rows from `count` on are
  * zero. */
 FLAT v16i word_of_rows(const char *from, int64_t step, int64_t count)
 {
@@ -1072,12 +1139,12 @@ FLAT v16i word_of_rows(const char *from, int64_t step, int64_t count)
     return word;
 }
 
-/* Packs bytes of which adjacent lines are adjacent in memory. */
+/* Packs bytes of an operand whose neighbouring lines are contiguous in memory. */
 FLAT void pack_bytes_along_lines(const struct strip *w)
 {
     const struct view *v = &w->o->view;
     const char *from = (const char *)v->data + w->o->line0 + w->first + w->p0 * v->p;
-    char room[BYTES * KERNEL_LANES];
+    char room[KERNEL_BYTES * KERNEL_LANES];
     int64_t step = v->p;
     v16i row[16];
 
@@ -1088,27 +1155,28 @@ FLAT void pack_bytes_along_lines(const struct strip *w)
         from = room;
         step = KERNEL_LANES;
     }
-    if (w->len == BYTES) {
+    if (w->len == KERNEL_BYTES) {
         ROLL for (int i = 0; i < 16; i++)
             row[i] = word_of_rows(from + 4 * i * step, step, 4);
     } else {
         ROLL for (int64_t p = 0; p < w->len; p += 4)
             row[p / 4] = word_of_rows(from + p * step, step, w->len - p);
     }
-    put_words(w, row);
+    store_word_rows(w, row);
 }
 
-/* Packs bytes that are contiguous along k, so that four of them are a word already. */
+/* Packs bytes that are contiguous along k, so that four of them already form a word. */
 FLAT void pack_bytes_along_k(const struct strip *w)
 {
     v16i row[16];
 
     w->c->cold->words_of_bytes(w->c, w->side, (int64_t[]){ w->first, w->live, w->p0, w->len },
                                (char *)row);
-    put_words(w, row);
+    store_word_rows(w, row);
 }
 
-/* Packs bytes into tiles of a matrix unit, if rows of A are contiguous. */
+/* Packs a strip of A's bytes into AMX tiles.  Rows of A must be contiguous.  Flips signs if there
+ * is an offset. */
 FLAT void bytes_of_tiles(const struct strip *w)
 {
     const struct view *v = &w->o->view;
@@ -1116,14 +1184,15 @@ FLAT void bytes_of_tiles(const struct strip *w)
     char *to = tile_at(w, 0, w->p0 / 4);
     v16i flip = all_i(w->s->offset[0] ? (int32_t)0x80808080 : 0);
     struct shown x = { all_i(0), all_i(0) };
-    char room[BYTES] = { 0 };
+    char room[KERNEL_BYTES] = { 0 };
 
+    /* only `len` bytes are flipped, so that the padding stays zero */
     __builtin_memcpy(room, &flip, (size_t)w->len);
     flip = LOAD(v16i, room);
-    ROLL for (int64_t i = 0; i < KERNEL_LANES; i++, from += v->line, to += BYTES) {
+    ROLL for (int64_t i = 0; i < KERNEL_LANES; i++, from += v->line, to += KERNEL_BYTES) {
         v16i line = all_i(0);
 
-        if (i < w->live && w->len == BYTES) {
+        if (i < w->live && w->len == KERNEL_BYTES) {
             line = LOAD(v16i, from);
         } else if (i < w->live) {
             __builtin_memcpy(room, from, (size_t)w->len);
@@ -1138,7 +1207,7 @@ FLAT void bytes_of_tiles(const struct strip *w)
     note_bytes(w, &x);
 }
 
-/* True if bytes are multiplied as 16-bit words. */
+/* True if 8-bit integers are multiplied as 16-bit elements. */
 FLAT int are_pairs(const struct strip *w)
 {
     return FIXED(unit) == UNIT_i8 && FIXED(group) == 2 && FIXED(bytes) == 2 && w->as->limbs == 1 &&
@@ -1147,14 +1216,14 @@ FLAT int are_pairs(const struct strip *w)
            !w->s->offset[0] && !w->s->sums && !CFG(w->c).offsets;
 }
 
-/* Packs 64 elements along k of each lane, or the rest, if the strides allow it; else returns 0. */
+/* Packs up to 64 bytes along k of each line, if the strides allow it.  Returns 0 if they do not. */
 FLAT int pack_bytes(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;
 
     if (v->patch)
         return 0;
-    w->len = min64(BYTES, k - w->p0);
+    w->len = min64(KERNEL_BYTES, k - w->p0);
     if (v->line == 1 && !v->tile_subset)
         pack_bytes_along_lines(w);
     else if (v->p == 1 && FIXED(matrix) != 0 && !w->side && !v->tile_subset)
@@ -1168,7 +1237,8 @@ FLAT int pack_bytes(struct strip *w, int64_t k)
 
 /* ---- the function that a task calls ---------------------------------------------------------- */
 
-/* Scales of eight lines of a strip, from line `from` on; 0 for lines that do not exist. */
+/* Returns the exponents of the scales of eight lines of a strip, from line `from` on; 0 for lines
+ * that do not exist. */
 FLAT v8l scales_of(const struct strip *w, int64_t from)
 {
     int32_t e[8] = { 0 };
@@ -1176,7 +1246,7 @@ FLAT v8l scales_of(const struct strip *w, int64_t from)
 
     if (!w->o->scale)
         return all_l(0);
-    if (w->o->planes)   /* planes have one scale */
+    if (w->o->planes)   /* all pixels of planes share one scale */
         return all_l(*w->o->scale);
     if (w->live - from >= 8)
         return TO(v8l, LOAD(v8i, scale));
@@ -1185,8 +1255,8 @@ FLAT v8l scales_of(const struct strip *w, int64_t from)
     return TO(v8l, LOAD(v8i, e));
 }
 
-/* Packs lines that are contiguous along k, transposed directly into their panels; 0 if the case is
- * not served. */
+/* Packs lines that are contiguous along k by transposing them directly into their panels.  Returns
+ * 0 if the operand does not suit. */
 FLAT int pack_along_k(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;
@@ -1196,7 +1266,7 @@ FLAT int pack_along_k(struct strip *w, int64_t k)
 
     if (v->patch || w->o->planes || v->p != 1 || w->len < KERNEL_BLOCK || w->live <= 0)
         return 0;
-    w->len = min64(BYTES - w->p0 % BYTES, k - w->p0) / KERNEL_BLOCK * KERNEL_BLOCK;
+    w->len = min64(KERNEL_BYTES - w->p0 % KERNEL_BYTES, k - w->p0) / KERNEL_BLOCK * KERNEL_BLOCK;
     ROLL for (int64_t at = 0; at < min64(lanes_of(w->side), w->live); at += each) {
         w->c->cold->pack(w->c, w->side,
                          (int64_t[]){ w->first + at, w->live - at, w->p0, w->len }, (int)each, to,
@@ -1215,15 +1285,16 @@ FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
 }
 #endif
 
-/* Packs one block of one strip. */
+/* Packs one block of k of one strip of lines, by the code for the kind of limbs. */
 FLAT void pack_piece(struct strip *w, int64_t k)
 {
     char room[KERNEL_BLOCK * KERNEL_LANES * 16] __attribute__((aligned(64)));
     const char *from;
     int64_t stride;
 
-    if (FIXED(unit) == UNIT_i8 && w->live <= 0) { /* lines that do not exist may have any value */
-        w->len = min64(BYTES, k - w->p0);
+    /* lines that do not exist may have any value, so they are not packed */
+    if (FIXED(unit) == UNIT_i8 && w->live <= 0) {
+        w->len = min64(KERNEL_BYTES, k - w->p0);
         return;
     }
     if (LIMB_KIND == LIMB_KIND_slices && (w->as->copied || are_pairs(w)) && pack_bytes(w, k))
@@ -1249,7 +1320,7 @@ FLAT void pack_piece(struct strip *w, int64_t k)
     }
 }
 
-/* Clears the padding of k to whole tiles of A. */
+/* Clears the padding at the end of k in AMX tiles of A, for lines [from, to). */
 FLAT void clear_tiles(const struct kernel_call *c, int64_t from, int64_t to)
 {
     const struct packed *o = &c->op[0];
@@ -1262,13 +1333,14 @@ FLAT void clear_tiles(const struct kernel_call *c, int64_t from, int64_t to)
                                      (row / 16 * FIXED(mr) + i) * 64 + row % 16 * 4, 0, 4);
 }
 
-/* A task: lines [from, to), elements [p0, end) along k. */
+/* The elements that one packing task packs: [p0, end) along k of each line in [from, to). */
 struct cut {
     int64_t from, to, p0, end;
 };
 
-/* Packs all strips of a task, or its pixels and channels of planes.  Lines that are contiguous
- * across are read together. */
+/* Packs all strips of lines of a task, or its pixels and channels of planes.  If neighbouring lines
+ * are contiguous in memory, a block of k is packed for all of the task's lines before the next
+ * block. */
 FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *as,
                      const struct cut *x)
 {
@@ -1278,7 +1350,7 @@ FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *a
     int64_t span = o->view.line == 1 && !o->view.patch ? lines : step;
 
     for (int64_t first = x->from; first < x->to; first += span)
-        for (int64_t p0 = x->p0; p0 < x->end; p0 += BYTES)
+        for (int64_t p0 = x->p0; p0 < x->end; p0 += KERNEL_BYTES)
             for (int64_t at = first; at < min64(first + span, x->to); at += step) {
                 struct strip w = { .c = c, .o = o, .s = &CFG(c).side[side], .as = as, .side = side,
                                    .panel = at / lines_of(side), .first = at,
@@ -1287,7 +1359,7 @@ FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *a
 
                 w.scale_low = scales_of(&w, 0);
                 w.scale_high = scales_of(&w, 8);
-                for (w.p0 = p0; w.p0 < min64(x->end, p0 + BYTES); w.p0 += w.len)
+                for (w.p0 = p0; w.p0 < min64(x->end, p0 + KERNEL_BYTES); w.p0 += w.len)
                     pack_piece(&w, k);
             }
     if (FIXED(matrix) && !side && x->end == c->k)
@@ -1296,7 +1368,8 @@ FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *a
         ROLL for (int64_t i = x->from; i < x->to; i++)
             o->norm[i] = __builtin_sqrt(o->norm[i]);
     if (c->stores && FIXED(unit) == UNIT_i8 && side == 1 && CFG(c).offsets)
-        ROLL for (int64_t i = x->from; i < x->to; i++)  /* subtracts what the offsets of A add */
+        /* turn the sums into start values, which cancel what the offsets of A add */
+        ROLL for (int64_t i = x->from; i < x->to; i++)
             o->sums[i] *= -CFG(c).side[0].offset[0];
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Small products, correctly rounded, without a scan, a plan or a compiler.  Sums are pairs of
- * doubles.  Their error bound comes from the largest elements of a row and a column, or is summed
- * beside them (Dot2).  If the error could change the rounding of an element, its products are
- * summed exactly.  Compiled once for each instruction set.
+ * Small products, correctly rounded, without a scan, a plan or a compiler.  Sums are double-double
+ * numbers.  Their error bound is computed from the largest elements of a row and a column, or from
+ * the sum of the products' magnitudes (Dot2).  If the error could change the rounding of an
+ * element, its products are summed in bins, and then exactly.  This file is compiled once for each
+ * instruction set.
  *
- *   needs   binary64 or binary32 throughout
+ *   needs   operands and results in binary64 or binary32
  *   proof   docs/accuracy.md, "Pairs"
  *   source  Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005), algorithm 5.3 */
 #include "backends/llvm/kernel/kernel.h"
@@ -12,15 +13,13 @@
 #include "ir/num/dot.h"
 #include "ir/num/prim.h"
 
-#ifndef PAIRS
-#define PAIRS(name) limber_pairs_##name
-#endif
 
-/* ROWS: lines of A in registers; BLOCK: lines of A whose largest magnitudes are kept; UNKNOWN: an
- * exponent that was not looked for yet */
+/* ROWS: number of rows of A in registers; BLOCK: number of rows of A whose largest magnitudes are
+ * kept; UNKNOWN: an exponent that has not been computed yet */
 enum { ROWS = 4, BLOCK = 512, UNKNOWN = INT32_MIN };
 
-/* A product, transposed if needed: vectors are columns of the longer side. */
+/* The product, transposed if C has more rows than columns, so that the lanes of vectors run along
+ * the longer side of C. */
 struct product {
     const struct call *c;
     limber_format fa, fb, fc;
@@ -29,41 +28,45 @@ struct product {
     int64_t m, n;
     double alpha, beta;
     double *strip;              /* packed columns of B: [k][LANES] */
-    vd most;                    /* largest magnitude in each column of the strip */
-    const double *most_a;       /* largest magnitudes of A's lines, from line0 on */
+    vd most;                    /* [column of the strip]: largest magnitude */
+    const double *most_a;       /* [row of A, from line0 on]: largest magnitude */
     int64_t line0;
-    double below;               /* error of products that are subnormal */
-    double allowed;             /* tolerated error, relative to |A||B| */
-    int low[LANES]; /* exponents of the lowest bits in the strip's columns, if `known` */
+    double below;               /* bound of the error of products that are subnormal */
+    double allowed;             /* tolerated error of a result, relative to |A||B| */
+    int low[LANES]; /* [column of the strip]: exponent of its lowest bit; valid if `known` */
     bool known;
-    int *low_a;                 /* exponents of the lowest bits of A's lines; UNKNOWN: not yet */
-    int64_t slow;               /* number of elements that the pairs did not decide */
+    int *low_a; /* [row of A, from line0 on]: exponent of its lowest bit, or UNKNOWN */
+    int64_t slow;               /* number of elements that were computed in the long accumulator */
 };
 
+/* The sums high + low of LANES elements.  size: upper bounds of the sums of the products'
+ * magnitudes. */
 struct sums { vd high, low, size; };
 
-/* How a sum is computed: CHAIN in FP64 for FP32 elements; PAIR, which starts far from zero; SIZED,
- * a pair whose magnitudes are summed beside it, which assumes nothing of the products. */
+/* How a sum is computed.  CHAIN: in plain FP64, for FP32 elements.  PAIR: as a double-double number
+ * that starts far from zero.  SIZED: as a double-double number, together with the sum of
+ * magnitudes; this works for any finite products. */
 enum way { CHAIN, PAIR, SIZED };
 
-/* Upper bound of the sums of magnitudes in row i, their rounding errors included. */
-FLAT vd size_by_most(const struct product *x, int64_t i)
+/* Returns upper bounds of the sums of magnitudes of row i's products, which cover their own
+ * rounding errors. */
+FLAT vd bound_magnitudes(const struct product *x, int64_t i)
 {
     return x->most * (x->most_a[i - x->line0] * (double)(x->c->k + 1));
 }
 
-/* True if pairs may start far from zero: the bound is finite, and its rounding errors are normal
- * numbers. */
+/* True if double-double sums of these rows can start far from zero: their bounds are finite, and
+ * the rounding errors of products are representable. */
 static bool is_far(const struct product *x, int64_t i, int rows)
 {
     for (int r = 0; r < rows; r++)
-        if (!all(fits_bins(size_by_most(x, i + r))))
+        if (!all(fits_bins(bound_magnitudes(x, i + r))))
             return false;
     return true;
 }
 
-/* Multiplies `rows` lines of A, from i on, by a strip of B. sizes: upper bounds of the sums of
- * magnitudes.  Plain arrays, since GCC keeps no structures in registers. */
+/* Multiplies `rows` rows of A, from row i on, by a strip of columns of B.  Sums are plain arrays,
+ * since GCC does not keep structures in registers. */
 FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, enum way way,
                    struct sums *out)
 {
@@ -74,7 +77,7 @@ FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, enum 
 
     UNROLL for (int r = 0; r < rows; r++) {
         line[r] = (const char *)x->a.data + (i + r) * x->a.line * size;
-        sizes[r] = way == SIZED ? all_of(0) : size_by_most(x, i + r);
+        sizes[r] = way == SIZED ? all_of(0) : bound_magnitudes(x, i + r);
         high[r] = way == PAIR ? far_of(sizes[r]) : all_of(0);
         low[r] = all_of(0);
     }
@@ -102,9 +105,9 @@ FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, enum 
                                 sizes[r] };
 }
 
-/* Calls sum_rows with constant rows, size and way, so that its loops unroll. */
-FLAT void sum_by(const struct product *x, int64_t i, int rows, int size, enum way way,
-                 struct sums *s)
+/* Calls sum_rows with a constant number of rows, so that its loops are unrolled. */
+FLAT void sum_rows_unrolled(const struct product *x, int64_t i, int rows, int size, enum way way,
+                            struct sums *s)
 {
     if (rows == ROWS)
         sum_rows(x, i, ROWS, size, way, s);
@@ -113,7 +116,8 @@ FLAT void sum_by(const struct product *x, int64_t i, int rows, int size, enum wa
             sum_rows(x, i + r, 1, size, way, s + r);
 }
 
-/* Sums `rows` lines of A by the way that their magnitudes allow. */
+/* Sums `rows` rows of A as `way` says, but by SIZED if double-double sums cannot start far from
+ * zero. */
 static void sum_block(const struct product *x, int64_t i, int rows, enum way way, struct sums *s)
 {
     if (way == PAIR && !is_far(x, i, rows))
@@ -122,18 +126,19 @@ static void sum_block(const struct product *x, int64_t i, int rows, enum way way
         for (int r = 0; r < rows; r++)
             sum_rows(x, i + r, 1, x->fa.size, way, s + r);
     else if (way == CHAIN)
-        sum_by(x, i, rows, 4, CHAIN, s);
+        sum_rows_unrolled(x, i, rows, 4, CHAIN, s);
     else if (way == PAIR && x->fa.size == 8)
-        sum_by(x, i, rows, 8, PAIR, s);
+        sum_rows_unrolled(x, i, rows, 8, PAIR, s);
     else if (way == PAIR)
-        sum_by(x, i, rows, 4, PAIR, s);
+        sum_rows_unrolled(x, i, rows, 4, PAIR, s);
     else if (x->fa.size == 8)
-        sum_by(x, i, rows, 8, SIZED, s);
+        sum_rows_unrolled(x, i, rows, 8, SIZED, s);
     else
-        sum_by(x, i, rows, 4, SIZED, s);
+        sum_rows_unrolled(x, i, rows, 4, SIZED, s);
 }
 
-/* Copies `live` columns of B, from j on, to the strip as doubles; the other lanes are zero. */
+/* Copies the `live` columns of B that exist from column j on, as doubles, to x->strip.  The lanes
+ * of columns that do not exist become zero. */
 static void fill_strip(const struct product *x, int64_t j, int live)
 {
     int size = x->fb.size;
@@ -159,10 +164,11 @@ static void fill_strip(const struct product *x, int64_t j, int live)
             x->strip[p * LANES + l] = double_at(from + (l * x->b.line + p * x->b.p) * size, size);
 }
 
-/* Fills the strip, and finds the largest magnitude of each column. */
+/* Fills the strip, and computes the largest magnitude of each of its columns. */
 static void pack_strip(struct product *x, int64_t j, int live)
 {
-    vl most[2] = { { 0 }, { 0 } }; /* two maxima in turn, since each depends on the one before */
+    /* two maxima alternate, since each step depends on the previous one */
+    vl most[2] = { { 0 }, { 0 } };
 
     fill_strip(x, j, live);
     for (int64_t p = 0; p < x->c->k; p++)
@@ -171,12 +177,12 @@ static void pack_strip(struct product *x, int64_t j, int live)
     x->known = false;
 }
 
-/* Largest magnitude of a line of A; NaN counts as larger than all. */
-static double most_of_line(const struct product *x, int64_t i)
+/* Returns the largest magnitude of a row of A; NaN counts as larger than all numbers. */
+static double largest_of_row(const struct product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
     int64_t step = x->a.p * x->fa.size;
-    double most[4] = { 0 };     /* four maxima in turn, since each depends on the one before */
+    double most[4] = { 0 }; /* four maxima alternate, since each step depends on the previous one */
     vl wide = { 0 };
     vi narrow = { 0 };
     bool dense = x->a.p == 1, single = x->fa.size == 4;
@@ -195,32 +201,32 @@ static double most_of_line(const struct product *x, int64_t i)
     return larger_of(larger_of(most[0], most[1]), larger_of(most[2], most[3]));
 }
 
-/* ---- results from pairs, and what to repeat -------------------------------------------------- */
+/* ---- storing results, and repeating sums that leave them uncertain --------------------------- */
 
-/* Error bound of high + low. */
+/* Returns error bounds of high + low. */
 FLAT vd uncertain_of(const struct product *x, const struct sums *s, enum way way)
 {
     double terms = (double)x->c->k + 2;
 
-    if (way == CHAIN)   /* chains of normal numbers */
+    if (way == CHAIN)   /* chains of normal numbers have no other error than rounding */
         return s->size * (terms * 0x1p-53);
-    /* The lower sum is rounded 2k times, and holds the errors of k sums and k products.  A
-     * subnormal product loses less than the least number. */
+    /* The lower sum is rounded 2k times, and contains the errors of k sums and k products.  A
+     * subnormal product loses less than the smallest positive number. */
     return s->size * (4 * terms * terms * 0x1p-106) + x->below;
 }
 
-/* Computes alpha times the sum plus beta times what C holds. */
+/* Replaces the sums by alpha times the sums plus beta times C's old values. */
 FLAT void scale(const struct product *x, struct sums *s, vd *uncertain, vd old)
 {
     scale_pair(&s->high, &s->low, uncertain, x->alpha, x->c->beta ? &x->beta : NULL, old);
 }
 
-/* True if all products of row i and this lane are zero because a factor is. */
+/* True if each product of row i and column `lane` of the strip has a factor that is zero. */
 static bool are_zero(const struct product *x, int64_t i, int lane)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
 
-    /* the elements must be zero, not products that underflow */
+    /* products that underflow do not count as zero */
     for (int64_t p = 0; p < x->c->k; p++)
         if (x->strip[p * LANES + lane] != 0 &&
             double_at(at + p * x->a.p * x->fa.size, x->fa.size) != 0)
@@ -228,8 +234,8 @@ static bool are_zero(const struct product *x, int64_t i, int lane)
     return true;
 }
 
-/* Replaces finite numbers by 1 or 0 of their sign: sums of products are NaN or infinite as the
- * original ones are. */
+/* Returns 1 with the sign of v in lanes where v is finite and not zero, else v.  Sums of products
+ * of such numbers are NaN or infinite exactly if those of the original numbers are. */
 FLAT vd class_of(vd v)
 {
     vl zero = v == 0, finite = v - v == 0, sign = (vl)v & INT64_MIN;
@@ -237,7 +243,7 @@ FLAT vd class_of(vd v)
     return (vd)((zero & sign) | (~zero & finite & ((vl)all_of(1) | sign)) | (~finite & (vl)v));
 }
 
-/* Number of lanes that are NaN. */
+/* Returns the number of lanes that are NaN. */
 static int nans_of(vd x)
 {
     int n = 0;
@@ -247,12 +253,13 @@ static int nans_of(vd x)
     return n;
 }
 
-/* Sums of products of signs, which are NaN or infinite as the sums of row i are. */
+/* Returns, for row i, the sums of products of the elements' classes: NaN or infinite exactly where
+ * the row's sums are. */
 static vd class_sums(const struct product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
     vd sum = { 0 };
-    int known = 0;              /* lanes that are NaN and stay so */
+    int known = 0;              /* number of lanes that are NaN, and thus stay NaN */
 
     for (int64_t p = 0; p < x->c->k && known < LANES; p++) {
         sum += class_of(all_of(double_at(at + p * x->a.p * x->fa.size, x->fa.size))) *
@@ -263,8 +270,8 @@ static vd class_sums(const struct product *x, int64_t i)
     return sum;
 }
 
-/* The exponent of the lowest bit of line i of A; that of 1 if all its numbers are zero. */
-static int low_of_line(const struct product *x, int64_t i)
+/* Returns the exponent of the lowest set bit in row i of A; 0 if all its elements are zero. */
+static int lowest_bit_of_row(const struct product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
     const int64_t step = x->a.p * x->fa.size;
@@ -280,9 +287,9 @@ static int low_of_line(const struct product *x, int64_t i)
     return *low;
 }
 
-/* The exponent of the lowest bit of column `lane` of the strip; that of 1 if all its numbers are
- * zero. */
-static int low_of_column(struct product *x, int lane)
+/* Returns the exponent of the lowest set bit in column `lane` of the strip; 0 if all its elements
+ * are zero. */
+static int lowest_bit_of_column(struct product *x, int lane)
 {
     vl lowest = (vl)all_of(INFINITY);
 
@@ -294,20 +301,20 @@ static int low_of_column(struct product *x, int lane)
     return x->low[lane];
 }
 
-/* Sums row i in bins. */
+/* Returns the sums of row i in bins. */
 static struct bins sum_in_bins(const struct product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
     const int64_t step = x->a.p * x->fa.size;
-    struct bins s = begin_bins(size_by_most(x, i), x->c->k);
+    struct bins s = begin_bins(bound_magnitudes(x, i), x->c->k);
 
     ADD_TO_BINS(&s, x->c->k, false, all_of(double_at(at + p * step, x->fa.size)),
                 LOAD(vd, x->strip + p * LANES));
     return s;
 }
 
-/* Stores element (i, j) from the long accumulator. class: its sum as NaN or infinities decide
- * it. */
+/* Stores element (i, j) from a sum in the long accumulator.  class: NaN or an infinity if such
+ * elements determine the sum. */
 static void store_exactly(struct product *x, int64_t i, int64_t j, char *to, double class)
 {
     const struct call *c = x->c;
@@ -318,8 +325,8 @@ static void store_exactly(struct product *x, int64_t i, int64_t j, char *to, dou
     x->slow += class - class == 0;
 }
 
-/* Stores lanes from bins where these decide the rounding, or lost nothing.  Returns the mask of the
- * others. */
+/* Stores those of the lanes `left` whose rounding bins settle, or in which bins lost no bits.
+ * Returns the mask of all other lanes. */
 static int store_binned(struct product *x, int64_t i, int left, char *const *to, vd old)
 {
     const struct call *c = x->c;
@@ -338,7 +345,8 @@ static int store_binned(struct product *x, int64_t i, int left, char *const *to,
         if (store_sure(to[l], x->fc.size, up[l], down[l], r[l], false))
             left &= ~(1 << l);
         else if (plain && t.rest[l] == 0 &&
-                 bins_are_exact(s.second[l], c->k, low_of_line(x, i) + low_of_column(x, l))) {
+                 bins_are_exact(s.second[l], c->k,
+                                lowest_bit_of_row(x, i) + lowest_bit_of_column(x, l))) {
             put_number(x->fc.size, to[l], t.high[l], narrow_of(t.high[l], t.low[l]));
             left &= ~(1 << l);
         }
@@ -346,7 +354,8 @@ static int store_binned(struct product *x, int64_t i, int left, char *const *to,
     return left;
 }
 
-/* Stores the lanes whose rounding the pairs do not decide. size: of the pairs. */
+/* Stores the lanes `left`, whose rounding the double-double sums leave uncertain.  size: upper
+ * bounds of the sums of magnitudes. */
 static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *const *to, vd old,
                        vd size)
 {
@@ -365,7 +374,8 @@ static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *
             store_exactly(x, i, j + l, to[l], finite[l] ? 0 : class[l]);
 }
 
-/* Stores a row if all of its elements are decided, and none is zero. */
+/* Stores a row of LANES elements if the rounding of all is certain and none is zero.  Otherwise
+ * returns false. */
 FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live, struct sums s,
                         enum way way)
 {
@@ -399,8 +409,8 @@ FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live,
     return true;
 }
 
-/* Stores row i from its sums.  The few rows that are not decided are summed again: chains as pairs,
- * and with magnitudes if these may leave an error. */
+/* Stores row i from its sums.  If its rounding is uncertain, repeats chains as double-double sums
+ * and, if an error is allowed, double-double sums together with sums of magnitudes. */
 static void store_row(struct product *x, int64_t i, int64_t j, int live, struct sums *s,
                       enum way way)
 {
@@ -440,11 +450,11 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
         store_rest(x, i, j, left, to, old, before.size);
 }
 
-/* Computes `rows` lines of A, from i0 on, by all strips of B. */
+/* Computes `rows` rows of A, from row i0 on, for all strips of columns of B. */
 static void run_block(struct product *x, int64_t i0, int64_t rows, enum way way, double *most_a)
 {
     for (int64_t i = 0; i < rows; i++) {
-        most_a[i] = most_of_line(x, i0 + i);
+        most_a[i] = largest_of_row(x, i0 + i);
         x->low_a[i] = UNKNOWN;
     }
     x->most_a = most_a;
@@ -464,8 +474,10 @@ static void run_block(struct product *x, int64_t i0, int64_t rows, enum way way,
     }
 }
 
-int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, limber_format fc,
-                double allowed)
+/* Computes a small product, in blocks of rows.  Returns the number of elements that were computed
+ * in the long accumulator. */
+int64_t FOR_ISA(limber_pairs_run)(const struct call *c, limber_format fa, limber_format fb,
+                                  limber_format fc, double allowed)
 {
     double strip[LIMBER_SMALL_K * LANES] __attribute__((aligned(64))), most_a[BLOCK];
     int low_a[BLOCK];
@@ -479,7 +491,7 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
                          .to = c->c,
                          .strip = strip,
                          .low_a = low_a,
-                         /* computed once, since arithmetic with subnormal numbers is slow */
+                         /* computed only once, since arithmetic with subnormal numbers is slow */
                          .below = ((double)c->k + 2) * 0x1p-1073,
                          .allowed = allowed,
                          .m = c->m,
@@ -488,7 +500,7 @@ int64_t PAIRS(run)(const struct call *c, limber_format fa, limber_format fb, lim
                          .beta = c->beta ? double_at(c->beta, fc.size) : 0 };
 
     if (c->m > c->n || (c->m == c->n && c->b.line != 1 && c->a.line == 1)) {
-        x.fa = fb, x.fb = fa;   /* vectors go along the longer side: C^T = B^T A^T */
+        x.fa = fb, x.fb = fa;   /* lanes run along the longer side of C: C^T = B^T A^T */
         x.a = c->b, x.b = c->a;
         x.m = c->n, x.n = c->m;
         x.to.row = c->c.col, x.to.col = c->c.row;

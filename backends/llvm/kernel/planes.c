@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Packs a convolution's image into planes, and gathers panels from these when a block needs them:
- * an implicit GEMM. A panel serves all register tiles of its column.
+ * Packs a convolution's image into planes, and gathers panels from planes when a block needs them
+ * (an implicit GEMM).  A panel is used by all register tiles in its columns.
  *
  *   source  implicit GEMM: Chetlur et al., cuDNN, arXiv 1410.0759, section 3 */
 #include "backends/llvm/kernel/kernel.h"
@@ -11,13 +11,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#ifndef GATHER
-#define GATHER limber_planes_gather
-#define WINDOW_SUMS limber_planes_sums
-#define WINDOW_NORMS limber_planes_norms
-#define COPY limber_planes_copy
-#define TRANSPOSE limber_transpose
-#endif
 
 #define FLAT static inline __attribute__((always_inline))
 
@@ -26,16 +19,18 @@ typedef int32_t v4i __attribute__((vector_size(16)));
 typedef int8_t v16c __attribute__((vector_size(16)));
 typedef int16_t v16h __attribute__((vector_size(32)));
 
-/* AHEAD: rows of a panel that are prefetched; ROOM: bytes of words before they are interleaved */
+/* AHEAD: number of rows of a panel between the current and the prefetched one; ROOM: bytes of words
+ * that are gathered before they are interleaved */
 enum { VECTOR = 64, BATCH = 16, AHEAD = 12, ROOM = 4 * 4 * KERNEL_NR };
 
-/* Columns of a panel that are contiguous in the planes. */
+/* `count` columns of a panel, from column `to` on, which are contiguous in each row of the planes,
+ * from offset `from` on. */
 struct run {
     int64_t to, count, from;
 };
 
-/* Finds the runs of columns j, j + 1, ...; returns how many.  Columns beyond the last are part of
- * the last run. */
+/* Divides columns [j, j + columns) into runs and returns their number.  Columns past the last one
+ * belong to the last run. */
 static int find_runs(const struct packed *o, int64_t j, int64_t columns, struct run *run)
 {
     const struct planes *x = o->planes;
@@ -58,18 +53,19 @@ static int find_runs(const struct packed *o, int64_t j, int64_t columns, struct 
             image++;
         }
     }
-    if (runs > 0 && end < columns)      /* columns that are computed but not stored */
+    if (runs > 0 && end < columns)      /* columns past the last one are computed but not stored */
         run[runs - 1].count += columns - end;
     return runs;
 }
 
-/* Copied as vectors, since GCC would copy 16 bytes at a time. */
+/* Vectors for copying, since GCC would otherwise copy 16 bytes at a time. */
 #if defined(__AVX2__)
 typedef char part __attribute__((vector_size(32), aligned(1), may_alias));
 #else
 typedef char part __attribute__((vector_size(16), aligned(1), may_alias));
 #endif
 
+/* Copies VECTOR bytes. */
 FLAT void copy_vector(char *to, const char *from)
 {
     part v[VECTOR / sizeof(part)];
@@ -80,7 +76,8 @@ FLAT void copy_vector(char *to, const char *from)
         *(part *)(void *)(to + i * sizeof(part)) = v[i];
 }
 
-/* Copies whole vectors.  The next run, or the next row, overwrites what exceeds a run. */
+/* Copies runs as full vectors.  Bytes that exceed a run are overwritten by the next run or the next
+ * row. */
 FLAT void copy_runs(const struct run *run, int runs, int64_t bytes, const char *from, char *to)
 {
     for (int i = 0; i < runs; i++)
@@ -88,7 +85,7 @@ FLAT void copy_runs(const struct run *run, int runs, int64_t bytes, const char *
             copy_vector(to + run[i].to * bytes + x, from + run[i].from * bytes + x);
 }
 
-/* Interleaves `group` rows of n elements of `bytes` bytes. */
+/* Interleaves `group` rows of n elements, of `bytes` bytes each. */
 FLAT void join(const char *const *row, int group, int64_t n, int bytes, char *to)
 {
     int64_t x = 0;
@@ -100,13 +97,16 @@ FLAT void join(const char *const *row, int group, int64_t n, int bytes, char *to
             memcpy(to + (x * group + q) * bytes, row[q] + x * bytes, (size_t)bytes);
 }
 
-/* Iterates over rows p, p + 1, ... of a limb, in elements or words. */
+/* Iterator over rows p, p + 1, ... of a panel's limb.  A row consists of elements or words of the
+ * planes. */
 struct walk {
-    const char *at;     /* address of the channel, or of the group of channels */
-    int64_t tap;
+    /* address in the planes of the row of the current channel or group of channels */
+    const char *at;
+    int64_t tap; /* index of the current element of the window */
 };
 
-/* Begins a walk at row p: at tap p % taps of channel (or group) p / taps. */
+/* Returns an iterator at row p: at window element p % taps of channel (or group of channels) p /
+ * taps. */
 FLAT struct walk walk_from(const struct kernel_call *c, int limb, int64_t p)
 {
     const struct packed *o = &c->op[1];
@@ -117,7 +117,7 @@ FLAT struct walk walk_from(const struct kernel_call *c, int limb, int64_t p)
                           p % x->taps };
 }
 
-/* The address of the walk's row; moves on to the next row. */
+/* Returns the address of the current row, and advances to the next row. */
 FLAT const char *next_row(struct walk *w, const struct planes *x, int64_t bytes)
 {
     const char *at = w->at + x->tap[w->tap] * bytes;
@@ -129,7 +129,8 @@ FLAT const char *next_row(struct walk *w, const struct planes *x, int64_t bytes)
     return at;
 }
 
-/* Gathers runs. count: number of runs, each at most one vector long, or 0 for any runs. */
+/* Gathers `len` rows of a panel from the planes into `room`, from the row of *w on.  A row consists
+ * of `runs` contiguous runs.  count: `runs` if each run fits one vector, else 0. */
 FLAT void gather_some(const struct kernel_call *c, const struct run *run, int runs, int count,
                       struct walk w, int64_t len, int64_t bytes, char *room)
 {
@@ -148,7 +149,7 @@ FLAT void gather_some(const struct kernel_call *c, const struct run *run, int ru
         for (int64_t t = w.tap; t < end; t++, room += row) {
             const char *at = w.at + x->tap[t] * bytes;
 
-            /* planes lie on different pages, where hardware prefetchers do not follow */
+            /* planes lie on different pages, which hardware prefetchers do not cross */
             __builtin_prefetch(at + run[0].from * bytes + ahead);
             if (!count)
                 copy_runs(run, runs, bytes, at, room);
@@ -158,11 +159,11 @@ FLAT void gather_some(const struct kernel_call *c, const struct run *run, int ru
     }
 }
 
-/* Gathers rows of elements or words, with the number of runs as a constant where it is small. */
+/* Gathers rows of a panel by gather_some, with the number of runs as a constant if it is small. */
 FLAT void gather_rows(const struct kernel_call *c, const struct run *run, int runs, struct walk w,
                       int64_t len, int64_t bytes, char *room)
 {
-    const bool one = c->op[1].planes->nr * bytes <= VECTOR; /* a run is at most one vector */
+    const bool one = c->op[1].planes->nr * bytes <= VECTOR; /* a run is at most one vector long */
 
     switch (one ? runs : 0) {
     case 1: gather_some(c, run, runs, 1, w, len, bytes, room); break;
@@ -173,7 +174,8 @@ FLAT void gather_rows(const struct kernel_call *c, const struct run *run, int ru
     }
 }
 
-/* Gathers rows of elements, and interleaves `group` of them for each group of k. */
+/* Gathers `len` rows of a panel from the planes, and interleaves each `group` neighbouring rows, so
+ * that the elements of a group along k are contiguous. */
 FLAT void gather_groups(const struct kernel_call *c, const struct run *run, int runs,
                         struct walk w, int64_t len, int group, int64_t bytes, char *room)
 {
@@ -201,7 +203,7 @@ FLAT void gather_groups(const struct kernel_call *c, const struct run *run, int 
     }
 }
 
-/* Interleaves the words of two rows, for groups of eight bytes. */
+/* Interleaves the words of two rows, for groups of eight bytes along k. */
 FLAT void pair_rows(const char *first, const char *second, int64_t words, char *to)
 {
     for (int64_t x = 0; x < words; x += 4, to += 2 * sizeof(v4i)) {
@@ -216,7 +218,8 @@ FLAT void pair_rows(const char *first, const char *second, int64_t words, char *
     }
 }
 
-/* Gathers words first, as many as fit ROOM, and interleaves them. */
+/* Gathers a panel for groups of eight bytes along k: gathers rows of words, as many as fit in ROOM
+ * bytes, and interleaves pairs of them. */
 FLAT void gather_pairs(const struct kernel_call *c, const struct run *run, int runs, int limb,
                        int64_t p0, int64_t len, char *room)
 {
@@ -239,7 +242,10 @@ FLAT void gather_pairs(const struct kernel_call *c, const struct run *run, int r
     }
 }
 
-void GATHER(const struct kernel_call *c, int64_t j, int limb, int64_t p0, int64_t len, char *room)
+/* Implements kernel_gather: gathers a panel, by the code for the size and grouping of its
+ * elements. */
+void FOR_ISA(limber_planes_gather)(const struct kernel_call *c, int64_t j, int limb, int64_t p0,
+                                   int64_t len, char *room)
 {
     const struct kernel_config *f = c->config;
     struct run run[KERNEL_NR];
@@ -259,12 +265,14 @@ void GATHER(const struct kernel_call *c, int64_t j, int limb, int64_t p0, int64_
         gather_groups(c, run, runs, w, len, 4, 1, room);
     else
         gather_groups(c, run, runs, w, len, f->group, f->bytes, room);
-    if (f->matrix)      /* pads to whole steps of the unit */
+    if (f->matrix)      /* pads the panel to full steps of the matrix unit */
         for (int64_t p = (len + 3) / 4; p % 16; p++)
             memset(room + p * 4 * nr, 0, (size_t)nr * 4);
 }
 
-void WINDOW_SUMS(const struct kernel_call *c, int64_t j, int64_t columns, int limb, int32_t *sums)
+/* Computes for each column the sum of the packed values of the pixels in its window. */
+void FOR_ISA(limber_planes_sums)(const struct kernel_call *c, int64_t j, int64_t columns, int limb,
+                                 int32_t *sums)
 {
     const struct packed *o = &c->op[1];
     const struct planes *x = o->planes;
@@ -283,7 +291,9 @@ void WINDOW_SUMS(const struct kernel_call *c, int64_t j, int64_t columns, int li
     }
 }
 
-void WINDOW_NORMS(const struct kernel_call *c, int64_t j, int64_t columns, double *norms)
+/* Computes for each column the square root of the sum of squares of the pixels in its window. */
+void FOR_ISA(limber_planes_norms)(const struct kernel_call *c, int64_t j, int64_t columns,
+                                  double *norms)
 {
     const struct packed *o = &c->op[1];
     const struct planes *x = o->planes;
@@ -305,7 +315,8 @@ void WINDOW_NORMS(const struct kernel_call *c, int64_t j, int64_t columns, doubl
 
 /* ---- planes of unchanged elements ------------------------------------------------------------ */
 
-/* GCC would handle longer vectors element by element. */
+/* Vector types that are no longer than a register, since GCC would process longer ones element by
+ * element. */
 #if defined(__AVX2__)
 #define EVEN_WORDS 0, 2, 4, 6, 8, 10, 12, 14
 #define EVEN_BYTES                                                                              \
@@ -320,8 +331,8 @@ typedef int8_t part_bytes __attribute__((vector_size(16)));
 typedef int32_t part_words __attribute__((vector_size(16)));
 #endif
 
-/* Packs every second element of two registers into one. */
-FLAT void halve(char *to, const char *from, int size)
+/* Stores the even elements of two registers contiguously. */
+FLAT void take_even(char *to, const char *from, int size)
 {
     part_bytes a, b, even;
 
@@ -334,7 +345,7 @@ FLAT void halve(char *to, const char *from, int size)
     memcpy(to, &even, sizeof even);
 }
 
-/* Copies `count` elements that are `step` elements apart. */
+/* Copies `count` elements that are `step` elements apart to contiguous memory. */
 FLAT void copy_apart(char *to, const char *from, int64_t step, int64_t count, int size)
 {
     int64_t x = 0, each = (int64_t)sizeof(part_bytes) / size;
@@ -343,28 +354,30 @@ FLAT void copy_apart(char *to, const char *from, int64_t step, int64_t count, in
         memcpy(to, from, (size_t)(count * size));
         return;
     }
-    /* reads beyond an element stay within the next one, so the last is read alone */
+    /* take_even() reads past the last even element, but not past the next one, so the last vector
+     * must end with the last element */
     if (step == 2 && (size == 1 || size == 4) && count > each) {
         for (; x + 2 * each < count; x += 2 * each) {
-            halve(to + x * size, from + 2 * x * size, size);
-            halve(to + (x + each) * size, from + 2 * (x + each) * size, size);
+            take_even(to + x * size, from + 2 * x * size, size);
+            take_even(to + (x + each) * size, from + 2 * (x + each) * size, size);
         }
         if (x + each < count)
-            halve(to + x * size, from + 2 * x * size, size);
+            take_even(to + x * size, from + 2 * x * size, size);
         x = count - 1;
-        halve(to + (x - each) * size, from + 2 * (x - each) * size, size);
+        take_even(to + (x - each) * size, from + 2 * (x - each) * size, size);
     }
     for (; x < count; x++)
         memcpy(to + x * size, from + x * step * size, (size_t)size);
 }
 
-/* Copies a row of a phase: zeros, elements of a row of the image, zeros. */
+/* Copies a row of one stride phase: zeros for padding, every `step`-th element of a row of the
+ * image, and zeros again.  first: column of the image of the row's first element. */
 FLAT void copy_row(const struct patch *w, const char *from, int64_t first, int64_t columns,
                    int size, char *to)
 {
     int64_t step = w->stride[1], before, end;
 
-    /* columns [before, end) are pixels of the image: 0 <= first + x step < w */
+    /* columns [before, end) are pixels of the image: those with 0 <= first + x * step < w */
     before = first < 0 ? (-first + step - 1) / step : 0;
     end = first < w->w ? (w->w - first + step - 1) / step : 0;
     before = before < columns ? before : columns;
@@ -375,7 +388,7 @@ FLAT void copy_row(const struct patch *w, const char *from, int64_t first, int64
     memset(to + end * size, 0, (size_t)((columns - end) * size));
 }
 
-/* Adds a unit's offset to bytes, and the results to the sums of their pixels. */
+/* Adds a unit's offset to the bytes of a row, and adds the results to the sums of their pixels. */
 FLAT void offset_row(int8_t *to, int64_t columns, int8_t offset, int32_t *sums)
 {
     int64_t x = 0;
@@ -397,7 +410,7 @@ FLAT void offset_row(int8_t *to, int64_t columns, int8_t offset, int32_t *sums)
     }
 }
 
-/* Copies row `row` of the planes of a channel. */
+/* Copies row `row` of the planes of one channel. */
 FLAT void copy_row_of(const struct kernel_call *c, int64_t channel, int64_t row, int size)
 {
     const struct packed *o = &c->op[1];
@@ -420,7 +433,7 @@ FLAT void copy_row_of(const struct kernel_call *c, int64_t channel, int64_t row,
                    o->sums + row * x->columns);
 }
 
-/* Clears what panels read beyond the last pixels of a plane. */
+/* Clears the elements past the last pixels of a plane, since gathered panels may read them. */
 FLAT void clear_rest(const struct kernel_call *c, int64_t plane, int64_t size)
 {
     const struct packed *o = &c->op[1];
@@ -432,15 +445,16 @@ FLAT void clear_rest(const struct kernel_call *c, int64_t plane, int64_t size)
 
 /* ---- planes of words ------------------------------------------------------------------------- */
 
-/* A row of a phase: address of column 0 of channel 0, even if that is padding, and the columns that
- * are pixels of the image. */
+/* A row of a stride phase: the address of its column 0 in channel 0 (computed even if this column
+ * is padding), and the range of columns that are pixels of the image. */
 struct plane_row {
-    const char *from, *memory_end;      /* end of the images in memory */
-    int64_t step, begin, end;   /* step: elements from column to column */
+    const char *from, *memory_end;      /* memory_end: end of all images in memory */
+    int64_t step, begin, end;   /* step: bytes from one column to the next */
 };
 
-/* Row `row` of the planes: which pixels of the image it holds; from NULL: it is all padding. */
-FLAT struct plane_row pixels_of(const struct kernel_call *c, int64_t row)
+/* Returns the pixels of the image that row `row` of the planes holds.  `from` is NULL if the row is
+ * padding only. */
+FLAT struct plane_row find_row_pixels(const struct kernel_call *c, int64_t row)
 {
     const struct packed *o = &c->op[1];
     const struct planes *x = o->planes;
@@ -464,8 +478,8 @@ FLAT struct plane_row pixels_of(const struct kernel_call *c, int64_t row)
                                step * w->col, begin, end };
 }
 
-/* Copies every `step`-th byte from `from` on, at most sixteen, of which `count` are needed.  It may
- * read between and beyond them, but not at or beyond `end`. */
+/* Copies every `step`-th byte, from `from` on, of which `count` (at most sixteen) are needed.  May
+ * read bytes between and past them, but none at or past `end`. */
 FLAT void sixteen_apart(char *to, const char *from, int64_t step, int64_t count, const char *end)
 {
     if (step == 1 && end - from >= 16) {
@@ -483,8 +497,10 @@ FLAT void sixteen_apart(char *to, const char *from, int64_t step, int64_t count,
     }
 }
 
-/* Interleaves `count` NCHW channels into words. */
-FLAT void join_row(const struct plane_row *p, int64_t channel, int64_t step, int count, char *to)
+/* Interleaves `count` NCHW channels, from `channel` on, into words.  step: bytes from one channel
+ * to the next. */
+FLAT void interleave_row(const struct plane_row *p, int64_t channel, int64_t step, int count,
+                         char *to)
 {
     char room[4][16] = { 0 }, words[64];
 
@@ -506,9 +522,9 @@ FLAT void join_row(const struct plane_row *p, int64_t channel, int64_t step, int
     }
 }
 
-/* Interleaves two NCHW channels, each byte extended to 16 bits. */
-FLAT void pair_row(const struct plane_row *p, int64_t channel, int64_t step, int count,
-                   int is_unsigned, char *to)
+/* Interleaves one or two (`count`) NCHW channels, each byte extended to 16 bits. */
+FLAT void widen_row(const struct plane_row *p, int64_t channel, int64_t step, int count,
+                    int is_unsigned, char *to)
 {
     for (int64_t x = p->begin; x < p->end; x += 16) {
         const char *from = p->from + channel * step + x * p->step;
@@ -523,9 +539,10 @@ FLAT void pair_row(const struct plane_row *p, int64_t channel, int64_t step, int
     }
 }
 
-/* Transposes words of NHWC pixels, of groups [from, end), to planes that are `plane` bytes
- * apart. */
-FLAT void turn_row(const struct plane_row *p, int64_t from, int64_t end, int64_t plane, char *to)
+/* Transposes the words of NHWC pixels, of channel groups [from, end), to planes that are `plane`
+ * bytes apart. */
+FLAT void transpose_row(const struct plane_row *p, int64_t from, int64_t end, int64_t plane,
+                        char *to)
 {
     int64_t x = p->begin, turned = (end - from) / 16 * 16;
 
@@ -534,7 +551,7 @@ FLAT void turn_row(const struct plane_row *p, int64_t from, int64_t end, int64_t
 
         for (int l = 0; l < 16; l++)
             line[l] = p->from + (x + l) * p->step + 4 * from;
-        TRANSPOSE(line, 4, 16, to + 4 * x, plane, turned);
+        FOR_ISA(limber_transpose)(line, 4, 16, to + 4 * x, plane, turned);
         for (int64_t q = turned; q < end - from; q++)
             for (int l = 0; l < 16; l++)
                 memcpy(to + q * plane + 4 * (x + l), line[l] + 4 * q, 4);
@@ -544,7 +561,8 @@ FLAT void turn_row(const struct plane_row *p, int64_t from, int64_t end, int64_t
             memcpy(to + q * plane + 4 * x, p->from + x * p->step + 4 * (from + q), 4);
 }
 
-/* Adds a unit's offset to words, and their bytes to the sums of their pixels. */
+/* Adds 128 to each byte by flipping its sign bit (XOR with `flip`; 0: no offset), and adds the four
+ * bytes of each pixel's word to that pixel's sum. */
 FLAT void offset_words(char *to, int64_t columns, int32_t flip, int32_t *sums)
 {
     int64_t x = 0;
@@ -571,12 +589,12 @@ FLAT void offset_words(char *to, int64_t columns, int32_t flip, int32_t *sums)
     }
 }
 
-/* Packs row `row` of the planes of groups [from, end). */
+/* Packs row `row` of the planes of channel groups [from, end), as words of channels. */
 FLAT void words_of_row(const struct kernel_call *c, int64_t from, int64_t end, int64_t row)
 {
     const struct packed *o = &c->op[1];
     const struct planes *x = o->planes;
-    const struct plane_row p = pixels_of(c, row);
+    const struct plane_row p = find_row_pixels(c, row);
     int is_unsigned = c->config->side[1].f.kind == LIMBER_KIND_UINT;
     int64_t plane = 4 * x->length, whole = x->channels / 4 < end ? x->channels / 4 : end;
     char *to = o->data + from * plane + 4 * row * x->columns;
@@ -590,10 +608,10 @@ FLAT void words_of_row(const struct kernel_call *c, int64_t from, int64_t end, i
     }
     if (x->group == 2) {
         for (int64_t q = from; q < end; q++)
-            pair_row(&p, 2 * q, o->view.patch->channel, x->channels - 2 * q < 2 ? 1 : 2,
-                     is_unsigned, to + (q - from) * plane);
+            widen_row(&p, 2 * q, o->view.patch->channel, x->channels - 2 * q < 2 ? 1 : 2,
+                      is_unsigned, to + (q - from) * plane);
     } else if (o->view.patch->channel == 1) {
-        turn_row(&p, from, whole, plane, to);
+        transpose_row(&p, from, whole, plane, to);
         for (int64_t at = p.begin; at < p.end && whole < end; at++) {
             char word[4] = { 0 };
 
@@ -602,12 +620,12 @@ FLAT void words_of_row(const struct kernel_call *c, int64_t from, int64_t end, i
         }
     } else {
         for (int64_t q = from; q < end; q++)
-            join_row(&p, 4 * q, o->view.patch->channel,
-                     (int)(x->channels - 4 * q < 4 ? x->channels - 4 * q : 4),
-                     to + (q - from) * plane);
+            interleave_row(&p, 4 * q, o->view.patch->channel,
+                           (int)(x->channels - 4 * q < 4 ? x->channels - 4 * q : 4),
+                           to + (q - from) * plane);
     }
     for (int64_t q = from; q < end && c->config->offsets; q++) {
-        int64_t count = x->channels - 4 * q; /* bytes of missing channels stay 0 */
+        int64_t count = x->channels - 4 * q; /* bytes for channels that do not exist stay 0 */
 
         offset_words(to + (q - from) * plane, x->columns,
                      count < 4 ? flip & ((1 << 8 * count) - 1) : flip,
@@ -615,8 +633,8 @@ FLAT void words_of_row(const struct kernel_call *c, int64_t from, int64_t end, i
     }
 }
 
-/* Implements kernel_plane_copy for elements of `size` bytes, whose sums take A's offset as a
- * factor. */
+/* Implements kernel_plane_copy for elements of `size` bytes.  If register tiles are stored
+ * directly, also multiplies sums by minus A's offset. */
 FLAT void copy_rows(const struct kernel_call *c, int64_t from, int64_t to, int64_t first,
                     int64_t end, int size)
 {
@@ -625,7 +643,8 @@ FLAT void copy_rows(const struct kernel_call *c, int64_t from, int64_t to, int64
 
     for (int64_t row = first; row < end && x->group > 1; row++)
         words_of_row(c, from / x->group, (to + x->group - 1) / x->group, row);
-    /* in the order of the image in memory */
+    /* the outer loop runs over channels and the inner loop over rows, as an NCHW image lies in
+     * memory */
     for (int64_t channel = from; channel < to && x->group == 1; channel++)
         for (int64_t row = first; row < end; row++)
             copy_row_of(c, channel, row, size);
@@ -635,9 +654,10 @@ FLAT void copy_rows(const struct kernel_call *c, int64_t from, int64_t to, int64
         clear_rest(c, channel / x->group, size * x->group);
 }
 
-void COPY(const struct kernel_call *c, int64_t from, int64_t to, int64_t first, int64_t end)
+void FOR_ISA(limber_planes_copy)(const struct kernel_call *c, int64_t from, int64_t to,
+                                 int64_t first, int64_t end)
 {
-    switch (c->config->bytes) { /* constant sizes */
+    switch (c->config->bytes) {
     case 1: copy_rows(c, from, to, first, end, 1); break;
     case 2: copy_rows(c, from, to, first, end, 2); break;
     case 4: copy_rows(c, from, to, first, end, 4); break;

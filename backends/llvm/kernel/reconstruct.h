@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Converts totals to elements of C: combines, scales, and rounds once. */
+ * Converts the totals of a block to elements of C: combines the totals of each element, removes
+ * scales, and rounds once. */
 #ifndef LIMBER_KERNEL_RECONSTRUCT_H
 #define LIMBER_KERNEL_RECONSTRUCT_H
 
-/* ---- totals of 62 bits to FP64, FP32 or integers --------------------------------------------- */
+/* ---- totals of 62 bits ----------------------------------------------------------------------- */
 
-/* Rounds by one conversion; scaling by a power of two is exact. 0 if it may not be. */
+/* Stores totals of 62 bits as FP64 or FP32: one conversion rounds, and scaling by a power of two is
+ * exact.  Returns 0 if scaling might not be exact. */
 FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                      int64_t cols, const v8l v[2])
 {
@@ -48,8 +50,8 @@ FLAT int store_small_narrow(const struct kernel_call *c, const struct block *b, 
     return 1;
 }
 
-/* Removes the scales of integers by a shift. 0 if the shift is out of range, or an element has a
- * fraction, as sums of floats may. */
+/* Removes the scales of integers by shifting.  Returns 0 if a shift is out of range, or if an
+ * element has a fraction, as sums of floats may have. */
 FLAT int unscale(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                  v8l v[2])
 {
@@ -69,7 +71,8 @@ FLAT int unscale(const struct kernel_call *c, const struct block *b, int64_t i, 
     return 1;
 }
 
-/* Stores integers of 62 bits; returns how many did not fit. */
+/* Stores integers of 62 bits in C's integer format.  Returns the number of integers that do not fit
+ * it. */
 FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, int64_t i,
                             int64_t j0, int64_t cols, const v8l v[2])
 {
@@ -99,7 +102,8 @@ FLAT int64_t store_integers(const struct kernel_call *c, const struct block *b, 
     return lost;
 }
 
-/* Loads the 62-bit totals of 16 elements, from the register tile if one chain is the whole sum. */
+/* Loads the 62-bit totals of 16 elements from (i, j0) on.  If the total is a single chain, it is
+ * loaded from the register tiles' memory. */
 FLAT void small_totals(const struct kernel_call *c, const struct block *b, const char *scratch,
                        int64_t i, int64_t j0, v8l v[2])
 {
@@ -117,8 +121,8 @@ FLAT void small_totals(const struct kernel_call *c, const struct block *b, const
     }
 }
 
-/* Stores column j0 + j alone: its scale exceeds one power of two, or there are alpha, beta or
- * special values. */
+/* Stores the element in column j0 + j from its 62-bit total, by the general code.  Returns 1 if it
+ * does not fit an integer format, else 0. */
 FLAT int64_t small_one(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                        int64_t j, const int64_t *v)
 {
@@ -129,9 +133,9 @@ FLAT int64_t small_one(const struct kernel_call *c, const struct block *b, int64
                             scale_of(&c->op[1], b->j0 + j0 + j)));
 }
 
-/* Stores KERNEL_LANES elements of row i whose totals fit 62 bits (configuration `small`): as
- * vectors where C's format, the scales, alpha and beta permit, else one by one.  Returns how many
- * results did not fit C's integer format. */
+/* Stores up to KERNEL_LANES elements of row i whose totals fit 62 bits (configuration `small`): as
+ * vectors if C's format, the scales, alpha and beta allow it, else one by one.  Returns the number
+ * of results that do not fit C's integer format. */
 FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                          int64_t i, int64_t j0, int64_t cols)
 {
@@ -154,13 +158,13 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
 
 /* ---- totals of several words, added by columns ----------------------------------------------- */
 
-/* Bits of a column. */
+/* Returns the number of bits of a column of an integer. */
 FLAT int column_bits(void)
 {
     return FIXED(wide) ? KERNEL_WIDE_COLUMN : KERNEL_COLUMN;
 }
 
-/* Computes the columns of eight integers. */
+/* Computes the columns of eight integers from their 12-bit residues. */
 FLAT void columns_of_eight(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
                            v8d column[KERNEL_COLUMNS])
 {
@@ -176,20 +180,21 @@ FLAT void columns_of_eight(const struct kernel_call *c, const char *total, int64
         UNROLL for (int d = 0; d < FIXED(columns); d++)
             column[d] = FMA(r, all_d(CFG(c).cofactor[l][d]), column[d]);
     }
+    /* now the multiple of P to subtract */
     share = ROUND(share);
     UNROLL for (int d = 0; d < FIXED(columns); d++)
         column[d] = FMA(share, all_d(-CFG(c).product[d]), column[d]);
 }
 
-/* Computes integers as sums of columns.  Column d has weight 2^(column_bits d) and is below 2^53:
- * at most 49 residues of 8 bits times 39 bits of P/p_l, or 29 of 11.2 bits times 36 bits.  Sixteen
- * integers at once share the loads of constants. */
+/* Computes the columns of sixteen integers from their residues.  Column d has weight 2^(column_bits
+ * d) and is below 2^53: at most 49 residues of 8 bits times 39 bits of P/p_l, or 29 residues of
+ * 11.2 bits times 36 bits.  Computing sixteen integers together saves loads of constants. */
 FLAT void columns_of(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
                      v8d low[KERNEL_COLUMNS], v8d high[KERNEL_COLUMNS])
 {
     v8d share_low = all_d(0), share_high = all_d(0);
 
-    if (FIXED(wide)) {  /* sixteen registers suffice for the columns of eight */
+    if (FIXED(wide)) {  /* sixteen registers are enough for the columns of eight integers */
         columns_of_eight(c, total, i, j, low);
         columns_of_eight(c, total, i, j + 8, high);
         return;
@@ -217,7 +222,8 @@ FLAT void columns_of(const struct kernel_call *c, const char *total, int64_t i, 
     }
 }
 
-/* Adds x to a double-double; the error of the upper sum is added to the lower one. */
+/* Adds x to the double-double number *high + *low.  The rounding error of *high + x is added to
+ * *low. */
 FLAT void add_term(v8d x, v8d *high, v8d *low)
 {
     v8d sum = *high + x, part = sum - *high;
@@ -226,8 +232,9 @@ FLAT void add_term(v8d x, v8d *high, v8d *low)
     *high = sum;
 }
 
-/* Sums the columns from the top as a double-double: exact up to 106 bits, else with a relative
- * error below 2^-100. */
+/* Sets *high + *low to the double-double sum of the columns, added from the highest column down.
+ * The sum is exact up to 106 bits;
+ * otherwise its relative error is below 2^-100. */
 FLAT void sum_columns(const v8d column[KERNEL_COLUMNS], v8d *high, v8d *low)
 {
     *high = *low = all_d(0);
@@ -235,7 +242,8 @@ FLAT void sum_columns(const v8d column[KERNEL_COLUMNS], v8d *high, v8d *low)
         add_term(column[d] * power_of_two(column_bits() * d), high, low);
 }
 
-/* Sums weighted accumulators, the largest first, each as two exact doubles. */
+/* Sets *high + *low to the double-double sums of the weighted totals of eight elements, added from
+ * the largest weight down.  Each total, an int64_t, is split into two doubles without rounding. */
 FLAT void sum_weighted(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
                        v8d *high, v8d *low)
 {
@@ -249,22 +257,26 @@ FLAT void sum_weighted(const struct kernel_call *c, const char *total, int64_t i
     }
 }
 
+/* Returns the magnitude of each lane. */
 FLAT v8d size_of_lanes(v8d x) { return (v8d)((v8l)x & INT64_MAX); }
 
-/* Error bound of a sum; size: sum of its terms' magnitudes. */
+/* Returns the error bound of a sum.  size: sum of its terms' magnitudes.  share: error relative to
+ * size. */
 FLAT v8d uncertain_of(const struct kernel_call *c, v8d size, double share)
 {
     return CFG(c).uncertain_count ? size * share + power_of_two(CFG(c).uncertain) : size * share;
 }
 
-/* Rounds to FP64 or FP32.  Returns the mask of lanes that are decided and in the range of normal
- * numbers. exact: high + low is the sum itself, so that ties of FP32 are decided, too. */
+/* Rounds high + low, times 2^scale, to FP64 or FP32.  Returns the mask of lanes whose rounding is
+ * certain and whose results are in the range of normal numbers.  exact: lanes in which high + low
+ * is the exact sum, so that ties of FP32 are certain, too.  terms: sums of the terms'
+ * magnitudes. */
 FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l exact, v8d terms,
                      v8l scale, v8d *out)
 {
     v8d r = high + low, rest = (high - r) + low, uncertain = uncertain_of(c, terms, 0x1p-95);
     v8l field = ((v8l)r >> 52 & 0x7ff) + scale, normal = (field > 0) & (field < 0x7ff), sure;
-    v8l zero = (v8l)(r == 0);       /* scaling could make an out-of-range number look like 0 */
+    v8l zero = (v8l)(r == 0); /* scaling could make 0 look like a number that is out of range */
 
     sure = (v8l)(r + (rest + uncertain) == r) & (v8l)(r + (rest - uncertain) == r);
     scale = (scale << 52) & ~zero;
@@ -273,7 +285,8 @@ FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l exact, 
         v8l known = (v8l)(about < size) | zero;
         v8f up, down;
 
-        /* scaled like r; if r is in range, so is a number smaller by up to 2^50 */
+        /* scaled like r; if r is in range, `about`, which is smaller by at most 2^50, is a normal
+         * number, too */
         about = (v8d)((v8l)about + scale);
         r = (v8d)((v8l)r + scale);
         up = TO(v8f, r + about);
@@ -287,7 +300,8 @@ FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l exact, 
     return sure & (normal | zero);
 }
 
-/* Rounds to codes of floats of 8 and 16 bits; returns the mask of decided lanes. */
+/* Rounds high + low, times 2^scale, to bit patterns of floats of 8 or 16 bits.  Returns the mask of
+ * lanes whose rounding is certain. */
 FLAT v8l round_narrow(const struct kernel_call *c, v8d high, v8d low, v8l scale, v8l *code)
 {
     v8d r = high + low, rest = (high - r) + low, size = size_of_lanes(r);
@@ -297,7 +311,7 @@ FLAT v8l round_narrow(const struct kernel_call *c, v8d high, v8d low, v8l scale,
 
     scale = (scale << 52) & ~zero;
     sure = (v8l)(about < size) & normal;
-    /* two columns are exactly two doubles */
+    /* the sum of two columns is exactly two doubles */
     exact = (v8l)(rest == 0) & (normal | zero) &
             (FIXED(columns) <= 2 && RECONSTRUCT == RECONSTRUCT_crt && !CFG(c).uncertain_count ?
                  all_l(-1) :
@@ -309,7 +323,7 @@ FLAT v8l round_narrow(const struct kernel_call *c, v8d high, v8d low, v8l scale,
     return exact | (sure & (up == narrow_codes(c, r - about)));
 }
 
-/* x shifted left by s, or right by -s; 0 if |s| > 63. */
+/* Returns x shifted left by s, or right by -s; 0 if |s| > 63. */
 FLAT v8u shifted(v8u x, v8l s)
 {
     v8u left = x << (v8u)(s & 63), right = x >> (v8u)(-s & 63);
@@ -317,16 +331,17 @@ FLAT v8u shifted(v8u x, v8l s)
     return (left & (v8u)((s >= 0) & (s < 64))) | (right & (v8u)((s < 0) & (s > -64)));
 }
 
-/* Top 128 bits of a magnitude, left-justified in two words, the exponent of the highest bit, and a
- * sticky flag for lower bits. */
+/* The top 128 bits of a magnitude, left-justified in two words (high, low); the exponent of its
+ * highest bit (exp); and a sticky flag that is set if lower bits are nonzero (rest). */
 struct top {
     v8u high, low;
     v8l exp;
     v8l rest;
 };
 
-/* Finds the leading 128 bits of eight integers, given as columns and as their rounded sums. */
-FLAT void top_of(v8d column[KERNEL_COLUMNS], v8d sum, struct top *t)
+/* Sets *t to the top 128 bits of the magnitudes of eight integers.  column: digits whose weighted
+ * sum is the integer.  sum: the integer rounded to a double, which gives sign and exponent. */
+FLAT void find_top_bits(v8d column[KERNEL_COLUMNS], v8d sum, struct top *t)
 {
     v8l sign = (v8l)sum & all_l(INT64_MIN), carry = all_l(0);
     v8l e = ((v8l)sum >> 52 & 0x7ff) - 1023, beyond;
@@ -344,7 +359,7 @@ FLAT void top_of(v8d column[KERNEL_COLUMNS], v8d sum, struct top *t)
         t->high |= shifted(digit, s - 64);
         t->rest |= (v8l)(digit != 0) & (v8l)(shifted(shifted(digit, s), -s) != digit) & (s < 0);
     }
-    /* the double may have been rounded up to a power of two */
+    /* the double may have been rounded up to a power of two; then the top bit is 0 */
     beyond = (v8l)t->high >= 0;
     t->exp += beyond;
     t->high = (v8u)(((v8l)t->high << (beyond & 1)) |
@@ -352,7 +367,8 @@ FLAT void top_of(v8d column[KERNEL_COLUMNS], v8d sum, struct top *t)
     t->low = t->low << (v8u)(beyond & 1);
 }
 
-/* Rounds to binary128: 112 fraction bits, to nearest even. */
+/* Rounds to binary128 (112 fraction bits), to nearest even.  Returns the mask of lanes whose
+ * results are normal numbers. */
 FLAT v8l round_quad(const struct top *t, v8l sign, v8l scale, v8u *high, v8u *low)
 {
     v8l field = t->exp + scale + 16383, up;
@@ -362,13 +378,14 @@ FLAT v8l round_quad(const struct top *t, v8l sign, v8l scale, v8u *high, v8u *lo
     up = (v8l)(cut > half) | ((v8l)(cut == half) & (t->rest | (v8l)((lo & 1) != 0)));
     lo -= (v8u)up;
     hi -= (v8u)(up & (v8l)(lo == 0));
-    /* adds the leading bit of hi, 2^48, to the exponent field */
+    /* adding carries the leading bit of hi, 2^48, into the exponent field */
     *high = (hi + ((v8u)(field - 1) << 48)) | (v8u)sign;
     *low = lo;
     return (field > 0) & (field < 0x7ffe);
 }
 
-/* Rounds to a double-double: the nearest double, then the remainder, rounded once. */
+/* Rounds to a double-double number: the nearest double, and then the remainder, rounded once.
+ * Returns the mask of lanes whose rounding is certain. */
 FLAT v8l round_dd(const struct top *t, v8l sign, v8l scale, v8d *high, v8d *low)
 {
     v8u m = t->high >> 11, cut = t->high & 0x7ff, half = (v8u)all_l(0x400);
@@ -377,11 +394,11 @@ FLAT v8l round_dd(const struct top *t, v8l sign, v8l scale, v8d *high, v8d *low)
 
     up = (v8l)(cut > half) | ((v8l)(cut == half) & ((v8l)(t->low != 0) | t->rest |
                                                     (v8l)((m & 1) != 0)));
-    left = (v8l)cut - (up & 0x800);         /* in units of 2^-63, before the low word */
-    /* an odd last bit stands for all lower bits */
+    left = (v8l)cut - (up & 0x800);         /* in units of 2^-63, without the low word */
+    /* the last bit is set if any lower bit is set, so that x is rounded correctly */
     y = TO(v8d, left) * 0x1p32 + TO(v8d, (v8l)(t->low >> 32));
     x = TO(v8d, (v8l)(t->low & 0xffffffff) | (t->rest & 1));
-    /* the unit of the low part's bits is a normal number */
+    /* the unit in the last place of the low double must be a normal number */
     sure = (e >= 127 - 1022) & (e < 1000) &
            ((t->rest == 0) | (left > 4) | (left < -4));
     *high = (v8d)((v8l)(TO(v8d, (v8l)m - up) * powers_of_two((e & sure) - 52)) | sign);
@@ -389,7 +406,8 @@ FLAT v8l round_dd(const struct top *t, v8l sign, v8l scale, v8d *high, v8d *low)
     return sure;
 }
 
-/* True if products with this scalar neither overflow nor become subnormal. */
+/* True if |scalar| is in [2^-300, 2^300], so that its products with sums in range neither overflow
+ * nor become subnormal. */
 FLAT int is_ordinary(double scalar)
 {
     double size = __builtin_fabs(scalar);
@@ -397,8 +415,8 @@ FLAT int is_ordinary(double scalar)
     return size >= 0x1p-300 && size <= 0x1p300;
 }
 
-/* True if alpha x + beta c0 is computed in double-doubles, with errors far below 2^-95 of the
- * terms. */
+/* True if alpha x + beta c0, where c0 is C's old value, can be computed in double-double numbers,
+ * with errors far below 2^-95 of the terms. */
 FLAT int adds_pairs(const struct kernel_call *c)
 {
     return !CFG(c).plain && stores_binary(c) &&
@@ -406,7 +424,7 @@ FLAT int adds_pairs(const struct kernel_call *c)
            (!CFG(c).has_beta || is_ordinary(c->beta_f64));
 }
 
-/* Multiplies a double-double by a double. */
+/* Multiplies a double-double number by a double, in place. */
 FLAT void multiply_pair(double by, v8d *high, v8d *low)
 {
     v8d product = *high * by;
@@ -415,9 +433,12 @@ FLAT void multiply_pair(double by, v8d *high, v8d *low)
     *high = product;
 }
 
-/* Adds beta c0 of eight lanes, scaled like x; *terms grows by its magnitude.  Returns the mask of
- * lanes left to the slow path: not normal, out of range when scaled, or zeros, whose signs matter.
- * *exact: lanes whose pair is the exact sum. */
+/* Adds beta times C's old values to eight double-double numbers, which are scaled by 2^-scale.
+ * *terms: set to the sum of the terms' magnitudes.  *exact: lanes whose double-double number is the
+ * exact sum.
+ *
+ * Returns the mask of lanes that need the general code: old values that are not normal numbers or
+ * whose scaled exponent is out of range, and sums of zeros, whose signs matter. */
 FLAT v8l join_c0(const struct kernel_call *c, const char *old, v8l scale, v8d *high, v8d *low,
                  v8l *exact, v8d *terms)
 {
@@ -436,8 +457,8 @@ FLAT v8l join_c0(const struct kernel_call *c, const char *old, v8l scale, v8d *h
     return bad;
 }
 
-/* Rounds eight elements to `out`.  Returns a bit mask of undecided elements. whole: the pairs are
- * the exact sums of products. */
+/* Rounds eight elements to `out`.  Returns a bit mask of the elements whose rounding is uncertain.
+ * whole: high + low are the exact sums of products.  old: C's old values. */
 FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, int whole,
                      v8d column[KERNEL_COLUMNS], v8l scale, const char *old, char *out)
 {
@@ -473,7 +494,7 @@ FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, int whole,
         v8l first, second, even, odd;
         struct top t;
 
-        top_of(column, sum, &t);
+        find_top_bits(column, sum, &t);
         if (CFG(c).c.kind == LIMBER_KIND_DD) {
             sure = round_dd(&t, sign, scale, &high, &low);
             first = (v8l)high;
@@ -502,7 +523,7 @@ FLAT int round_eight(const struct kernel_call *c, v8d high, v8d low, int whole,
     return left;
 }
 
-/* Loads sixteen elements of C. */
+/* Loads the first `cols` of sixteen elements of C from (i, j) on. */
 FLAT void load_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t cols, char *to)
 {
     int size = CFG(c).c.size;
@@ -515,7 +536,8 @@ FLAT void load_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t co
         __builtin_memcpy(to + x * size, place(c, i, j + x), (unsigned)size);
 }
 
-/* Stores sixteen sums as elements of C, except undecided ones; returns their bit mask. */
+/* Stores sixteen sums as elements of C.  Returns the bit mask of elements whose rounding is
+ * uncertain; these keep their old values if beta needs them. */
 FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                     int64_t cols, const v8d high[2], const v8d low[2], int whole,
                     v8d first[KERNEL_COLUMNS], v8d second[KERNEL_COLUMNS], const v8l scale[2])
@@ -538,7 +560,8 @@ FLAT int store_sums(const struct kernel_call *c, const struct block *b, int64_t 
     return left;
 }
 
-/* Rounds and stores sixteen elements; returns the bit mask of undecided ones. */
+/* Rounds and stores up to sixteen elements.  Returns the bit mask of those whose rounding is
+ * uncertain. */
 FLAT int round_strip(const struct kernel_call *c, const struct block *b, const char *total,
                      int64_t i, int64_t j0, int64_t cols)
 {
@@ -557,7 +580,9 @@ FLAT int round_strip(const struct kernel_call *c, const struct block *b, const c
     return store_sums(c, b, i, j0, cols, high, low, 0, first, second, scale);
 }
 
-/* True if results are rounded as vectors; double-doubles and binary128 only from columns. */
+/* True if vector code rounds several results at a time: double-double sums; without scalars also
+ * binary32, binary64 and floats of 8 and 16 bits, and double-double and binary128 results of
+ * residues whose uncertain elements are not counted. */
 FLAT int rounds_at_once(const struct kernel_call *c)
 {
     int pair = CFG(c).c.kind == LIMBER_KIND_DD || limber_num_is_f128(CFG(c).c);
@@ -568,7 +593,8 @@ FLAT int rounds_at_once(const struct kernel_call *c)
             stores_binary(c) || stores_narrow(c)));
 }
 
-/* Reconstructs and stores one element by the general code; returns 1 if it does not fit, else 0. */
+/* Reconstructs and stores one element by the general code.  Returns 1 if it does not fit C's
+ * integer format, else 0. */
 FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const char *scratch,
                       int64_t i, int64_t j)
 {
@@ -576,9 +602,9 @@ FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const 
                           total_step(c));
 }
 
-/* Converts eight integers without their scales, through a double-double, which is exact: scaled
- * integers of 53 bits and more are multiples of the scales. 0 if one may not fit, or has a
- * fraction. */
+/* Converts eight integers to 64 bits, without their scales, through a double-double number.  This
+ * is exact, since scaled integers of 53 bits and more are multiples of the scales.  Returns 0 if an
+ * integer may not fit, or has a fraction. */
 FLAT int whole_eight(v8d column[KERNEL_COLUMNS], v8l scale, v8l *v)
 {
     v8d high, low, sum, factor = powers_of_two(scale);
@@ -594,7 +620,8 @@ FLAT int whole_eight(v8d column[KERNEL_COLUMNS], v8l scale, v8l *v)
     return !ANY((sum >= 0x1p62) | (sum <= -0x1p62) | (TO(v8d, x) != sum) | (TO(v8d, rest) != low));
 }
 
-/* Reconstructs sixteen elements as 64-bit integers; 0 if one may not fit or has a fraction. */
+/* Reconstructs sixteen elements as 64-bit integers.  Returns 0 if one may not fit, or has a
+ * fraction. */
 FLAT int integers_of(const struct kernel_call *c, const struct block *b, const char *total,
                      int64_t i, int64_t j0, v8l v[2])
 {
@@ -608,8 +635,9 @@ FLAT int integers_of(const struct kernel_call *c, const struct block *b, const c
     return whole_eight(first, scale[0], &v[0]) & whole_eight(second, scale[1], &v[1]);
 }
 
-/* Stores up to sixteen elements of row i: together if their format allows it, undecided ones one by
- * one.  Returns how many do not fit an integer format. */
+/* Stores up to sixteen elements of row i: as vectors if their format allows it, and those whose
+ * rounding is uncertain one by one.  Returns the number of elements that do not fit an integer
+ * format. */
 FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                         int64_t i, int64_t j0, int64_t cols)
 {
@@ -629,9 +657,10 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
     return lost;
 }
 
-/* Stores totals of 62 bits with alpha and beta. */
-FLAT int64_t small_sum_strip(const struct kernel_call *c, const struct block *b,
-                             const char *scratch, int64_t i, int64_t j0, int64_t cols)
+/* Stores totals of 62 bits, after applying alpha and beta.  Returns the number of integers that do
+ * not fit C's format. */
+FLAT int64_t store_scaled_integers(const struct kernel_call *c, const struct block *b,
+                                   const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
     v8d high[2], low[2], none[KERNEL_COLUMNS];
     int64_t lost = 0, x[KERNEL_LANES];
@@ -658,18 +687,19 @@ FLAT int64_t small_sum_strip(const struct kernel_call *c, const struct block *b,
     return lost;
 }
 
-/* Stores a strip of one row; returns how many integers did not fit. */
+/* Stores up to sixteen elements of row i.  Returns the number of integers that do not fit C's
+ * format. */
 FLAT int64_t exact_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                          int64_t i, int64_t j0, int64_t cols)
 {
-    return CFG(c).small && adds_pairs(c) ? small_sum_strip(c, b, scratch, i, j0, cols) :
+    return CFG(c).small && adds_pairs(c) ? store_scaled_integers(c, b, scratch, i, j0, cols) :
            CFG(c).small ? small_strip(c, b, scratch, i, j0, cols) :
            wide_strip(c, b, scratch, i, j0, cols);
 }
 
-/* ---- totals as floats, and sums near a boundary ---------------------------------------------- */
+/* ---- totals that are floats ------------------------------------------------------------------ */
 
-/* Loads an accumulator's totals of eight elements from (i, j) on. */
+/* Loads the totals of one accumulator, for eight elements from (i, j) on. */
 FLAT v8d float_totals(const struct kernel_call *c, const char *scratch, int acc, int64_t i,
                       int64_t j)
 {
@@ -678,8 +708,8 @@ FLAT v8d float_totals(const struct kernel_call *c, const char *scratch, int acc,
     return FIXED(unit) == UNIT_f64 ? LOAD(v8d, at) : TO(v8d, LOAD(v8f, at));
 }
 
-/* Stores eight contiguous elements, as limber_store_float does; 0 if a term may have overflowed
- * FP64. */
+/* Stores eight contiguous elements, with the same bits as limber_store_float.  Returns 0 if a term
+ * may have overflowed FP64. */
 FLAT int store_eight(const struct kernel_call *c, char *to, v8d x)
 {
     if (CFG(c).has_alpha)
@@ -698,7 +728,7 @@ FLAT int store_eight(const struct kernel_call *c, char *to, v8d x)
     return 1;
 }
 
-/* Variant of store_eight for floats of 8 and 16 bits, without beta. */
+/* Variant of store_eight for floats of 8 and 16 bits.  Returns 0 if there is a beta. */
 FLAT int store_eight_narrow(const struct kernel_call *c, char *to, v8d x)
 {
     if (CFG(c).has_beta)
@@ -707,7 +737,7 @@ FLAT int store_eight_narrow(const struct kernel_call *c, char *to, v8d x)
     return 1;
 }
 
-/* Weighted sum of the accumulators, from the last to the first. */
+/* Returns the weighted sums of all accumulators, from the last to the first, for eight elements. */
 FLAT v8d float_sum(const struct kernel_call *c, const char *scratch, int64_t i, int64_t j)
 {
     int last = CFG(c).accumulators - 1;
@@ -720,8 +750,9 @@ FLAT v8d float_sum(const struct kernel_call *c, const char *scratch, int64_t i, 
     return x;
 }
 
-/* Stores eight contiguous FP32 elements from sums with errors below `off`.  Returns the bit mask of
- * undecided elements, which stay unchanged.  All terms are zero or normal numbers of FP64. */
+/* Rounds and stores eight contiguous FP32 elements from sums x with errors below `off`.  Returns
+ * the bit mask of elements whose rounding is uncertain, which stay unchanged.  All terms must be
+ * zero or normal FP64 numbers. */
 FLAT int store_near(const struct kernel_call *c, char *to, v8d x, v8d off)
 {
     v8f old = LOAD(v8f, to), up, down;
@@ -753,7 +784,8 @@ FLAT int store_near(const struct kernel_call *c, char *to, v8d x, v8d off)
     return left;
 }
 
-/* Variant of store_near for floats of 8 and 16 bits, without alpha and beta. */
+/* Variant of store_near for floats of 8 and 16 bits, without alpha and beta.  Returns 0 if the
+ * rounding of an element is uncertain. */
 FLAT int store_near_narrow(const struct kernel_call *c, char *to, v8d x, v8d off)
 {
     v8d size = (v8d)((v8l)x & INT64_MAX);
@@ -769,13 +801,13 @@ FLAT int store_near_narrow(const struct kernel_call *c, char *to, v8d x, v8d off
     return 1;
 }
 
-/* Norms of the columns of a block. */
+/* Returns the Euclidean norms of a block's columns of B. */
 FLAT const double *norms_of_b(const struct kernel_call *c, const struct block *b)
 {
     return c->op[1].planes ? b->norms : c->op[1].norm + b->j0;
 }
 
-/* Error bound of the sums of row i and eight columns. */
+/* Returns upper bounds of the errors of the sums of row i and eight columns from j on. */
 FLAT v8d sum_error(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j)
 {
     double line = c->op[0].norm[b->i0 + i] * power_of_two(CFG(c).uncertain);
@@ -783,15 +815,15 @@ FLAT v8d sum_error(const struct kernel_call *c, const struct block *b, int64_t i
     return LOAD(v8d, norms_of_b(c, b) + j) * line;
 }
 
-/* Iterates over a packed column of B: elements at[tap[t]] for the taps of a channel, then of the
- * next channel, `step` elements further.  A panel has one tap. */
+/* Iterator over a packed column of B: elements at[tap[t]] for all taps t of one channel, then those
+ * of the next channel, which are `step` elements further.  A panel has one tap. */
 struct column {
     const double *at;
     const int64_t *tap;
     int64_t taps, t, step;
 };
 
-/* Column j of B, from its beginning. */
+/* Returns an iterator at the first element of column j of B. */
 FLAT struct column column_of(const struct packed *o, int64_t j)
 {
     static const int64_t none[1] = { 0 };
@@ -808,8 +840,8 @@ FLAT struct column column_of(const struct packed *o, int64_t j)
                             x->taps, 0, x->length };
 }
 
-/* The column's element; moves on to the next one. */
-FLAT double next_of(struct column *x)
+/* Returns the current element, and advances to the next one. */
+FLAT double next_element(struct column *x)
 {
     double v = x->at[x->tap[x->t]];
 
@@ -820,8 +852,9 @@ FLAT double next_of(struct column *x)
     return v;
 }
 
-/* Computes element (i, j) from packed elements, whose products are exact, by Dot2 of Ogita, Rump
- * and Oishi 2005; if that does not decide it, from the unpacked operands. */
+/* Computes element (i, j) again from packed elements, whose products are exact doubles, by the
+ * algorithm Dot2 of Ogita, Rump and Oishi (2005).  If the rounding is still uncertain, sums the
+ * unpacked operands exactly. */
 SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j)
 {
     const struct packed *oa = &c->op[0];
@@ -835,20 +868,20 @@ SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t 
     int known;
 
     __atomic_fetch_add(c->recomputed, 1, __ATOMIC_RELAXED);
-    if (c->adds) {      /* panels hold only the last part of k */
+    if (c->adds) { /* panels hold only the last part of k, so the unpacked operands are summed */
         c->cold->exact(c, at_a, at_b);
         return;
     }
     for (; p + 8 <= c->k; p += 8, x += 8 * FIXED(mr)) {
         UNROLL for (int l = 0; l < 8; l++) {
             one[0][l] = x[l * FIXED(mr)];
-            one[1][l] = next_of(&y);
+            one[1][l] = next_element(&y);
         }
         add_term(one[0] * one[1], &high, &low);
     }
     one[0] = all_d(0);
     ROLL for (int l = 0; p < c->k; p++, l++, x += FIXED(mr))
-        one[0][l] = *x * next_of(&y);
+        one[0][l] = *x * next_element(&y);
     add_term(one[0], &high, &low);
     ROLL for (int l = 0; l < 8; l++) {
         double next = sum + high[l], part = next - sum;
@@ -860,13 +893,13 @@ SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t 
                           oa->norm[at_a] * norms_of_b(c, b)[j] * ((k + 8) * (k + 8) * 0x1p-104));
     __atomic_fetch_add(c->recomputed_ns, c->cold->nanoseconds() - start, __ATOMIC_RELAXED);
     if (!known)
-        c->cold->exact(c, at_a, at_b);  /* measures its own time */
+        c->cold->exact(c, at_a, at_b);  /* `exact` itself adds its time to recomputed_ns */
 }
 
-/* Stores up to sixteen sums in binary64 whose error bound leaves one rounding, and sums the others
- * again. */
-SLOW void near_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
-                     int64_t i, int64_t j0, int64_t cols)
+/* Stores up to sixteen FP64 sums whose error bounds settle the rounding, and computes all other
+ * elements again. */
+SLOW void store_certain_strip(const struct kernel_call *c, const struct block *b,
+                              const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
     int dense = is_dense(c, b->j0 + j0, cols);
 
@@ -890,7 +923,7 @@ SLOW void near_strip(const struct kernel_call *c, const struct block *b, const c
     }
 }
 
-/* Stores up to sixteen sums of floats. */
+/* Stores up to sixteen sums of floats that need no error bound. */
 FLAT void float_strip(const struct kernel_call *c, const struct block *b, const char *scratch,
                       int64_t i, int64_t j0, int64_t cols)
 {
@@ -913,22 +946,23 @@ FLAT void float_strip(const struct kernel_call *c, const struct block *b, const 
     }
 }
 
-/* Stores up to sixteen elements of row i, of which none depends on NaN or infinities.  Returns how
- * many do not fit an integer format. */
+/* Stores up to sixteen elements of row i, none of which depends on NaN or infinities.  Returns the
+ * number of elements that do not fit an integer format. */
 FLAT int64_t ordinary_strip(const struct kernel_call *c, const struct block *b,
                             const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
     if (!is_float())
         return exact_strip(c, b, scratch, i, j0, cols);
     if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms)
-        near_strip(c, b, scratch, i, j0, cols);
+        store_certain_strip(c, b, scratch, i, j0, cols);
     else
         float_strip(c, b, scratch, i, j0, cols);
     return 0;
 }
 
-/* Stores a strip with special and ordinary elements as if all were ordinary.  Then special ones are
- * restored, since beta may need them, and stored as NaN and infinities decide. */
+/* Stores a strip of one row in which some elements depend on NaN or infinities (special).  First
+ * stores all elements as ordinary ones.  Then restores the old values of the special elements,
+ * since beta may need them, and stores these elements as NaN and infinities determine. */
 SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
                            const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
@@ -955,7 +989,7 @@ SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
     return lost;
 }
 
-/* True if NaN or infinities decide an element of the strip. */
+/* True if NaN or infinities may determine an element of the strip. */
 FLAT int any_special(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                      int64_t cols)
 {
@@ -967,7 +1001,8 @@ FLAT int any_special(const struct kernel_call *c, const struct block *b, int64_t
     return 0;
 }
 
-/* Stores all elements of a block; returns how many do not fit an integer format. */
+/* Stores all elements of a block.  Returns the number of elements that do not fit an integer
+ * format. */
 FLAT int64_t reconstruct(const struct kernel_call *c, const struct block *b, const char *scratch)
 {
     int64_t lost = 0;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Results with NaN and infinities.  Only classes of elements matter.  A NaN in either line gives
- * NaN, and so do infinity times zero, and infinities of both signs; otherwise the infinity has its
- * product's sign.  Bit sets decide this for 64 elements at once. */
+ * Results that NaN and infinities determine.  Only the classes of elements matter: the result is
+ * NaN if either line has a NaN, if infinity is multiplied by zero, or if there are infinite
+ * products of both signs.  Otherwise it is the infinity with the sign of the infinite products.
+ * Bit sets test 64 elements at once. */
 #include "backends/llvm/kernel/kernel.h"
 #include "ir/num/prim.h"
 
 #include <string.h>
 
-enum { LINES = KERNEL_LANES };      /* lines in a task */
+enum { LINES = KERNEL_LANES };      /* number of lines that a task classifies */
 
-/* Number of 64-bit words of a line's bit set. */
+/* Returns the number of 64-bit words of a line's bit set. */
 static int64_t words_of(int64_t k)
 {
     return (k + 63) / 64;
@@ -34,8 +35,8 @@ void limber_classes_set(struct classes *s, int64_t lines, int64_t k, char *memor
 /* Flags of an element: positive, negative, infinite, NaN. */
 struct bits { uint64_t positive, negative, infinite, nan; };
 
-/* Flags of a binary32 or binary64 by its code. */
-static struct bits of_binary(uint64_t v, int size)
+/* Returns the flags of a binary32 or binary64 number, given its bit pattern. */
+static struct bits classify_binary(uint64_t v, int size)
 {
     uint64_t top = size == 8 ? (uint64_t)0x7ff << 52 : (uint64_t)0xff << 23;
     uint64_t sign = v >> (8 * size - 1), m = v & (((uint64_t)1 << (8 * size - 1)) - 1);
@@ -44,8 +45,8 @@ static struct bits of_binary(uint64_t v, int size)
                           m > top };
 }
 
-/* Flags of an element of any format. */
-static struct bits of_any(limber_format f, const char *at)
+/* Returns the flags of an element of any format. */
+static struct bits classify_any(limber_format f, const char *at)
 {
     struct limber_num x[2];
 
@@ -55,7 +56,7 @@ static struct bits of_any(limber_format f, const char *at)
     return (struct bits){ !x[0].sign, x[0].sign, x[0].kind == NUM_inf, 0 };
 }
 
-/* Sets the flags of element `at` of up to 64. */
+/* Sets the flags of element `at`, 0 to 63, in *all. */
 static void add_bits(struct bits *all, struct bits x, int at)
 {
     all->positive |= x.positive << at;
@@ -64,38 +65,40 @@ static void add_bits(struct bits *all, struct bits x, int at)
     all->nan |= x.nan;
 }
 
-/* size: a constant, so that the loop is specialised. */
-static inline __attribute__((always_inline)) void word_of(struct bits *all, const char *at,
-                                                          int64_t step, int count, int size)
+/* Sets the flags of `count` elements that are `step` bytes apart.  size: a constant, so that the
+ * loop is specialised. */
+static inline __attribute__((always_inline)) void
+classify_binary_elements(struct bits *all, const char *at, int64_t step, int count, int size)
 {
     for (int p = 0; p < count; p++, at += step) {
         uint64_t v = 0;
 
         memcpy(&v, at, (size_t)size);
-        add_bits(all, of_binary(v, size), p);
+        add_bits(all, classify_binary(v, size), p);
     }
 }
 
-/* Flags of elements p0 ... p0 + count - 1 of a line; count is at most 64. */
-static struct bits bits_of(const struct view *v, limber_format f, int64_t line, int64_t p0,
-                           int count)
+/* Returns the flags of elements [p0, p0 + count) of a line; count is at most 64. */
+static struct bits classify_elements(const struct view *v, limber_format f, int64_t line,
+                                     int64_t p0, int count)
 {
     bool plain = !v->patch && !v->tile_subset && limber_format_is_binary(f);
     struct bits all = { 0, 0, 0, 0 };
 
     if (plain && f.size == 8)
-        word_of(&all, limber_view_at(v, line, p0, 8), v->p * 8, count, 8);
+        classify_binary_elements(&all, limber_view_at(v, line, p0, 8), v->p * 8, count, 8);
     else if (plain)
-        word_of(&all, limber_view_at(v, line, p0, 4), v->p * 4, count, 4);
+        classify_binary_elements(&all, limber_view_at(v, line, p0, 4), v->p * 4, count, 4);
     for (int p = 0; p < count && !plain; p++) {
         const char *at = limber_view_at(v, line, p0 + p, f.size);
 
         if (at)
-            add_bits(&all, of_any(f, at), p);
+            add_bits(&all, classify_any(f, at), p);
     }
     return all;
 }
 
+/* Task: records the classes of sixteen lines' elements. */
 void limber_classes_fill(const struct classes *s, const struct view *v, limber_format f,
                          int64_t lines, int64_t k, int64_t task)
 {
@@ -103,7 +106,8 @@ void limber_classes_fill(const struct classes *s, const struct view *v, limber_f
         uint64_t nan = 0;
 
         for (int64_t w = 0; w < s->words; w++) {
-            struct bits all = bits_of(v, f, i, 64 * w, (int)(k - 64 * w < 64 ? k - 64 * w : 64));
+            struct bits all = classify_elements(v, f, i, 64 * w,
+                                                (int)(k - 64 * w < 64 ? k - 64 * w : 64));
 
             nan |= all.nan;
             s->positive[i * s->words + w] = all.positive;
@@ -114,6 +118,7 @@ void limber_classes_fill(const struct classes *s, const struct view *v, limber_f
     }
 }
 
+/* Returns the dot product of lines i and j if NaN or infinities determine it; 0 if they do not. */
 double limber_classes_sum(const struct classes *a, int64_t i, const struct classes *b, int64_t j)
 {
     const uint64_t *ap = a->positive + i * a->words, *an = a->negative + i * a->words;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Steps of epilogues on short arrays in L1, and the conversion of their results.  Compiled once for
- * each instruction set.  Other steps are computed in doubles. */
+ * Steps of epilogues on short arrays in L1, and conversion of the epilogue's results.  This file is
+ * compiled once for each instruction set.  Steps that it does not support are computed in doubles
+ * by other code. */
 #include "backends/llvm/kernel/kernel.h"
 
 #if !defined(__aarch64__)
 #include <immintrin.h>
 #endif
 
-#ifndef RUN
-#define RUN limber_steps_run
-#define STORE limber_steps_store
-#endif
 
-/* Arrays may be the same, but iteration i touches element i only.  NaN results are canonical. */
+/* SAFELY lets the compiler vectorise loops whose arrays may be the same, since iteration i accesses
+ * only element i.  EACH replaces every NaN by one canonical NaN. */
 #define SAFELY _Pragma("clang loop vectorize(assume_safety)")
 #define EACH(value) \
     SAFELY for (int64_t i = 0; i < n; i++) { \
@@ -22,7 +20,8 @@
     } \
     return 1
 
-/* Defines a loop that applies one step to arrays; y may be equal to x, and `to` to either. */
+/* Defines a function that applies one step to arrays.  It returns 0 if it does not support the
+ * step.  y may be x, and `to` may be either. */
 #define DEFINE(name) \
     static int name(const struct epilogue_step *s, const TYPE *x, const TYPE *y, TYPE *to, \
                     int64_t n) \
@@ -61,15 +60,15 @@ DEFINE(run_float)
 DEFINE(run_double)
 #undef TYPE
 
-int RUN(const struct epilogue_step *s, int narrow, const void *x, const void *y, void *to,
-        int64_t n)
+int FOR_ISA(limber_steps_run)(const struct epilogue_step *s, int narrow, const void *x,
+                              const void *y, void *to, int64_t n)
 {
     return narrow ? run_float(s, x, y, to, n) : run_double(s, x, y, to, n);
 }
 
 /* ---- storing results ------------------------------------------------------------------------- */
 
-/* Rounds to BF16, to nearest even. */
+/* Rounds to BF16, to nearest even.  Every NaN becomes the canonical NaN. */
 static void store_bf16(const float *x, uint16_t *to, int64_t n)
 {
     SAFELY for (int64_t i = 0; i < n; i++) {
@@ -80,7 +79,7 @@ static void store_bf16(const float *x, uint16_t *to, int64_t n)
     }
 }
 
-/* Rounds to nearest even and saturates; NaN gives 0. */
+/* Defines a function that rounds to integers, to nearest even, and saturates; NaN becomes 0. */
 #define INTEGERS(name, type, low, high) \
     static void name(const float *x, type *to, int64_t n) \
     { \
@@ -94,7 +93,8 @@ INTEGERS(store_i8, int8_t, -128, 127)
 INTEGERS(store_u8, uint8_t, 0, 255)
 
 #ifdef __AVX512F__
-/* Rounds to FP16, to nearest even, sixteen elements at a time. */
+/* Rounds to FP16, to nearest even, sixteen elements at a time.  Every NaN becomes the canonical
+ * NaN. */
 static void store_f16(const float *x, uint16_t *to, int64_t n)
 {
     for (int64_t i = 0; i < n; i += 16) {
@@ -109,7 +109,7 @@ static void store_f16(const float *x, uint16_t *to, int64_t n)
 }
 #define STORES_F16
 #elif defined(__aarch64__)
-/* Rounds to FP16; all NaNs become one. */
+/* Rounds to FP16, to nearest even.  Every NaN becomes the canonical NaN. */
 static void store_f16(const float *x, uint16_t *to, int64_t n)
 {
     SAFELY for (int64_t i = 0; i < n; i++) {
@@ -123,7 +123,8 @@ static void store_f16(const float *x, uint16_t *to, int64_t n)
 #define STORES_F16
 #endif
 
-int STORE(const float *x, limber_format f, void *to, int64_t n)
+/* Converts n binary32 numbers to format f.  Returns 0 if the format is not supported. */
+int FOR_ISA(limber_steps_store)(const float *x, limber_format f, void *to, int64_t n)
 {
     if (f.kind == LIMBER_KIND_INT && f.size == 1)
         store_i8(x, to, n);

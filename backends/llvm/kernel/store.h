@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Stores elements to C, as vectors where C is dense, and finds the scales to be undone. */
+ * Stores elements to C, as vectors if rows of C are contiguous, and computes the exponents that
+ * remove scales. */
 #ifndef LIMBER_KERNEL_STORE_H
 #define LIMBER_KERNEL_STORE_H
 
-/* The exponent s of the scale 2^s of a line. */
+/* Returns the exponent s of the scale 2^s of a line. */
 FLAT int scale_of(const struct packed *o, int64_t line)
 {
     return o->scale ? o->scale[o->line0 + line] : 0;
 }
 
-/* True if NaN or infinities of its row of A or column of B decide element (i, j). */
+/* True if row i of A or column j of B has NaN or infinities, which may determine element (i, j). */
 FLAT int is_special(const struct kernel_call *c, int64_t i, int64_t j)
 {
     return (c->op[0].special && c->op[0].special[c->op[0].line0 + i]) ||
@@ -22,7 +23,7 @@ FLAT int stores_binary(const struct kernel_call *c)
     return limber_num_is_f64(CFG(c).c) || limber_num_is_f32(CFG(c).c);
 }
 
-/* True if `cols` elements from column j of this part on are contiguous. */
+/* True if `cols` elements of a row, from column j of this part on, are contiguous. */
 FLAT int is_dense(const struct kernel_call *c, int64_t j, int64_t cols)
 {
     int64_t at = c->j0 + j;
@@ -31,7 +32,7 @@ FLAT int is_dense(const struct kernel_call *c, int64_t j, int64_t cols)
            (!c->c.cols || at % LIMBER_BLOCK + cols <= LIMBER_BLOCK);
 }
 
-/* Stores `cols` of sixteen elements of CFG(c).c.size bytes; as one copy if C is dense. */
+/* Stores the first `cols` of sixteen elements in C's format. */
 FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t cols,
                     const char *v)
 {
@@ -51,7 +52,8 @@ FLAT void store_row(const struct kernel_call *c, int64_t i, int64_t j, int64_t c
             __builtin_memcpy(to + x * size, v + x * size, (unsigned)size);
 }
 
-/* Exponents that undo the scales of row i and of sixteen columns; missing columns repeat. */
+/* Computes the exponents that remove the scales of row i and of sixteen columns, from j0 on.  For
+ * columns that do not exist, the last one is repeated. */
 FLAT void scales_at(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
                     v8l e[2])
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program of the build.  It prints the micro-kernel of a prebuilt kernel as LLVM assembly, with
- * the generator that is also used at run time.
+ * A program that the build runs.  It prints the micro-kernel of one prebuilt kernel as LLVM
+ * assembly, by the code that also prints micro-kernels at run time.
  *
  *   tile_text NAME UNIT MR NR GROUP MATRIX VECTOR_BITS ISA */
 #include "backends/llvm/llvm.h"
@@ -11,15 +11,25 @@
 
 enum { NAME = 1, UNIT, MR, NR, GROUP, MATRIX, VECTOR_BITS, ISA, ARGUMENTS };
 
-/* Features that decide which instruction multiplies bytes. */
+/* Returns the CPU features that the code for an instruction set needs. */
 static unsigned features_of(const char *isa)
 {
-    bool arm = strcmp(isa, "dotprod") == 0 || strncmp(isa, "sve", 3) == 0;
+    static const struct {
+        const char *name;
+        unsigned needs;
+    } isas[] = {
+#define ROW(isa, ...) { #isa, NEEDS_##isa },
+        LIMBER_X86_ISAS(ROW) LIMBER_ARM_ISAS(ROW)
+#undef ROW
+    };
 
-    return (arm ? CPU_neon : 0) | (strncmp(isa, "sme", 3) == 0 ? CPU_neon | CPU_sme512 : 0);
+    for (size_t i = 0; i < COUNT(isas); i++)
+        if (strcmp(isa, isas[i].name) == 0)
+            return isas[i].needs;
+    return 0;
 }
 
-/* Fills the fields that describe a tile. */
+/* Sets the fields that describe the register tile, from the program's arguments. */
 static void describe(char **argv, struct kernel_config *k, struct target *t)
 {
     k->unit = !strcmp(argv[UNIT], "i8") ? UNIT_i8 : strcmp(argv[UNIT], "f64") ? UNIT_f32 : UNIT_f64;
@@ -32,6 +42,7 @@ static void describe(char **argv, struct kernel_config *k, struct target *t)
     k->same_sign = limber_same_sign(k->unit, k->group, k->matrix, features_of(argv[ISA]));
 }
 
+/* Prints the micro-kernel, with its functions renamed to NAME. */
 int main(int argc, char **argv)
 {
     static const char general[] = "define void @limber_micro";
@@ -45,6 +56,7 @@ int main(int argc, char **argv)
     describe(argv, &k, &t);
     if (!limber_micro_text(&k, &t, &text))
         return 1;
+    /* replace the general names of the micro-kernel's functions by the kernel's own names */
     for (from = text.s; (at = strstr(from, general)); from = at + strlen(general))
         printf("%.*sdefine hidden void @%s", (int)(at - from), from, argv[NAME]);
     if (from == text.s)

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Transposition in registers: step s exchanges lane j+s of row i with lane j of row i+s.  With
- * 64-byte registers sixteen lines are transposed at once; otherwise as many as a register has
- * elements, then an odd pair of lines.  Blocks have no loops, since GCC would keep them, and the
- * block in memory. */
+ * Transposition in registers: step s exchanges lane j + s of row i with lane j of row i + s.  With
+ * 64-byte registers, sixteen lines are transposed at once.  With shorter registers, as many lines
+ * at once as a register has elements, and at last a pair of lines.  The code for a block has no
+ * loops, since GCC would not unroll them and would keep the block in memory. */
 #include "backends/llvm/kernel/kernel.h"
 
 #include <string.h>
 
-#ifndef TURN
-#define TURN limber_transpose
-#endif
 #define FLAT static inline __attribute__((always_inline))
 
-/* Bytes ahead of each line's block that are prefetched.  Hardware prefetchers do not follow so many
- * lines, which often lie on different pages. */
+/* Distance in bytes of prefetches from each line's block.  Hardware prefetchers cannot follow so
+ * many lines, which often lie on different pages. */
 enum { AHEAD = 512 };
 
 #ifdef __AVX512F__
@@ -49,6 +46,7 @@ typedef int32_t v16i __attribute__((vector_size(64)));
 #define LOWER16_8(a, b)                                                                         \
     __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31)
 
+/* Exchanges, at distance s, lanes of the vectors v[i] and v[i + s] of n lanes. */              \
 #define SWAP(v, i, s, n) do {                                                                   \
     __typeof__(v[0]) a_ = v[i], b_ = v[(i) + (s)];                                              \
     v[i] = UPPER##n##_##s(a_, b_);                                                              \
@@ -76,10 +74,11 @@ FLAT void transpose16(v16i v[16])
     SWAP(v, 4, 8, 16); SWAP(v, 5, 8, 16); SWAP(v, 6, 8, 16); SWAP(v, 7, 8, 16);
 }
 
-/* Stores the first `lanes` of 16 elements. */
+/* Stores the first `lanes` of 16 elements of `size` bytes. */
 FLAT void put(char *to, const void *v, int lanes, int size)
 {
-    if (lanes == 16)            /* constant lengths for common cases */
+    /* constant lengths for the common cases, so that the compiler inlines memcpy */
+    if (lanes == 16)
         memcpy(to, v, (size_t)(16 * size));
     else if (lanes == 12)
         memcpy(to, v, (size_t)(12 * size));
@@ -87,15 +86,16 @@ FLAT void put(char *to, const void *v, int lanes, int size)
         memcpy(to, v, (size_t)(lanes * size));
 }
 
-/* Transposes 4 x 8 elements of 64 bits: vector i has elements i and i + 4 of all four lines. */
+/* Transposes four lines of eight 64-bit elements: vector i becomes elements i and i + 4 of all four
+ * lines. */
 FLAT void transpose4(v8l v[4])
 {
     SWAP(v, 0, 1, 8); SWAP(v, 2, 1, 8);
     SWAP(v, 0, 2, 8); SWAP(v, 1, 2, 8);
 }
 
-/* Transposes eight elements of twelve lines. */
-FLAT void turn_twelve(const char *const line[16], int64_t at, char *to, int64_t stride)
+/* Transposes eight 64-bit elements, from byte `at` on, of each of twelve lines. */
+FLAT void transpose_twelve(const char *const line[16], int64_t at, char *to, int64_t stride)
 {
     v8l v[8], w[4];
 
@@ -115,9 +115,10 @@ FLAT void turn_twelve(const char *const line[16], int64_t at, char *to, int64_t 
     }
 }
 
-/* Transposes eight elements of 64 bits, at byte `at`, of sixteen lines; stores the first `lanes` of
- * them. */
-FLAT void turn_sixteen(const char *const line[16], int64_t at, int lanes, char *to, int64_t stride)
+/* Transposes eight 64-bit elements, from byte `at` on, of each of sixteen lines.  Stores the first
+ * `lanes` lines. */
+FLAT void transpose_sixteen(const char *const line[16], int64_t at, int lanes, char *to,
+                            int64_t stride)
 {
     v8l w[2][8];
 
@@ -135,8 +136,8 @@ FLAT void turn_sixteen(const char *const line[16], int64_t at, int lanes, char *
     }
 }
 
-/* Transposes sixteen elements of 32 bits, at byte `at`, of sixteen lines; stores the first `lanes`
- * of them. */
+/* Transposes sixteen 32-bit elements, from byte `at` on, of each of sixteen lines.  Stores the
+ * first `lanes` lines. */
 FLAT void turn_words(const char *const line[16], int64_t at, int lanes, char *to, int64_t stride)
 {
     v16i v[16] = { { 0 } };
@@ -150,18 +151,18 @@ FLAT void turn_words(const char *const line[16], int64_t at, int lanes, char *to
         put(to + i * stride, &v[i], lanes, 4);
 }
 
-/* Transposes 64 bytes, from byte `at` on, of sixteen lines. */
-FLAT void turn(const char *const line[16], int size, int lanes, int64_t at, char *to,
-               int64_t stride)
+/* Transposes 64 bytes, from byte `at` on, of each of sixteen lines. */
+FLAT void transpose_block(const char *const line[16], int size, int lanes, int64_t at, char *to,
+                          int64_t stride)
 {
     if (size == 4 && lanes == 12)
         turn_words(line, at, 12, to, stride);
     else if (size == 4)
         turn_words(line, at, lanes, to, stride);
     else if (lanes == 12)
-        turn_twelve(line, at, to, stride);
+        transpose_twelve(line, at, to, stride);
     else
-        turn_sixteen(line, at, lanes, to, stride);
+        transpose_sixteen(line, at, lanes, to, stride);
 }
 
 #else
@@ -184,7 +185,7 @@ FLAT v2l longs(const char *at)
     return v;
 }
 
-/* Transposes two elements of 64 bits of two lines. */
+/* Transposes two 64-bit elements of each of two lines. */
 FLAT void turn_pairs(const char *a, const char *b, char *to, int64_t stride)
 {
     v2l x = longs(a), y = longs(b), low, high;
@@ -195,15 +196,15 @@ FLAT void turn_pairs(const char *a, const char *b, char *to, int64_t stride)
     memcpy(to + stride, &high, sizeof high);
 }
 
-/* Transposes four elements of 64 bits of two lines. */
+/* Transposes four 64-bit elements of each of two lines. */
 FLAT void turn_two(const char *const line[], int64_t at, char *to, int64_t stride)
 {
     turn_pairs(line[0] + at, line[1] + at, to, stride);
     turn_pairs(line[0] + at + 16, line[1] + at + 16, to + 2 * stride, stride);
 }
 
-/* Transposes four elements of 32 bits of four lines. */
-FLAT void turn_quads(const char *const line[], int64_t at, char *to, int64_t stride)
+/* Transposes four 32-bit elements of each of four lines. */
+FLAT void transpose_four_quads(const char *const line[], int64_t at, char *to, int64_t stride)
 {
     v4i a = words(line[0] + at), b = words(line[1] + at), c = words(line[2] + at),
         d = words(line[3] + at), row;
@@ -222,14 +223,14 @@ FLAT void turn_quads(const char *const line[], int64_t at, char *to, int64_t str
     memcpy(to + 3 * stride, &row, sizeof row);
 }
 
-/* Transposes eight elements of 32 bits of four lines. */
+/* Transposes eight 32-bit elements of each of four lines. */
 FLAT void turn_four_words(const char *const line[], int64_t at, char *to, int64_t stride)
 {
-    turn_quads(line, at, to, stride);
-    turn_quads(line, at + 16, to + 4 * stride, stride);
+    transpose_four_quads(line, at, to, stride);
+    transpose_four_quads(line, at + 16, to + 4 * stride, stride);
 }
 
-/* Transposes eight elements of 32 bits of two lines. */
+/* Transposes eight 32-bit elements of each of two lines. */
 FLAT void turn_two_words(const char *const line[], int64_t at, char *to, int64_t stride)
 {
     for (int half = 0; half < 2; half++, at += 16, to += 4 * stride) {
@@ -248,7 +249,7 @@ FLAT void turn_two_words(const char *const line[], int64_t at, char *to, int64_t
 typedef int64_t v4l __attribute__((vector_size(32)));
 typedef int32_t v8i __attribute__((vector_size(32)));
 
-/* Joins parts of two lines, whose distance is half a vector, in one vector. */
+/* Returns 16 bytes of each of two lines in one vector. */
 FLAT v8i both_words(const char *a, const char *b)
 {
     return __builtin_shufflevector(words(a), words(b), 0, 1, 2, 3, 4, 5, 6, 7);
@@ -259,8 +260,8 @@ FLAT v4l both_longs(const char *a, const char *b)
     return __builtin_shufflevector(longs(a), longs(b), 0, 1, 2, 3);
 }
 
-/* Transposes four elements of 32 bits of eight lines. */
-FLAT void turn_eight_quads(const char *const line[], int64_t at, char *to, int64_t stride)
+/* Transposes four 32-bit elements of each of eight lines. */
+FLAT void transpose_eight_quads(const char *const line[], int64_t at, char *to, int64_t stride)
 {
     v8i a = both_words(line[0] + at, line[4] + at), b = both_words(line[1] + at, line[5] + at);
     v8i c = both_words(line[2] + at, line[6] + at), d = both_words(line[3] + at, line[7] + at), row;
@@ -279,7 +280,7 @@ FLAT void turn_eight_quads(const char *const line[], int64_t at, char *to, int64
     memcpy(to + 3 * stride, &row, sizeof row);
 }
 
-/* Transposes two elements of 64 bits of four lines. */
+/* Transposes two 64-bit elements of each of four lines. */
 FLAT void turn_four_pairs(const char *const line[], int64_t at, char *to, int64_t stride)
 {
     v4l a = both_longs(line[0] + at, line[2] + at), b = both_longs(line[1] + at, line[3] + at), row;
@@ -291,9 +292,9 @@ FLAT void turn_four_pairs(const char *const line[], int64_t at, char *to, int64_
 }
 #endif
 
-/* Transposes as many elements as fit 64 bytes. */
-FLAT void turn(const char *const line[16], int size, int lanes, int64_t at, char *to,
-               int64_t stride)
+/* Transposes 64 bytes, from byte `at` on, of each of `lanes` lines. */
+FLAT void transpose_block(const char *const line[16], int size, int lanes, int64_t at, char *to,
+                          int64_t stride)
 {
     int count = 64 / size, step = 32 / size, l;
 
@@ -301,8 +302,8 @@ FLAT void turn(const char *const line[16], int size, int lanes, int64_t at, char
         l = 0;
 #ifdef __AVX2__
         for (; size == 4 && l + 8 <= lanes; l += 8) {
-            turn_eight_quads(line + l, at, to + l * 4, stride);
-            turn_eight_quads(line + l, at + 16, to + l * 4 + 4 * stride, stride);
+            transpose_eight_quads(line + l, at, to + l * 4, stride);
+            transpose_eight_quads(line + l, at + 16, to + l * 4 + 4 * stride, stride);
         }
         for (; size == 8 && l + 4 <= lanes; l += 4) {
             turn_four_pairs(line + l, at, to + l * 8, stride);
@@ -320,12 +321,15 @@ FLAT void turn(const char *const line[16], int size, int lanes, int64_t at, char
 }
 #endif
 
-/* Makes the size, and the numbers of lanes that panels have, constants in the loop. */
+/* Transposes all elements, 64 bytes of each line at a time.  Used with constants for the element
+ * size and for the numbers of lanes that panels have. */
 #define ROWS(size, lanes)                                                                        \
     for (int64_t p = 0; p < count; p += 64 / (size))                                             \
-        turn(line, size, lanes, p * (size), to + p * stride, stride)
+        transpose_block(line, size, lanes, p * (size), to + p * stride, stride)
 
-void TURN(const char *const line[16], int size, int lanes, char *to, int64_t stride, int64_t count)
+/* Transposes `count` elements of the first `lanes` of 16 lines (kernel_transpose). */
+void FOR_ISA(limber_transpose)(const char *const line[16], int size, int lanes, char *to,
+                               int64_t stride, int64_t count)
 {
     if (size == 4 && lanes == 6)
         ROWS(4, 6);

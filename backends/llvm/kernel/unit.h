@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Kernels of simulated units.  Register tiles compute what the description says: in FP32 lanes if
- * the operands' ranges allow it, else in FP64 lanes. */
+ * Kernels of simulated arithmetic units.  Register tiles compute what the unit's description says:
+ * in FP32 lanes if the operands' value ranges allow it, else in FP64 lanes. */
 #ifndef LIMBER_KERNEL_UNIT_H
 #define LIMBER_KERNEL_UNIT_H
 
@@ -16,18 +16,19 @@
 #endif
 #endif
 
-/* ---- tiles of a simulated unit ------------------------------------------------------------- */
+/* ---- register tiles of a simulated unit ------------------------------------------------------ */
 
-/* A register tile: its panels, and its first row and column in this part of C. */
+/* A register tile: its panels of values (a, b) and of exponents (ea, eb), and its first row and
+ * column in this part of C. */
 struct unit_tile {
     const struct kernel_call *c;
     const char *a, *b, *ea, *eb;
     int64_t i, j;
-    char *to;                   /* FP32 elements, `row` bytes a row */
+    char *to;                   /* results as FP32 elements, with `row` bytes from row to row */
     int64_t row;
 };
 
-/* Seeds of the random numbers of sixteen neighbours in a row. */
+/* Returns the seeds of the random numbers of sixteen neighbouring elements: vector v of row r. */
 FLAT v16u elements_of(const struct unit_tile *u, int r, int v)
 {
     v16u lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
@@ -35,17 +36,17 @@ FLAT v16u elements_of(const struct unit_tile *u, int r, int v)
 
     if (!MODEL.seeded)
         return lane;
-    row = limber_unit_row(u->c->seed, u->c->i0 + u->i + r);
+    row = limber_unit_row_hash(u->c->seed, u->c->i0 + u->i + r);
     return LIMBER_ELEMENT(row, lane + (uint32_t)(u->c->j0 + u->j + 16 * v));
 }
 
-/* The random bits of the lower or the higher eight lanes. */
+/* Returns the random bits of the lower (high = 0) or the upper eight lanes. */
 FLAT v8w half_of(v16u x, int high)
 {
     return high ? (v8w)HIGH(x) : (v8w)LOW(x);
 }
 
-/* Stores sixteen results of row r, with one NaN for all. */
+/* Stores sixteen results: vector v of row r.  Every NaN becomes the canonical NaN. */
 FLAT void store_values(const struct unit_tile *u, int r, int v, v16f x)
 {
     x = (v16f)PICK((v16i)(x != x), (v16i)all_f(__builtin_nanf("")), (v16i)x);
@@ -53,7 +54,8 @@ FLAT void store_values(const struct unit_tile *u, int r, int v, v16f x)
 }
 
 #ifdef KERNEL_LIMB_KIND_unit
-/* The final rounding; element: seed of the random numbers. */
+/* Returns x rounded to the unit's output format, if it has one.  element: seeds of the random
+ * numbers. */
 FLAT v8d wide_out(v8d x, v8w element)
 {
     v8l beyond;
@@ -63,8 +65,9 @@ FLAT v8d wide_out(v8d x, v8w element)
     return wide_round(MODEL.out, x, wide_bits(LIMBER_NUMBER(element, 3u, 0u)), &beyond);
 }
 
-/* Computes rows in FP32 lanes; 0 if a tracked sum left the range. */
-FLAT int narrow_work(const struct unit_tile *u, int bounded)
+/* Computes four rows of a tile in FP32 lanes.  bounded: overflow is excluded, or sums are tracked.
+ * Returns 0 if a tracked sum left the range of the unit's formats. */
+FLAT int compute_rows_in_f32(const struct unit_tile *u, int bounded)
 {
     struct narrow_tile t = { .c = u->c, .a = u->a, .b = u->b, .ea = u->ea, .eb = u->eb,
                              .bounded = bounded };
@@ -91,20 +94,22 @@ FLAT int narrow_work(const struct unit_tile *u, int bounded)
     return 1;
 }
 
-/* Computes some rows in FP32 whose sums are expected to stay in range; 0 if one left it. */
+/* Computes four rows in FP32 lanes whose sums are expected to stay in range.  Returns 0 if one did
+ * not. */
 SLOW int narrow_bounded(const struct unit_tile *u)
 {
-    return narrow_work(u, 1);
+    return compute_rows_in_f32(u, 1);
 }
 
-/* Computes some rows in FP32 whose sums may leave the range. */
+/* Computes four rows in FP32 lanes whose sums may overflow. */
 SLOW void narrow_free(const struct unit_tile *u)
 {
-    narrow_work(u, 0);
+    compute_rows_in_f32(u, 0);
 }
 
-/* Computes one row of a tile in FP64. */
-SLOW void wide_work(const struct unit_tile *u, int r)
+/* Computes row r of a tile of the simulated unit in FP64 lanes, eight elements per vector, and
+ * stores its 32 results. */
+SLOW void compute_row_in_f64(const struct unit_tile *u, int r)
 {
     struct wide_tile t = { .c = u->c, .a = u->a + 4 * r, .b = u->b, .ea = u->ea + 4 * r,
                            .eb = u->eb };
@@ -125,12 +130,13 @@ SLOW void wide_work(const struct unit_tile *u, int r)
         add_wide(u->c, &t.tally);
 }
 
-/* ---- choice of lanes for a tile -------------------------------------------------------------- */
+/* ---- choosing lanes for a tile --------------------------------------------------------------- */
 
-/* Largest magnitude, least nonzero magnitude, and largest squared 2-norm of a line. */
+/* Value range of some lines: largest magnitude, smallest nonzero magnitude, and largest squared
+ * Euclidean norm. */
 struct extremes { float most, least, norm; };
 
-/* Joins the value ranges of some packed lines. */
+/* Returns the combined value range of `lines` packed lines, from `line` on. */
 FLAT struct extremes extremes_of(const struct packed *o, int64_t line, int lines)
 {
     int32_t bits = 0, below = 0;
@@ -150,11 +156,16 @@ FLAT struct extremes extremes_of(const struct packed *o, int64_t line, int lines
     return x;
 }
 
+/* kinds of lanes: FP64; FP32 in which sums may overflow; FP32 in which they do not */
 enum lanes { LANES_wide, LANES_free, LANES_bounded };
 
-/* Chooses lanes: products and sums must be exact in FP32 and not overflow the unit's formats. |p|
- * <= 2 |a b| + quantum.  With rounding to nearest or truncation |acc| <= 2 (sum of |p|), since acc
- * itself is no farther from acc + p than p; otherwise each rounding may add one ulp. */
+/* Chooses the kind of lanes for tile (i, j).  In FP32 lanes, products and sums must be exact before
+ * the unit's roundings.  In LANES_bounded, they also must not overflow the unit's formats.
+ *
+ * A product p is at most 2 |a b| + quantum.  With rounding to nearest or truncation, |acc| is at
+ * most 2 times the sum of the |p|, since the rounded sum differs from acc + p by at most |p| (acc
+ * itself differs by that).  With other roundings, each rounding may add one unit in the last
+ * place. */
 FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
 {
     struct extremes a = extremes_of(&c->op[0], i, CONSTANT.mr);
@@ -174,15 +185,16 @@ FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
     return CONSTANT.frees ? LANES_free : LANES_wide;
 }
 
-enum { ROWS = 4 };          /* rows of a tile that are computed at once */
+enum { ROWS = 4 };          /* number of rows of a tile that are computed together */
 
-/* Computes the rows of a tile in the given kind of lanes. */
+/* Computes all rows of a tile in the given kind of lanes.  Rows whose tracked sums left the range
+ * are computed again in lanes that allow overflow. */
 FLAT void unit_rows(struct unit_tile *u, enum lanes lanes)
 {
     ROLL for (int row = 0; row < CONSTANT.mr; row += ROWS) {
         if (lanes == LANES_wide)
             ROLL for (int r = 0; r < ROWS; r++)
-                wide_work(u, r);
+                compute_row_in_f64(u, r);
         else if (lanes == LANES_free || !narrow_bounded(u))
             narrow_free(u);
         u->a += 4 * ROWS;
@@ -192,8 +204,9 @@ FLAT void unit_rows(struct unit_tile *u, enum lanes lanes)
     }
 }
 #else
-/* Computes all rows of a tile at once. */
-SLOW void half_work(const struct unit_tile *u)
+/* Computes the 12 rows of a tile of the simulated unit in FP16 lanes or, with config.pairs, by the
+ * instruction BFDOT, and stores the results as FP32. */
+SLOW void compute_rows_in_f16(const struct unit_tile *u)
 {
     struct half_tile t = { .c = u->c, .a = u->a, .b = u->b };
     v32h sum[12][1];
@@ -223,7 +236,7 @@ SLOW void half_work(const struct unit_tile *u)
 
 /* ---- a block of C ---------------------------------------------------------------------------- */
 
-/* Computes a block of C on the simulated unit, tile by tile. */
+/* Computes a block of C as the simulated matrix unit does, one register tile after another. */
 FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *scratch)
 {
     const struct packed *oa = &c->op[0], *ob = &c->op[1];
@@ -250,7 +263,7 @@ FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *s
             unit_rows(&u, lanes_for(c, (b->panel_a + i) * CONSTANT.mr,
                                     (b->panel_b + j) * CONSTANT.nr));
 #else
-            half_work(&u);
+            compute_rows_in_f16(&u);
 #endif
         }
 }

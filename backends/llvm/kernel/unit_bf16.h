@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The unit arm-bfdot, which sums pairs of BF16 products, computed by BFDOT itself.  BFMMLA is twice
- * as fast, but its operands would need shuffles. */
+ * The unit arm-bfdot, which adds pairs of BF16 products, computed by the instruction BFDOT itself.
+ * BFMMLA would be twice as fast, but its operands would need shuffles. */
 #ifndef LIMBER_KERNEL_UNIT_BF16_H
 #define LIMBER_KERNEL_UNIT_BF16_H
 
 #include <arm_neon.h>
 
-enum { PAIR_ROWS = 4, PAIR_VECTORS = 4 };   /* sums in registers: 4 x 16 elements */
+enum { PAIR_ROWS = 4, PAIR_VECTORS = 4 };   /* registers hold the sums of 4 x 16 elements */
 
-/* Interleaves two rows of elements along k; the last row of an odd k is paired with zeros. */
+/* Interleaves 8 elements of each of two rows along k.  both: the second row exists; if k is odd,
+ * the last row is interleaved with zeros. */
 FLAT void pairs_of(const uint16_t *row, int64_t lines, int both, bfloat16x8_t pair[2])
 {
     uint16x8_t first = vld1q_u16(row), second = both ? vld1q_u16(row + lines) : vdupq_n_u16(0);
@@ -17,7 +18,7 @@ FLAT void pairs_of(const uint16_t *row, int64_t lines, int both, bfloat16x8_t pa
     pair[1] = vreinterpretq_bf16_u16(vzip2q_u16(first, second));
 }
 
-/* Adds two products to each sum, as BFDOT does. both: k has a second element here. */
+/* Adds two products to each sum, as BFDOT does.  both: the second product exists. */
 FLAT void add_pairs(float32x4_t sum[PAIR_ROWS][PAIR_VECTORS], const uint16_t *a, const uint16_t *b,
                     int both)
 {
@@ -36,7 +37,7 @@ FLAT void add_pairs(float32x4_t sum[PAIR_ROWS][PAIR_VECTORS], const uint16_t *a,
     }
 }
 
-/* Computes a register tile over all of k.  `to`: sums, row by row. */
+/* Computes a register tile over all of k.  to: the sums, row by row. */
 FLAT void sum_pairs(int64_t k, const uint16_t *a, const uint16_t *b, float *to)
 {
     ROLL for (int r = 0; r < CONSTANT.mr; r += PAIR_ROWS)

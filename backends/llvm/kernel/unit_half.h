@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units in FP16 lanes, with AVX-512 FP16. (1,5,10) is what the instructions compute;
- * (1,5,2) rounds their results again by adding half a unit to the encoding.  Subnormals, infinities
- * and NaN need no special care, so ranges are not checked.
+ * Simulated units in FP16 lanes, with AVX-512 FP16.  The instructions compute the format (1,5,10).
+ * For (1,5,2), their results are rounded again, by adding half a unit in the last place to the bit
+ * pattern.  Subnormal numbers, infinities and NaN need no special code, so value ranges are not
+ * checked.
  *
- * proof   sums and products of (1,5,2) in binary16: 11 >= 2 3 + 2 significant bits, and a product
- *         near a tie of (1,5,2)'s subnormals has no bit below 2^-24 (docs/simulation.md) */
+ * proof: sums and products of (1,5,2) in binary16: 11 >= 2 * 3 + 2 significant bits, and a product
+ * near a tie of (1,5,2)'s subnormal numbers has no bit below 2^-24 (docs/simulation.md) */
 #ifndef LIMBER_KERNEL_UNIT_HALF_H
 #define LIMBER_KERNEL_UNIT_HALF_H
 
@@ -27,7 +28,7 @@ typedef struct { int none; } half_tally;
 #undef ROWS
 #undef VECS
 
-/* Element (r, p) of A's panel in all lanes. */
+/* Returns element (r, p) of A's panel, in all lanes. */
 FLAT v32h half_load_a(const struct half_tile *t, int64_t p, int r)
 {
     _Float16 x = *(const _Float16 *)(const void *)(t->a + (p * CONSTANT.mr + r) * 2);
@@ -42,7 +43,7 @@ FLAT v32h half_load_b(const struct half_tile *t, int64_t p, int v)
     return LOAD(v32h, t->b + p * CONSTANT.nr * 2);
 }
 
-/* Rounds to ten fraction bits, which needs nothing, or to two. */
+/* Returns x rounded to two fraction bits.  If the format has ten, x is already rounded. */
 FLAT v32h half_round(v32h x)
 {
     v32s u = (v32s)x;
@@ -52,28 +53,28 @@ FLAT v32h half_round(v32h x)
     return (v32h)((u + 0x7f + (u >> 8 & 1)) & 0xff00);
 }
 
-FLAT v32h half_multiply(struct half_tile *t, v32h a, v32h b, v16u h)
+FLAT v32h half_multiply(struct half_tile *t, v32h a, v32h b, v16u random)
 {
-    (void)t, (void)h;
+    (void)t, (void)random;
     return half_round(a * b);
 }
 
-FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v16u h)
+FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v16u random)
 {
-    (void)t, (void)s, (void)h;
+    (void)t, (void)s, (void)random;
     return half_round(acc + x);
 }
 
-/* Adds a group's sum to the outer sum. */
-FLAT v32h half_outer(struct half_tile *t, limber_step s, v32h sum, v32h x, v16u h)
+/* Returns sum + x, an outer sum plus a group's sum, rounded to step s. */
+FLAT v32h half_outer(struct half_tile *t, limber_step s, v32h sum, v32h x, v16u random)
 {
-    return half_add(t, s, sum, x, h);
+    return half_add(t, s, sum, x, random);
 }
 
-/* Placeholders: units with these features do not use FP16 lanes. */
-FLAT v32h half_add_product(struct half_tile *t, v32h acc, v32h a, v32h b, v16u h)
+/* Placeholders, which are never called: units with these features do not use FP16 lanes. */
+FLAT v32h half_add_product(struct half_tile *t, v32h acc, v32h a, v32h b, v16u random)
 {
-    (void)t, (void)a, (void)b, (void)h;
+    (void)t, (void)a, (void)b, (void)random;
     return acc;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Loads and packs operands of simulated units: rounds them, and records the value range of each
- * line. */
+ * Packs operands of simulated units: rounds elements to the unit's operand formats, and records the
+ * value range of each line. */
 #ifndef LIMBER_KERNEL_UNIT_LOAD_H
 #define LIMBER_KERNEL_UNIT_LOAD_H
 
@@ -9,7 +9,7 @@
 
 typedef int16_t v16h __attribute__((vector_size(32)));
 
-/* Random numbers in lanes, equal to limber_unit_element and limber_unit_number. */
+/* Compute random numbers in lanes, equal to those of limber_unit_element and limber_unit_number. */
 #define LIMBER_ELEMENT(row, j) ({                                                               \
     __typeof__((row) + (j)) x_ = (row) + (j) * LIMBER_ELEMENT_STEP;                             \
     LIMBER_MIX(x_);                                                                             \
@@ -22,18 +22,22 @@ typedef int16_t v16h __attribute__((vector_size(32)));
     x_;                                                                                         \
 })
 
-enum { NO_EXPONENT = -20000 };      /* exponent of a zero that takes no part in alignment */
+/* exponent of a zero, so small that it never determines the alignment of a block */
+enum { NO_EXPONENT = -20000 };
 
-/* Value ranges of a line: the largest of what was seen; bits are those of the magnitude. */
-enum range { RANGE_bits, RANGE_below /* infinity's bits minus a nonzero's */, RANGE_squares };
+/* Value ranges of a line, each a maximum over its elements or a sum.  RANGE_bits: largest bit
+ * pattern of a magnitude.  RANGE_below: largest difference of infinity's bit pattern and that of a
+ * nonzero magnitude.  RANGE_squares: sum of squares. */
+enum range { RANGE_bits, RANGE_below , RANGE_squares };
 
-/* Address of one of the value ranges of a line. */
+/* Returns the address of one of the value ranges of a line. */
 FLAT int32_t *range_of(const struct packed *o, int which, int64_t line)
 {
     return o->range + which * o->range_lines + line;
 }
 
-/* Stores only lanes that this strip owns; other tasks write theirs at the same time. */
+/* Stores a value range for the strip's own lanes only, since other tasks write the adjacent lanes
+ * at the same time. */
 FLAT void put_range(const struct strip *w, int which, const char *v)
 {
     if (w->side)
@@ -42,8 +46,8 @@ FLAT void put_range(const struct strip *w, int which, const char *v)
         __builtin_memcpy(range_of(w->o, which, w->first), v, (unsigned)(4 * lanes_of(0)));
 }
 
-/* Joins sixteen packed values to the ranges of their lines. */
-FLAT void see_values(const struct strip *w, v16f x)
+/* Extends the value range of each of a strip's sixteen lines by one packed value of the line. */
+FLAT void extend_ranges(const struct strip *w, v16f x)
 {
     v16i bits = (v16i)x & INT32_MAX, below = 0x7f800000 - bits, most, least;
     v16f squares;
@@ -60,7 +64,8 @@ FLAT void see_values(const struct strip *w, v16f x)
     put_range(w, RANGE_squares, (const char *)&squares);
 }
 
-/* Exponents of the encodings, as the alignment of a fused block uses them. */
+/* Returns the exponents of values in their format, as the alignment of a fused block uses them:
+ * subnormal numbers have the format's lowest exponent. */
 FLAT v16i exponents_of(limber_step s, v16f x)
 {
     v16i e = ((v16i)x >> 23 & 255) - 127, least = all_i(1 - s.format.bias);
@@ -68,7 +73,7 @@ FLAT v16i exponents_of(limber_step s, v16f x)
     return PICK(e > least, e, least);
 }
 
-/* Mask of the lanes whose lines exist. */
+/* Returns a mask of the lanes whose lines exist. */
 FLAT v16i live_lanes(const struct strip *w)
 {
     v16i lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
@@ -76,8 +81,8 @@ FLAT v16i live_lanes(const struct strip *w)
     return lane < (int32_t)(w->live > KERNEL_LANES ? KERNEL_LANES : w->live);
 }
 
-/* Stores values as FP16 or BF16. */
-FLAT void put_halves(const struct strip *w, int64_t p, v16f x)
+/* Stores sixteen values, element p of each line of the strip, as FP16 or BF16. */
+FLAT void store_halves(const struct strip *w, int64_t p, v16f x)
 {
 #ifdef __ARM_FEATURE_BF16
     if (CONSTANT.pairs) {
@@ -97,26 +102,27 @@ FLAT void put_halves(const struct strip *w, int64_t p, v16f x)
     put_row(w, 0, p, (const char *)&v, 2);
 }
 
-/* The row at position p of the unit's order of k. */
+/* Returns the row of the operand at position p of the unit's order of k. */
 FLAT const char *row_at(const struct strip *w, const char *from, int64_t stride, int p, char *room)
 {
+    int64_t index;
+
     if (!MODEL.order)
         return from + p * stride;
-    w->c->cold->rows(w->c, w->side, (int64_t[]){ w->first, w->live,
-                                                 limber_unit_at(&MODEL, w->c->k, w->p0 + p), 1 },
-                     room);
+    index = limber_unit_index_of_position(&MODEL, w->c->k, w->p0 + p);
+    w->c->cold->rows(w->c, w->side, (int64_t[]){ w->first, w->live, index, 1 }, room);
     return room;
 }
 
 /* ---- operands whose blocks have scales ------------------------------------------------------- */
 
-/* Scales of sixteen lines for one block along k; 1 for a block of zeros. */
+/* The scales of sixteen lines for one block along k; 1 for a block of zeros. */
 struct scales {
-    int64_t block;              /* current block; -1: none yet */
+    int64_t block;              /* number of the current block; -1 if there is none yet */
     v8d scale[2];
 };
 
-/* Finds the largest finite magnitudes of a block. */
+/* Sets most[] to the largest finite magnitude of each line in a block. */
 FLAT void largest_in_block(const struct strip *w, int64_t block, v8d most[2])
 {
     char room[KERNEL_BLOCK * KERNEL_LANES * 16] __attribute__((aligned(64)));
@@ -138,7 +144,7 @@ FLAT void largest_in_block(const struct strip *w, int64_t block, v8d most[2])
     }
 }
 
-/* x / y rounded to odd, so that the next rounding is the only one that counts. */
+/* Returns x / y rounded to odd, so that a later rounding gives the correctly rounded quotient. */
 FLAT v8d odd_quotient(v8d x, v8d y)
 {
     v8d q = x / y, rest = FMA(-q, y, x);
@@ -152,7 +158,7 @@ FLAT v8l exponent_of(v8d x)
     return ((v8l)x >> 52 & 0x7ff) - 1023;
 }
 
-/* The scale of blocks whose largest magnitudes are `most`. */
+/* Returns the scales of blocks whose largest magnitudes are `most`, by the unit's rule. */
 FLAT v8d scale_of_largest(limber_step s, v8d most)
 {
     static const limber_step ue4m3 = {
@@ -184,14 +190,15 @@ FLAT v8d scale_of_largest(limber_step s, v8d most)
     return (v8d)PICK(none, (v8l)all_d(1), (v8l)scale);
 }
 
-/* Rounds eight elements of a scaled block, and finds their exponents. */
+/* Divides eight elements of a scaled block by the scale, and rounds them to the operand's format.
+ * *e: set to their exponents.  Returns the rounded elements times the scale. */
 FLAT v8d scaled_value(limber_step s, v8d x, v8d scale, v8l *e)
 {
     v8l usable = (v8l)(scale > 0), least = all_l(1 - s.format.bias), ignored;
     v8d one = (v8d)PICK(usable, (v8l)scale, (v8l)all_d(1)), v;
 
     v = wide_round(s, odd_quotient(x, one), all_l(0), &ignored);
-    /* a scale of zero leaves signed zeros */
+    /* with a scale of zero, finite elements become zeros with their signs */
     v = (v8d)PICK(usable | ~(v8l)(x - x == 0), (v8l)v, (v8l)x & INT64_MIN);
     *e = exponent_of(v);
     *e = PICK(*e > least, *e, least);
@@ -199,13 +206,13 @@ FLAT v8d scaled_value(limber_step s, v8d x, v8d scale, v8l *e)
     return v * one;
 }
 
-/* Loads a row of a scaled block and its exponents; those of the scales alone if terms are sums of
- * neighbours. */
+/* Returns a row of a scaled block, rounded.  *e: set to its exponents or, if terms are sums of
+ * neighbouring products, to the exponents of the scales alone. */
 FLAT v16f load_scaled(const struct strip *w, struct scales *scales, int p, v8d low, v8d high,
                       v16i *e)
 {
     limber_step s = w->side ? MODEL.b : MODEL.a;
-    int64_t block = limber_unit_at(&MODEL, w->c->k, w->p0 + p) / MODEL.scale_block;
+    int64_t block = limber_unit_index_of_position(&MODEL, w->c->k, w->p0 + p) / MODEL.scale_block;
     v8l exponent[2];
 
     if (block != scales->block) {
@@ -220,7 +227,8 @@ FLAT v16f load_scaled(const struct strip *w, struct scales *scales, int p, v8d l
     return JOIN(TO(v8f, low), TO(v8f, high));
 }
 
-/* Rounds sixteen values to the operand's format. *e: their exponents, for fused blocks. */
+/* Returns sixteen values rounded to the operand's format.  *e: set to their exponents, for fused
+ * blocks. */
 FLAT v16f load_rounded(const struct strip *w, v8d low, v8d high, v16i *e)
 {
     limber_step s = w->side ? MODEL.b : MODEL.a;
@@ -236,8 +244,8 @@ FLAT v16f load_rounded(const struct strip *w, v8d low, v8d high, v16i *e)
     return x;
 }
 
-/* Rounds a strip to the simulated unit's input format and packs it, with exponents for fused
- * blocks. */
+/* Rounds a block of k of a strip to the unit's operand format and packs it, with exponents for
+ * fused blocks. */
 FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
 {
     v16i live = live_lanes(w);
@@ -256,17 +264,17 @@ FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
             load_rounded(w, low[0], high[0], &e);
         x = (v16f)((v16i)x & live);
         if (LIMB_KIND == LIMB_KIND_half) {
-            put_halves(w, w->p0 + p, x);
+            store_halves(w, w->p0 + p, x);
             continue;
         }
-        /* Zeros do not raise a block's largest exponent.  With sub > 1 a term is a sum of products
-         * and has one exponent. */
+        /* Zeros must not raise a block's largest exponent, so they get a very small one.  But with
+         * sub > 1, a term is a sum of products with a common exponent, so zeros keep theirs. */
         if (!MODEL.zeros && MODEL.sub == 1)
             e = PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
         put_row(w, 0, w->p0 + p, (const char *)&x, 4);
         if (CONSTANT.fused)
             put_row(w, 1, w->p0 + p, (const char *)&e, 4);
-        see_values(w, x);
+        extend_ranges(w, x);
     }
 }
 

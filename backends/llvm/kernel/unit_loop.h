@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Loops of a simulated unit over k, included once for each lane width, with
+ * Loops over k of a simulated unit.  This file is included once for each kind of lanes.  The
+ * includer defines
  *
- *   F(name)        the name of a function of this width
+ *   F(name)        the name of a function for these lanes
  *   V, RAND, MASK  vectors of values, of random numbers, of comparison results
- *   ROWS, VECS     accumulators of a tile
+ *   ROWS, VECS     number of rows of a tile, and of vectors in a row
  *
- * The functions that are declared below follow the include. */
+ * and, after the include, the functions that are declared here. */
 
+/* A register tile while it is computed. */
 struct F(tile) {
     const struct kernel_call *c;
-    const char *a, *b;          /* panels of FP32 values: [p][lines] */
-    const char *ea, *eb;        /* panels of int32 exponents: [p][lines] */
-    RAND element[ROWS][VECS];
+    const char *a, *b;          /* panels of FP32 values: [p][line] */
+    const char *ea, *eb;        /* panels of 32-bit exponents: [p][line] */
+    RAND element[ROWS][VECS]; /* seeds of the random numbers of each element */
     F(tally) tally;
-    int bounded;                /* overflow and infinities are excluded */
-    V most;                     /* largest magnitude of sums, if tracked */
+    int bounded;                /* 1 if overflow and infinities are excluded, or sums are tracked */
+    V most;                     /* largest magnitude of the sums, if sums are tracked */
 };
 
-/* In order: element p of row r of A, broadcast; lanes of B; a b, rounded; acc + x, rounded; both
- * with one rounding each; sums of groups; a fused block; one to which acc is added late. h: random
- * number. */
+/* In this order: loads element p of row r of A into all lanes; loads row p of B; returns a * b,
+ * rounded; returns acc + x, rounded; returns acc + a * b, with the unit's roundings; adds the sum
+ * of a group or of a section of k to an outer sum; adds a fused block; adds a block to which acc is
+ * added last.  h: random bits. */
 FLAT V F(load_a)(const struct F(tile) *t, int64_t p, int r);
 FLAT V F(load_b)(const struct F(tile) *t, int64_t p, int v);
 FLAT V F(multiply)(struct F(tile) *t, V a, V b, RAND h);
@@ -29,8 +32,8 @@ FLAT V F(outer)(struct F(tile) *t, limber_step s, V sum, V x, RAND h);
 FLAT void F(fused)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
 FLAT void F(late)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
 
-/* Random bits of the stream at `index` for element (r, v); 0 if no step of the unit rounds at
- * random. */
+/* Returns random bits number `index` of a stream, for element (r, v).  They are not random if no
+ * step of the unit rounds stochastically. */
 FLAT RAND F(number)(const struct F(tile) *t, int r, int v, uint32_t stream, uint32_t index)
 {
     RAND x = t->element[r][v];
@@ -40,7 +43,7 @@ FLAT RAND F(number)(const struct F(tile) *t, int r, int v, uint32_t stream, uint
     return LIMBER_NUMBER(x, stream, index);
 }
 
-/* Adds product p to the accumulators. */
+/* Adds product p to the accumulators, one after another for all elements of the tile. */
 FLAT void F(one_by_one)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p)
 {
     UNROLL for (int v = 0; v < VECS; v++) {
@@ -58,7 +61,7 @@ FLAT void F(one_by_one)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p)
     }
 }
 
-/* Adds the products of a block as a balanced tree. */
+/* Adds a block of n products, from p on, to the accumulators as a balanced tree. */
 FLAT void F(tree)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n)
 {
     RAND none = t->element[0][0];
@@ -104,7 +107,8 @@ FLAT void F(clear)(V acc[ROWS][VECS])
             acc[r][v] = (V){ 0 };
 }
 
-/* Adds a group's or part's sum to an outer sum, rounded to step s, for each accumulator. */
+/* Adds the sum of a group or of a section of k to an outer sum, rounded to step s, for each
+ * accumulator. */
 FLAT void F(add_part)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V part[ROWS][VECS],
                       uint32_t stream, int64_t index)
 {
@@ -121,7 +125,8 @@ FLAT void F(copy)(V to[ROWS][VECS], V from[ROWS][VECS])
             to[r][v] = from[r][v];
 }
 
-/* Starts sums: at zero if they are added to `sum` later (apart), else at `sum`. */
+/* Starts the accumulators of a group or of a section of k: at zero if its sum is added to `sum`
+ * later (apart), else at `sum`. */
 FLAT void F(begin)(V acc[ROWS][VECS], V sum[ROWS][VECS], int apart)
 {
     if (apart)
@@ -130,7 +135,8 @@ FLAT void F(begin)(V acc[ROWS][VECS], V sum[ROWS][VECS], int apart)
         F(copy)(acc, sum);
 }
 
-/* Ends a group or part: adds acc to sum, or (no `apart`) replaces sum by it. */
+/* Ends a group or a section of k: adds acc to `sum` if it started at zero (apart), else replaces
+ * `sum` by acc. */
 FLAT void F(end)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V acc[ROWS][VECS],
                  uint32_t stream, int64_t index, int apart)
 {
@@ -140,15 +146,15 @@ FLAT void F(end)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V acc[ROWS
         F(copy)(sum, acc);
 }
 
-/* Adds every step-th product of [from, to). */
+/* Adds products from, from + step and so on, below `to`, to the accumulators. */
 FLAT void F(stride)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_t to, int64_t step)
 {
     ROLL for (int64_t p = from; p < to; p += step)
         F(one_by_one)(t, acc, p);
 }
 
-/* Sums a group in several accumulators, then adds these as a tree; its nodes are numbered as a
- * heap. */
+/* Sums a group in several accumulators (lanes), and then adds these as a tree.  The tree's
+ * additions are numbered as in a heap, to select random numbers. */
 FLAT void F(in_lanes)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_t to)
 {
     const int64_t whole = limber_unit_steps_end(&MODEL, from, to);
@@ -174,7 +180,7 @@ FLAT void F(in_lanes)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_
         F(stride)(t, acc, whole, to, 1);
 }
 
-/* Sums the groups of a part of k.  Without groups all of it is one chain. */
+/* Sums the groups of a section of k.  Without groups, the section is one chain. */
 FLAT void F(groups)(struct F(tile) *t, V sum[ROWS][VECS], int64_t from, int64_t to)
 {
     ROLL for (int64_t p = from, end; p < to; p = end) {
@@ -191,7 +197,7 @@ FLAT void F(groups)(struct F(tile) *t, V sum[ROWS][VECS], int64_t from, int64_t 
     }
 }
 
-/* Sums all of k. */
+/* Sums all of k, in sections (parts) if the unit splits it. */
 FLAT void F(whole)(struct F(tile) *t, V sum[ROWS][VECS])
 {
     int64_t k = t->c->k, length = MODEL.split > 1 ? limber_unit_part(&MODEL, k) : k;

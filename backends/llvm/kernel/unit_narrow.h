@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulated units in FP32 lanes, for tiles whose ranges allow it. */
+ * Simulated units in FP32 lanes, for tiles whose value ranges allow it.  The functions are those
+ * that unit_loop.h declares. */
 #ifndef LIMBER_KERNEL_UNIT_NARROW_H
 #define LIMBER_KERNEL_UNIT_NARROW_H
 
@@ -27,10 +28,11 @@ FLAT v16f narrow_load_b(const struct narrow_tile *t, int64_t p, int v)
     return LOAD(v16f, t->b + (p * CONSTANT.nr + 16 * v) * 4);
 }
 
-/* Random bits of an addition; products use the low half. */
-FLAT v16i narrow_bits(v16u h)
+/* Returns the random bits of an addition: the upper random_bits of h.  Products use the lower half
+ * of `random`. */
+FLAT v16i narrow_bits(v16u random)
 {
-    return (v16i)(h >> (uint32_t)(32 - MODEL.random_bits));
+    return (v16i)(random >> (uint32_t)(32 - MODEL.random_bits));
 }
 
 FLAT v16i narrow_finite(v16f x)
@@ -38,14 +40,15 @@ FLAT v16i narrow_finite(v16f x)
     return (v16i)(x - x == 0);
 }
 
-/* a b, rounded to the unit's product format if it has one. h: random bits. */
-FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u h)
+/* Returns a * b, rounded to the unit's product format if it has one.  random: bits for stochastic
+ * rounding. */
+FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u random)
 {
     v16f x = a * b, y;
     v16i beyond, lost;
 
-    y = narrow_round(MODEL.mul, x, narrow_bits(h << 16), CONSTANT.clamps ? CLAMP_signed : CLAMP_low,
-                     t->bounded, &beyond);
+    y = narrow_round(MODEL.mul, x, narrow_bits(random << 16),
+                     CONSTANT.clamps ? CLAMP_signed : CLAMP_low, t->bounded, &beyond);
     if (CONSTANT.counts == COUNT_all) {
         lost = (v16i)(y != x);
         if (!t->bounded) {
@@ -60,9 +63,12 @@ FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u h)
     return y;
 }
 
-/* Counts what rounding acc + x to y lost. sum: the value that was rounded.  With `safe` (rounding
- * to nearest, few bits) it is exact or equals one term.  Otherwise one of the two differences is
- * exact, so both agree exactly if the sum is. */
+/* Sets masks of the lanes in which rounding acc + x to y lost all of x (swamped), lost some bits
+ * (partly) or overflowed (over).  sum: the value that was rounded to y.
+ *
+ * With `safe` (rounding to nearest, few bits), sum is exact or equals one of the terms.  Otherwise
+ * one of the differences y - acc and y - x is exact, so both agree with x and acc only if y is the
+ * exact sum. */
 FLAT void narrow_lost(const struct narrow_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
                       v16i beyond, v16i *swamped, v16i *partly, v16i *over)
 {
@@ -89,7 +95,8 @@ FLAT void narrow_lost(const struct narrow_tile *t, int safe, v16f acc, v16f x, v
     }
 }
 
-/* Counts what the addition acc + x, whose exact or rounded sum is `sum`, lost in y. Returns y. */
+/* Counts what the addition acc + x lost when it was rounded to y, and returns y.  sum: the value
+ * that was rounded. */
 FLAT v16f narrow_counted(struct narrow_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
                          v16i beyond)
 {
@@ -104,10 +111,10 @@ FLAT v16f narrow_counted(struct narrow_tile *t, int safe, v16f acc, v16f x, v16f
     return y;
 }
 
-/* Updates the largest magnitude: max(|most|, |y|). */
+/* Updates the largest magnitude of tracked sums: max(|most|, |y|). */
 FLAT void narrow_track(struct narrow_tile *t, v16f y)
 {
-#ifdef __AVX512F__      /* other CPUs do not track */
+#ifdef __AVX512F__      /* only AVX-512 code tracks sums */
     if (CONSTANT.tracks && t->bounded)
         t->most = (v16f)__builtin_ia32_rangeps512_mask(t->most, y, 11, t->most, (uint16_t)-1, 4);
 #else
@@ -115,37 +122,40 @@ FLAT void narrow_track(struct narrow_tile *t, v16f y)
 #endif
 }
 
-/* acc + x, rounded to step s; counts lost terms. */
-FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16u h)
+/* Returns acc + x, rounded to step s of the unit.  Counts terms that lose bits.  random: bits for
+ * stochastic rounding. */
+FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16u random)
 {
     v16i beyond;
     v16f sum = narrow_sum(s, acc, x, CONSTANT.safe), y;
 
-    y = narrow_round(s, sum, narrow_bits(h), CONSTANT.clamps ? CLAMP_signed : CLAMP_none,
+    y = narrow_round(s, sum, narrow_bits(random), CONSTANT.clamps ? CLAMP_signed : CLAMP_none,
                      t->bounded, &beyond);
     narrow_track(t, y);
     return narrow_counted(t, CONSTANT.safe, acc, x, sum, y, beyond);
 }
 
-/* acc + a b, rounded once to the accumulator's format. */
-FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v16u h)
+/* Returns acc + a * b, rounded once to the accumulator's format.  random: bits for stochastic
+ * rounding. */
+FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v16u random)
 {
     limber_step s = MODEL.acc;
     v16f x = a * b, y = narrow_fma(s, a, b, acc);
     v16i beyond;
 
-    y = narrow_round(s, y, narrow_bits(h), CLAMP_signed, t->bounded, &beyond);
+    y = narrow_round(s, y, narrow_bits(random), CLAMP_signed, t->bounded, &beyond);
     narrow_track(t, y);
     return narrow_counted(t, 0, acc, x, y, y, beyond);
 }
 
-/* Adds a group's sum x to the outer sum, rounded to step s with the random bits h. */
-FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v16u h)
+/* Returns an outer sum plus x, the sum of a group, rounded to step s.  random: bits for stochastic
+ * rounding. */
+FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v16u random)
 {
     v16i swamped, partly, over, beyond;
     v16f y = narrow_sum(s, sum, x, CONSTANT.safe_outer);
 
-    y = narrow_round(s, y, narrow_bits(h), CLAMP_signed, t->bounded, &beyond);
+    y = narrow_round(s, y, narrow_bits(random), CLAMP_signed, t->bounded, &beyond);
     narrow_track(t, y);
     if (CONSTANT.counts) {
         narrow_lost(t, 0, sum, x, y, y, beyond, &swamped, &partly, &over);
@@ -155,8 +165,8 @@ FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v
     return y;
 }
 
-/* Fused blocks whose terms fit 32 bits.  Products are computed twice: for the largest exponent, and
- * truncated to units of 2^(E - frac). */
+/* Returns the exponents of accumulators for the alignment of a fused block, at least FP32's
+ * lowest. */
 FLAT v16i narrow_exponents(v16f x)
 {
     v16i e = ((v16i)x >> 23 & 255) - 127;
@@ -165,7 +175,8 @@ FLAT v16i narrow_exponents(v16f x)
     return MODEL.zeros ? e : PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
 }
 
-/* x in units of 1/up, truncated toward zero to an integer. */
+/* Returns x in units of 1 / up, truncated toward zero to an integer.  Counts products that lose
+ * bits, if is_product. */
 FLAT v16i narrow_term(struct narrow_tile *t, v16f x, v16f up, int is_product)
 {
     v16f whole = x * up;
@@ -181,21 +192,26 @@ FLAT v16i narrow_term(struct narrow_tile *t, v16f x, v16f up, int is_product)
     return cut;
 }
 
-/* Rounds (256 high + low) 2^e to the accumulator's format. */
-FLAT v16f narrow_fused_sum(v16i high, v16i low, v16i e, v16u h)
+/* Returns (256 high + low) * 2^e, rounded to the accumulator's format.  random: bits for stochastic
+ * rounding. */
+FLAT v16f narrow_fused_sum(v16i high, v16i low, v16i e, v16u random)
 {
     v16i beyond;
     v16f x = narrow_fma(MODEL.acc, TO(v16f, high), all_f(256), TO(v16f, low));
 
     x *= (v16f)((e + 127) << 23);
-    return narrow_round(MODEL.acc, x, narrow_bits(h), CLAMP_signed, 1, &beyond);
+    return narrow_round(MODEL.acc, x, narrow_bits(random), CLAMP_signed, 1, &beyond);
 }
 
-enum { TERMS = 16 };        /* most terms of a block whose terms are sums of neighbours */
+/* largest number of terms of a block, if each term is a sum of neighbouring products */
+enum { TERMS = 16 };
 
-/* Adds one block of sums; alignment and rounding as in FP64 lanes. */
-FLAT v16f narrow_aligned(struct narrow_tile *t, v16f acc, const v16f *term, const v16i *e,
-                         int terms, v16u h)
+/* Returns acc plus a block's terms as a fused unit adds them: acc and terms are aligned to the
+ * largest exponent, truncated, added exactly and rounded once, all in FP64.  A term is a sum of
+ * neighbouring products.  e: exponents of the terms.  random: bits for stochastic rounding.  Counts
+ * terms that lose bits. */
+FLAT v16f narrow_add_aligned(struct narrow_tile *t, v16f acc, const v16f *term, const v16i *e,
+                         int terms, v16u random)
 {
     v16i most = narrow_exponents(acc);
     v8d half[2];
@@ -206,7 +222,8 @@ FLAT v16f narrow_aligned(struct narrow_tile *t, v16f acc, const v16f *term, cons
         most = PICK(there > most, there, most);
     }
     most = PICK(most > MODEL.floor, most, all_i(MODEL.floor));
-    most = PICK(most > -400, most, all_i(-400));        /* if all terms are zero */
+    /* any small exponent will do if all terms are zero */
+    most = PICK(most > -400, most, all_i(-400));
     UNROLL for (int i = 0; i < 2; i++) {
         v8l unit = TO(v8l, i ? HIGH(most) : LOW(most)) - MODEL.frac, beyond;
         v8d up = powers_of_two(-unit), sum = TRUNC(TO(v8d, i ? HIGH(acc) : LOW(acc)) * up);
@@ -226,12 +243,13 @@ FLAT v16f narrow_aligned(struct narrow_tile *t, v16f acc, const v16f *term, cons
             sum += cut;
         }
         half[i] = wide_round(MODEL.acc, sum * powers_of_two(unit) + 0.0,
-                             wide_bits(i ? (v8w)HIGH(h) : (v8w)LOW(h)), &beyond);
+                             wide_bits(i ? (v8w)HIGH(random) : (v8w)LOW(random)), &beyond);
     }
     return JOIN(TO(v8f, half[0]), TO(v8f, half[1]));
 }
 
-/* Sums MODEL.sub neighbours, which is exact in FP32: one FMA a product. */
+/* Adds the block of n products from p on to the accumulators.  Each term is the sum of MODEL.sub
+ * neighbouring products, which is exact in FP32. */
 FLAT void narrow_sums(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
 {
     int terms = (int)((n + MODEL.sub - 1) / MODEL.sub);
@@ -260,12 +278,13 @@ FLAT void narrow_sums(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t 
             }
         }
         ROLL for (int r = 0; r < 4; r++)
-            acc[r][v] = narrow_aligned(t, acc[r][v], term[r], e[r], terms,
+            acc[r][v] = narrow_add_aligned(t, acc[r][v], term[r], e[r], terms,
                                        narrow_number(t, r, v, 0, (uint32_t)p));
     }
 }
 
-/* Adds the block of n products from p on to the accumulators: aligned, truncated and summed as
+/* Adds the block of n products from p on to the accumulators.  First computes the largest exponent
+ * E of the terms; then truncates the terms to units of 2^(E - frac) and adds them as 32-bit
  * integers. */
 FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
 {
@@ -318,7 +337,7 @@ FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t
     }
 }
 
-/* Placeholder: units with late addition use FP64 lanes. */
+/* Placeholder, which is never called: units that add acc last use FP64 lanes. */
 FLAT void narrow_late(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
 {
     (void)t, (void)acc, (void)p, (void)n;

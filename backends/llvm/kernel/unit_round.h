@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Rounding to the formats of a simulated unit, in two lane widths.
+ * Rounding to the formats of a simulated unit, in two kinds of lanes.
  *
- *   wide    FP64 lanes: any description, any data.  What is not exact in FP64 is rounded to odd
- *           there, which keeps every later rounding to 24 bits or fewer right.
- *   narrow  FP32 lanes: for data whose range was checked, with roundings that the instructions
- *           can state themselves.
+ *   wide    FP64 lanes: any description, any data.  Results that are not exact in FP64 are rounded
+ *           to odd, which keeps every later rounding to 24 bits or fewer correct.
+ *   narrow  FP32 lanes: for data whose range was checked, and for roundings that the instructions
+ *           themselves can do.
  *
- * Source   Boldo and Melquiond, IEEE TC 57 (2008), for rounding to odd; docs/simulation.md. */
+ * Source: Boldo and Melquiond, IEEE TC 57 (2008), for rounding to odd; docs/simulation.md. */
 #ifndef LIMBER_KERNEL_UNIT_ROUND_H
 #define LIMBER_KERNEL_UNIT_ROUND_H
 
@@ -25,7 +25,7 @@ FLAT float power_of_two_f(int e)
     return f;
 }
 
-/* The largest value of a format. */
+/* Returns the largest finite value of a format. */
 FLAT double largest_of(limber_format f)
 {
     int top = (1 << f.exp_bits) - 1 - f.bias;
@@ -37,7 +37,8 @@ FLAT double largest_of(limber_format f)
     return power_of_two(top) * (2 - power_of_two(-f.frac_bits));
 }
 
-/* Result of an overflow of this sign: 0 the largest value, 1 infinity, 2 NaN. */
+/* Returns what an overflow with this sign becomes: 0 for the largest value, 1 for infinity, 2 for
+ * NaN. */
 FLAT int overflow_of(limber_step s, int negative)
 {
     int infinite = s.overflow || s.rounding == LIMBER_ROUND_NEAREST ||
@@ -50,7 +51,7 @@ FLAT int overflow_of(limber_step s, int negative)
     return s.format.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
 }
 
-/* The result of a step that overflows: the largest number, infinity or NaN. */
+/* Returns the value of a step that overflows: the largest value, infinity or NaN. */
 FLAT double overflow_value(limber_step s, int negative)
 {
     int kind = overflow_of(s, negative);
@@ -60,7 +61,7 @@ FLAT double overflow_value(limber_step s, int negative)
 
 /* ---- FP64 lanes ------------------------------------------------------------------------------ */
 
-/* Converts infinities and NaN to what the format has. */
+/* Returns v, but for infinite or NaN x what the step's format has instead. */
 FLAT v8d wide_special(limber_step s, v8d x, v8d v)
 {
     v8l sign = (v8l)x & all_l(INT64_MIN), nan = (v8l)(x != x), inf;
@@ -79,7 +80,8 @@ FLAT v8d wide_special(limber_step s, v8d x, v8d v)
                      (v8l)all_d(__builtin_nan("")), (v8l)v);
 }
 
-/* Rounds y >= 0 to an integer as the step says. */
+/* Returns y >= 0 rounded to an integer in the step's rounding mode.  negative: lanes whose number
+ * is negative.  random: random bits, `bits` of them. */
 FLAT v8d wide_units(limber_step s, v8d y, v8l negative, v8l random, int bits)
 {
     v8d t = TRUNC(y), d = y - t;
@@ -109,7 +111,8 @@ FLAT v8d wide_units(limber_step s, v8d y, v8l negative, v8l random, int bits)
     return t + (v8d)(up & (v8l)all_d(1));
 }
 
-/* Rounds x as a step says. random: MODEL.random_bits bits; beyond: mask of lanes that overflow. */
+/* Returns x rounded to the step's format, in the step's rounding mode.  random: MODEL.random_bits
+ * bits.  *beyond: set to the mask of lanes that overflow. */
 FLAT v8d wide_round(limber_step s, v8d x, v8l random, v8l *beyond)
 {
     limber_format f = s.format;
@@ -133,48 +136,52 @@ FLAT v8d wide_round(limber_step s, v8d x, v8l random, v8l *beyond)
     return wide_special(s, x, v);
 }
 
-/* a + b rounded to odd; exact zeros and infinities are unchanged. */
+/* Returns a + b rounded to odd.  Sums that are zero or infinite are returned unchanged. */
 FLAT v8d wide_sum(v8d a, v8d b)
 {
     v8d s = a + b, t = s - a, e = (a - (s - t)) + (b - t);
     v8l some = (v8l)(e > 0) | (v8l)(e < 0), even = ((v8l)s & 1) - 1;
-    v8l away = ~(((v8l)e ^ (v8l)s) >> 63);      /* same signs: the magnitude grows */
+    /* lanes in which the error has the sum's sign, so that the exact magnitude is larger */
+    v8l away = ~(((v8l)e ^ (v8l)s) >> 63);
 
     return (v8d)((v8l)s + ((away & 2) - 1 & some & even));
 }
 
 /* ---- FP32 lanes ------------------------------------------------------------------------------ */
 
-/* AVX-512 instructions with a rounding of their own: 8 to nearest, 9 down, 10 up, 11 toward zero.
- * Others are compiled only if the configuration needs them. */
+/* AVX-512 instructions with a rounding mode of their own: 8 to nearest, 9 down, 10 up, 11 toward
+ * zero.  They are compiled only if the configuration needs them. */
 #ifdef __AVX512F__
 #define ADD_AS(a, b, as) ((v16f)__builtin_ia32_addps512((a), (b), as))
 #define FMA_AS(a, b, c, as) ((v16f)__builtin_ia32_vfmaddps512_mask(a, b, c, (uint16_t)-1, as))
-#elif defined(__aarch64__)      /* never runs: config.c asks for AVX-512 */
+#elif defined(__aarch64__)      /* never executed, since config.c requires AVX-512 */
 #define ADD_AS(a, b, as) ((void)(as), __builtin_trap(), (a) + (b))
 #define FMA_AS(a, b, c, as) ((void)(as), __builtin_trap(), FMA(a, b, c))
 #else
 #error "for x86-64 the kernel's source is compiled with AVX-512; what a target lacks is folded away"
 #endif
 
+/* Returns a sum rounded to odd, made from the truncated sum and the sums rounded up and down. */
 FLAT v16f odd_of(v16f cut, v16f up, v16f down)
 {
     return (v16f)((v16i)cut | ((v16i)(up != down) & 1));
 }
 
-/* True if the step rounds to FP32 itself, as the instructions do. */
+/* True if the step has FP32's precision, so that instructions round to it directly. */
 FLAT int is_binary32(limber_step s)
 {
     return s.format.frac_bits == 23;
 }
 
-/* Corrects exact zeros, which rounding down makes negative: -0 only if both terms are negative. */
+/* Corrects exact zeros, which rounding down makes negative: they are -0 only if both terms are
+ * negative.  signs: AND of the terms' bit patterns. */
 FLAT v16f zero_of(v16f sum, v16i signs)
 {
     return (v16f)PICK((v16i)(sum == 0), signs & INT32_MIN, (v16i)sum);
 }
 
-/* a + b with 24 bits, rounded so that the step's rounding gives the right result. */
+/* Returns a + b with 24 bits, rounded so that the step's later rounding gives the correct result.
+ * safe: rounding to nearest twice is innocuous. */
 FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
 {
     switch (s.rounding) {
@@ -193,7 +200,8 @@ FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
     }
 }
 
-/* a b + c, rounded likewise. */
+/* Returns a * b + c with 24 bits, rounded so that the step's later rounding gives the correct
+ * result. */
 FLAT v16f narrow_fma(limber_step s, v16f a, v16f b, v16f c)
 {
     switch (s.rounding) {
@@ -212,7 +220,8 @@ FLAT v16f narrow_fma(limber_step s, v16f a, v16f b, v16f c)
     }
 }
 
-/* Handles overflow and subnormal results. */
+/* Replaces results that are too large, or that are subnormal if the format has no subnormals.
+ * *beyond: set to the mask of lanes that overflow. */
 FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
 {
     v16i sign = (v16i)v & INT32_MIN;
@@ -229,7 +238,8 @@ FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
     if (overflow_of(s, 0) == 1 && overflow_of(s, 1) == 1) {
         float up = power_of_two_f(127 - ((1 << s.format.exp_bits) - 2 - s.format.bias));
 
-        return v * up * (1 / up); /* FP32 overflows beyond this format's largest exponent, too */
+        /* numbers beyond the format's largest exponent now also overflow FP32 */
+        return v * up * (1 / up);
     }
     {
         v16i over = (v16i)(size > (float)largest_of(s.format)), negative = sign >> 31;
@@ -244,15 +254,18 @@ FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
     }
 }
 
-/* Rounds x, exact or from narrow_sum, to a step of at most 21 fraction bits: adding 2^(23-m) times
- * its power of two drops the other bits. bounded: no overflow and no infinity. */
+/* Whether x may be below the step's normal numbers when it is rounded. */
 enum clamp {
-    CLAMP_none,             /* x is a multiple of the format's least number */
-    CLAMP_low,              /* x may be subnormal; the sign of a zero does not matter */
-    CLAMP_signed /* x may be subnormal; the sign matters, since the zero may be added to another */
+    CLAMP_none,             /* x is a multiple of the format's smallest positive number */
+    CLAMP_low,              /* x may be subnormal; the sign of a zero result does not matter */
+    /* x may be subnormal; the sign of a zero result matters, since the result may be added to
+     * another zero */
+    CLAMP_signed
 };
 
-/* Rounds FP32 to a narrower format in FP32 lanes, as the step says. bounded: nothing overflows. */
+/* Returns x, which is exact or comes from narrow_sum, rounded to a step of at most 21 fraction
+ * bits, or of 23.  Adding 2^(23-m) times x's power of two drops the bits beyond m fraction bits.
+ * bounded: there is no overflow and no infinity. */
 FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int bounded,
                        v16i *beyond)
 {
@@ -268,7 +281,7 @@ FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int
 
         field = PICK(field > least, field, least);
     }
-    if (!bounded) {                         /* infinity minus infinity would be NaN */
+    if (!bounded) { /* limit e, since infinity minus infinity would be NaN */
         v16i most = all_i((127 - (23 - m) - 2 + 127) << 23);
 
         field = PICK(field < most, field, most);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Counters of simulated units' kernels, in lanes. */
+ * Counters of events for kernels of simulated units, with one counter per lane. */
 #ifndef LIMBER_KERNEL_UNIT_TALLY_H
 #define LIMBER_KERNEL_UNIT_TALLY_H
 
@@ -21,7 +21,8 @@ FLAT void add_count(int64_t *to, int64_t n)
     __atomic_fetch_add(to, n, __ATOMIC_RELAXED);
 }
 
-/* Adds the lanes' counters, which are negative since masks are -1, to the call's. */
+/* Adds the lanes' counters to those of the call.  Lane counters are negative, since masks of -1
+ * were added to them. */
 FLAT void add_narrow(const struct kernel_call *c, const struct narrow_tally *t)
 {
 #define T(name)                                                                                 \

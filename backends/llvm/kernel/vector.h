@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Vectors of 64 bytes, whatever the registers: the code generator splits or keeps them.  Vectorised
- * by hand, so that kernels need no vectoriser at run time. */
+ * Vectors of 64 bytes, on all CPUs: LLVM's code generator splits them if registers are shorter.
+ * Kernels are vectorised by hand, so that they need no vectoriser at run time. */
 #ifndef LIMBER_KERNEL_VECTOR_H
 #define LIMBER_KERNEL_VECTOR_H
 
@@ -21,7 +21,8 @@ typedef int16_t v16h __attribute__((vector_size(32)));
 typedef int8_t v8c __attribute__((vector_size(8)));
 typedef uint8_t v8b __attribute__((vector_size(8)));
 
-/* Unroll only loops over arrays that stay in registers; other unrolling only costs compile time. */
+/* UNROLL is only for loops over arrays that stay in registers.  Unrolling other loops would only
+ * cost time to compile. */
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define ROLL _Pragma("clang loop unroll(disable)")
 
@@ -39,7 +40,7 @@ typedef uint8_t v8b __attribute__((vector_size(8)));
 #define FMA(a, b, c) __builtin_elementwise_fma(a, b, c)
 #define ROUND(a) __builtin_elementwise_rint(a)
 #define FLOOR(a) __builtin_elementwise_floor(a)
-/* The integer nearest to a b, for |a b| < 2^22. */
+/* Returns the integer nearest to a * b, for |a b| < 2^22. */
 #define ROUND_PRODUCT(a, b) (FMA(a, b, all_f(0x1.8p23f)) - 0x1.8p23f)
 #define TRUNC(a) __builtin_elementwise_trunc(a)
 #define ANY(mask) (__builtin_reduce_or(mask) != 0)
@@ -64,7 +65,7 @@ FLAT v8l all_l(int64_t x)
     return (v8l){ x, x, x, x, x, x, x, x };
 }
 
-/* 2^e in each lane; -1023 < e < 1024. */
+/* Returns 2^e in each lane, for -1023 < e < 1024. */
 FLAT v8d powers_of_two(v8l e)
 {
     return (v8d)((e + 1023) << 52);

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sums of order 1 (limber.h, LIMBER_CONTRACT_REPRODUCIBLE) of rows of a matrix times a vector, in
- * the type T.  vectors.c includes this file once for each type.
+ * Sums of rows of a matrix times a vector, in the type T, added in order 1 (limber.h,
+ * LIMBER_CONTRACT_REPRODUCIBLE).  vectors.c includes this file once for each type.
  *
- * A chain is CHAIN fused multiply-adds, each of which waits for the one before.  So the lanes of a
- * vector hold chains of different rows or, of a single row, different chains of that row.  Where
- * elements along k lie together, squares of elements are transposed in registers. */
+ * A chain is CHAIN fused multiply-adds, each of which waits for the previous one.  So the lanes of
+ * a vector hold chains of different rows or, if there is only one row, different chains of that
+ * row.  If elements are contiguous along k, square blocks of elements are transposed in
+ * registers. */
 
 enum {
     NAME(LANES) = VECTOR_BYTES / sizeof(T),
-    NAME(PIECE) = 16 / sizeof(T), /* elements of 128 bits */
-    NAME(STRIPS) = 128 / VECTOR_BYTES, /* vectors of rows at once */
+    NAME(PIECE) = 16 / sizeof(T), /* number of elements in 128 bits */
+    NAME(STRIPS) = 128 / VECTOR_BYTES, /* number of vectors of rows that are summed at once */
     NAME(ROWS) = NAME(LANES) * NAME(STRIPS),
-    NAME(LINE) = 64 / sizeof(T), /* elements of a cache line */
-    NAME(BLOCK) = 4096 / sizeof(T) /* rows whose sums stay in L1 */
+    NAME(LINE) = 64 / sizeof(T), /* number of elements in a cache line */
+    NAME(BLOCK) = 4096 / sizeof(T), /* number of rows whose sums fit in L1 */
+    NAME(PAIRS) = 4 /* number of columns of pairs that are added at once */
 };
 typedef T NAME(v) __attribute__((vector_size(VECTOR_BYTES)));
 typedef INTEGER NAME(mask) __attribute__((vector_size(VECTOR_BYTES)));
@@ -50,7 +52,8 @@ FLAT NAME(v) NAME(all)(T x)
     return y;
 }
 
-/* Loads 128 bits from column p on of each of the rows first, first + PIECE and so on. */
+/* Loads 128 bits, from column p on, of each of the rows first, first + PIECE, first + 2 PIECE, and
+ * so on. */
 FLAT NAME(v) NAME(pieces)(const T *const *row, int first, int64_t p)
 {
 #define AT(i) ((const double *)(row[first + (i) * NAME(PIECE)] + p))
@@ -69,7 +72,7 @@ FLAT NAME(v) NAME(pieces)(const T *const *row, int first, int64_t p)
 #undef AT
 }
 
-/* Loads PIECE columns, from p on, of LANES rows; the rows are the lanes. */
+/* Loads PIECE columns, from p on, of LANES rows.  Each lane is a row. */
 FLAT void NAME(columns)(const T *const *row, int64_t p, NAME(v) column[NAME(PIECE)])
 {
     NAME(v) x[NAME(PIECE)];
@@ -79,7 +82,8 @@ FLAT void NAME(columns)(const T *const *row, int64_t p, NAME(v) column[NAME(PIEC
     TRANSPOSE(x, column);
 }
 
-/* Sums one chain of n <= CHAIN products. */
+/* Returns the sum of one chain of n <= CHAIN products.  col: distance in elements between
+ * neighbours of a row. */
 static T NAME(chain)(int64_t n, const T *a, int64_t col, const T *x)
 {
     T s = 0;
@@ -89,12 +93,13 @@ static T NAME(chain)(int64_t n, const T *a, int64_t col, const T *x)
     return s;
 }
 
+/* Returns sum + chain.  The first chain becomes the sum unchanged. */
 FLAT T NAME(add)(bool first, T sum, T chain)
 {
     return first ? chain : sum + chain;
 }
 
-/* Sums one chain for each of strips x LANES rows, all with the same n elements of x. */
+/* Sums one chain of n products for each of strips * LANES rows, all with the same elements of x. */
 FLAT void NAME(rows)(const T *const *row, int strips, int64_t n, const T *x, NAME(v) *s)
 {
     int64_t p = 0;
@@ -123,8 +128,8 @@ FLAT void NAME(rows)(const T *const *row, int strips, int64_t n, const T *x, NAM
         }
 }
 
-/* Adds n products to the sum of each row, in chains of CHAIN, where rows are contiguous along k.
- * first: the sums have no value yet, so the first chain becomes the sum. */
+/* Adds n products to the sum of each row, in chains of CHAIN, if rows are contiguous along k.
+ * first: the sums have no values yet, so the first chain becomes the sum. */
 static void NAME(by_rows)(const struct vector_sums *v, const T *x, int64_t n, const T *a,
                           bool first, T *sum)
 {
@@ -137,7 +142,8 @@ static void NAME(by_rows)(const struct vector_sums *v, const T *x, int64_t n, co
         for (int64_t p = 0; p < n; p += CHAIN) {
             const int64_t end = n - p < CHAIN ? n - p : CHAIN;
 
-            for (int r = 0; r < NAME(ROWS); r++) /* missing rows repeat the last one */
+            /* for rows that do not exist, the last one is repeated */
+            for (int r = 0; r < NAME(ROWS); r++)
                 row[r] = a + (i + (r < live ? r : live - 1)) * v->row + p;
             if (live > NAME(LANES))
                 NAME(rows)(row, NAME(STRIPS), end, x + p, s);
@@ -150,8 +156,8 @@ static void NAME(by_rows)(const struct vector_sums *v, const T *x, int64_t n, co
     }
 }
 
-/* Adds one chain, of n <= CHAIN products, to the sum of each row, where columns are contiguous.
- * While the columns are added, the chains of a block of rows stay in L1. */
+/* Adds one chain of n <= CHAIN products to the sum of each row, if columns are contiguous.  The
+ * chains of a block of rows stay in L1 while the columns are added. */
 static void NAME(by_columns)(const struct vector_sums *v, const T *x, int64_t n, const T *a,
                              bool first, T *sum)
 {
@@ -191,8 +197,68 @@ static void NAME(by_columns)(const struct vector_sums *v, const T *x, int64_t n,
     }
 }
 
-/* Adds one chain, of n <= CHAIN products, to the sum of each row, where elements are strided:
- * copies blocks of rows to contiguous memory first. */
+/* Returns x and y in turn in the lanes. */
+FLAT NAME(v) NAME(in_turn)(T x, T y)
+{
+    NAME(v) v;
+
+    for (int i = 0; i < NAME(LANES); i++)
+        v[i] = i % 2 ? y : x;
+    return v;
+}
+
+/* Adds the products of `count` <= PAIRS columns of pairs to the chains of m / 2 rows.  x: the four
+ * numbers of each column's factor. */
+FLAT void NAME(add_pairs)(const T *column, int64_t col, int count, const T *x, int64_t m, T *s)
+{
+    NAME(v) factor[2 * NAME(PAIRS)];
+    int64_t i = 0;
+
+    for (int c = 0; c < 2 * count; c++)
+        factor[c] = NAME(in_turn)(x[2 * c], x[2 * c + 1]);
+    for (; i + NAME(LANES) <= m; i += NAME(LANES)) {
+        NAME(v) to = NAME(load)(s + i);
+
+        for (int c = 0; c < count; c++) {
+            const NAME(v) at = NAME(load)(column + c * col + i);
+
+            to = NAME(fma)(EVEN(at), factor[2 * c], to);
+            to = NAME(fma)(ODD(at), factor[2 * c + 1], to);
+        }
+        NAME(store)(s + i, to);
+    }
+    for (; i < m; i++)
+        for (int c = 0; c < count; c++) {
+            const T *f = x + 4 * c + i % 2, *pair = column + c * col + i - i % 2;
+
+            s[i] = FMA(pair[1], f[2], FMA(pair[0], f[0], s[i]));
+        }
+}
+
+/* Adds one chain of n <= CHAIN products, n even, to the sums of each row of a complex matrix with
+ * contiguous columns (struct vector_sums, `pairs`). */
+static void NAME(by_columns_of_pairs)(const struct vector_sums *v, const T *x, int64_t n,
+                                      const T *a, bool first, T *sum)
+{
+    T s[NAME(BLOCK)];
+
+    for (int64_t i0 = 0; i0 < 2 * v->m; i0 += NAME(BLOCK)) {
+        const int64_t m = 2 * v->m - i0 < NAME(BLOCK) ? 2 * v->m - i0 : NAME(BLOCK);
+        const T *column = a + i0;
+        int64_t p = 0;
+
+        memset(s, 0, (size_t)m * sizeof *s);
+        for (; p + 2 * NAME(PAIRS) <= n; p += 2 * NAME(PAIRS))
+            NAME(add_pairs)(column + p / 2 * v->col, v->col, NAME(PAIRS), x + 2 * p, m, s);
+        for (; p < n; p += 2)
+            NAME(add_pairs)(column + p / 2 * v->col, v->col, 1, x + 2 * p, m, s);
+        for (int64_t i = 0; i < m; i++)
+            sum[i0 + i] = NAME(add)(first, sum[i0 + i], s[i]);
+    }
+}
+
+/* Adds one chain of n <= CHAIN products to the sum of each row, if neither rows nor columns are
+ * contiguous, by first copying blocks of rows to contiguous memory. */
 static void NAME(by_copies)(const struct vector_sums *v, const T *x, int64_t n, const T *a,
                             bool first, T *sum)
 {
@@ -212,22 +278,22 @@ static void NAME(by_copies)(const struct vector_sums *v, const T *x, int64_t n, 
 
 /* ---- sums of one row ------------------------------------------------------------------------- */
 
-/* Sums the first `lanes` chains of one row, at most LANES.  All have CHAIN products, but the last
- * has n. */
+/* Sums the first `lanes` chains of one row, at most LANES, one in each lane.  All have CHAIN
+ * products except the last one, which has n. */
 FLAT void NAME(chains)(const T *a, const T *x, int lanes, int64_t n, T *to)
 {
     static const T zeros[CHAIN];
     T last[2][CHAIN];
     const T *of_a[NAME(LANES)], *of_x[NAME(LANES)];
     NAME(v) s = { 0 };
-    NAME(mask) ended = { 0 }; /* the last chain's lane */
+    NAME(mask) ended = { 0 }; /* mask of the last chain's lane */
 
     for (int i = 0; i < NAME(LANES); i++) {
         of_a[i] = i < lanes ? a + i * CHAIN : zeros;
         of_x[i] = i < lanes ? x + i * CHAIN : zeros;
         ended[i] = i == lanes - 1 ? -1 : 0;
     }
-    if (n < CHAIN) { /* nothing behind the row's end is read */
+    if (n < CHAIN) { /* copy the last chain, since nothing past the end of the row may be read */
         memset(last, 0, sizeof last);
         memcpy(last[0], of_a[lanes - 1], (size_t)n * sizeof(T));
         memcpy(last[1], of_x[lanes - 1], (size_t)n * sizeof(T));
@@ -244,15 +310,16 @@ FLAT void NAME(chains)(const T *a, const T *x, int lanes, int64_t n, T *to)
 
             if (p + i < n)
                 s = next;
-            else /* a product of zeros would change a -0 */
+            else /* stop the last chain, since adding a product of zeros would turn -0 into +0 */
                 s = (NAME(v))(((NAME(mask))s & ended) | ((NAME(mask))next & ~ended));
         }
     }
     NAME(store)(to, s);
 }
 
-/* Sums LANES chains of CHAIN products. */
-FLAT void NAME(whole_chains)(const T *a, const T *x, T *to)
+/* Sums LANES chains of one row, each of CHAIN products, with one chain in each lane.  to: the sums
+ * of the chains. */
+FLAT void NAME(sum_whole_chains)(const T *a, const T *x, T *to)
 {
     const T *of_a[NAME(LANES)], *of_x[NAME(LANES)];
     NAME(v) s = { 0 };
@@ -278,7 +345,7 @@ FLAT void NAME(whole_chains)(const T *a, const T *x, T *to)
     NAME(store)(to, s);
 }
 
-/* Computes the dot product of a row and a vector that are both contiguous. */
+/* Returns `sum` plus the dot product of a row and a vector, both contiguous. */
 static T NAME(dot)(int64_t n, const T *a, const T *x, bool first, T sum)
 {
     T chain[NAME(LANES)];
@@ -287,7 +354,7 @@ static T NAME(dot)(int64_t n, const T *a, const T *x, bool first, T sum)
         int lanes = NAME(LANES);
 
         if (n >= NAME(LANES) * CHAIN)
-            NAME(whole_chains)(a, x, chain);
+            NAME(sum_whole_chains)(a, x, chain);
         else if (n <= CHAIN) {
             lanes = 1;
             chain[0] = NAME(chain)(n, a, 1, x);
@@ -303,7 +370,7 @@ static T NAME(dot)(int64_t n, const T *a, const T *x, bool first, T sum)
 
 /* ---- all rows -------------------------------------------------------------------------------- */
 
-/* Up to CHAIN elements of the vector: where they lie, or a dense copy. */
+/* Returns n <= CHAIN elements of the vector, in place or in a contiguous copy. */
 static const T *NAME(dense)(const T *x, int64_t step, int64_t n, T copy[CHAIN])
 {
     if (step == 1)
@@ -313,11 +380,19 @@ static const T *NAME(dense)(const T *x, int64_t step, int64_t n, T copy[CHAIN])
     return copy;
 }
 
+/* Computes all sums, by the code for the matrix's layout.  If neither rows nor columns of the
+ * matrix are contiguous, rows are copied. */
 void SUMS(const struct vector_sums *v)
 {
     const T *a = v->a, *x = v->x;
     T *sum = v->sum, copy[CHAIN];
 
+    if (v->pairs) {
+        for (int64_t p = 0; p < v->k; p += CHAIN)
+            NAME(by_columns_of_pairs)(v, x + 2 * p, v->k - p < CHAIN ? v->k - p : CHAIN,
+                                      a + p / 2 * v->col, !v->more && p == 0, sum);
+        return;
+    }
     if (v->m == 1 && v->col == 1 && v->step == 1 && v->k > 0) {
         *sum = NAME(dot)(v->k, a, x, !v->more, *sum);
         return;

@@ -91,11 +91,39 @@ def _lapack(contract):
     return found
 
 
-def run(contract, arguments):
-    """Replaces this process by `python` with these arguments and liblimber_blas preloaded; returns
-    an exit status if that is not possible."""
+def _start(numpy, invariant):
+    """Has processes that are started install limber.numpy (unless None), with further words, and
+    limber.torch.batch_invariant."""
+    if sys.flags.ignore_environment or sys.flags.no_site:
+        print("limber: NumPy and PyTorch keep their own loops under the options -E, -I and -S",
+              file=sys.stderr)
+        return
+    if numpy is not None:
+        file = os.path.join(_libdir(), "limber", "liblimber_numpy.so")
+        if os.path.exists(file):
+            os.environ["LIMBER_NUMPY"] = ",".join([file, *numpy])
+        else:
+            print("limber: built without loops for NumPy, which keeps its own", file=sys.stderr)
+    if invariant:
+        os.environ["LIMBER_TORCH"] = "batch_invariant"
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_start")
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([folder, before] if before else [folder])
+
+
+def run(contract, arguments, numpy=(), scheme=None, invariant=False):
+    """Replaces this process by `python` with these arguments, liblimber_blas preloaded and
+    NumPy's loops replaced; returns an exit status if that is not possible.  numpy: the further
+    words of LIMBER_NUMPY; None leaves NumPy alone.  invariant: PyTorch's rows become independent of
+    their batch."""
+    if invariant and contract is None and not {"LIMBER_CONTRACT", "LIMBER_CONFIG"} & {*os.environ}:
+        contract = "reproducible"
+    for name in "LIMBER_NUMPY", "LIMBER_TORCH":     # of a run around this one
+        os.environ.pop(name, None)
     if contract is not None:
         os.environ["LIMBER_CONTRACT"] = contract
+    if scheme is not None:
+        os.environ["LIMBER_SCHEME"] = scheme
     preload = os.path.join(_libdir(), "liblimber_blas.so")
     settings = _settings(preload)
     preload = ":".join([preload, *_lapack(os.environ.get("LIMBER_CONTRACT"))])
@@ -111,6 +139,8 @@ def run(contract, arguments):
         return 2
     before = os.environ.get("LD_PRELOAD")
     os.environ["LD_PRELOAD"] = f"{preload}:{before}" if before else preload
+    if numpy is not None or invariant:
+        _start(numpy, invariant)
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, *_options(), *arguments])
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Binds glibc functions to the versions of glibc 2.28, so that a wheel built with a newer glibc
- * runs there.  The newer versions are the same functions: some moved to libc.so.6, those of libm no
- * longer call `matherr`. Each file of a wheel has these, hidden.  A function that the linker would
- * take from glibc 2.29 or later belongs here; the wheel's tag tells of any that is missing. */
+ * Binds glibc functions to symbol versions that glibc 2.28 has, so that a wheel that was built with
+ * a newer glibc runs with glibc 2.28.  The newer symbol versions compute the same: some functions
+ * moved to libc.so.6, and those of libm no longer call `matherr`.  This file is linked into each
+ * library and program of a wheel, with hidden symbols.  A function for which the linker would take
+ * a symbol version of glibc 2.29 or later belongs here.  If one is missing, the wheel's platform
+ * tag names a newer glibc. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stddef.h>
@@ -13,7 +15,8 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-/* Defines a function that jumps to its old version. */
+/* FIRST is the oldest symbol version of glibc on this architecture.  GO_ON jumps to the symbol
+ * old_NAME through its entry in the global offset table. */
 #if defined(__x86_64__)
 #define FIRST "GLIBC_2.2.5"
 #define GO_ON(name) "jmp *old_" name "@GOTPCREL(%rip)\n"
@@ -22,6 +25,7 @@
 #define GO_ON(name) \
     "adrp x16, :got:old_" name "\n ldr x16, [x16, :got_lo12:old_" name "]\n br x16\n"
 #endif
+/* Defines a hidden function `name` that jumps to glibc's `name` of symbol version `version`. */
 #define SINCE(name, version) \
     __asm__(".text\n.globl " name "\n.hidden " name "\n.type " name ", %function\n" name \
             ":\n" GO_ON(name) ".size " name ", . - " name "\n.symver old_" name ", " name \
@@ -41,12 +45,13 @@ SINCE("pthread_setaffinity_np", "GLIBC_2.3.4");
 #else
 OLD(pthread_setaffinity_np);
 #endif
-/* For programs only.  The old version takes a function that runs constructors; there are none here,
- * and the new start file passes NULL. */
+/* Only programs call this.  The old version expects a pointer to a function that runs the program's
+ * constructors.  The newer start file passes NULL, which is right for programs of the wheel: they
+ * have no constructors. */
 OLD(__libc_start_main);
 /* clang-format on */
 
-/* Functions that have other names in 2.28. */
+/* Functions that glibc 2.28 does not export under these names. */
 HIDDEN int fstatat(int folder, const char *path, struct stat *to, int flags)
 {
     return (int)syscall(SYS_newfstatat, folder, path, to, flags);

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The interface between compiled kernels (C++, through device.h) and the engine that runs them (C).
- * A kernel is a shared object; the driver passes it this table when the module is loaded. */
+ * The interface between compiled kernels (C++ with device.h) and the engine that runs them (C).  A
+ * kernel is a shared object; the driver passes it the table of functions below when the module is
+ * loaded. */
 #ifndef LIMBER_SIMT_API_H
 #define LIMBER_SIMT_API_H
 
-enum { SIMT_VERSION = 4 };      /* version of this file; objects of other versions are refused */
+/* version of this interface; the driver refuses objects of other versions */
+enum { SIMT_VERSION = 4 };
 
-/* Operand types of products of 32 bytes along k. i8: + 1 if a is signed, + 2 if b is. */
+/* Types of operands of products of 32 bytes along k.  To SIMT_I8, 1 is added if A is signed, and 2
+ * if B is signed. */
 enum simt_kind { SIMT_I8, SIMT_F16 = 4, SIMT_BF16, SIMT_TF32, SIMT_E4M3, SIMT_E5M2 };
 
-/* Block-scaled products, by their instructions' names. */
+/* Kinds of block-scaled products, named as in PTX instructions. */
 enum simt_scaled { SIMT_MXF8F6F4 = 1, SIMT_MXF4, SIMT_MXF4NVF4 };
 
-/* Address at which a block's shared memory begins in assembly. */
+/* Address at which a block's shared memory begins, as inline assembly sees it. */
 enum { SIMT_SHARED = 1024 };
 
-/* An operand of inline assembly: its constraint, and its value's address. */
+/* An operand of inline assembly: its constraint, and the address and size of its value. */
 struct simt_operand {
     const char *constraint;
     void *at;
     uint64_t size;
 };
 
-/* The running thread. */
+/* Indices of the running thread and its block, and the number of blocks. */
 struct simt_now {
     int thread, block, blocks;
 };
@@ -37,7 +40,9 @@ struct simt_api {
     void *(*shared_read)(uint32_t at, uint32_t size, uint32_t align);
     void *(*shared_write)(uint32_t at, uint32_t size, uint32_t align);
 
-    void (*sync)(int id, int threads);          /* 0, 0: the whole block */
+    /* waits at the named barrier `id` of `threads` threads; id 0 and threads 0: all threads of the
+     * block */
+    void (*sync)(int id, int threads);
     void (*sync_warp)(void);
     int (*warp)(void);
     uint32_t (*shuffle_xor)(uint32_t v, int mask);

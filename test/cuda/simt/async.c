@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Asynchronous copies, which complete as late as they may. */
+ * Asynchronous copies, and barriers in shared memory.  A copy completes as late as the rules allow,
+ * so that a missing wait is found. */
 #include "test/cuda/simt/engine.h"
 
 #include <stdlib.h>
@@ -14,7 +15,8 @@ static const char *copy_name(int size)
     return size == 16 ? "copy16" : "copy4";
 }
 
-/* Begins an asynchronous copy of this thread: `bytes` bytes from p, and zeros up to `size`. */
+/* Begins an asynchronous copy of this thread: `bytes` bytes from p, then zeros up to `size`
+ * bytes. */
 void copy_later(uint32_t at, const void *p, int bytes, int size)
 {
     struct fibre *f = engine.running;
@@ -45,6 +47,8 @@ void copy_group(void)
     engine.running->copy_group++;
 }
 
+/* Waits until at most n of the thread's last groups of asynchronous copies are pending: completes
+ * the copies of all earlier groups. */
 void copy_wait(int n)
 {
     struct fibre *f = engine.running;
@@ -80,7 +84,7 @@ void async_end(struct fibre *f)
 
 #define IS_BARRIER ((epoch)ID_BARRIER << CLOCK_BITS | 1)
 
-/* The barrier that was initialised at this address; NULL: none. */
+/* Returns the barrier that was initialised at this address, or NULL. */
 static struct barrier *find_barrier(struct block *b, uint32_t at)
 {
     for (int i = 0; i < b->barrier_count; i++)
@@ -89,7 +93,8 @@ static struct barrier *find_barrier(struct block *b, uint32_t at)
     return NULL;
 }
 
-/* Looks a barrier up and checks that this thread is ordered after its initialisation. */
+/* Returns the barrier at an address.  Fails if this thread is not ordered after its
+ * initialisation. */
 static struct barrier *use_barrier(struct block *block, uint32_t at, const char *what)
 {
     struct witness w = fibre_witness(engine.running);
@@ -107,7 +112,7 @@ static struct barrier *use_barrier(struct block *block, uint32_t at, const char 
     return b;
 }
 
-/* The block with this rank in the thread's cluster. */
+/* Returns the block with this rank in the running thread's cluster. */
 static struct block *block_of(int rank, const char *what)
 {
     struct cluster *c = engine.running->block->cluster;
@@ -117,6 +122,8 @@ static struct block *block_of(int rank, const char *what)
     return c->block[rank];
 }
 
+/* Initialises the barrier at byte `at` of shared memory, which expects `count` arrivals in each
+ * phase; or initialises an existing barrier anew. */
 void barrier_init(uint32_t at, int count)
 {
     struct fibre *f = engine.running;
@@ -157,7 +164,7 @@ void barrier_init_done(void)
             f->block->barriers[i].init_done = true;
 }
 
-/* Ends the phase if nothing is pending, and wakes the waiting threads. */
+/* If no arrival or byte is pending, ends the barrier's phase and wakes waiting threads. */
 static void try_end(struct block *block, struct barrier *b)
 {
     struct clocks *done;
@@ -166,7 +173,7 @@ static void try_end(struct block *block, struct barrier *b)
         return;
     b->phase++;
     b->pending = b->count;
-    done = clocks_new(); /* waiting threads may share the old clocks */
+    done = clocks_new(); /* a new clock, because waiting threads may share the old one */
     clocks_join(done, b->done);
     clocks_join(done, b->now);
     clocks_drop(b->done);
@@ -184,7 +191,7 @@ static void try_end(struct block *block, struct barrier *b)
     }
 }
 
-/* An arrival of this thread at a barrier, which then expects more bytes. */
+/* Counts an arrival of this thread at a barrier, which then expects `bytes` more bytes. */
 static void arrive(struct block *block, struct barrier *b, uint32_t bytes)
 {
     struct fibre *f = engine.running;
@@ -224,6 +231,8 @@ void barrier_arrive_in(uint32_t at, int rank)
     arrive(block, b, 0);
 }
 
+/* Makes the running thread wait until the barrier's phase of this parity is complete.  The thread
+ * then knows what the arrivals of that phase have released. */
 void barrier_wait(uint32_t at, uint32_t parity)
 {
     struct fibre *f = engine.running;
@@ -254,6 +263,9 @@ static void add_flight(struct block *block, struct flight f)
     block->flights[block->flight_count++] = f;
 }
 
+/* Schedules an arrival at the barrier at byte `at` of each block of the cluster in the bit mask
+ * `blocks` (0: of this block), when the products of epoch `done` have completed.  known: their
+ * vector clock. */
 void async_arrive(uint32_t at, uint32_t blocks, epoch done, const struct clocks *known)
 {
     struct block *own = engine.running->block;
@@ -274,7 +286,7 @@ void async_arrive(uint32_t at, uint32_t blocks, epoch done, const struct clocks 
     }
 }
 
-/* Lets an arrival of products reach its barrier. */
+/* Completes a pending arrival of products at its barrier. */
 static void land_arrival(struct block *block, const struct flight *t)
 {
     struct barrier *b = t->barrier;
@@ -296,7 +308,8 @@ static void land_arrival(struct block *block, const struct flight *t)
 
 /* ---- copies of tiles of tensors -------------------------------------------------------------- */
 
-/* For the row of a box at (x, y, z): bytes [*from, *to) are inside the tensor, at address *at. */
+/* For the row of a box at (x, y, z): sets *from and *to so that bytes [*from, *to) are inside the
+ * tensor, and *at to their address. */
 static void row_of(const struct map *m, int64_t x, int64_t y, int64_t z, int64_t *from, int64_t *to,
                    uint64_t *at)
 {
@@ -312,7 +325,8 @@ static void row_of(const struct map *m, int64_t x, int64_t y, int64_t z, int64_t
         m->base + (uint64_t)(z * (int64_t)m->stride[1] + y * (int64_t)m->stride[0] + begin + *from);
 }
 
-/* Requires all elements of a tensor copy that are in bounds to be valid memory. */
+/* Fails unless all elements of a copied box that are inside the tensor are in allocated device
+ * memory. */
 static void check_source(const struct map *m, int x, int y, int z)
 {
     for (int64_t k = 0; k < m->box[2]; k++)
@@ -326,7 +340,7 @@ static void check_source(const struct map *m, int x, int y, int z)
         }
 }
 
-/* Checks that a tensor map lies in the kernel's arguments, and what it holds. */
+/* Fails unless a tensor map lies in the kernel's arguments and is valid.  Returns the map. */
 static const struct map *check_map(const void *p, const char *what)
 {
     const char *args = engine.launch->args, *map = p;
@@ -344,7 +358,8 @@ void tensor_prefetch(const void *map)
     check_map(map, "tensor_prefetch");
 }
 
-/* Starts a copy to one block, whose barrier has the same address as this block's. */
+/* Starts a copy to one block.  barrier: its address, which is the same in each block's shared
+ * memory. */
 static void start_copy(struct block *block, struct flight t, uint32_t barrier, uint32_t align,
                        const char *what)
 {
@@ -375,6 +390,9 @@ void bulk_load(uint32_t at, const void *from, uint32_t bytes, uint32_t barrier)
                barrier, 16, "bulk_load");
 }
 
+/* Starts the copy of a box of a tensor, at (x, y, z), to byte `at` of the shared memory of each
+ * block of the bit mask `blocks` (0: of this block).  Each barrier counts the bytes of its own
+ * copy. */
 void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t barrier,
                  uint32_t blocks)
 {
@@ -398,7 +416,7 @@ void tensor_load(uint32_t at, const void *map, int x, int y, int z, uint32_t bar
             start_copy(block_of(rank, "tensor_load_all"), t, barrier, 1024, "tensor_load");
 }
 
-/* Copies the box of a tensor map to shared memory, swizzled by 128 bytes. */
+/* Copies the box of a tensor map to shared memory, with the 128-byte swizzle. */
 static void land_box(struct block *block, const struct flight *t)
 {
     const struct map *m = t->map;
@@ -419,7 +437,7 @@ static void land_box(struct block *block, const struct flight *t)
         }
 }
 
-/* Completes an asynchronous copy, and tells its barrier. */
+/* Completes an asynchronous copy: writes its bytes and reports them to its barrier. */
 static void land(struct block *block, const struct flight *t)
 {
     struct barrier *b = t->barrier;
@@ -438,7 +456,8 @@ static void land(struct block *block, const struct flight *t)
     try_end(block, b);
 }
 
-/* Completes one copy.  Copies to one barrier complete in order, others in any order. */
+/* Completes one pending copy, chosen at random; returns false if none is pending.  Copies to one
+ * barrier complete in order, copies to different barriers in any order. */
 bool async_land(void)
 {
     int total = 0, n;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Tensor memory: allocation of columns, the products and copies that one thread of a block issues
- * into them, and loads.  A product is computed when it is issued, but only a thread that is ordered
- * after its arrival may read its sums or overwrite its tiles or scales.  A load fills its registers
- * at columns_wait.  Copies are ordered before products that are issued later, but not after earlier
- * products.  Cells of 16 lanes by 4 columns have epochs, as words of shared memory do.
+ * Tensor memory: allocation of columns, loads, and the products and copies into it, which one
+ * thread of a block issues.  A product is computed when it is issued, but only a thread that is
+ * ordered after its arrival may read its sums or overwrite its tiles or scales.  A load fills its
+ * registers at columns_wait.  Copies are ordered before products that are issued later, but not
+ * after earlier products.  Cells of 16 lanes by 4 columns have epochs, as words of shared memory
+ * do.
  *
- * A thread's clocks for tensor memory are those of its last columns_after.  Its reads count as
- * pending until its columns_before. */
+ * A thread's vector clock for tensor memory is the one that it had at its last columns_after.  Its
+ * reads count as pending until its columns_before. */
 #include "test/cuda/simt/engine.h"
 
 #include <stdlib.h>
@@ -17,25 +18,28 @@
 
 enum { LANES = 128, ALL = 512, GROUPS = LANES / 16, LOADED = 64, CELL = 4 };
 
-/* Registers of one lane that a load will fill. */
+/* A load by one lane: the registers that it will fill, and their values. */
 struct load {
     uint32_t *d, value[LOADED / 2];
-    uint32_t group, column; /* the address that was read */
-    bool witness; /* of the warp's 32 lanes, a random one records that its cells were read */
+    uint32_t group, column; /* group of 16 lanes, and column, from which it reads */
+    /* one random lane of the warp: only this load is recorded as a reader of its cells */
+    bool witness;
     bool awaited;
 };
 
-/* A block's tensor memory, and who may access it. */
+/* A block's tensor memory, and the epochs of its accesses. */
 struct columns {
     uint32_t from, count, *value;
     struct cell cell[GROUPS][ALL / CELL];
     epoch taken;
-    bool given_up; /* the permit to allocate was relinquished */
+    bool given_up; /* the block has called columns_take_no_more */
     const struct fibre *issuer;
-    struct clocks *known; /* clocks of all products so far */
-    uint32_t arrivals; /* number of arrivals requested */
+    struct clocks *known; /* vector clock of all products so far */
+    uint32_t arrivals; /* number of arrivals requested so far */
 };
 
+/* Returns the tensor memory of the running thread's block.  Fails the launch if the device has
+ * none, none was allocated, or the allocation is not ordered before this access. */
 static struct columns *checked_columns(const char *what)
 {
     struct columns *c = engine.running->block->columns;
@@ -55,7 +59,7 @@ static epoch agent_of(const struct block *b)
     return (epoch)(b->rank * BLOCK_IDS + AGENT_TENSOR) << CLOCK_BITS;
 }
 
-/* Clocks with which a thread accesses tensor memory. */
+/* Returns the clocks with which a thread's access to tensor memory is checked. */
 static struct witness witness_of(const struct fibre *f)
 {
     static const uint32_t nothing[MAX_CLUSTER * (2 * MAX_THREADS + AGENTS)];
@@ -65,7 +69,7 @@ static struct witness witness_of(const struct fibre *f)
     return w;
 }
 
-/* Checks that columns belong to the block and begin at a cell. */
+/* Checks that columns [column, column + count) belong to the block and begin at a cell. */
 static void check_range(const struct columns *c, uint32_t column, uint32_t count, const char *what)
 {
     if (column < c->from || column + count > c->from + c->count)
@@ -77,8 +81,8 @@ static void check_range(const struct columns *c, uint32_t column, uint32_t count
 
 /* ---- taking and giving ----------------------------------------------------------------------- */
 
-/* Waits until all 32 lanes of a warp are here; the last one gets the meeting, and does the work for
- * all. */
+/* Waits until all 32 lanes of a warp have arrived.  Returns their meeting to the last lane, which
+ * does the work for all lanes, and NULL to the others. */
 static struct meeting *whole_warp(const char *what, int kind, void *arg)
 {
     struct meeting *m = my_warp();
@@ -88,19 +92,22 @@ static struct meeting *whole_warp(const char *what, int kind, void *arg)
     return meeting_enter(m, what, kind, arg) ? m : NULL;
 }
 
-void columns_take(uint32_t at, uint32_t count)
+/* Allocates `count` columns of tensor memory at a random place, for a warp, and stores their first
+ * column at byte `at` of shared memory.  Fails if the block has columns or has given up the right
+ * to allocate. */
+void columns_allocate(uint32_t at, uint32_t count)
 {
     struct block *b = engine.running->block;
-    struct meeting *m = whole_warp("columns_take", (int)count, NULL);
+    struct meeting *m = whole_warp("columns_allocate", (int)count, NULL);
     struct columns *c = b->columns;
     struct witness w;
 
     if (!m)
         return;
     if (count < 32 || count > ALL || count & (count - 1))
-        engine_fail("columns_take of %u", count);
+        engine_fail("columns_allocate of %u", count);
     if (c && (c->count || c->given_up))
-        engine_fail("columns_take, but this block has some or wanted no more");
+        engine_fail("columns_allocate, but this block has some or wanted no more");
     if (!c)
         c = b->columns = calloc(1, sizeof *c);
     c->value = malloc(LANES * ALL * sizeof *c->value);
@@ -109,7 +116,7 @@ void columns_take(uint32_t at, uint32_t count)
     c->known = clocks_new();
     w = fibre_witness(&b->fibres[m->from]);
     c->taken = w.now;
-    shared_range(b, at, 4, 4, "columns_take");
+    shared_range(b, at, 4, 4, "columns_allocate");
     shared_note(b, &w, at, 4, true);
     memcpy(b->shared + at, &c->from, 4);
     meeting_end(m);
@@ -143,28 +150,32 @@ static void check_cell(const struct witness *w, const struct cell *c, bool write
                         what, column);
 }
 
-void columns_give(uint32_t address, uint32_t count)
+/* Frees all tensor memory of the block.  Fails unless these are the columns that were allocated,
+ * and all accesses to them are ordered before. */
+void columns_free(uint32_t address, uint32_t count)
 {
-    struct meeting *m = whole_warp("columns_give", (int)count, NULL);
+    struct meeting *m = whole_warp("columns_free", (int)count, NULL);
     struct columns *c;
     struct witness w;
 
     if (!m)
         return;
-    c = checked_columns("columns_give");
+    c = checked_columns("columns_free");
     w = witness_of(&engine.running->block->fibres[m->from]);
     if (address != c->from || count != c->count)
-        engine_fail("columns_give of %u from %x on, but %u from %x on were taken", count, address,
+        engine_fail("columns_free of %u from %x on, but %u from %x on were taken", count, address,
                     c->count, c->from);
     for (uint32_t g = 0; g < GROUPS; g++)
         for (uint32_t x = c->from / CELL; x < (c->from + c->count) / CELL; x++)
-            check_cell(&w, &c->cell[g][x], true, CELL * x, "columns_give");
+            check_cell(&w, &c->cell[g][x], true, CELL * x, "columns_free");
     c->count = 0;
     meeting_end(m);
 }
 
 /* ---- fences around products ------------------------------------------------------------------ */
 
+/* Drops the thread's loads from tensor memory that columns_wait has completed, and records them as
+ * reads of their cells. */
 void columns_before(void)
 {
     struct fibre *f = engine.running;
@@ -195,7 +206,7 @@ void columns_after(void)
 
 /* ---- products to tensor memory --------------------------------------------------------------- */
 
-/* Clocks of a thread's products, which run in order and after its copies. */
+/* Returns the clocks of the block's products, which run in order and after its copies. */
 static struct witness witness_of_products(const struct columns *c, const struct fibre *f)
 {
     struct witness w = witness_of(f);
@@ -205,7 +216,7 @@ static struct witness witness_of_products(const struct columns *c, const struct 
     return w;
 }
 
-/* Records the writes of a product to n columns; keep: it reads them, too. */
+/* Records that a product writes n columns.  keep: the product reads these columns, too. */
 static void write_cells(struct columns *c, const struct fibre *f, uint32_t column, int n, int keep)
 {
     struct witness w = witness_of_products(c, f);
@@ -221,7 +232,8 @@ static void write_cells(struct columns *c, const struct fibre *f, uint32_t colum
         }
 }
 
-/* The block's columns, which must be issued to by a single thread. */
+/* Returns the block's columns.  Fails if another thread has issued products or copies: only one
+ * thread of a block may issue them in this simulation. */
 static struct columns *issued_by(struct fibre *f, const char *what)
 {
     struct columns *c = checked_columns(what);
@@ -233,7 +245,7 @@ static struct columns *issued_by(struct fibre *f, const char *what)
     return c;
 }
 
-/* Clocks with which a product or copy reads shared memory. */
+/* Returns the clocks with which a product or copy reads shared memory. */
 static struct witness reader_of(const struct columns *c, const struct fibre *f)
 {
     struct witness w = fibre_witness(f);
@@ -243,7 +255,8 @@ static struct witness reader_of(const struct columns *c, const struct fibre *f)
     return w;
 }
 
-/* Addresses of the sums of a product with n columns, from column `to` on. */
+/* Returns the addresses of a product's sums, n columns from column `to` on.  Without `keep`, clears
+ * the sums. */
 static uint32_t *const *sums_of(struct columns *c, const struct fibre *f, int n, uint32_t to,
                                 int keep)
 {
@@ -262,6 +275,8 @@ static uint32_t *const *sums_of(struct columns *c, const struct fibre *f, int n,
     return d;
 }
 
+/* Simulates tcgen05.mma: the product of tiles a and b, of n columns, to tensor memory at `to`.
+ * keep: adds to the sums that are there. */
 void columns_product(int kind, int n, uint32_t to, struct tile a, struct tile b, int keep)
 {
     struct fibre *f = engine.running;
@@ -279,6 +294,8 @@ void columns_product(int kind, int n, uint32_t to, struct tile a, struct tile b,
 
 /* ---- blocks with scales ---------------------------------------------------------------------- */
 
+/* Copies 32 rows of 16 bytes of shared memory to four columns of tensor memory, once into each
+ * quarter of the 128 lanes. */
 void columns_copy(uint32_t to, struct tile from)
 {
     struct fibre *f = engine.running;
@@ -309,7 +326,7 @@ void columns_copy(uint32_t to, struct tile from)
     clocks_join_fibre(c->known, f);
 }
 
-/* Reads the scales of `lines` lines from a column on. */
+/* Reads the four scale bytes of each of `lines` rows or columns, from column `from` on. */
 static void read_scales(struct columns *c, const struct fibre *f, uint32_t from, int lines,
                         uint8_t (*scales)[4])
 {
@@ -328,6 +345,8 @@ static void read_scales(struct columns *c, const struct fibre *f, uint32_t from,
         memcpy(scales[line], &c->value[line % LANES * ALL + from + line / 32], 4);
 }
 
+/* Simulates tcgen05.mma with block scales, which it reads from tensor memory at scales[0] (of A)
+ * and scales[1] (of B).  keep: adds to the sums at `to`. */
 void columns_scaled_product(const struct scaled_product *x, int n, uint32_t to, struct tile a,
                             struct tile b, const uint32_t scales[2], int keep)
 {
@@ -349,8 +368,8 @@ void columns_scaled_product(const struct scaled_product *x, int n, uint32_t to, 
 
 /* ---- barriers that await products ------------------------------------------------------------ */
 
-/* Announces an arrival for all products so far at the barrier of each block in the mask (0: this
- * block). */
+/* Announces an arrival, after all products so far, at the barrier at this address in each block of
+ * the mask (0: in this block). */
 void columns_arrive(uint32_t at, uint32_t blocks)
 {
     struct fibre *f = engine.running;
@@ -380,6 +399,8 @@ struct wanted {
     uint32_t *d, address;
 };
 
+/* Loads tensor memory into the registers d of a warp's lanes.  The registers hold poison until
+ * columns_wait, so that a premature read is noticed. */
 void columns_load(uint32_t *d, uint32_t address)
 {
     struct wanted own = { d, address };
@@ -420,6 +441,8 @@ void columns_load(uint32_t *d, uint32_t address)
     meeting_end(m);
 }
 
+/* Completes all loads from tensor memory of a warp: stores the values in the registers, which must
+ * still hold poison. */
 void columns_wait(void)
 {
     struct block *b = engine.running->block;
@@ -454,6 +477,8 @@ void columns_end(struct fibre *f)
     f->columns_known = NULL;
 }
 
+/* Frees the simulated tensor memory of a block that has ended.  Fails the launch if columns are
+ * still allocated. */
 void columns_drop(struct block *b)
 {
     struct columns *c = b->columns;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The counterpart of backends/cuda/kernel/device.h for the CPU, up to where that has assembly: the
- * same names, each access and each meeting of threads told to the engine (api.h), which checks it
- * and may let others run.  The assembly follows from the real file, as calls of simt_asm
- * (nvrtc.c). */
+ * For the CPU, replaces the part of backends/cuda/kernel/device.h before its assembly.  It has the
+ * same functions, but tells each memory access and each meeting of threads to the engine (api.h),
+ * which checks it and may let other threads run.  The real file's assembly follows, turned into
+ * calls of simt_asm (nvrtc.c). */
 #ifndef LIMBER_DEVICE_H
 #define LIMBER_DEVICE_H
 
@@ -30,7 +30,7 @@ typedef long int64_t;
 typedef unsigned long uint64_t;
 typedef unsigned long size_t;
 
-/* Definitions that the library's own headers expect. */
+/* Definitions that the library's own headers need. */
 #define LIMBER_API
 #define NULL 0
 #define INT32_MAX 2147483647
@@ -51,7 +51,7 @@ extern "C" SIMT_EXPORT void simt_connect(const simt_api *api)
 extern "C" {
 SIMT_EXPORT extern const int simt_version = SIMT_VERSION;
 SIMT_EXPORT extern const int simt_arch = __CUDA_ARCH__;
-/* Defined if the code is compiled for one architecture only, such as sm_90a. */
+/* simt_alone: 1 if the code is compiled for exactly one architecture, such as sm_90a. */
 #if defined __CUDA_ARCH_FEAT_SM90_ALL || defined __CUDA_ARCH_FEAT_SM100_ALL || \
     defined __CUDA_ARCH_FEAT_SM103_ALL
 SIMT_EXPORT extern const int simt_alone = 1;
@@ -60,7 +60,8 @@ SIMT_EXPORT extern const int simt_alone = 0;
 #endif
 }
 
-/* Emits, beside the kernel, the size of its arguments in bytes and the most threads of a block. */
+/* Defines, beside the kernel, the size of its arguments in bytes and the maximum number of threads
+ * of a block. */
 #define SIMT_KERNEL(name, type, threads) \
     static void name##_body(const type &); \
     extern "C" { \
@@ -219,8 +220,12 @@ DEVICE double mul64(double a, double b)
 {
     return a * b;
 }
-/* a + b rounded to binary32 up, down or toward zero; both are sums or products of binary32. */
+/* Returns a + b rounded to binary32 toward zero (SIMT_CUT), up or down. a and b are binary32
+ * numbers, or products of two.  The error of the sum in binary64 tells in which direction to
+ * move. */
 enum { SIMT_CUT, SIMT_UP, SIMT_DOWN };
+/* Returns a + b rounded once to binary32, up, down or towards zero.  The double sum and its error
+ * decide the direction. */
 DEVICE float simt_rounded(double a, double b, int rounding)
 {
     double s = a + b, t = s - a, rest = (a - (s - t)) + (b - t), off;
@@ -238,7 +243,7 @@ DEVICE float simt_rounded(double a, double b, int rounding)
     }
     rounding = rounding == SIMT_CUT ? (s > 0 ? SIMT_DOWN : SIMT_UP) : rounding;
     off = f - f != 0 ? (f > 0 ? 1 : -1) : (double)f - s;
-    off = off != 0 ? off : -rest; /* f - (a + b), its sign */
+    off = off != 0 ? off : -rest; /* now off has the sign of f - (a + b) */
     if (off == 0 || (rounding == SIMT_UP) == (off > 0))
         return f;
     if (f == 0)
@@ -272,7 +277,8 @@ DEVICE float add32_rd(float a, float b)
 {
     return simt_rounded(a, b, SIMT_DOWN);
 }
-/* a + b rounded toward zero: the sum's error tells whether it must move by one place. */
+/* Returns a + b rounded toward zero.  The error of the rounded sum tells whether it must move by
+ * one unit in the last place. */
 DEVICE double add64_rz(double a, double b)
 {
     double s = a + b, t = s - a, rest = (a - (s - t)) + (b - t);
@@ -325,7 +331,8 @@ DEVICE double bits_double(uint64_t x)
 {
     return simt_get<double>(&x);
 }
-/* Selects four bytes of (y, x) by the digits, as PRMT does; digit + 8 repeats the byte's sign. */
+/* Selects four bytes of (y, x) by the hexadecimal digits, as PRMT does.  A digit plus 8 repeats the
+ * byte's sign bit. */
 DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits)
 {
     uint64_t both = (uint64_t)y << 32 | x;
@@ -341,7 +348,7 @@ DEVICE uint32_t permute(uint32_t x, uint32_t y, uint32_t digits)
 
 /* ---- functions that inline assembly uses ----------------------------------------------------- */
 
-/* "=r"(x): an operand with its constraint. */
+/* "=r"(x) in an asm statement becomes "=r"_c(x): an operand with its constraint. */
 struct simt_constraint {
     const char *text;
     template <class T> simt_operand operator()(T &&x) const
@@ -354,7 +361,8 @@ constexpr simt_constraint operator""_c(const char *text, size_t)
     return { text };
 }
 
-/* Has a line of assembly interpreted. o: its operands, each with its constraint. */
+/* Lets the engine interpret the text of an asm statement.  o: its operands with their
+ * constraints. */
 template <class... O> DEVICE void simt_asm(const char *text, O... o)
 {
     simt_operand all[] = { o..., { "", NULL, 0 } };

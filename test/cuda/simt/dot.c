@@ -23,6 +23,9 @@ int simt_elements(int kind)
     return kind < SIMT_F16 ? 32 : 32 / formats[kind].bytes;
 }
 
+/* Sets m to the parameters of a device's tensor cores for this kind of product, from the
+ * library's preset for the device.  Returns false if there is no preset, or one that this
+ * simulation lacks. */
 bool simt_model(int kind, int capability, bool columns, struct model *m)
 {
     const char *family = capability < 75  ? "v100" :
@@ -36,7 +39,9 @@ bool simt_model(int kind, int capability, bool columns, struct model *m)
 
     if (kind < SIMT_F16 || kind > SIMT_E5M2)
         return false;
-    if (columns && kind >= SIMT_E4M3) /* one instruction multiplies all narrow float formats */
+    /* products into tensor memory: one instruction multiplies all floats of at most 8 bits, so its
+     * preset is named for e3m2 */
+    if (columns && kind >= SIMT_E4M3)
         snprintf(name, sizeof name, "%s-e3m2 in=%s", family, formats[kind].name);
     else
         snprintf(name, sizeof name, "%s-%s", family, formats[kind].name);
@@ -50,8 +55,8 @@ bool simt_model(int kind, int capability, bool columns, struct model *m)
 
 /* ---- elements as the units decode them ----------------------------------------------------- */
 
-/* Decodes element i of a line from its code. */
-static void element(int kind, uint32_t code, struct line *l, int i)
+/* Decodes element i of a line from its bit pattern. */
+static void decode_element(int kind, uint32_t code, struct line *l, int i)
 {
     int e = formats[kind].exp_bits, f = formats[kind].frac_bits, bias = (1 << (e - 1)) - 1;
     int field = (int)(code >> f) & ((1 << e) - 1);
@@ -72,6 +77,7 @@ static void element(int kind, uint32_t code, struct line *l, int i)
     l->value[i] = sig ? ldexpf((float)l->sig[i], l->exp[i] - f) : 0;
 }
 
+/* Decodes 32 bytes of elements of the kind.  l->zero: all elements are zeros. */
 void simt_line(int kind, const void *bytes, struct line *l)
 {
     int n = simt_elements(kind), size = 32 / n;
@@ -82,16 +88,17 @@ void simt_line(int kind, const void *bytes, struct line *l)
         uint32_t code = 0;
 
         memcpy(&code, (const char *)bytes + i * size, (size_t)size);
-        if (kind == SIMT_TF32)          /* cut to 10 bits; NaN stays NaN */
+        if (kind == SIMT_TF32) /* TF32 keeps 10 fraction bits; NaN stays NaN */
             code = code >> 13 | ((code & 0x7fffffff) > 0x7f800000);
-        element(kind, code, l, i);
+        decode_element(kind, code, l, i);
         l->zero &= l->exp[i] == NONE;
     }
 }
 
 /* ---- sums as tensor cores form them ---------------------------------------------------------- */
 
-/* sum 2^unit, truncated to `bits` fraction bits in the range of binary32. */
+/* Returns sum * 2^unit as a float, truncated to `bits` fraction bits within the range of
+ * binary32. */
 static float cut(int64_t sum, int unit, int bits)
 {
     uint64_t size = sum < 0 ? 0 - (uint64_t)sum : (uint64_t)sum;
@@ -110,7 +117,7 @@ static float cut(int64_t sum, int unit, int bits)
     return sum < 0 ? -v : v;
 }
 
-/* v 2^by, truncated toward zero. */
+/* Returns v * 2^by, truncated toward zero. */
 static int64_t shifted(int64_t v, int by)
 {
     if (by >= 0)
@@ -120,7 +127,7 @@ static int64_t shifted(int64_t v, int by)
     return v < 0 ? -(-v >> -by) : v >> -by;
 }
 
-/* Splits a finite number into sig 2^(exponent - 23); zero has the exponent NONE. */
+/* Splits a finite number into *sig * 2^(exponent - 23).  Returns the exponent, NONE for zero. */
 static int split(float x, int64_t *sig)
 {
     int field, exponent = NONE;
@@ -136,7 +143,8 @@ static int split(float x, int64_t *sig)
     return exponent;
 }
 
-/* c plus one block of products, as the device aligns, truncates and adds them. */
+/* Returns c plus the products of one fused block of elements.  Terms are aligned to the largest
+ * exponent, truncated and added, as the device does. */
 static float block(int kind, const struct model *m, const struct line *a, const struct line *b,
                    int from, float c)
 {
@@ -159,7 +167,7 @@ static float block(int kind, const struct model *m, const struct line *a, const 
     return cut(sum, most - m->frac, m->bits);
 }
 
-/* The dot product of a block with a NaN or an infinity: NaN, or the infinity that remains. */
+/* Returns the sum if c or an element of the block is NaN or infinite: NaN, or the infinity. */
 static float special(const struct model *m, const struct line *a, const struct line *b, int from,
                      float c)
 {
@@ -173,7 +181,7 @@ static float special(const struct model *m, const struct line *a, const struct l
     return isnan(rest) ? NAN : (float)rest;
 }
 
-/* True if a block of the line, from element `from` on, has a NaN or an infinity. */
+/* Returns whether a block of the line, from element `from` on, has NaN or infinities. */
 static bool has_special(const struct model *m, const struct line *l, int from)
 {
     if (!l->special)
@@ -184,7 +192,8 @@ static bool has_special(const struct model *m, const struct line *l, int from)
     return false;
 }
 
-/* Reorders elements as devices with the order `quads` add them. */
+/* Reorders elements so that the first two of each four come first, as devices with `quads` add
+ * them. */
 static void sort_quads(struct line *to, const struct line *from, int n)
 {
     to->special = from->special;
@@ -198,12 +207,14 @@ static void sort_quads(struct line *to, const struct line *from, int n)
     }
 }
 
+/* Returns c plus the dot product of two lines of 32 bytes, rounded as the modelled tensor core
+ * does, block by block. */
 float simt_dot(int kind, const struct model *m, const struct line *a, const struct line *b, float c)
 {
     static const uint32_t quiet = 0x7fc00000;
     int n = simt_elements(kind);
 
-    /* fast path: most of the padding in large tiles */
+    /* zero lines are frequent, since large tiles are padded */
     if (c == 0 && (a->zero || b->zero) && !a->special && !b->special)
         return 0;
     if (m->quads) {
@@ -239,8 +250,8 @@ static int exponent_of_one(int format)
     return (1 << (elements[format].exp_bits - 1)) - 1;
 }
 
-/* Decodes element i of a line with block scales. */
-static void scaled_element(int format, uint32_t code, struct scaled_line *l, int i)
+/* Decodes element i of a block-scaled line. */
+static void decode_scaled_element(int format, uint32_t code, struct scaled_line *l, int i)
 {
     int e = elements[format].exp_bits, f = elements[format].frac_bits;
     int field = (int)(code >> f) & ((1 << e) - 1), sig = (int)(code & ((1u << f) - 1));
@@ -259,8 +270,8 @@ static void scaled_element(int format, uint32_t code, struct scaled_line *l, int
     l->value[i] = sig ? ldexp(l->sig[i], l->exp[i] - f) : minus ? -0. : 0.;
 }
 
-/* Decodes a block's scale; the exponent of a subnormal code is that of its value. */
-static void take_scale(enum simt_scaled kind, uint8_t code, struct scaled_line *l, int block)
+/* Decodes a block's scale, a bit pattern; normalizes subnormals. */
+static void decode_scale(enum simt_scaled kind, uint8_t code, struct scaled_line *l, int block)
 {
     int each = l->n / l->blocks, field = code >> 3 & 15;
     bool nan = kind == SIMT_MXF4NVF4 ? (code & 127) == 127 : code == 255;
@@ -284,6 +295,8 @@ static void take_scale(enum simt_scaled kind, uint8_t code, struct scaled_line *
     }
 }
 
+/* Decodes a line of a block-scaled operand: 32 bytes of elements and the scales of its blocks.
+ * Returns false if bits outside an element are set. */
 bool simt_scaled_line(enum simt_scaled kind, int format, const uint8_t bytes[32],
                       const uint8_t *scales, struct scaled_line *l)
 {
@@ -295,20 +308,22 @@ bool simt_scaled_line(enum simt_scaled kind, int format, const uint8_t bytes[32]
     l->frac_bits = elements[format].frac_bits;
     l->special = false;
     for (int i = 0; i < l->n; i++) {
-        /* an E2M1 code is in the middle bits of its byte */
+        /* an E2M1 element (format 5) has bits 2 to 5 of its byte */
         int low = in_bytes && format == 5 ? 2 : 0;
         uint32_t code = in_bytes ? (uint32_t)bytes[i] >> low : bytes[i / 2] >> i % 2 * 4 & 15;
 
         if (in_bytes && (code >> bits || bytes[i] & ((1u << low) - 1)))
             return false;
-        scaled_element(format, code, l, i);
+        decode_scaled_element(format, code, l, i);
     }
     for (int block = 0; block < l->blocks; block++)
-        take_scale(kind, scales[block], l, block);
+        decode_scale(kind, scales[block], l, block);
     return true;
 }
 
-bool simt_set_apart(enum simt_scaled kind, int format, const uint8_t from[32], uint8_t to[32])
+/* Unpacks a line's elements of less than a byte, 16 at the start of 16 bytes, to one byte each;
+ * copies other kinds unchanged.  Returns false if unused bits are set. */
+bool simt_unpack(enum simt_scaled kind, int format, const uint8_t from[32], uint8_t to[32])
 {
     int bits = 1 + elements[format].exp_bits + elements[format].frac_bits;
 
@@ -328,7 +343,7 @@ bool simt_set_apart(enum simt_scaled kind, int format, const uint8_t from[32], u
     return true;
 }
 
-/* Sums products with equal scales; returns the value in units of 2^*unit. */
+/* Sums `count` products whose block scales are equal.  Returns the sum in units of 2^*unit. */
 static int64_t scaled_term(const struct scaled_line *a, const struct scaled_line *b, int from,
                            int count, int *exponent, int *unit)
 {
@@ -342,14 +357,14 @@ static int64_t scaled_term(const struct scaled_line *a, const struct scaled_line
         *unit += a->exp[from] + b->exp[from];
         return scale * a->sig[from] * b->sig[from];
     }
-    for (int k = from; k < from + count; k++) /* exponents of E2M1 are 0 to 2 */
+    for (int k = from; k < from + count; k++) /* k is below 64, and exponents of E2M1 are 0 to 2 */
         sum += a->sig[k] && b->sig[k] ?
                    a->sig[k] * (1 << a->exp[k]) * b->sig[k] * (1 << b->exp[k]) :
                    0;
     return scale * sum;
 }
 
-/* The result if a term of a block-scaled product is NaN or infinite. */
+/* Returns the result of a block-scaled product if a term or c is NaN or infinite. */
 static float special_of_scaled(const struct scaled_line *a, const struct scaled_line *b, float c)
 {
     double rest = isfinite(c) ? 0 : (double)c;
@@ -362,6 +377,9 @@ static float special_of_scaled(const struct scaled_line *a, const struct scaled_
     return isnan(rest) ? NAN : (float)rest;
 }
 
+/* Adds the dot product of two block-scaled lines to *c, rounded as the device does: all terms and c
+ * are aligned to the largest exponent, truncated and added.  Returns false if the preset has
+ * features that this function lacks. */
 bool simt_scaled_dot(enum simt_scaled kind, const struct scaled_line *a,
                      const struct scaled_line *b, float *c)
 {

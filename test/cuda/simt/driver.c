@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A mock libcuda: the driver's functions on the engine that runs kernels on the CPU, all under one
- * lock.  Streams execute their work late (streams.h). cuInit and simt_reset read the environment
- * (README.md). */
+ * A mock libcuda: the driver's functions on top of the engine that runs kernels on the CPU, all
+ * under one lock.  Streams execute their work late (streams.h).  cuInit and simt_reset read the
+ * environment (README.md). */
 #define _GNU_SOURCE
 #include "test/cuda/simt/engine.h"
 #include "test/cuda/simt/image.h"
@@ -61,7 +61,7 @@ struct event {
     double time;
     struct capture *capture;
     const struct stream *stream;
-    uint64_t number;            /* number of the last work item before it */
+    uint64_t number; /* number of the last work item of the stream that the event waits for */
 };
 struct module {
     void *library;
@@ -76,7 +76,7 @@ struct function {
     void (*entry)(const void *);
     uint32_t args, threads;
     int dynamic;
-    bool loaded; /* a function is loaded by cuFuncLoad or its first launch */
+    bool loaded; /* set by cuFuncLoad or by the first launch */
 };
 struct pinned {
     struct pinned *next;
@@ -84,20 +84,20 @@ struct pinned {
     size_t size;
 };
 
-/* A stream-ordered memory pool: freed memory stays mapped up to `threshold` bytes when a thread
- * synchronises. */
+/* A stream-ordered memory pool.  When a thread synchronises, free memory above `threshold` bytes is
+ * unmapped. */
 struct pool {
     struct pool *next;
     int device;
     uint64_t threshold, used, mapped;
 };
 
-/* Memory from a pool. */
+/* An allocation from a pool. */
 struct pooled {
     struct pooled *next;
     struct pool *pool;
     uint64_t at, size;
-    bool freed; /* set when the stream executes the free */
+    bool freed; /* set when the free is queued */
 };
 struct pool_props {
     int type, handles, location, device;
@@ -120,17 +120,19 @@ static struct {
     struct pooled *pooled;
     long maps; /* number of times that a pool mapped memory */
     long waits; /* number of times that threads waited for streams */
-    long launches; /* kernel launches; those of graphs count when the graph is launched */
+    /* kernel launches; those of a graph count each time that the graph is launched */
+    long launches;
     long copies; /* copies between host and device */
     long early; /* launches that may begin before the previous launch has ended */
 } driver;
 static _Thread_local struct context *current[STACK_DEPTH];
-static _Thread_local int depth;         /* current[depth] is the current context */
-static _Thread_local int thread_mode;   /* which captures forbid unsafe calls in this thread */
+static _Thread_local int depth; /* current[depth] is the current context */
+/* mode of this thread: which captures forbid it unsafe calls */
+static _Thread_local int thread_mode;
 
 /* ---- settings and start of the driver -------------------------------------------------------- */
 
-/* A number from the environment; `otherwise` if it is not set. */
+/* Returns a number from the environment, or `otherwise` if the variable is not set. */
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name);
@@ -160,6 +162,8 @@ static bool start_memory(void)
     return memory_start(each);
 }
 
+/* Reads the settings and reserves the devices' memory.  Fails if SIMT_FAULT is set, but the fault
+ * could not be planted. */
 EXPORT int cuInit(unsigned flags)
 {
     bool good;
@@ -196,8 +200,8 @@ static void drop_graph(struct graph *g)
     free(g);
 }
 
-/* Resets all state except objects that callers own: modules and graphs live until they are
- * destroyed. */
+/* Resets all state except objects that callers own: modules and graphs exist until callers destroy
+ * them. */
 EXPORT void simt_reset(void)
 {
     pthread_mutex_lock(&lock);
@@ -236,8 +240,8 @@ static bool is_capturing(void)
     return false;
 }
 
-/* Whether a capture forbids this thread unsafe calls: the thread's own capture, or a global one of
- * another thread, depending on both modes. */
+/* Returns whether a capture forbids this thread unsafe calls.  This depends on the capture's and
+ * the thread's mode, and on whether this thread began the capture. */
 static bool forbids(const struct capture *c)
 {
     bool own = pthread_equal(c->thread, pthread_self());
@@ -246,7 +250,7 @@ static bool forbids(const struct capture *c)
            (own ? c->mode != MODE_relaxed : c->mode == MODE_global && thread_mode == MODE_global);
 }
 
-/* An unsafe call invalidates the captures that forbid it. */
+/* Refuses an unsafe call, and invalidates the captures that forbid it. */
 static int refuse_unsafe(void)
 {
     int e = OK;
@@ -259,7 +263,8 @@ static int refuse_unsafe(void)
     return e;
 }
 
-/* Refuses a call that a stream's capture does not allow; the capture is invalid from then on. */
+/* Refuses a call that the capture c does not allow, and invalidates c.  If c is NULL, the call is
+ * on the NULL stream, and all captures whose mode is not relaxed become invalid. */
 static int refuse_capture(struct capture *c)
 {
     if (c)
@@ -272,7 +277,8 @@ static int refuse_capture(struct capture *c)
 
 enum needs { NEEDS_context = 1, NEEDS_safety = 2, NEEDS_no_failure = 4, NEEDS_all = 7 };
 
-/* Takes the lock if it returns OK. */
+/* Begins a driver function: takes the lock, and checks the conditions in `needs`.  If the result is
+ * not OK, the lock has been released. */
 static int enter(int needs)
 {
     int e = OK;
@@ -306,7 +312,7 @@ static int leave(int e)
 
 /* ---- devices and their properties ------------------------------------------------------------ */
 
-/* May be called before cuInit. */
+/* Programs may call this before cuInit. */
 EXPORT int cuDriverGetVersion(int *version)
 {
     *version = driver.started ? driver.version : (int)setting("SIMT_DRIVER", 13000);
@@ -368,6 +374,8 @@ static int threads_of_multiprocessor(void)
     return driver.capability == 75 ? 1024 : fewer ? 1536 : 2048;
 }
 
+/* Stores the value of a device attribute in *v, and 0 for attributes that the simulation does not
+ * know. */
 EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
 {
     if (device < 0 || device >= DEVICES)
@@ -381,17 +389,18 @@ EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
     case 6:
     case 7: *v = 65535; break;
     case 8: *v = 48 * 1024; break;
-    case 9: *v = 65536; break; /* constant memory */
+    case 9: *v = 65536; break; /* bytes of constant memory */
     case 10: *v = 32; break;
     case 11: *v = 0x7fffffff; break;
     case 12:
-    case 82: *v = 65536; break; /* registers */
+    case 82: *v = 65536; break; /* registers of a block and of a multiprocessor */
     case 13: *v = driver.clock; break;
     case 14: *v = 512; break;
     case 16: *v = driver.multiprocessors; break;
     case 31:
     case 41:
-    case 40: *v = 1; break; /* concurrent kernels, engines, unified addressing */
+    /* 31: concurrent kernels, 40: copy engines, 41: unified addressing */
+    case 40: *v = 1; break;
     case 33: *v = 0; break;
     case 34: *v = device; break;
     case 36: *v = driver.memory_clock; break;
@@ -405,7 +414,7 @@ EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
     case 97: *v = shared_optin(); break;
     case 106: *v = 32; break;
     case 111: *v = driver.capability >= 80 ? 1024 : 0; break;
-    case 115: *v = 1; break; /* memory pools */
+    case 115: *v = 1; break; /* supports memory pools */
     case 120:
     case 127: *v = driver.capability >= 90; break;
     default: *v = 0;
@@ -475,9 +484,8 @@ EXPORT int cuCtxGetDevice(int *device)
 
 static void trim_all(void);
 
-/* The status that a call returns after it waited for the device: that of the first failed
- * kernel. */
-static int outcome(void)
+/* Returns the status of a call that waits for the device: an error if a kernel has failed. */
+static int device_status(void)
 {
     return engine.failed ? LAUNCH_FAILED : OK;
 }
@@ -487,7 +495,7 @@ EXPORT int cuCtxSynchronize(void)
     ENTER(NEEDS_all);
     streams_finish_all();
     trim_all();
-    return leave(outcome());
+    return leave(device_status());
 }
 
 /* ---- memory and pools ------------------------------------------------------------------------ */
@@ -500,7 +508,7 @@ EXPORT int cuMemGetInfo_v2(size_t *left, size_t *total)
     return leave(OK);
 }
 
-/* Allocates memory of the current device; returns the driver's status. */
+/* Allocates memory on the current device.  Returns the driver's status. */
 static int allocate(uint64_t *at, size_t size)
 {
     if (!at || !size)
@@ -522,6 +530,8 @@ EXPORT int cuMemFree_v2(uint64_t at)
     return leave(!at || memory_free(at) ? OK : INVALID_VALUE);
 }
 
+/* Creates an empty memory pool.  Only device memory without handles for other processes is
+ * supported. */
 EXPORT int cuMemPoolCreate(struct pool **to, const struct pool_props *props)
 {
     struct pool *p;
@@ -571,7 +581,7 @@ EXPORT int cuMemPoolTrimTo(struct pool *p, size_t bytes)
     return leave(OK);
 }
 
-/* Trims all pools, since a thread has synchronised. */
+/* Trims all pools.  Called when a thread synchronises. */
 static void trim_all(void)
 {
     for (struct pool *p = driver.pools; p; p = p->next)
@@ -583,6 +593,8 @@ EXPORT long simt_maps(void)
     return driver.maps;
 }
 
+/* Allocates memory of a pool at once, as if the stream had no earlier work.  While a stream is
+ * captured this is refused. */
 EXPORT int cuMemAllocFromPoolAsync(uint64_t *at, size_t size, struct pool *p, struct stream *s)
 {
     struct pooled *x;
@@ -593,7 +605,7 @@ EXPORT int cuMemAllocFromPoolAsync(uint64_t *at, size_t size, struct pool *p, st
     if (!at || !size)
         return leave(INVALID_VALUE);
     *at = memory_allocate(p->device, size);
-    if (!*at) { /* wait for frees that are pending in streams */
+    if (!*at) { /* wait for frees that are pending in streams, then try again */
         streams_finish_all();
         *at = memory_allocate(p->device, size);
     }
@@ -625,6 +637,7 @@ EXPORT int cuMemFreeAsync(uint64_t at, struct stream *s)
     return leave(INVALID_VALUE);
 }
 
+/* Allocates pinned host memory, filled with 0xc5 so that reading what was never written shows. */
 EXPORT int cuMemHostAlloc(void **at, size_t size, unsigned flags)
 {
     struct pinned *p;
@@ -641,6 +654,7 @@ EXPORT int cuMemHostAlloc(void **at, size_t size, unsigned flags)
     return leave(OK);
 }
 
+/* Frees pinned host memory after all work in all streams, as the real driver does. */
 EXPORT int cuMemFreeHost(void *at)
 {
     ENTER(NEEDS_safety);
@@ -657,7 +671,7 @@ EXPORT int cuMemFreeHost(void *at)
     return leave(INVALID_VALUE);
 }
 
-/* True if these bytes are in pinned host memory. */
+/* Returns whether these bytes are in pinned host memory. */
 static bool is_pinned(uint64_t at, uint64_t size)
 {
     for (const struct pinned *p = driver.pinned; p; p = p->next)
@@ -666,6 +680,9 @@ static bool is_pinned(uint64_t at, uint64_t size)
     return false;
 }
 
+/* Stores an attribute of an address of device memory or pinned memory in *data.  Attributes: 1
+ * context, 2 type of memory, 3 device address, 4 host address, 8 managed, 9 device, 11 and 12 the
+ * allocation. */
 EXPORT int cuPointerGetAttribute(void *data, int attribute, uint64_t at)
 {
     uint64_t base, size;
@@ -695,20 +712,21 @@ EXPORT int cuStreamSynchronize(struct stream *s);
 
 /* ---- work queued in streams ------------------------------------------------------------------ */
 
+/* Copies rows between device memory and host memory, or within device memory. */
 static void run_copy(const struct work *w)
 {
     for (uint64_t r = 0; r < w->height; r++) {
         uint64_t to = w->to + r * w->to_pitch, from = w->from + r * w->from_pitch;
 
-        if ((!w->to_host && !memory_real(to, w->width)) ||
-            (!w->from_host && !memory_real(from, w->width))) {
+        if ((!w->to_host && !memory_host_address(to, w->width)) ||
+            (!w->from_host && !memory_host_address(from, w->width))) {
             engine_fail("a copy of memory that was freed before");
             return;
         }
         if (w->to_host)
-            memcpy((void *)(uintptr_t)to, memory_real(from, w->width), w->width);
+            memcpy((void *)(uintptr_t)to, memory_host_address(from, w->width), w->width);
         else if (w->from_host)
-            memcpy(memory_real(to, w->width), (const void *)(uintptr_t)from, w->width);
+            memcpy(memory_host_address(to, w->width), (const void *)(uintptr_t)from, w->width);
         else
             memory_copy(to, from, w->width);
         if (!w->to_host && w->from_host)
@@ -718,7 +736,7 @@ static void run_copy(const struct work *w)
 
 static void run_set(const struct work *w)
 {
-    unsigned char *p = memory_real(w->to, w->width * w->unit);
+    unsigned char *p = memory_host_address(w->to, w->width * w->unit);
 
     if (!p)
         engine_fail("memory is set that was freed before");
@@ -728,6 +746,8 @@ static void run_set(const struct work *w)
         memory_written(w->to, w->width * w->unit);
 }
 
+/* Frees memory of a pool when a stream reaches the request; does nothing if the address is not in a
+ * pool. */
 static void run_free(uint64_t at)
 {
     for (struct pooled **x = &driver.pooled; *x; x = &(*x)->next)
@@ -749,7 +769,7 @@ static void run_launch(const struct launch *l)
         fault_after(l->name);
 }
 
-/* Executes work.  After a failure only memory is still freed. */
+/* Executes a work item.  After a failure, work items only free memory. */
 void work_run(const struct work *w)
 {
     if (w->kind == WORK_free)
@@ -764,7 +784,7 @@ void work_run(const struct work *w)
         run_launch(&w->launch);
 }
 
-static struct work *copy_of(const struct work *w)
+static struct work *copy_work(const struct work *w)
 {
     struct work *copy = malloc(sizeof *copy);
 
@@ -773,21 +793,22 @@ static struct work *copy_of(const struct work *w)
     return copy;
 }
 
-/* Whether the work's memory is allocated, which a driver checks at the call. */
+/* Returns whether all memory that a work item accesses is allocated.  A driver checks this when the
+ * work is queued. */
 static bool is_valid(const struct work *w)
 {
     uint64_t last = w->height ? w->height - 1 : 0;
 
     if (w->kind == WORK_set)
-        return w->to % w->unit == 0 && memory_real(w->to, w->width * w->unit);
+        return w->to % w->unit == 0 && memory_host_address(w->to, w->width * w->unit);
     return w->kind != WORK_copy ||
-           ((w->to_host ||
-             (memory_real(w->to, w->width) && memory_real(w->to + last * w->to_pitch, w->width))) &&
-            (w->from_host || (memory_real(w->from, w->width) &&
-                              memory_real(w->from + last * w->from_pitch, w->width))));
+           ((w->to_host || (memory_host_address(w->to, w->width) &&
+                            memory_host_address(w->to + last * w->to_pitch, w->width))) &&
+            (w->from_host || (memory_host_address(w->from, w->width) &&
+                              memory_host_address(w->from + last * w->from_pitch, w->width))));
 }
 
-/* Counts launches and copies across the bus, for the tests' expectations. */
+/* Counts launches and copies between host and device; tests compare the counts. */
 static void count_work(const struct work *w)
 {
     driver.launches += w->kind == WORK_launch;
@@ -795,28 +816,28 @@ static void count_work(const struct work *w)
     driver.copies += w->kind == WORK_copy && (w->to_host || w->from_host);
 }
 
-/* Queues work, or adds it to a captured graph; takes ownership of args.  Copies of memory that is
- * not pinned have finished with host memory when the call returns. */
+/* Queues work, or adds it to the graph that is being captured; takes ownership of args.  A copy to
+ * host memory that is not pinned has completed when the call returns. */
 static int submit(struct stream *s, const struct work *w)
 {
     struct capture *c = s ? s->capture : NULL;
     bool late = w->kind != WORK_copy || !w->to_host || is_pinned(w->to, w->width);
 
-    /* the legacy stream would wait for captured ones */
+    /* the NULL stream would wait for streams that are being captured */
     if (!is_valid(w) || (!s && is_capturing())) {
         free(w->args);
         return is_valid(w) ? refuse_capture(NULL) : INVALID_VALUE;
     }
     if (c) {
-        struct work *kept = copy_of(w);
+        struct work *kept = copy_work(w);
 
         *c->graph->end = kept;
         c->graph->end = &kept->next;
         return OK;
     }
     count_work(w);
-    streams_put(s, copy_of(w), late);
-    return late ? OK : outcome();
+    streams_put(s, copy_work(w), late);
+    return late ? OK : device_status();
 }
 
 EXPORT long simt_launches(void)
@@ -839,7 +860,7 @@ EXPORT long simt_waits(void)
     return driver.waits;
 }
 
-/* Copies the source from pageable host memory now. */
+/* Copies the source now if it is pageable host memory, since the caller may overwrite it. */
 static void copy_source(struct work *w)
 {
     char *copy;
@@ -854,8 +875,8 @@ static void copy_source(struct work *w)
     w->from_pitch = w->width;
 }
 
-/* Checks a copy and queues it, with the contents that its source in host memory has now.  While a
- * stream is captured, host memory must be pinned. */
+/* Checks a copy and queues it.  Pageable host memory is read now; while the stream is captured,
+ * host memory must be pinned. */
 static int submit_copy(struct stream *s, struct work w)
 {
     uint64_t host = w.to_host ? w.to : w.from, pitch = w.to_host ? w.to_pitch : w.from_pitch;
@@ -887,15 +908,15 @@ EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, stru
                                                .from_host = true }));
 }
 
-/* Waits until a copy of the legacy stream has been executed. e: the status so far. */
-static int awaited(int e)
+/* Waits until the NULL stream has executed all its work.  e: the status so far. */
+static int wait_for_copy(int e)
 {
     return e ? e : cuStreamSynchronize(NULL);
 }
 
 EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 {
-    return awaited(cuMemcpyHtoDAsync_v2(to, from, bytes, NULL));
+    return wait_for_copy(cuMemcpyHtoDAsync_v2(to, from, bytes, NULL));
 }
 
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, struct stream *s)
@@ -910,7 +931,7 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, struct str
 
 EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 {
-    return awaited(cuMemcpyDtoHAsync_v2(to, from, bytes, NULL));
+    return wait_for_copy(cuMemcpyDtoHAsync_v2(to, from, bytes, NULL));
 }
 
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, struct stream *s)
@@ -920,7 +941,7 @@ EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, struct 
         submit_copy(s, (struct work){ .to = to, .from = from, .width = size, .height = 1 }));
 }
 
-/* CUDA_MEMCPY2D */
+/* CUDA_MEMCPY2D of CUDA's driver */
 struct copy2d {
     size_t from_x, from_y;
     unsigned from_type;
@@ -935,6 +956,8 @@ struct copy2d {
     size_t to_pitch, width, height;
 };
 
+/* Queues a copy of c->height rows of c->width bytes between host and device.  Types: 1 host, 2
+ * device.  A pitch of 0 is the width. */
 EXPORT int cuMemcpy2DAsync_v2(const struct copy2d *c, struct stream *s)
 {
     struct work w;
@@ -958,7 +981,7 @@ EXPORT int cuMemcpy2DAsync_v2(const struct copy2d *c, struct stream *s)
     return leave(submit_copy(s, w));
 }
 
-/* Queues the filling of memory with one value of `unit` bytes. */
+/* Queues filling memory with `count` copies of a value of `unit` bytes. */
 static int submit_set(uint64_t to, uint32_t value, uint32_t unit, size_t count, struct stream *s)
 {
     struct work w = { .kind = WORK_set, .to = to, .value = value, .unit = unit, .width = count };
@@ -1009,7 +1032,7 @@ EXPORT int cuStreamSynchronize(struct stream *s)
     driver.waits++;
     streams_finish(s);
     trim_all();
-    return leave(outcome());
+    return leave(device_status());
 }
 
 EXPORT int cuEventCreate(struct event **e, unsigned flags)
@@ -1026,6 +1049,7 @@ EXPORT int cuEventDestroy_v2(struct event *e)
     return e ? OK : INVALID_HANDLE;
 }
 
+/* Records the event: it is complete when the stream's work so far is. */
 EXPORT int cuEventRecord(struct event *e, struct stream *s)
 {
     struct timespec t;
@@ -1057,10 +1081,10 @@ EXPORT int cuEventSynchronize(struct event *e)
     }
     if (e->recorded)
         streams_finish_until(e->stream, e->number);
-    return leave(outcome());
+    return leave(device_status());
 }
 
-/* A stream that waits for a captured one joins the same capture. */
+/* A stream that waits for an event of a captured stream joins that capture. */
 EXPORT int cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags)
 {
     (void)flags;
@@ -1097,6 +1121,8 @@ EXPORT int cuStreamIsCapturing(struct stream *s, int *status)
     return leave(OK);
 }
 
+/* Begins to capture a stream: from now on its work is added to a new graph.  The mode tells for
+ * which threads unsafe calls are forbidden. */
 EXPORT int cuStreamBeginCapture_v2(struct stream *s, int mode)
 {
     struct capture *c;
@@ -1129,6 +1155,8 @@ EXPORT int cuThreadExchangeStreamCaptureMode(int *mode)
     return OK;
 }
 
+/* Ends a stream's capture and stores its graph in *graph, or NULL if a forbidden call has
+ * invalidated it. */
 EXPORT int cuStreamEndCapture(struct stream *s, struct graph **graph)
 {
     struct capture *c, **p;
@@ -1152,10 +1180,11 @@ EXPORT int cuStreamEndCapture(struct stream *s, struct graph **graph)
     return leave(invalid ? CAPTURE_INVALIDATED : OK);
 }
 
-/* A copy of work with its own arguments; graphs only copy pinned memory. */
-static struct work *clone_of(const struct work *w)
+/* Returns a copy of a work item, with its launch arguments.  Copies of memory need none: in graphs
+ * they access pinned memory only. */
+static struct work *clone_work(const struct work *w)
 {
-    struct work *new = copy_of(w);
+    struct work *new = copy_work(w);
 
     if (w->args) {
         new->args = aligned_alloc(64, (w->launch.args_size + 63) / 64 * 64);
@@ -1165,6 +1194,7 @@ static struct work *clone_of(const struct work *w)
     return new;
 }
 
+/* Makes an executable graph: a copy of the graph's list of work. */
 EXPORT int cuGraphInstantiateWithFlags(struct graph **exec, const struct graph *g,
                                        unsigned long long flags)
 {
@@ -1175,7 +1205,7 @@ EXPORT int cuGraphInstantiateWithFlags(struct graph **exec, const struct graph *
     copy = calloc(1, sizeof *copy);
     copy->end = &copy->first;
     for (const struct work *w = g->first; w; w = w->next) {
-        *copy->end = clone_of(w);
+        *copy->end = clone_work(w);
         copy->end = &(*copy->end)->next;
     }
     *exec = copy;
@@ -1189,7 +1219,7 @@ EXPORT int cuGraphLaunch(struct graph *exec, struct stream *s)
         return leave(refuse_capture(s->capture));
     for (const struct work *w = exec->first; w; w = w->next) {
         count_work(w);
-        streams_put(s, clone_of(w), true);
+        streams_put(s, clone_work(w), true);
     }
     return leave(OK);
 }
@@ -1208,9 +1238,10 @@ EXPORT int cuGraphDestroy(struct graph *graph)
 
 /* ---- modules, and launches of their functions ------------------------------------------------ */
 
+/* Writes an image's library to a temporary file and loads it.  Returns NULL if this fails. */
 static void *open_image(const struct image *image)
 {
-    /* a unique name, because dlopen identifies libraries by name */
+    /* a unique name each, because dlopen identifies libraries by name */
     char path[] = "/tmp/simt-image-XXXXXX";
     int fd = mkstemp(path);
     const char *bytes = (const char *)(image + 1);
@@ -1235,6 +1266,8 @@ static void *open_image(const struct image *image)
     return library;
 }
 
+/* Loads a compiled image as a module.  Fails if it was not made by the simulated NVRTC for this
+ * version, or not for this device's architecture. */
 EXPORT int cuModuleLoadData(struct module **module, const void *image)
 {
     const struct image *head = image;
@@ -1273,6 +1306,7 @@ EXPORT int cuModuleLoadDataEx(struct module **module, const void *image, unsigne
     return cuModuleLoadData(module, image);
 }
 
+/* Unloads a module, once all streams have completed their work, and frees its functions. */
 EXPORT int cuModuleUnload(struct module *m)
 {
     ENTER(NEEDS_safety);
@@ -1288,13 +1322,13 @@ EXPORT int cuModuleUnload(struct module *m)
             p = &f->next;
         }
     }
-    ptx_forget(); /* parsed assembly of this module */
+    ptx_forget(); /* forget the module's parsed assembly */
     dlclose(m->library);
     free(m);
     return leave(OK);
 }
 
-/* A number that the compiled kernel carries, such as its bytes of arguments. */
+/* Returns a number that the compiled kernel carries, such as the size of its arguments. */
 static const uint32_t *number_of(struct module *m, const char *name, const char *what)
 {
     char symbol[512];
@@ -1303,6 +1337,8 @@ static const uint32_t *number_of(struct module *m, const char *name, const char 
     return dlsym(m->library, symbol);
 }
 
+/* Finds a kernel of a module: its entry point and two numbers beside it, bytes of arguments and
+ * largest number of threads. */
 EXPORT int cuModuleGetFunction(struct function **function, struct module *m, const char *name)
 {
     const uint32_t *args = number_of(m, name, "args"), *threads = number_of(m, name, "threads");
@@ -1340,6 +1376,8 @@ EXPORT int cuFuncSetAttribute(struct function *f, int attribute, int value)
     return OK;
 }
 
+/* Returns an attribute of a kernel, by its number in cuda.h: 0 threads of a block, 4 registers, 5
+ * and 6 capability, 8 dynamic shared memory. */
 EXPORT int cuFuncGetAttribute(int *v, int attribute, const struct function *f)
 {
     if (!f)
@@ -1355,6 +1393,8 @@ EXPORT int cuFuncGetAttribute(int *v, int attribute, const struct function *f)
     return OK;
 }
 
+/* Returns how many blocks fit a multiprocessor: at most 32, and as many as its threads and its
+ * shared memory allow (1 KiB of each block's is the system's). */
 EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const struct function *f,
                                                        int threads, size_t shared)
 {
@@ -1371,7 +1411,7 @@ EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const struct
     return OK;
 }
 
-/* Whether SIMT_SKIP, a comma-separated list of kernels, has this name. */
+/* Returns whether the comma-separated list in SIMT_SKIP has this kernel. */
 static bool is_skipped(const char *name)
 {
     const char *list = getenv("SIMT_SKIP"), *at = list;
@@ -1383,10 +1423,10 @@ static bool is_skipped(const char *name)
     return at != NULL;
 }
 
-/* Checks a launch's configuration as a driver does, and queues it. */
-static int launch(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                  unsigned by, unsigned bz, unsigned shared, struct stream *s, void **args,
-                  void **extra, unsigned cluster, bool early)
+/* Checks a launch's configuration as a driver does, and queues the launch. */
+static int queue_launch(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                        unsigned by, unsigned bz, unsigned shared, struct stream *s, void **args,
+                        void **extra, unsigned cluster, bool early)
 {
     struct work w = { .kind = WORK_launch };
     int e;
@@ -1414,7 +1454,7 @@ static int launch(struct function *f, unsigned gx, unsigned gy, unsigned gz, uns
     e = submit(s, &w);
     if (!e && setting("CUDA_LAUNCH_BLOCKING", 0) && !(s ? s->capture != NULL : is_capturing())) {
         streams_finish(s);
-        e = outcome();
+        e = device_status();
     }
     return leave(e);
 }
@@ -1423,10 +1463,10 @@ EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned
                           unsigned by, unsigned bz, unsigned shared, struct stream *s, void **args,
                           void **extra)
 {
-    return launch(f, gx, gy, gz, bx, by, bz, shared, s, args, extra, 1, false);
+    return queue_launch(f, gx, gy, gz, bx, by, bz, shared, s, args, extra, 1, false);
 }
 
-/* CUlaunchConfig, with the attributes that are supported here. */
+/* CUlaunchConfig of CUDA's driver, and the attributes that this mock supports. */
 enum { ATTRIBUTE_CLUSTER = 4, ATTRIBUTE_EARLY = 6 };
 struct launch_attribute {
     int id, unused;
@@ -1439,7 +1479,8 @@ struct launch_config {
     unsigned attributes;
 };
 
-/* Blocks in a cluster, 0 if the configuration is invalid; *early: the launch may begin early. */
+/* Returns the number of blocks in a cluster, 0 if the configuration is invalid.  *early: the launch
+ * may begin before the previous one has ended. */
 static unsigned cluster_of(const struct launch_config *c, bool *early)
 {
     unsigned n = 1;
@@ -1461,7 +1502,7 @@ static unsigned cluster_of(const struct launch_config *c, bool *early)
                0;
 }
 
-/* Graphs support early launches from CUDA 12.3 on. */
+/* Refuses to capture an early launch before CUDA 12.3, whose graphs do not support it. */
 static int refuse_early(struct stream *s)
 {
     ENTER(0);
@@ -1477,10 +1518,11 @@ EXPORT int cuLaunchKernelEx(const struct launch_config *c, struct function *f, v
 
     if (!cluster || e)
         return e ? e : INVALID_VALUE;
-    return launch(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2],
-                  c->shared, c->stream, args, extra, cluster, early);
+    return queue_launch(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1],
+                        c->block[2], c->shared, c->stream, args, extra, cluster, early);
 }
 
+/* Returns how many clusters of the launch fit the device at once. */
 EXPORT int cuOccupancyMaxActiveClusters(int *clusters, const struct function *f,
                                         const struct launch_config *c)
 {
@@ -1497,6 +1539,8 @@ EXPORT int cuOccupancyMaxActiveClusters(int *clusters, const struct function *f,
 
 /* ---- tensor maps ----------------------------------------------------------------------------- */
 
+/* Encodes a tensor map: checks type, sizes, strides, box and swizzle as a driver does, and stores
+ * them in the 128 bytes at `out`. */
 EXPORT int cuTensorMapEncodeTiled(void *out, int type, unsigned rank, void *base,
                                   const uint64_t *size, const uint64_t *stride, const uint32_t *box,
                                   const uint32_t *step, int interleave, int swizzle, int promotion,

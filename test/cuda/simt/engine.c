@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * GPU threads as fibres, one of which runs at a time; the next one is drawn by a seeded
- * generator. */
+ * Runs GPU threads as fibres, one at a time.  A seeded generator draws the next fibre. */
 #define _GNU_SOURCE
 #include "test/cuda/simt/engine.h"
 
@@ -29,12 +28,12 @@ __asm__(".text\n"
         "ret\n"
         ".size simt_switch, .-simt_switch\n");
 
-/* Prepares a new stack, so that simt_switch to it calls `entry`. top: its end. */
+/* Prepares a new stack so that simt_switch to it calls `entry`.  top: the end of the stack. */
 static void *first_frame(char *top, void (*entry)(void))
 {
     void **sp = (void **)(void *)top;
 
-    *--sp = NULL;               /* no return address */
+    *--sp = NULL;               /* `entry` has no return address */
     *--sp = (void *)(uintptr_t)entry;
     for (int i = 0; i < 6; i++)
         *--sp = NULL;
@@ -73,7 +72,7 @@ uint32_t engine_random(uint32_t below)
     return (uint32_t)((z ^ z >> 31) >> 32) % below;
 }
 
-static void to_main(void)
+static void switch_to_main(void)
 {
     struct fibre *f = engine.running;
 
@@ -81,6 +80,8 @@ static void to_main(void)
     simt_switch(&f->sp, engine.main_sp);
 }
 
+/* Records the first failure of a launch, with its kernel, block and thread.  If a simulated thread
+ * calls it, it ends that thread and does not return. */
 void engine_fail(const char *format, ...)
 {
     const struct fibre *f = engine.running;
@@ -103,7 +104,7 @@ void engine_fail(const char *format, ...)
             fprintf(stderr, "simt: %s\n", engine.error);
     }
     if (engine.running)
-        to_main();
+        switch_to_main();
 }
 
 void fibre_wake(struct fibre *f)
@@ -121,13 +122,13 @@ void fibre_wait(const char *where, uint32_t at, uint32_t parity)
     f->where = where;
     f->where_at = at;
     f->where_parity = parity;
-    to_main();
+    switch_to_main();
 }
 
 void fibre_yield(void)
 {
     fibre_wake(engine.running);
-    to_main();
+    switch_to_main();
 }
 
 void fibre_maybe_yield(void)
@@ -154,6 +155,8 @@ struct meeting *my_warpgroup(void)
     return m;
 }
 
+/* Lets the running thread arrive at a meeting of its warp or warpgroup, and wait for the others.
+ * Returns true in the last thread that arrives.  Fails if threads meet for different operations. */
 bool meeting_enter(struct meeting *m, const char *what, int kind, void *arg)
 {
     struct fibre *f = engine.running;
@@ -169,7 +172,7 @@ bool meeting_enter(struct meeting *m, const char *what, int kind, void *arg)
     m->here[m->count++] = f;
     f->arg = arg;
     if (m->count == m->size) {
-        m->count = 0; /* so that a failure does not list threads twice */
+        m->count = 0; /* so that a failure does not list these threads twice */
         return true;
     }
     fibre_wait(what, 0, 0);
@@ -186,7 +189,7 @@ void meeting_end(struct meeting *m)
     }
 }
 
-static int warp_of(void)
+static int warp_index(void)
 {
     struct meeting *m = my_warp();
     int w = engine.running->thread / 32;
@@ -206,8 +209,8 @@ bool is_elected(void)
     return lane == (int)(engine.seed % 32);
 }
 
-/* Records a warp's setmaxnreg.  The registers at launch must suffice for all warps together, or
- * else some would wait forever. */
+/* Records the number of registers that a warp asks for by setmaxnreg.  Fails if all warps together
+ * need more than the launch has, since some would wait forever. */
 static void share_registers(struct block *b, int warp, int n)
 {
     int warps = b->threads / 32, launched = 65536 / b->threads / 8 * 8, sum = 0;
@@ -215,7 +218,7 @@ static void share_registers(struct block *b, int warp, int n)
     b->registers[warp] = n;
     for (int w = 0; w < warps; w++) {
         if (!b->registers[w])
-            return; /* another warp has not executed setmaxnreg */
+            return; /* another warp has not executed setmaxnreg yet */
         sum += b->registers[w];
     }
     if (sum > warps * launched)
@@ -240,7 +243,8 @@ struct exchange {
     int mask;
 };
 
-/* Implements shuffle_xor: lanes may give different masks. */
+/* Returns the value v of the lane whose number is this lane's XOR its mask; lanes may give
+ * different masks. */
 static uint32_t shuffle_xor(uint32_t v, int mask)
 {
     struct exchange x = { v, v, mask };
@@ -263,7 +267,9 @@ static uint32_t shuffle_xor(uint32_t v, int mask)
 
 /* ---- starting and stopping blocks ------------------------------------------------------------ */
 
-static void end_of_fibre(void)
+/* Ends the running thread: fails if others of its warp wait for it, or if its asynchronous work is
+ * pending, and returns to the scheduler. */
+static void end_fibre(void)
 {
     struct fibre *f = engine.running;
     const struct meeting *w = &f->block->warps[f->thread / 32];
@@ -279,13 +285,13 @@ static void end_of_fibre(void)
     clocks_join_fibre(f->block->end, f);
     f->state = ENDED;
     f->block->ended++;
-    to_main();
+    switch_to_main();
 }
 
 static void fibre_main(void)
 {
     engine.launch->entry(engine.launch->args);
-    end_of_fibre();
+    end_fibre();
 }
 
 static void *map_pages(size_t size)
@@ -321,6 +327,8 @@ static char *new_stack(void)
     return stack + 4096;
 }
 
+/* Prepares the block's meeting points: of its warps, of its warpgroups of 128 threads, and the 16
+ * numbered barriers. */
 static void start_meetings(struct block *b)
 {
     for (int w = 0; w * 32 < b->threads; w++) {
@@ -337,7 +345,7 @@ static void start_meetings(struct block *b)
         b->bars[i].count = 0;
 }
 
-/* Begins a block: its clocks, meetings and threads. */
+/* Starts a block: sets up its clocks, meetings and threads. */
 static void start_block(struct block *b, int index)
 {
     struct clocks *none;
@@ -372,6 +380,7 @@ static void start_block(struct block *b, int index)
     clocks_drop(none);
 }
 
+/* Frees what a block has allocated, so that another block can run in its place. */
 static void stop_block(struct block *b)
 {
     columns_drop(b);
@@ -395,6 +404,7 @@ static void stop_block(struct block *b)
     product_drop(b);
 }
 
+/* Frees the blocks' memory and stacks, which launches reuse. */
 void engine_drop(void)
 {
     for (int i = 0; i < MAX_RESIDENT; i++) {
@@ -423,8 +433,9 @@ void engine_drop(void)
 
 /* ---- running fibres in random order ---------------------------------------------------------- */
 
-/* Reports which threads wait where; neighbours that wait for the same share a line. */
-static void deadlock(void)
+/* Reports at which operation each thread waits; adjacent threads that wait at one operation share a
+ * line. */
+static void report_deadlock(void)
 {
     static char list[6000];
     size_t n = 0;
@@ -456,7 +467,7 @@ static void deadlock(void)
     engine_fail("deadlock%s", list);
 }
 
-/* Whether the seed makes this warp run behind all others. */
+/* Returns whether the seed makes this warp run later than others. */
 static bool is_slow(const struct fibre *f)
 {
     uint64_t h = (engine.seed + 1) * 0x9e3779b97f4a7c15u +
@@ -465,7 +476,9 @@ static bool is_slow(const struct fibre *f)
     return (h ^ h >> 29) % 4 == 0;
 }
 
-static struct fibre *pick(void)
+/* Removes a random thread from the ready ones and returns it.  Draws up to three times, since
+ * threads marked slow are accepted with probability 1/8 only. */
+static struct fibre *pick_fibre(void)
 {
     uint32_t i = 0;
     struct fibre *f;
@@ -480,7 +493,7 @@ static struct fibre *pick(void)
     return f;
 }
 
-static void run(struct fibre *f)
+static void run_fibre(struct fibre *f)
 {
     engine.running = f;
     engine.now.thread = f->thread;
@@ -488,8 +501,8 @@ static void run(struct fibre *f)
     simt_switch(&engine.main_sp, f->sp);
 }
 
-/* Fails if the block could end before an arrival from another block reaches its barrier: shared
- * memory is freed with the block. */
+/* Fails if the block could end before an arrival from a block of its cluster reaches its barrier:
+ * the block's shared memory ends with it. */
 static void check_reached(const struct block *b, const struct block *by)
 {
     for (int t = 0; t < by->threads; t++) {
@@ -502,7 +515,7 @@ static void check_reached(const struct block *b, const struct block *by)
     }
 }
 
-/* Fails if the block could end before arrivals of asynchronous products at its barriers. */
+/* Fails if the block could end before asynchronous products arrive at its barriers. */
 static void check_arrived(const struct block *b)
 {
     for (int i = 0; i < b->barrier_count; i++)
@@ -520,6 +533,8 @@ static bool has_ended(const struct cluster *c)
     return c->block[0]->threads != 0;
 }
 
+/* Ends a cluster's blocks.  Fails the launch if work is in flight or barriers are left in a wrong
+ * state. */
 static void stop_cluster(struct cluster *c)
 {
     for (int i = 0; i < c->size; i++) {
@@ -534,7 +549,8 @@ static void stop_cluster(struct cluster *c)
         stop_block(c->block[i]);
 }
 
-/* The order in which clusters start, which no launch may depend on. */
+/* Returns the number of the i-th cluster to start.  The seed draws the order, since no launch may
+ * depend on it. */
 static int cluster_number(int i)
 {
     int count = engine.launch->blocks / engine.launch->cluster;
@@ -542,12 +558,14 @@ static int cluster_number(int i)
     return (int)((engine.first_cluster + (int64_t)i * engine.cluster_step) % count);
 }
 
+/* Draws the random order in which the launch starts its clusters: first_cluster, then always
+ * cluster_step further, modulo their number. */
 static void draw_order(int clusters)
 {
     int a, b, rest;
 
     engine.first_cluster = (int)engine_random((uint32_t)clusters);
-    do { /* a step that is coprime to the count */
+    do { /* draw a step that is coprime to the number of clusters */
         engine.cluster_step = a = 1 + (int)engine_random((uint32_t)clusters);
         for (b = clusters; a; a = rest) {
             rest = b % a;
@@ -556,6 +574,8 @@ static void draw_order(int clusters)
     } while (b != 1);
 }
 
+/* Removes clusters whose threads have all ended, and starts waiting ones in their place.  Returns
+ * false if no cluster is left. */
 static bool refill(void)
 {
     bool live = false;
@@ -578,6 +598,7 @@ static bool refill(void)
     return live;
 }
 
+/* Runs the threads in random order until all have ended, one fails, or all wait. */
 static void schedule(void)
 {
     struct fibre *f = NULL;
@@ -589,7 +610,7 @@ static void schedule(void)
             return;
         if (engine.ready_count == 0) {
             if (!async_land()) {
-                deadlock();
+                report_deadlock();
                 return;
             }
             f = NULL;
@@ -597,8 +618,8 @@ static void schedule(void)
         }
         if (engine.seed % 3 && engine_random(512) == 0)
             async_land();
-        f = pick();
-        run(f);
+        f = pick_fibre();
+        run_fibre(f);
     }
 }
 
@@ -608,8 +629,8 @@ static _Thread_local bool within;
 static struct sigaction before[4];
 static const int signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };
 
-/* Handler of faults: within a kernel they become an error of the launch, elsewhere the old handler
- * gets them. */
+/* Handles faults such as SIGSEGV: inside a kernel they become an error of the launch, elsewhere the
+ * previous handler runs. */
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     (void)context;
@@ -621,6 +642,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
             sigaction(signal, &before[i], NULL);
 }
 
+/* Installs the handlers of signals while kernels run (on), or restores those from before. */
 static void catch_signals(bool on)
 {
     static char stack[65536];
@@ -641,6 +663,8 @@ static void catch_signals(bool on)
     }
 }
 
+/* Runs a launch to its end: starts its blocks in an order that the seed draws, and switches between
+ * their threads.  Returns false after a failure, whose message is in engine.error. */
 bool engine_run(const struct launch *launch)
 {
     engine.launch = launch;
@@ -669,7 +693,7 @@ bool engine_run(const struct launch *launch)
         c->block[r % c->size] = engine.resident[r];
         engine.resident[r]->cluster = c;
     }
-    memory_launch();
+    memory_begin_launch();
     order_start();
     product_start();
     catch_signals(true);
@@ -678,7 +702,7 @@ bool engine_run(const struct launch *launch)
     for (int r = 0; r < engine.resident_count; r++)
         stop_block(engine.resident[r]);
     order_end();
-    while (engine.spare) { /* spare stacks have this launch's length */
+    while (engine.spare) { /* free spare vector clocks, whose length depends on the launch */
         struct clocks *c = engine.spare;
 
         engine.spare = c->next;
@@ -690,4 +714,4 @@ bool engine_run(const struct launch *launch)
 
 const struct simt_api simt_table = { &engine.now, global_read,  global_write, global_atomic,
                                      shared_read, shared_write, sync_some,    sync_warp,
-                                     warp_of,     shuffle_xor,  ptx };
+                                     warp_index,  shuffle_xor,  ptx };

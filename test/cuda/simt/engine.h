@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Internals of the simulated GPU.  engine.c: fibres, who runs when, meetings.  shared.c: shared
- * memory and the order of accesses to it.  memory.c: device memory.  order.c: the order of accesses
- * to that.  async.c: copies and barriers.
- * product.c: what warps and warpgroups multiply.  columns.c: tensor memory.  driver.c: the driver's
- * functions.
+ * Internals of the simulated GPU.  engine.c: fibres, their scheduling, meetings of threads.
+ * shared.c: shared memory and the order of accesses to it.  memory.c: device memory.  order.c: the
+ * order of accesses to device memory.  async.c: copies and barriers.
+ * product.c: products of warps and warpgroups.  columns.c: tensor memory.  driver.c: functions of
+ * the driver.
  *
  * One launch runs at a time, on the calling thread. */
 #ifndef LIMBER_SIMT_ENGINE_H
@@ -24,27 +24,27 @@ enum {
     MAX_RESIDENT = 3 * MAX_CLUSTER,
     MAX_SHARED = 227 * 1024,
     STACK = 256 * 1024,
-    /* identities of accessors in epochs: threads, products of warpgroups, copies to a barrier,
-     * products into tensor memory; then the same for the cluster's next block */
+    /* identities of accessors in epochs: threads, then products of warpgroups, copies to a barrier,
+     * products into tensor memory.  BLOCK_IDS is added for each further block of the cluster. */
     AGENT_GROUP = MAX_THREADS,
     AGENT_BARRIER = AGENT_GROUP + MAX_GROUPS,
     AGENT_TENSOR = AGENT_BARRIER + MAX_BARRIERS,
     AGENTS = MAX_GROUPS + MAX_BARRIERS + 1,
-    COUNTERS = 32, /* counters in device memory whose messages are distinguished */
+    COUNTERS = 32, /* number of counters in device memory that order.c distinguishes */
     BLOCK_IDS = MAX_THREADS + AGENTS,
-    ID_BARRIER = 0xffe, /* marks bytes of a barrier */
-    ID_FLIGHT = 0xfff, /* marks bytes of a pending copy */
+    ID_BARRIER = 0xffe, /* marks bytes that hold a barrier */
+    ID_FLIGHT = 0xfff, /* marks bytes that a pending copy writes */
 };
 
 /* ---- which accesses are ordered ---------------------------------------------------------- */
 
-/* Vector clock entry: id << 20 | clock, with clocks from 1 on. 0: never. */
+/* Entry of a vector clock: accessor's identity << 20 | its clock, which begins at 1.  0: never. */
 typedef uint32_t epoch;
 enum { CLOCK_BITS = 20, CLOCK_MASK = (1 << CLOCK_BITS) - 1 };
 
-/* A vector clock: the last known clock of each thread and agent, and of each thread's last write
- * that was fenced for asynchronous units, for each block of a cluster; then how many messages of
- * each counter are known (order.c).  Threads that have met share it. */
+/* A vector clock: for each block of a cluster, the last known clock of each thread and agent, and
+ * that of each thread's last write that was fenced for asynchronous units; then how many messages
+ * of each counter are known (order.c).  Threads that have met share one vector clock. */
 struct clocks {
     int refs;
     struct clocks *next;
@@ -53,76 +53,77 @@ struct clocks {
 
 struct block;
 
-/* Clocks with which an access is checked. */
+/* The clocks that tell whether an access is ordered after earlier ones. */
 struct witness {
-    const uint32_t *known; /* vector clock */
-    int self; /* thread whose own accesses are all known; -1: none */
-    uint32_t fenced; /* last fenced write of self */
-    bool async; /* writes of threads must be fenced */
-    epoch now; /* epoch that the access records */
+    const uint32_t *known; /* vector clock of the accessor */
+    int self; /* identity of the accessor, to which its own accesses are known; -1: none */
+    uint32_t fenced; /* clock of the accessor's last fenced write */
+    bool async; /* an asynchronous unit: sees threads' writes only if they were fenced */
+    epoch now; /* epoch of this access, which is recorded */
 };
 
 /* ---- scheduling threads as fibres ------------------------------------------------------------ */
 
 enum state { READY, WAITING, ENDED };
 
-/* Where threads of a warp, a warpgroup or a barrier wait for each other. */
+/* A place where threads of a warp, a warpgroup or a barrier wait for each other. */
 struct meeting {
     const char *what;
-    /* `count` of `size` threads have arrived; kind: the operation that they meet for */
+    /* `count` of `size` threads have arrived; kind: distinguishes operations that must agree */
     int kind, count, size;
-    int from; /* first thread of a warp or warpgroup */
+    int from; /* first thread of the warp or warpgroup */
     struct fibre *here[MAX_THREADS];
 };
 
-/* A pending copy of a thread: bytes from p to shared memory `at`; the rest of `size` bytes become
- * zero. */
+/* A pending copy of a thread: `bytes` bytes from p to shared memory at `at`, then zeros up to
+ * `size` bytes. */
 struct copy {
     uint32_t at;
     const void *p;
     int bytes, size, group;
 };
 
-/* A simulated thread, with a stack of its own. */
+/* A simulated thread with its own stack. */
 struct fibre {
     void *sp;
     char *stack;
     struct block *block;
     int thread, id; /* id: identity in epochs */
     enum state state;
-    const char *where; /* primitive in which it waits */
+    const char *where; /* the operation in which it waits, or NULL */
     uint32_t where_at, where_parity;
-    void *arg; /* argument of the operation for which it waits */
+    void *arg; /* arguments of the operation in which it waits */
     struct clocks *known;
-    uint32_t clock, fenced; /* the fibre's own entries */
-    uint32_t moment; /* moment (order.c) of its last write to device memory */
-    bool began; /* has waited for the previous launch */
+    /* the thread's clock; its value at the last fence for asynchronous units */
+    uint32_t clock, fenced;
+    uint32_t moment; /* index of the moment (order.c) of its last write to device memory */
+    bool began; /* it has waited for the previous launch */
     struct copy *copies;
     int copy_count, copy_room, copy_group;
     bool group_fenced;
     struct load *loads; /* pending loads from tensor memory */
     int load_count, load_room;
     struct clocks *columns_known;
-    /* clock of its last arrival at another block's barrier; 0: never */
+    /* [rank] clock of its last arrival at a barrier of that block; 0: never */
     uint32_t reached[MAX_CLUSTER];
 };
 
-/* A barrier in shared memory. agent: who its copies are in epochs. */
+/* A barrier in shared memory.  agent: identity of its copies in epochs. */
 struct barrier {
     uint32_t at;
     int count, pending, agent;
-    int64_t bytes; /* expected bytes minus completed ones, in this phase */
+    int64_t bytes; /* bytes expected minus bytes completed, in this phase */
     uint32_t phase; /* number of ended phases */
     epoch init;
     bool init_done;
-    /* numbers of copies and of product arrivals that were asked for, and that took place */
+    /* numbers of copies and product arrivals that were requested, and that have completed */
     uint32_t issued, landed;
-    uint32_t arrived; /* value of landed at the last product arrival */
-    struct clocks *now, *done; /* clocks of arrivals in this phase; of all ended phases */
+    uint32_t arrived; /* value of `landed` at the last product arrival */
+    struct clocks *now, *done; /* vector clocks: of arrivals in this phase; of all ended phases */
 };
 
-/* A pending tensor copy to a block; without a map, a contiguous copy; with neither, an arrival of a
- * block's products with their clocks. */
+/* A pending copy to a block: of a tensor's box, or contiguous if map is NULL.  If map and from are
+ * NULL: a pending arrival of a block's products, with their clocks. */
 struct flight {
     const struct map *map;
     const void *from;
@@ -133,25 +134,25 @@ struct flight {
     struct clocks *known;
 };
 
-/* Registers in which products of a warpgroup are summed. */
+/* A set of registers in which products of a warpgroup are summed. */
 struct sum {
     struct sum *next;
     int kind, n;
-    uint32_t *d[128]; /* registers of each thread */
-    /* The true sums: n / 2 registers of each of 128 threads.  Until the warp has waited, the
-     * program's registers (d) hold poison, so that a read too early is seen. */
+    uint32_t *d[128]; /* [thread] address of its registers */
+    /* the true sums: n / 2 registers of each of 128 threads; until the warp has waited, the
+     * program's registers (d) hold poison, so that a premature read is noticed */
     uint32_t *value;
-    bool open[4]; /* by warp: it has not waited for the sums yet */
-    uint32_t last[4]; /* by warp: the commit group of the last product */
+    bool open[4]; /* [warp] true until the warp has waited for the sums */
+    uint32_t last[4]; /* [warp] commit group of the last product */
 };
 
-/* Products of a warpgroup. */
+/* Products of a warpgroup, and their sums. */
 struct group {
     struct sum *sums;
-    uint32_t committed[4]; /* number of groups that each warp has committed */
+    uint32_t committed[4]; /* [warp] number of commit groups so far */
 };
 
-/* Who wrote four bytes of shared memory last, and up to three who have read them since. */
+/* Epochs of the last write to four bytes of shared memory, and of up to three later reads. */
 struct cell {
     epoch write, read[3];
 };
@@ -167,11 +168,11 @@ struct cluster {
 struct block {
     int index, rank, threads, ended;
     struct cluster *cluster;
-    struct clocks *end; /* clocks of threads at their end */
-    int registers[MAX_WARPS]; /* registers per thread after setmaxnreg; 0: as launched */
+    struct clocks *end; /* vector clock of all threads that have ended */
+    int registers[MAX_WARPS]; /* [warp] registers per thread after setmaxnreg; 0: as launched */
     uint32_t limit; /* bytes of shared memory */
     unsigned char *shared;
-    /* cells of 4-byte words, and of single bytes in words that are split */
+    /* epochs of 4-byte words, and of single bytes in the words that are split */
     struct cell *words, *bytes;
     unsigned char *split;
     struct fibre *fibres;
@@ -184,7 +185,7 @@ struct block {
     struct columns *columns; /* tensor memory */
 };
 
-/* A launch that the driver asks the engine to run. */
+/* A launch as the driver passes it to the engine. */
 struct launch {
     const char *name;
     void (*entry)(const void *args);
@@ -195,7 +196,7 @@ struct launch {
     bool early; /* may begin before the previous launch has ended */
 };
 
-/* All that one launch is run with. */
+/* State of the launch that runs, and the memory that launches reuse. */
 struct engine {
     struct simt_now now;
     struct fibre *running;
@@ -208,8 +209,8 @@ struct engine {
     struct fibre **ready;
     int ready_count;
     uint64_t random, seed;
-    int fuse, fuse_length; /* accesses until the next switch of fibres; most of them */
-    int clocks_size; /* entries of a vector clock */
+    int fuse, fuse_length; /* accesses until the next switch of fibres, and their maximum */
+    int clocks_size; /* number of entries of a vector clock */
     struct clocks *spare;
     int capability;
     char error[8192];
@@ -218,22 +219,22 @@ struct engine {
 extern struct engine engine;
 extern const struct simt_api simt_table;
 
-/* Runs a launch to its end; false: engine.error has the reason. */
+/* Runs a launch to its end.  Returns false after a failure, whose message is in engine.error. */
 bool engine_run(const struct launch *launch);
-/* Records the first failure; does not return in a fibre. */
+/* Records the first failure.  In a fibre this does not return. */
 void engine_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void engine_drop(void); /* frees all memory */
 uint32_t engine_random(uint32_t below);
 
 void registers_change(int n);
-/* called by all lanes of a warp; true for one lane, which is the same throughout a launch */
+/* called by all lanes of a warp; true for one lane, always the same one during a launch */
 bool is_elected(void);
 void fibre_wait(const char *where, uint32_t at, uint32_t parity);
 void fibre_wake(struct fibre *f);
 void fibre_yield(void);
 void fibre_maybe_yield(void);
-/* Waits for all of a warp or warpgroup.  Returns true for the last one, which does the work while
- * the others wait, and then calls meeting_end. */
+/* Waits for all threads of a warp or warpgroup.  Returns true to the last one, which does the work
+ * while the others wait, and then calls meeting_end. */
 bool meeting_enter(struct meeting *m, const char *what, int kind, void *arg);
 void meeting_end(struct meeting *m);
 struct meeting *my_warp(void);
@@ -242,7 +243,7 @@ struct meeting *my_warpgroup(void);
 /* ---- shared.c -------------------------------------------------------------------------------- */
 
 void shared_start(struct block *b);
-/* Index of an accessor's entry, and of the fenced write of thread `id`, in a vector clock. */
+/* Index in a vector clock: of an accessor's clock, and of thread id's last fenced write. */
 size_t clocks_index(epoch e);
 size_t clocks_fence(int id);
 struct clocks *clocks_new(void);
@@ -252,13 +253,13 @@ void clocks_join(struct clocks *to, const struct clocks *from);
 void clocks_join_fibre(struct clocks *to, const struct fibre *f);
 void clocks_tick(struct fibre *f);
 void fibre_acquire(struct fibre *f, struct clocks *c);
-/* Joins the clocks of all these fibres. */
+/* Joins the vector clocks of all these fibres: each knows what any of them knew. */
 void clocks_meet(struct fibre *const *fibres, int count);
 bool clocks_know(const struct witness *w, epoch e);
 struct witness fibre_witness(const struct fibre *f);
-/* Checks and records an access; the range must be inside the block's memory. */
+/* Checks and records an access.  The range must be inside the block's shared memory. */
 void shared_note(struct block *b, const struct witness *w, uint32_t at, uint32_t size, bool write);
-/* Records a write without a check, for pending and completed copies. */
+/* Records a write without a check: of a copy when it starts, and when it completes. */
 void shared_mark(struct block *b, epoch e, uint32_t at, uint32_t size);
 void shared_range(const struct block *b, uint32_t at, uint64_t size, uint32_t align,
                   const char *what);
@@ -271,20 +272,22 @@ void fence_async(void);
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
 
-bool memory_start(uint64_t each); /* reserves address space of all devices */
+/* reserves the address space of all devices; each: bytes of memory per device */
+bool memory_start(uint64_t each);
 void memory_stop(void);
-uint64_t memory_allocate(int device, uint64_t size); /* 0: out of memory */
+uint64_t memory_allocate(int device, uint64_t size); /* returns 0 if memory is exhausted */
 bool memory_free(uint64_t at);
 uint64_t memory_left(int device);
 bool memory_inside(uint64_t at); /* inside the address space of any device */
 int memory_device(uint64_t at);
-/* Host address of device memory; NULL unless all bytes are in one allocation. */
-unsigned char *memory_real(uint64_t at, uint64_t size);
+/* Returns the host address of device memory, NULL unless all bytes are in one allocation. */
+unsigned char *memory_host_address(uint64_t at, uint64_t size);
 bool memory_find(uint64_t at, uint64_t *base, uint64_t *size);
 void memory_written(uint64_t at, uint64_t size);
 void memory_copy(uint64_t to, uint64_t from, uint64_t size);
-void memory_launch(void); /* from now on, written memory is not constant */
-void memory_spoil(void); /* flips a bit in the last byte, by address, that the launch wrote */
+void memory_begin_launch(void); /* begins a launch: bytes that it writes are not constant */
+/* flips a bit of the byte with the highest address that the launch wrote */
+void memory_flip_bit(void);
 const unsigned char *memory_check(uint64_t at, uint64_t size, bool constant, const char *what);
 void *global_read(const void *p, uint32_t size, uint32_t align, int constant);
 void *global_write(void *p, uint32_t size, uint32_t align);
@@ -292,36 +295,37 @@ void *global_atomic(void *p, uint32_t size, uint32_t align);
 
 /* ---- faults.c: faults that variables of README.md plant -------------------------------------- */
 
-bool fault_is_gone(void); /* an earlier process lost the device */
-void fault_before(void); /* called before a launch: may hang or fail */
-void fault_after(const char *kernel); /* called after a launch: may change what it wrote */
+bool fault_is_gone(void); /* an earlier process has lost the device */
+void fault_before(void); /* called before a launch; may hang or fail */
+void fault_after(const char *kernel); /* called after a launch; may change a byte that it wrote */
 
 /* ---- order.c --------------------------------------------------------------------------------- */
 
 void order_start(void);
 void order_end(void);
-uint32_t order_moment(void); /* identifies what the running thread writes now */
-/* fails unless the running thread is ordered after that write */
+uint32_t order_record(void); /* returns an index of a record: who writes now, and when */
+/* fails unless the running thread is ordered after the write of that record */
 void order_check(uint64_t at, uint32_t moment);
-void order_pass(uint64_t at); /* an atomic operation on a counter: releases and acquires */
-/* order_begin waits for the previous launch; an early launch must not access device memory before
- * it. */
+/* notes an atomic operation with acquire and release semantics on a counter */
+void order_pass(uint64_t at);
+/* order_begin notes that the thread has waited for the previous launch.  order_began fails if an
+ * early launch accesses device memory before that. */
 void order_begin(void);
 void order_began(const char *what);
 
 /* ---- async.c --------------------------------------------------------------------------------- */
 
-/* Contents of the 128 bytes that cuTensorMapEncodeTiled writes. */
+/* A tensor map: contents of the 128 bytes that cuTensorMapEncodeTiled writes. */
 #define SIMT_MAP UINT64_C(0x70616d746d6973)
 struct map {
     uint64_t magic, base;
     uint64_t stride[2];
-    uint64_t size[3]; /* sizes of the tensor in elements */
+    uint64_t size[3]; /* sizes of the tensor, in elements */
     uint32_t box[3];
     uint8_t rank, element, swizzle, fill;
 };
 
-bool async_land(void); /* completes one copy; false: none is pending */
+bool async_land(void); /* completes one pending copy; false if there is none */
 void async_end(struct fibre *f);
 void copy_later(uint32_t at, const void *p, int bytes, int size);
 void copy_group(void);
@@ -329,8 +333,8 @@ void copy_wait(int n);
 void barrier_init(uint32_t at, int count);
 void barrier_init_done(void);
 void barrier_arrive(uint32_t at, uint32_t bytes);
-/* Schedules an arrival at the barriers of these blocks (0: this block), with an epoch and
- * clocks. */
+/* Schedules an arrival at the barriers of the blocks in the mask (0: this block).  done: epoch of
+ * the products; known: their vector clock. */
 void async_arrive(uint32_t at, uint32_t blocks, epoch done, const struct clocks *known);
 void barrier_arrive_in(uint32_t at, int rank);
 void barrier_wait(uint32_t at, uint32_t parity);
@@ -341,13 +345,14 @@ void tensor_prefetch(const void *map);
 
 /* ---- product.c ------------------------------------------------------------------------------- */
 
-void product_start(void); /* call before threads run, because their stacks are small */
+/* prepares models of tensor cores before threads run, because their stacks are small */
+void product_start(void);
 void product_end(struct fibre *f);
 void product_drop(struct block *b);
 void load_fragments(uint32_t *r, uint32_t at);
 void mma(int kind, void *d, const uint32_t *a, const uint32_t *b);
-/* A block-scaled product: formats of a and b, and the byte of the scale words, and the place in the
- * quad of lanes, from which scales come. */
+/* A block-scaled product: for A and B, the format, the index of the first byte used of each word of
+ * scales, and the lane of each quad that provides it. */
 struct scaled_product {
     enum simt_scaled kind;
     int format[2], byte[2], quad[2];
@@ -361,34 +366,35 @@ void wmma_store(uint32_t at, const float *d, int ld);
 void group_fence(void);
 void group_commit(void);
 void group_wait(int n);
-/* Rows of 128 bytes in shared memory: a tile begins at byte `at`, at a multiple of 32; groups of
- * eight rows are `groups` bytes apart.  Rows of copies to tensor memory have 16 bytes. */
+/* Rows of 128 bytes in shared memory.  The tile begins at byte `at`, a multiple of 32.  Groups of
+ * eight rows are `groups` bytes apart.  In copies to tensor memory rows have 16 bytes. */
 struct tile {
     uint32_t at, groups;
 };
 void group(int kind, int n, void *d, struct tile a, struct tile b, int keep);
-/* d[row n + column] += products of 32 bytes of rows of a and columns of b, read with these
- * clocks. */
+/* Adds products of 32 bytes of each row of a and each column of b to d[row * n + column].  w: the
+ * clocks with which a and b are read. */
 void product_of_tiles(int kind, bool columns, const struct witness *w, int rows, struct tile a,
                       int n, struct tile b, uint32_t *const *d, const char *what);
-/* Adds block-scaled products.  Elements of less than a byte are packed 16 per 16 bytes; `scales`
- * are four bytes for each row and column, of which the product uses one. */
+/* Adds block-scaled products.  Elements of less than a byte are packed, 16 at the start of 16
+ * bytes.  scales: four bytes for each row and column, of which the product uses some. */
 void scaled_product_of_tiles(const struct scaled_product *x, const struct witness *w, int rows,
                              struct tile a, int n, struct tile b, uint8_t (*const scales[2])[4],
                              uint32_t *const *d);
 
 /* ---- columns.c ------------------------------------------------------------------------------- */
 
-void columns_take(uint32_t at, uint32_t count);
+void columns_allocate(uint32_t at, uint32_t count);
 void columns_take_no_more(void);
-void columns_give(uint32_t address, uint32_t count);
+void columns_free(uint32_t address, uint32_t count);
 void columns_before(void);
 void columns_after(void);
 void columns_product(int kind, int n, uint32_t to, struct tile a, struct tile b, int keep);
-/* A block-scaled product; scales are in columns from `scales` on. */
+/* A block-scaled product into tensor memory; scales: columns where those of A and B begin. */
 void columns_scaled_product(const struct scaled_product *x, int n, uint32_t to, struct tile a,
                             struct tile b, const uint32_t scales[2], int keep);
-/* Copies 32 rows of 16 bytes of shared memory to four columns, in each quarter of their lanes. */
+/* Copies 32 rows of 16 bytes of shared memory to four columns, once into each quarter of the
+ * lanes. */
 void columns_copy(uint32_t to, struct tile from);
 void columns_arrive(uint32_t at, uint32_t blocks);
 void columns_load(uint32_t *d, uint32_t address);
@@ -398,7 +404,8 @@ void columns_drop(struct block *b);
 
 /* ---- ptx.c ----------------------------------------------------------------------------------- */
 
-/* Executes assembly in the running thread.  Parsed texts are cached by address until ptx_forget. */
+/* Executes the text of an asm statement in the running thread.  Parsed texts are cached by address
+ * until ptx_forget. */
 void ptx(const char *text, const struct simt_operand *o, int count);
 void ptx_forget(void);
 

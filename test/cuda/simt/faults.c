@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Makes the device hang, be lost or compute wrong results, to test how programs react. */
+ * Makes the device hang, be lost or give wrong results, to test how programs react.  README.md
+ * lists the variables. */
 #include "test/cuda/simt/engine.h"
 
 #include <fcntl.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* True if the variable names this launch. */
+/* Returns whether the variable has the number of this launch. */
 static bool is_launch(const char *variable, long number)
 {
     const char *text = getenv(variable);
@@ -48,5 +49,5 @@ void fault_after(const char *kernel)
     const char *wrong = getenv("SIMT_WRONG");
 
     if (wrong && !strcmp(kernel, wrong))
-        memory_spoil();
+        memory_flip_bit();
 }

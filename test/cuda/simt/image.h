@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Format of a compiled kernel between nvrtc.c and driver.c: this header, then a shared object. */
+ * Format of a compiled kernel, which nvrtc.c writes and driver.c reads: this header, then a shared
+ * object. */
 #ifndef LIMBER_SIMT_IMAGE_H
 #define LIMBER_SIMT_IMAGE_H
 
@@ -9,7 +10,7 @@
 
 struct image {
     uint64_t magic, size;
-    uint32_t toolkit, unused;   /* major version of CUDA that compiled it */
+    uint32_t toolkit, unused;   /* major version of CUDA that the compiler simulates */
 };
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Device memory: inaccessible addresses, their bytes elsewhere, and for each byte whether it
- * belongs to an allocation and which launch wrote it last.  Allocations lie between red zones. */
+ * Device memory.  Its addresses are inaccessible to the CPU, and its bytes are stored elsewhere.
+ * Each byte has a state: whether it belongs to an allocation, and which launch wrote it last.
+ * Allocations lie between red zones. */
 #define _GNU_SOURCE
 #include "test/cuda/simt/engine.h"
 
@@ -10,8 +11,8 @@
 
 enum { DEVICES = 2, ZONE = 64 * 1024, POISON = 0xc5 };
 
-/* State of a byte: unallocated, allocated, written before this launch, or the launch that wrote it,
- * from FIRST on. */
+/* State of a byte: unallocated, never written, written before this launch, or, from FIRST on, the
+ * number of the launch that wrote it. */
 enum { NOBODY, FRESH, WRITTEN, FIRST, LAST = 250 };
 
 /* An allocation of device memory. */
@@ -21,17 +22,18 @@ struct piece {
 };
 
 static struct {
-    uint64_t base, each; /* each: bytes of address space of a device */
-    uint64_t room; /* bytes of memory on a device */
+    /* base: first address of all devices; each: bytes of address space per device */
+    uint64_t base, each;
+    uint64_t room; /* bytes of memory per device */
     unsigned char *real, *state;
-    uint32_t *moment; /* when this launch wrote a byte (order.c) */
-    struct piece *pieces[DEVICES]; /* ordered by address */
+    uint32_t *moment; /* [byte] the record (order.c) of its last write in this launch */
+    struct piece *pieces[DEVICES]; /* allocations, by ascending address */
     uint64_t used[DEVICES];
     int launch;
-    uint64_t written_to; /* end of the last byte that this launch wrote */
+    uint64_t written_to; /* just past the last byte that this launch wrote, by address */
 } memory;
 
-/* Reserves address space. */
+/* Reserves address space.  Returns NULL on failure. */
 static void *reserve(uint64_t size, int protection)
 {
     void *p = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -39,11 +41,15 @@ static void *reserve(uint64_t size, int protection)
     return p == MAP_FAILED ? NULL : p;
 }
 
+/* Reserves the simulated memory of all devices; `each`: what one device may allocate.  Programs see
+ * addresses from `base`, which cannot be accessed; `real` has the bytes, `state` a state for each
+ * byte, `moment` 4 bytes each: the last write. */
 bool memory_start(uint64_t each)
 {
     memset(&memory, 0, sizeof memory);
     memory.room = each;
-    each = 2 * each / 4096 * 4096 + (UINT64_C(4) << 30); /* red zones and fragmentation */
+    /* more address space than memory, for red zones and fragmentation */
+    each = 2 * each / 4096 * 4096 + (UINT64_C(4) << 30);
     memory.each = each;
     memory.launch = FIRST;
     memory.base = (uint64_t)(uintptr_t)reserve(DEVICES * each, PROT_NONE);
@@ -53,6 +59,7 @@ bool memory_start(uint64_t each)
     return memory.base && memory.real && memory.state && memory.moment;
 }
 
+/* Frees the simulated memory of all devices, if there is any. */
 void memory_stop(void)
 {
     if (!memory.base)
@@ -71,6 +78,8 @@ void memory_stop(void)
     memory.base = 0;
 }
 
+/* Allocates device memory: the first gap that is large enough, with red zones around it.  Returns
+ * its address; 0 if memory is exhausted. */
 uint64_t memory_allocate(int device, uint64_t size)
 {
     struct piece **p = &memory.pieces[device], *new;
@@ -92,6 +101,7 @@ uint64_t memory_allocate(int device, uint64_t size)
     return at;
 }
 
+/* Frees an allocation; returns false if none begins at this address. */
 bool memory_free(uint64_t at)
 {
     for (int d = 0; d < DEVICES; d++)
@@ -101,7 +111,7 @@ bool memory_free(uint64_t at)
 
                 memset(memory.state + (at - memory.base), NOBODY, old->size);
                 memset(memory.real + (at - memory.base), POISON, old->size);
-                if (old->size >= 1 << 20) /* return whole pages */
+                if (old->size >= 1 << 20) /* return pages to the system */
                     madvise(memory.real + ((at - memory.base + 4095) & ~UINT64_C(4095)),
                             (old->size - 4096) & ~UINT64_C(4095), MADV_DONTNEED);
                 memory.used[d] -= old->size;
@@ -140,7 +150,7 @@ bool memory_find(uint64_t at, uint64_t *base, uint64_t *size)
     return false;
 }
 
-unsigned char *memory_real(uint64_t at, uint64_t size)
+unsigned char *memory_host_address(uint64_t at, uint64_t size)
 {
     uint64_t base, room;
 
@@ -160,7 +170,8 @@ void memory_copy(uint64_t to, uint64_t from, uint64_t size)
     memmove(memory.state + (to - memory.base), memory.state + (from - memory.base), size);
 }
 
-void memory_launch(void)
+/* Starts a launch.  When launch numbers run out, older writes become plain WRITTEN. */
+void memory_begin_launch(void)
 {
     memory.written_to = 0;
     if (++memory.launch <= LAST)
@@ -177,7 +188,7 @@ void memory_launch(void)
 
 /* ---- accesses of threads --------------------------------------------------------------------- */
 
-/* States of the bytes [at, at + size), which must be memory of the launch's device. */
+/* Returns the states of bytes [at, at + size), which must be in memory of the launch's device. */
 static unsigned char *own_range(uint64_t at, uint64_t size, const char *what)
 {
     const char *why = !at ? "null" :
@@ -194,7 +205,7 @@ static unsigned char *own_range(uint64_t at, uint64_t size, const char *what)
     return memory.state + (at - memory.base);
 }
 
-/* Reports an access outside all allocations, relative to the one before it. */
+/* Reports an access outside all allocations, relative to the allocation before it. */
 static void fail_out_of_bounds(uint64_t at, uint64_t byte, uint64_t size, const char *what)
 {
     int device = memory_device(at);
@@ -211,7 +222,8 @@ static void fail_out_of_bounds(uint64_t at, uint64_t byte, uint64_t size, const 
                 (unsigned long long)at);
 }
 
-/* Whether up to 16 bytes were all written before this launch, so that any thread may read them. */
+/* Returns whether up to 16 bytes were all written before this launch, so that any thread may read
+ * them. */
 static bool is_old(const unsigned char *s, uint32_t size)
 {
     const uint64_t old = UINT64_C(0x0101010101010101) * WRITTEN;
@@ -223,6 +235,8 @@ static bool is_old(const unsigned char *s, uint32_t size)
     return word[0] == old && word[1] == old;
 }
 
+/* Checks that a read of `size` bytes is valid: allocated, written before and, if constant, not by
+ * this launch.  Returns where the bytes are; else fails the launch. */
 const unsigned char *memory_check(uint64_t at, uint64_t size, bool constant, const char *what)
 {
     const unsigned char *s = own_range(at, size, what);
@@ -246,6 +260,8 @@ static void check_align(uint64_t at, uint32_t align, const char *what)
         engine_fail("%s at %#llx, not aligned to %u", what, (unsigned long long)at, align);
 }
 
+/* Checks a load of the running thread from device memory, and returns the bytes' host address.
+ * Bytes that this launch wrote must be ordered before the load. */
 void *global_read(const void *p, uint32_t size, uint32_t align, int constant)
 {
     uint64_t at = (uint64_t)(uintptr_t)p, i = at - memory.base, end = i + size;
@@ -267,11 +283,11 @@ void *global_read(const void *p, uint32_t size, uint32_t align, int constant)
     return (void *)(uintptr_t)real;
 }
 
-/* Checks a write to device memory and notes who made it. */
+/* Checks a write to device memory, notes the writer, and returns the bytes' host address. */
 static void *write_range(uint64_t at, uint32_t size, uint32_t align, const char *what)
 {
     unsigned char *s = own_range(at, size, what);
-    uint32_t *moment = memory.moment + (at - memory.base), now = order_moment();
+    uint32_t *moment = memory.moment + (at - memory.base), now = order_record();
 
     check_align(at, align, what);
     order_began(what);
@@ -298,7 +314,7 @@ void *global_atomic(void *p, uint32_t size, uint32_t align)
     return write_range((uint64_t)(uintptr_t)p, size, align, "atomic");
 }
 
-void memory_spoil(void)
+void memory_flip_bit(void)
 {
     if (memory.written_to)
         memory.real[memory.written_to - 1 - memory.base] ^= 0x40;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A mock libnvrtc: compiles kernels for the CPU with test/cuda/simt/device.h.  What it
- * calls a cubin is a shared object behind a header (image.h).
- *
+ * A mock libnvrtc: compiles kernels for the CPU with test/cuda/simt/device.h.  Its cubins are
+ * shared objects after a header (image.h).
  * SIMT_PROGRAMS names a folder that gets the source of every program, so that NVRTC can compile it
  * elsewhere (test/cuda/collect.c).
- * SIMT_CXX names the compiler.  SIMT_CACHE names a folder for shared objects: the same text is
- * preprocessed once, and the same preprocessed text compiled once, for all processes and builds.
- * SIMT_FAULT, lines of "old text=>new text" (\n in them stands for a line's end), replaces text
- * that occurs exactly once in the source and the headers. */
+ * SIMT_CXX names the compiler.  SIMT_CACHE names a folder that caches shared objects, for all
+ * processes and builds, by source text and by preprocessed text.
+ * SIMT_FAULT has lines of "old text=>new text", in which \n stands for a line's end.  Each replaces
+ * a text that must occur exactly once in the source and the headers. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -37,9 +36,9 @@ struct text {
     char *name, *body;
 };
 
-/* A program, and what compiling it gave. */
+/* A program and the results of its compilation. */
 struct program {
-    struct text *texts;         /* the source is the first */
+    struct text *texts;         /* the source, then the headers */
     int count;
     char *log;
     char *image;
@@ -65,7 +64,7 @@ static void say(struct program *p, const char *format, ...)
 
 /* ---- faults planted into the source ---------------------------------------------------------- */
 
-/* How often a text occurs in a body. */
+/* Counts the occurrences of a text. */
 static int occurrences(const char *body, const char *old)
 {
     int n = 0;
@@ -75,7 +74,7 @@ static int occurrences(const char *body, const char *old)
     return n;
 }
 
-/* Replaces the first occurrence of a text. */
+/* Replaces the first occurrence of a text, which must exist. */
 static void replace(char **body, const char *old, const char *new)
 {
     char *at = strstr(*body, old), *out = NULL;
@@ -86,6 +85,7 @@ static void replace(char **body, const char *old, const char *new)
     *body = out;
 }
 
+/* Replaces each \n (two characters) by a line feed, in place. */
 static void unescape(char *s)
 {
     char *to = s;
@@ -100,8 +100,8 @@ static void unescape(char *s)
     *to = 0;
 }
 
-/* Plants a fault "old=>new" in the one text where `old` occurs; false: it does not occur exactly
- * once. */
+/* Plants a fault "old=>new" in the source or header where `old` occurs.  Returns false unless `old`
+ * occurs exactly once in all. */
 static bool plant(struct program *p, char *line)
 {
     char *new = strstr(line, "=>");
@@ -129,6 +129,8 @@ static bool plant(struct program *p, char *line)
     return true;
 }
 
+/* Plants all faults of SIMT_FAULT, one in a line, in the program's texts.  Returns false if one
+ * cannot be planted. */
 static bool plant_all(struct program *p)
 {
     const char *faults = getenv("SIMT_FAULT");
@@ -146,8 +148,8 @@ static bool plant_all(struct program *p)
 
 /* ---- assembly that is interpreted instead ---------------------------------------------------- */
 
-/* The end of a string or comment at p, or p. */
-static const char *behind(const char *p)
+/* Returns the end of the string or comment that begins at p, or p if none begins there. */
+static const char *skip_text(const char *p)
 {
     if (p[0] == '/' && p[1] == '*')
         return strstr(p, "*/") + 2;
@@ -158,7 +160,7 @@ static const char *behind(const char *p)
     return p + 1;
 }
 
-/* Whether a constraint such as "=r"( begins here, which becomes a function call. */
+/* Returns whether [p, end) is a constraint such as "=r" with a bracket just past it. */
 static bool is_constraint(const char *p, const char *end)
 {
     const char *letter = p + 1 + (p[1] == '=' || p[1] == '+');
@@ -166,11 +168,11 @@ static bool is_constraint(const char *p, const char *end)
     return *p == '"' && *end == '(' && end == letter + 2 && *letter >= 'a' && *letter <= 'z';
 }
 
-/* Copies text, and turns each constraint of an assembly operand into a function call. */
+/* Copies text, and makes a function call of each constraint of an assembly operand. */
 static void copy_marked(FILE *to, const char *p, const char *end)
 {
     while (p < end) {
-        const char *next = behind(p);
+        const char *next = skip_text(p);
 
         if (next == p) {
             fputc(*p++, to);
@@ -188,15 +190,15 @@ static bool is_blank(const char *p, const char *end)
     return p == end;
 }
 
-/* Translates asm ("text" : outputs : inputs : clobbers) to simt_asm("text", outputs, inputs); p is
- * after the bracket.  Returns the end. */
+/* Translates asm ("text" : outputs : inputs : clobbers) to simt_asm("text", outputs, inputs).  p:
+ * just past the opening bracket.  Returns the end of the statement. */
 static const char *copy_assembly(FILE *to, const char *p)
 {
     const char *part[5] = { p };
     int parts = 1, depth = 1;
 
     for (; depth; p++) {
-        const char *next = behind(p);
+        const char *next = skip_text(p);
 
         if (next > p)
             p = next - 1;
@@ -221,11 +223,11 @@ static const char *copy_assembly(FILE *to, const char *p)
     return p;
 }
 
-/* Text of the kernels' device.h after the part that the harness replaces, with its assembly as
- * calls. */
+/* Returns the part of the kernels' device.h from its asm statements on, as calls of simt_asm.  The
+ * simulation's device.h replaces the part before. */
 static char *play_assembly(const char *text)
 {
-    static const char mark[] = "/* ==== from here on: assembly";
+    static const char mark[] = "#define LIMBER_ASSEMBLY";
     const char *p = strstr(text, mark), *next;
     char *out = NULL;
     size_t size;
@@ -247,7 +249,7 @@ static char *play_assembly(const char *text)
             p = copy_assembly(to, at + 1);
             continue;
         }
-        next = behind(p);
+        next = skip_text(p);
         copy_marked(to, p, next > p ? next : p + 1);
         p = next > p ? next : p + 1;
     }
@@ -258,14 +260,14 @@ static char *play_assembly(const char *text)
 /* ---- what was compiled before ---------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* The image of a program that was compiled before. */
+/* A program that this process has compiled before, and its image. */
 static struct kept {
     struct kept *next;
     char *key, *image;
     size_t size;
 } *kept;
 
-/* SIMT_NVRTC: the major version that is simulated. */
+/* Returns the major version of CUDA that SIMT_NVRTC sets. */
 static uint32_t toolkit(void)
 {
     const char *played = getenv("SIMT_NVRTC");
@@ -273,8 +275,8 @@ static uint32_t toolkit(void)
     return played ? (uint32_t)atoi(played) : 13;
 }
 
-/* Concatenates everything that the result depends on. */
-static char *key_of(const struct program *p, char **options)
+/* Concatenates all texts and options on which a compilation's result depends. */
+static char *make_key(const struct program *p, char **options)
 {
     char *key = NULL;
     size_t size;
@@ -289,7 +291,7 @@ static char *key_of(const struct program *p, char **options)
     return key;
 }
 
-/* Takes the image of a program that this process has compiled before. */
+/* Copies the image of a program that this process has compiled before; false if there is none. */
 static bool find_kept(struct program *p, const char *key)
 {
     const struct kept *k;
@@ -306,8 +308,8 @@ static bool find_kept(struct program *p, const char *key)
     return k != NULL;
 }
 
-/* Keeps a compiled image under its key, which it owns from then on. */
-static void keep(const struct program *p, char *key)
+/* Keeps a compiled image under its key.  Takes ownership of the key. */
+static void keep_image(const struct program *p, char *key)
 {
     struct kept *k = malloc(sizeof *k);
 
@@ -321,7 +323,7 @@ static void keep(const struct program *p, char *key)
 
 /* ---- running the host's compiler ------------------------------------------------------------- */
 
-/* Writes folder/name and creates missing folders. */
+/* Writes a file into a folder, and creates missing folders.  Returns false on failure. */
 static bool write_text(const char *folder, const char *name, const char *body)
 {
     char path[1024];
@@ -341,7 +343,8 @@ static bool write_text(const char *folder, const char *name, const char *body)
     return fclose(f) == 0 && good;
 }
 
-/* Reads a file into memory with `front` free bytes before it. */
+/* Reads a file into a new buffer, with `front` free bytes before its contents.  Returns NULL on
+ * failure. */
 static char *read_all(const char *path, size_t front, size_t *size)
 {
     FILE *f = fopen(path, "rb");
@@ -377,7 +380,7 @@ static void remove_folder(const char *folder)
         waitpid(pid, &status, 0);
 }
 
-/* Runs the compiler; its messages become the program's log. */
+/* Runs the compiler; its messages become the program's log.  Returns whether it succeeded. */
 static bool run_compiler(struct program *p, const char *folder, char **argv)
 {
     posix_spawn_file_actions_t actions;
@@ -407,7 +410,8 @@ static bool run_compiler(struct program *p, const char *folder, char **argv)
     return status == 0;
 }
 
-/* Reads the compiled library as the program's image, behind a head. */
+/* Reads the compiled library as the program's image, and puts a header before it.  Returns false on
+ * failure. */
 static bool take_image(struct program *p, const char *path)
 {
     struct image head = { SIMT_IMAGE, 0, toolkit(), 0 };
@@ -427,13 +431,14 @@ static bool take_image(struct program *p, const char *path)
 
 enum { MOST_OPTIONS = 64 };
 
-/* Keeps -D options and turns the architecture into macros; other options are ignored. */
-static bool options_of(struct program *p, int count, const char *const *given, char **out)
+/* Translates NVRTC's options for the host's compiler: copies -D, makes macros of the architecture,
+ * ignores others.  Returns false for an unknown architecture. */
+static bool translate_options(struct program *p, int count, const char *const *given, char **out)
 {
     static const struct {
         const char *name;
         char *macros[2];
-        uint32_t since; /* first major version of CUDA that knows it; 0: all */
+        uint32_t since; /* first major version of CUDA that knows the architecture; 0: all */
     } archs[] = {
         { "_75", { "-D__CUDA_ARCH__=750" } },
         { "_80", { "-D__CUDA_ARCH__=800" } },
@@ -475,8 +480,8 @@ static bool options_of(struct program *p, int count, const char *const *given, c
     return found;
 }
 
-/* Without optimisation, because compiling takes ten times as long as running.  Without the
- * architecture, since its macros are already expanded. */
+/* Optimisation is off, because compiling takes ten times as long as running.  The preprocessor has
+ * expanded macros of the architecture already, so it is not set here. */
 static const char *const compiler_options[] = {
     "-x",
     "c++",
@@ -497,7 +502,7 @@ static const char *const compiler_options[] = {
     ("-I" SIMT_FOLDER),
 };
 
-/* Begins a hash with the compiler and its options. */
+/* Begins a hash over the compiler's file and its options. */
 static XXH3_state_t *begin_hash(const char *compiler)
 {
     XXH3_state_t *state = XXH3_createState();
@@ -513,7 +518,7 @@ static XXH3_state_t *begin_hash(const char *compiler)
     return state;
 }
 
-/* The path in the cache for a hash. */
+/* Makes the path in the cache for a hash. */
 static void end_hash(XXH3_state_t *state, char place[1024])
 {
     XXH128_hash_t hash = XXH3_128bits_digest(state);
@@ -523,7 +528,7 @@ static void end_hash(XXH3_state_t *state, char place[1024])
              (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
 
-/* Adds a file's contents to a hash; false: it cannot be read. */
+/* Adds a file's contents to a hash.  Returns false if the file cannot be read. */
 static bool hash_file(XXH3_state_t *state, const char *path)
 {
     size_t size;
@@ -535,7 +540,8 @@ static bool hash_file(XXH3_state_t *state, const char *path)
     return text != NULL;
 }
 
-/* The cache path for the preprocessed text at `path`; false if it cannot be read. */
+/* Makes the cache path for the preprocessed text in the file `path`.  Returns false if the file
+ * cannot be read. */
 static bool cached_place(const char *compiler, const char *path, char place[1024])
 {
     XXH3_state_t *state = begin_hash(compiler);
@@ -545,8 +551,8 @@ static bool cached_place(const char *compiler, const char *path, char place[1024
     return good;
 }
 
-/* The cache path for a program's source and options: if it exists, the preprocessor, which takes
- * most of the time, need not run. */
+/* Makes the cache path for a program's source and options.  If that file exists, the preprocessor,
+ * which takes most of the time, need not run. */
 static void direct_place(const char *compiler, const struct program *p, char **options,
                          const char *folder, char place[1024])
 {
@@ -567,7 +573,7 @@ static void direct_place(const char *compiler, const struct program *p, char **o
     end_hash(state, place);
 }
 
-/* Stores an image atomically; a cache that cannot be written is ignored. */
+/* Stores an image atomically.  Errors are ignored. */
 static void store_image(const struct program *p, const char *place)
 {
     char path[1100];
@@ -585,7 +591,8 @@ static void store_image(const struct program *p, const char *place)
         remove(path);
 }
 
-/* Compiles a program with the host's compiler, or takes the image from a cache. */
+/* Compiles a program with the host's compiler, or copies its image from a cache.  Returns false if
+ * there are errors. */
 static bool compile(struct program *p, char **options)
 {
     const char *tmp = getenv("TMPDIR"), *cxx = getenv("SIMT_CXX"), *cache = getenv("SIMT_CACHE");
@@ -631,7 +638,8 @@ static bool compile(struct program *p, char **options)
         found = access(direct, R_OK) == 0 && take_image(p, direct);
     }
     snprintf(place, sizeof place, "%s", direct);
-    /* a source includes only some of the headers */
+    /* a second cache, by the preprocessed text: programs with different unused headers may have the
+     * same text */
     if (good && !found && cache && *cache && p->count > 2) {
         snprintf(text, sizeof text, "%s/simt-text", folder);
         snprintf(output, sizeof output, "%s", text);
@@ -648,7 +656,8 @@ static bool compile(struct program *p, char **options)
     if (good && !found) {
         snprintf(output, sizeof output, "%s/simt-object.so", folder);
         good = run_compiler(p, folder, argv);
-        if (!good && argv[from] == text) { /* errors name lines of the original source */
+        /* compile the original source, so that errors name its lines */
+        if (!good && argv[from] == text) {
             free(p->log);
             p->log = NULL;
             argv[language] = "c++";
@@ -660,15 +669,15 @@ static bool compile(struct program *p, char **options)
             store_image(p, place);
     }
     if (good && cache && *cache)
-        (void)!link(place, direct); /* fails if the name exists, or without space */
+        (void)!link(place, direct); /* fails if the name exists, or if the disk is full */
     remove_folder(folder);
     return good;
 }
 
 /* ---- programs for NVRTC ---------------------------------------------------------------------- */
 
-/* Records the architecture option after "//", then the source. */
-static void record(const struct program *p, int count, const char *const *options)
+/* Writes a program to SIMT_PROGRAMS: the architecture after "//", then the source. */
+static void record_program(const struct program *p, int count, const char *const *options)
 {
     const char *folder = getenv("SIMT_PROGRAMS"), *source = p->texts[0].body, *arch = "";
     char path[1024], beside[1100];
@@ -730,6 +739,7 @@ EXPORT const char *nvrtcGetErrorString(int code)
     return code >= 0 && code <= FAILED ? names[code] : "NVRTC_ERROR unknown";
 }
 
+/* Creates a program with copies of its texts: texts[0] is the source, texts[1 + i] is header i. */
 EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const char *name, int count,
                               const char *const *headers, const char *const *names)
 {
@@ -747,6 +757,7 @@ EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const ch
     return OK;
 }
 
+/* Frees a program and sets the caller's pointer to NULL. */
 EXPORT int nvrtcDestroyProgram(struct program **program)
 {
     struct program *p = program ? *program : NULL;
@@ -765,18 +776,20 @@ EXPORT int nvrtcDestroyProgram(struct program **program)
     return OK;
 }
 
+/* Compiles a program: plants the faults that are asked for, then looks for an image that this
+ * process has made before, else compiles. */
 EXPORT int nvrtcCompileProgram(struct program *p, int count, const char *const *given)
 {
     char *options[MOST_OPTIONS], *key;
 
     if (!p)
         return BAD_PROGRAM;
-    if (!options_of(p, count, given, options))
+    if (!translate_options(p, count, given, options))
         return BAD_OPTION;
-    record(p, count, given);
+    record_program(p, count, given);
     if (!plant_all(p))
         return FAILED;
-    key = key_of(p, options);
+    key = make_key(p, options);
     if (find_kept(p, key)) {
         free(key);
         return OK;
@@ -785,7 +798,7 @@ EXPORT int nvrtcCompileProgram(struct program *p, int count, const char *const *
         free(key);
         return FAILED;
     }
-    keep(p, key);
+    keep_image(p, key);
     return OK;
 }
 

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Checks the order of accesses to device memory within a launch.  A plain read must happen after
- * another thread's write in the same launch: ordered by barriers within a cluster, as for shared
- * memory, else by counters.  An atomic operation that releases and acquires passes all writes that
- * happened before it in its thread, which include those of its block before their last barrier, to
- * later operations at the same address.  Order that is passed on twice, from counter to counter, is
- * not tracked. */
+ * another thread's write in the same launch.  Within a cluster, barriers order accesses, as for
+ * shared memory; between clusters, counters do.  An atomic operation with release and acquire
+ * semantics passes all writes that happened before it in its thread, including those of its block
+ * before their last barrier, to later operations at that address.  Order that is passed twice, from
+ * one counter to another, is not tracked. */
 #include "test/cuda/simt/engine.h"
 
 #include <stdlib.h>
 
-/* Index of a counter, by its address; counters may share one. */
+/* Returns the index of a counter's entry in vector clocks.  Counters may share an entry. */
 static size_t place_of(uint64_t at)
 {
     return (size_t)(engine.clocks_size - COUNTERS) + (size_t)(at / 4 % COUNTERS);
 }
 
-/* Writes of a thread up to its next release. */
+/* A record of a thread's writes up to its next release: cluster and epoch. */
 struct moment {
     int cluster;
     epoch at;
 };
 
-/* The clocks of a cluster at the time when it added to a counter (release).  A cluster that reads
- * the counter takes them over (acquire). */
+/* A release: the clocks of a cluster when it added to a counter.  A cluster that reads the counter
+ * later takes them over (acquire). */
 struct release {
     uint64_t at;
     int cluster;
@@ -37,7 +37,7 @@ static struct {
 
 void order_start(void)
 {
-    order.moments = 1; /* 0: no fibre has a moment */
+    order.moments = 1; /* index 0: no record */
     order.releases = 0;
 }
 
@@ -52,7 +52,9 @@ static int cluster_of(const struct fibre *f)
     return f->block->index / engine.launch->cluster;
 }
 
-uint32_t order_moment(void)
+/* Returns the index of the record of the running thread's present time, which it adds if there is
+ * none. */
+uint32_t order_record(void)
 {
     struct fibre *f = engine.running;
 
@@ -66,8 +68,10 @@ uint32_t order_moment(void)
     return f->moment = order.moments++;
 }
 
-/* Whether a counter ordered the thread after these writes. */
-static bool was_told(const struct fibre *f, const struct moment *m)
+/* Returns whether the thread has passed a counter after a release that knew of the writes m.
+ * Release i is known to the thread if its clock at the counter's place exceeds i.  Only releases of
+ * the same cluster count. */
+static bool is_ordered_by_counter(const struct fibre *f, const struct moment *m)
 {
     for (uint32_t i = 0; i < order.releases; i++) {
         const struct release *r = &order.release[i];
@@ -85,13 +89,15 @@ void order_check(uint64_t at, uint32_t moment)
     const struct moment *m = &order.moment[moment];
     const struct witness w = fibre_witness(f);
 
-    if (m->cluster == cluster_of(f) ? clocks_know(&w, m->at) : was_told(f, m))
+    if (m->cluster == cluster_of(f) ? clocks_know(&w, m->at) : is_ordered_by_counter(f, m))
         return;
     engine_fail("race on device memory: reads %#llx, which thread %d of block %d wrote",
                 (unsigned long long)at, (int)(m->at >> CLOCK_BITS) % BLOCK_IDS,
                 m->cluster * engine.launch->cluster + (int)(m->at >> CLOCK_BITS) / BLOCK_IDS);
 }
 
+/* Records that the running thread releases and acquires at the counter `at`: what it knows now goes
+ * to later threads that pass this counter. */
 void order_pass(uint64_t at)
 {
     struct fibre *f = engine.running;

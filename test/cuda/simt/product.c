@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products of warps and warpgroups.  The last lane to arrive does the work of all.  What a product
- * of a warpgroup reads counts as being read until group_wait, and its registers hold poison. */
+ * Products of warps and warpgroups.  The last lane to arrive does the work for all.  A product of a
+ * warpgroup counts as reading its operands until group_wait, and its registers hold poison until
+ * then. */
 #include "test/cuda/simt/dot.h"
 #include "test/cuda/simt/engine.h"
 
@@ -14,7 +15,7 @@ static struct {
     struct model m;
     int capability;
     bool good;
-} models[2][SIMT_E5M2 + 1]; /* [1]: of products into tensor memory */
+} models[2][SIMT_E5M2 + 1]; /* [1]: products into tensor memory */
 
 void product_start(void)
 {
@@ -27,7 +28,7 @@ void product_start(void)
             }
 }
 
-/* The model of sums of this kind of product on this device. */
+/* Returns the model by which this device sums products of this kind. */
 static const struct model *model_of(int kind, bool columns, const char *what)
 {
     if (!models[columns][kind].good)
@@ -35,8 +36,9 @@ static const struct model *model_of(int kind, bool columns, const char *what)
     return &models[columns][kind].m;
 }
 
-/* Clocks that all these threads have in common, the minimum over threads.  Threads that share
- * clocks lack each other's own entries. */
+/* Returns what all threads that meet know: the minimum of their vector clocks, entry by entry.  A
+ * vector clock that several threads share lacks their own entries, so each of these threads counts
+ * as unknown to the others. */
 static struct witness common_witness(const struct meeting *m, int step)
 {
     static uint32_t least[MAX_CLUSTER * (2 * MAX_THREADS + AGENTS)];
@@ -77,13 +79,15 @@ static struct fibre *lane_of(const struct meeting *m, int lane)
 
 /* ---- products of a warp ---------------------------------------------------------------------- */
 
-/* Registers and shared memory of one lane. */
+/* One lane's registers, and its address and leading dimension in shared memory. */
 struct fragments {
     uint32_t *r;
     uint32_t at;
     int ld;
 };
 
+/* ldmatrix: loads four 8 x 8 tiles of 16-bit elements.  Lane l gives the address of row l % 8 of
+ * tile l / 8; register i of lane l gets a word of row l / 4 of tile i. */
 void load_fragments(uint32_t *r, uint32_t at)
 {
     struct fragments mine = { r, at, 0 };
@@ -109,13 +113,13 @@ void load_fragments(uint32_t *r, uint32_t at)
     meeting_end(m);
 }
 
-/* 32 bytes decoded as numbers. */
+/* 32 bytes as integers. */
 struct numbers {
     int16_t at[32];
-    bool any; /* not all are 0 */
+    bool any; /* some number is not 0 */
 };
 
-/* Reads 32 bytes as integers. */
+/* Decodes 32 bytes as signed or unsigned integers. */
 static void read_numbers(struct numbers *x, const uint8_t *bytes, bool is_signed)
 {
     x->any = false;
@@ -125,7 +129,8 @@ static void read_numbers(struct numbers *x, const uint8_t *bytes, bool is_signed
     }
 }
 
-/* d = d + a b for rows of a and columns of b of 32 bytes; d[i] points to number i. */
+/* Adds products of rows of a and columns of b, of 32 bytes each, to d.  d[i * columns + j] points
+ * to the sum of row i and column j. */
 static void multiply_i8(int kind, int rows, const uint8_t (*a)[32], int columns,
                         const uint8_t (*b)[32], uint32_t *const *d)
 {
@@ -147,9 +152,9 @@ static void multiply_i8(int kind, int rows, const uint8_t (*a)[32], int columns,
     }
 }
 
-/* Adds products of 32 bytes along k to d, as this kind of instruction does on this device. */
-static void multiply(int kind, bool into_columns, int rows, const uint8_t (*a)[32], int columns,
-                     const uint8_t (*b)[32], uint32_t *const *d, const char *what)
+/* Adds products of 32 bytes along k to d, with this device's model for this kind of instruction. */
+static void add_products(int kind, bool into_columns, int rows, const uint8_t (*a)[32], int columns,
+                         const uint8_t (*b)[32], uint32_t *const *d, const char *what)
 {
     static struct line line_a[128], line_b[256];
     const struct model *m;
@@ -179,6 +184,8 @@ struct operands {
     const uint32_t *a, *b;
 };
 
+/* mma.sync of a 16 x 8 tile: gathers the lanes' registers into rows of A and columns of B, and adds
+ * the product to the sums d of all lanes. */
 void mma(int kind, void *d, const uint32_t *a, const uint32_t *b)
 {
     struct operands mine = { d, a, b };
@@ -199,8 +206,8 @@ void mma(int kind, void *d, const uint32_t *a, const uint32_t *b)
         for (int i = 0; i < 2; i++)
             memcpy(&columns[g][4 * t + 16 * i], &o->b[i], 4);
     }
-    multiply(kind, false, 16, (const uint8_t(*)[32])rows, 8, (const uint8_t(*)[32])columns, to,
-             "mma");
+    add_products(kind, false, 16, (const uint8_t(*)[32])rows, 8, (const uint8_t(*)[32])columns, to,
+                 "mma");
     meeting_end(m);
 }
 
@@ -210,7 +217,7 @@ struct scaled_operands {
     uint32_t scales[2];
 };
 
-/* Decodes a line of an operand with its word of scales. */
+/* Decodes a line of an operand with its word of block scales. */
 static void read_scaled(const struct scaled_product *x, int side, const uint8_t bytes[32],
                         uint32_t word, struct scaled_line *l)
 {
@@ -222,6 +229,8 @@ static void read_scaled(const struct scaled_product *x, int side, const uint8_t 
         engine_fail("a scaled product: bits beside an element of operand %d", side);
 }
 
+/* Block-scaled mma.sync of a 16 x 8 tile.  The scales of a line come from the lane of each group of
+ * four that x->quad selects. */
 void mma_scaled(const struct scaled_product *x, float *d, const uint32_t *a, const uint32_t *b,
                 uint32_t scales_a, uint32_t scales_b)
 {
@@ -268,6 +277,7 @@ struct operands64 {
     double *d, a, b;
 };
 
+/* mma.sync in FP64: an 8 x 8 tile and 4 elements along k, added in order of k. */
 void mma_f64(double *d, double a, double b)
 {
     struct operands64 mine = { d, a, b };
@@ -291,9 +301,9 @@ void mma_f64(double *d, double a, double b)
 
 /* ---- the portable form ----------------------------------------------------------------------- */
 
-/* Checks a collective load or store of a tile: all 32 lanes give the same address and leading
- * dimension; this is at least 16 and a multiple of 8 elements; `rows` rows of 16 elements of
- * `width` bytes lie in shared memory, aligned to 32 bytes. */
+/* Checks a collective load or store of a tile.  All 32 lanes must give the same address and leading
+ * dimension, which is at least 16 and a multiple of 8 elements.  The tile's `rows` rows of 16
+ * elements of `width` bytes must be in shared memory, aligned to 32 bytes. */
 static void check_wmma(const struct meeting *m, uint32_t rows, uint32_t width, const char *what)
 {
     const struct fragments *first = lane_of(m, 0)->arg;
@@ -310,7 +320,7 @@ static void check_wmma(const struct meeting *m, uint32_t rows, uint32_t width, c
                  ((uint64_t)(rows - 1) * (uint32_t)first->ld + 16) * width, 32, what);
 }
 
-/* Lane l loads row l & 15 of A, or column l & 15 of B: 16 elements of two bytes. */
+/* Loads 16 elements of two bytes: lane l gets row l & 15 of A, or column l & 15 of B. */
 void wmma_load(uint32_t *r, uint32_t at, int ld)
 {
     struct fragments mine = { r, at, ld };
@@ -333,6 +343,8 @@ void wmma_load(uint32_t *r, uint32_t at, int ld)
     meeting_end(m);
 }
 
+/* wmma of a 16 x 16 tile: lane l has row l & 15 of A and column l & 15 of B, and sums of half a row
+ * of C. */
 void wmma(float *d, const uint32_t *a, const uint32_t *b)
 {
     struct operands mine = { d, a, b };
@@ -350,11 +362,12 @@ void wmma(float *d, const uint32_t *a, const uint32_t *b)
         for (int i = 0; i < 8; i++)
             to[8 * l + i] = (uint32_t *)o->d + i;
     }
-    multiply(SIMT_F16, false, 16, (const uint8_t(*)[32])rows, 16, (const uint8_t(*)[32])columns, to,
-             "wmma");
+    add_products(SIMT_F16, false, 16, (const uint8_t(*)[32])rows, 16, (const uint8_t(*)[32])columns,
+                 to, "wmma");
     meeting_end(m);
 }
 
+/* Stores a 16 x 16 tile of sums in shared memory.  Each lane stores half a row. */
 void wmma_store(uint32_t at, const float *d, int ld)
 {
     struct fragments mine = { (uint32_t *)(uintptr_t)d, at, ld };
@@ -384,8 +397,8 @@ struct product {
     int keep;
 };
 
-/* Reads rows of 32 bytes.  Pieces of 16 bytes are swizzled: bits 4 to 6 of their address are XORed
- * with bits 7 to 9. */
+/* Reads rows of 32 bytes of a swizzled tile.  In the addresses of pieces of 16 bytes, bits 4 to 6
+ * are XORed with bits 7 to 9. */
 static void read_tile(const struct witness *w, struct tile t, int rows, uint8_t (*to)[32])
 {
     struct block *b = engine.running->block;
@@ -410,7 +423,7 @@ void product_of_tiles(int kind, bool columns, const struct witness *w, int rows,
 
     read_tile(w, a, rows, x);
     read_tile(w, b, n, y);
-    multiply(kind, columns, rows, (const uint8_t(*)[32])x, n, (const uint8_t(*)[32])y, d, what);
+    add_products(kind, columns, rows, (const uint8_t(*)[32])x, n, (const uint8_t(*)[32])y, d, what);
 }
 
 /* Reads lines of an operand and their block scales, and decodes them. */
@@ -420,12 +433,14 @@ static void read_scaled_lines(const struct scaled_product *x, int side, const ui
     for (int i = 0; i < count; i++) {
         uint8_t apart[32];
 
-        if (!simt_set_apart(x->kind, x->format[side], bytes[i], apart) ||
+        if (!simt_unpack(x->kind, x->format[side], bytes[i], apart) ||
             !simt_scaled_line(x->kind, x->format[side], apart, scales[i] + x->byte[side], &to[i]))
             engine_fail("a scaled product: bits beside the elements of operand %d", side);
     }
 }
 
+/* Adds block-scaled products of tiles in shared memory to sums: d[i * n + j] points to the sum of
+ * row i of A and column j of B. */
 void scaled_product_of_tiles(const struct scaled_product *x, const struct witness *w, int rows,
                              struct tile a, int n, struct tile b, uint8_t (*const scales[2])[4],
                              uint32_t *const *d)
@@ -456,15 +471,16 @@ static epoch group_agent(const struct meeting *m)
            << CLOCK_BITS;
 }
 
-static struct product *product_of(const struct meeting *m, int thread)
+static struct product *product_of_thread(const struct meeting *m, int thread)
 {
     return lane_of(m, thread)->arg;
 }
 
-/* The sum that lives in the registers of the product being issued; made at its first product. */
+/* Returns the sum whose registers are those of the product being issued, and adds it if it is
+ * new. */
 static struct sum *find_sum(struct group *g, const struct meeting *m)
 {
-    const struct product *first = product_of(m, 0);
+    const struct product *first = product_of_thread(m, 0);
     struct sum *s;
 
     for (s = g->sums; s; s = s->next)
@@ -478,7 +494,7 @@ static struct sum *find_sum(struct group *g, const struct meeting *m)
     return s;
 }
 
-/* True if a thread's registers of a sum still hold what issue_product put there. */
+/* Returns whether a thread's registers of a sum still hold the poison of issue_product. */
 static bool is_poison(const struct sum *s, int thread)
 {
     for (int i = 0; i < s->n / 2; i++)
@@ -487,7 +503,8 @@ static bool is_poison(const struct sum *s, int thread)
     return true;
 }
 
-/* Adds the registers of a thread to the sum, and checks that they are unchanged. */
+/* Takes the start values of a sum from a thread's registers, and checks that other code has not
+ * changed these registers without a fence. */
 static void take_registers(struct sum *s, const struct meeting *m, int thread)
 {
     struct fibre *f = lane_of(m, thread);
@@ -508,7 +525,7 @@ static void take_registers(struct sum *s, const struct meeting *m, int thread)
         memcpy(value, p->d, size);
 }
 
-/* Address of element (row, column) of the sum. */
+/* Returns the address of element (row, column) of a sum. */
 static uint32_t *element_of(struct sum *s, int row, int column)
 {
     int thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
@@ -519,10 +536,10 @@ static uint32_t *element_of(struct sum *s, int row, int column)
 /* Requires all threads of a warpgroup to issue the same product. */
 static void check_products(const struct group *g, const struct meeting *m)
 {
-    const struct product *first = product_of(m, 0);
+    const struct product *first = product_of_thread(m, 0);
 
     for (int t = 1; t < 128; t++) {
-        const struct product *p = product_of(m, t);
+        const struct product *p = product_of_thread(m, t);
 
         if (memcmp(&p->a, &first->a, sizeof p->a) || memcmp(&p->b, &first->b, sizeof p->b) ||
             p->n != first->n || p->keep != first->keep)
@@ -535,11 +552,11 @@ static void check_products(const struct group *g, const struct meeting *m)
             engine_fail("the warps of a warpgroup have committed different numbers of groups");
 }
 
-/* Computes a warpgroup's product at once, but poisons its registers until group_wait. */
+/* Computes a warpgroup's product at once, but fills its registers with poison until group_wait. */
 static void issue_product(struct group *g, const struct meeting *m, int kind)
 {
     static uint32_t *to[64 * 256];
-    const struct product *first = product_of(m, 0);
+    const struct product *first = product_of_thread(m, 0);
     struct sum *s = find_sum(g, m);
     struct witness w = common_witness(m, 32);
     int n = first->n;
@@ -604,8 +621,8 @@ void group_commit(void)
     meeting_end(m);
 }
 
-/* Writes the sums of all products up to commit group `upto` to a warp's registers, which must not
- * have changed since. */
+/* Writes the sums of all products up to commit group `upto` to a warp's registers, which must still
+ * hold poison. */
 static void retire(struct group *g, const struct meeting *m, int warp, uint32_t upto)
 {
     for (struct sum *s = g->sums; s; s = s->next) {
@@ -621,7 +638,7 @@ static void retire(struct group *g, const struct meeting *m, int warp, uint32_t 
     }
 }
 
-/* The lanes are now ordered after products up to this group. */
+/* Orders the lanes after the products up to commit group `upto`. */
 static void acquire_products(const struct meeting *m, uint32_t upto)
 {
     struct clocks *before = NULL, *after = NULL;
@@ -648,6 +665,8 @@ static void acquire_products(const struct meeting *m, uint32_t upto)
     clocks_drop(after);
 }
 
+/* Simulates wgmma.wait_group: the warp waits until at most n of its groups of products are
+ * unfinished. */
 void group_wait(int n)
 {
     struct meeting *m = whole_warp("group_wait");
@@ -673,6 +692,7 @@ void product_end(struct fibre *f)
             engine_fail("has ended without group_wait for its products");
 }
 
+/* Frees the product groups of a block that has ended. */
 void product_drop(struct block *b)
 {
     for (int i = 0; i < MAX_GROUPS; i++) {

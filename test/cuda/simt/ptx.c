@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * An interpreter of PTX for one thread: the instructions in the inline assembly of
- * backends/cuda/kernel/device.h.  Anything else is an error: another opcode, shape or types, an
- * operand of another kind or size, an address out of range.
+ * Interprets PTX for one thread: the instructions in the inline assembly of
+ * backends/cuda/kernel/device.h.  It fails on other opcodes, shapes and types, on operands of the
+ * wrong kind or size, and on addresses out of range.
  *
  * Source: PTX ISA 9.0, 9.7.9 (cvt, copies), 9.7.13 (barriers), 9.7.14 (mma), 9.7.15 (wgmma and its
  * descriptors), 9.7.16 (tcgen05 and its descriptors). */
@@ -30,28 +30,28 @@ enum word_kind {
 };
 struct word {
     enum word_kind kind;
-    int64_t n; /* index of an argument, register or label; value of a number */
-    int first, count; /* words of a list or an address */
+    int64_t n; /* index of an argument, register or label, or the value of a number */
+    int first, count; /* range of words, of a list or an address */
 };
 struct instruction {
     char *op;
-    int predicate; /* register; -1: none */
+    int predicate; /* index of a register; -1: not predicated */
     bool negated;
-    int first, count; /* range of its operands */
-    void (*run)(struct frame *); /* NULL: a branch */
-    const struct type *type; /* a product's operand types; n: its number of columns */
+    int first, count; /* range of words: its operands */
+    void (*run)(struct frame *); /* executes it; NULL: a branch */
+    const struct type *type; /* type: types of a product's operands; n: its number of columns */
     int n;
 };
 struct name {
     char text[MOST_NAME];
-    char type; /* type of a register: 'h', 'r' or 'p' */
-    int at; /* position of a label */
+    char type; /* of a register: 'h' (16 bits), 'r' (32 bits) or 'p' (predicate) */
+    int at; /* of a label: index of the next instruction */
 };
 
-/* Parsed assembly of one asm statement. */
+/* The parsed assembly of one asm statement. */
 struct program {
     struct program *next;
-    const char *text; /* identified by its address; forgotten with its module */
+    const char *text; /* the parsed text, identified by its address; freed with its module */
     struct instruction *code;
     struct word *word;
     int codes, words;
@@ -60,6 +60,7 @@ struct program {
 };
 static struct program *programs;
 
+/* Frees all parsed assembly texts. */
 void ptx_forget(void)
 {
     while (programs) {
@@ -82,7 +83,7 @@ static void skip(const char **s)
         ++*s;
 }
 
-/* Skips blanks and takes this character, if it comes next. */
+/* Skips white space.  Takes character c and returns true, if c comes next. */
 static bool take(const char **s, char c)
 {
     skip(s);
@@ -97,7 +98,7 @@ static bool in_name(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Takes a name, which must come next. */
+/* Parses a name into `to`.  Fails if no name comes next. */
 static void take_name(const char **s, char to[MOST_NAME])
 {
     int n = 0;
@@ -118,7 +119,7 @@ static int find(const struct name *list, int count, const char *text)
     return -1;
 }
 
-/* The index of a register's or label's name, which is added if it is new. */
+/* Returns the index of the name of a register or label, which is added if it is new. */
 static int add_name(struct name *list, int *count, const char *text)
 {
     int i = find(list, *count, text);
@@ -132,7 +133,7 @@ static int add_name(struct name *list, int *count, const char *text)
     return (*count)++;
 }
 
-/* Allocates `count` consecutive words. */
+/* Allocates `count` consecutive words; returns the index of the first. */
 static int add_words(struct program *p, int count)
 {
     p->word = realloc(p->word, (size_t)(p->words + count) * sizeof *p->word);
@@ -142,7 +143,7 @@ static int add_words(struct program *p, int count)
 
 static struct word parse_word(struct program *p, const char **s);
 
-/* Parses words up to `end` into consecutive places. */
+/* Parses words up to the character `end`; *to: their range. */
 static void parse_list(struct program *p, const char **s, char end, struct word *to)
 {
     struct word found[140];
@@ -160,7 +161,7 @@ static void parse_list(struct program *p, const char **s, char end, struct word 
     memcpy(p->word + to->first, found, (size_t)count * sizeof *found);
 }
 
-/* Reads an operand: a register, a number, a list in braces or an address in brackets. */
+/* Parses an operand: a register, a number, a list in braces or an address in brackets. */
 static struct word parse_word(struct program *p, const char **s)
 {
     struct word w = { WORD_sink, 0, 0, 0 };
@@ -180,7 +181,7 @@ static struct word parse_word(struct program *p, const char **s)
     } else {
         take_name(s, name);
         if (strcmp(name, "_") == 0) {
-            if (!take(s, '|')) /* if | follows, the predicate of a result that is ignored */
+            if (!take(s, '|')) /* "_|p": only the predicate of the result is used */
                 return w;
             take_name(s, name);
         }
@@ -192,7 +193,7 @@ static struct word parse_word(struct program *p, const char **s)
     return w;
 }
 
-/* Reads a declaration of registers. */
+/* Parses a declaration of registers. */
 static void declare(struct program *p, const char **s)
 {
     char type[MOST_NAME], name[MOST_NAME];
@@ -210,7 +211,7 @@ static void declare(struct program *p, const char **s)
 
 static bool resolve(struct instruction *x);
 
-/* Reads an instruction with its predicate and its operands. */
+/* Parses an instruction with its predicate and operands. */
 static void parse_instruction(struct program *p, const char **s)
 {
     struct instruction x = { .predicate = -1 };
@@ -240,7 +241,7 @@ static void parse_instruction(struct program *p, const char **s)
     p->code[p->codes++] = x;
 }
 
-/* Parses a label: a name and a single colon. */
+/* Parses a label (a name and a single colon); false if there is none. */
 static bool parse_label(struct program *p, const char **s)
 {
     const char *at = *s;
@@ -256,6 +257,7 @@ static bool parse_label(struct program *p, const char **s)
     return true;
 }
 
+/* Parses the text of an asm statement and adds it to the list of programs. */
 static struct program *parse(const char *s)
 {
     struct program *p = calloc(1, sizeof *p);
@@ -281,7 +283,9 @@ static struct program *parse(const char *s)
     return p;
 }
 
-static const struct program *program_of(const char *text)
+/* Returns the parsed form of an assembly text, which is parsed at its first use.  Texts are
+ * compared by address. */
+static const struct program *find_program(const char *text)
 {
     struct program **at = &programs, *p;
 
@@ -297,17 +301,17 @@ static const struct program *program_of(const char *text)
 
 /* ---- operands of an instruction -------------------------------------------------------------- */
 
-/* One execution of an asm statement. */
+/* State of one execution of an asm statement. */
 struct frame {
     const struct program *p;
     const struct instruction *x;
     const struct simt_operand *o;
     int count;
     uint64_t reg[MOST_REGISTERS];
-    bool met; /* arrived at the cluster's barrier */
+    bool met; /* the thread has arrived at the cluster's barrier */
 };
 
-/* Operand i of the instruction that is executed. */
+/* Returns operand i of the instruction. */
 static const struct word *word(const struct frame *f, int i)
 {
     if (i >= f->x->count)
@@ -326,7 +330,7 @@ static uint64_t size_of(char type)
     return type == 'h' ? 2 : type == 'r' || type == 'f' ? 4 : type == 'l' || type == 'd' ? 8 : 0;
 }
 
-/* An argument with constraint `type` (r, l, h, f or d), also after = or +. */
+/* Returns an argument whose constraint is `type` (r, l, h, f or d), with or without = or +. */
 static const struct simt_operand *argument(const struct frame *f, const struct word *w, char type)
 {
     const struct simt_operand *o;
@@ -343,21 +347,25 @@ static const struct simt_operand *argument(const struct frame *f, const struct w
     return o;
 }
 
-/* Cases by size, because memcpy of a variable size is a call, and this is the hottest function. */
+/* Reads an operand's value.  Distinguishes sizes, because memcpy of a variable size is a call, and
+ * of 4 bytes to 8 stalls the CPU, and this function takes much of the time. */
 static uint64_t read_operand(const struct simt_operand *o)
 {
+    uint32_t word;
     uint64_t v = 0;
 
-    if (o->size == 4)
-        memcpy(&v, o->at, 4);
-    else if (o->size == 8)
+    if (o->size == 4) {
+        memcpy(&word, o->at, 4);
+        return word;
+    }
+    if (o->size == 8)
         memcpy(&v, o->at, 8);
     else
         memcpy(&v, o->at, o->size);
     return v;
 }
 
-/* The value of a word with a type; 'n': a constant. */
+/* Returns the value of a word of this type; 'n': a constant. */
 static uint64_t value(const struct frame *f, const struct word *w, char type)
 {
     const struct simt_operand *o;
@@ -389,7 +397,7 @@ static uint64_t input(const struct frame *f, int i, char type)
     return value(f, word(f, i), type);
 }
 
-/* Writes a value to a register, or to an operand that the assembly may write. */
+/* Writes a value to a register, or to an argument that the assembly may write. */
 static void write_operand(struct frame *f, const struct word *w, char type, uint64_t v)
 {
     const struct simt_operand *o;
@@ -407,7 +415,7 @@ static void write_operand(struct frame *f, const struct word *w, char type, uint
         memcpy(o->at, &v, o->size);
 }
 
-/* The words of operand i, which must be a list of `count`. */
+/* Returns the words of operand i, which must be a list of `count` words. */
 static const struct word *list(const struct frame *f, int i, int count)
 {
     const struct word *w = word(f, i);
@@ -417,7 +425,7 @@ static const struct word *list(const struct frame *f, int i, int count)
     return &f->p->word[w->first];
 }
 
-/* Reads `count` registers of 32 bits. */
+/* Reads `count` registers of 32 bits from a list. */
 static void gather(const struct frame *f, int i, char type, int count, uint32_t *to)
 {
     const struct word *w = list(f, i, count);
@@ -435,7 +443,7 @@ static void scatter(struct frame *f, int i, char type, int count, const uint32_t
         write_operand(f, &w[k], type, from[k]);
 }
 
-/* The words in brackets of operand i, `count` of them: an address, or coordinates. */
+/* Returns the `count` words in brackets of operand i: an address, or coordinates. */
 static const struct word *memory(const struct frame *f, int i, int count)
 {
     const struct word *w = word(f, i);
@@ -445,7 +453,7 @@ static const struct word *memory(const struct frame *f, int i, int count)
     return &f->p->word[w->first];
 }
 
-/* Offset in shared memory of an address operand. */
+/* Returns the offset in shared memory of an address operand. */
 static uint32_t shared(const struct frame *f, int i)
 {
     uint32_t at = (uint32_t)value(f, memory(f, i, 1), 'r');
@@ -462,7 +470,7 @@ static const void *global(const struct frame *f, int i, int count)
 
 /* ---- 32-bit operations ----------------------------------------------------------------------- */
 
-/* dp4a: c plus four products of bytes. sa, sb: the bytes of a, of b are signed. */
+/* dp4a: adds four products of bytes to c.  sa, sb: bytes of a and of b are signed. */
 static void do_dp4a(struct frame *f, bool sa, bool sb)
 {
     uint32_t a = (uint32_t)input(f, 1, 'r'), b = (uint32_t)input(f, 2, 'r');
@@ -486,7 +494,8 @@ static float float_of(uint64_t bits)
     return x;
 }
 
-/* The 16-bit float nearest to x, which must be finite and in range. */
+/* Rounds x to a 16-bit float with these fraction bits and bias, and returns its bit pattern. x must
+ * be finite and within the format's range. */
 static uint32_t narrow(float x, int frac_bits, int bias)
 {
     double v = fabs((double)x), code;
@@ -498,7 +507,7 @@ static uint32_t narrow(float x, int frac_bits, int bias)
            (uint32_t)(code + (double)(uint32_t)(e - 1 + bias) * (1 << frac_bits));
 }
 
-/* Packs two converted numbers; the first becomes the upper half. */
+/* Converts two numbers to 16 bits and packs them; the first becomes the upper half. */
 static void do_cvt_pair(struct frame *f, int frac_bits, int bias)
 {
     write_operand(f, word(f, 0), 'r',
@@ -536,10 +545,11 @@ static void do_ldmatrix(struct frame *f)
     scatter(f, 0, 'r', 4, r);
 }
 
-/* Types of a and b in opcodes, with k for 32 bytes. */
+/* Operand types in opcodes, with the number of elements in 32 bytes along k. */
 static const struct type {
     const char *a, *b;
-    int k, kind, tail; /* kind: SIMT_I8 and so on; tail: operands after the predicate of wgmma */
+    /* kind: of enum simt_kind; tail: number of wgmma's operands after the predicate */
+    int k, kind, tail;
 } types[] = {
     { "u8", "u8", 32, SIMT_I8, 0 },       { "s8", "u8", 32, SIMT_I8 + 1, 0 },
     { "u8", "s8", 32, SIMT_I8 + 2, 0 },   { "s8", "s8", 32, SIMT_I8 + 3, 0 },
@@ -557,6 +567,8 @@ static const struct type *type_of(const char *a, const char *b, int k, const cha
     return NULL;
 }
 
+/* Simulates mma.sync of 16 x 8 results: operand 0 = operand 1 x operand 2 + operand 3, with 4, 2
+ * and 4 registers of a thread for A, B and sums. */
 static void do_mma(struct frame *f)
 {
     const struct type *t = f->x->type;
@@ -571,6 +583,8 @@ static void do_mma(struct frame *f)
     scatter(f, 0, what, 4, sums);
 }
 
+/* Reads the formats and k of an mma.sync instruction's name.  Returns false if the name is not one
+ * of mma.sync, or no such product is known. */
 static bool resolve_mma(struct instruction *x)
 {
     char d[8], a[8], b[8], c[8];
@@ -585,7 +599,7 @@ static bool resolve_mma(struct instruction *x)
     return x->type;
 }
 
-/* Number of a format in product descriptors. */
+/* Returns the number of a format in instruction descriptors, or -1. */
 static int format_of(const char *name)
 {
     static const char *const names[] = { "e4m3", "e5m2", "", "e2m3", "e3m2", "e2m1" };
@@ -596,8 +610,8 @@ static int format_of(const char *name)
     return -1;
 }
 
-/* Kinds of block-scaled products: scales of a line, and the step of bytes at which they may
- * begin. */
+/* Kinds of block-scaled products: scales per line, elements along k, and the step of the byte index
+ * at which a line's scales may begin. */
 static const struct {
     const char *name, *scale;
     int vector, k, step;
@@ -607,8 +621,8 @@ static const struct {
     [SIMT_MXF4NVF4] = { "mxf4nvf4", "ue4m3", 4, 64, 4 },
 };
 
-/* Reads the formats of a product with block scales from its name. */
-static bool scaled_of(const char *op, struct scaled_product *x)
+/* Parses the opcode of a block-scaled product.  Returns false if it is none. */
+static bool parse_scaled(const char *op, struct scaled_product *x)
 {
     char kind[12], a[8], b[8], scale[8];
     int vector, k, end = 0;
@@ -631,6 +645,8 @@ static bool scaled_of(const char *op, struct scaled_product *x)
     return false;
 }
 
+/* Block-scaled mma.sync: reads the operands' registers and the selectors of scales, which must be
+ * in range, and writes the sums. */
 static void do_mma_scaled(struct frame *f)
 {
     struct scaled_product x;
@@ -638,7 +654,7 @@ static void do_mma_scaled(struct frame *f)
     float d[4];
 
     check_operand_count(f, 8);
-    scaled_of(f->x->op, &x);
+    parse_scaled(f->x->op, &x);
     if (engine.capability < 120)
         engine_fail("ptx: %s is not on this device", f->x->op);
     for (int side = 0; side < 2; side++) {
@@ -665,7 +681,7 @@ static bool resolve_mma_scaled(struct instruction *x)
     struct scaled_product ignored;
 
     x->run = do_mma_scaled;
-    return scaled_of(x->op, &ignored);
+    return parse_scaled(x->op, &ignored);
 }
 
 static double double_of(uint64_t bits)
@@ -676,7 +692,7 @@ static double double_of(uint64_t bits)
     return x;
 }
 
-/* mma for one or two blocks of eight rows. */
+/* mma in FP64, for one or two blocks of eight rows. */
 static void do_mma_f64(struct frame *f, int blocks)
 {
     const struct word *to = list(f, 0, 2 * blocks), *from = list(f, 3, 2 * blocks);
@@ -702,6 +718,8 @@ static void do_wmma_load(struct frame *f)
     scatter(f, 0, 'r', 8, r);
 }
 
+/* Simulates wmma.mma of 16 x 16 x 16 binary16 numbers with binary32 sums: 8 registers of a thread
+ * for each operand. */
 static void do_wmma(struct frame *f)
 {
     uint32_t sums[8], a[8], b[8];
@@ -728,7 +746,8 @@ static void do_wmma_store(struct frame *f)
 
 /* ---- products of a warpgroup ----------------------------------------------------------------- */
 
-/* Checks that registers that are filled asynchronously are contiguous, and returns the first. */
+/* Checks that registers that are filled asynchronously are contiguous in memory, and returns the
+ * address of the first. */
 static void *registers_in_row(const struct frame *f, char type, int count, char written)
 {
     const struct word *w = list(f, 0, count);
@@ -746,8 +765,8 @@ static void *registers_in_row(const struct frame *f, char type, int count, char 
     return first;
 }
 
-/* Decodes a descriptor of 128-byte rows along k with 16-byte pieces swizzled in groups of eight;
- * `rows` is the required value of bits 46 and up. */
+/* Decodes a matrix descriptor: rows of 128 bytes along k, swizzled by 16-byte pieces in groups of
+ * eight rows.  rows: the required value of bits 46 and up. */
 static struct tile tile_of(const struct frame *f, int i, uint64_t rows)
 {
     uint64_t v = input(f, i, 'l');
@@ -775,6 +794,8 @@ static void do_wgmma(struct frame *f)
           tile_of(f, 1, ROWS_OF_WGMMA), tile_of(f, 2, ROWS_OF_WGMMA), input(f, 3, 'p') != 0);
 }
 
+/* Reads the formats, n and k of a wgmma.mma_async instruction's name.  Returns false if the name is
+ * not one, or no such product is known. */
 static bool resolve_wgmma(struct instruction *x)
 {
     char d[8], a[8], b[8];
@@ -805,7 +826,8 @@ static void do_selp(struct frame *f)
 
 /* ---- products to tensor memory --------------------------------------------------------------- */
 
-/* A product whose descriptor keeps signs, transposes nothing and wraps on overflow. */
+/* Issues a product into tensor memory.  Its descriptor must not negate or transpose operands, and
+ * must wrap on overflow. */
 static void do_tcgen05(struct frame *f, uint32_t sums, const int kinds[3])
 {
     uint32_t what = (uint32_t)input(f, 3, 'r'), a = what >> 7 & 7, b = what >> 10 & 7;
@@ -825,7 +847,7 @@ static void do_tcgen05(struct frame *f, uint32_t sums, const int kinds[3])
                     input(f, 4, 'p') != 0);
 }
 
-/* A copy whose descriptor has 32 unswizzled rows of 16 bytes. */
+/* Issues a copy to tensor memory.  Its descriptor must have 32 unswizzled rows of 16 bytes. */
 static void do_tcgen05_cp(struct frame *f)
 {
     uint64_t v = input(f, 1, 'l');
@@ -837,7 +859,7 @@ static void do_tcgen05_cp(struct frame *f)
                  (struct tile){ start - SIMT_SHARED, (uint32_t)(v >> 32 & 0x3fff) << 4 });
 }
 
-/* A block-scaled product. */
+/* Issues a block-scaled product into tensor memory. */
 static void do_tcgen05_scaled(struct frame *f, enum simt_scaled kind)
 {
     uint32_t what = (uint32_t)input(f, 3, 'r'), format[2] = { what >> 7 & 7, what >> 10 & 7 };
@@ -876,7 +898,7 @@ static void do_commit(struct frame *f, bool all)
     columns_arrive(shared(f, 0), mask);
 }
 
-/* setmaxnreg: increases or decreases the registers of a thread. */
+/* setmaxnreg: increases (more) or decreases the registers of each thread of a warp. */
 static void do_registers(struct frame *f, bool more)
 {
     int n = (int)input(f, 0, 'n'), own = 65536 / engine.launch->threads / 8 * 8;
@@ -888,7 +910,7 @@ static void do_registers(struct frame *f, bool more)
 
 /* ---- atomic operations on device memory ------------------------------------------------------ */
 
-/* passes: release and acquire semantics. */
+/* Adds atomically to device memory.  passes: the operation has release and acquire semantics. */
 static void do_atomic_add(struct frame *f, bool passes)
 {
     uint64_t at = value(f, memory(f, 1, 1), 'l');
@@ -932,15 +954,14 @@ static void do_wait(struct frame *f)
     write_operand(f, word(f, 0), 'p', 1);
 }
 
-enum { RANK = 24 }; /* bit of a cluster address at which the block's rank, plus 1, begins */
+enum { RANK = 24 }; /* in a cluster address, the bits from here on hold the block's rank plus 1 */
 
 static void do_mapa(struct frame *f)
 {
     write_operand(f, word(f, 0), 'r', input(f, 1, 'r') | (input(f, 2, 'r') + 1) << RANK);
 }
 
-/* Arrives at a barrier in the cluster; an address of this block's own shared memory is valid,
- * too. */
+/* Arrives at a barrier of a block of the cluster.  An address without a rank is in this block. */
 static void do_arrive_there(struct frame *f)
 {
     uint32_t at = (uint32_t)value(f, memory(f, 1, 1), 'r');
@@ -952,6 +973,8 @@ static void do_arrive_there(struct frame *f)
     barrier_arrive_in(at - SIMT_SHARED, rank < 0 ? engine.running->block->rank : rank);
 }
 
+/* Simulates a bulk copy of a tensor's box to shared memory.  all: multicast to the blocks of a
+ * mask. */
 static void do_tensor(struct frame *f, bool all)
 {
     const void *map = global(f, 1, 2);
@@ -984,7 +1007,7 @@ static void meet_cluster(struct frame *f)
 #define WMMA "sync.aligned.m16n16k16."
 #define COMMIT "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster"
 
-/* Opcodes, number of operands, implementation. */
+/* Opcodes, their number of operands, and their implementation. */
 #define OPCODES(F) \
     F(bar_sync, "bar.sync", 2, do_bar(f)) \
     F(atom_acq_rel_add, "atom.acq_rel.gpu.global.add.u32", 3, do_atomic_add(f, true)) \
@@ -1048,11 +1071,11 @@ static void meet_cluster(struct frame *f)
     F(wgmma_wait_group_sync_aligned, "wgmma.wait_group.sync.aligned", 1, \
       group_wait((int)input(f, 0, 'n'))) \
     F(tcgen05_alloc, "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32", 2, \
-      columns_take(shared(f, 0), (uint32_t)input(f, 1, 'n'))) \
+      columns_allocate(shared(f, 0), (uint32_t)input(f, 1, 'n'))) \
     F(tcgen05_relinquish, "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned", 0, \
       columns_take_no_more()) \
     F(tcgen05_dealloc, "tcgen05.dealloc.cta_group::1.sync.aligned.b32", 2, \
-      columns_give((uint32_t)input(f, 0, 'r'), (uint32_t)input(f, 1, 'n'))) \
+      columns_free((uint32_t)input(f, 0, 'r'), (uint32_t)input(f, 1, 'n'))) \
     F(tcgen05_before, "tcgen05.fence::before_thread_sync", 0, columns_before()) \
     F(tcgen05_after, "tcgen05.fence::after_thread_sync", 0, columns_after()) \
     F(tcgen05_ld, "tcgen05.ld.sync.aligned.16x256b.x8.b32", 2, \
@@ -1079,6 +1102,8 @@ static void meet_cluster(struct frame *f)
     }
 OPCODES(DO)
 
+/* Sets the function that executes an instruction, by its opcode.  Returns false if the opcode is
+ * unknown. */
 static bool resolve(struct instruction *x)
 {
     static const struct {
@@ -1099,9 +1124,11 @@ static bool resolve(struct instruction *x)
     return false;
 }
 
+/* Executes the assembly of an asm statement in the running thread, instruction by instruction.  o:
+ * its operands. */
 void ptx(const char *text, const struct simt_operand *o, int count)
 {
-    struct frame f = { .p = program_of(text), .o = o, .count = count };
+    struct frame f = { .p = find_program(text), .o = o, .count = count };
     int steps = 0;
 
     for (int at = 0; at < f.p->codes; at++) {
@@ -1111,7 +1138,7 @@ void ptx(const char *text, const struct simt_operand *o, int count)
             engine_fail("ptx: no end of \"%.60s\"", text);
         if (x->predicate >= 0 && (f.reg[x->predicate] != 0) == x->negated)
             continue;
-        if (!x->run) { /* bra */
+        if (!x->run) { /* bra: continues at a label */
             const struct word *w = word(&f, 0);
 
             if (w->kind != WORD_label || f.p->label[w->n].at < 0)

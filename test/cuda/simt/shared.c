@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shared memory, and race detection as in FastTrack (Flanagan and Freund, PLDI 2009).  Each word
- * (or byte, if threads access single bytes) has the epoch of its last write and of up to three
- * reads since then.  An access must be ordered after them.  Of more unordered reads, three are
- * kept. */
+ * Shared memory, and detection of races on it as in FastTrack (Flanagan and Freund, PLDI 2009). 
+ * Each word (or byte, if threads access single bytes) has the epochs of its last write and of up to
+ * three later reads.  A read must be ordered after that write, and a write after that write and
+ * those reads.  If more than three reads are unordered, three are kept. */
 #include "test/cuda/simt/engine.h"
 
 #include <stdio.h>
@@ -57,14 +57,15 @@ struct clocks *clocks_keep(struct clocks *c)
     return c;
 }
 
-/* Entries are compared as signed numbers, because every vector unit supports that. */
+/* Joins `from` into `to`: the maximum of each entry.  Entries are compared as signed numbers,
+ * because every vector unit supports that. */
 void clocks_join(struct clocks *to, const struct clocks *from)
 {
     for (int i = 0; i < engine.clocks_size; i++)
         to->at[i] = (int32_t)to->at[i] > (int32_t)from->at[i] ? to->at[i] : from->at[i];
 }
 
-/* Adds a fibre's own clock and fenced write to its clocks. */
+/* Adds a fibre's own clock and its last fenced write to a vector clock. */
 static void join_self(struct clocks *to, const struct fibre *f)
 {
     to->at[clocks_index((epoch)f->id << CLOCK_BITS)] = f->clock;
@@ -83,6 +84,8 @@ void clocks_tick(struct fibre *f)
         engine_fail("the harness counts no further: too many meetings of threads");
 }
 
+/* Joins the vector clocks of all these threads: each then knows what any of them knew, and shares
+ * one vector clock. */
 void clocks_meet(struct fibre *const *fibres, int count)
 {
     struct clocks *all = clocks_new();
@@ -105,7 +108,7 @@ void clocks_meet(struct fibre *const *fibres, int count)
     clocks_drop(all);
 }
 
-/* Joins c into the fibre's clocks. */
+/* Joins c into the fibre's vector clock, which is shared with c if possible. */
 void fibre_acquire(struct fibre *f, struct clocks *c)
 {
     struct clocks *own;
@@ -152,7 +155,7 @@ static bool is_thread(int id)
     return id < ID_BARRIER && id % BLOCK_IDS < MAX_THREADS;
 }
 
-static const char *name_of(epoch e)
+static const char *accessor_name(epoch e)
 {
     int id = (int)(e >> CLOCK_BITS);
 
@@ -163,7 +166,8 @@ static const char *name_of(epoch e)
                                              "thread";
 }
 
-/* Reports a race with the access e. */
+/* Reports a race with an earlier access e to this address. did: "wrote" or "read", what the earlier
+ * access did. */
 static void conflict(uint32_t at, bool write, epoch e, const char *did)
 {
     char who[32] = "";
@@ -173,10 +177,11 @@ static void conflict(uint32_t at, bool write, epoch e, const char *did)
         snprintf(who, sizeof who, engine.launch->cluster > 1 ? " %d of rank %d" : " %d",
                  id % BLOCK_IDS, id / BLOCK_IDS);
     engine_fail("race on shared memory: %s byte %u, which %s%s %s", write ? "writes" : "reads", at,
-                name_of(e), who, did);
+                accessor_name(e), who, did);
 }
 
-/* True if an asynchronous access may miss the write e, which no fence.proxy.async followed. */
+/* Returns whether an asynchronous access may miss the write e, because no fence.proxy.async
+ * followed it. */
 static bool lacks_fence(const struct witness *w, epoch e)
 {
     int id = (int)(e >> CLOCK_BITS);
@@ -187,7 +192,8 @@ static bool lacks_fence(const struct witness *w, epoch e)
     return w->known[clocks_fence(id)] < clock && !(id == w->self && w->fenced >= clock);
 }
 
-/* Checks that the last write of a cell is known, and fenced where it must be. */
+/* Fails unless the access is ordered after the cell's last write, which must be fenced for
+ * asynchronous units. */
 static void check_write(const struct witness *w, const struct cell *c, uint32_t at, bool write)
 {
     if (c->write && !clocks_know(w, c->write))
@@ -198,7 +204,7 @@ static void check_write(const struct witness *w, const struct cell *c, uint32_t 
                     write ? "writes" : "reads", at, (int)(c->write >> CLOCK_BITS) % BLOCK_IDS);
 }
 
-/* Records a read of a byte or word by this thread; fails if a write may be concurrent. */
+/* Records a read of a byte or word; fails if its last write may be concurrent. */
 static void note_read(const struct witness *w, struct cell *c, uint32_t at)
 {
     int free = -1;
@@ -217,7 +223,7 @@ static void note_read(const struct witness *w, struct cell *c, uint32_t at)
     c->read[free < 0 ? (int)engine_random(3) : free] = w->now;
 }
 
-/* Records a write; fails if an earlier access may be concurrent. */
+/* Records a write of a byte or word; fails if an earlier access may be concurrent. */
 static void note_write(const struct witness *w, struct cell *c, uint32_t at)
 {
     check_write(w, c, at, true);
@@ -227,7 +233,7 @@ static void note_write(const struct witness *w, struct cell *c, uint32_t at)
     *c = (struct cell){ w->now, { 0 } };
 }
 
-/* Gives each byte of a word a record of its own, since its bytes are accessed apart. */
+/* Gives each byte of a word its own epochs, since threads access single bytes. */
 static void split_word(struct block *b, uint32_t word)
 {
     if (b->split[word])
@@ -237,7 +243,7 @@ static void split_word(struct block *b, uint32_t word)
         b->bytes[4 * word + (uint32_t)i] = b->words[word];
 }
 
-/* Checks and records an access to single bytes of a word, each with a record of its own. */
+/* Checks and records an access to single bytes of a word. */
 static void note_bytes(struct block *b, const struct witness *w, uint32_t from, uint32_t to,
                        bool write)
 {
@@ -253,6 +259,8 @@ static void note_bytes(struct block *b, const struct witness *w, uint32_t from, 
     }
 }
 
+/* Records an access to `size` bytes of shared memory and reports races.  Words accessed as a whole
+ * have one record, other words one for each byte. */
 void shared_note(struct block *b, const struct witness *w, uint32_t at, uint32_t size, bool write)
 {
     uint32_t end = at + size, to;
@@ -297,7 +305,7 @@ void shared_range(const struct block *b, uint32_t at, uint64_t size, uint32_t al
         engine_fail("%s at byte %u of shared memory, not aligned to %u", what, at, align);
 }
 
-/* Checks and records an access of the running thread; returns the address of its bytes. */
+/* Checks and records an access of the running thread; returns the host address of its bytes. */
 static void *shared_access(uint32_t at, uint32_t size, uint32_t align, bool write)
 {
     struct fibre *f = engine.running;
@@ -328,8 +336,8 @@ void fence_async(void)
     clocks_tick(f);
 }
 
-/* A warp arrives at a barrier of the block; called by its last lane, which releases all when the
- * barrier is full. */
+/* Lets a warp arrive at a barrier of the block.  Called by the warp's last lane, which wakes all
+ * threads when the barrier is full. */
 static void warp_arrives(struct meeting *warp, struct meeting *m, int id, int threads)
 {
     struct fibre *f = engine.running;
@@ -374,7 +382,7 @@ void sync_warp(void)
     }
 }
 
-/* A warp arrives at the cluster's barrier; called by its last lane. */
+/* Lets a warp arrive at the cluster's barrier.  Called by the warp's last lane. */
 static void warp_joins(struct meeting *warp, struct cluster *c)
 {
     struct fibre *f = engine.running;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The stand-ins for libcuda and libnvrtc, which run generated CUDA kernels on the CPU.  Threads of a
-# kernel are fibres, which sanitizers do not follow.
+# The stand-ins for libcuda and libnvrtc, which run generated CUDA kernels on the CPU.  The threads
+# of a kernel are fibres, which sanitizers cannot follow.
 set(simt_folder ${CMAKE_CURRENT_LIST_DIR})
 
 add_library(simt_cuda SHARED ${simt_folder}/driver.c ${simt_folder}/engine.c ${simt_folder}/shared.c

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Queues of work, and which of them may proceed. */
+ * Queues of work items, and which of them may run. */
 #include "test/cuda/simt/streams.h"
 
 #include <stdlib.h>
 
 static struct stream legacy, *streams;
 static uint64_t numbers, state;
-static bool eager;              /* some work is executed at once */
+static bool eager;              /* with this seed, some work runs as soon as it is queued */
 
 void streams_seed(uint64_t seed)
 {
@@ -31,7 +31,7 @@ void streams_add(struct stream *s)
     streams = s;
 }
 
-/* Has no work wait for a stream that is destroyed. */
+/* Removes a stream that is destroyed from the waits of another stream. */
 static void forget_waits(struct stream *s, const struct stream *gone)
 {
     for (struct work *w = s->first; w; w = w->next)
@@ -68,8 +68,8 @@ bool streams_are_done(const struct stream *s, uint64_t until)
     return !s->first || s->first->number > until;
 }
 
-/* Whether a stream's first work may run.  The NULL stream and blocking streams wait for each
- * other's earlier work. */
+/* Returns whether a stream's first work item may run.  The NULL stream and blocking streams wait
+ * for each other's earlier work. */
 static bool is_ready(const struct stream *s)
 {
     const struct work *w = s->first;
@@ -90,7 +90,7 @@ static void drop(struct work *w)
     free(w);
 }
 
-static void do_first(struct stream *s)
+static void run_first(struct stream *s)
 {
     struct work *w = s->first;
 
@@ -100,8 +100,9 @@ static void do_first(struct stream *s)
     drop(w);
 }
 
-/* Executes the first work of a random ready stream; false: none is ready. */
-static bool do_any(void)
+/* Executes the first work item of a random stream whose first item may run; returns false if there
+ * is no such stream. */
+static bool run_any(void)
 {
     struct stream *chosen = NULL;
     uint32_t count = 0;
@@ -114,10 +115,12 @@ static bool do_any(void)
         if (is_ready(s) && random_below(++count) == 0)
             chosen = s;
     if (chosen)
-        do_first(chosen);
+        run_first(chosen);
     return chosen;
 }
 
+/* Appends work to a stream (NULL: the default stream).  If not `late`, runs the stream's work at
+ * once; else perhaps runs some work of any stream. */
 void streams_put(struct stream *s, struct work *w, bool late)
 {
     s = s ? s : &legacy;
@@ -131,13 +134,13 @@ void streams_put(struct stream *s, struct work *w, bool late)
     if (!late)
         streams_finish_until(s, w->number);
     else
-        while (eager && random_below(3) == 0 && do_any())
+        while (eager && random_below(3) == 0 && run_any())
             ;
 }
 
 void streams_finish_until(const struct stream *s, uint64_t until)
 {
-    while (!streams_are_done(s, until) && do_any())
+    while (!streams_are_done(s, until) && run_any())
         ;
 }
 
@@ -151,7 +154,7 @@ void streams_finish(struct stream *s)
 
 void streams_finish_all(void)
 {
-    while (do_any())
+    while (run_any())
         ;
 }
 

@@ -14,11 +14,11 @@ extern const struct backend limber_backend_cuda;
 
 /* ---- attributes of the device ---------------------------------------------------------------- */
 
-/* Writes a JSON line about the device. */
-static void tell_device(FILE *out, const struct target *t, const char *name, size_t bytes)
+/* Writes a JSON line that describes the device. */
+static void print_device(FILE *out, const struct target *t, const char *name, size_t bytes)
 {
     fprintf(out, "{\"device\": ");
-    smoke_text(out, name);
+    smoke_print_json_string(out, name);
     fprintf(out,
             ", \"arch\": \"%s\", \"features\": \"%s\", \"sums\": \"%s\", \"shared\": %lld, "
             "\"l2\": %lld, \"memory\": %zu, \"driver\": %d}\n",
@@ -26,8 +26,7 @@ static void tell_device(FILE *out, const struct target *t, const char *name, siz
             smoke_driver->version);
 }
 
-/* No kernel runs: the report describes the device and checks that memory keeps what is written to
- * it. */
+/* Describes the device, and checks that its memory keeps what is written to it.  No kernel runs. */
 void smoke_attributes(struct report *r)
 {
     enum { BYTES = 1 << 20 };
@@ -45,25 +44,25 @@ void smoke_attributes(struct report *r)
         !limber_cuda_ok(c, c->cuDeviceGetName(name, sizeof name, 0), "naming the device", &d) ||
         !limber_cuda_ok(c, c->cuDeviceTotalMem_v2(&total, 0), "asking for memory", &d)) {
         smoke_failed(r, "device", "attributes", d.text);
-    } else if (!smoke_put(&m, data, BYTES, &d) || !smoke_get(back, &m, &d)) {
+    } else if (!smoke_upload(&m, data, BYTES, &d) || !smoke_download(back, &m, &d)) {
         smoke_failed(r, "copies", "attributes", d.text);
     } else {
         right = memcmp(data, back, BYTES) == 0;
         r->compared = BYTES;
-        smoke_ran(r, right, "copies", "attributes");
-        tell_device(r->details, &t, name, total);
+        smoke_count_run(r, right, "copies", "attributes");
+        print_device(r->details, &t, name, total);
     }
-    smoke_drop(&m);
+    smoke_free(&m);
     free(data);
     free(back);
 }
 
 /* ---- scans by the device --------------------------------------------------------------------- */
 
-/* Reports on a stage that is the only one of its run. */
-static void judge(struct report *r, struct stage *s, const char *run)
+/* Counts a run that has one stage.  If the stage is the first wrong one, reports it. */
+static void report_stage(struct report *r, struct stage *s, const char *run)
 {
-    if (smoke_ran(r, s->wrong == 0, s->name, run)) {
+    if (smoke_count_run(r, s->wrong == 0, s->name, run)) {
         fprintf(r->details, "{\"stage\": \"%s\", \"compared\": %lld, \"wrong\": %lld}\n", s->name,
                 (long long)s->compared, (long long)s->wrong);
         smoke_describe(r->details, s, NULL);
@@ -72,7 +71,7 @@ static void judge(struct report *r, struct stage *s, const char *run)
     free(s->bad);
 }
 
-/* Compares a scan of one matrix on the device with the host's. */
+/* Compares the device's scan of a matrix with the host's.  across: lines are strided. */
 static void scan(struct report *r, const char *format, enum data data, int64_t lines,
                  int64_t length, bool across)
 {
@@ -90,16 +89,16 @@ static void scan(struct report *r, const char *format, enum data data, int64_t l
     fprintf(stderr, "  %s\n", run);
     if (host)
         fill(&random, data, f, host, (size_t)(lines * length));
-    if (!host || !smoke_put(&m, host, bytes, &d)) {
+    if (!host || !smoke_upload(&m, host, bytes, &d)) {
         smoke_failed(r, "memory", run, d.text);
     } else {
         there.data = (const void *)(uintptr_t)m.at;
         if (smoke_scan(r, &s, &v, &there, f, lines, length, &d))
-            judge(r, &s, run);
+            report_stage(r, &s, run);
         else
             smoke_failed(r, "scan", run, d.text);
     }
-    smoke_drop(&m);
+    smoke_free(&m);
     free(host);
 }
 
@@ -113,11 +112,11 @@ void smoke_scans(struct report *r)
 
 /* ---- calls of the public interface ----------------------------------------------------------- */
 
-/* Host and device copies of A, B and C.  host[2] holds the interpreter's C, got the device's. */
+/* Host and device copies of A, B and C.  host[2] has the interpreter's C, `got` the device's. */
 struct numbers3 {
     limber_context *cuda, *reference;
     limber_format f;
-    int64_t rows, cols; /* of C */
+    int64_t rows, cols; /* rows and columns of C */
     size_t bytes[3];
     char *host[3], *got;
     struct memory there[3];
@@ -127,19 +126,19 @@ static void close_calls(struct numbers3 *x)
 {
     for (int i = 0; i < 3; i++) {
         free(x->host[i]);
-        smoke_drop(&x->there[i]);
+        smoke_free(&x->there[i]);
     }
     free(x->got);
     limber_destroy(x->cuda);
     limber_destroy(x->reference);
 }
 
-/* Copies all three matrices to the device anew. */
+/* Copies A, B and C to the device, into new memory. */
 static bool upload(struct numbers3 *x, struct diag *d)
 {
     for (int i = 0; i < 3; i++) {
-        smoke_drop(&x->there[i]);
-        if (!smoke_put(&x->there[i], x->host[i], x->bytes[i], d))
+        smoke_free(&x->there[i]);
+        if (!smoke_upload(&x->there[i], x->host[i], x->bytes[i], d))
             return false;
     }
     return true;
@@ -152,7 +151,7 @@ static limber_status open_context(limber_context **ctx, const char *backend)
     return limber_create(ctx, &config);
 }
 
-/* Opens both contexts and fills the matrices.  count: elements of A, B and C. */
+/* Opens both contexts and fills the matrices with random data.  count: elements of A, B and C. */
 static bool open_calls(struct numbers3 *x, struct report *r, const char *format, enum data data,
                        const int64_t count[3])
 {
@@ -188,14 +187,14 @@ static limber_output output_at(const struct numbers3 *x, bool there, int64_t row
     return (limber_output){ there ? (void *)(uintptr_t)x->there[2].at : x->host[2], x->f, row, 1 };
 }
 
-/* Compares the whole device copy of C with the host copy. */
-static void compare(struct report *r, struct numbers3 *x, const char *stage, const char *run)
+/* Compares all of C on the device with the interpreter's C. */
+static void compare_c(struct report *r, struct numbers3 *x, const char *stage, const char *run)
 {
     struct diag d = { 0 };
     struct stage s;
 
     fprintf(stderr, "  %s, %s\n", stage, run);
-    if (!smoke_get(x->got, &x->there[2], &d) ||
+    if (!smoke_download(x->got, &x->there[2], &d) ||
         !smoke_stage(&s, stage, SITE_none, x->rows, x->cols)) {
         smoke_failed(r, stage, run, d.text);
         return;
@@ -206,7 +205,7 @@ static void compare(struct report *r, struct numbers3 *x, const char *stage, con
 
             smoke_compare(&s, 0, i, j, x->f, x->got + at, x->host[2] + at);
         }
-    judge(r, &s, run);
+    report_stage(r, &s, run);
 }
 
 static const limber_contract fast_ozaki2 = { .size = sizeof(limber_contract),
@@ -216,8 +215,8 @@ static const limber_contract correct_ozaki2 = { .size = sizeof(limber_contract),
                                                 .promise = LIMBER_CONTRACT_CORRECT,
                                                 .scheme = "ozaki2" };
 
-/* Multiplies complex matrices by four and by three real products.  C has twice as many real columns
- * as complex ones. */
+/* Multiplies complex matrices by four and by three real products.  The report counts a complex
+ * column of C as two. */
 void smoke_complex(struct report *r)
 {
     enum { M = 70, N = 45, K = 40 };
@@ -237,7 +236,7 @@ void smoke_complex(struct report *r)
             if (s)
                 smoke_failed(r, "call", ways[products - 3], limber_error_text());
             else
-                compare(r, &x, ways[products - 3], "f64");
+                compare_c(r, &x, ways[products - 3], "f64");
             r->kernels += 2;
         }
         close_calls(&x);
@@ -246,7 +245,7 @@ void smoke_complex(struct report *r)
 
 enum { GRAPH_M = 140, GRAPH_N = 60, GRAPH_K = 70 };
 
-/* The batch that is recorded, in device memory or (not `there`) by the reference. */
+/* Computes the product that the graph records: on the device (there), or by the interpreter. */
 static limber_status graph_product(const struct numbers3 *x, const limber_contract *c, bool there,
                                    const limber_queue *queue)
 {
@@ -255,9 +254,9 @@ static limber_status graph_product(const struct numbers3 *x, const limber_contra
                       output_at(x, there, GRAPH_N), NULL);
 }
 
-/* Records a product whose kernels are loaded into a graph. */
-static bool record(const struct numbers3 *x, const limber_queue *queue, struct driver *c,
-                   void **play, struct diag *d)
+/* Records a product into a graph.  Its kernels must have been loaded. */
+static bool record_product(const struct numbers3 *x, const limber_queue *queue, struct driver *c,
+                           void **play, struct diag *d)
 {
     void *graph = NULL;
     bool ok = limber_cuda_ok(smoke_driver, c->cuStreamBeginCapture_v2(queue->stream, 0),
@@ -277,8 +276,8 @@ static bool record(const struct numbers3 *x, const limber_queue *queue, struct d
     return ok;
 }
 
-/* Multiplies directly, then records the product and replays the graph on numbers of the plan's
- * class and on others, which the fallback plan computes. */
+/* Multiplies on a stream, then records the product and replays the graph: on data of the plan's
+ * class, and on other data, which the fallback plan computes. */
 static void check_replay(struct report *r, struct numbers3 *x, struct driver *c,
                          const limber_queue *queue)
 {
@@ -294,15 +293,16 @@ static void check_replay(struct report *r, struct numbers3 *x, struct driver *c,
         smoke_failed(r, "call", "in a queue", limber_error_text());
         return;
     }
-    compare(r, x, "call", "in a queue");
-    if (!record(x, queue, c, &graph, &d)) {
+    compare_c(r, x, "call", "in a queue");
+    if (!record_product(x, queue, c, &graph, &d)) {
         smoke_failed(r, "capture", "recorded", d.text);
         return;
     }
     for (int i = 0; i < 2; i++) {
         for (int side = 0; side < 2; side++)
             fill(&random, data[i], x->f, x->host[side], x->bytes[side] / x->f.size);
-        for (int side = 0; side < 2; side++) /* the graph reads its operands there */
+        /* sides A and B: the graph reads its operands at these addresses */
+        for (int side = 0; side < 2; side++)
             smoke_driver->cuMemcpyHtoDAsync_v2(x->there[side].at, x->host[side], x->bytes[side],
                                                smoke_stream);
         if (!limber_cuda_ok(smoke_driver, smoke_driver->cuStreamSynchronize(smoke_stream),
@@ -317,11 +317,13 @@ static void check_replay(struct report *r, struct numbers3 *x, struct driver *c,
         if (graph_product(x, i ? &any : &correct_ozaki2, false, NULL))
             smoke_failed(r, "interpreter", data_name(data[i]), limber_error_text());
         else
-            compare(r, x, i ? "graph, fallback" : "graph", data_name(data[i]));
+            compare_c(r, x, i ? "graph, fallback" : "graph", data_name(data[i]));
     }
     c->cuGraphExecDestroy(graph);
 }
 
+/* Computes products on a stream with a caller's workspace, records one into a graph and replays
+ * it. */
 void smoke_graph(struct report *r)
 {
     struct numbers3 x = { .rows = GRAPH_M, .cols = GRAPH_N };
@@ -338,21 +340,21 @@ void smoke_graph(struct report *r)
                            matrix_at(&x, 0, true, GRAPH_K), matrix_at(&x, 1, true, GRAPH_N), NULL,
                            output_at(&x, true, GRAPH_N), &least, &best)) {
             smoke_failed(r, "call", "workspace", limber_error_text());
-        } else if (!driver_open(&c) || !smoke_put(&space, NULL, best, &d)) {
+        } else if (!driver_open(&c) || !smoke_upload(&space, NULL, best, &d)) {
             smoke_failed(r, "memory", "workspace", d.text);
         } else {
             queue.stream = smoke_stream;
             queue.workspace = (void *)(uintptr_t)space.at;
             queue.bytes = best;
             check_replay(r, &x, &c, &queue);
-            r->kernels += 3; /* the scan, the plan and the fallback */
+            r->kernels += 3; /* kernels: scan, plan and fallback */
         }
-        smoke_drop(&space);
+        smoke_free(&space);
     }
     close_calls(&x);
 }
 
-/* Applies epilogue steps to C after a product, in a separate kernel. */
+/* Applies epilogue steps to a product, in a separate kernel. */
 void smoke_steps(struct report *r)
 {
     enum { M = 70, N = 45, K = 40 };
@@ -373,12 +375,14 @@ void smoke_steps(struct report *r)
         if (s)
             smoke_failed(r, "call", "steps", limber_error_text());
         else
-            compare(r, &x, "steps", "f32, correct");
-        r->kernels += 3; /* the scan, the product and the steps */
+            compare_c(r, &x, "steps", "f32, correct");
+        r->kernels += 3; /* kernels: scan, product and steps */
     }
     close_calls(&x);
 }
 
+/* Applies elementary functions to special values on the device, and compares them with the
+ * interpreter's results. */
 void smoke_apply(struct report *r)
 {
     static const limber_function functions[] = { LIMBER_FUNCTION_TANH, LIMBER_FUNCTION_EXP };
@@ -403,7 +407,7 @@ void smoke_apply(struct report *r)
             if (s)
                 smoke_failed(r, "call", name, limber_error_text());
             else
-                compare(r, &x, "apply", name);
+                compare_c(r, &x, "apply", name);
             r->kernels++;
         }
         close_calls(&x);

@@ -8,6 +8,7 @@
 const struct cuda_driver *smoke_driver;
 cu_stream smoke_stream;
 
+/* Opens device 0 and makes a stream.  On failure returns false with a message in d. */
 bool smoke_open(struct diag *d)
 {
     struct device *v;
@@ -29,7 +30,7 @@ static bool wait(struct diag *d)
                           "running kernels", d);
 }
 
-bool smoke_put(struct memory *m, const void *data, size_t bytes, struct diag *d)
+bool smoke_upload(struct memory *m, const void *data, size_t bytes, struct diag *d)
 {
     const struct cuda_driver *c = smoke_driver;
 
@@ -42,7 +43,7 @@ bool smoke_put(struct memory *m, const void *data, size_t bytes, struct diag *d)
            wait(d);
 }
 
-bool smoke_get(void *to, const struct memory *m, struct diag *d)
+bool smoke_download(void *to, const struct memory *m, struct diag *d)
 {
     return wait(d) &&
            limber_cuda_ok(smoke_driver,
@@ -51,7 +52,7 @@ bool smoke_get(void *to, const struct memory *m, struct diag *d)
            wait(d);
 }
 
-void smoke_drop(struct memory *m)
+void smoke_free(struct memory *m)
 {
     if (m->at)
         smoke_driver->cuMemFree_v2(m->at);

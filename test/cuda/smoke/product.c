@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs one plan on the device and in the interpreter.  Each shape runs three times: with a B whose
- * elements encode their position and an A that picks one element of it for each row; with the two
- * exchanged; and with ordinary numbers. */
+ * Runs one plan on the device and by the interpreter.  Each shape runs three times: with elements
+ * of B that encode their positions and an A whose rows each pick one element of B; the same with A
+ * and B exchanged; and with ordinary numbers. */
 #include "smoke.h"
 
 #include "gpus.h"
@@ -21,37 +21,39 @@ static const char *const fillings[] = { "positions of B", "positions of A", "ord
 
 /* ---- what is multiplied ---------------------------------------------------------------------- */
 
-/* The tensor that holds one operand of all products of a batch. */
+/* The host and device memory of one operand, for all products of a batch. */
 struct operand {
     char *host;
     size_t count, bytes;
     struct memory there;
 };
 
-/* A product on the device, its operands and both results. */
+/* One run: a product, its operands and both results. */
 struct bench {
     struct trial t;
     struct operand operand[2];
-    char *want, *got; /* C and the gaps between its rows */
+    char *want, *got; /* C, with its padding between rows: expected, and from the device */
     size_t c_bytes;
     struct memory c, space;
     struct placed placed;
-    double one; /* the factor that picks an element in a run of positions */
+    double one; /* the nonzero value of an operand whose lines pick elements of the other operand */
 };
 
-/* Bits of a position code: the significand of the format, at most 20 bits. */
+/* Returns the number of bits in which indices of elements are encoded: those of the format's
+ * significand, at most 20. */
 static int exact_bits(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT ? 8 * f.size - 1 : f.frac_bits + 1 < 20 ? f.frac_bits + 1 : 20;
 }
 
-/* The number of positions that a format distinguishes in one run. */
+/* Returns the number of different codes of indices in a format. */
 static double codes_of(limber_format f)
 {
     return ldexp(1, exact_bits(f)) - 1;
 }
 
-/* Encodes an index as a value that the format holds: up to 1/2, and in integers from 1 on. */
+/* Encodes an index as a value that is exact in the format: at most 1/2, or, in integers, from 1
+ * on. */
 static double code_of(limber_format f, double index)
 {
     double code = 1 + fmod(index, codes_of(f));
@@ -64,7 +66,7 @@ static void set_element(limber_format f, char *at, double x)
     limber_convert(at, f, &x, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
 }
 
-/* Sets every element to the code of its index divided by `by`. */
+/* Sets each element to the code of its index, divided by `by` and rounded down. */
 static void set_positions(struct operand *o, limber_format f, double by)
 {
     for (size_t i = 0; i < o->count; i++)
@@ -76,13 +78,13 @@ static int64_t lines_of(const struct call *c, int side)
     return side ? c->n : c->m;
 }
 
-/* The index along k of the element that line i picks. */
+/* Returns the index along k of the element that line i picks. */
 static int64_t picked_index(int64_t i, int64_t k)
 {
     return (37 * i + 11) % k;
 }
 
-/* One matrix of an operand, of those of a batch. */
+/* Returns the view of one matrix of an operand; side 0: A, 1: B. */
 static struct view view_of(const struct bench *b, int side, int64_t matrix)
 {
     const struct call *c = &b->t.call;
@@ -92,7 +94,8 @@ static struct view view_of(const struct bench *b, int side, int64_t matrix)
     return v;
 }
 
-/* Fills an operand with random data, positions or unit factors, as `how` says. */
+/* Fills an operand as `how` says: with random data, with codes of positions, or so that each line
+ * picks one element of the other operand. */
 static void fill_operand(struct bench *b, int side, enum filling how, struct rng *r)
 {
     struct operand *o = &b->operand[side];
@@ -124,7 +127,9 @@ static void fill_operand(struct bench *b, int side, enum filling how, struct rng
 
 /* ---- layout of operands in memory ------------------------------------------------------------ */
 
-enum { GAP = 4 }; /* elements between rows, whose bytes must not change; C stays aligned to pairs */
+/* padding between rows in elements, which must not change; even, so that rows of C are aligned to
+ * two elements */
+enum { GAP = 4 };
 
 static struct conv_geometry geometry_of(const struct layer *l)
 {
@@ -136,8 +141,8 @@ static struct conv_geometry geometry_of(const struct layer *l)
                                    .direction = l->direction };
 }
 
-/* Sets the tensors of a convolution (filters, image, result) by their role in the direction's
- * product. */
+/* Places the tensors of a convolution in the direction's product.  count: elements of the filters,
+ * the image and the result, or of the tensors that replace them in a gradient. */
 static void place_layer(struct bench *b, const struct layer *l, size_t count[3])
 {
     struct conv_geometry g = geometry_of(l);
@@ -153,7 +158,7 @@ static void place_layer(struct bench *b, const struct layer *l, size_t count[3])
     count[2] = l->direction == DIRECTION_forward ? y : l->direction == DIRECTION_data ? x : w;
 }
 
-/* Prepares the call in host memory except for its masks: sets where operands and C lie. */
+/* Prepares the call in host memory, except for its masks: allocates and places operands and C. */
 static bool place_operands(struct bench *b, const struct shape *x)
 {
     const struct spec *s = b->t.spec;
@@ -206,7 +211,8 @@ static bool place_operands(struct bench *b, const struct shape *x)
     return true;
 }
 
-static void clear(struct bench *b)
+/* Frees all memory of a bench, on the host and on the device. */
+static void clear_bench(struct bench *b)
 {
     int64_t matrices = b->t.call.groups > 1 ? b->t.call.groups : 1;
 
@@ -215,10 +221,10 @@ static void clear(struct bench *b)
             limber_mask_clear(&b->t.mask[i][g]);
         free(b->t.mask[i]);
         free(b->operand[i].host);
-        smoke_drop(&b->operand[i].there);
+        smoke_free(&b->operand[i].there);
     }
-    smoke_drop(&b->c);
-    smoke_drop(&b->space);
+    smoke_free(&b->c);
+    smoke_free(&b->space);
     free((char *)(uintptr_t)b->t.space);
     free(b->want);
     free(b->got);
@@ -226,7 +232,8 @@ static void clear(struct bench *b)
 
 /* ---- one run, there and in the interpreter --------------------------------------------------- */
 
-/* Scans both operands on the host, as the plan's masks need. */
+/* Scans both operands on the host and stores their masks (summaries of exponents and special
+ * values), which the planner reads.  On failure returns false with a message in d. */
 static bool scan_operands(struct bench *b, struct diag *d)
 {
     const struct call *c = &b->t.call;
@@ -247,7 +254,7 @@ static bool scan_operands(struct bench *b, struct diag *d)
     return b->t.mask[0] && b->t.mask[1];
 }
 
-/* Converts alpha and beta to the result's format. */
+/* Sets alpha and beta in the result's format, to 1 and 0 unless the kind of kernel has them. */
 static void set_scalars(struct bench *b, char alpha[16], char beta[16])
 {
     set_element(limber_scalar_format(b->t.result), alpha, 1.5);
@@ -258,7 +265,8 @@ static void set_scalars(struct bench *b, char alpha[16], char beta[16])
     }
 }
 
-/* Computes C by the interpreter, one product of the batch after the other. */
+/* Computes the expected C by the interpreter, a batch as single products.  Returns false on
+ * failure. */
 static bool run_reference(const struct bench *b, struct diag *d)
 {
     const struct call *c = &b->t.call;
@@ -278,7 +286,8 @@ static bool run_reference(const struct bench *b, struct diag *d)
     return ok;
 }
 
-/* Launches the kernels once and copies C and the workspace to the host. */
+/* Launches the kernels once on the device, and copies C and the workspace to the host.  Returns
+ * false on failure. */
 static bool run_there(struct bench *b, struct diag *d)
 {
     const struct call *c = &b->t.call;
@@ -292,28 +301,28 @@ static bool run_there(struct bench *b, struct diag *d)
     there.b.data = (const void *)(uintptr_t)b->operand[1].there.at;
     there.c.data = (void *)(uintptr_t)b->c.at;
     there.queue = &queue;
-    return limber_backend_cuda.launch(b->t.kernel, &there, d) && smoke_get(b->got, &b->c, d) &&
-           smoke_get((char *)(uintptr_t)b->t.space, &b->space, d);
+    return limber_backend_cuda.launch(b->t.kernel, &there, d) && smoke_download(b->got, &b->c, d) &&
+           smoke_download((char *)(uintptr_t)b->t.space, &b->space, d);
 }
 
-/* Allocates the workspace, and copies operands and C to the device. */
+/* Allocates device memory, and copies operands and C to it.  Returns false on failure. */
 static bool put_all(struct bench *b, struct diag *d)
 {
     size_t least, most;
 
-    limber_backend_cuda.workspace(b->t.kernel, &b->t.call, &least, &most);
+    limber_backend_cuda.code->workspace(b->t.kernel, &b->t.call, &least, &most);
     b->t.space_bytes = b->t.spec->least ? least : most;
     b->t.space = malloc(b->t.space_bytes + 1);
     return (b->t.space || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a workspace")) &&
-           smoke_put(&b->operand[0].there, b->operand[0].host, b->operand[0].bytes, d) &&
-           smoke_put(&b->operand[1].there, b->operand[1].host, b->operand[1].bytes, d) &&
-           smoke_put(&b->c, b->want, b->c_bytes, d) &&
-           smoke_put(&b->space, NULL, b->t.space_bytes, d) && (b->t.space_at = b->space.at);
+           smoke_upload(&b->operand[0].there, b->operand[0].host, b->operand[0].bytes, d) &&
+           smoke_upload(&b->operand[1].there, b->operand[1].host, b->operand[1].bytes, d) &&
+           smoke_upload(&b->c, b->want, b->c_bytes, d) &&
+           smoke_upload(&b->space, NULL, b->t.space_bytes, d) && (b->t.space_at = b->space.at);
 }
 
 /* ---- explaining a wrong element -------------------------------------------------------------- */
 
-/* Prints the index of an operand's element, as row and column where the operand is a matrix. */
+/* Names an element of an operand by its index: by row and column if the operand is a matrix. */
 static void name_element(const struct bench *b, int side, int64_t index, char to[80])
 {
     const struct call *c = &b->t.call;
@@ -333,9 +342,9 @@ static void name_element(const struct bench *b, int side, int64_t index, char to
 
 enum { DIGITS = 4 };
 
-/* Decodes which element of an operand a wrong C holds.  v: values of C in runs whose positions were
- * divided by successive powers of codes_of.  Where several match, names the one nearest to
- * `due`. */
+/* Names the element of an operand whose code is a wrong element of C.  value[d]: C in the run in
+ * which indices were divided by codes_of to the power of d.  If several elements match, names the
+ * one nearest to `due`. */
 static void name_value(const struct bench *b, int side, const double value[DIGITS], int digits,
                        int64_t due, char to[80])
 {
@@ -372,9 +381,9 @@ static void name_value(const struct bench *b, int side, const double value[DIGIT
         snprintf(to + length, 80 - length, " or %lld others", (long long)found - 1);
 }
 
-/* In a run of positions, element (i, j) of C is a copy of one element of an operand.  The answer is
- * that element's index; -1: it is a zero of the padding. */
-static int64_t due_of(const struct bench *b, int side, int64_t g, int64_t i, int64_t j)
+/* Returns the index of the operand's element that element (i, j) of C must equal in a run of
+ * positions, or -1 if it is a zero of the padding. */
+static int64_t due_index(const struct bench *b, int side, int64_t g, int64_t i, int64_t j)
 {
     struct view v = view_of(b, side, g);
     const char *at =
@@ -383,7 +392,7 @@ static int64_t due_of(const struct bench *b, int side, int64_t g, int64_t i, int
     return at ? (at - b->operand[side].host) / b->t.f.size : -1;
 }
 
-/* Fills an operand with numbers that tell its positions, times `by`. */
+/* Sets each element to the code of its index divided by `by`, and copies them to the device. */
 static bool put_positions(const struct bench *b, struct operand *o, double by, struct diag *d)
 {
     set_positions(o, b->t.f, by);
@@ -393,9 +402,9 @@ static bool put_positions(const struct bench *b, struct operand *o, double by, s
         "copying to the device", d);
 }
 
-/* Runs again for the higher digits of the positions, because a format of few bits encodes few of
- * them, and names the element that each wrong number of C holds.  Only formats without scales keep
- * these codes. */
+/* Names the element that each wrong number of C holds.  A format of few bits has few codes, so
+ * further runs find the higher digits of the index.  Operands that are scaled do not keep the codes
+ * and have no such runs. */
 static void name_differences(struct bench *b, struct stage *s, enum filling how)
 {
     int side = how == FILL_from_b, digits = 1;
@@ -423,7 +432,7 @@ static void name_differences(struct bench *b, struct stage *s, enum filling how)
     put_positions(b, o, 1, &d);
     for (int64_t x = 0; x < listed; x++) {
         struct difference *at = &s->difference[x];
-        int64_t due = due_of(b, side, at->plane, at->row, at->col);
+        int64_t due = due_index(b, side, at->plane, at->row, at->col);
 
         if (due < 0)
             snprintf(at->due, sizeof at->due, "zero");
@@ -435,7 +444,7 @@ static void name_differences(struct bench *b, struct stage *s, enum filling how)
 
 /* ---- comparing C, and what lies around it ---------------------------------------------------- */
 
-/* Compares C with the reference, element by element. */
+/* Compares C with the interpreter's, element by element. */
 static void compare_c(struct stage *s, const struct bench *b)
 {
     const struct call *c = &b->t.call;
@@ -450,12 +459,15 @@ static void compare_c(struct stage *s, const struct bench *b)
             }
 }
 
-/* Counts changed numbers in the gaps between rows of C; 0 if an element of C is wrong. */
+/* Counts changed numbers in the gaps between rows of C.  It compares all of C's memory, so it
+ * counts only if all elements of C are right; otherwise it returns 0. */
 static int64_t changed_outside(const struct bench *b, const struct stage *s)
 {
     int64_t numbers = 0;
 
-    for (size_t i = 0; s->wrong == 0 && i < b->c_bytes; i += b->t.result.size)
+    if (s->wrong)
+        return 0;
+    for (size_t i = 0; i < b->c_bytes; i += b->t.result.size)
         numbers += !same_number(b->t.result, b->got + i, b->want + i);
     return numbers;
 }
@@ -483,7 +495,7 @@ static void print_plan(FILE *out, const struct bench *b)
             f->threads, f->side[0].limbs, f->side[1].limbs, f->accumulators, f->chunk_steps);
 }
 
-/* Reports whether a second launch gives as many wrong elements; another number suggests a race. */
+/* Launches again and reports how many elements are wrong then; another number suggests a race. */
 static void report_repetition(FILE *out, struct bench *b, int64_t wrong)
 {
     struct diag d = { 0 };
@@ -495,14 +507,14 @@ static void report_repetition(FILE *out, struct bench *b, int64_t wrong)
                 (long long)wrong);
     } else {
         fprintf(out, "{\"again\": {\"error\": ");
-        smoke_text(out, d.text);
+        smoke_print_json_string(out, d.text);
         fprintf(out, "}}\n");
     }
     free(s.bad);
 }
 
-/* Compares the device's scan of operands with scales, which may be the first wrong stage although
- * this run used the host's masks. */
+/* Compares the device's scans of both operands with the host's.  A scan may be the first wrong
+ * stage, although this run used the host's masks. */
 static void compare_scans(struct stage s[2], const struct bench *b, struct report *r)
 {
     const struct call *c = &b->t.call;
@@ -515,7 +527,7 @@ static void compare_scans(struct stage s[2], const struct bench *b, struct repor
         if (limber_view_strided(&host) &&
             !smoke_scan(r, &s[i], &host, &there, b->t.f, lines_of(c, i), c->k, &d)) {
             fprintf(r->details, "{\"error\": ");
-            smoke_text(r->details, d.text);
+            smoke_print_json_string(r->details, d.text);
             fprintf(r->details, "}\n");
         }
         s[i].name = i ? "scan of B" : "scan of A";
@@ -524,15 +536,15 @@ static void compare_scans(struct stage s[2], const struct bench *b, struct repor
 
 /* ---- the order of sums ----------------------------------------------------------------------- */
 
-enum { ORDER_K = 32 }; /* two instructions of FP16, one of FP8, eight of FP64 */
+enum { ORDER_K = 32 }; /* k of two instructions of FP16, one of FP8, eight of FP64 */
 
 struct summing {
-    struct bench bench; /* of one element of C */
+    struct bench bench; /* of a product with one element of C */
     bool there;
     struct diag d;
 };
 
-/* Callback of limber_reveal: sums k products on the device or by the interpreter. */
+/* Callback of limber_reveal: sums k products on the device, or by the interpreter. */
 static int sum_once(void *user, const double *a, const double *b, int64_t k, double *sum)
 {
     struct summing *x = user;
@@ -557,7 +569,7 @@ static int sum_once(void *user, const double *a, const double *b, int64_t k, dou
     return !ok;
 }
 
-/* Prints the summation order of one element and a simulated unit that sums in that order. */
+/* Prints the order in which one element is summed, and a simulated unit that sums in this order. */
 static void print_order_of(FILE *out, const char *name, struct summing *x)
 {
     char *tree = NULL, *unit = NULL;
@@ -565,21 +577,20 @@ static void print_order_of(FILE *out, const char *name, struct summing *x)
     fprintf(out, "{\"order\": \"%s\", ", name);
     if (limber_reveal(sum_once, x, ORDER_K, x->bench.t.f, x->bench.t.result, &tree, &unit)) {
         fprintf(out, "\"error\": ");
-        smoke_text(out, x->d.text[0] ? x->d.text : limber_error_text());
+        smoke_print_json_string(out, x->d.text[0] ? x->d.text : limber_error_text());
     } else {
         fprintf(out, "\"tree\": ");
-        smoke_text(out, tree);
+        smoke_print_json_string(out, tree);
         fprintf(out, ", \"unit\": ");
-        smoke_text(out, unit ? unit : "no words say it");
+        smoke_print_json_string(out, unit ? unit : "no words say it");
     }
     fprintf(out, "}\n");
     limber_free(tree);
     limber_free(unit);
 }
 
-/* Prints the summation orders of the device and of the interpreter, for kernels that multiply
- * operands unchanged where only C is wrong.  limber_reveal finds no order for a kernel that loses
- * an element. */
+/* If only C is wrong and the kernel multiplies unsplit operands, prints the summation orders of the
+ * device and of the interpreter.  limber_reveal finds no order if the kernel loses an element. */
 static void print_order(FILE *out, const struct trial *t)
 {
     const struct cuda_config *f = &t->kernel->config;
@@ -599,14 +610,14 @@ static void print_order(FILE *out, const struct trial *t)
         x.there = there;
         print_order_of(out, there ? "device" : "interpreter", &x);
     }
-    clear(&x.bench);
+    clear_bench(&x.bench);
 }
 
 /* ---- printing the operands of a wrong element ------------------------------------------------ */
 
-enum { MOST_SHOWN = 1024 }; /* numbers of both operands */
+enum { MOST_SHOWN = 1024 }; /* most elements of both operands that are printed */
 
-/* Prints small operands, so that the wrong sums can be recomputed elsewhere: elements in
+/* Prints small operands, so that wrong sums can be recomputed elsewhere.  Elements are in
  * hexadecimal, most significant byte first. */
 static void print_operands(FILE *out, const struct bench *b)
 {
@@ -646,7 +657,8 @@ static const struct stage *first_wrong(const struct stage s[ALL])
     return NULL;
 }
 
-/* Writes the JSON lines about the first wrong run. outside: changed numbers in the gaps of C. */
+/* Writes the JSON lines about the first wrong run.  outside: number of changed elements in the gaps
+ * of C. */
 static void print_details(struct report *r, struct bench *b, struct stage s[ALL], enum filling how,
                           int64_t outside)
 {
@@ -665,13 +677,13 @@ static void print_details(struct report *r, struct bench *b, struct stage s[ALL]
         smoke_describe(r->details, first, &b->t.kernel->config);
     if (first && first != &s[ALL - 1] && s[ALL - 1].wrong)
         smoke_describe(r->details, &s[ALL - 1], &b->t.kernel->config);
-    if (!b->t.spec->scalars) /* with beta, a second launch would start from another C */
+    if (!b->t.spec->scalars) /* with beta, a second launch would add to another C */
         report_repetition(r->details, b, s[ALL - 1].wrong);
     if (first == &s[ALL - 1])
         print_order(r->details, &b->t);
 }
 
-/* Compares all stages of a run that has ended, and reports the first wrong one. */
+/* Compares all stages of a run, and reports the first wrong one. */
 static void check_stages(struct report *r, struct bench *b, enum filling how, const char *name)
 {
     struct stage s[ALL] = { 0 };
@@ -688,7 +700,7 @@ static void check_stages(struct report *r, struct bench *b, enum filling how, co
         if ((first_wrong(s) || outside) && !r->wrong && b->t.kernel->config.side[0].scaled)
             compare_scans(s, b, r);
         first = first_wrong(s);
-        if (smoke_ran(r, !first && !outside, first ? first->name : "outside of C", name))
+        if (smoke_count_run(r, !first && !outside, first ? first->name : "outside of C", name))
             print_details(r, b, s, how, outside);
     }
     for (int i = 0; i < ALL; i++) {
@@ -697,7 +709,7 @@ static void check_stages(struct report *r, struct bench *b, enum filling how, co
     }
 }
 
-/* Runs a plan on operands that are filled in one way, on both backends, and compares. */
+/* Runs a plan on both backends, with operands filled as `how` says, and compares. */
 static void run_filling(struct report *r, const struct trial *t, const struct shape *x,
                         enum filling how)
 {
@@ -709,7 +721,7 @@ static void run_filling(struct report *r, const struct trial *t, const struct sh
     b.one = t->f.kind == LIMBER_KIND_INT ? 1 : 0.5;
     if (!place_operands(&b, x)) {
         smoke_failed(r, "memory", fillings[how], "no memory for operands");
-        clear(&b);
+        clear_bench(&b);
         return;
     }
     snprintf(name, sizeof name, "%s, %lld x %lld x %lld", fillings[how], (long long)b.t.call.m,
@@ -729,13 +741,13 @@ static void run_filling(struct report *r, const struct trial *t, const struct sh
         check_stages(r, &b, how, name);
     else if (smoke_failed(r, "launch", name, d.text))
         print_plan(r->details, &b);
-    clear(&b);
+    clear_bench(&b);
 }
 
 /* ---- all runs of a plan ---------------------------------------------------------------------- */
 
-/* Makes one plan for ordinary numbers, which use all bits of their format.  It also serves the
- * other runs, whose numbers use fewer bits, so that a kind has one kernel. */
+/* Makes a plan for ordinary numbers, which use all bits of their format.  The plan also serves the
+ * other runs, whose numbers have fewer bits, so that a kind has one kernel. */
 static bool make_plan(struct plan *p, const struct spec *s, limber_unit *unit, struct diag *d)
 {
     enum { SIDE = 64 };
@@ -757,7 +769,7 @@ static bool make_plan(struct plan *p, const struct spec *s, limber_unit *unit, s
         g = geometry_of(s->layer);
         plan_state_conv(p, &g, &planned);
     } else if (ok) {
-        plan_state(p, &planned);
+        build_plan(p, &planned);
     }
     if (ok && s->unit) {
         ok = limber_unit_parse(s->unit, unit) == LIMBER_STATUS_OK;
@@ -770,9 +782,10 @@ static bool make_plan(struct plan *p, const struct spec *s, limber_unit *unit, s
     return ok;
 }
 
-enum { MOST_PICKED = 1 << 16 }; /* elements along k; runs of positions beyond that add little */
+/* largest k of runs of positions; longer ones would find little more */
+enum { MOST_PICKED = 1 << 16 };
 
-/* Runs all shapes of a plan, each with every kind of operands. */
+/* Runs all shapes of a plan, each with every filling of operands. */
 static void run_shapes(struct report *r, const struct trial *t)
 {
     const struct spec *s = t->spec;
@@ -781,7 +794,8 @@ static void run_shapes(struct report *r, const struct trial *t)
         int how = s->shape[i].k > MOST_PICKED ? FILL_data : FILL_from_b;
 
         for (; how < FILL_count; how++)
-            if (!s->layer || how != FILL_from_a) /* an image's windows overlap */
+            /* an image has no rows that could each pick one element, because patches overlap */
+            if (!s->layer || how != FILL_from_a)
                 run_filling(r, t, &s->shape[i], (enum filling)how);
     }
     for (int64_t n = 1; s->ragged && n <= 130; n++)
@@ -789,6 +803,7 @@ static void run_shapes(struct report *r, const struct trial *t)
                     (enum filling)(n % FILL_count));
 }
 
+/* Plans and compiles one kind of kernel, and runs it on all shapes of the list.  r: the results. */
 void smoke_product(struct report *r, const struct spec *s)
 {
     static limber_unit unit = LIMBER_UNIT_INIT;

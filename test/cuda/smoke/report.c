@@ -15,7 +15,7 @@ bool smoke_stage(struct stage *s, const char *name, enum site site, int64_t rows
     return s->bad != NULL;
 }
 
-/* Writes a number's bytes in hexadecimal, the highest first. */
+/* Writes a number's bytes in hexadecimal, most significant byte first. */
 static void put_bytes(char to[40], const void *from, int size)
 {
     const unsigned char *at = from;
@@ -25,6 +25,8 @@ static void put_bytes(char to[40], const void *from, int size)
         to += sprintf(to, "%02x", at[size]);
 }
 
+/* Compares an element with the interpreter's.  If they differ, marks its place as bad and keeps the
+ * first MOST_DIFFERENCES differences. */
 void smoke_compare(struct stage *s, int64_t plane, int64_t row, int64_t col, limber_format f,
                    const void *got, const void *want)
 {
@@ -46,27 +48,27 @@ void smoke_compare(struct stage *s, int64_t plane, int64_t row, int64_t col, lim
 
 /* ---- where an element is computed ------------------------------------------------------------ */
 
-/* Where an element of the result is computed. */
+/* The tile, warp and lane that compute an element of the result. */
 struct place {
     int64_t tile[2];
-    int warp, lane; /* within the thread block; -1: no single one computes the element */
+    int warp, lane; /* within the thread block; -1: several warps or lanes compute the element */
 };
 
-/* Tile (i, j) of 16 x 8 elements of mma, wgmma and tcgen05 (kernel/tile.h): lane l holds rows l / 4
- * and l / 4 + 8, columns 2 (l % 4) and the next. */
+/* Returns the lane that holds an element of a 16 x 8 fragment of mma, wgmma or tcgen05
+ * (kernel/tile.h): lane l holds rows l / 4 and l / 4 + 8 of columns 2 (l % 4) and 2 (l % 4) + 1. */
 static int fragment_lane(int64_t row, int64_t col)
 {
     return (int)(row % 8 * 4 + col % 8 / 2);
 }
 
-/* Lane of a kernel without tensor cores: a lane holds every fourth row and every eighth column
- * (kernel/lane.h, unit_narrow.h). */
+/* Returns the lane of an element in a kernel without tensor cores: a lane holds every fourth row
+ * and every eighth column (kernel/lane.h, unit_narrow.h). */
 static int strided_lane(int64_t row, int64_t col)
 {
     return (int)(row % 4 * 8 + col % 8);
 }
 
-/* Which warp and lane of the multiply kernel compute element (row, col). */
+/* Returns which warp and lane of the multiply kernel compute element (row, col). */
 static struct place multiply_place(const struct cuda_config *c, int64_t row, int64_t col)
 {
     int64_t r = row % c->bm, x = col % c->bn;
@@ -75,9 +77,9 @@ static struct place multiply_place(const struct cuda_config *c, int64_t row, int
                        fragment_lane(r, x) };
 
     switch (c->mma_path) {
-    /* group.h: after the warps that fetch */
+    /* group.h: the first four warps fetch operands */
     case MMA_PATH_group: p.warp = (int)(4 + r / 16); break;
-    case MMA_PATH_tensor: /* tensor.h: eight warps after those that fetch and issue */
+    case MMA_PATH_tensor: /* tensor.h: the first eight warps fetch operands and issue products */
         p.warp = (int)(8 + r % 32 / 16 * 4 + r / 32);
         break;
     case MMA_PATH_lane:
@@ -88,18 +90,19 @@ static struct place multiply_place(const struct cuda_config *c, int64_t row, int
     return p;
 }
 
-/* Warp and lane of thread `index` of the block that computes tile (i, j). */
+/* Returns the place of thread `index` of the block that computes tile (i, j). */
 static struct place thread_place(int64_t i, int64_t j, int64_t index)
 {
     return (struct place){ { i, j }, (int)(index / 32), (int)(index % 32) };
 }
 
 struct grid {
-    int64_t height, width; /* elements of a tile */
-    int64_t cell[2]; /* elements that one character of a tile's map covers */
+    int64_t height, width; /* sizes of a tile, in elements */
+    /* height and width of the cells that one character of a tile's map stands for */
+    int64_t cell[2];
 };
 
-/* Into which tiles and cells the kernel of this stage divides the result. */
+/* Returns the tiles and cells into which the stage's kernel divides the result. */
 static struct grid grid_of(const struct stage *s, const struct cuda_config *c)
 {
     switch (s->site) {
@@ -110,17 +113,17 @@ static struct grid grid_of(const struct stage *s, const struct cuda_config *c)
     }
 }
 
-/* Which tile, warp and lane compute an element of the stage. */
+/* Returns which tile, warp and lane compute an element of the stage. */
 static struct place place_of(const struct stage *s, const struct cuda_config *c, int64_t row,
                              int64_t col)
 {
     switch (s->site) {
-    /* kernel/pack.h: a tile of 32 lines by 64 elements, eight elements per thread */
+    /* kernel/pack.h: a tile has 32 lines by 64 elements, and each thread computes eight elements */
     case SITE_pack: return thread_place(row / 32, col / 64, row % 32 * 8 + col % 64 / 8);
     case SITE_multiply: return multiply_place(c, row, col);
-    case SITE_reconstruct: /* kernel/reconstruct.h: four elements per thread */
+    case SITE_reconstruct: /* kernel/reconstruct.h: each thread computes four elements */
         return thread_place(row / 32, col / 32, row % 32 * 8 + col % 32 / 4);
-    case SITE_element: /* one element per thread; a grid may be smaller than C */
+    case SITE_element: /* each thread computes one element, or more if C exceeds the grid */
         return thread_place(row / 16, col / 16, (row * s->cols + col) % 128);
     default: return (struct place){ { row / 16, col / 16 }, -1, -1 };
     }
@@ -128,7 +131,7 @@ static struct place place_of(const struct stage *s, const struct cuda_config *c,
 
 /* ---- maps of wrong elements ------------------------------------------------------------------ */
 
-/* One character for a share of wrong elements: '.' none, '#' all, else a digit, in tenths. */
+/* Returns a character for a share of wrong elements: '.' none, '#' all, else a digit, in tenths. */
 static char share_character(int64_t wrong, int64_t all)
 {
     return wrong == 0   ? '.' :
@@ -136,7 +139,7 @@ static char share_character(int64_t wrong, int64_t all)
                           (char)('0' + (wrong * 10 / all > 0 ? wrong * 10 / all : 1));
 }
 
-/* The character that shows how much of a cell is wrong. */
+/* Returns the character for the share of wrong elements in a cell. */
 static char share_of_cell(const struct stage *s, int64_t row, int64_t col, int64_t height,
                           int64_t width)
 {
@@ -150,8 +153,8 @@ static char share_of_cell(const struct stage *s, int64_t row, int64_t col, int64
 
 enum { MAP_ROWS = 64, MAP_COLS = 128 };
 
-/* Prints a map of a part of the stage: one character per cell, at most MAP_ROWS x MAP_COLS
- * cells. */
+/* Prints a map of rows [from[0], end[0]) and columns [from[1], end[1]) of the stage's result: one
+ * character per cell, at most MAP_ROWS x MAP_COLS cells. */
 static void map_cells(FILE *out, const struct stage *s, const int64_t from[2], const int64_t end[2],
                       const int64_t cell[2])
 {
@@ -172,8 +175,8 @@ static void map_cells(FILE *out, const struct stage *s, const int64_t from[2], c
 
 enum { WARPS = 32, LANES = 32 };
 
-/* Prints the wrong and the total elements of each warp or lane, up to the last that has
- * elements. */
+/* Prints a line with one character per warp or lane: the share of its elements that are wrong.  of:
+ * [warp or lane] numbers of wrong elements and of all. */
 static void print_shares(FILE *out, const char *name, int64_t (*of)[2])
 {
     int end = WARPS;
@@ -219,7 +222,7 @@ static void print_number(FILE *out, const char *name, double x)
         fprintf(out, ", \"%s\": \"%s\"", name, isnan(x) ? "NaN" : x > 0 ? "inf" : "-inf");
 }
 
-/* Writes a JSON line about one wrong element: where it is, and what computes it. */
+/* Writes a JSON line about one wrong element: its position, and what computes it. */
 static void print_element(FILE *out, const struct stage *s, const struct cuda_config *c,
                           const struct difference *x)
 {
@@ -240,6 +243,8 @@ static void print_element(FILE *out, const struct stage *s, const struct cuda_co
     fprintf(out, "}\n");
 }
 
+/* Writes what is known of a wrong stage: maps of wrong elements by tile, warp and lane, a map of
+ * the first wrong tile, and the first wrong elements. */
 void smoke_describe(FILE *out, const struct stage *s, const struct cuda_config *c)
 {
     static const struct cuda_config none = { .bm = 16, .bn = 16, .wm = 16, .wn = 16 };
@@ -266,7 +271,7 @@ void smoke_describe(FILE *out, const struct stage *s, const struct cuda_config *
 
 /* ---- what a kind found ----------------------------------------------------------------------- */
 
-void smoke_text(FILE *out, const char *text)
+void smoke_print_json_string(FILE *out, const char *text)
 {
     fputc('"', out);
     for (const char *c = text; *c; c++)
@@ -279,7 +284,9 @@ void smoke_text(FILE *out, const char *text)
     fputc('"', out);
 }
 
-bool smoke_ran(struct report *r, bool right, const char *stage, const char *run)
+/* Counts a run.  The first wrong run is named in the report; only for that run the function returns
+ * true, so that its caller prints details. */
+bool smoke_count_run(struct report *r, bool right, const char *stage, const char *run)
 {
     r->runs++;
     if (right)
@@ -289,19 +296,19 @@ bool smoke_ran(struct report *r, bool right, const char *stage, const char *run)
     snprintf(r->stage, sizeof r->stage, "%s", stage);
     snprintf(r->run, sizeof r->run, "%s", run);
     fprintf(r->details, "{\"stage\": ");
-    smoke_text(r->details, stage);
+    smoke_print_json_string(r->details, stage);
     fprintf(r->details, ", \"run\": ");
-    smoke_text(r->details, run);
+    smoke_print_json_string(r->details, run);
     fprintf(r->details, "}\n");
     return true;
 }
 
 bool smoke_failed(struct report *r, const char *stage, const char *run, const char *error)
 {
-    if (!smoke_ran(r, false, stage, run))
+    if (!smoke_count_run(r, false, stage, run))
         return false;
     fprintf(r->details, "{\"error\": ");
-    smoke_text(r->details, error);
+    smoke_print_json_string(r->details, error);
     fprintf(r->details, "}\n");
     return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Compares the limbs of both operands and the sums that a product leaves in its workspace with
- * their expected values.  limber_cuda_lay_out gives their places; the expected values are computed
- * here by plain loops over the operands. */
+ * Compares the limbs of both operands, and the sums, that a product leaves in its workspace with
+ * their expected values.  limber_cuda_lay_out tells where they are; the expected values are
+ * computed here by plain loops over the operands. */
 #include "smoke.h"
 
 #include "ir/num/digits.h"
@@ -16,21 +16,22 @@ extern const struct backend limber_backend_cuda;
 
 /* ---- limbs that each element must have ------------------------------------------------------- */
 
-/* The limbs of one operand, as the plan's node describes them. */
+/* How the limbs of one operand are made, according to the plan's node. */
 struct limbs {
     const struct node *node;
-    limber_format f, limb; /* f: the operand's format; limb: the format in which limbs are stored */
+    limber_format f, limb; /* formats of the operand, and of stored limbs */
     int side;
     int moduli; /* number of distinct moduli */
     uint32_t modulus[LIMBER_MODULI];
-    uint32_t factor[LIMBER_MODULI]; /* factor of A's residues, per modulus */
-    uint32_t wrap[LIMBER_MODULI]; /* 2^(64 LIMBER_WIDE) modulo each modulus */
-    int digits[LIMBER_MODULI]; /* limbs per modulus */
-    double digit[LIMBER_MODULI][LIMBER_RESIDUES][LIMBER_DIGITS]; /* FP8 digits of each residue */
-    int of[256], which[256]; /* modulus of a limb, and its digit's index */
+    uint32_t factor[LIMBER_MODULI]; /* [modulus] factor of A's residues */
+    uint32_t wrap[LIMBER_MODULI]; /* [modulus] 2^(64 LIMBER_WIDE), reduced */
+    int digits[LIMBER_MODULI]; /* [modulus] number of limbs */
+    /* [modulus][residue] its FP8 digits */
+    double digit[LIMBER_MODULI][LIMBER_RESIDUES][LIMBER_DIGITS];
+    int of[256], which[256]; /* [limb] index of its modulus; index of its digit */
 };
 
-/* The inverse x of a modulo m (a x = 1), by trial. */
+/* Returns the inverse x of a modulo m (a x = 1 mod m), by trial; 1 if there is none. */
 static uint32_t inverse_of(uint32_t a, uint32_t m)
 {
     for (uint32_t x = 1; x < m; x++)
@@ -45,11 +46,16 @@ static bool are_digits(const struct limbs *x)
     return x->limb.kind == LIMBER_KIND_FLOAT && x->limb.size == 1;
 }
 
-/* Sets the moduli, and as A's factor the inverse of the product of the other moduli
- * (docs/gpu.md). */
+/* Returns whether all slices are signed digits. */
+static bool is_balanced(const struct limbs *x)
+{
+    return limber_attr_number(x->node, ATTR_sign) == SIGN_balanced;
+}
+
+/* Sets the moduli.  A's factor is the inverse of the product of the other moduli (docs/gpu.md). */
 static void set_moduli(struct limbs *x)
 {
-    const struct dims_list *all = limber_list(x->node, ATTR_moduli);
+    const struct dims_list *all = limber_attr_list(x->node, ATTR_moduli);
 
     for (int l = 0; l < x->node->type.count; l++) {
         bool next = l == 0 || all->v[l] != all->v[l - 1];
@@ -74,7 +80,7 @@ static void set_moduli(struct limbs *x)
     }
 }
 
-/* Reads from the plan how limbs of one side are made. */
+/* Reads from the plan how limbs of an operand are made. */
 static void set_limbs(struct limbs *x, const struct trial *t, int side)
 {
     const struct node *products = limber_plan_find(t->plan, OP_products);
@@ -87,7 +93,7 @@ static void set_limbs(struct limbs *x, const struct trial *t, int side)
         set_moduli(x);
 }
 
-/* An integer in two's complement, modulo m. */
+/* Returns an integer in two's complement modulo m.  wrap: 2^(64 LIMBER_WIDE) modulo m. */
 static uint32_t residue(const uint64_t w[LIMBER_WIDE], uint32_t m, uint32_t wrap)
 {
     uint32_t r = 0;
@@ -98,7 +104,7 @@ static uint32_t residue(const uint64_t w[LIMBER_WIDE], uint32_t m, uint32_t wrap
     return w[LIMBER_WIDE - 1] >> 63 ? (r + m - wrap) % m : r;
 }
 
-/* The limb l of a scaled integer w: its residue, or a digit of it. */
+/* Returns limb l of the scaled integer w: a residue, or a digit of one. */
 static double residue_limb(const struct limbs *x, int l, const uint64_t w[LIMBER_WIDE])
 {
     int of = x->of[l];
@@ -106,22 +112,24 @@ static double residue_limb(const struct limbs *x, int l, const uint64_t w[LIMBER
 
     if (are_digits(x))
         return x->digit[of][r][x->which[l]];
-    return limber_num(x->node, ATTR_sign) == SIGN_signed && 2 * r >= m ? (double)r - m : r;
+    return limber_attr_number(x->node, ATTR_sign) == SIGN_signed && 2 * r >= m ? (double)r - m : r;
 }
 
-/* The limb l of a value in Hi/Lo limbs: each is the rounded rest of those before. */
+/* Returns limb l of a value that is split into Hi/Lo limbs: each limb is the rest that earlier
+ * limbs leave, rounded. */
 static double hilo_limb(const struct limbs *x, int l, double value, int scale)
 {
     double rest = isfinite(value) ? ldexp(value, scale) : 0, limb = 0;
 
     for (int i = 0; i <= l; i++) {
         limb = limber_format_round(x->limb, rest);
-        rest = ldexp(rest - limb, (int)limber_num(x->node, ATTR_shift));
+        rest = ldexp(rest - limb, (int)limber_attr_number(x->node, ATTR_shift));
     }
     return limb;
 }
 
-/* Limb l of the element at `at`; NULL: a zero of the padding. */
+/* Returns limb l of the element at address `at`; if that is NULL, the limb of a zero in the
+ * padding. */
 static double limb_of(const struct limbs *x, int l, const char *at, int scale)
 {
     const struct node *n = x->node;
@@ -130,19 +138,20 @@ static double limb_of(const struct limbs *x, int l, const char *at, int scale)
     if (!at)
         return 0;
     switch (n->op) {
-    case OP_residues: limber_fix(w, x->f, at, scale); return residue_limb(x, l, w);
+    case OP_residues: limber_fix(w, x->f, at, scale, 0); return residue_limb(x, l, w);
     case OP_slices:
-        limber_fix(w, x->f, at, scale);
-        return are_digits(x) ?
-                   limber_signed_slice(w, l, n->type.count, (int)limber_num(n, ATTR_step)) :
-                   limber_slice(w, l, n->type.count, (int)limber_num(n, ATTR_step),
-                                limber_num(n, ATTR_sign) == SIGN_signed);
+        limber_fix(w, x->f, at, scale, is_balanced(x));
+        if (!is_balanced(x))
+            return limber_slice(w, l, n->type.count, (int)limber_attr_number(n, ATTR_step),
+                                limber_attr_number(n, ATTR_sign) == SIGN_signed);
+        limber_balance(w, n->type.count, (int)limber_attr_number(n, ATTR_step));
+        return limber_balanced_slice(w, l, n->type.count, (int)limber_attr_number(n, ATTR_step));
     case OP_hilo: return hilo_limb(x, l, limber_format_value(x->f, at), scale);
     default: return limber_format_round(x->limb, limber_format_value(x->f, at));
     }
 }
 
-/* The power of two that scales a line, read from the call's masks. */
+/* Returns the exponent of the power of two that scales a line, from the call's masks. */
 static int scale_of(const struct trial *t, int side, int64_t matrix, int64_t line)
 {
     const struct cuda_side *s = &t->kernel->config.side[side];
@@ -154,24 +163,25 @@ static int scale_of(const struct trial *t, int side, int64_t matrix, int64_t lin
     return !s->scaled || e == INT32_MIN ? 0 : s->top - 1 - e;
 }
 
-/* The format in which a product reads a limb; only the first slice of bytes is signed. */
+/* Returns the format in which a product reads a limb.  Of slices in bytes that are not balanced
+ * only the first is signed. */
 static limber_format format_of(const struct limbs *x, int limb)
 {
-    return x->node->op == OP_slices && x->limb.size == 1 && !are_digits(x) && limb ? LIMBER_U8 :
-                                                                                     x->limb;
+    return x->node->op == OP_slices && x->limb.size == 1 && !is_balanced(x) && limb ? LIMBER_U8 :
+                                                                                      x->limb;
 }
 
 static double value_of(limber_format f, const char *at)
 {
-    if (f.size == 1 && f.kind == LIMBER_KIND_UINT) /* most limbs are bytes */
+    if (f.size == 1 && f.kind == LIMBER_KIND_UINT) /* fast path, as most limbs are bytes */
         return (unsigned char)*at;
     if (f.size == 1 && f.kind == LIMBER_KIND_INT)
         return (signed char)*at;
     return limber_format_value(f, at);
 }
 
-/* Compares a stored limb with `want`, given in the limb's format.  Zeros are equal: the padding
- * beyond k has either sign. */
+/* Compares a stored limb with `want`.  Zeros of both signs are equal, since those of the padding
+ * beyond k have either sign. */
 static void compare_limb(struct stage *s, const struct limbs *x, int limb, int64_t row, int64_t p,
                          const char *got, double want)
 {
@@ -186,7 +196,7 @@ static void compare_limb(struct stage *s, const struct limbs *x, int limb, int64
     smoke_compare(s, limb, row, p, f, got, due);
 }
 
-/* Compares the limbs of all matrices or images of an operand, in the pack kernel's layout. */
+/* Compares the limbs of all matrices or images of an operand, in the layout of the pack kernel. */
 static void compare_limbs(struct stage *s, const struct trial *t, const struct layout *l, int side)
 {
     const struct pack_args *a = &l->pack[side];
@@ -199,7 +209,8 @@ static void compare_limbs(struct stage *s, const struct trial *t, const struct l
         int64_t matrix = limber_matrix_of(&a->operand, which);
 
         for (int64_t line = 0; line < a->padded; line++) {
-            bool there = line < a->lines; /* an image has one scale; its lines are pixels */
+            /* lines of an image are its pixels, and all of them have the image's scale */
+            bool there = line < a->lines;
             int scale = there ? scale_of(t, side, matrix, a->operand.images ? 0 : line) : 0;
             int64_t row = which * a->padded + line;
             const char *got =
@@ -220,8 +231,8 @@ static void compare_limbs(struct stage *s, const struct trial *t, const struct l
 
 /* ---- sums of the limbs' products ------------------------------------------------------------- */
 
-/* Computes the limbs [limb][line][p] of one operand matrix in the plan's order along k; NULL: no
- * memory. */
+/* Computes the limbs [limb][line][p] of one matrix of an operand, in the plan's order along k.
+ * Returns NULL if memory is exhausted; the caller frees the result. */
 static double *limbs_of_matrix(const struct trial *t, const struct layout *l, int side,
                                int64_t matrix)
 {
@@ -245,7 +256,7 @@ static double *limbs_of_matrix(const struct trial *t, const struct layout *l, in
     return all;
 }
 
-/* The exact sum of an accumulator, or its remainder by the modulus. */
+/* Returns the exact sum of an accumulator, or its remainder by the accumulator's modulus. */
 static int64_t sum_of(const struct trial *t, const double *a, const double *b, int acc, int64_t i,
                       int64_t j, int64_t k)
 {
@@ -322,6 +333,9 @@ static bool has_limbs(const struct cuda_config *f)
            !f->inside && f->packed == 1;
 }
 
+/* Compares the limbs of both operands, and the accumulators' sums, which the multiply kernel left
+ * in the workspace, with expected ones.  Without a workspace for all of C at once, the stages stay
+ * empty.  Returns false if memory is exhausted. */
 bool smoke_stages(struct stage s[STAGE_count], const struct trial *t, struct diag *d)
 {
     static const char *const limbs[] = { "limbs of A", "limbs of B" };
@@ -363,8 +377,8 @@ bool smoke_stages(struct stage s[STAGE_count], const struct trial *t, struct dia
 
 /* ---- scans by the device --------------------------------------------------------------------- */
 
-/* Fills in the fields (enum scan_field) that the host's scan computes for a line.  A zero line has
- * fewer fields: the rest are copied from the device's result. */
+/* Sets the fields (enum scan_field) that the host's scan finds for a line.  Other fields, and for
+ * zero lines those without a meaning, are copied from the device's result. */
 static bool scan_line(int32_t want[SCAN_fields], const int32_t got[SCAN_fields],
                       const struct view *v, limber_format f, int64_t line, int64_t length,
                       struct diag *d)
@@ -387,7 +401,7 @@ static bool scan_line(int32_t want[SCAN_fields], const int32_t got[SCAN_fields],
     return ok;
 }
 
-/* Returns the scan kernel of f, compiled once per format. */
+/* Returns the scan kernel for format f, which is kept until another format is asked for. */
 static struct kernel *scan_kernel(struct report *r, limber_format f, struct diag *d)
 {
     static struct kernel *kept;
@@ -410,6 +424,8 @@ static struct kernel *scan_kernel(struct report *r, limber_format f, struct diag
     return kept;
 }
 
+/* Scans an operand on the device and compares each line's fields with the host's scan.  The stage
+ * has a row for each line and a column for each field. */
 bool smoke_scan(struct report *r, struct stage *s, const struct view *host,
                 const struct view *there, limber_format f, int64_t lines, int64_t length,
                 struct diag *d)

@@ -1,4 +1,4 @@
-# A program with the library preloaded before a mock BLAS, with integers of 32 and of 64 bits.
+# A program runs with the library preloaded before a mock BLAS, with integers of 32 and of 64 bits.
 foreach(bits 32 64)
   add_library(blas_mock_${bits} SHARED ${CMAKE_CURRENT_LIST_DIR}/mock.c)
   target_compile_definitions(blas_mock_${bits} PRIVATE INTEGER=int${bits}_t)
@@ -10,29 +10,27 @@ foreach(bits 32 64)
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_program_${bits}>)
 endforeach()
 
-# Linked in front of the BLAS instead of preloaded.
+# The library is linked before the BLAS instead of preloaded.
 add_executable(blas_linked ${CMAKE_CURRENT_LIST_DIR}/program.c)
 target_compile_definitions(blas_linked PRIVATE INTEGER=int32_t)
 target_link_libraries(blas_linked PRIVATE limber_blas blas_mock_32 m ${CMAKE_DL_LIBS})
 target_link_options(blas_linked PRIVATE LINKER:--no-as-needed)
 
-# Called from a thread with a small stack, cold and warm, with a report.
+# Calls from a thread with a small stack, with a cold and a warm cache, with a report.
 add_executable(blas_stack ${CMAKE_CURRENT_LIST_DIR}/stack.c)
 target_link_libraries(blas_stack PRIVATE blas_mock_32 Threads::Threads)
 foreach(contract native bits=40 correct)
-  add_test(NAME blas_stack_${contract} COMMAND ${CMAKE_COMMAND} -E env
-           LD_PRELOAD=$<TARGET_FILE:limber_blas> LIMBER_CONTRACT=${contract} LIMBER_TRUST_BLAS=0
-           LIMBER_REPORT=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.json
-           LIMBER_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/blas_stack.cache $<TARGET_FILE:blas_stack>)
+  add_test(NAME blas_stack_${contract} COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/stack.sh
+           $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_stack> ${contract})
 endforeach()
 
-# Processes that end in different ways, and their children.
+# Processes that end in different ways, and their child processes.
 add_executable(blas_ends ${CMAKE_CURRENT_LIST_DIR}/ends.c)
 target_link_libraries(blas_ends PRIVATE blas_mock_32 Threads::Threads ${CMAKE_DL_LIBS})
 add_test(NAME blas_ends COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/ends.sh $<TARGET_FILE:limber_blas>
          $<TARGET_FILE:blas_ends> $<$<TARGET_EXISTS:limber_cublas>:$<TARGET_FILE:limber_cublas>>)
 
-# A BLAS of known speed, for the estimates in reports.
+# A mock BLAS of known speed, to test the estimates in reports.
 add_library(blas_clock SHARED ${CMAKE_CURRENT_LIST_DIR}/clock.c)
 set_target_properties(blas_clock PROPERTIES C_VISIBILITY_PRESET default)
 add_executable(blas_clocked ${CMAKE_CURRENT_LIST_DIR}/clock.c)
@@ -74,7 +72,8 @@ add_test(NAME blas_plugins COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/plugins.sh
 add_test(NAME blas_programs COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/programs.sh
          $<TARGET_FILE:limber_blas>)
 
-# All routines: exact integers, the reference's testers, and Limber as the program's libblas.
+# Tests of all routines: exact integers, testers of the reference BLAS, and Limber as the program's
+# libblas.
 add_test(NAME blas_exact COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/exact.sh $<TARGET_FILE:limber_blas>)
 add_test(NAME blas_payload COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/payload.sh
          $<TARGET_FILE:limber_blas>)
@@ -95,7 +94,7 @@ if(TARGET limber_libblas)
            $<TARGET_FILE:limber_blas> $<TARGET_FILE:blas_mock_32> $<TARGET_FILE:blas_mock_64>)
 endif()
 
-# FlexiBLAS and libblastrampoline, by stand-ins.
+# FlexiBLAS and libblastrampoline are replaced by stand-ins.
 add_executable(blas_doors ${CMAKE_CURRENT_LIST_DIR}/doors/program.c)
 target_link_libraries(blas_doors PRIVATE m ${CMAKE_DL_LIBS})
 foreach(name flexiblas trampoline)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Preloads liblimber_blas before a program's BLAS: calls are served under a valid contract, and left
-# to the BLAS without a contract or with an invalid one.
+# Preloads liblimber_blas before a program's BLAS.  Limber computes under a valid contract; without
+# a contract, or with an invalid one, calls are forwarded to the BLAS.
 library=$1 program=$2
 here=$(dirname "$0")
 . "$here/expect.sh"
@@ -23,13 +23,14 @@ none=$(ldd "$program" | awk '$1 ~ /^libm[.]/ { print $3 }')
 expect 0 'LIMBER_BLAS = .*libm.* is no BLAS; it is not used' $before LIMBER_BLAS="$none" "$program" left
 lines 1 '^0 failures'
 
-# when CBLAS calls Fortran inside the BLAS, forwarded calls do not return to us: 16 and 4 calls
+# if CBLAS calls Fortran functions inside the BLAS, forwarded calls do not come back to Limber: 16
+# and 4 calls
 expect 0 'dgemm_batch_ .*is native, as no BLAS has it: .*fp32-f' $before LIMBER_VERBOSE=1 LIMBER_CONTRACT=correct \
     LIMBER_SCHEME=fp32-f "$program" left batches
 lines 20 'gemm_? .*left to the BLAS: .*fp32-f'
 lines 1 '^0 failures'
 
-# two copies of the library: the first decides, the second only forwards
+# two copies of the library: the first chooses who computes, the second only forwards
 cp "$library" "$work/second.so"
 expect 0 'loaded two of them' env LD_PRELOAD="$library:$work/second.so" LIMBER_VERBOSE=1 LIMBER_CONTRACT=correct \
     LIMBER_SCHEME=fp32-f "$program" left
@@ -52,7 +53,7 @@ for kind in (np.float32, np.float64, np.complex64, np.complex128):
 assert right == 4
 print(right, "right")'
     done
-    # a BLAS that lacks functions that NumPy asks for, or LAPACK
+    # a BLAS that lacks functions that NumPy needs, or LAPACK
     same=$(dirname "$program")/libblas_mock_$(case $program in *32) echo 32 ;; *) echo 64 ;; esac).so
     for contract in '' native correct; do
         expect 0 '^whole$' $before LIMBER_BLAS="$same" LIMBER_CONTRACT=$contract $python -c '

@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests LIMBER_CAPTURE: files hold the operands that the program passed, are complete, and stay
-# below a limit of bytes; then sweeps over these files.
+# below the limit of bytes.  Then runs sweeps over these files.
 library=$1 program=$2 limber=$3 here=$(dirname "$0")
 . "$here/expect.sh"
 before="env LD_PRELOAD=$library"
 export LIMBER_BACKEND=interp
 cd "$work" || exit 2
 
-# Prints names in the index that are no files, files that no line names, and unfinished files.
+# Prints names in the index that have no file, files that the index does not name, and unfinished
+# files.
 cat > strays.sh <<'END'
 cd "$1" || exit 2
 grep -o '"[ab]": "[^"]*"' index.jsonl | sed 's/.*: "//; s/"//' | sort > named
@@ -61,7 +62,7 @@ for wrong in run ,3M run, run,0 run,3X run,M run,99999999999G; do
     expect 0 'is no folder and number of bytes' $before LIMBER_CAPTURE=$wrong "$program" left
 done
 
-# values, with every layout in memory
+# the captured values are right for every layout in memory
 mock=$(dirname "$program")/libblas_mock_$(case $program in *32) echo 32 ;; *) echo 64 ;; esac).so
 if $python -c 'import numpy' 2> /dev/null; then
     cat > calls.py <<'END'
@@ -74,7 +75,7 @@ integer, byref = ctypes.c_int32, lambda *x: [ctypes.byref(integer(i)) for i in x
 
 
 def lying(shape, kind, op, lead):
-    """A matrix and its op, by columns with room between them."""
+    """A column-major matrix with padding between columns, and its op."""
     rows, cols = shape if op == "N" else shape[::-1]
     room = np.zeros((lead, cols), kind, order="F")
     x = rng.standard_normal((rows, cols))
@@ -183,7 +184,7 @@ else
     echo "numpy is absent: skipped"
 fi
 
-# sweeps
+# sweeps over captured operands
 expect 0 '^2 products of two; operands in the accumulator' sh -c '
     mkdir two && for i in 1 2; do
         grep "\"m\": 131" run/index.jsonl | grep "\"complex\": false" | sed -n ${i}p
@@ -220,7 +221,7 @@ expect 0 '^two +bf16 +rn +16 rounded +16 .*\*$' \
     "$limber" explore --captured two --lpgemm l.conf --layer one,two
 expect 0 '^"two","in=bf16 mul=bf16 acc=bf16 group=16 outer=bf16","bf16",rn,16,rounded,16,16,' \
     cat l.csv
-# the units' descriptions give the same results
+# descriptions of the units give the results of the configuration
 expect 0 '^$' sh -c "
     '$limber' explore --captured two --formats bf16 --groups 16 --csv words.csv > log &&
     sed -n '3s/^\"two\",//p' l.csv | cut -d, -f1-14 > a && tail -n 1 words.csv | cut -d, -f1-14 |

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A mock BLAS with a simulated clock that advances only in its products: a microsecond per call and
- * a nanosecond per multiply-add whose factor in B is not zero, as in older references.  So tests
- * know the time that the BLAS would take.  With PROGRAM defined: the program that calls it. */
+ * A mock BLAS with a simulated clock that advances only in its products: by a microsecond per call
+ * and a nanosecond per multiply-add whose element of B is not zero, like old reference BLAS.  So
+ * tests know how long the BLAS would take.  With PROGRAM defined, this file is the program that
+ * calls it. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>

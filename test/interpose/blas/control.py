@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Calls whose report is known beforehand, and a look at it."""
+"""Makes calls whose report is known beforehand, and checks the report."""
 import ctypes
 import json
 import os
@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 
-# Calls that NumPy makes when it is imported.
+# number of calls that NumPy makes when it is imported
 BEGAN = int(os.environ.get("BEGAN", 0))
 
 

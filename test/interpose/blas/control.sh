@@ -8,13 +8,13 @@ before="env LD_PRELOAD=$library"
 rules=$work/rules
 export LIMBER_BACKEND=interp
 
-# ---- a program linked with the library in front of the BLAS; the library exports only the BLAS's
-# names and ours ----
+# ---- a program linked with the library before the BLAS; the library exports only names of the BLAS
+# and of Limber ----
 expect 0 '^0 failures' env LIMBER_CONTRACT=correct "$linked" served
 expect 0 '^0 failures' "$linked" left
 expect 1 '^$' sh -c 'nm -D --defined-only "$0" | awk "{ print \$3 }" |
     grep -Ev "^(scipy_|limber(32|64)_)?(cblas_)?([sdczq]|s?b|sh)(gemm|symm|hemm|syrk|herk|syr2k|her2k|trmm|trsm|ge(tr|sv|qr)|po(tr|sv)|trtr[is]|(or|un)[gm]qr)" |
-    grep -Ev "^(scipy_|limber(32|64)_)?(cblas_)?([sdcz]|s[cd]|d[sz]|cs|zd)(g[eb]mv|(sy|he|sb|hb|sp|hp)mv|t[rbp][ms]v|ge(r|ru|rc)|(sy|he|sp|hp)r2?|dot[uc]?(_sub)?|nrm2|asum|axpy|scal|rot)[64_]*$|^limber_blas_|^_[eE]xit$"' "$library"
+    grep -Ev "^(scipy_|limber(32|64)_)?(cblas_)?([sdcz]|s[cd]|d[sz]|sds|cs|zd)(g[eb]mv|(sy|he|sb|hb|sp|hp)mv|t[rbp][ms]v|ge(r|ru|rc)|(sy|he|sp|hp)r2?|dot[uc]?(_sub)?|nrm2|asum|axpy|scal|rot)[64_]*$|^limber_blas_|^_[eE]xit$"' "$library"
 
 # ---- a file, and what is wrong with it ----
 config() {
@@ -47,7 +47,7 @@ expect 0 'LIMBER_CHECK = "x" is no number' $before LIMBER_CHECK=x LIMBER_CONTRAC
 expect 0 'LIMBER_CONTRAKT is no variable of Limber' $before LIMBER_CONTRAKT=correct "$program" left
 expect 0 'LIMBER_THREADS = "0"' $before LIMBER_THREADS=0 LIMBER_CONTRACT=correct "$program" left
 
-# ---- rules ----
+# ---- rules of the configuration file ----
 config '# all of it\n\ncontract correct # as LIMBER_CONTRACT\nverbose 1\n'
 expect 0 'gemm_? 131 x 140 x 150 .*, by' $before LIMBER_CONFIG="$rules" "$program" served
 config 'rule * -> correct\nverbose 1\n'
@@ -90,7 +90,7 @@ expect 1 'the interpreter computes' $bare LIMBER_CONFIG="$rules" "$program" any
 expect 1 '.' $before LIMBER_CONTRACT=correct "$program" left
 lines 0 'the interpreter computes'      # no message: LIMBER_BACKEND asked for the interpreter
 
-# ---- a locale with decimal commas: reports and rules still have decimal points ----
+# ---- a locale with decimal commas: reports and rules still use decimal points ----
 comma="LOCPATH=$work/locales LC_ALL=comma.UTF-8"
 mkdir "$work/locales"
 if localedef -i de_DE -f UTF-8 "$work/locales/comma.UTF-8" > /dev/null 2>&1 &&
@@ -106,16 +106,17 @@ else
     echo "no locale with a comma can be made here: skipped"
 fi
 
-# ---- what the BLAS would have taken: its clock says 24 ms for each of ten large ones, 61 us for each
-# of a hundred small ones and 1.027 us for each of a thousand tiny ones ----
+# ---- the time that the BLAS would have taken: by its clock, 24 ms for each of ten large products,
+# 61 us for each of a hundred small ones and 1.027 us for each of a thousand tiny ones ----
 expect 0 '^$' $before LIMBER_CONTRACT=correct LIMBER_THREADS=1 LIMBER_REPORT="$work/clocked" "$clocked"
 expect 0 '"estimated_original_seconds": 0\.24[,0]' cat "$work/clocked"
 lines 1 '"estimated_original_seconds": 0\.0061[,0]'
 lines 1 '"estimated_original_seconds": 0\.001027[,0]'
 
-# ---- a report of known calls; a program's own questions; kernels prebuilt from the report ----
+# ---- a report of known calls; functions of Limber that the program calls; kernels prebuilt from
+# the report ----
 if $python -c 'import numpy' 2> /dev/null; then
-    # NumPy tries its BLAS when it is imported.
+    # NumPy calls its BLAS when it is imported.
     $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/import" $python -c 'import numpy'
     BEGAN=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["served"]["calls"])' "$work/import")
     export BEGAN
@@ -142,8 +143,8 @@ if $python -c 'import numpy' 2> /dev/null; then
     expect 0 'No call came by: .*Loaded are [^ ]*blas' "$limber" report "$work/nothing"
     $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/shell" sh -c "$python '$here/control.py' calls; true"
     expect 0 "Limber +$all calls" "$limber" report "$work/shell"
-    # several processes are summed, each once: two reports of one process are a copy, or an earlier
-    # state
+    # several processes are summed, each once: of two reports of one process, one is a copy or an
+    # earlier state
     sed 's/"pid": /&1/' "$work/report.off" > "$work/report.two"
     sed 's/"wall_seconds": [^,]*/"wall_seconds": 0/; '"s/\"calls\": $all/\"calls\": 1/" "$work/report.off" > "$work/report.early"
     expect 0 "\"calls\":.$((2 * all))" sh -c '"$@" | tr -d "\n"' sh "$limber" report --json "$work/report.off" "$work/report.two"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls dgemm_ and ends in the way that the first argument names, with status 7.  `slow` ends after
- * its report was written between two calls.  Two further arguments name pipes: it writes to the
- * first when it has begun, and continues after a read from the second. */
-#define _GNU_SOURCE     /* RTLD_DEFAULT, and vfork under any standard */
+ * Calls dgemm_ and ends in the way that the first argument names, with status 7.  `slow` waits for
+ * its report between two calls, then ends.  Two further arguments name pipes: the program writes to
+ * the first after its first call, and continues after a read from the second. */
+#define _GNU_SOURCE     /* for RTLD_DEFAULT, and for vfork under any C standard */
 #include <dlfcn.h>
 #include <glob.h>
 #include <pthread.h>
@@ -40,20 +40,22 @@ static int status_of(pid_t child)
                -1;
 }
 
-/* Forks a child that computes and ends by _exit, without the C library's handlers. */
+/* Forks a child that computes and ends by _exit, without exit functions.  Returns the child's
+ * status. */
 static int fork_once(void)
 {
     pid_t child = fork();
 
     if (child == 0) {
-        alarm(60); /* ends the process if it hangs */
+        alarm(60); /* ends the child if it hangs */
         call();
         _exit(STATUS);
     }
     return status_of(child);
 }
 
-/* Forks a child that computes nothing: it must write neither the parent's calls nor its own. */
+/* Forks a child that computes nothing.  The child must write no report, neither of the parent's
+ * calls nor of its own. */
 static int fork_idle(void)
 {
     pid_t child = fork();
@@ -63,7 +65,8 @@ static int fork_idle(void)
     return status_of(child);
 }
 
-/* Starts a program that does not exist by vfork, which shares the parent's memory. */
+/* Calls vfork, whose child shares the parent's memory, and lets the child fail to start a
+ * program. */
 static int vfork_in_vain(void)
 {
     pid_t child = vfork();
@@ -83,7 +86,8 @@ static void *call_on(void *arg)
     return NULL;
 }
 
-/* Reports again and again, which holds the lock of the counters most of the time. */
+/* Thread: writes reports all the time, so that the lock of the counters is held most of the
+ * time. */
 static void *report_on(void *arg)
 {
     int (*report)(const char *) =
@@ -109,7 +113,8 @@ static int fork_among_threads(void)
     return STATUS;
 }
 
-/* Behaves like a single MPI process, whose MPI sets the rank in the environment for a while. */
+/* Behaves like a single MPI process whose MPI library sets the rank in the environment for a
+ * while. */
 static void be_ranked(void)
 {
     static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
@@ -133,7 +138,7 @@ static void leave(int signal)
     _exit(STATUS);
 }
 
-/* Ends the process in a signal handler at any point of a call, where locks may be held. */
+/* Ends the process in a signal handler, at any point of a call, where locks may be held. */
 static void leave_by_alarm(void)
 {
     signal(SIGALRM, leave);
@@ -155,8 +160,8 @@ static int holds_my_pid(const char *path)
     return strstr(text, mine) != NULL;
 }
 
-/* Returns whether a library thread has written the report, under its name or that name with a
- * suffix. */
+/* Returns whether a thread of the library has written this process's report, under its name or with
+ * a suffix. */
 static int has_report(void)
 {
     char pattern[4096];
@@ -174,7 +179,7 @@ static int has_report(void)
 
 static void pass_pipe(const char *name, const char *mode)
 {
-    FILE *f = fopen(name, mode); /* blocks until the other end is opened */
+    FILE *f = fopen(name, mode); /* waits until the other end is opened */
 
     if (!f || (*mode == 'w' ? fputc('\n', f) : fgetc(f)) != '\n' || fclose(f))
         _exit(3);

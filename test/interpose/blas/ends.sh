@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every process writes its report however it ends, and no process overwrites another's.
+# Every process writes its report, however it ends, and none overwrites another's.
 library=$1 program=$2 cublas=${3:-} here=$(dirname "$0")
 . "$here/expect.sh"
 export LIMBER_CONTRACT=correct LIMBER_BACKEND=interp
@@ -20,7 +20,7 @@ for how in exit _exit _Exit quick_exit; do
     expect 0 '"complete": true' cat "$work/report"
     reports '2 '
 done
-# Each process has its own name for its report.
+# Each process uses its own name for its report.
 expect 7 '^$' $before "$program" ranked
 reports '6 '
 expect 7 '^$' $before OMPI_COMM_WORLD_RANK=2 "$program" ranked
@@ -63,7 +63,8 @@ for run in 1 2 3; do
 done
 expect 0 '^$' $before sh -c '"$0" exit; true' "$program"
 reports '2 '
-# Two runs at the same time write to one name: the first to write keeps it, whichever ends first.
+# Two runs at the same time use one name: the first to write a report keeps the name, whichever run
+# ends first.
 for i in 1 2; do
     mkfifo "$work/begun$i" "$work/go$i"
 done
@@ -77,7 +78,7 @@ do
     lines 1 'has the report of process'
     reports '2 2 '
 done
-# Ranks, and forked children whose reports have the rank in their names.
+# Ranks, and forked children, whose reports have the rank in their names.
 for name in report report.%r; do
     expect 0 'has the report of process' $before OMPI_COMM_WORLD_RANK=3 \
         LIMBER_REPORT="$work/$name" sh -c '"$0" exit; "$0" fork; true' "$program"

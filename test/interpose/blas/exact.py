@@ -56,8 +56,8 @@ class Type:
 
 
 class Matrix:
-    """rows x cols, whole or the triangle `part`, U or L, u or l without its diagonal, "" for nothing;
-    every other place of the array holds NaN."""
+    """A matrix of rows x cols.  part: what is stored: "whole", the triangle U or L, the triangle u
+    or l without its diagonal, or "" for nothing.  Every other place of the array holds NaN."""
     def __init__(self, t, rows, cols, by_rows=False, part="whole"):
         self.t, self.rows, self.cols, self.by_rows = t, rows, cols, by_rows
         self.lead = (cols if by_rows else rows) + 3
@@ -378,8 +378,8 @@ def both(name, letters, sizes, ms, scalar_at, last, beta=1.0):
 
 
 def check_refused(name, letters, sizes, shapes, last, row):
-    """Checks a scheme that fits the first blocks but not those with `row` of the first operand:
-    blocks already written are restored, and the BLAS behind computes the whole call."""
+    """Checks a scheme that can compute the first blocks but not those with `row` of the first
+    operand: blocks already written are restored, and the other BLAS computes the whole call."""
     global checks
     t = Type(name[0])
     ms = [Matrix(t, r, c, part="") for r, c in shapes]

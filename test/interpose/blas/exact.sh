@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Checks every routine against exact integers, NaN and infinities against the reference BLAS, and
-# schemes that refuse in the middle of a call.
+# Compares every routine with exact integers, and NaN and infinities with the reference BLAS.  Also
+# tests schemes that refuse in the middle of a call.
 library=$1
 here=$(dirname "$0")
 . "$here/expect.sh"

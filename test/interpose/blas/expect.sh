@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by tests of the preloaded libraries, which set `here` to their folder.
+# Included by tests of the preloaded libraries, which set `here` to their folder.
 . "$here/../../support/expect.sh"
 
 lines() {   # number, pattern: of the last command's output
@@ -18,7 +18,7 @@ then
     python=/usr/bin/python3
 fi
 
-# The rest of the test calls BLAS functions from Python.
+# Skips the test if Python is missing, since the test calls BLAS functions from Python.
 needs_python() {
     if ! command -v python3 > /dev/null; then
         echo "python3 is absent: skipped"
@@ -26,7 +26,7 @@ needs_python() {
     fi
 }
 
-# finds the reference BLAS with its testers
+# finds the folder of the reference BLAS with its testers
 reference_folder() {
     for folder in /usr/lib/*/blas; do
         if [ -x "$folder/xblat3d" ] && [ -e "$folder/libblas.so.3" ]; then
@@ -50,7 +50,7 @@ blas_folders() {
     done
 }
 
-# Programs load the reference, whichever BLAS the system's alternative is.
+# Programs load the reference BLAS, whichever BLAS the system has selected.
 plain=$(reference_folder 2> /dev/null)
 if [ -n "$plain" ]; then
     LD_LIBRARY_PATH=$plain:${plain%/blas}/lapack

@@ -134,7 +134,7 @@ def triangles(t, n):
                 if diag == "U":
                     np.fill_diagonal(of, 1)
                 of = of if op == "N" else of.T if op == "T" else of.conj().T
-                # by columns, as LAPACK's tester scales it (dtrt02)
+                # scaled for each column, as in LAPACK's tester (dtrt02)
                 left = np.abs(exact(of) @ exact(b) - exact(b0)).sum(0) / np.abs(b).sum(0)
                 note(t, "trtrs", scaled(t, left, norm(of.T)))
 
@@ -174,21 +174,21 @@ def corners():
     n = 100
     a0 = random("d", n, n)
     pivots, b = np.zeros(n, np.int32), random("d", n, 2)
-    # a column of zeros: info is the first zero pivot, and the rest is factored
+    # a column of zeros: info is the first zero pivot, and the other columns are factored
     a = a0.copy(order="F")
     a[:, 40] = 0
     singular = a.copy()
     info = call("dgetrf_", integer(n), integer(n), address(a), integer(n), address(pivots))
     lower, upper = np.tril(a, -1) + np.eye(n), np.triu(a)
     print("singular", info, "%.3g" % np.abs(lower @ upper - exchanged(singular, pivots)).max())
-    # roundings decide which pivots of a singular matrix are zero; info is the first
+    # rounding decides which pivots of a singular matrix are zero; info must be the first
     told = []
     for rank in range(1, n, 14):
         a = np.asfortranarray(rng.integers(-3, 4, (n, rank)) @ rng.integers(-3, 4, (rank, n)), "d")
         info = call("dgetrf_", integer(n), integer(n), address(a), integer(n), address(pivots))
         told.append(info == next(iter(np.flatnonzero(a.diagonal() == 0) + 1), 0))
     print("first", all(told))
-    # gesv of it leaves b, and getri refuses
+    # gesv of the singular matrix leaves b unchanged, and getri refuses
     b0, a = b.copy(), singular.copy(order="F")
     info = call("dgesv_", integer(n), integer(2), address(a), integer(n), address(pivots),
                 address(b), integer(n))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# LAPACK's factorisations by Limber's products: residuals are at most LAPACK's, odd arguments give
-# LAPACK's results, and calls that would not gain go to the LAPACK behind.
+# LAPACK's factorisations by Limber's products: residuals are at most LAPACK's, unusual arguments
+# give LAPACK's results, and calls for which Limber would be slower go to the program's LAPACK.
 library=$1 here=$(dirname "$0")
 . "$here/expect.sh"
 if ! $python -c 'import numpy, ctypes; ctypes.CDLL("liblapack.so.3")' 2> /dev/null; then
@@ -20,7 +20,7 @@ served() {  # routine
         echo "FAILED: $1 is not served"
     fi
 }
-# Long sums with one rounding remove a good part of the error.
+# Sums that are rounded once have a noticeably smaller error.
 for shape in "70 131" "131 70" "300 300"; do
     expect 0 '^worst [0-9]\.' $python "$here/lapack.py" residuals $shape
     plain=$(number sum)
@@ -39,8 +39,8 @@ for shape in "70 131" "131 70" "300 300"; do
     done
     expect 0 '^0$' sh -c 'grep -c "\"broken\": [1-9]" "$0" || true' "$work/report"
 done
-# Solving for few right-hand sides takes the time of the factorisation, and is estimated by its
-# rate.
+# For few right-hand sides, a solve takes the time of its factorisation, and is estimated by the
+# rate of that.
 expect 0 '^1\.050$' $python - "$work/report" <<'END'
 import json, sys
 each = {row["routine"]: row["estimated_original_seconds"] / row["calls"]
@@ -60,8 +60,8 @@ for contract in native correct; do
     done
 done
 
-# ---- calls that are forwarded to the program's LAPACK: its BLAS calls are intercepted one by one,
-# and are counted instead ----
+# ---- calls that are forwarded to the program's LAPACK: instead of these, the BLAS calls that
+# LAPACK makes are intercepted and counted ----
 left() {  # rules, a pattern, whether the report has a line of it
     printf '%s\n' "$1" > "$work/rules"
     expect 0 '^worst' $before LIMBER_CONFIG="$work/rules" $python "$here/lapack.py" residuals 70 70

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A mock BLAS that multiplies by plain loops and counts its calls and errors. */
+ * A mock BLAS that multiplies by plain loops, and counts its calls and errors. */
 #include <complex.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 
 #include "name.h"
 
-int mock_calls, mock_errors, mock_info;     /* mock_info: of the last error */
+int mock_calls, mock_errors, mock_info;     /* mock_info: argument number of the last error */
 
 void xerbla_(const char *name, const INTEGER *info, size_t length);
 void xerbla_(const char *name, const INTEGER *info, size_t length)
@@ -37,7 +37,7 @@ INTEGER NAME(isamax)(const INTEGER *n, const float *x, const INTEGER *step)
     return best;
 }
 
-/* The functions by which libblastrampoline detects the interface. */
+/* Functions by which libblastrampoline detects the width of integers and the calling convention. */
 #define DOT(name, type) \
     type name(const INTEGER *n, const type *x, const INTEGER *step_x, const type *y, \
               const INTEGER *step_y); \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * NAME(dgemm): the symbol of a routine, with the prefix and suffix of a BLAS library. */
+ * NAME(dgemm): the symbol of a routine, with the BLAS library's prefix and suffix. */
 #ifndef PREFIX
 #define PREFIX
 #endif

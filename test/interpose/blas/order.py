@@ -19,7 +19,7 @@ def single(x):
 
 
 def total(letter, a, b):
-    """Sums a_p b_p in chains, then the chains."""
+    """Sums the products a_p b_p in chains, then adds the chains' sums."""
     fma, cut = (libm.fmaf, single) if letter in "sc" else (libm.fma, float)
     out = None
     for start in range(0, len(a), CHAIN):
@@ -37,7 +37,7 @@ def scaled(letter, alpha, s, beta, c):
 
 
 class Matrix:
-    """A column-major matrix with gaps between its columns."""
+    """A column-major matrix with padding between its columns."""
     def __init__(self, letter, rows, cols):
         self.letter, self.rows, self.lead = letter, rows, rows + 2
         self.parts = 2 if letter in "cz" else 1

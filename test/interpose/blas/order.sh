@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The contract `reproducible`: every routine but trsm has the stated order, at every size and with
-# any number of threads.
+# Under `reproducible`, every routine except trsm sums in the documented order, at every size and
+# with any number of threads.
 library=$1
 here=$(dirname "$0")
 . "$here/expect.sh"
@@ -16,10 +16,10 @@ for threads in 1 2; do
     lines 0 'left to the BLAS'
     lines 4 'dgemm_ 2 x 3 x 2 reproducible, by native'
 done
-# the BLAS itself sums in another order, at least in some routine
+# the BLAS itself sums in another order in some routine
 expect 0 ' checks, [1-9][0-9]* failed' env LD_PRELOAD="$reference" python3 "$here/order.py"
 
-# Overflow and underflow of IEEE arithmetic keep the contract.
+# Overflow and underflow as in IEEE arithmetic do not break the contract.
 cat > "$work/sums.py" <<'END'
 import json, sys
 rows = [c for c in json.load(open(sys.argv[1]))["calls"] if "broken" in c]

@@ -9,7 +9,7 @@ import numpy as np
 
 program = ctypes.CDLL(None)
 random = np.random.default_rng(1)
-# {letter: (type, integer type of its size, bits of infinity, number of the quiet bit of NaN)}
+# {letter: (type, integer type of its size, bits of infinity, index of NaN's quiet bit)}
 KINDS = {"s": (np.float32, np.uint32, 0x7F800000, 22),
          "d": (np.float64, np.uint64, 0x7FF << 52, 51)}
 failures = checks = 0

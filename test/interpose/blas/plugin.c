@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * An extension module with a BLAS of its own, and a host that loads it in a local scope, as Python
- * does: `host PLUGIN` prints how many products that BLAS has computed for the module, and for the
- * host, which gets the function's address from the module. */
+ * An extension module with a BLAS of its own, and a host that loads the module in a local scope, as
+ * Python does.  `host PLUGIN` prints how many products the module's BLAS has computed, for the
+ * module and for the host, which gets the function's address from the module. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +22,8 @@ void *address(void)
     return (void *)NAME(dgemm);
 }
 
-/* Returns the number of products that the BLAS has computed; -1: a result was wrong. */
+/* Multiplies three times.  Returns the number of products that the module's BLAS has computed, or
+ * -1 if a result is wrong. */
 int run(void);
 int run(void)
 {
@@ -42,7 +43,8 @@ typedef void product(const char *, const char *, const int64_t *, const int64_t 
                      const double *, const double *, const int64_t *, const double *,
                      const int64_t *, const double *, double *, const int64_t *, size_t, size_t);
 
-/* Sizes are stored so that functions with 32-bit integers read the same numbers. */
+/* Multiplies and checks the result.  Functions with 32-bit integers read the same sizes from the
+ * lower halves. */
 static int is_right(product *dgemm)
 {
     const int64_t two = 2;

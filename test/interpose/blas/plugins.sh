@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Plugins whose BLAS is loaded in a local scope: calls are served with a contract, otherwise
-# forwarded to the plugin's own BLAS.
+# Plugins whose BLAS is loaded in a local scope: with a contract Limber computes, otherwise calls
+# are forwarded to the plugin's own BLAS.
 library=$1 host=$2
 shift 2
 here=$(dirname "$0")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program that multiplies by a BLAS and checks each result against its own sums: `program served`
- * where Limber should compute, `program left` where the BLAS should.  A third argument asks for
- * batches, which this BLAS lacks. */
+ * Multiplies by a BLAS and checks each result against its own sums: `program served` if Limber must
+ * compute, `program left` if the BLAS must.  A third argument requests batches and other functions
+ * that this BLAS lacks. */
 #define _GNU_SOURCE     /* for RTLD_DEFAULT */
 #include <complex.h>
 #include <dlfcn.h>
@@ -35,7 +35,7 @@ static double random_unit(void)
     return rand() / (RAND_MAX + 1.0) - 0.5;
 }
 
-static double complex at(const void *x, char type, int i)
+static double complex element_value(const void *x, char type, int i)
 {
     switch (type) {
     case 's': return ((const float *)x)[i];
@@ -45,7 +45,7 @@ static double complex at(const void *x, char type, int i)
     }
 }
 
-static void set(void *x, char type, int i, double complex v)
+static void set_element(void *x, char type, int i, double complex v)
 {
     switch (type) {
     case 's': ((float *)x)[i] = (float)creal(v); break;
@@ -58,7 +58,7 @@ static void set(void *x, char type, int i, double complex v)
 static double complex element(const void *x, char type, char op, int i, int j, int rows)
 {
     int down = (op == 'N') != rows;
-    double complex v = at(x, type, down ? i + j * LEAD : i * LEAD + j);
+    double complex v = element_value(x, type, down ? i + j * LEAD : i * LEAD + j);
 
     return op == 'C' ? conj(v) : v;
 }
@@ -67,15 +67,15 @@ struct matrices {
     void *a, *b, *c, *before;
 };
 
-static struct matrices make(char type)
+static struct matrices make_matrices(char type)
 {
     struct matrices m = { malloc(SIZE * 16), malloc(SIZE * 16), malloc(SIZE * 16),
                           malloc(SIZE * 16) };
 
     for (int i = 0; i < SIZE; i++) {
-        set(m.a, type, i, random_unit() + I * random_unit());
-        set(m.b, type, i, random_unit() + I * random_unit());
-        set(m.c, type, i, random_unit() + I * random_unit());
+        set_element(m.a, type, i, random_unit() + I * random_unit());
+        set_element(m.b, type, i, random_unit() + I * random_unit());
+        set_element(m.c, type, i, random_unit() + I * random_unit());
     }
     memcpy(m.before, m.c, SIZE * 16);
     return m;
@@ -89,6 +89,7 @@ static void free_matrices(struct matrices *m)
     free(m->before);
 }
 
+/* Compares C with alpha A B + beta C, computed element by element. */
 static void check(const char *what, const struct matrices *x, char type, char ta, char tb,
                   double complex alpha, double complex beta, int rows)
 {
@@ -109,29 +110,29 @@ static void check(const char *what, const struct matrices *x, char type, char ta
     }
 }
 
-static void fortran(const char *name, char type, FORTRAN((*gemm)))
+static void check_fortran(const char *name, char type, FORTRAN((*gemm)))
 {
     static const char ops[][2] = { { 'N', 'N' }, { 'T', 'N' }, { 'N', 'C' }, { 'C', 'T' } };
     const INTEGER m = M, n = N, k = K, lead = LEAD;
 
     for (int q = 0; q < 4; q++) {
-        struct matrices x = make(type);
+        struct matrices x = make_matrices(type);
         double complex alpha[1], beta[1];
 
-        set(alpha, type, 0, type == 'c' || type == 'z' ? 1.5 - 0.5 * I : 1.5);
-        set(beta, type, 0, -0.5);
+        set_element(alpha, type, 0, type == 'c' || type == 'z' ? 1.5 - 0.5 * I : 1.5);
+        set_element(beta, type, 0, -0.5);
         gemm(&ops[q][0], &ops[q][1], &m, &n, &k, alpha, x.a, &lead, x.b, &lead, beta, x.c, &lead, 1,
              1);
-        check(name, &x, type, ops[q][0], ops[q][1], at(alpha, type, 0), -0.5, 0);
+        check(name, &x, type, ops[q][0], ops[q][1], element_value(alpha, type, 0), -0.5, 0);
         free_matrices(&x);
     }
 }
 
-static void cblas(void)
+static void check_cblas(void)
 {
     for (int rows = 0; rows < 2; rows++)
         for (int t = 0; t < 2; t++) {
-            struct matrices x = make('d');
+            struct matrices x = make_matrices('d');
 
             cblas_dgemm(rows ? 101 : 102, t ? 112 : 111, 111, M, N, K, 2, x.a, LEAD, x.b, LEAD,
                         0.25, x.c, LEAD);
@@ -144,7 +145,7 @@ static void cblas(void)
 static void check_invalid_arguments(void)
 {
     const INTEGER m = M, n = N, k = K, lead = LEAD, little = 3;
-    struct matrices x = make('d');
+    struct matrices x = make_matrices('d');
     double one = 1;
     int before = mock_errors;
 
@@ -175,12 +176,12 @@ typedef void fortran_gemmt(const char *, const char *, const char *, in, in, in,
 typedef __typeof__(C_STRIDED(double)) c_strided_d;
 typedef __typeof__(C_STRIDED(in)) c_strided_z;
 
-/* Finds the function of that name in the libraries that precede this program's BLAS. */
+/* Finds a function in the libraries that precede the program's BLAS. */
 #define FIND(type, f, name) \
     type *f; \
     *(void **)&f = dlsym(RTLD_DEFAULT, name)
 
-/* Computes two groups of a batch: two products, and one with A transposed. */
+/* Computes a batch of two groups: two products, and one with A transposed. */
 static void multiply_groups(char type, int rows, int by_c)
 {
     const char *name = by_c        ? type == 'd' ? "cblas_dgemm_batch" : "cblas_zgemm_batch" :
@@ -197,14 +198,14 @@ static void multiply_groups(char type, int rows, int by_c)
     FIND(c_batch, g, name);
 
     for (int i = 0; i < BATCH; i++) {
-        x[i] = make(type);
+        x[i] = make_matrices(type);
         a[i] = x[i].a;
         b[i] = x[i].b;
         c[i] = x[i].c;
     }
     for (int i = 0; i < 2; i++) {
-        set(alpha, type, i, 1.5 + i);
-        set(beta, type, i, -0.5 * i);
+        set_element(alpha, type, i, 1.5 + i);
+        set_element(beta, type, i, -0.5 * i);
     }
     if (by_c)
         g(rows ? 101 : 102, ta, tb, m, n, k, alpha, a, lead, b, lead, beta, c, lead, two, size);
@@ -226,7 +227,7 @@ static void multiply_strided(char type, int by_c)
                                      "zgemm_batch_strided_";
     const INTEGER m = M, n = N, k = K, lead = LEAD, none = 0, step = SIZE, two = 2;
     size_t bytes = SIZE * (type == 'd' ? 8 : 16);
-    struct matrices x[2] = { make(type), make(type) };
+    struct matrices x[2] = { make_matrices(type), make_matrices(type) };
     char *b = malloc(2 * bytes), *c = malloc(2 * bytes);
     double complex alpha[1], beta[1];
     FIND(fortran_strided, f, name);
@@ -238,8 +239,8 @@ static void multiply_strided(char type, int by_c)
         memcpy(b + i * bytes, x[i].b, bytes);
         memcpy(c + i * bytes, x[i].c, bytes);
     }
-    set(alpha, type, 0, -1);
-    set(beta, type, 0, 2);
+    set_element(alpha, type, 0, -1);
+    set_element(beta, type, 0, 2);
     if (!by_c)
         f("N", "c", &m, &n, &k, alpha, x[0].a, &lead, &none, b, &lead, &step, beta, c, &lead, &step,
           &two, (size_t)1, (size_t)1);
@@ -265,14 +266,14 @@ static void expect_error(const char *what, int before, int info, const struct ma
     failures++;
 }
 
-/* xerbla gets the errors of Fortran calls, cblas_xerbla those of C calls, which the mock marks by
- * negative numbers. */
+/* Checks errors of batches: xerbla gets those of Fortran calls, cblas_xerbla those of C calls,
+ * which the mock marks by negative numbers. */
 static void check_invalid_batches(void)
 {
     const INTEGER m[] = { M, M }, n[] = { N, N }, k[] = { K, K }, lead[] = { LEAD, LEAD },
                   size[] = { 1, 1 };
     const INTEGER small[] = { LEAD, 3 }, two = 2, none = 0, minus = -1;
-    struct matrices x = make('d');
+    struct matrices x = make_matrices('d');
     const void *a[] = { x.a, x.a }, *b[] = { x.b, x.b };
     void *c[] = { x.c, x.c };
     double one[] = { 1, 1 };
@@ -317,8 +318,8 @@ static void expect_bytes(const char *name, const void *got, const void *want, si
     failures++;
 }
 
-/* Multiplies A by 1, by Fortran and by C, and compares.  unit, zero: scalars; want: in the format
- * of results. */
+/* Multiplies A by the identity, through the functions of Fortran and of C, and compares.  unit: the
+ * identity matrix; one, zero: scalars; want: A in the format of results. */
 static void multiply_by_one(const char *fortran, const void *a, const void *unit, const void *want,
                             size_t size, const void *one, const void *zero)
 {
@@ -344,7 +345,7 @@ static void multiply_by_one(const char *fortran, const void *a, const void *unit
     expect_bytes(name, c, want, size);
 }
 
-static void others(void)
+static void check_other_functions(void)
 {
     const double complex z[] = { 1 + 2i, 3, -4i, 5 }, zunit[] = { 1, 0, 0, 1 };
     const float complex x[] = { 1 + 2i, 3, -4i, 5 }, xunit[] = { 1, 0, 0, 1 };
@@ -359,9 +360,9 @@ static void others(void)
     multiply_by_one("bgemm_", b, bunit, b, sizeof b, &bunit[0], &bunit[1]);
 }
 
-static void batches(void)
+static void check_batches(void)
 {
-    others();
+    check_other_functions();
     for (int by_c = 0; by_c < 2; by_c++) {
         multiply_groups('d', 0, by_c);
         multiply_groups('z', by_c, by_c);
@@ -376,18 +377,18 @@ int main(int argc, char **argv)
     int served = argc > 1 && strcmp(argv[1], "served") == 0;
 
     setlocale(LC_ALL, "");
-    fortran("sgemm", 's', sgemm_);
-    fortran("dgemm", 'd', dgemm_);
-    fortran("cgemm", 'c', cgemm_);
-    fortran("zgemm", 'z', zgemm_);
-    cblas();
+    check_fortran("sgemm", 's', sgemm_);
+    check_fortran("dgemm", 'd', dgemm_);
+    check_fortran("cgemm", 'c', cgemm_);
+    check_fortran("zgemm", 'z', zgemm_);
+    check_cblas();
     if (mock_calls != (served ? 0 : 20)) {
         printf("%d products were left to the BLAS\n", mock_calls);
         failures++;
     }
     check_invalid_arguments();
     if (argc > 2)
-        batches();
+        check_batches();
     printf("%d failures\n", failures);
     return failures != 0;
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Programs that know nothing of Limber, on its products: numpy.linalg, LAPACK's own testers, GNU
-# Octave where it is installed.
+# Runs programs that know nothing of Limber on its products: numpy.linalg, LAPACK's own testers, and
+# GNU Octave if it is installed.
 library=$1 here=$(dirname "$0")
 . "$here/expect.sh"
 before="env LD_PRELOAD=$library"
@@ -15,7 +15,7 @@ served() {  # at least one product, of the report that was just written
     rm -f "$work/report"
 }
 
-# bits=113: sums as accurate as in binary128
+# bits=113: sums are as accurate as in binary128
 if $python -c 'import numpy' 2> /dev/null; then
     expect 0 '^0 failures' $python "$here/programs.py" 60
     for way in native:2 correct:1 correct:2 bits=113:2; do

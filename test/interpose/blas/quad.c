@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * cblas_qgemm without a QBLAS: sums that lose all digits unless they are exact, all layouts and
- * transpositions, scalars, and invalid arguments, which must change nothing. */
+ * Tests cblas_qgemm without a QBLAS: sums that lose all digits unless they are exact, all layouts
+ * and transpositions, scalars, and invalid arguments, which must change nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,14 +27,14 @@ static int random_number(void)
     return rand() % 2001 - 1000;
 }
 
-/* Element (i, j) of op(x). */
+/* Returns the address of element (i, j) of op(x). */
 static quad *element_at(quad *x, int i, int j, int order, int op)
 {
     return &x[(order == COLUMNS) == (op == PLAIN) ? i + j * LEAD : i * LEAD + j];
 }
 
-/* Compares a product with its exact result.  The first and last terms of each sum cancel (2^110 x
- * and -2^110 x); all others are small. */
+/* Compares a product with its exact result.  In each sum, the first and the last term cancel (2^110
+ * x and -2^110 x), and all others are small. */
 static void check_product(int order, int op_a, int op_b, int beta)
 {
     const quad large = (quad)0x1p110;

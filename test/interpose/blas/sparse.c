@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sparse solvers on a grid of n x n x n points with seven neighbours each:
+ * Solves the equations of a grid of N x N x N points, with six neighbours each, by a sparse solver:
  *
- *     sparse cholmod N    CHOLMOD's supernodal Cholesky factors
- *     sparse mumps N      MUMPS' LU factors, of a grid with a flow
+ *     sparse cholmod N    CHOLMOD's supernodal Cholesky factorisation
+ *     sparse mumps N      MUMPS' LU factorisation of an unsymmetric matrix, of a grid with a flow
  *
- * Prints what the factors took of the process's time, and the residual of a solution. */
+ * Prints the CPU seconds of the factorisation, and the residual of a solution. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,22 +23,23 @@ static double now(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* The matrix as triples of row, column (from 0) and value.  An upwind term of size `flow` makes it
- * unsymmetric; `lower` omits elements above the diagonal. */
+/* A matrix as triples of row, column (from 0) and value. */
 struct grid {
     int n, count;
     int *row, *column;
     double *value;
 };
 
-static void entry(struct grid *g, int row, int column, double value)
+static void add_entry(struct grid *g, int row, int column, double value)
 {
     g->row[g->count] = row;
     g->column[g->count] = column;
     g->value[g->count++] = value;
 }
 
-static struct grid make(int n, double flow, int lower)
+/* Returns the matrix of an n x n x n grid's 7-point stencil; `flow` makes it unsymmetric.  If
+ * `lower`, only its lower triangle. */
+static struct grid make_grid(int n, double flow, int lower)
 {
     const int step[3] = { 1, n, n * n }, points = n * n * n;
     struct grid g = { .n = points };
@@ -49,20 +50,20 @@ static struct grid make(int n, double flow, int lower)
     if (!g.row || !g.column || !g.value)
         exit(1);
     for (int i = 0; i < points; i++) {
-        entry(&g, i, i, 6.1);
+        add_entry(&g, i, i, 6.1);
         for (int d = 0; d < 3; d++) {
             const int at = i / step[d] % n;
 
             if (at > 0)
-                entry(&g, i, i - step[d], -1 - flow);
+                add_entry(&g, i, i - step[d], -1 - flow);
             if (at < n - 1 && !lower)
-                entry(&g, i, i + step[d], -1 + flow);
+                add_entry(&g, i, i + step[d], -1 + flow);
         }
     }
     return g;
 }
 
-/* |b - A x| / (|A| |x|) for the whole matrix, with b all ones. */
+/* Returns |b - A x| / (|A| |x|), where all elements of b are 1. */
 static double residual(const struct grid *g, const double *x)
 {
     double most = 0, size = 0, *r = malloc((size_t)g->n * sizeof *r);
@@ -82,9 +83,11 @@ static double residual(const struct grid *g, const double *x)
 }
 
 #ifdef HAVE_CHOLMOD
+/* Factors and solves a symmetric system by CHOLMOD.  *seconds: time of the factorisation; *error:
+ * the residual. */
 static void cholmod(int n, double *seconds, double *error)
 {
-    struct grid half = make(n, 0, 1), whole = make(n, 0, 0);
+    struct grid half = make_grid(n, 0, 1), whole = make_grid(n, 0, 0);
     cholmod_common c;
     cholmod_triplet *t;
     cholmod_sparse *a;
@@ -118,9 +121,11 @@ static void cholmod(int n, double *seconds, double *error)
 #endif
 
 #ifdef HAVE_MUMPS
+/* Factors and solves an unsymmetric system by MUMPS.  *seconds: time of the factorisation; *error:
+ * the residual. */
 static void mumps(int n, double *seconds, double *error)
 {
-    struct grid g = make(n, 0.3, 0);
+    struct grid g = make_grid(n, 0.3, 0);
     double *x = malloc((size_t)g.n * sizeof *x);
     DMUMPS_STRUC_C s = { .comm_fortran = -987654, .par = 1, .sym = 0, .job = -1 };
 

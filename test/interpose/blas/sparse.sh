@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Sparse solvers with the library preloaded: `bits=40` is left to a BLAS that satisfies it, and
-# computed by Limber where the BLAS is not trusted; residuals are equally small.
+# Sparse solvers with the library preloaded.  Under `bits=40` calls go to a BLAS that satisfies this
+# contract; Limber computes if the BLAS is not trusted.  Residuals are equally small.
 library=$1 here=$(dirname "$0")
 . "$here/expect.sh"
 before="env LD_PRELOAD=$library LIMBER_REPORT=$work/report"

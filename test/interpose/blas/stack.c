@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls dgemm_ from a thread with a stack of 48 KiB. */
+ * Calls dgemm_ in a thread whose stack has 48 KiB. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ void dgemm_(const char *ta, const char *tb, const int *m, const int *n, const in
 
 static double a[N * N], b[N * N], c[N * N];
 
-static void *call(void *arg)
+static void *multiply_in_thread(void *arg)
 {
     const double one = 1, zero = 0;
     const int n = N;
@@ -30,7 +30,8 @@ int main(void)
     for (int i = 0; i < N * N; i++)
         a[i] = i % 7 * (i % 3 ? 1e9 : 1e-9), b[i] = i % 5;
     pthread_attr_init(&attr);
-    if (pthread_attr_setstacksize(&attr, STACK) || pthread_create(&thread, &attr, call, NULL))
+    if (pthread_attr_setstacksize(&attr, STACK) ||
+        pthread_create(&thread, &attr, multiply_in_thread, NULL))
         return 2;
     pthread_join(thread, NULL);
     puts("called");

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The testers of the reference BLAS, Fortran's and C's, for all routines of level 3: sizes of less
-# and of more than the blocks that are solved, errors, alpha and beta 0.  Fortran's testers run
-# before each BLAS that is installed.
+# Runs the testers of the reference BLAS, for Fortran and C, on all routines of level 3: with sizes
+# below and above the block size of solvers, errors, and alpha and beta 0.  The Fortran testers run
+# with each installed BLAS.
 library=$1
 here=$(dirname "$0")
 . "$here/expect.sh"

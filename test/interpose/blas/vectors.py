@@ -4,6 +4,7 @@ be the same, whatever the increments, triangle, transposition and storage order.
 preloaded.  The argument `correct` tests only routines whose elements are one product."""
 import ctypes
 import itertools
+import math
 import random
 import sys
 
@@ -63,11 +64,15 @@ def stepped(t, data, count, step):
 def same(what, got, want):
     global checks, failures
     checks += 1
-    # the sign of a zero may differ where products of zeros are left out
+    # the sign of a zero may differ, since products with zero may be skipped
     if [tuple(x + 0.0 for x in v) for v in got] != [tuple(x + 0.0 for x in v) for v in want]:
         failures += 1
         if failures < 20:
             print("FAILED:", what, got[:2], want[:2])
+
+
+def as_float(value):
+    return (ctypes.c_float(value[0]).value,)
 
 
 def conj(t, value):
@@ -75,7 +80,7 @@ def conj(t, value):
 
 
 def product(t, m, n, k, alpha, a, b, beta, c):
-    """alpha a b + beta c by gemm; matrices are lists by columns."""
+    """Returns alpha a b + beta c by gemm; matrices are column-major lists."""
     out = t.array(c)
     call(t.letter + "gemm", "N", "N", m, n, k, t.scalar(*alpha), t.array(a), max(1, m), t.array(b),
          max(1, k), t.scalar(*beta), out, max(1, m), letters=2)
@@ -83,7 +88,7 @@ def product(t, m, n, k, alpha, a, b, beta, c):
 
 
 def operand(t, a, rows, cols, op):
-    """op(A) by columns, and its rows and columns."""
+    """Returns op(A) in column-major order, and its numbers of rows and columns."""
     if op == "N":
         return a, rows, cols
     turn = (lambda v: conj(t, v)) if op == "C" else (lambda v: v)
@@ -107,6 +112,26 @@ def level_1(t, n, step_x, step_y):
             got = [(call(t.letter + name, n, at_x, step_x, at_y, step_y, result=t.real),)]
         left = [conj(t, v) for v in x] if name == "dotc" else x
         same(f"{name} {what}", got, product(t, 1, 1, n, one, left, y, zero, [zero]))
+    if not correct:
+        wide = Type("d")
+        parts = [(as_float((p,))[0] if t.real is ctypes.c_float else p,) for v in x for p in v]
+        root = math.sqrt(product(wide, 1, 1, len(parts), (1.0,), parts, parts, (0.0,),
+                                 [(0.0,)])[0][0])
+        name = {"s": "snrm2", "d": "dnrm2", "c": "scnrm2", "z": "dznrm2"}[t.letter]
+        want = as_float((root,)) if t.real is ctypes.c_float else (root,)
+        same("nrm2 " + what, [(call(name, n, at_x, step_x, result=t.real),)], [want])
+    if t.letter == "s":
+        x, y = ([as_float(v) for v in each] for each in (x, y))
+        wide, values = Type("d"), (n, at_x, step_x, at_y, step_y)
+        got = call("dsdot", *values, result=ctypes.c_double)
+        want = product(wide, 1, 1, n, one, x, y, zero, [zero])
+        same("dsdot " + what, [(got,)], want)
+        got = call("sdsdot", n, t.scalar(*alpha), *values[1:], result=t.real)
+        if correct:     # one rounding
+            want = product(t, 1, 1, n, one, x, y, one, [as_float(alpha)])
+        else:
+            want = [as_float((as_float(alpha)[0] + want[0][0],))]
+        same("sdsdot " + what, [(got,)], want)
     out = steps(t, y, step_y)
     call(t.letter + "axpy", n, t.scalar(*alpha), at_x, step_x, out, step_y)
     same("axpy " + what, stepped(t, out, n, step_y), product(t, n, 1, 1, alpha, x, [one], one, y))
@@ -116,6 +141,22 @@ def level_1(t, n, step_x, step_y):
     sizes = [(abs(p),) for v in x for p in v] if step_x > 0 else []
     same("asum " + what, [(call(name, n, at_x, step_x, result=t.real),)],
          product(flat, 1, 1, len(sizes), (1.0,), sizes, [(1.0,)] * len(sizes), (0.0,), [(0.0,)]))
+
+
+def far_norms():
+    """Squares outside the range of the format do not spoil the norm, and it is right for many equal
+    numbers."""
+    global checks, failures
+    for name, t, value, n in (("snrm2", Type("s"), 1e-30, 40), ("snrm2", Type("s"), 2e37, 40),
+                              ("dnrm2", Type("d"), 1e-200, 400), ("dnrm2", Type("d"), 1e200, 400),
+                              ("dnrm2", Type("d"), 5e-324, 9), ("snrm2", Type("s"), 1.0, 10000)):
+        x = t.array([(value,)] * n)
+        got = call(name, n, x, 1, result=t.real)
+        want = math.sqrt(n) * x[0]
+        checks += 1
+        if abs(got - want) > (6e-8 if t.letter == "s" else 1e-14) * want + 5e-324:
+            failures += 1
+            print("FAILED:", name, value, got, want)
 
 
 def nothing(t, n):
@@ -168,7 +209,7 @@ def stored(t, a, n, uplo, width=None):
 
 
 def triangle(t, a, n, uplo, diag, width=None):
-    """In full, with zeros and ones written out."""
+    """Returns the full matrix, with its implied zeros and ones."""
     zero, one = (0.0,) * t.parts, (1.0,) + (0.0,) * (t.parts - 1)
     out = []
     for j, i in itertools.product(range(n), range(n)):
@@ -200,7 +241,7 @@ def symmetric(t, n, uplo, step):
              scalars[1], out, step, letters=1)
         same(f"{t.letter}{name} {uplo} {n} {step}", stepped(t, out, n, step),
              product(t, n, 1, n, alpha, full, x, beta, y))
-    # rank-one and rank-two updates: syrk and syr2k of one column
+    # rank-one and rank-two updates equal syrk and syr2k of one column
     real = alpha[:1] if hermitian else alpha
     factor = Type("s" if t.letter in "sc" else "d").scalar(*real)
     for names, two in ((("her", "hpr", "herk") if hermitian else ("syr", "spr", "syrk"), False),
@@ -281,4 +322,6 @@ for letter in "sdcz":
             for op, diag in itertools.product("NTC", "NU"):
                 if n < 300 or (op, diag) == ("N", "N"):
                     triangular(t, n, uplo, op, diag, step)
+if not correct:
+    far_norms()
 print(f"{checks} checks, {failures} failed")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Levels 1 and 2: the bits of level 3, whatever the backend, checks or threads, and the testers of
-# the reference BLAS.
+# Routines of levels 1 and 2 have the bits of level 3, whatever the backend, checks or threads, and
+# pass the testers of the reference BLAS.
 library=$1 here=$(dirname "$0")
 . "$here/expect.sh"
 needs_python
@@ -12,9 +12,10 @@ run="python3 $here/vectors.py"
 
 expect 0 '^[0-9]{4} checks, 0 failed' $before LIMBER_CONTRACT=reproducible $run
 expect 0 '^[0-9]{3} checks, 0 failed' $before LIMBER_CONTRACT=correct $run correct
-# the reference by itself has other bits
+# the reference BLAS has other bits
 expect 0 ' checks, [1-9][0-9]* failed' env LD_PRELOAD="$reference" $run
-# short vectors, which have code of their own, and the product that this code equals
+# short vectors have code of their own; LIMBER_CHECK compares it with the products that it must
+# equal
 expect 0 '^[0-9]{4} checks, 0 failed' $before LIMBER_CONTRACT=reproducible LIMBER_CHECK=1 $run
 
 tester() {  # library or "", contract, program, input

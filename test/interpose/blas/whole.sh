@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Limber as a program's libblas.so.3 exports all names, computes level 3 itself, and forwards the
-# rest to another BLAS: one that is found, one that a variable names, or one that lacks a function.
+# other routines to another BLAS: one that is found, one that a variable names, or one that lacks a
+# function.
 whole=$1 whole64=$2 library=$3 mock32=$4 mock64=$5
 here=$(dirname "$0")
 . "$here/expect.sh"
@@ -47,7 +48,7 @@ done
 expect 0 '^13 passed' under xblat3d dblat3.in correct "$folder/libblas.so.3"
 expect 0 '^49 passed' under xdcblat2 din2 '' "$folder/libblas.so.3"
 
-# the reference LAPACK calls level 3 by its exported names
+# the reference LAPACK calls level 3 by exported names
 lapack=$(ls "${folder%/blas}"/lapack/liblapack.so.3 2> /dev/null)
 if [ -n "$lapack" ]; then
     expect 0 'dtrsm_ .*by ' env LD_LIBRARY_PATH="$whole" LIMBER_BACKEND=interp LIMBER_CONTRACT=correct LIMBER_VERBOSE=1 python3 -c "
@@ -62,7 +63,8 @@ else
     echo "liblapack3 is absent: skipped"
 fi
 
-# The report of a program without a product names the BLAS behind, not this library's own file.
+# The report of a program without products names the BLAS to which calls are forwarded, not this
+# library's own file.
 if command -v python3 > /dev/null; then
     expect 0 '^$' env LD_LIBRARY_PATH="$whole" LIMBER_CONTRACT=correct LIMBER_REPORT="$work/none" \
         python3 -c 'import ctypes
@@ -71,7 +73,7 @@ ctypes.CDLL("libblas.so.3").dcopy_(n, n, n, n, n)'
     expect 0 '"loaded": \["[^"]*"\],' cat "$work/none"
 fi
 
-# NumPy whose BLAS is libblas.so.3, without a preload; a preloaded library comes first
+# NumPy uses libblas.so.3, without a preload; a preloaded library precedes it
 numpy=$($python -c 'import numpy; print(numpy.__file__.rpartition("/")[0])' 2> /dev/null)
 if [ -n "$numpy" ] && ldd "$numpy"/core/_multiarray_umath*.so 2> /dev/null | grep -q 'libblas\.so\.3'; then
     sums='

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Ranks that share one cache on a node: who compiles, who waits, what is left of one that was
-# killed, where nothing may be written, and how many calls of the file system a start costs.
+# Ranks on one node share a cache: tests who compiles, who waits, what a killed rank leaves, what
+# happens if nothing may be written, and how many system calls a start takes.
 [ "$LIMBER_KERNELS" = specialised ] || { echo "SKIPPED: needs a compiler"; exit 77; }
 storm=$1 server=$2 nodes=$3
 . "$(dirname "$0")/../../support/expect.sh"
@@ -14,12 +14,13 @@ fresh() {
     rm -rf "$work/cache"
 }
 
-# ---- many at once: once a kernel, then none ------------------------------------------------------
+# ---- many ranks at once: each kernel is compiled once, and in a second run not at all
+# --------------
 expect 0 '^2 compiled, 14 from disk, 0 wrong' "$storm" run 8 2
 expect 0 '^0 compiled, 16 from disk, 0 wrong' "$storm" run 8 2
 echo "$out"
 
-# ---- a copy of the cache in another folder serves ------------------------------------------------
+# ---- a copy of the cache in another folder can be used -------------------------------------------
 mkdir -m 700 "$work/node"
 tar -C "$work/cache" -cf - . | (umask 002 && tar -C "$work/node" -xf -)
 expect 0 '^0 compiled, 6 from disk, 0 wrong' env LIMBER_CACHE=ro LIMBER_CACHE_DIR="$work/node" "$storm" run 3 2
@@ -35,14 +36,16 @@ expect 0 '^1 compiled, 0 from disk, 0 wrong' env LIMBER_CACHE=ro LIMBER_CACHE_DI
 expect 1 '' [ -e "$work/absent" ]
 fresh
 
-# ---- no room: right results, nothing half written ------------------------------------------------
+# ---- no space left: results are right, and no partial file remains
+# --------------------------------
 full='trap "" XFSZ; ulimit -f 16; exec "$@"'   # files of 8 KiB at most
 expect 0 '^2 compiled, 0 from disk, 0 wrong' sh -c "$full" full "$storm" rank 2
 expect 0 'is not written to: File too large' env LIMBER_VERBOSE=1 sh -c "$full" full "$storm" rank 2
 expect 0 '^0$' sh -c 'find "$0" -name "tmp.*" -o -name "*.kernel" | wc -l' "$work/cache"
 fresh
 
-# ---- too small for what the ranks need: entries go while others look for them --------------------
+# ---- a cache that is too small for the ranks' kernels: entries are evicted while others look them
+# up
 expect 0 '^[0-9]+ compiled, [0-9]+ from disk, 0 wrong' env LIMBER_CACHE_MAXSIZE=128K "$storm" run 16 6
 bytes=$(find "$work/cache" -name '*.kernel' -exec cat {} + | wc -c)
 expect 0 '' [ "$bytes" -le 131072 ]
@@ -61,12 +64,13 @@ fi
 fresh
 
 # ---- a file server counts requests.  A warm start looks up 2 names (the folder of tuning records
-# and the key of the seals) and 3 for each entry, of which a kernel has 2 (its plan, its code); no
-# lock ----
+# and the key of the seals) and 3 for each entry; a kernel has 2 entries (plan and code); no lock is
+# taken ----
 expect 0 '^requests: 224 for names, 0 for locks' sh "$(dirname "$0")/server.sh" "$storm" "$server" 16 2 20000
 expect 0 '^2 compiled, 30 from disk, 0 wrong' echo "$out"
 
-# ---- killed at any moment, then at each call of a cold start that writes -------------------------
+# ---- ranks are killed at any moment, then at each system call of a cold start that writes
+# ---------
 expect 0 '^[0-9]+ rounds, [1-9][0-9]* killed at work' "$storm" kill 4
 echo "$out"
 fresh

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Counts a program's calls of BLAS and LAPACK: preloaded before these, it prints each process'
- * calls and multiply-adds on stderr when the process ends, one line per function. */
-#define _GNU_SOURCE     /* RTLD_NEXT */
+ * Counts a program's calls of BLAS and LAPACK.  This library is preloaded before them; when a
+ * process ends, it prints calls and multiply-adds on stderr, one line per function. */
+#define _GNU_SOURCE     /* for RTLD_NEXT */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
 
-/* Integers have 32 bits; lengths of character arguments come last.  `work`: multiply-adds of a
- * call, to leading order. */
+/* Functions, with their parameters, arguments, and the multiply-adds of a call to leading order.
+ * Integers have 32 bits; lengths of character arguments come last. */
 /* clang-format off */
 #define FUNCTIONS(F) \
     F(dgemm, (S ta, S tb, I m, I n, I k, D al, D a, I lda, D b, I ldb, D be, D c, I ldc, size_t x, \
@@ -69,7 +69,7 @@ static struct {
     }
 FUNCTIONS(DEFINE)
 
-__attribute__((destructor)) static void tell(void)
+__attribute__((destructor)) static void print_counts(void)
 {
     for (int i = 0; i < COUNT; i++)
         if (seen[i].calls)

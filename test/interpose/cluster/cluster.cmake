@@ -25,7 +25,7 @@ else()
              "echo 'SKIPPED: ${absent}'; exit 77")
   endforeach()
 endif()
-# these test kernels, so products without a plan are off
+# these tests need kernels, so code paths that need no plan are disabled
 set_property(TEST cluster_pblas APPEND PROPERTY ENVIRONMENT LIMBER_WAYS=-planless)
 set_tests_properties(cluster_pblas cluster_hpl PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 

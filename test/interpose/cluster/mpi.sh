@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by MPI tests: runs ranks of Open MPI on one machine with few cores, without a network, as
+# Included by MPI tests: runs ranks of Open MPI on one machine with few cores, without a network, as
 # any user, also in containers.
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 OMPI_MCA_plm=isolated OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
@@ -22,8 +22,8 @@ if ! command -v mpirun > /dev/null || ! timeout 60 mpirun -np 2 true > "$work/ou
     exit 77
 fi
 
-# Each rank writes to $work/RANK, and all of them with mpirun to $work/out.  Separate files are used
-# because mpirun's own output splits lines.
+# Runs ranks.  Each writes to $work/RANK; the outputs of all ranks and of mpirun are then joined in
+# $work/out.  Separate files are used because mpirun splits lines.
 ranks() {   # count, command...
     rm -f "$work"/[0-9]*
     count=$1

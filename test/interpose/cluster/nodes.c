@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Nodes of two kinds share one cache: this machine, and one that reports older features.  Each
- * compiles its own kernel once, never loads the other's, and both results are right. */
+ * Two kinds of nodes share one cache: this machine, and one that reports older CPU features.  Each
+ * must compile its own kernel once and never load the other's, and both results must be right. */
 #include "backends/backend.h"
-#include "backends/llvm/cpu.h"
+#include "ir/cpu.h"
 #include "jit/api/api.h"
 #include "passes/passes.h"
 
@@ -24,7 +24,8 @@ static bool probe_old(struct target *t, struct diag *d)
     return limber_target_parse(t, old_target, d);
 }
 
-/* Multiplies on a node that has just started; returns 1 + the kernel's origin, with the report. */
+/* Multiplies in a new context, as on a node that has just started.  Returns 0 if the call or the
+ * result is wrong, else 1 + the kernel's origin.  *r: the report. */
 static int first_product(const char *dir, bool old, limber_report *r)
 {
     static double a[SIZE][SIZE], b[SIZE][SIZE], c[SIZE][SIZE];
@@ -69,9 +70,9 @@ static int first_product(const char *dir, bool old, limber_report *r)
     return 1 + r->from;
 }
 
-/* Checks where the kernel of a first product comes from. old: on a node with an older CPU; from: 0
- * it is compiled, 1 from disk, 2 from memory. */
-static void expect(const char *dir, bool old, int from, limber_report *r)
+/* Checks the origin of the kernel of a node's first product.  old: the node has an older CPU. from:
+ * 0 if the kernel must be compiled, 1 if from disk, 2 if from memory.  *r: the report. */
+static void expect_origin(const char *dir, bool old, int from, limber_report *r)
 {
     static const char *const name[] = { "compiled", "from disk", "from memory" };
     int got = first_product(dir, old, r);
@@ -98,8 +99,8 @@ int main(int argc, char **argv)
         return 77;
     }
     for (int from = 0; from < 2; from++) {
-        expect(argv[1], false, from, &mine);
-        expect(argv[1], true, from, &others);
+        expect_origin(argv[1], false, from, &mine);
+        expect_origin(argv[1], true, from, &others);
     }
     if (strcmp(mine.kernel, others.kernel) == 0) {
         printf("FAILED: both have one key\n");

@@ -2,11 +2,11 @@
  * An unmodified ScaLAPACK program: `pblas ROWS COLS N ERROR` multiplies and solves N x N matrices
  * on a grid of ROWS by COLS processes.
  *
- * Elements are integers, functions of their indices, so every process knows all matrices and
- * compares its part of the result with sums in 128-bit integers.  A product of small integers must
- * be exact.  Sums of large ones cancel, and are doubles for every panel of k that PBLAS adds to C:
- * an element's error may be ERROR |A||B|.  Solutions are tested as by ScaLAPACK's own testers:
- * |A x - b| / (eps n |A| |x|) < 3, in infinity norms. */
+ * Elements are integers that are functions of their indices.  So every process knows all matrices,
+ * and compares its part of the result with sums in 128-bit integers.  Products of small integers
+ * must be exact.  Sums of large ones cancel, and PBLAS rounds to doubles for each panel of k that
+ * it adds to C: the error of an element may be ERROR |A||B|.  Solutions are tested as ScaLAPACK's
+ * own testers do: |A x - b| / (eps n |A| |x|) < 3, in infinity norms. */
 #include <float.h>
 #include <math.h>
 #include <mpi.h>
@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* BLACS has a C interface, the rest Fortran; no package installs headers. */
+/* BLACS has a C interface, the other libraries have Fortran interfaces.  No package installs
+ * headers. */
 void Cblacs_get(int context, int what, int *value);
 void Cblacs_gridinit(int *context, const char *order, int rows, int cols);
 void Cblacs_gridinfo(int context, int *rows, int *cols, int *row, int *col);
@@ -54,7 +55,7 @@ static uint64_t hash(uint64_t x)
     return x ^ x >> 32;
 }
 
-/* A pseudo-random integer of either sign; bits: its width, up to 63. */
+/* Returns a pseudo-random integer of either sign.  bits: its width, up to 63. */
 static int64_t integer(int i, int j, int salt, int bits)
 {
     return (int64_t)hash(((uint64_t)salt << 40) + ((uint64_t)i << 20) + (uint64_t)j) >> (63 - bits);
@@ -72,7 +73,8 @@ static int64_t small_c(int i, int j)
 {
     return integer(i, j, 3, 5);
 }
-/* Columns come in equal pairs, rows in nearly opposite pairs. */
+/* Large elements of A and B: A has pairs of equal columns, B pairs of nearly opposite rows, so that
+ * sums cancel. */
 static int64_t large_a(int i, int j)
 {
     return integer(i, j / 2, 4, 40);
@@ -95,13 +97,13 @@ static int64_t right_side(int i, int j)
 {
     return integer(i, j, 8, 30);
 }
-/* Symmetric and diagonally dominant, hence positive definite. */
+/* Returns an element of a symmetric, diagonally dominant and hence positive definite matrix. */
 static int64_t definite(int i, int j)
 {
     return i == j ? (int64_t)size << 31 : integer(i < j ? i : j, i < j ? j : i, 9, 30);
 }
 
-/* The global index of local row i. */
+/* Returns the global index of local row i. */
 static int row_of(int i)
 {
     return (i / BLOCK * grid.rows + grid.row) * BLOCK + i % BLOCK;
@@ -116,7 +118,7 @@ struct matrix {
     double *data;
 };
 
-static struct matrix make(int m, int n, element of)
+static struct matrix make_matrix(int m, int n, element of)
 {
     struct matrix x;
     int lead, info;
@@ -147,8 +149,8 @@ static void report_error(const char *what, double worst, double allowed)
     failures += !(all <= allowed);
 }
 
-/* The largest error of C = A B - C0, in units of |A||B| + |C0|. */
-static double error_of(const struct matrix *c, element a, element b, element c0)
+/* Returns the largest error of C = A B - C0, in units of |A||B| + |C0|. */
+static double largest_error(const struct matrix *c, element a, element b, element c0)
 {
     double worst = 0;
 
@@ -176,11 +178,11 @@ static void multiply(const char *what, element a, element b, element c0, double 
 {
     const int n = size, k = K;
     const double alpha = 1, beta = -1;
-    struct matrix x = make(n, K, a), y = make(K, n, b), z = make(n, n, c0);
+    struct matrix x = make_matrix(n, K, a), y = make_matrix(K, n, b), z = make_matrix(n, n, c0);
 
     pdgemm_("N", "N", &n, &n, &k, &alpha, x.data, &one, &one, x.desc, y.data, &one, &one, y.desc,
             &beta, z.data, &one, &one, z.desc, 1, 1);
-    report_error(what, error_of(&z, a, b, c0), allowed);
+    report_error(what, largest_error(&z, a, b, c0), allowed);
     free(x.data);
     free(y.data);
     free(z.data);
@@ -188,7 +190,7 @@ static void multiply(const char *what, element a, element b, element c0, double 
 
 /* ---- solvers --------------------------------------------------------------------------------- */
 
-/* |A x - b| / (eps n |A| |x|); x is [RIGHT][size], not distributed. */
+/* Returns |A x - b| / (eps n |A| |x|).  x: [RIGHT][size], complete on every process. */
 static double residual(element a, const double *x)
 {
     double worst = 0;
@@ -213,10 +215,11 @@ static double residual(element a, const double *x)
     return worst;
 }
 
+/* Solves a linear system, by Cholesky if it is symmetric, else by LU, and reports the residual. */
 static void solve(const char *what, element of, int symmetric)
 {
     const int n = size, nrhs = RIGHT;
-    struct matrix a = make(n, n, of), b = make(n, RIGHT, right_side);
+    struct matrix a = make_matrix(n, n, of), b = make_matrix(n, RIGHT, right_side);
     int *pivots = calloc((size_t)a.rows + BLOCK, sizeof *pivots), info;
     double *x = calloc((size_t)RIGHT * (size_t)n, sizeof *x);
 

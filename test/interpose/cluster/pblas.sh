@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# An unmodified ScaLAPACK program: its local products are served on every rank to the contract, on
-# grids of several shapes, with one and with two threads per rank.
+# An unmodified ScaLAPACK program: Limber computes its local products on every rank and keeps the
+# contract, on grids of several shapes, with one and with two threads per rank.
 library=$1 program=$2 calls=$3 limber=$4
 . "$(dirname "$0")/mpi.sh"
 
@@ -9,15 +9,15 @@ served() {
     grep -c '^liblimber_blas: dgemm_ .* by ' "$work/$1"
 }
 
-# Returns whether all dgemm calls of a rank were served; under native, which leaves some sizes to
-# the BLAS, at least one.
+# Returns whether Limber served all dgemm calls of a rank.  Under `native`, which forwards some
+# sizes to the BLAS, one served call suffices.
 is_served() {   # contract, rank
     asked=$(sed -n 's/^calls: dgemm \([0-9]*\) .*/\1/p' "$work/$2")
     got=$(served "$2")
     [ "$got" -gt 0 ] && { [ "$1" = native ] || [ "$got" = "$asked" ]; }
 }
 
-# Counts calls that were left to the BLAS for another reason than that it is as fast.
+# Counts calls that were forwarded to the BLAS for another reason than that the BLAS is as fast.
 unserved() {
     grep 'is left to' "$work/out" |
         grep -Ecv -e 'as fast on products so small|native is what it computes' \
@@ -49,15 +49,15 @@ done
 run 2 2 2 native 576 2.9e-14
 run 1 2 2 correct 128 0
 
-# Without a contract the same program loses the cancelled digits, which shows that the test above
-# can fail.
+# Without a contract the program loses the digits that cancel, which shows that the test above can
+# fail.
 ranks 2 env LD_PRELOAD="$calls:$library" "$program" 1 2 192 0
 status=$?
 check "no contract: status $status" [ $status != 0 ]
 check "no contract: cancelled sums are lost" grep -q 'large integers: .* FAILED' "$work/0"
 check "no contract: nothing is served" [ "$(served 0)" = 0 ]
 
-# No compilation is allowed: prebuilt kernels serve.
+# Without permission to compile, prebuilt kernels compute.
 ranks 2 env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT=correct LIMBER_NO_COMPILE=1 \
     LIMBER_CACHE_DIR="$work/absent" "$program" 1 2 128 0
 status=$?
@@ -70,7 +70,7 @@ if [ "${LIMBER_KERNELS:-}" = prebuilt ]; then
     finish
     exit
 fi
-# Kernels are neither available nor allowed to be compiled: the BLAS computes, and a message says
+# If kernels are neither available nor allowed to be compiled, the BLAS computes, and a message says
 # so.
 export LIMBER_KERNELS=specialised
 ranks 2 env LD_PRELOAD="$calls:$library" LIMBER_CONTRACT=correct LIMBER_NO_COMPILE=1 \

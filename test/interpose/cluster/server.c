@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Simulates a shared file system: preloaded, it delays each of Limber's requests for a name or a
- * lock until one server, common to all processes, has answered it.  SERVER_FILE: the file in which
- * processes share the server's clock and count; SERVER_RATE: requests that it answers per
- * second. */
-#define _GNU_SOURCE     /* RTLD_NEXT */
+ * Simulates a shared file system.  When preloaded, it delays each of Limber's requests for a name
+ * or a lock until one server, common to all processes, has answered it.  SERVER_FILE: the file in
+ * which processes share the server's clock and counts.  SERVER_RATE: requests that the server
+ * answers per second. */
+#define _GNU_SOURCE     /* for RTLD_NEXT */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -16,13 +16,13 @@
 #include <time.h>
 
 struct server {
-    /* time at which the server will have answered all requests so far, ns */
+    /* time in ns at which the server will have answered all requests so far */
     _Atomic int64_t free;
     _Atomic int64_t names, locks;
 };
 
 static struct server *server;
-static int64_t each;            /* service time of a request, ns */
+static int64_t each;            /* ns that the server needs for a request */
 
 __attribute__((constructor)) static void start(void)
 {
@@ -35,6 +35,8 @@ __attribute__((constructor)) static void start(void)
     server = at == MAP_FAILED ? NULL : at;
 }
 
+/* Waits as long as the file server takes to answer.  The server answers one request after the
+ * other. */
 static void wait_for_server(int lock)
 {
     struct timespec t;
@@ -80,7 +82,7 @@ int openat(int dir, const char *path, int how, ...)
     va_start(rest, how);
     mode = how & O_CREAT ? va_arg(rest, mode_t) : 0;
     va_end(rest);
-    if (!(how & O_PATH))        /* O_PATH opens of folders on the way are cached by clients */
+    if (!(how & O_PATH)) /* clients cache opens of folders with O_PATH, so these are no requests */
         wait_for_server(0);
     REAL(openat);
     return real(dir, path, how, mode);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# sh server.sh STORM LIBRARY RANKS KERNELS RATE: what ranks that start at once meet on a shared file
-# system whose server answers RATE requests a second (server.c): a cold cache, a warm one, a warm
-# one that is only read.
+# sh server.sh STORM LIBRARY RANKS KERNELS RATE: starts ranks at once on a shared file system whose
+# server answers RATE requests per second (server.c), with a cold cache, with a warm one, and with a
+# warm one that is only read.
 storm=$1 library=$2 ranks=$3 kernels=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Starts many processes at once on one cache (LIMBER_CACHE_DIR).
+ * Starts many processes (ranks) at once, which share one cache (LIMBER_CACHE_DIR).
  *
  *   storm run RANKS KERNELS    starts RANKS ranks, whose products need KERNELS kernels, and prints
- *                              when they had them and from where
- *   storm kill SECONDS         repeatedly starts a few, kills some of them at random moments, and
- *                              checks that the others end and that the cache can still be used
+ *                              how long this took and where the kernels came from
+ *   storm kill SECONDS         repeatedly starts a few ranks, kills some of them at random moments,
+ *                              and checks that the others end and the cache can still be used
  *   storm check KERNELS        checks the cache once, and empties it
  *   storm rank KERNELS         runs one rank
  *
@@ -27,11 +27,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A rank's report, written to its standard output in one write. */
+/* A rank's results, which it writes to its standard output in one write. */
 struct story {
-    double context, first, all;     /* seconds from the release to each event */
-    double cpu;                     /* CPU seconds of this process */
-    /* products by the origin of their kernel: compiled, disk, memory, interpreter */
+    /* seconds from the release of all ranks until the context, the first product, all products */
+    double context, first, all;
+    double cpu; /* CPU seconds of this process */
+    /* number of products by the origin of their kernel: compiled, disk, memory, interpreter */
     int from[4];
     int wrong;
 };
@@ -53,7 +54,8 @@ static int element_at(int i, int j)
     return (i * 31 + j * 17) % 19 - 9;
 }
 
-/* Multiplies with the formats of kernel 0 to 31, of which no two share code. */
+/* Multiplies in the formats of kernel 0 to 31, no two of which share code.  *from: the kernel's
+ * origin. */
 static int multiply(limber_context *ctx, int kernel, int *from)
 {
     static const char *const formats[] = { "f64", "f32", "f16", "bf16" };
@@ -98,7 +100,7 @@ static int multiply(limber_context *ctx, int kernel, int *from)
     return 0;
 }
 
-static double cpu(void)
+static double cpu_seconds(void)
 {
     struct rusage u;
 
@@ -107,7 +109,7 @@ static double cpu(void)
            1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-static int open_files(void)
+static int count_open_files(void)
 {
     DIR *dir = opendir("/proc/self/fd");
     int n = 0;
@@ -119,10 +121,10 @@ static int open_files(void)
     return n;
 }
 
-/* piped: the parent reads a struct story; else print text */
-static int rank(int kernels, double start, int piped)
+/* Runs one rank.  piped: writes a struct story, which the parent reads; otherwise prints text. */
+static int run_rank(int kernels, double start, int piped)
 {
-    int files = open_files();
+    int files = count_open_files();
     struct story story = { 0 };
     limber_context *ctx;
 
@@ -138,9 +140,9 @@ static int rank(int kernels, double start, int piped)
     }
     story.all = now() - start;
     limber_destroy(ctx);
-    story.cpu = cpu();
-    if (open_files() != files) {
-        fprintf(stderr, "storm: %d files are open, %d were before\n", open_files(), files);
+    story.cpu = cpu_seconds();
+    if (count_open_files() != files) {
+        fprintf(stderr, "storm: %d files are open, %d were before\n", count_open_files(), files);
         story.wrong++;
     }
     if (!piped || write(1, &story, sizeof story) != (ssize_t)sizeof story)
@@ -153,7 +155,7 @@ static int rank(int kernels, double start, int piped)
 struct crowd {
     int ranks;
     pid_t pid[MOST_RANKS];
-    int out; /* the pipe that they write to */
+    int out; /* read end of the pipe to which all ranks write */
 };
 
 static _Noreturn void die(const char *what)
@@ -162,8 +164,8 @@ static _Noreturn void die(const char *what)
     exit(2);
 }
 
-/* Forks all ranks, then lets each exec `storm rank` with the time of the release. */
-static void release(struct crowd *c, int ranks, int kernels)
+/* Forks all ranks, then lets each of them start `storm rank` with the time of the release. */
+static void release_ranks(struct crowd *c, int ranks, int kernels)
 {
     double start[MOST_RANKS];
     int gate[2], out[2];
@@ -198,8 +200,8 @@ static void release(struct crowd *c, int ranks, int kernels)
     close(out[1]);
 }
 
-/* Reads stories until all pipes are closed; returns -1 if some rank is still running after PATIENCE
- * seconds. */
+/* Reads stories until all ranks have closed the pipe, and returns their number, or -1 if some rank
+ * is still running after PATIENCE seconds. */
 static int read_stories(struct crowd *c, struct story *story)
 {
     double end = now() + PATIENCE;
@@ -223,8 +225,9 @@ static int read_stories(struct crowd *c, struct story *story)
     return n;
 }
 
-/* Reaps the ranks; returns how many ended otherwise than with status 0 or by our SIGKILL. */
-static int reap(struct crowd *c, int all)
+/* Waits for all ranks; with `all`, kills them first.  Returns the number of ranks that ended
+ * neither with status 0 nor by this program's SIGKILL. */
+static int wait_for_ranks(struct crowd *c, int all)
 {
     int bad = 0;
 
@@ -239,7 +242,7 @@ static int reap(struct crowd *c, int all)
     return bad;
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -252,20 +255,21 @@ static void print_spread(const char *what, const struct story *s, int n, size_t 
 
     for (int i = 0; i < n; i++)
         memcpy(&x[i], (const char *)&s[i] + at, sizeof x[i]);
-    qsort(x, (size_t)n, sizeof *x, ascending);
+    qsort(x, (size_t)n, sizeof *x, compare_numbers);
     printf("%s: first %.1f ms, median %.1f ms, last %.1f ms\n", what, 1e3 * x[0], 1e3 * x[n / 2],
            1e3 * x[n - 1]);
 }
 
-static int run(int ranks, int kernels)
+/* Starts ranks that all multiply at once, each in a new context, and prints how long they took. */
+static int run_ranks(int ranks, int kernels)
 {
     struct story story[MOST_RANKS + 1];
     int from[4] = { 0 }, wrong = 0, n, bad;
     struct crowd crowd;
 
-    release(&crowd, ranks, kernels);
+    release_ranks(&crowd, ranks, kernels);
     n = read_stories(&crowd, story);
-    bad = reap(&crowd, n < 0);
+    bad = wait_for_ranks(&crowd, n < 0);
     if (n != ranks || bad) {
         printf("%d of %d ranks told of their products, %d failed\n", n < 0 ? 0 : n, ranks, bad);
         return 1;
@@ -291,8 +295,8 @@ static int is_damaged(void *user, const limber_cache_entry *e)
     return 0;
 }
 
-/* Returns whether the cache holds nothing damaged and all its kernels can be used or compiled
- * again; empties it. */
+/* Returns whether nothing in the cache is damaged and each of its kernels can be used or compiled
+ * again.  Empties the cache. */
 static int is_cache_usable(int kernels)
 {
     struct story s = { 0 };
@@ -312,6 +316,8 @@ static int is_cache_usable(int kernels)
     return !damaged && !wrong;
 }
 
+/* Starts ranks for this many seconds and kills some at random moments.  The others must end, and
+ * the cache must stay usable. */
 static int kill_some(double seconds)
 {
     enum { RANKS = 4, KERNELS = 2 };
@@ -327,13 +333,14 @@ static int kill_some(double seconds)
         double wait = usual * (rand() / (RAND_MAX + 1.0)), start = now();
         struct crowd crowd;
 
-        victims = usual > 0 ? victims : 0; /* the first round measures how long one takes */
-        release(&crowd, RANKS, KERNELS);
+        /* the first round has no victims, and measures how long a round takes */
+        victims = usual > 0 ? victims : 0;
+        release_ranks(&crowd, RANKS, KERNELS);
         nanosleep(&(struct timespec){ (time_t)wait, (long)(1e9 * (wait - floor(wait))) }, NULL);
         for (int i = 0; i < victims; i++)
             kill(crowd.pid[i], SIGKILL);
         n = read_stories(&crowd, story);
-        bad = reap(&crowd, n < 0);
+        bad = wait_for_ranks(&crowd, n < 0);
         if (n < RANKS - victims || bad) {
             printf("round %d, killed after %.1f ms: ", rounds, 1e3 * wait);
             printf(n < 0 ? "the others wait for ever\n" : "%d of %d others told, %d failed\n", n,
@@ -365,10 +372,11 @@ static int parse_number(const char *s, int least, int most)
 int main(int argc, char **argv)
 {
     if (argc >= 3 && strcmp(argv[1], "rank") == 0)
-        return rank(parse_number(argv[2], 0, MOST_KERNELS), argc > 3 ? atof(argv[3]) : now(),
-                    argc > 3);
+        return run_rank(parse_number(argv[2], 0, MOST_KERNELS), argc > 3 ? atof(argv[3]) : now(),
+                        argc > 3);
     if (argc == 4 && strcmp(argv[1], "run") == 0)
-        return run(parse_number(argv[2], 1, MOST_RANKS), parse_number(argv[3], 1, MOST_KERNELS));
+        return run_ranks(parse_number(argv[2], 1, MOST_RANKS),
+                         parse_number(argv[3], 1, MOST_KERNELS));
     if (argc == 3 && strcmp(argv[1], "check") == 0 &&
         is_cache_usable(parse_number(argv[2], 1, MOST_KERNELS)))
         return puts("sound") < 0;

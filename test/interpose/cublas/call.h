@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A cuBLAS call with all its arguments, and its result by definition: used by the mock that
- * computes and by the program that checks. */
+ * A cuBLAS call with all its arguments, and its result by definition.  The mock computes by it, and
+ * the program checks by it. */
 #ifndef LIMBER_TEST_CUBLAS_CALL_H
 #define LIMBER_TEST_CUBLAS_CALL_H
 
@@ -12,12 +12,12 @@ struct call {
     int type_a, type_b, type_c, compute;
 };
 
-/* The mock's handle.  It records the last call; a nonzero `status` is returned by every call. */
+/* The mock's handle.  It records the last call.  If `status` is not 0, every call returns it. */
 struct handle {
     void *stream;
     int mode, calls, status;
     const char *name;
-    int64_t count; /* products of the call */
+    int64_t count; /* number of products of the last call */
 };
 int cublasCreate_v2(struct handle **handle);
 int cublasDestroy_v2(struct handle *handle);
@@ -50,7 +50,7 @@ static inline int64_t call_size(int type)
     return call_format(type).size * (call_is_complex(type) ? 2 : 1);
 }
 
-/* The type of alpha and beta. */
+/* Returns the type of alpha and beta. */
 static inline int call_scalar(const struct call *x)
 {
     if (call_is_complex(x->type_c))
@@ -93,7 +93,8 @@ static inline int64_t call_extent(int64_t rows, int64_t cols, int64_t lead, int 
     return high && wide ? ((wide - 1) * lead + high) * call_size(type) : 0;
 }
 
-/* Element (i, j) of C = alpha op(A) op(B) + beta C, in host memory; exact for small integers. */
+/* Computes element (i, j) of C = alpha op(A) op(B) + beta C, in host memory, as real and imaginary
+ * part.  The result is exact for small integers. */
 static inline void call_element(const struct call *x, const char *a, const char *b, const char *c,
                                 const double alpha[2], const double beta[2], int64_t i, int64_t j,
                                 double out[2])
@@ -113,6 +114,6 @@ static inline void call_element(const struct call *x, const char *a, const char 
     out[1] = alpha[0] * sum[1] + alpha[1] * sum[0] + beta[0] * v[1] + beta[1] * v[0];
 }
 
-enum { CAPTURED_MARK = 0x40a00000 }; /* what the mock stores into a captured call's result */
+enum { CAPTURED_MARK = 0x40a00000 }; /* what the mock stores in the result of a captured call */
 
 #endif

@@ -1,5 +1,5 @@
 # A program that calls cuBLAS, a mock cuBLAS that computes, and liblimber_cublas preloaded before
-# it: with matrices in host memory, and on the harness's device.
+# the mock: with matrices in host memory, and on the harness's device.
 add_library(cublas_mock SHARED ${CMAKE_CURRENT_LIST_DIR}/mock.c
             ${PROJECT_SOURCE_DIR}/test/support/driver.c)
 if(LIMBER_SANITIZE)     # functions of the real library are not told apart by type either
@@ -19,8 +19,8 @@ add_test(NAME cublas_gpu COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/gpu.sh
          $<TARGET_FILE:simt_nvrtc>)
 set_tests_properties(cublas cublas_gpu PROPERTIES TIMEOUT 600)
 
-# Two mock cuBLAS with symbol versions, as NVIDIA's have, and modules that are linked with one of
-# them.
+# Two mock cuBLAS with symbol versions, as NVIDIA's libraries have, and modules that are linked with
+# one of them.
 add_executable(cublas_host ${CMAKE_CURRENT_LIST_DIR}/plugin.c)
 target_link_libraries(cublas_host PRIVATE ${CMAKE_DL_LIBS})
 set(plugins)

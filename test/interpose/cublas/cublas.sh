@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a program with liblimber_cublas preloaded before the mock cuBLAS: the environment's settings
-# take effect and are reported.
+# Runs a program with liblimber_cublas preloaded before the mock cuBLAS, and checks that settings of
+# the environment take effect and are reported.
 program=$1 library=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -8,7 +8,8 @@ failures=0
 LIMBER_CACHE_DIR=$work/cache
 export LIMBER_CACHE_DIR
 
-# expect HOW PATTERN LINES VARIABLES...: stderr has PATTERN, in at most LINES lines
+# expect HOW PATTERN LINES VARIABLES...: stderr must have at most LINES lines, one of which matches
+# PATTERN
 expect() {
     how=$1 pattern=$2 most=$3
     shift 3
@@ -23,7 +24,7 @@ expect() {
     fi
 }
 
-# ---- served ----
+# ---- calls that Limber computes ----
 expect served '' 0 LIMBER_CONTRACT=correct LIMBER_BACKEND=auto
 expect served '' 0 LIMBER_CONTRACT=correct LIMBER_BACKEND=interp
 expect served 'cublasDgemm_v2 m=5 n=4 k=7: .* by interp, correct' 100000 \
@@ -37,7 +38,7 @@ expect served ': ozaki2 by ' 100000 \
 expect order '' 0 LIMBER_CONTRACT=reproducible LIMBER_BACKEND=auto
 expect order '' 0 LIMBER_CONTRACT=reproducible LIMBER_BACKEND=interp
 
-# ---- passed on ----
+# ---- calls that are forwarded to cuBLAS ----
 expect passed '' 0 LIMBER_BACKEND=interp
 expect passed 'left to cuBLAS: LIMBER_CONTRACT is not set' 100000 LIMBER_VERBOSE=1
 expect passed 'LIMBER_CONTRACT = "bits=161" is none of' 1 LIMBER_CONTRACT=bits=161
@@ -47,7 +48,7 @@ expect passed 'none is named .LIMBER_SCHEME' 1 LIMBER_CONTRACT=fast
 expect passed 'LIMBER_VERBOSE = "yes" is no number' 1 LIMBER_CONTRACT=correct LIMBER_VERBOSE=yes
 expect passed 'is no backend of this build' 1 LIMBER_CONTRACT=correct LIMBER_BACKEND=abacus
 
-# ---- operands for study ----
+# ---- captured operands ----
 . "$(dirname "$0")/../../support/python.sh"
 python=$(python_with numpy)
 if [ -n "$python" ]; then

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a program that multiplies on a device by cuBLAS, a mock that computes, with liblimber_cublas
-# before it, on the libraries that run kernels on the CPU.
+# Runs a program that multiplies on a device by a mock cuBLAS, with liblimber_cublas preloaded, on
+# the libraries that run kernels on the CPU.
 program=$1 library=$2
 export LIMBER_CUDA=$3 LIMBER_NVRTC=$4
 work=$(mktemp -d)
@@ -10,7 +10,7 @@ LIMBER_CACHE_DIR=$work/cache
 export LIMBER_CACHE_DIR
 unset LIMBER_BACKEND
 
-# expect HOW PATTERN VARIABLES...: stderr has PATTERN (empty: stderr is empty)
+# expect HOW PATTERN VARIABLES...: stderr must match PATTERN, or be empty if PATTERN is
 expect() {
     how=$1 pattern=$2
     shift 2
@@ -38,7 +38,7 @@ expect passed '' SIMT_CC=90
 expect passed 'backend that does not see' SIMT_CC=90 LIMBER_CONTRACT=correct LIMBER_BACKEND=interp \
        LIMBER_VERBOSE=1
 
-# ---- operands for study, copied from the device ----
+# ---- captured operands, copied from the device ----
 . "$(dirname "$0")/../../support/python.sh"
 python=$(python_with numpy)
 if [ -n "$python" ]; then

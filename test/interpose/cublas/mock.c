@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A libcublas that computes, on the host.  Where LIMBER_CUDA names a driver, matrices lie in a
- * device's memory and are copied in the order of the handle's stream.  For a call whose stream is
- * being captured it only stores a mark in the result. */
+ * A mock libcublas that computes on the host.  If LIMBER_CUDA names a driver, matrices are in
+ * device memory and are copied in the order of the handle's stream.  If the stream is being
+ * captured, a call only stores a mark in the result. */
 #include "call.h"
 
 #include "test/support/driver.h"
@@ -15,7 +15,7 @@
 
 enum { EXECUTION_FAILED = 13 };
 
-static struct driver driver;    /* empty: all memory is the host's */
+static struct driver driver; /* has no functions if all memory is the host's */
 
 EXPORT int cublasCreate_v2(struct handle **handle)
 {
@@ -100,6 +100,7 @@ static void compute(const struct call *x, const char *a, const char *b, char *c,
         }
 }
 
+/* Computes a product as cuBLAS does, from operands in device memory if there is a driver. */
 static int multiply(const struct handle *h, const struct call *x, const void *alpha, const void *a,
                     const void *b, const void *beta, void *to)
 {
@@ -136,7 +137,7 @@ static int mark_captured(const struct handle *h, void *c)
                                                                                 CUBLAS_SUCCESS;
 }
 
-/* The number of calls through all handles. */
+/* Returns the number of calls through all handles. */
 EXPORT long cublas_mock_calls(void);
 static long all_calls;
 EXPORT long cublas_mock_calls(void)

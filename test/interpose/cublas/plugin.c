@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * An extension module that is linked with a cuBLAS of its own, and the host of such modules:
- * `host [global:|private:]PLUGIN...` loads them in that order, in the global or a local scope.  For
- * each it prints how many of three products the module's own cuBLAS has computed: two are called by
- * the module, one by the host through the function's address, which the module returns. */
+ * An extension module that is linked with a cuBLAS of its own, and the host of such modules. `host
+ * [global:|private:]PLUGIN...` loads modules in this order, in the global or a local scope. For
+ * each module it prints how many of three products the module's own cuBLAS has computed.  The
+ * module makes two of these calls, the host one, through a function address that the module
+ * returns. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ long calls(void)
 }
 #endif
 
-/* Multiplies through the module's cuBLAS; returns whether the product is right. */
+/* Multiplies through the module's cuBLAS.  Returns whether the product is right. */
 int multiply(product *dgemm, void *handle);
 int multiply(product *dgemm, void *handle)
 {
@@ -49,7 +50,7 @@ int multiply(product *dgemm, void *handle)
 }
 
 #ifndef PLUGIN
-static void *function_of(void *plugin, const char *name)
+static void *find_function(void *plugin, const char *name)
 {
     void *f = dlsym(plugin, name);
 
@@ -60,6 +61,8 @@ static void *function_of(void *plugin, const char *name)
     return f;
 }
 
+/* Multiplies by the plugin's call of cublasDgemm and, if `by_address`, also from here, by the
+ * address that the plugin has of it. */
 static void compute(void *plugin, const char *name, int by_address)
 {
     void *(*make_handle)(void);
@@ -69,10 +72,10 @@ static void compute(void *plugin, const char *name, int by_address)
     void *handle;
     int right;
 
-    *(void **)&make_handle = function_of(plugin, "make_handle");
-    *(void **)&address = function_of(plugin, "address");
-    *(void **)&of_module = function_of(plugin, "multiply");
-    *(void **)&calls = function_of(plugin, "calls");
+    *(void **)&make_handle = find_function(plugin, "make_handle");
+    *(void **)&address = find_function(plugin, "address");
+    *(void **)&of_module = find_function(plugin, "multiply");
+    *(void **)&calls = find_function(plugin, "calls");
     handle = make_handle();
     right = handle && of_module(address(), handle) && of_module(address(), handle) &&
             (!by_address || multiply(address(), handle));

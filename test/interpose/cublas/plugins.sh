@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Modules that are linked with one of two cuBLAS, loaded apart from the global scope or in it, alone
-# and beside one another, with and without liblimber_cublas, while both cuBLAS are on the path: the
-# products of each module are computed by the cuBLAS that made its handle, or by Limber.
+# Modules that are linked with one of two cuBLAS libraries: loaded in the global or a local scope,
+# alone or together, with and without liblimber_cublas, while both libraries are on the search path.
+# The products of each module are computed by the cuBLAS that made its handle, or by Limber.
 library=$1 host=$2 path=$3 twelve=$4 thirteen=$5
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -10,7 +10,8 @@ failures=0
 export LD_LIBRARY_PATH="$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" LIMBER_BACKEND=interp \
        LIMBER_CACHE_DIR="$work/cache"
 
-# products of each module's own cuBLAS, modules with their scopes...; VARIABLES are for the host
+# expect COUNT MODULE...: COUNT products of each module are computed by its own cuBLAS.  MODULE
+# begins with its scope; VARIABLES are set for the host.
 expect() {
     count=$1
     shift

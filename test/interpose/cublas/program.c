@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls every function that liblimber_cublas serves, in every form, as a program on cuBLAS does.
- * Where LIMBER_CUDA names a driver, matrices are in device memory, with streams, scalars on the
- * host or the device, captured streams and two devices; otherwise all memory is the host's.  Data
- * are small integers, exact in every type.
+ * Calls every function that liblimber_cublas serves, in every form, as programs that use cuBLAS do.
+ * If LIMBER_CUDA names a driver, matrices are in device memory, with streams, scalars on the host
+ * or the device, captured streams and two devices; otherwise all memory is the host's.  Data are
+ * small integers, which are exact in every type.  The argument says what is checked:
  *   served   all results are right; only calls that Limber must refuse reach the mock
  *   passed   all results are right, and the mock computed them
- *   three    as served, for the functions that ask for three products
- *   order    under `reproducible`, sums that round have the bits of the stated order
- *   capture  as served, but the process makes its first call while its stream is captured */
+ *   three    the same as `served`, for the functions that request three real products
+ *   order    under `reproducible`, sums that round have the bits of the documented order
+ *   capture  the process makes its first call while its stream is captured */
 #include "call.h"
 
 #include "test/support/driver.h"
@@ -20,7 +20,7 @@
 
 enum { M = 5, N = 4, K = 7, COUNT = 3, MOST = 4096 };
 
-static struct driver driver;    /* without functions where there is no device */
+static struct driver driver;    /* has no functions if there is no device */
 static struct handle *handle;
 static bool served;
 static int failures, checks;
@@ -37,11 +37,11 @@ static void expect(bool ok, const char *what, const char *name)
 
 /* ---- the functions -------------------------------------------------------------------------- */
 
-/* A call, and the device addresses of its matrices. */
+/* A call, and the addresses of its matrices. */
 struct args {
     struct call x;
     const void *alpha, *beta;
-    char *a, *b, *c;            /* matrices, or the arrays of their addresses */
+    char *a, *b, *c;            /* matrices, or arrays of their addresses */
     int64_t step_a, step_b, step_c, count;
 };
 
@@ -86,7 +86,7 @@ struct function {
     const char *name;
     int (*call)(struct args *y);
     enum form form;
-    int type;                   /* 0: called once for each of types[] */
+    int type;                   /* 0: the function is tested with each of types[] */
     bool states_types;
 };
 #define ROW_ONE(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_one, TYPE, false },
@@ -125,7 +125,7 @@ static const struct function *find_function(const char *name)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static char *room(size_t bytes)
+static char *allocate(size_t bytes)
 {
     uint64_t at = 0;
 
@@ -136,7 +136,7 @@ static char *room(size_t bytes)
     return (char *)(uintptr_t)at;
 }
 
-static void put(void *to, const void *from, size_t bytes)
+static void copy_to_device(void *to, const void *from, size_t bytes)
 {
     if (!driver.cuInit)
         memcpy(to, from, bytes);
@@ -144,7 +144,7 @@ static void put(void *to, const void *from, size_t bytes)
         expect(false, "cuMemcpyHtoDAsync", "memory");
 }
 
-static void get(void *to, const void *from, size_t bytes)
+static void copy_to_host(void *to, const void *from, size_t bytes)
 {
     if (!driver.cuInit)
         memcpy(to, from, bytes);
@@ -153,7 +153,7 @@ static void get(void *to, const void *from, size_t bytes)
         expect(false, "cuMemcpyDtoHAsync", "memory");
 }
 
-static void release(void *p)
+static void free_memory(void *p)
 {
     if (driver.cuInit)
         driver.cuMemFree_v2((uintptr_t)p);
@@ -163,7 +163,7 @@ static void release(void *p)
 
 static unsigned seed = 1;
 
-/* Fills with small integers of the type. */
+/* Fills MOST bytes with small integers of the type. */
 static void fill(char *p, int type)
 {
     for (int64_t e = 0; e < MOST / call_size(type) * (call_is_complex(type) ? 2 : 1); e++) {
@@ -174,29 +174,31 @@ static void fill(char *p, int type)
 
 /* ---- one call ------------------------------------------------------------------------------- */
 
-/* The matrices of an operand in a batch: host and device copies, and the device addresses. */
+/* The matrices of one operand in a batch: their host copy, their device copy, and the array of
+ * device addresses. */
 struct many {
     char here[MOST], *there, *array;
-    int64_t step;               /* elements */
+    int64_t step;               /* distance of matrices, in elements */
 };
 static struct many a, b, c;
 static double alpha[2], beta[2];
 static char *scalars_there;
 
-static void place(struct many *x, int type)
+static void place_operand(struct many *x, int type)
 {
     char *each[COUNT];
 
     x->step = MOST / COUNT / call_size(type);
     fill(x->here, type);
-    put(x->there, x->here, MOST);
+    copy_to_device(x->there, x->here, MOST);
     for (int g = 0; g < COUNT; g++)
         each[g] = x->there + g * x->step * call_size(type);
-    put(x->array, each, sizeof each);
+    copy_to_device(x->array, each, sizeof each);
 }
 
-/* Places a scalar in host or device memory, as the pointer mode says, and returns its address. */
-static const void *scalar(const struct call *x, const double v[2], char *host, char *device)
+/* Stores a scalar in host or device memory, according to the pointer mode, and returns its
+ * address. */
+static const void *place_scalar(const struct call *x, const double v[2], char *host, char *device)
 {
     int type = call_scalar(x);
 
@@ -204,10 +206,12 @@ static const void *scalar(const struct call *x, const double v[2], char *host, c
         call_store(host, type, i, v[i]);
     if (handle->mode == CUBLAS_POINTER_HOST)
         return host;
-    put(device, host, 16);
+    copy_to_device(device, host, 16);
     return device;
 }
 
+/* Returns arguments for a function by which it multiplies the operands of its t-th combination of
+ * types. */
 static struct args make_args(const struct function *f, int t, int op_a, int op_b)
 {
     int type = f->type;
@@ -221,9 +225,9 @@ static struct args make_args(const struct function *f, int t, int op_a, int op_b
         y.x.type_c = types[t].c;
         y.x.compute = types[t].compute;
     }
-    place(&a, y.x.type_a);
-    place(&b, y.x.type_b);
-    place(&c, y.x.type_c);
+    place_operand(&a, y.x.type_a);
+    place_operand(&b, y.x.type_b);
+    place_operand(&c, y.x.type_c);
     y.a = f->form == FORM_array ? a.array : a.there;
     y.b = f->form == FORM_array ? b.array : b.there;
     y.c = f->form == FORM_array ? c.array : c.there;
@@ -242,17 +246,18 @@ static void give_scalars(struct args *y, int scalars)
         alpha[i] = i && !call_is_complex(y->x.type_c) ? 0 : value[scalars][i];
         beta[i] = i && !call_is_complex(y->x.type_c) ? 0 : value[scalars][2 + i];
     }
-    y->alpha = scalar(&y->x, alpha, host[0], scalars_there);
-    y->beta = scalar(&y->x, beta, host[1], scalars_there + 32);
+    y->alpha = place_scalar(&y->x, alpha, host[0], scalars_there);
+    y->beta = place_scalar(&y->x, beta, host[1], scalars_there + 32);
 }
 
+/* Returns whether all elements of C are those wanted. */
 static bool is_right(const struct args *y)
 {
     const struct call *x = &y->x;
     static char got[MOST];
     double want[2], v[2];
 
-    get(got, c.there, MOST);
+    copy_to_host(got, c.there, MOST);
     for (int64_t g = 0; g < y->count; g++)
         for (int64_t i = 0; i < x->m; i++)
             for (int64_t j = 0; j < x->n; j++) {
@@ -282,8 +287,8 @@ static void print_operand(FILE *to, const struct many *x, int64_t g, int type, i
     fprintf(to, "\n");
 }
 
-/* Prints operands for comparison with what LIMBER_CAPTURE writes: a line with a name and two of
- * numbers. */
+/* Prints operands, which are compared with those that LIMBER_CAPTURE writes: a line with the
+ * function's name, and a line of numbers for each of A and B. */
 static void print_operands(const struct args *y, const char *name)
 {
     static FILE *to;
@@ -299,6 +304,8 @@ static void print_operands(const struct args *y, const char *name)
     fflush(to);
 }
 
+/* Calls a function once.  The call must reach the mock if and only if Limber must not compute it,
+ * and the result must be right. */
 static void try_call(const struct function *f, int t, int op_a, int op_b, int scalars)
 {
     struct args y = make_args(f, t, op_a, op_b);
@@ -326,8 +333,8 @@ static const int ops[][2] = { { 0, 0 }, { 1, 0 }, { 0, 2 }, { 2, 1 }, { 1, 1 },
                               { 2, 2 }, { 0, 1 }, { 2, 0 }, { 1, 2 } };
 enum { OPS = sizeof ops / sizeof *ops };
 
-/* Calls all functions.  On a device, where calls take longer, each has one pair of operations, on
- * changing streams and with scalars in changing places. */
+/* Calls all functions.  On a device, where calls take longer, each is called with one pair of
+ * operations, with alternating streams and pointer modes. */
 static void all_functions(void *stream)
 {
     int i = 0;
@@ -345,11 +352,11 @@ static void all_functions(void *stream)
     cublasSetStream_v2(handle, stream);
 }
 
-/* Checks that a whole batch takes as many launches as a batch of two, where the driver counts
- * them. */
+/* Checks that a batch takes as many launches as a batch of two, if the driver counts launches. */
 static void batches_are_one_launch_a_step(void)
 {
-    static const int count[3] = { 2, 2, COUNT }; /* the first call of a kind also loads its scan */
+    /* two batches of two, since the first call of a kind also loads its scan kernel */
+    static const int count[3] = { 2, 2, COUNT };
 
     for (const struct function *f = functions; driver.simt_launches && f < functions + FUNCTIONS;
          f++) {
@@ -368,12 +375,12 @@ static void batches_are_one_launch_a_step(void)
     }
 }
 
-/* The second call reads the first one's result, with no synchronization between. */
+/* A second call reads the first one's result, without a synchronization between them. */
 static void calls_follow_each_other(const char *name)
 {
     const struct function *f = find_function(name);
     struct args y = make_args(f, 0, 0, 0);
-    char *last = c.there, *first = room(MOST);
+    char *last = c.there, *first = allocate(MOST);
 
     y.x.n = y.x.k = M;
     y.x.lda = y.x.ldb = y.x.ldc = M + 1;
@@ -383,13 +390,13 @@ static void calls_follow_each_other(const char *name)
     y.b = first;
     y.c = last;
     expect(f->call(&y) == CUBLAS_SUCCESS, "second status", name);
-    get(b.here, first, MOST);
+    copy_to_host(b.here, first, MOST);
     expect(is_right(&y), "the second of two results", name);
-    release(first);
+    free_memory(first);
 }
 
-/* Makes a call that Limber refuses: it must reach cuBLAS unchanged, and cuBLAS's status must be
- * returned. */
+/* Makes a call that Limber refuses.  The call must reach cuBLAS unchanged, and cuBLAS's status must
+ * be returned. */
 static void check_refusal(struct args y, const struct function *f, int status, const char *what)
 {
     int calls = handle->calls;
@@ -401,7 +408,8 @@ static void check_refusal(struct args y, const struct function *f, int status, c
     handle->status = 0;
 }
 
-static void refusals(void)
+/* Calls that Limber refuses, with wrong arguments or types, must reach cuBLAS unchanged. */
+static void check_refusals(void)
 {
     const struct function *f = find_function("cublasDgemmStridedBatched");
     struct args good = make_args(f, 0, 0, 0), y = good;
@@ -449,7 +457,7 @@ static void refusals(void)
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_DEVICE);
     give_scalars(&y, 1);
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
-    y.alpha = &alpha; /* in host memory, as the pointer mode says */
+    y.alpha = &alpha; /* in host memory, in agreement with the pointer mode */
     y.beta = &beta;
     expect(f->call(&y) == CUBLAS_SUCCESS && is_right(&y), "scalars of the host", f->name);
 }
@@ -460,11 +468,11 @@ static double one_element(struct args *y, const struct function *f, const double
     double sum = 1;
 
     y->x = (struct call){ 0, 0, 1, 1, k, 1, k, 1, CUDA_R_64F, CUDA_R_64F, CUDA_R_64F, 0 };
-    put(y->a, left, (size_t)k * sizeof *left);
-    put(y->b, ones, (size_t)k * sizeof *ones);
-    put(y->c, &sum, sizeof sum);
+    copy_to_device(y->a, left, (size_t)k * sizeof *left);
+    copy_to_device(y->b, ones, (size_t)k * sizeof *ones);
+    copy_to_device(y->c, &sum, sizeof sum);
     expect(f->call(y) == CUBLAS_SUCCESS, "status", f->name);
-    get(&sum, y->c, sizeof sum);
+    copy_to_host(&sum, y->c, sizeof sum);
     return sum;
 }
 
@@ -475,20 +483,21 @@ static void special_cases(void)
     struct args y = make_args(f, 0, 0, 0);
     int calls = handle->calls;
 
-    /* without a driver, device memory is host memory */
+    /* without a driver, memory of the device is host memory */
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_DEVICE);
     try_call(f, 0, 0, 1, 1);
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
     give_scalars(&y, 0);
     expect(one_element(&y, f, cancel, 3) == 1, "not correct", f->name);
     give_scalars(&y, 1);
-    y.alpha = &zero; /* A is not read */
+    y.alpha = &zero; /* alpha = 0: A is not read */
     expect(one_element(&y, f, &nan, 1) == -3, "alpha = 0", f->name);
     expect(handle->calls == calls, "reached the mock", f->name);
 }
 
-/* While a stream is captured, calls reach the mock, and the capture stays valid. */
-static void one_capture(const struct function *f, int t, int mode, int scalars)
+/* Makes a call on a stream that is captured: the call reaches the mock, and the capture stays
+ * valid. */
+static void check_capture(const struct function *f, int t, int mode, int scalars)
 {
     struct args y = make_args(f, t, 0, 0);
     void *graph = NULL, *exec = NULL;
@@ -506,25 +515,26 @@ static void one_capture(const struct function *f, int t, int mode, int scalars)
     expect(driver.cuGraphInstantiateWithFlags(&exec, graph, 0) == 0 &&
                driver.cuGraphLaunch(exec, handle->stream) == 0,
            "graph", f->name);
-    get(&got, y.c, sizeof got);
+    copy_to_host(&got, y.c, sizeof got);
     expect(got == CAPTURED_MARK, "nothing captured", f->name);
     driver.cuGraphExecDestroy(exec);
     driver.cuGraphDestroy(graph);
 }
 
-static void captures(void)
+static void check_captures(void)
 {
     for (int mode = 0; mode < 3; mode++) {
-        one_capture(find_function("cublasDgemm_v2"), 0, mode, mode);
-        one_capture(find_function("cublasCgemm_v2"), 0, mode, mode);
-        one_capture(find_function("cublasGemmEx"), 3, mode, 0);
-        one_capture(find_function("cublasSgemmBatched"), 0, mode, 0);
-        one_capture(find_function("cublasZgemmStridedBatched_64"), 0, mode, mode);
+        check_capture(find_function("cublasDgemm_v2"), 0, mode, mode);
+        check_capture(find_function("cublasCgemm_v2"), 0, mode, mode);
+        check_capture(find_function("cublasGemmEx"), 3, mode, 0);
+        check_capture(find_function("cublasSgemmBatched"), 0, mode, 0);
+        check_capture(find_function("cublasZgemmStridedBatched_64"), 0, mode, mode);
     }
 }
 
-/* A stream that is not captured is served while another one is being captured. */
-static void beside_a_capture(int mode)
+/* Calls on a stream that is not captured must be computed by Limber while another stream is
+ * captured. */
+static void check_beside_capture(int mode)
 {
     void *other, *graph = NULL;
 
@@ -537,7 +547,7 @@ static void beside_a_capture(int mode)
     driver.cuStreamDestroy_v2(other);
 }
 
-/* Runs `work` with a handle, a stream and memory of a device. */
+/* Calls `work` with a handle, a stream and memory of a device. */
 static void run_on_device(int device, void (*work)(void *stream))
 {
     void *context = NULL, *stream = NULL;
@@ -549,15 +559,15 @@ static void run_on_device(int device, void (*work)(void *stream))
     expect(cublasCreate_v2(&handle) == CUBLAS_SUCCESS, "handle", "device");
     cublasSetStream_v2(handle, stream);
     for (struct many *const *x = (struct many *const[]){ &a, &b, &c, NULL }; *x; x++) {
-        (*x)->there = room(MOST);
-        (*x)->array = room(COUNT * sizeof(void *));
+        (*x)->there = allocate(MOST);
+        (*x)->array = allocate(COUNT * sizeof(void *));
     }
-    scalars_there = room(64);
+    scalars_there = allocate(64);
     work(stream);
-    release(scalars_there);
+    free_memory(scalars_there);
     for (struct many *const *x = (struct many *const[]){ &a, &b, &c, NULL }; *x; x++) {
-        release((*x)->there);
-        release((*x)->array);
+        free_memory((*x)->there);
+        free_memory((*x)->array);
     }
     if (stream)
         driver.cuStreamDestroy_v2(stream);
@@ -571,15 +581,15 @@ static void first_device(void *stream)
     calls_follow_each_other("cublasDgemm_v2");
     calls_follow_each_other("cublasSgemm_v2_64");
     calls_follow_each_other("cublasZgemm_v2");
-    refusals();
+    check_refusals();
     if (served) {
         special_cases();
         batches_are_one_launch_a_step();
     }
     if (served && driver.cuInit) {
-        captures();
+        check_captures();
         for (int mode = 0; mode < 3; mode++)
-            beside_a_capture(mode);
+            check_beside_capture(mode);
     }
 }
 
@@ -601,10 +611,10 @@ static void three_products(void *stream)
 
 enum { LONG = 300, CHAIN = 256, LEAD = LONG + 3, ROOM = LEAD * (M + 1) * 8 };
 
-/* Computes element (i, j) of A^T B in the stated order: chains of fused multiply-adds, their sum,
- * then alpha and beta. */
-static double in_order(const struct call *x, const char *at_a, const char *at_b, double old,
-                       int64_t i, int64_t j)
+/* Computes element (i, j) of A^T B in the documented order: chains of fused multiply-adds, the sum
+ * of the chains, then alpha and beta. */
+static double sum_in_order(const struct call *x, const char *at_a, const char *at_b, double old,
+                           int64_t i, int64_t j)
 {
     bool narrow = x->type_c != CUDA_R_64F;
     double total = 0;
@@ -623,7 +633,7 @@ static double in_order(const struct call *x, const char *at_a, const char *at_b,
     return fma(beta[0], old, alpha[0] == 1 ? total : alpha[0] * total);
 }
 
-/* Fills with numbers of several binades, so that every sum rounds. */
+/* Fills ROOM bytes with numbers of several exponents, so that every sum rounds. */
 static void fill_rounding(char *p, int type)
 {
     for (int64_t e = 0; e < ROOM / call_size(type); e++) {
@@ -635,9 +645,9 @@ static void fill_rounding(char *p, int type)
 static void sums_have_one_order(void *stream)
 {
     static char at_a[ROOM], at_b[ROOM], at_c[ROOM], got[ROOM], host[2][32];
-    char *there[3] = { room(ROOM), room(ROOM), room(ROOM) };
+    char *there[3] = { allocate(ROOM), allocate(ROOM), allocate(ROOM) };
     const struct function *const f = find_function("cublasGemmEx");
-    static const double values[2] = { -0.75, 0.3125 }; /* values that every type holds */
+    static const double values[2] = { -0.75, 0.3125 }; /* values that are exact in every type */
 
     (void)stream;
     for (int t = 0; t < TYPES; t++)
@@ -652,27 +662,27 @@ static void sums_have_one_order(void *stream)
                                  types[t].a, types[t].b, types[t].c, types[t].compute };
             alpha[0] = scalars ? values[0] : 1;
             beta[0] = scalars ? values[1] : 0;
-            y.alpha = scalar(&y.x, alpha, host[0], scalars_there);
-            y.beta = scalar(&y.x, beta, host[1], scalars_there + 32);
+            y.alpha = place_scalar(&y.x, alpha, host[0], scalars_there);
+            y.beta = place_scalar(&y.x, beta, host[1], scalars_there + 32);
             fill_rounding(at_a, y.x.type_a);
             fill_rounding(at_b, y.x.type_b);
             fill_rounding(at_c, y.x.type_c);
-            put(there[0], at_a, ROOM);
-            put(there[1], at_b, ROOM);
-            put(there[2], at_c, ROOM);
+            copy_to_device(there[0], at_a, ROOM);
+            copy_to_device(there[1], at_b, ROOM);
+            copy_to_device(there[2], at_c, ROOM);
             expect(f->call(&y) == CUBLAS_SUCCESS && handle->calls == calls, "served", f->name);
-            get(got, there[2], ROOM);
+            copy_to_host(got, there[2], ROOM);
             for (int64_t e = 0; e < M * N; e++) {
                 int64_t at = e % M + e / M * y.x.ldc;
                 double old = scalars ? call_number(at_c, y.x.type_c, at) : 0;
 
-                call_store(at_c, y.x.type_c, at, in_order(&y.x, at_a, at_b, old, e % M, e / M));
+                call_store(at_c, y.x.type_c, at, sum_in_order(&y.x, at_a, at_b, old, e % M, e / M));
             }
             expect(memcmp(got, at_c, (size_t)(N * (M + 1) * call_size(y.x.type_c))) == 0,
                    "the stated order", f->name);
         }
     for (int i = 0; i < 3; i++)
-        release(there[i]);
+        free_memory(there[i]);
 }
 
 static void second_device(void *stream)
@@ -686,7 +696,7 @@ static void second_device(void *stream)
 static void captured_first(void *stream)
 {
     (void)stream;
-    captures();
+    check_captures();
     second_device(stream);
 }
 

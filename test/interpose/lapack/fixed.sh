@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# fixed.sh LIBRARY LAPACK32 LAPACK64: NumPy's linear algebra under `reproducible` has the same bits
-# over kernels of OpenBLAS, numbers of threads and variants of the C library's functions.
+# fixed.sh LIBRARY LAPACK32 LAPACK64: under `reproducible`, NumPy's linear algebra has equal bits
+# with different kernels of OpenBLAS, numbers of threads and variants of the C library's functions.
 library=$1 fixed="$2:$3" here=$(dirname "$0")/../blas
 . "$here/expect.sh"
 here=$(dirname "$0")
@@ -25,20 +25,20 @@ for how in "Haswell 2" "Prescott 1"; do
     digests next $how $before
     expect 0 '^$' diff "$work/first" "$work/next"
 done
-# the C library's functions without FMA and AVX2
+# with the C library's functions that use neither FMA nor AVX2
 digests next Haswell 1 $before GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2_Usable,-FMA_Usable,-AVX2,-FMA
 expect 0 '^$' diff "$work/first" "$work/next"
 expect 0 '^360$' sh -c 'wc -l < "$1"' sh "$work/first"
-# OpenBLAS by itself has other bits on another kernel
+# OpenBLAS by itself has other bits with another kernel
 digests next Haswell 1 env
 digests other Prescott 1 env
 expect 1 . diff "$work/next" "$work/other"
-# nothing was left to another library
+# no call was forwarded to another library
 expect 0 '^checked$' $before LIMBER_VERBOSE=1 $python "$here/fixed.py" check 60
 lines 0 'FAILED|not reproducible'
 expect 0 '^checked$' $before LIMBER_CONTRACT=correct $python "$here/fixed.py" check 200
 lines 0 FAILED
-# wrong arguments end no program
+# wrong arguments do not end the program
 cat > "$work/wrong.py" << 'END'
 import ctypes
 here = ctypes.CDLL(None)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program that the test makes set-user-id: it is linked with liblimber_blas before its BLAS and
- * multiplies by both.  Prints nothing; exit status 3: it has no elevated rights. */
+ * A program that the test makes set-user-id.  It is linked with liblimber_blas before its BLAS,
+ * multiplies through both libraries, and prints nothing.  Exit status 3: it has no elevated
+ * rights. */
 #include <limber/limber.h>
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * secure PROGRAM TRAP LIMBER: makes a program set-user-id root and starts it as another user, with
- * every variable of the table pointing into a trap.  No trap may spring and nothing may be printed.
- * Run with its user's own rights, the same program must spring the traps. */
+ * secure PROGRAM TRAP LIMBER: makes a program set-user-id root and starts it as another user, while
+ * every variable of Limber's table points into a trap.  No trap may spring, and nothing may be
+ * printed.  When the program runs with its user's own rights, the traps must spring. */
 #define _GNU_SOURCE
 #include <limber/environment.h>
 
@@ -27,10 +27,10 @@ static bool is_danger(const limber_variable *v, const char *danger)
     return strcmp(v->danger, danger) == 0;
 }
 
-/* A value that leaves a trace when it is used: a library that creates a file, a path in the trap's
- * folder, a secret; otherwise an invalid value, about which its reader complains.  Owned by the
- * caller. */
-static char *bait(const limber_variable *v)
+/* Returns an assignment to the variable, whose value leaves a trace if it is used: a library that
+ * creates a file, a path in the trap's folder, or a secret.  For other variables the value is
+ * invalid, so that its use is reported.  The caller frees the result. */
+static char *make_bait(const limber_variable *v)
 {
     char *s = NULL;
 
@@ -73,6 +73,8 @@ static void make_trap(void)
     free(name);
 }
 
+/* True if a file lies in the folder `trap`, to which every variable points: it then holds more than
+ * . and .., or it has gone. */
 static bool has_sprung(void)
 {
     char *name = in_dir("trap");
@@ -87,8 +89,9 @@ static bool has_sprung(void)
     return n != 2;
 }
 
-/* Runs the program; returns its status and what it printed. */
-static int start(const char *program, char **environment, bool as_nobody, char *said, size_t size)
+/* Runs the program.  Returns its exit status; said: gets what it printed. */
+static int run_program(const char *program, char **environment, bool as_nobody, char *said,
+                       size_t size)
 {
     char *name = in_dir("said"), *argv[] = { (char *)(uintptr_t)program, NULL };
     int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0666), status = -1;
@@ -114,7 +117,7 @@ static int start(const char *program, char **environment, bool as_nobody, char *
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static char *copy(const char *from, const char *name, mode_t mode)
+static char *copy_file(const char *from, const char *name, mode_t mode)
 {
     char *to = in_dir(name), *command = NULL;
 
@@ -137,9 +140,9 @@ static bool needs_gpu(const char *name)
            strstr(name, "CUBINS");
 }
 
-/* Checks each variable by itself with the user's own rights; GPU variables only where there is a
+/* Checks each variable by itself, with the user's own rights; variables of GPUs only if there is a
  * GPU. */
-static int springs_with_ones_own_rights(const char *program)
+static int check_own_rights(const char *program)
 {
     char said[4096], *file = in_dir("trap/loaded"), *at = NULL;
     int failures = 0, tried = 0;
@@ -148,12 +151,12 @@ static int springs_with_ones_own_rights(const char *program)
         abort();
     for (int i = 0; limber_variable_at(i); i++) {
         const limber_variable *v = limber_variable_at(i);
-        char contract[] = "LIMBER_CONTRACT=correct", *it = bait(v), *other = NULL;
-        /* a prebuilt kernel would need no compiler */
+        char contract[] = "LIMBER_CONTRACT=correct", *it = make_bait(v), *other = NULL;
+        /* so that a compiler is used, which prebuilt kernels would make unnecessary */
         char compiled[] = "LIMBER_KERNELS=specialised";
         char *environment[] = { at, contract, compiled, it, NULL, NULL };
 
-        if (is_danger(v, "runs")) { /* the cache and its key are only used together */
+        if (is_danger(v, "runs")) { /* the cache and its key are used together only */
             bool key = strstr(v->name, "KEY") || strstr(v->name, "STATE");
 
             if (asprintf(&other, key ? "LIMBER_CACHE_DIR=%s/other" : "LIMBER_CACHE_KEY=%s/key",
@@ -164,7 +167,7 @@ static int springs_with_ones_own_rights(const char *program)
         make_trap();
         if (*v->danger && strstr(v->reader, "tests") == NULL &&
             (strstr(v->reader, "library") || strstr(v->reader, "BLAS")) && !needs_gpu(v->name)) {
-            start(program, environment, false, said, sizeof said);
+            run_program(program, environment, false, said, sizeof said);
             tried++;
             if (!has_sprung() && !strstr(said, secret))
                 failures += fail(v->name, said);
@@ -186,11 +189,11 @@ static int variables_are_ignored_with_elevated_privileges(const char *program, c
 
     make_trap();
     for (int i = 0; limber_variable_at(i) && n < MOST - 3; i++)
-        environment[n++] = bait(limber_variable_at(i));
+        environment[n++] = make_bait(limber_variable_at(i));
     if (asprintf(&environment[n], "TRAP_FILE=%s", file) < 0)
         abort();
     environment[++n] = (char *)(uintptr_t)"LIMBER_UNKNOWN=1";
-    status = start(program, environment, true, said, sizeof said);
+    status = run_program(program, environment, true, said, sizeof said);
     while (n-- > 0)
         free(environment[n]);
     free(file);
@@ -224,16 +227,16 @@ int main(int argc, char **argv)
     if (!f || fprintf(f, "%s\n", secret) < 0 || fclose(f) != 0)
         return 1;
     chmod(name, 0600);
-    plain = copy(argv[1], "plain", 0755);
-    elevated = copy(argv[1], "elevated", 04755);
-    tool = copy(argv[3], "limber", 04755);
-    trap = copy(argv[2], "library.so", 0755);
+    plain = copy_file(argv[1], "plain", 0755);
+    elevated = copy_file(argv[1], "elevated", 04755);
+    tool = copy_file(argv[3], "limber", 04755);
+    trap = copy_file(argv[2], "library.so", 0755);
     failures = variables_are_ignored_with_elevated_privileges(elevated, "the program", 0, "");
     if (failures != SKIPPED)
         failures += variables_are_ignored_with_elevated_privileges(
                         tool, "the command line", 2,
                         "limber: it does not run with rights that its user does not have\n") +
-                    springs_with_ones_own_rights(plain);
+                    check_own_rights(plain);
     nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     printf("%d failures\n", failures == SKIPPED ? 0 : failures);
     return failures;

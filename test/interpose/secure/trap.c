@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library that leaves a file where it is loaded. */
+ * A library that creates a file when it is loaded. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library linked before libLLVM, whose functions it finds by dlsym.  It holds a compilation until
- * the program releases it, and ends the process with a message if a compilation begins after
- * destructors have run.  Like libLLVM, it registers a destructor when it is opened and one at its
- * first compilation. */
+ * A library that is linked before libLLVM and finds the functions of libLLVM by dlsym.  It holds a
+ * compilation until the program releases it, and ends the process with a message if a compilation
+ * begins after destructors have run.  Like libLLVM, it registers a destructor when it is loaded and
+ * another at its first compilation. */
 #define _GNU_SOURCE     /* for RTLD_NEXT */
 #include "gate.h"
 
@@ -24,7 +24,8 @@ static void fault(const char *what)
 static void destroy(void)
 {
     destroyed = 1;
-    if (running && !gate_in_background && !gate_lost) /* a library thread was stopped */
+    /* a thread of the program still compiles: the library has not waited for it */
+    if (running && !gate_in_background && !gate_lost)
         fault("destructors run while a thread compiles\n");
 }
 
@@ -36,6 +37,8 @@ __attribute__((constructor)) static void opened(void)
 int LLVMTargetMachineEmitToMemoryBuffer(void *machine, void *module, int kind, char **message,
                                         void **buffer);
 
+/* Replaces LLVM's function that emits code: waits while the gate is shut, and fails if destructors
+ * have run. */
 int LLVMTargetMachineEmitToMemoryBuffer(void *machine, void *module, int kind, char **message,
                                         void **buffer)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Ends a process in every way while its compiler is in every state.  Without arguments it runs
- * itself with each WAY and STATE.  Its LIMBER_LLVM is gate.c, which holds compilations where the
- * program says and reports those that begin too late. */
+ * Ends a process in every way while its compiler is in every state.  Without arguments the program
+ * runs itself with each WAY and STATE.  Its LIMBER_LLVM is gate.c, which holds compilations when
+ * the program says so and reports those that begin too late. */
 #define _GNU_SOURCE     /* for at_quick_exit */
 #include "gate.h"
 
@@ -36,7 +36,7 @@ static struct {
 static void *handle;
 static limber_context *ctx;
 
-/* Ends the process with a status of its own, so that a failure is not taken for a crash. */
+/* Ends the process with a status that differs from that of a crash. */
 static void fault(const char *what)
 {
     fprintf(stderr, "%s (%s)\n", what, lib.limber_error_text ? lib.limber_error_text() : "");
@@ -53,7 +53,7 @@ static limber_context *make_context(void)
     return new;
 }
 
-/* Loads the library as a plug-in does, so that it can be unloaded. */
+/* Loads the library as a plug-in is loaded, so that it can be unloaded. */
 static void open_library(void)
 {
     handle = dlopen(LIMBER_SHARED, RTLD_NOW | RTLD_LOCAL);
@@ -71,7 +71,7 @@ enum { SIDE = 4 };
 static const double left[SIDE * SIDE] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7 },
                                 right[SIDE * SIDE] = { 3, 1, 4, 1, 5, 9, 2, 6,
                                                        5, 3, 5, 8, 9, 7, 9, 3 };
-static atomic_int last_unit = 2; /* each unit is new to the library */
+static atomic_int last_unit = 2; /* number of the next unit; each is new to the library */
 
 static bool is_right(const double *c)
 {
@@ -86,8 +86,8 @@ static bool is_right(const double *c)
     return true;
 }
 
-/* Computes the product in a context, and checks it. k: contract. */
-static limber_status multiply(limber_context *x, const limber_contract *k)
+/* Computes the product in a context and checks it.  k: the contract, or NULL. */
+static limber_status multiply_and_check(limber_context *x, const limber_contract *k)
 {
     double c[SIDE * SIDE] = { 0 };
     limber_status s =
@@ -100,7 +100,7 @@ static limber_status multiply(limber_context *x, const limber_contract *k)
     return s;
 }
 
-/* Multiplies on a unit for which no kernel has been compiled. */
+/* Multiplies on a simulated unit for which no kernel has been compiled. */
 static limber_status simulate(limber_on_miss on_miss)
 {
     limber_unit u = LIMBER_UNIT_INIT;
@@ -113,10 +113,10 @@ static limber_status simulate(limber_on_miss on_miss)
     k.promise = LIMBER_CONTRACT_SIMULATE;
     k.unit = &u;
     k.on_miss = on_miss;
-    return multiply(ctx, &k);
+    return multiply_and_check(ctx, &k);
 }
 
-/* Binds a function for a new shape, which takes few instructions to compile. */
+/* Binds a function for a new shape.  Compiling it takes little time. */
 static bool bind_one(limber_context *x)
 {
     static atomic_int stride = SIDE;
@@ -137,12 +137,13 @@ static bool bind_one(limber_context *x)
     return true;
 }
 
-/* Checks that the library still computes.  compiles: there is a compiler. */
+/* Checks that the library still computes.  compiles: whether a compiler must be available. */
 static void check_service(bool compiles)
 {
     const limber_contract correct = { .size = sizeof correct, .promise = LIMBER_CONTRACT_CORRECT };
 
-    if (multiply(ctx, NULL) || multiply(ctx, &correct) || simulate(LIMBER_ON_MISS_WAIT))
+    if (multiply_and_check(ctx, NULL) || multiply_and_check(ctx, &correct) ||
+        simulate(LIMBER_ON_MISS_WAIT))
         fault("a product fails");
     if (compiles != !*lib.limber_fallback_reason(ctx))
         fault(compiles ? "it was interpreted" : "it was compiled");
@@ -161,7 +162,7 @@ static enum state state;
 /* flags of the thread that uses the context while the process ends */
 static atomic_bool is_in_context, leave_context;
 
-/* A thread that asks for functions until told to stop, then stays. */
+/* Thread: binds functions until told to stop, then never returns. */
 static void *compile_on(void *unused)
 {
     (void)unused;
@@ -174,7 +175,7 @@ static void *compile_on(void *unused)
     return NULL;
 }
 
-/* Has another thread compile, and stop at the gate. */
+/* Starts a thread that compiles and waits at the gate. */
 static void hold_other_thread(void)
 {
     pthread_t thread;
@@ -205,7 +206,7 @@ static void reach_state(void)
         sched_yield();
 }
 
-/* Opens the gate, unless a compilation is to be lost. */
+/* Opens the gate, unless this run leaves the compilation in it. */
 static void let_go(void)
 {
     gate_shut = state == LOST;
@@ -220,9 +221,9 @@ static void let_go_with_thread(void *unused)
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
 extern void *__dso_handle;
 
-/* Opens the gate in a destructor of this thread that runs after those that the library registered
- * for it.  A thread that has used the library waits at its end for a compiler that is being
- * opened. */
+/* Opens the gate in a destructor of this thread, which runs after those that the library registered
+ * for the thread.  At its end, a thread that has used the library waits for a compiler that is
+ * being opened. */
 static void leave_gate_to_thread(void)
 {
     if (state == OPENING)
@@ -236,21 +237,22 @@ static const char *const ways[] = { "return", "thread", "quick",   "early", "lat
 enum way { RETURN, THREAD, QUICK, EARLY, LATE, STATIC, CLOSE, DESTROY, FORKED, WAYS };
 static enum way way;
 
-/* Runs before the library's own exit function, unless a compiler was being opened until the thread
- * ended. */
+/* Exit function that runs before the library's own: the library must still compute.  In the way
+ * LATE, a compiler that was being opened until the thread ended is not available. */
 static void compute_at_exit(void)
 {
     let_go();
     check_service(state != OPENING || way != LATE);
 }
 
-/* Runs after the destructors of everything that was opened after its registration. */
+/* Exit function that checks that the library still computes, after the destructors of all libraries
+ * that were opened after its registration. */
 static void compute_in_destructor(void)
 {
     check_service(state == NONE);
 }
 
-/* Destroys the context when no thread is in it; a lost thread never leaves it. */
+/* Exit function: destroys the context when no thread is in it.  A lost thread never leaves it. */
 static void destroy_after(void)
 {
     compute_in_destructor();
@@ -260,7 +262,7 @@ static void destroy_after(void)
     lib.limber_destroy(ctx);
 }
 
-/* Replaces the C library's clock_gettime, so that the wait for a lost thread times out at once. */
+/* Replaces the C library's clock_gettime, so that waiting for a lost thread times out at once. */
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
     static atomic_int seconds;
@@ -273,7 +275,7 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 
 static bool is_registered;
 
-/* Registers a destructor as the constructor of a static C++ object does. */
+/* Registers an exit function before main runs, as the constructor of a static C++ object does. */
 __attribute__((constructor)) static void register_first(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], ways[STATIC]) == 0)
@@ -290,7 +292,7 @@ static void *exit_here(void *unused)
     exit(0);
 }
 
-/* Unloads the library and loads it anew.  Not while a thread is in it. */
+/* Unloads the library and loads it again. */
 static void close_library(void)
 {
     if (state == FOREGROUND || state == OPENING || state == LOST) /* a thread is in the library */
@@ -302,13 +304,13 @@ static void close_library(void)
     check_service(true);
 }
 
-/* Forks while a compilation runs; the child must be served. */
+/* Forks while a compilation runs.  The child must be able to compute. */
 static void fork_child(void)
 {
     int status = 0;
     pid_t child;
 
-    /* fork then waits in the library until no compilation is running */
+    /* before it forks, the library waits until no compilation is running */
     pthread_atfork(let_go, NULL, NULL);
     child = fork();
     if (child == 0) {
@@ -320,7 +322,7 @@ static void fork_child(void)
 }
 
 /* Ends the process in this run's way.  Returns what main returns. */
-static int end(void)
+static int end_process(void)
 {
     pthread_t thread;
 
@@ -345,8 +347,8 @@ static int end(void)
     return way == THREAD || way == QUICK;
 }
 
-/* Excludes combinations that would wait for the lost thread: a function of the program that
- * compiles, and a fork. */
+/* Returns whether a combination is tested.  Excludes those that would wait for the lost thread
+ * forever. */
 static bool is_possible(int w, int s)
 {
     return s != LOST || (w != LATE && w != FORKED && w != QUICK);
@@ -362,7 +364,7 @@ static int index_of(const char *name, const char *const *names, int count)
     exit(73);
 }
 
-/* Runs the program anew for each possible way and state; returns 1 if one failed. */
+/* Runs the program for each possible way and state.  Returns 1 if one of these runs failed. */
 static int run_all(const char *program)
 {
     int failed = 0, tried = 0;
@@ -398,5 +400,5 @@ int main(int argc, char **argv)
     state = (enum state)index_of(argv[2], states, STATES);
     if ((way == STATIC || way == DESTROY) && !is_registered)
         return 75;
-    return end();
+    return end_process();
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * cuBLAS for tests of `limber gpu`: plain loops, columns first.
+ * A mock cuBLAS for tests of `limber gpu`: plain loops on column-major matrices.  The variable
+ * GPU_MOCK plants faults:
  *
- * GPU_MOCK=sgemm       one corner of SGEMM's result is off by a little
- * GPU_MOCK=hole        SGEMM leaves one element as it was
- * GPU_MOCK=declines    emulations are not supported; otherwise they give the plain bits
+ * GPU_MOCK=sgemm       one corner of SGEMM's result is slightly wrong
+ * GPU_MOCK=hole        SGEMM does not write one element
+ * GPU_MOCK=declines    emulated FP32 is not supported; otherwise it gives the bits of FP32
  * GPU_MOCK=nocublas    no handle can be made */
 #include "small_float.h"
 

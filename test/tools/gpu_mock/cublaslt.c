@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * cuBLASLt for tests of `limber gpu`: E4M3 to FP32 and INT8 to INT32, the first operand
- * transposed. */
+ * A mock cuBLASLt for tests of `limber gpu`: multiplies E4M3 to FP32 and INT8 to INT32, with the
+ * first operand transposed. */
 #include "small_float.h"
 
 #include <stdint.h>
@@ -10,7 +10,8 @@ enum { R_32F = 0, R_8I = 3, R_32I = 10, R_E4M3 = 28, TRANSA = 3, OP_T = 1, BAD =
 enum { AS_32F = 68, AS_32I = 72 };
 
 struct numbers {
-    int64_t v[4]; /* layouts: type, rows, columns, leading dimension; products: transposition */
+    /* layout: type, rows, columns, leading dimension; product: v[0] is the transposition */
+    int64_t v[4];
 };
 
 static int make(void **d)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A driver for tests of `limber gpu`: one device whose memory is the host's.  A call is done when
- * it returns, so nothing can be recorded.
+ * A mock driver for tests of `limber gpu`: one device, whose memory is the host's.  Calls are
+ * synchronous, so nothing can be recorded into graphs.  The variable GPU_MOCK plants faults:
  *
  * GPU_MOCK=none    there is no device
- * GPU_MOCK=copy    what comes back from the device has a flipped bit
- * GPU_MOCK=fault   the device is lost when first waited for after a timing began
- * GPU_MOCK=graph   recording gives a graph that does nothing */
+ * GPU_MOCK=copy    copies from the device have a flipped bit
+ * GPU_MOCK=fault   the device is lost once an event has been recorded
+ * GPU_MOCK=graph   graphs can be recorded, but do nothing */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

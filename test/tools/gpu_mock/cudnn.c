@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * cuDNN for tests of `limber gpu`: plain loops.  Descriptors are arrays of numbers; the second
- * algorithm it finds is the one without TF32. */
+ * A mock cuDNN for tests of `limber gpu`: plain loops.  Descriptors are arrays of numbers.  Of the
+ * algorithms that it finds, the second is the one without TF32. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,8 @@ struct found {
     size_t memory;
     int determinism, math, reserved[3];
 };
-/* Tensors and filters: nhwc flag, then n c h w; convolutions: pads, strides. */
+/* Descriptors.  Tensors and filters: whether NHWC, then n, c, h, w.  Convolutions: two paddings,
+ * two strides. */
 struct numbers {
     int v[5];
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * NVML for tests of `limber gpu`: one device.  GPU_MOCK=nonvml: its driver is another one. */
+ * A mock NVML for tests of `limber gpu`, with one device.  GPU_MOCK=nonvml: NVML reports that its
+ * driver has another version. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Decodes normal and subnormal numbers of (1,e,m); the tests' data has no others. */
+ * Decodes normal and subnormal numbers of the format (1,e,m); the tests' data have no others. */
 #ifndef GPU_MOCK_SMALL_FLOAT_H
 #define GPU_MOCK_SMALL_FLOAT_H
 

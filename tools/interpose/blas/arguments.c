@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Validates the arguments of a call and reports wrong ones to the program. */
+ * Checks the arguments of a call, and reports wrong ones to the program. */
 #define _GNU_SOURCE     /* RTLD_DEFAULT */
 #include "blas.h"
 
@@ -13,7 +13,7 @@ static bool is_one_of(char letter, const char *letters)
     return letter && strchr(letters, letter);
 }
 
-/* Whether the leading dimension of x is large enough; rows and cols are those of op(x). */
+/* True if the leading dimension of x is large enough.  rows and cols are those of op(x). */
 static bool has_valid_lead(const struct request *r, const struct argument *x, int64_t rows,
                            int64_t cols)
 {
@@ -22,6 +22,7 @@ static bool has_valid_lead(const struct request *r, const struct argument *x, in
     return x->lead >= (least > 1 ? least : 1);
 }
 
+/* Returns the position of the first wrong argument of gemm; 0 if all are valid. */
 static int wrong_gemm(const struct request *r)
 {
     if (!is_one_of(r->a.op, "NTC"))
@@ -42,10 +43,12 @@ static int wrong_gemmt(const struct request *r)
 
     if (!is_one_of(r->uplo, "UL"))
         return 1;
-    /* gemmt has no m: its n counts as position 4 */
+    /* gemmt has no m, so that its n has position 4 */
     return wrong && wrong < 3 ? wrong + 1 : wrong == 3 ? 4 : wrong;
 }
 
+/* Returns the number of symm's or hemm's first wrong argument, counted from 1; 0 if all are
+ * right. */
 static int wrong_symm(const struct request *r)
 {
     int64_t order = r->side == 'L' ? r->m : r->n;
@@ -60,8 +63,8 @@ static int wrong_symm(const struct request *r)
                                                      0;
 }
 
-/* Letters of op that a rank-k or rank-2k update accepts: herk and her2k only the conjugate
- * transpose, complex syrk and syr2k only the plain one. */
+/* Letters of op that a rank-k or rank-2k update accepts.  herk and her2k take no plain transpose,
+ * complex syrk and syr2k no conjugate transpose. */
 static const char *valid_ops(const struct request *r)
 {
     if (r->routine == BLAS_HERK || r->routine == BLAS_HER2K)
@@ -69,6 +72,8 @@ static const char *valid_ops(const struct request *r)
     return r->type == 'c' || r->type == 'z' ? "NT" : "NTC";
 }
 
+/* Returns the number of the first wrong argument of syrk, herk, syr2k or her2k, counted from 1;
+ * 0 if all are right. */
 static int wrong_rank(const struct request *r)
 {
     bool two = r->routine == BLAS_SYR2K || r->routine == BLAS_HER2K;
@@ -83,6 +88,8 @@ static int wrong_rank(const struct request *r)
                                                           0;
 }
 
+/* Returns the number of trmm's or trsm's first wrong argument, counted from 1; 0 if all are
+ * right. */
 static int wrong_triangular(const struct request *r)
 {
     int64_t order = r->side == 'L' ? r->m : r->n;
@@ -98,8 +105,8 @@ static int wrong_triangular(const struct request *r)
                                                      0;
 }
 
-/* Returns 1 if any argument is wrong.  The LAPACK behind is then called and reports the
- * position. */
+/* Returns 1 if some argument is wrong, 0 if all are valid.  A wrong call is forwarded to the other
+ * LAPACK, which reports the position. */
 static int wrong_lapack(const struct request *r)
 {
     const bool applies = r->routine == LAPACK_ORMQR;
@@ -116,12 +123,14 @@ static int wrong_lapack(const struct request *r)
         applies && (!is_one_of(r->side, "LR") || r->c.lead < (r->m > 1 ? r->m : 1) || r->k > rows);
     wrong |= r->routine == LAPACK_ORGQR && (r->n > r->m || r->k > r->n);
     wrong |= (r->uplo && !is_one_of(r->uplo, "UL")) || (r->diag && !is_one_of(r->diag, "NU"));
-    /* too small, or a workspace query */
-    wrong |= r->work && r->room < (r->least_room > 1 ? r->least_room : 1);
+    /* `work` is too small, or the program asks for its best size */
+    wrong |=
+        r->lapack.work && r->lapack.room < (r->lapack.least_room > 1 ? r->lapack.least_room : 1);
     return wrong;
 }
 
-/* Returns 1 if any argument is wrong.  The BLAS behind is then called and reports the position. */
+/* Returns 1 if some argument is wrong, 0 if all are valid.  A wrong call is forwarded to the other
+ * BLAS, which reports the position. */
 static int wrong_vector(const struct request *r)
 {
     const bool by_rows = r->order == BLAS_ROWS;
@@ -142,14 +151,16 @@ static int wrong_vector(const struct request *r)
     wrong |= transposes && !is_one_of(r->a.op, "NTC");
     wrong |= triangle && !is_one_of(r->diag, "NU");
     wrong |= (triangle || r->uplo) && !is_one_of(r->uplo, "UL");
-    if (r->routine >= BLAS_GEMV) /* increments of 0 are wrong, except in level 1 */
+    if (r->routine >= BLAS_GEMV) /* level 2 forbids increments of 0, level 1 allows them */
         wrong |= (r->b.data && r->routine < BLAS_TRMV && !r->b.lead) ||
                  (!updates && r->routine < BLAS_GER && !r->c.lead) ||
                  (r->routine >= BLAS_GER && (!r->a.lead || (r->b.data && !r->b.lead)));
     return wrong;
 }
 
-int limber_blas_wrong(const struct request *r)
+/* Returns the position of the routine's first wrong argument, 0 if all are valid, -1 if the order
+ * is neither row- nor column-major. */
+int limber_blas_first_bad_argument(const struct request *r)
 {
     if (r->order != BLAS_ROWS && r->order != BLAS_COLUMNS)
         return -1;
@@ -168,7 +179,9 @@ int limber_blas_wrong(const struct request *r)
     }
 }
 
-void limber_blas_complain(const struct request *r, int position)
+/* Reports a wrong argument to the program's cblas_xerbla or xerbla, or else on stderr. cblas_xerbla
+ * counts positions from 1 with the order as the first. */
+void limber_blas_report_wrong_argument(const struct request *r, int position)
 {
     void (*of_c)(int64_t, const char *, const char *, ...) = NULL;
     void (*of_fortran)(const char *, const int64_t *, size_t);
@@ -186,7 +199,7 @@ void limber_blas_complain(const struct request *r, int position)
     *(void **)&of_fortran =
         dlsym(RTLD_DEFAULT, r->wide && r->spelling.suffix[1] ? "xerbla_64_" : "xerbla_");
     if (!of_fortran)
-        *(void **)&of_fortran = limber_blas_sibling(r, "xerbla");
+        *(void **)&of_fortran = limber_blas_look_up_routine(r, "xerbla");
     for (const char *p = plain ? plain + 6 : r->name; *p && *p != '_' && length < sizeof name; p++)
         name[length++] = (char)toupper((unsigned char)*p);
     if (of_fortran)

@@ -22,7 +22,7 @@ static const void *scalar_at(const struct request *r, const void *scalars, int64
     return (const char *)scalars + (size_t)i * size;
 }
 
-/* Sets the request to group i.  Its first matrices have the index `first` in the arrays of
+/* Sets the request to group i.  `first` is the index of the group's first matrices in the arrays of
  * addresses. */
 static void set_group(struct request *r, const struct groups *g, int64_t i, int64_t first)
 {
@@ -38,24 +38,29 @@ static void set_group(struct request *r, const struct groups *g, int64_t i, int6
     r->c = (struct argument){ g->c, 'N', limber_blas_integer(g->ldc, i, wide) };
     if (!g->size)
         return;
-    r->count = limber_blas_integer(g->size, i, wide);
-    r->each_a = (const void *const *)g->a + first;
-    r->each_b = (const void *const *)g->b + first;
-    r->each_c = (void *const *)g->c + first;
+    r->batch.count = limber_blas_integer(g->size, i, wide);
+    r->batch.each_a = (const void *const *)g->a + first;
+    r->batch.each_b = (const void *const *)g->b + first;
+    r->batch.each_c = (void *const *)g->c + first;
 }
 
 /* ---- wrong arguments ------------------------------------------------------------------------- */
 
-/* Converts a position among gemm's arguments to one among the batch routine's. */
-static int wrong_in(const struct request *r, const struct groups *g)
+/* Returns the position of the group's first wrong argument in the batch routine; 0 if all are
+ * valid. */
+static int first_wrong_of_group(const struct request *r, const struct groups *g)
 {
-    int wrong = limber_blas_wrong(r);
+    int wrong = limber_blas_first_bad_argument(r);
 
     if (g->size)
-        return wrong ? wrong : r->count < 0 ? 15 : 0;
+        return wrong ? wrong : r->batch.count < 0 ? 15 : 0;
     if (wrong)
         return wrong < 10 ? wrong : wrong == 10 ? 11 : 15;
-    return r->step_a < 0 ? 9 : r->step_b < 0 ? 12 : r->step_c < 0 ? 16 : r->count < 0 ? 17 : 0;
+    return r->batch.step_a < 0 ? 9 :
+           r->batch.step_b < 0 ? 12 :
+           r->batch.step_c < 0 ? 16 :
+           r->batch.count < 0  ? 17 :
+                                 0;
 }
 
 static int first_wrong(struct request *r, const struct groups *g)
@@ -64,7 +69,7 @@ static int first_wrong(struct request *r, const struct groups *g)
 
     for (int64_t i = 0; i < g->count && !wrong; i++) {
         set_group(r, g, i, 0);
-        wrong = wrong_in(r, g);
+        wrong = first_wrong_of_group(r, g);
     }
     return wrong;
 }
@@ -76,8 +81,10 @@ static const void *element_at(const void *base, int64_t i, size_t size)
     return (const char *)base + (size_t)i * size;
 }
 
-/* Forwards `count` products of group i, from index `first` on, as a batch of one group. */
-static void hand_on_part(const struct request *r, const struct groups *g, int64_t i, int64_t first,
+/* Passes r->count products of group i, starting at product `first`, to the BLAS function `behind`,
+ * as a batch with one group.  Without g->size the batch has strides instead of lists of matrices,
+ * and its matrices are passed unchanged. */
+static void forward_part(const struct request *r, const struct groups *g, int64_t i, int64_t first,
                          limber_blas_part *hand_on, void *behind)
 {
     size_t integer = r->wide ? 8 : 4, op = r->cblas ? sizeof(int) : 1;
@@ -98,12 +105,14 @@ static void hand_on_part(const struct request *r, const struct groups *g, int64_
         part.a = element_at(g->a, first, sizeof(void *));
         part.b = element_at(g->b, first, sizeof(void *));
         part.c = element_at(g->c, first, sizeof(void *));
-        /* little-endian: a 32-bit integer is the first half of a 64-bit one */
-        part.size = &r->count;
+        /* a 32-bit integer is the lower half of a 64-bit one, which comes first in little-endian
+         * memory */
+        part.size = &r->batch.count;
     }
     hand_on(r, &part, behind);
 }
 
+/* Computes the products of r, which belong to group i, or forwards them. */
 static void serve_part(struct request *r, const struct groups *g, int64_t i, int64_t first,
                        limber_blas_part *hand_on)
 {
@@ -113,38 +122,40 @@ static void serve_part(struct request *r, const struct groups *g, int64_t i, int
         return;
     behind = limber_blas_real(r->name, r->caller, true);
     if (behind)
-        hand_on_part(r, g, i, first, hand_on, behind);
+        forward_part(r, g, i, first, hand_on, behind);
     else
-        limber_blas_lacking(r);
+        limber_blas_serve_without_blas(r);
     limber_blas_end(r);
 }
 
-/* Serves each product as a call of its own. */
+/* Computes or forwards each complex product of group i as a call of its own. */
 static void serve_one_by_one(struct request *r, const struct groups *g, int64_t i, int64_t first,
                              limber_blas_part *hand_on)
 {
-    int64_t count = r->count;
+    int64_t count = r->batch.count;
     size_t size = r->type == 'c' ? 8 : 16;
     struct request one = *r;
 
-    one.count = 1;
+    one.batch.count = 1;
     for (int64_t p = 0; p < count; p++) {
         if (g->size) {
-            one.a.data = *(one.each_a = r->each_a + p);
-            one.b.data = *(one.each_b = r->each_b + p);
-            one.c.data = *(one.each_c = r->each_c + p);
+            one.a.data = *(one.batch.each_a = r->batch.each_a + p);
+            one.b.data = *(one.batch.each_b = r->batch.each_b + p);
+            one.c.data = *(one.batch.each_c = r->batch.each_c + p);
         } else {
-            one.a.data = element_at(r->a.data, p * r->step_a, size);
-            one.b.data = element_at(r->b.data, p * r->step_b, size);
-            one.c.data = element_at(r->c.data, p * r->step_c, size);
+            one.a.data = element_at(r->a.data, p * r->batch.step_a, size);
+            one.b.data = element_at(r->b.data, p * r->batch.step_b, size);
+            one.c.data = element_at(r->c.data, p * r->batch.step_c, size);
         }
         serve_part(&one, g, i, first + p, hand_on);
     }
 }
 
+/* Computes each group of a batch by Limber, or forwards it.  A batch with a wrong argument is
+ * forwarded as a whole, or reported if there is no other BLAS. */
 void limber_blas_batch(struct request *r, const struct groups *g, limber_blas_part *hand_on)
 {
-    int wrong = limber_blas_wrong(r) == -1 ? -1 : first_wrong(r, g);
+    int wrong = limber_blas_first_bad_argument(r) == -1 ? -1 : first_wrong(r, g);
     void *behind =
         wrong || limber_blas_is_inside() ? limber_blas_real(r->name, r->caller, true) : NULL;
     int64_t first = 0;
@@ -154,7 +165,7 @@ void limber_blas_batch(struct request *r, const struct groups *g, limber_blas_pa
         return;
     }
     if (wrong) {
-        limber_blas_complain(r, wrong);
+        limber_blas_report_wrong_argument(r, wrong);
         return;
     }
     for (int64_t i = 0; i < g->count; i++) {
@@ -163,6 +174,6 @@ void limber_blas_batch(struct request *r, const struct groups *g, limber_blas_pa
             serve_part(r, g, i, first, hand_on);
         else
             serve_one_by_one(r, g, i, first, hand_on);
-        first += r->count;
+        first += r->batch.count;
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The library in front of a program's BLAS: Limber computes the products for which the user states
- * a contract.  All other calls are forwarded to "the BLAS behind", which the program would use
- * without it. */
+ * The library in front of a program's BLAS: Limber computes the products for which the user
+ * requires a contract.  All other calls are forwarded to the BLAS that the program would use
+ * without this library, which messages call "the BLAS behind". */
 #ifndef LIMBER_INTERPOSE_H
 #define LIMBER_INTERPOSE_H
 
@@ -22,7 +22,7 @@ enum routine {
     BLAS_HER2K,
     BLAS_TRMM,
     BLAS_TRSM,
-    /* vectors: levels 1 and 2 */
+    /* levels 1 and 2 of BLAS, from here to BLAS_SPR2 */
     BLAS_DOT,
     BLAS_NRM2,
     BLAS_ASUM,
@@ -60,106 +60,129 @@ enum routine {
 };
 enum { BLAS_ROWS = 101, BLAS_COLUMNS = 102 };
 
-/* Prefix and suffix of Fortran names in the BLAS behind. */
+/* Prefix and suffix of Fortran names in the BLAS to which calls are forwarded. */
 struct spelling {
     const char *prefix, *suffix;
 };
 
-/* A matrix argument.  The request's order says whether columns or rows are contiguous. */
+/* A matrix or vector argument.  The request's order tells whether columns or rows are
+ * contiguous. */
 struct argument {
     const void *data;
-    char op;                /* N, T or C */
-    int64_t lead;           /* leading dimension; of a vector its increment; elements */
+    /* the letter N, T or C: the matrix is used as is, transposed, or conjugate-transposed */
+    char op;
+    int64_t lead; /* leading dimension of a matrix, or increment of a vector, in elements */
 };
 
-/* A call with the program's arguments.  Letters are capitals; 0: the routine has no such
- * argument. */
-struct request {
-    const char *name;       /* the function's name */
-    enum routine routine;
-    char type;              /* s, d, c or z */
-    char factors;           /* b or h: elements of A and B are BF16 or FP16; 0: as in C */
-    bool narrow;            /* elements of C, alpha and beta are BF16, too */
-    bool cblas;
-    int order;              /* CBLAS constant; Fortran: BLAS_COLUMNS */
-    bool wide;              /* integers have 64 bits */
-    struct spelling spelling;
-    const void *caller;     /* an address in the calling code */
-    char side, uplo, diag;  /* L or R, U or L, N or U */
-    /* k: length of the sums; in a symmetric or triangular band matrix, the number of
-     * off-diagonals */
-    int64_t m, n, k;
-    int64_t below, above;   /* diagonals below and above the main one of a general band matrix */
-    bool hermitian;         /* levels 1 and 2: conjugates, as in dotc, gerc, hemv and her */
-    const void *alpha, *beta;
-    struct argument a, b, c;
-    /* a batch: `count` products of one shape, whose matrices are in arrays of addresses (each_a,
-     * ...) or at constant strides (step_a, ...), in elements */
+/* A batch: `count` products of one shape.  Their matrices are in arrays of addresses (each_a,
+ * each_b, each_c) or, if these are NULL, at constant distances in elements (step_a, step_b,
+ * step_c). */
+struct batch {
     int64_t count, step_a, step_b, step_c;
     const void *const *each_a, *const *each_b;
     void *const *each_c;
-    /* LAPACK; vector: pivots, or factors tau of the reflectors */
+};
+
+/* Arguments of LAPACK's routines beside matrices.  vector: pivots, or factors tau of reflectors. */
+struct lapack_memory {
     void *vector, *work, *info;
-    /* elements: length of work that the program passed, length that the routine needs */
+    /* length of `work`, in elements: what the program passes; what the routine needs */
     int64_t room, least_room;
-    /* state between limber_blas_serve and limber_blas_end */
+};
+
+/* State of a call between limber_blas_serve and limber_blas_end. */
+struct served {
     bool handed_on;
-    unsigned decided; /* calls of this thread that were decided before */
-    double began; /* seconds */
-    const char *contract; /* text of the contract; "": none is stated */
-    char why[160]; /* reason for forwarding */
+    /* the thread's number of calls for which a library had been chosen when this call began */
+    unsigned decided;
+    double began; /* time when the call began, in seconds */
+    const char *contract; /* text of the contract; "" if there is none */
+    char why[160]; /* why the call is forwarded */
+};
+
+/* A call, with the program's arguments.  Letters are capitals, and 0 if the routine has no such
+ * argument. */
+struct request {
+    const char *name; /* name of the function that the program called */
+    enum routine routine;
+    char type; /* type of C's elements: s, d, c or z */
+    char factors; /* b or h: elements of A and B are BF16 or FP16; 0: they have the type of C */
+    bool narrow; /* elements of C, alpha and beta are BF16, too */
+    bool cblas;
+    int order; /* CblasRowMajor or CblasColMajor; BLAS_COLUMNS for Fortran */
+    bool wide; /* true if the caller's integers have 64 bits */
+    struct spelling spelling;
+    const void *caller; /* an address in the calling code */
+    char side, uplo, diag; /* BLAS's letters: L or R, U or L, N or U */
+    /* k: number of products in a sum; for a symmetric or triangular band matrix, its number of
+     * off-diagonals */
+    int64_t m, n, k;
+    /* number of diagonals below and above the main one, for a general band matrix */
+    int64_t below, above;
+    bool extends; /* dsdot and sdsdot: the vectors are floats, and their sum is of doubles */
+    bool hermitian; /* levels 1 and 2: the routine conjugates, like dotc, gerc, hemv and her */
+    const void *alpha, *beta;
+    struct argument a, b, c;
+    struct batch batch;
+    struct lapack_memory lapack;
+    struct served served;
 };
 
 /* ---- serve.c: decides who computes ----------------------------------------------------------- */
 
-/* True: the result is computed.  False: the caller forwards the call to the BLAS behind, and then
- * calls limber_blas_end.  Wrong arguments are forwarded, too, so that the program's own xerbla
- * reports them. */
+/* Computes the call if it can, and returns true.  If it returns false, the caller forwards the call
+ * to the other BLAS, and then calls limber_blas_end.  Calls with wrong arguments are forwarded, so
+ * that the program's own xerbla reports them. */
 bool limber_blas_serve(struct request *r);
 void limber_blas_end(struct request *r);
-/* Reports a call that was not served and that no BLAS behind can compute. */
-void limber_blas_lacking(struct request *r);
-/* Whether this thread is inside a call whose path is already decided, or another copy of the
- * library decides.  Enter and leave bracket such a call. */
+/* Calls from these addresses only test the library and are forwarded.  Empty, unless
+ * libblastrampoline loaded it. */
+extern _Atomic uintptr_t limber_blas_tests_from, limber_blas_tests_to;
+/* Reports a call that Limber did not compute, and for which no other BLAS was found. */
+void limber_blas_serve_without_blas(struct request *r);
+/* is_inside: true in a call for which Limber or the other BLAS has been chosen already, or if
+ * another copy of this library chooses.  enter and leave: begin and end such a call in this
+ * thread. */
 bool limber_blas_is_inside(void);
 void limber_blas_enter(void);
 void limber_blas_leave(void);
 
 /* ---- arguments.c ----------------------------------------------------------------------------- */
 
-/* Position of the first wrong argument in the routine's Fortran interface (for batches, in gemm's).
- * 0: all are right. -1: the order of CBLAS is wrong. */
-int limber_blas_wrong(const struct request *r);
+/* Returns the position of the first wrong argument in the routine's Fortran interface (for batches,
+ * in that of gemm). 0 if all are valid, -1 if the order of CBLAS is wrong. */
+int limber_blas_first_bad_argument(const struct request *r);
 /* Reports a wrong argument to the program's xerbla or cblas_xerbla. */
-void limber_blas_complain(const struct request *r, int position);
+void limber_blas_report_wrong_argument(const struct request *r, int position);
 
 /* ---- batch.c --------------------------------------------------------------------------------- */
 
-/* A batch's arguments, by group. `size` NULL: a strided batch, which is a single group. */
+/* The arguments of a batch, as arrays with one entry for each group.  `size` is NULL for a batch
+ * with constant strides, which has one group. */
 struct groups {
     const void *ta, *tb, *m, *n, *k, *alpha, *a, *lda, *b, *ldb, *beta, *c, *ldc, *size;
     int64_t count; /* number of groups */
 };
 typedef void limber_blas_part(const struct request *r, const struct groups *part, void *behind);
 
-/* Serves each group.  A group that is not served is forwarded by hand_on, as a batch of one group,
- * to the function `behind`. */
+/* Computes each group.  A group that Limber does not compute is forwarded by hand_on to the
+ * function `behind`, as a batch of one group. */
 void limber_blas_batch(struct request *r, const struct groups *groups, limber_blas_part *hand_on);
 
 /* ---- real.c ---------------------------------------------------------------------------------- */
 
-/* Looks up a function in the BLAS behind, for a call from `caller`. NULL: not found; unless quiet,
- * a message is printed once. */
+/* Looks up a function of the BLAS to which calls from `caller` are forwarded.  NULL if it is not
+ * found; then prints a message once, unless `quiet`. */
 void *limber_blas_real(const char *name, const void *caller, bool quiet);
-/* Looks up another routine, by its Fortran name, in the library that r would be forwarded to. */
-void *limber_blas_sibling(const struct request *r, const char *routine);
-/* Whether names without a suffix take 64-bit integers: LIMBER_ILP64, else a test call of the isamax
- * of that name in the BLAS behind. */
+/* Looks up another routine, by its Fortran name, in the library to which r would be forwarded. */
+void *limber_blas_look_up_routine(const struct request *r, const char *routine);
+/* True if names without a suffix take 64-bit integers.  LIMBER_ILP64 tells this; without it, a test
+ * call of the function `isamax` of the BLAS to which calls are forwarded. */
 bool limber_blas_is_wide(const char *isamax, const void *caller);
-/* Whether the function of that name in the BLAS behind is one of liblimber_lapack32.so or
- * liblimber_lapack64.so, which have one order of sums for all machines. */
+/* True if calls of this function are forwarded to liblimber_lapack32.so or liblimber_lapack64.so,
+ * which have one order of sums for all machines. */
 bool limber_blas_is_fixed(const char *name, const void *caller);
-/* Whether another copy of this library precedes this one, which then only forwards calls. */
+/* True if another copy of this library precedes this one, which then only forwards calls. */
 bool limber_blas_is_second(void);
 
 static inline bool limber_blas_is_vector(const struct request *r)
@@ -172,13 +195,13 @@ static inline bool limber_blas_is_lapack(const struct request *r)
     return r->routine >= LAPACK_GETRF;
 }
 
-/* Converts a letter to upper case, independent of the locale. */
+/* Converts a letter to upper case, whatever the locale is. */
 static inline char limber_blas_letter(const char *p)
 {
     return *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
 }
 
-/* Reads an integer argument of Fortran, or element i of an array of them. */
+/* Reads an integer argument of Fortran, or element i of an array of integers. */
 static inline int64_t limber_blas_integer(const void *p, int64_t i, bool wide)
 {
     return wide ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];

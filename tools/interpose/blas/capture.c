@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Passes the operands of level 3 products to LIMBER_CAPTURE. */
+ * Gives the operands of level 3 calls to interpose_capture, for LIMBER_CAPTURE. */
 #include "product.h"
 #include "tools/interpose/shared/capture.h"
 
@@ -11,6 +11,7 @@ static limber_format format_of(const struct request *r)
                                               LIMBER_F64;
 }
 
+/* Returns the operand x of a call, op(x) being rows x cols, in the form in which it is captured. */
 static struct capture_operand operand_of(const struct request *r, const struct argument *x,
                                          int64_t rows, int64_t cols)
 {
@@ -50,21 +51,24 @@ static struct capture_operand adjoint(struct capture_operand x, bool hermitian)
     return t;
 }
 
+/* Captures the product of every matrix pair of a batch. */
 static void capture_batch(const struct request *r, const struct interpose_setting *s)
 {
     const int64_t size = (int64_t)format_of(r).size << (r->type == 'c' || r->type == 'z');
 
-    for (int64_t i = 0; i < r->count; i++) {
+    for (int64_t i = 0; i < r->batch.count; i++) {
         struct argument a = r->a, b = r->b;
 
-        a.data = r->each_a ? r->each_a[i] : (const char *)a.data + i * r->step_a * size;
-        b.data = r->each_b ? r->each_b[i] : (const char *)b.data + i * r->step_b * size;
+        a.data = r->batch.each_a ? r->batch.each_a[i] :
+                                   (const char *)a.data + i * r->batch.step_a * size;
+        b.data = r->batch.each_b ? r->batch.each_b[i] :
+                                   (const char *)b.data + i * r->batch.step_b * size;
         capture_product(r, s, operand_of(r, &a, r->m, r->k), operand_of(r, &b, r->k, r->n),
                         (char[]){ r->a.op, r->b.op });
     }
 }
 
-/* Captures A A', or A B' and B A' of a rank-2k update. */
+/* Captures the products of a rank-k update, A A', or of a rank-2k update, A B' and B A'. */
 static void capture_rank(const struct request *r, const struct interpose_setting *s)
 {
     const bool hermitian = r->routine == BLAS_HERK || r->routine == BLAS_HER2K;
@@ -78,7 +82,7 @@ static void capture_rank(const struct request *r, const struct interpose_setting
         capture_product(r, s, b, adjoint(a, hermitian), ops);
 }
 
-/* Captures a product by a symmetric, Hermitian or triangular matrix from the left or right. */
+/* Captures a product whose left or right factor is a symmetric, Hermitian or triangular matrix. */
 static void capture_sided(const struct request *r, const struct interpose_setting *s,
                           enum capture_stored stores)
 {
@@ -95,7 +99,9 @@ static void capture_sided(const struct request *r, const struct interpose_settin
         capture_product(r, s, b, a, (char[]){ 'N', op });
 }
 
-static void capture(const struct request *r, const struct interpose_setting *s)
+/* Captures the operands of a call.  What is not handled otherwise is a product of two full
+ * matrices. */
+static void capture_call(const struct request *r, const struct interpose_setting *s)
 {
     switch (r->routine) {
     case BLAS_GEMM_BATCH: capture_batch(r, s); break;
@@ -115,6 +121,8 @@ static void capture(const struct request *r, const struct interpose_setting *s)
 void limber_blas_capture(const struct request *r, const struct interpose_setting *s)
 {
     if (r->routine == BLAS_TRSM || limber_blas_is_lapack(r) || !r->k || !interpose_captures())
-        return; /* solvers multiply intermediate matrices, not their arguments */
-    capture(r, s);
+        /* only arguments of the program's calls are saved; solvers multiply intermediate
+         * matrices */
+        return;
+    capture_call(r, s);
 }

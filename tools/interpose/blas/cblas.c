@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions with CBLAS names.  Integers are declared with 64 bits in both interfaces: a register or
- * stack slot holds either width, and the upper half of a 32-bit integer is not read. */
+ * Functions with CBLAS names.  All integers are declared with 64 bits: a register or stack slot
+ * holds integers of 32 bits, too, and INTEGER() then ignores the upper half. */
 #include "cblas_entries.h"
 
 #define A(letter) { a, letter, INTEGER(lda) }
@@ -35,7 +35,7 @@
           .uplo = letter_of_uplo(uplo), .m = INTEGER(m), .n = INTEGER(n), .alpha = at alpha, \
           .beta = at beta, .a = A('N'), .b = B('N'), .c = RESULT)
 
-/* herk and her2k have scalars of other types. */
+/* herk and her2k have scalars of other types: herk alpha and beta, her2k beta. */
 #define SYRK(name, prefix, suffix, letter_of_type, which, scalar, at) \
     ENTRY(name, prefix, suffix, \
           (int order, int uplo, int trans, int64_t n, int64_t k, scalar alpha, const void *a, \
@@ -92,7 +92,8 @@ TYPES(TRMM, trsm, BLAS_TRSM)
 
 /* ---- BF16 and FP16 --------------------------------------------------------------------------- */
 
-/* OpenBLAS's functions: bgemm has scalars and results in BF16, the others in binary32. */
+/* OpenBLAS's functions with BF16 or FP16 operands.  bgemm has BF16 scalars and results, the others
+ * binary32. */
 #define GEMM_NARROW(name, prefix, suffix, letter, is_narrow, scalar) \
     GEMM(name, prefix, suffix, 's', BLAS_GEMM, scalar, &, .factors = letter, .narrow = is_narrow, )
 CBLAS_SPELLINGS(GEMM_NARROW, sbgemm, 'b', false, float)
@@ -127,8 +128,9 @@ static void hand_on_groups(const struct request *r, const struct groups *g, void
 \
         *(void **)&real = behind; \
         real(r->order, *(const int *)g->ta, *(const int *)g->tb, ONE(g->m), ONE(g->n), ONE(g->k), \
-             value g->alpha, r->a.data, ONE(g->lda), r->step_a, r->b.data, ONE(g->ldb), r->step_b, \
-             value g->beta, (void *)(uintptr_t)r->c.data, ONE(g->ldc), r->step_c, r->count); \
+             value g->alpha, r->a.data, ONE(g->lda), r->batch.step_a, r->b.data, ONE(g->ldb), \
+             r->batch.step_b, value g->beta, (void *)(uintptr_t)r->c.data, ONE(g->ldc), \
+             r->batch.step_c, r->batch.count); \
     }
 HAND_ON_STRIDED(hand_on_strided_s, float, *(const float *))
 HAND_ON_STRIDED(hand_on_strided_d, double, *(const double *))
@@ -141,8 +143,9 @@ HAND_ON_STRIDED(hand_on_strided_c, const void *, )
         tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, size, INTEGER(count))
 #define GEMM_BATCH_STRIDED(name, prefix, suffix, letter_of_type, scalar, at, hand_on) \
     BATCH_ENTRY(name, prefix, suffix, (STRIDED(scalar)), hand_on, \
-                (.type = letter_of_type, .cblas = true, .order = order, .count = INTEGER(count), \
-                 .step_a = INTEGER(step_a), .step_b = INTEGER(step_b), .step_c = INTEGER(step_c)), \
+                (.type = letter_of_type, .cblas = true, .order = order, \
+                 .batch.count = INTEGER(count), .batch.step_a = INTEGER(step_a), \
+                 .batch.step_b = INTEGER(step_b), .batch.step_c = INTEGER(step_c)), \
                 &ta, &tb, &m, &n, &k, at alpha, a, &lda, b, &ldb, at beta, c, &ldc, NULL, 1)
 
 CBLAS_SPELLINGS(GEMM_BATCH, sgemm_batch, 's', 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What functions with CBLAS names share.  Integers are declared with 64 bits in both interfaces: a
- * register or stack slot holds either width, and the upper half of a 32-bit integer is not read. */
+ * What functions with CBLAS names share.  All integers are declared with 64 bits: a register or
+ * stack slot holds integers of 32 bits, too, and INTEGER() then ignores the upper half. */
 #ifndef LIMBER_BLAS_CBLAS_ENTRIES_H
 #define LIMBER_BLAS_CBLAS_ENTRIES_H
 
@@ -28,8 +28,8 @@ static inline char letter_of_side(int side)
 
 #define INTEGER(x) (wide ? (x) : (int32_t)(x))
 
-/* A real scalar is passed by value, a complex one by address. `at` is & for a value, and empty
- * else. */
+/* CBLAS passes a real scalar by value and a complex one by address.  These are values of the macro
+ * parameter `at`: & for a value, nothing for an address. */
 #define VALUE &
 #define ADDRESS
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Compares elements of a product with exact dot products.  The interpreter's long accumulator
- * computes these and rounds them once: to the type of C, and to binary128.  Under `reproducible` an
- * element must have the bits of the interpreter's sum in the stated order. */
+ * Compares elements of a product with exact dot products, which the interpreter's long accumulator
+ * computes and rounds once: to the type of C, and to binary128.  Under `reproducible` an element
+ * must equal the interpreter's sum in the contract's order, bit by bit. */
 #include "product.h"
 
 #include <fenv.h>
@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Most elements of a product that are compared; every EVERY-th product is checked. */
 enum { MOST = 64, EVERY = 64 };
 
 struct element {
     int64_t i, j;
-    double before[2]; /* C's element before the product, for beta; floats use the first half */
+    /* C's element before the product, which beta multiplies; a float uses the first half */
+    double before[2];
 };
 
 struct sample {
@@ -23,7 +25,8 @@ struct sample {
     struct element element[];
 };
 
-/* Chooses which products are checked: numbers 1, 2, 4, 8, ... and every EVERY-th. */
+/* True if this product is to be checked: those with the numbers 1, 2, 4, 8 and so on, and every
+ * EVERY-th. */
 static bool is_chosen(void)
 {
     static atomic_ullong products;
@@ -41,6 +44,8 @@ static uint64_t scramble(uint64_t x)
     return x ^ x >> 33;
 }
 
+/* Chooses random elements of a product, before it is computed, and saves their old values if beta
+ * needs them.  Returns NULL if this product is not checked. */
 struct sample *limber_blas_sample(struct job *j, const struct product *x)
 {
     static atomic_ullong seed;
@@ -79,7 +84,7 @@ static limber_format c_format(const struct job *j)
     return format_named(j->is_single ? "f32" : "f64");
 }
 
-/* A context with the interpreter, because a check does not trust compiled code. */
+/* A context on the interpreter, since a check must not depend on compiled code. */
 static limber_context *judge;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
@@ -101,8 +106,8 @@ static const limber_contract exact = { .size = sizeof(limber_contract),
 static const limber_contract in_order = { .size = sizeof(limber_contract),
                                           .promise = LIMBER_CONTRACT_REPRODUCIBLE };
 
-/* Computes the element under a contract in format f. out has one or two numbers; on entry it holds
- * the old value of C. */
+/* Computes an element under a contract, in format f. out: one number, or two if complex; before the
+ * call it holds the old element of C. */
 static bool compute_element(const struct job *j, const struct product *x, const struct element *e,
                             const limber_contract *contract, limber_format f, void *out)
 {
@@ -139,7 +144,7 @@ static double abs_of(const struct job *j, const void *p)
     return fabs(number_of(j, p, 0)) + (j->is_complex ? fabs(number_of(j, p, 1)) : 0);
 }
 
-/* |A||B| for the element; for complex numbers an upper bound for both parts. */
+/* Returns |A||B| for one element.  For complex numbers this bounds the value for both parts. */
 static double magnitude(const struct job *j, const struct product *x, const struct element *e)
 {
     double size = 0;
@@ -164,23 +169,24 @@ static double term_count(const struct job *j, const struct product *x)
     return (double)x->k * (j->is_complex ? 2 : 1);
 }
 
-/* Relative error that the contract allows besides the final rounding. */
+/* Error that the contract allows before the final rounding, as a share of |alpha||A||B| +
+ * |beta||C|. */
 static double allowed_error(const struct job *j, const struct product *x)
 {
     const double u = j->is_single ? 0x1p-24 : 0x1p-53, k = term_count(j, x);
 
     switch (j->contract->promise) {
     case LIMBER_CONTRACT_BITS: return ldexp(1, -j->contract->bits);
-    case LIMBER_CONTRACT_SIMULATE: return INFINITY; /* a unit's bits are not bounded by an error */
+    /* a simulated unit promises bits, not an error */
+    case LIMBER_CONTRACT_SIMULATE: return INFINITY;
     case LIMBER_CONTRACT_REPRODUCIBLE:
     case LIMBER_CONTRACT_NATIVE: return (k + 2) * u;
     default: return j->report.bound;
     }
 }
 
-/* Absolute error that native sums may have by underflow: each addition of subnormal numbers may
- * lose half of the smallest one.  Sums near the largest number may overflow, as in IEEE
- * arithmetic. */
+/* Absolute error that underflow may cause under `native`: each addition in the subnormal range may
+ * lose half of the smallest number. */
 static double underflow_error(const struct job *j, const struct product *x)
 {
     return j->contract->promise == LIMBER_CONTRACT_NATIVE ?
@@ -189,21 +195,22 @@ static double underflow_error(const struct job *j, const struct product *x)
                0;
 }
 
+/* True if native sums of this size may overflow, as in IEEE arithmetic. */
 static bool may_overflow(const struct job *j, double size)
 {
     return j->contract->promise == LIMBER_CONTRACT_NATIVE &&
            !(size < (j->is_single ? 0x1p127 : 0x1p1023));
 }
 
-/* Magnitudes of an element: |A||B|, and |alpha||A||B| + |beta||C|. */
+/* Magnitudes for an element: sum is |A||B|, all is |alpha||A||B| + |beta||C|. */
 struct magnitudes {
     double sum, all;
 };
 
-/* Compares one number of an element. got: the program's result; due: the correct bits in C's type,
- * where the contract promises bits; pair: the exact value as a double-double. */
-static void compare_element(struct job *j, const struct product *x, struct magnitudes size,
-                            double got, double due, const double *pair)
+/* Compares one number of an element.  got: the program's result; due: the right bits, for contracts
+ * that promise bits; pair: the exact value as a double-double. */
+static void compare_number(struct job *j, const struct product *x, struct magnitudes size,
+                           double got, double due, const double *pair)
 {
     const limber_promise promise = j->contract->promise;
     double error = fabs((got - pair[0]) - pair[1]), ulps = ulp(j, pair[0]), limit;
@@ -223,7 +230,8 @@ static void compare_element(struct job *j, const struct product *x, struct magni
                      error > limit;
 }
 
-static void compare(struct job *j, const struct product *x, const struct element *e)
+/* Compares one element with its exact value. */
+static void compare_element(struct job *j, const struct product *x, const struct element *e)
 {
     const void *got = limber_blas_at(j, x->c, e->i, e->j).data;
     const bool ordered = j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE;
@@ -243,16 +251,19 @@ static void compare(struct job *j, const struct product *x, const struct element
                        LIMBER_ROUND_NEAREST) != LIMBER_STATUS_OK)
         return;
     for (int i = 0; i < parts; i++)
-        compare_element(j, x, size, number_of(j, got, i), number_of(j, due, i), pair + 2 * i);
+        compare_number(j, x, size, number_of(j, got, i), number_of(j, due, i), pair + 2 * i);
 }
 
+/* Compares the sampled elements of a product's result with the contract, if the product is done,
+ * and prints a message if one breaks it.  Frees s.  Restores the floating-point flags, and adds
+ * the time to j->checking. */
 void limber_blas_compare(struct job *j, const struct product *x, struct sample *s, bool done)
 {
     const int flags = fetestexcept(FE_ALL_EXCEPT), before = j->check.broken;
     double start = limber_blas_now();
 
     for (int e = 0; s && done && e < s->elements; e++)
-        compare(j, x, &s->element[e]);
+        compare_element(j, x, &s->element[e]);
     if (j->check.broken > before)
         interpose_message("%s %lld x %lld x %lld: an element does not keep the contract",
                           j->r->name, (long long)x->m, (long long)x->n, (long long)x->k);

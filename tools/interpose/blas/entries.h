@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the names have in common: every function makes a request of its arguments, and hands them on
- * as they came where that is not served. */
+ * Macros that define the functions with the names of BLAS and LAPACK.  Each function makes a
+ * request of its arguments.  If Limber does not compute it, the function forwards its arguments
+ * unchanged. */
 #ifndef LIMBER_BLAS_ENTRIES_H
 #define LIMBER_BLAS_ENTRIES_H
 
@@ -8,10 +9,10 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* The spellings that libraries are built with: X(name, prefix, suffix of Fortran's names).  Names
- * whose suffix is a mere underscore have integers as wide as those of the BLAS behind.  limber32_
- * and limber64_ are those that Limber's LAPACK calls (../lapack).  FlexiBLAS
- * looks for hook_NAME in a hook, and doors/flexiblas.c knows what "real_" means. */
+/* The names under which libraries export a routine: X(name, prefix and suffix of Fortran names,
+ * ...). Names that end in a mere underscore take integers as wide as those of the BLAS to which
+ * calls are forwarded.  Limber's LAPACK (../lapack) calls limber32_ and limber64_.  FlexiBLAS looks
+ * for hook_NAME in a hook, and doors/flexiblas.c interprets "real_". */
 #ifdef LIMBER_BLAS_HOOK
 #define FORTRAN_SPELLINGS(X, base, ...) X(hook_##base, "real_", "_", __VA_ARGS__)
 #define ROUTINE_NAME(function) &#function[sizeof "hook_" - 1]
@@ -36,7 +37,8 @@
 #define IS_WIDE(prefix, suffix) \
     (suffix[1] || limber_blas_is_wide(prefix "isamax_", __builtin_return_address(0)))
 
-/* `list` are the parameters in parentheses, `pass` their names. */
+/* Defines an exported function that computes the call, or forwards it.  list: parameters in
+ * parentheses; pass: their names; ...: members of struct request. */
 #define ENTRY(function, spelling_prefix, spelling_suffix, list, pass, ...) \
     PUBLIC void function list; \
     PUBLIC void function list \
@@ -55,11 +57,11 @@
         if (real) \
             real pass; \
         else \
-            limber_blas_lacking(&r); \
+            limber_blas_serve_without_blas(&r); \
         limber_blas_end(&r); \
     }
 
-/* A function with a value, which the request's result points to. */
+/* Defines a function that returns a value.  The request's c points to that value. */
 #define VALUE_ENTRY(type_of_value, function, spelling_prefix, spelling_suffix, list, pass, ...) \
     PUBLIC type_of_value function list; \
     PUBLIC type_of_value function list \
@@ -80,12 +82,12 @@
         if (real) \
             value = real pass; \
         else \
-            limber_blas_lacking(&r); \
+            limber_blas_serve_without_blas(&r); \
         limber_blas_end(&r); \
         return value; \
     }
 
-/* `...` are the members of struct groups. */
+/* Defines a function for a batch.  members: of struct request; ...: of struct groups. */
 #define BATCH_ENTRY(function, spelling_prefix, spelling_suffix, list, hand_on, members, ...) \
     PUBLIC void function list; \
     PUBLIC void function list \

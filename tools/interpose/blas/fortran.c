@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions with Fortran names.  All arguments are passed by reference, so one function serves
- * integers of either width.  The lengths of character arguments come last and are forwarded without
- * being used, because callers in C may omit them. */
+ * Functions with Fortran names.  Arguments are passed by reference, so one function serves integers
+ * of either width.  The lengths of character arguments come last.  They are only forwarded, since
+ * callers in C may omit them. */
 #include "entries.h"
 
 #define LETTER(p) limber_blas_letter(p)
@@ -93,7 +93,8 @@ TYPES(TRMM, trsm, BLAS_TRSM)
 
 /* ---- BF16 and FP16 --------------------------------------------------------------------------- */
 
-/* OpenBLAS's functions: bgemm has scalars and results in BF16, the others in binary32. */
+/* OpenBLAS's functions with BF16 or FP16 operands.  bgemm has BF16 scalars and results, the others
+ * binary32. */
 #define GEMM_NARROW(name, prefix, suffix, letter, is_narrow) \
     GEMM(name, prefix, suffix, 's', BLAS_GEMM, .factors = letter, .narrow = is_narrow)
 FORTRAN_SPELLINGS(GEMM_NARROW, sbgemm, 'b', false)
@@ -112,7 +113,8 @@ FORTRAN_SPELLINGS(GEMM_NARROW, bgemm, 'b', true)
         const void *ldb, const void *step_b, const void *beta, void *c, const void *ldc, \
         const void *step_c, const void *count
 
-/* Forwards a batch; a 32-bit integer is the first half of a 64-bit one (little-endian). */
+/* Forwards a batch.  A 32-bit integer is the first half of a 64-bit one, since machines are
+ * little-endian. */
 static void hand_on_groups(const struct request *r, const struct groups *g, void *behind)
 {
     void (*real)(BATCH, size_t, size_t);
@@ -128,8 +130,9 @@ static void hand_on_strided(const struct request *r, const struct groups *g, voi
     void (*real)(STRIDED, size_t, size_t);
 
     *(void **)&real = behind;
-    real(g->ta, g->tb, g->m, g->n, g->k, g->alpha, r->a.data, g->lda, &r->step_a, r->b.data, g->ldb,
-         &r->step_b, g->beta, (void *)(uintptr_t)r->c.data, g->ldc, &r->step_c, &r->count, 1, 1);
+    real(g->ta, g->tb, g->m, g->n, g->k, g->alpha, r->a.data, g->lda, &r->batch.step_a, r->b.data,
+         g->ldb, &r->batch.step_b, g->beta, (void *)(uintptr_t)r->c.data, g->ldc, &r->batch.step_c,
+         &r->batch.count, 1, 1);
 }
 
 #define GEMM_BATCH(name, prefix, suffix, letter_of_type) \
@@ -138,8 +141,9 @@ static void hand_on_strided(const struct request *r, const struct groups *g, voi
                 b, ldb, beta, c, ldc, size, INTEGER(count))
 #define GEMM_BATCH_STRIDED(name, prefix, suffix, letter_of_type) \
     BATCH_ENTRY(name, prefix, suffix, (STRIDED), hand_on_strided, \
-                (.type = letter_of_type, .order = BLAS_COLUMNS, .count = INTEGER(count), \
-                 .step_a = INTEGER(step_a), .step_b = INTEGER(step_b), .step_c = INTEGER(step_c)), \
+                (.type = letter_of_type, .order = BLAS_COLUMNS, .batch.count = INTEGER(count), \
+                 .batch.step_a = INTEGER(step_a), .batch.step_b = INTEGER(step_b), \
+                 .batch.step_c = INTEGER(step_c)), \
                 ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, NULL, 1)
 #define BATCH_TYPES(X, family) \
     FORTRAN_SPELLINGS(X, s##family, 's') \

@@ -36,6 +36,7 @@ struct view limber_blas_fresh(struct job *j, int64_t rows, int64_t cols)
     return v;
 }
 
+/* Copies n elements of `size` bytes (4, 8 or 16).  Steps are in elements. */
 static void copy_line(size_t size, int64_t n, char *to, int64_t to_step, const char *from,
                       int64_t from_step)
 {
@@ -54,19 +55,21 @@ static void copy_line(size_t size, int64_t n, char *to, int64_t to_step, const c
         }
 }
 
-/* Range [*from, *to) of rows of column `col` that belong to the part. */
+/* Finds the range [*from, *to) of the rows of column `col` that belong to the part. */
 static void part_rows(enum part part, int64_t m, int64_t col, int64_t *from, int64_t *to)
 {
     *from = part == LOWER ? col : 0;
     *to = part == UPPER && col + 1 < m ? col + 1 : m;
 }
 
+/* Copies a part of an m x n matrix, without conjugating.  The inner loop runs in the direction in
+ * which the target is contiguous. */
 void limber_blas_copy(const struct job *j, enum part part, int64_t m, int64_t n, struct view to,
                       struct view from)
 {
     int64_t first, last;
 
-    if (to.col == 1 && to.row != 1) { /* copy along the target's contiguous lines */
+    if (to.col == 1 && to.row != 1) { /* copy along lines that are contiguous in the target */
         limber_blas_copy(j,
                          part == WHOLE ? WHOLE :
                          part == UPPER ? LOWER :
@@ -99,7 +102,7 @@ void limber_blas_restore(const struct job *j, enum part part, int64_t m, int64_t
         limber_blas_copy(j, part, m, n, v, kept);
 }
 
-/* Whether n contiguous numbers are finite, by their exponents. */
+/* True if n contiguous numbers are finite.  Tests bits of exponents, which compilers vectorise. */
 static bool are_finite(bool single, const void *x, int64_t n)
 {
     const uint32_t *f = x, f_most = 0x7f800000;
@@ -115,6 +118,7 @@ static bool are_finite(bool single, const void *x, int64_t n)
     return !bad;
 }
 
+/* True if all elements of a part of an m x n matrix are finite. */
 bool limber_blas_is_finite(const struct job *j, enum part part, int64_t m, int64_t n, struct view v)
 {
     const int64_t numbers = j->is_complex ? 2 : 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Short vectors under `reproducible`: the bits that Limber's products have, without a call of the
- * library, which takes as long as a thousand multiply-adds. */
+ * Short vectors under `reproducible`.  Results have the bits of Limber's products, without a call
+ * of Limber, which would cost as much as a thousand multiply-adds. */
 #include "product.h"
 
 #include <float.h>
@@ -9,6 +9,8 @@
 
 enum { CHAIN = 256, CHAINS = LIMBER_BLAS_SHORT / CHAIN };
 
+/* Types and constants of order.h.  WIDE: type in which updates are summed; BITS: an integer as
+ * large as T; MOST: the largest number. */
 #define T double
 #define WIDE double
 #define BITS uint64_t

@@ -2,8 +2,8 @@
  * Short dot products and rank-one updates in order 1 (limber.h, LIMBER_CONTRACT_REPRODUCIBLE), in
  * the real type T.  order.c includes this file once for each type. */
 
-/* A dot product in order 1.  All chains are summed at once, since within a chain each product waits
- * for the one before. */
+/* A dot product in order 1: chains of CHAIN products, whose sums are then added in turn.  All
+ * chains are summed at once, since in a chain each product waits for the one before. */
 WITH_FMA static T NAME(dot)(int64_t n, const T *x, int64_t step_x, const T *y, int64_t step_y)
 {
     const int64_t whole = n / CHAIN, rest = n - whole * CHAIN;
@@ -25,9 +25,9 @@ WITH_FMA static T NAME(dot)(int64_t n, const T *x, int64_t step_x, const T *y, i
     return sum;
 }
 
-/* alpha product + c where an intermediate overflows although all operands are finite: computed of
- * factors times 2^-512, and scaled back. */
-static T NAME(apart)(T alpha, T product, T c)
+/* Returns alpha product + c if an intermediate overflows although all three are finite: computes
+ * with factors of 2^-512, and scales back. */
+static T NAME(add_scaled)(T alpha, T product, T c)
 {
     const double a = 0x1p-512 * (double)alpha, p = 0x1p-512 * (double)product,
                  old = 0x1p-512 * (double)c;
@@ -35,7 +35,7 @@ static T NAME(apart)(T alpha, T product, T c)
     return (T)(__builtin_fma(0x1p-512, old, a * p) * 0x1p512 * 0x1p512);
 }
 
-/* c_i = c_i + alpha (x_i y). */
+/* Adds alpha (x_i y) to c_i. */
 CLONES static void NAME(update)(int64_t n, T alpha, const T *restrict x, T y, T *restrict c)
 {
     enum { PIECE = 256 };
@@ -43,7 +43,7 @@ CLONES static void NAME(update)(int64_t n, T alpha, const T *restrict x, T y, T 
 
     for (int64_t i0 = 0; i0 < n; i0 += PIECE) {
         const int64_t m = n - i0 < PIECE ? n - i0 : PIECE;
-        BITS odd = 0; /* whether an element is not finite */
+        BITS odd = 0; /* not 0 if some element of `made` is not finite */
 
         for (int64_t i = 0; i < m; i++) {
             const WIDE t = (WIDE)alpha * (WIDE)(x[i0 + i] * y);
@@ -55,7 +55,7 @@ CLONES static void NAME(update)(int64_t n, T alpha, const T *restrict x, T y, T 
             const T product = x[i0 + i] * y;
 
             if (!isfinite(made[i]) && isfinite(alpha) && isfinite(product) && isfinite(c[i0 + i]))
-                made[i] = NAME(apart)(alpha, product, c[i0 + i]);
+                made[i] = NAME(add_scaled)(alpha, product, c[i0 + i]);
         }
         memcpy(c + i0, made, (size_t)m * sizeof(T));
     }
@@ -64,6 +64,6 @@ CLONES static void NAME(update)(int64_t n, T alpha, const T *restrict x, T y, T 
 static void NAME(rank_one)(int64_t m, int64_t n, T alpha, const T *x, const T *y, int64_t step_y,
                            T *c, int64_t lead)
 {
-    for (int64_t col = 0; col < n && alpha != 0; col++) /* 0 reads no operand */
+    for (int64_t col = 0; col < n && alpha != 0; col++) /* alpha = 0 reads no operand */
         NAME(update)(m, alpha, x, y[col * step_y], c + col * lead);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Propagates NaN payloads.  R's NA is a NaN with a payload.  A CPU's instructions copy it from an
- * operand to the result; schemes that multiply integers or limbs lose it. */
+ * Propagates the payloads of NaN, as instructions of CPUs do.  R's NA is a NaN with a payload.
+ * Schemes that multiply integers or limbs lose payloads. */
 #include "product.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ static bool is_nan(const struct job *j, struct view v, int64_t row, int64_t col)
     return j->is_single ? isnan(*(const float *)p) : isnan(*(const double *)p);
 }
 
-/* Copies a NaN and makes it quiet, as an instruction does. */
+/* Copies a NaN and makes it quiet, as an instruction would. */
 static void copy_nan(const struct job *j, void *to, const void *from)
 {
     uint32_t single;
@@ -31,8 +31,8 @@ static void copy_nan(const struct job *j, void *to, const void *from)
     }
 }
 
-/* Whether one of `count` contiguous elements may be NaN: all bits of its exponent are set.  Integer
- * operations raise no exception flags and vectorise. */
+/* True if some of `count` contiguous elements may be NaN: all bits of its exponent are set. Integer
+ * operations raise no exception flags, and compilers vectorise them. */
 static bool may_have_nan(const struct job *j, const void *p, int64_t count)
 {
     const uint32_t *single = p;
@@ -51,7 +51,7 @@ static bool may_have_nan(const struct job *j, const void *p, int64_t count)
 
 enum { UNKNOWN = -2 };
 
-/* Allocates a cache for first_nan. */
+/* Allocates a cache for first_nan(); all entries are UNKNOWN. */
 static int64_t *make_cache(int64_t lines)
 {
     int64_t *known = malloc((size_t)lines * sizeof *known);
@@ -61,7 +61,8 @@ static int64_t *make_cache(int64_t lines)
     return known;
 }
 
-/* Index of the first NaN in a line, cached in known[line]; -1: none. */
+/* Index of the first NaN in a line (row of a, or column of b), or -1 if there is none.  known[line]
+ * caches it. */
 static int64_t first_nan(const struct job *j, int64_t *known, struct view v, bool is_row,
                          int64_t line, int64_t k)
 {
@@ -74,6 +75,7 @@ static int64_t first_nan(const struct job *j, int64_t *known, struct view v, boo
     return known[line] = at < k ? at : -1;
 }
 
+/* Gives element (i, n) of c the payload of an operand's NaN. */
 static void carry_payload(const struct job *j, const struct product *p, int64_t i, int64_t n,
                           int64_t *in_row, int64_t *in_col)
 {
@@ -89,7 +91,7 @@ static void carry_payload(const struct job *j, const struct product *p, int64_t 
         copy_nan(j, to, limber_blas_at(j, p->b, at, n).data);
 }
 
-/* The lines of a matrix of rows x cols that lie together in memory: rows, or columns. */
+/* The rows or columns of a matrix, whichever are contiguous. */
 struct lines {
     struct view v;
     bool are_rows;
@@ -103,7 +105,7 @@ static struct lines lines_of(struct view v, int64_t rows, int64_t cols)
     return (struct lines){ v, are_rows, are_rows ? rows : cols, are_rows ? cols : rows };
 }
 
-/* The first line from `line` on that may have a NaN, or the number of lines. */
+/* Number of the first line, from `line` on, that may have a NaN; x->count if there is none. */
 static int64_t next_with_nan(const struct job *j, const struct lines *x, int64_t line)
 {
     while (line < x->count &&
@@ -114,7 +116,7 @@ static int64_t next_with_nan(const struct job *j, const struct lines *x, int64_t
     return line;
 }
 
-/* Whether a matrix may have a NaN. */
+/* True if the matrix may have a NaN, or is not contiguous in either direction. */
 static bool any_nan(const struct job *j, struct view v, int64_t rows, int64_t cols)
 {
     const struct lines x = lines_of(v, rows, cols);
@@ -122,6 +124,8 @@ static bool any_nan(const struct job *j, struct view v, int64_t rows, int64_t co
     return (v.row != 1 && v.col != 1) || next_with_nan(j, &x, 0) < x.count;
 }
 
+/* Gives each NaN of a product's result the payload of the operand's NaN that caused it, since a
+ * processor would keep it. */
 void limber_blas_carry_payloads(const struct job *j, const struct product *p)
 {
     const struct lines c = lines_of(p->c, p->m, p->n);
@@ -129,14 +133,15 @@ void limber_blas_carry_payloads(const struct job *j, const struct product *p)
 
     if (j->is_complex || j->contract->promise == LIMBER_CONTRACT_SIMULATE)
         return;
-    /* without a NaN in a or b there is nothing to carry; they are read if that is less than c */
+    /* Looks for NaN in a and b first if they are much smaller than c: without them, c has no
+     * payload to carry. */
     if ((p->m + p->n) * p->k < p->m * p->n / 2 && !any_nan(j, p->a, p->m, p->k) &&
         !any_nan(j, p->b, p->k, p->n))
         return;
     for (int64_t line = next_with_nan(j, &c, 0); line < c.count;
          line = next_with_nan(j, &c, line + 1)) {
         if (!known && !(known = make_cache(p->m + p->n)))
-            return; /* out of memory: results stay NaN with another payload */
+            return; /* memory is exhausted: results remain NaN, but with other payloads */
         for (int64_t i = 0; i < c.length; i++)
             if (is_nan(j, p->c, c.are_rows ? line : i, c.are_rows ? i : line))
                 carry_payload(j, p, c.are_rows ? line : i, c.are_rows ? i : line, known,

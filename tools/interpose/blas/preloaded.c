@@ -14,16 +14,16 @@
 
 const char interpose_name[] = "liblimber_blas", interpose_original[] = "the program's BLAS";
 
-static void *wished, *of_system;
-static pthread_once_t wished_once = PTHREAD_ONCE_INIT, system_once = PTHREAD_ONCE_INIT;
+static void *named_blas, *system_blas;
+static pthread_once_t named_once = PTHREAD_ONCE_INIT, system_once = PTHREAD_ONCE_INIT;
 
 void *limber_blas_next(const char *name)
 {
     return dlsym(RTLD_NEXT, name);
 }
 
-/* Whether LIMBER_BLAS can replace the program's BLAS: with another width of integers it would read
- * past them. programs: the program's own isamax_, or NULL. */
+/* True if the library of LIMBER_BLAS can replace the program's BLAS: it has gemm, and integers of
+ * equal width.  programs: the program's own isamax_, or NULL. */
 static bool is_suitable(const char *name, void *library, void *programs)
 {
     void *ours = dlsym(library, "isamax_");
@@ -44,7 +44,9 @@ static bool is_suitable(const char *name, void *library, void *programs)
 
 static const void *_Atomic first_caller;
 
-static void open_wished(void)
+/* Opens the BLAS that LIMBER_BLAS names, if it is set.  Leaves named_blas NULL, with a message,
+ * if the file does not load or is_suitable refuses it. */
+static void open_named_blas(void)
 {
     const char *name = limber_variable_value("LIMBER_BLAS");
     void *programs;
@@ -52,23 +54,24 @@ static void open_wished(void)
     if (!name)
         return;
     programs = limber_blas_loaded("isamax_", first_caller);
-    wished = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-    if (!wished)
+    named_blas = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    if (!named_blas)
         interpose_message("LIMBER_BLAS: %s", dlerror());
-    else if (!is_suitable(name, wished, programs))
-        wished = NULL;
+    else if (!is_suitable(name, named_blas, programs))
+        named_blas = NULL;
 }
 
-/* Names that LIMBER_BLAS lacks, such as other spellings, come from the program's own BLAS. */
+/* Names that LIMBER_BLAS lacks, such as other spellings, are looked up in the program's own
+ * BLAS. */
 bool limber_blas_designated(const char *name, const void *caller, void **function)
 {
     static atomic_flag printed = ATOMIC_FLAG_INIT;
 
     if (!atomic_load(&first_caller))
         atomic_store(&first_caller, caller);
-    pthread_once(&wished_once, open_wished);
-    *function = wished ? dlsym(wished, name) : NULL;
-    if (wished && !*function && !atomic_flag_test_and_set(&printed))
+    pthread_once(&named_once, open_named_blas);
+    *function = named_blas ? dlsym(named_blas, name) : NULL;
+    if (named_blas && !*function && !atomic_flag_test_and_set(&printed))
         interpose_message("LIMBER_BLAS = \"%.200s\" has no %s; what it lacks is searched as if "
                           "LIMBER_BLAS were not set",
                           limber_variable_value("LIMBER_BLAS"), name);
@@ -79,12 +82,12 @@ static void open_system(void)
 {
     static const char *const names[] = { "libblas.so.3", "libopenblas.so.0", "libblas.so" };
 
-    for (size_t i = 0; i < sizeof names / sizeof *names && !of_system; i++)
-        of_system = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !system_blas; i++)
+        system_blas = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
 }
 
 void *limber_blas_system(void)
 {
     pthread_once(&system_once, open_system);
-    return of_system;
+    return system_blas;
 }

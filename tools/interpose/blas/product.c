@@ -6,7 +6,8 @@
 #include <string.h>
 
 static limber_context *context;
-static _Thread_local double opening; /* seconds of the call that opened the library */
+/* seconds that this thread has spent on opening the Limber library */
+static _Thread_local double opening;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
 static void make_context(void)
@@ -68,12 +69,15 @@ static union scalar scalar_at(const struct job *j, const void *p, bool is_comple
                           (union scalar){ .d = { d[0], is_complex ? d[1] : 0 } };
 }
 
+/* Initialises a job for a request: its types, scalars and report, and a contract that counts if
+ * statistics of a unit are reported. */
 void limber_blas_start(struct job *j, const struct request *r, const limber_contract *contract)
 {
     bool is_complex = r->type == 'c' || r->type == 'z',
          is_single = r->type == 's' || r->type == 'c';
 
-    memset(j, 0, offsetof(struct job, part)); /* kilobytes follow */
+    /* not the kilobytes after these members, which need no zeros */
+    memset(j, 0, offsetof(struct job, part));
     j->why[0] = '\0';
     j->r = r;
     j->contract = contract;
@@ -126,6 +130,7 @@ static limber_report report_of(struct job *j)
     return r;
 }
 
+/* Adds the counts of a simulated unit's statistics to *sum. */
 static void add_counts(struct interpose_counts *sum, const limber_statistics *s)
 {
     sum->products += (double)s->nonzero;
@@ -136,13 +141,14 @@ static void add_counts(struct interpose_counts *sum, const limber_statistics *s)
     sum->sum_overflow += (double)s->sum_overflow;
 }
 
-/* Takes the status of a call, and adds its report to those of the calls before. */
-static bool join(struct job *j, limber_status status, limber_report *report)
+/* If a Limber call succeeded, adds its report to the job's.  Else sets the job's reason.  Returns
+ * true if it succeeded. */
+static bool take_status(struct job *j, limber_status status, limber_report *report)
 {
     j->status = status;
     if (status != LIMBER_STATUS_OK)
         return limber_blas_fail(j, limber_error_text());
-    interpose_kernels(context, report);
+    interpose_record_kernels(context, report);
     if (j->contract->statistics)
         add_counts(&j->counts, j->contract->statistics);
     report->seconds_scan += j->report.seconds_scan;
@@ -152,11 +158,12 @@ static bool join(struct job *j, limber_status status, limber_report *report)
     return true;
 }
 
-static limber_output output(const struct job *j, struct view v)
+static limber_output output_of(const struct job *j, struct view v)
 {
     return (limber_output){ v.data, format_of(j), v.row, v.col };
 }
 
+/* Describes a product to Limber as a limber_problem, with the job's contract. */
 limber_problem limber_blas_problem(const struct job *j, const struct product *p)
 {
     limber_problem x = LIMBER_PROBLEM_INIT;
@@ -172,19 +179,22 @@ limber_problem limber_blas_problem(const struct job *j, const struct product *p)
     x.beta = p->beta;
     x.a = limber_blas_matrix(j, p->a);
     x.b = limber_blas_matrix(j, p->b);
-    x.c = output(j, p->c);
+    x.c = output_of(j, p->c);
     x.contract = j->contract;
     return x;
 }
 
-static bool multiply(struct job *j, const struct product *p)
+/* Computes a product by limber_run, and adds its report to the job's.  False on failure. */
+static bool multiply_views(struct job *j, const struct product *p)
 {
     const limber_problem x = limber_blas_problem(j, p);
     limber_report report = report_of(j);
 
-    return join(j, limber_run(context, &x, &report), &report);
+    return take_status(j, limber_run(context, &x, &report), &report);
 }
 
+/* Computes C = alpha A B + beta C by Limber, where A is m x k.  Afterwards carries payloads of
+ * NaNs over, and checks a sample of elements if that is asked for.  False on failure. */
 bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const union scalar *alpha,
                           struct view a, struct view b, const union scalar *beta, struct view c)
 {
@@ -195,15 +205,15 @@ bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const 
     if (!is_ready(j))
         return false;
     sample = limber_blas_sample(j, &p);
-    done = multiply(j, &p);
+    done = multiply_views(j, &p);
     if (done)
         limber_blas_carry_payloads(j, &p);
     limber_blas_compare(j, &p, sample, done);
     return done;
 }
 
-/* Operands of BF16 or FP16. */
-static void take_narrow(const struct job *j, limber_problem *x)
+/* Sets the formats for operands of BF16 or FP16. */
+static void set_narrow_formats(const struct job *j, limber_problem *x)
 {
     x->a.format = x->b.format = j->r->factors == 'b' ? LIMBER_BF16 : LIMBER_F16;
     if (j->r->narrow) {
@@ -213,8 +223,8 @@ static void take_narrow(const struct job *j, limber_problem *x)
     }
 }
 
-/* The complex products of a batch are computed one by one.  Elements of batches, and of products of
- * narrow operands, are not compared. */
+/* Computes gemm, or a batch of real products.  The caller gives the products of a complex batch one
+ * by one.  LIMBER_CHECK does not compare batches, nor products of BF16 or FP16. */
 bool limber_blas_gemm(struct job *j)
 {
     const struct request *r = j->r;
@@ -229,17 +239,17 @@ bool limber_blas_gemm(struct job *j)
 
     if (!r->factors && (r->routine != BLAS_GEMM_BATCH || j->is_complex))
         return limber_blas_multiply(j, r->m, r->n, r->k, &j->alpha, a, b, &j->beta, c);
-    batch.count = r->count;
-    batch.a = r->step_a;
-    batch.b = r->step_b;
-    batch.c = r->step_c;
-    batch.address_a = r->each_a;
-    batch.address_b = r->each_b;
-    batch.address_c = r->each_c;
+    batch.count = r->batch.count;
+    batch.a = r->batch.step_a;
+    batch.b = r->batch.step_b;
+    batch.c = r->batch.step_c;
+    batch.address_a = r->batch.each_a;
+    batch.address_b = r->batch.each_b;
+    batch.address_c = r->batch.each_c;
     x = limber_blas_problem(j, &p);
     if (r->factors)
-        take_narrow(j, &x);
+        set_narrow_formats(j, &x);
     if (r->routine == BLAS_GEMM_BATCH)
         x.batch = &batch;
-    return is_ready(j) && join(j, limber_run(context, &x, &report), &report);
+    return is_ready(j) && take_status(j, limber_run(context, &x, &report), &report);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Building blocks of a routine's computation.  A routine either completes or leaves the program's
- * data unchanged. */
+ * Functions of which the computation of a routine is made.  A routine either completes, or leaves
+ * the program's data unchanged. */
 #ifndef LIMBER_BLAS_PRODUCT_H
 #define LIMBER_BLAS_PRODUCT_H
 
 #include "blas.h"
 
-/* Loops that the compiler makes vectors of, for several instruction sets; -ffp-contract=off keeps
- * their roundings. */
+/* CLONES: compiles a loop for several vector extensions, of which the CPU's is chosen at load time.
+ * -ffp-contract=off keeps roundings equal.  WITH_FMA: with and without FMA instructions. */
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && defined __gnu_linux__
 #define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #define WITH_FMA __attribute__((target_clones("fma", "default")))
@@ -16,10 +16,10 @@
 #define WITH_FMA
 #endif
 
-/* A strided view of a matrix or submatrix. conj: its elements are to be conjugated when read. */
+/* A strided view of a matrix or submatrix.  conj: elements are conjugated when they are read. */
 struct view {
     void *data;
-    int64_t row, col;       /* strides in elements */
+    int64_t row, col; /* strides in elements */
     bool conj;
 };
 
@@ -28,88 +28,93 @@ union scalar {
     double d[2];
 };
 
+/* A request while Limber computes it. */
 struct job {
     const struct request *r;
     const limber_contract *contract;
     bool is_complex, is_single;
-    size_t size;            /* bytes of an element */
+    size_t size; /* bytes of an element of C */
     union scalar alpha, beta;
-    uint16_t narrow[2];     /* alpha and beta in BF16, for requests with narrow results */
-    limber_report report; /* report of the last product; its seconds are sums over all products */
-    limber_status status; /* status of a failed Limber call */
-    struct interpose_check check; /* results of LIMBER_CHECK */
-    double checking; /* seconds spent on checks */
+    uint16_t narrow[2]; /* alpha and beta in BF16, for requests with `narrow` set */
+    /* report of the last product; its seconds are sums over the job's products */
+    limber_report report;
+    limber_status status; /* status of the Limber call that failed */
+    struct interpose_check check; /* result of LIMBER_CHECK */
+    double checking; /* seconds that checks took */
     struct interpose_counts counts; /* statistics of a simulated unit */
-    limber_part part[LIMBER_PARTS]; /* parts of the report */
-    char why[160]; /* reason of a failure */
-    limber_contract counted; /* the contract, with a request for statistics */
+    limber_part part[LIMBER_PARTS]; /* storage for the parts of `report` */
+    char why[160]; /* why the job failed */
+    limber_contract counted; /* `contract`, with a request for statistics */
     limber_statistics statistics;
 };
 
-/* Compute a routine.  False: nothing has changed, and job->why has the reason. */
+/* Each of these functions computes the routines of one group.  If it returns false, nothing was
+ * changed, and job->why has the reason. */
 bool limber_blas_gemm(struct job *j);
-bool limber_blas_symm(struct job *j); /* symm, hemm */
-bool limber_blas_triangle(struct job *j); /* gemmt, syrk, herk, syr2k, her2k */
+bool limber_blas_symm(struct job *j); /* symm and hemm */
+bool limber_blas_triangle(struct job *j); /* gemmt, syrk, herk, syr2k and her2k */
 bool limber_blas_trmm(struct job *j);
 bool limber_blas_trsm(struct job *j);
 bool limber_blas_vectors(struct job *j); /* levels 1 and 2 */
-bool limber_lapack(struct job *j); /* lapack/parts.c */
+bool limber_lapack(struct job *j); /* in lapack/parts.c */
 
 /* ---- product.c ------------------------------------------------------------------------------- */
 
 void limber_blas_start(struct job *j, const struct request *r, const limber_contract *contract);
 
-/* c = alpha a b + beta c; a is m x k.  alpha = 0 reads neither a nor b. */
+/* Computes c = alpha a b + beta c, where a is m x k and b is k x n.  If alpha is 0, reads neither a
+ * nor b. */
 bool limber_blas_multiply(struct job *j, int64_t m, int64_t n, int64_t k, const union scalar *alpha,
                           struct view a, struct view b, const union scalar *beta, struct view c);
 bool limber_blas_fail(struct job *j, const char *why); /* sets job->why; returns false */
-/* The shared context.  NULL: it could not be created; a message is printed once. */
+/* The context that all calls share.  NULL if it could not be created; a message is printed once. */
 limber_context *limber_blas_context(void);
-/* Seconds in which this thread opened the Limber library, since the last call of this function. */
+/* Returns the seconds that this thread has spent on opening the Limber library since its last call
+ * of this function. */
 double limber_blas_opening(void);
 limber_matrix limber_blas_matrix(const struct job *j, struct view v);
 
-/* ---- order.c: real vectors, under reproducible ----------------------------------------------- */
+/* ---- order.c: vectors of real numbers, under `reproducible` ---------------------------------- */
 
 enum { LIMBER_BLAS_SHORT = 2048 };
-/* The sum of at most LIMBER_BLAS_SHORT products. */
+/* Sum of at most LIMBER_BLAS_SHORT products. */
 double limber_blas_short_dot(bool is_single, int64_t n, const void *x, int64_t step_x,
                              const void *y, int64_t step_y);
-/* Column i of C, which is dense, gets alpha y_i times x, which is dense, too. */
+/* Adds alpha y_j x to each column j of C.  x and the columns of C are contiguous. */
 void limber_blas_rank_one(const struct job *j, int64_t m, int64_t n, const void *x, const void *y,
                           int64_t step_y, void *c, int64_t lead);
 
 /* ---- payload.c ------------------------------------------------------------------------------- */
 
 struct product;
-/* Called after a real product: a NaN in the result gets the payload of the first NaN in its row of
- * a, else in its column of b. */
+/* Called after a real product.  A NaN in the result gets the payload of the first NaN in its row of
+ * a, or else in its column of b. */
 void limber_blas_carry_payloads(const struct job *j, const struct product *x);
 
 /* ---- check.c --------------------------------------------------------------------------------- */
 
-/* Elements of a product that are compared when it is complete. */
+/* Elements of a product that are compared once it is complete. */
 struct sample;
 struct product {
     int64_t m, n, k;
     const union scalar *alpha, *beta;
     struct view a, b, c;
 };
-/* Limber's problem for a product, with the job's contract. */
+/* Describes a product to Limber, with the job's contract. */
 limber_problem limber_blas_problem(const struct job *j, const struct product *x);
-/* Called before the product: chooses elements and saves their old values for beta.  NULL: nothing
- * is to be compared, or out of memory. */
+/* Called before the product: chooses elements, and saves their old values for beta.  NULL if
+ * nothing is to be compared, or if memory is exhausted. */
 struct sample *limber_blas_sample(struct job *j, const struct product *x);
-/* Called after the product: compares elements and updates the job's check. done: the product
+/* Called after the product: compares elements, and updates the job's check.  done: the product
  * succeeded. */
 void limber_blas_compare(struct job *j, const struct product *x, struct sample *s, bool done);
 
 /* ---- rate.c ---------------------------------------------------------------------------------- */
 
-/* Estimated seconds of the BLAS behind for `work` multiply-adds of the request's type, from
- * calibration products that are run once per shape. 0: it has no gemm. */
-double limber_blas_original(const struct request *r, double work);
-double limber_blas_now(void); /* seconds */
+/* Estimated seconds that the other BLAS takes for `work` multiply-adds of the request's type.  The
+ * estimate is from test products, each of which runs once per shape. 0 if that BLAS has no gemm. */
+double limber_blas_estimate_seconds(const struct request *r, double work);
+double limber_blas_now(void); /* time in seconds */
 
 union scalar limber_blas_scalar(const struct job *j, double re, double im);
 bool limber_blas_is(const struct job *j, const union scalar *s, double re);
@@ -117,7 +122,7 @@ bool limber_blas_is_real(const struct job *j, const union scalar *s);
 
 /* ---- capture.c ------------------------------------------------------------------------------- */
 
-/* Captures the operands of a valid call's products for LIMBER_CAPTURE. */
+/* Captures the operands of a valid call's products, for LIMBER_CAPTURE. */
 void limber_blas_capture(const struct request *r, const struct interpose_setting *s);
 
 /* ---- matrix.c -------------------------------------------------------------------------------- */
@@ -126,22 +131,23 @@ struct view limber_blas_view(const struct request *r, const struct argument *x);
 struct view limber_blas_transposed(struct view v);
 struct view limber_blas_at(const struct job *j, struct view v, int64_t row, int64_t col);
 
-/* Allocates a column-major matrix. data NULL: out of memory; the job has the reason. */
+/* Allocates a column-major matrix.  If memory is exhausted, `data` is NULL and the job has the
+ * reason. */
 struct view limber_blas_fresh(struct job *j, int64_t rows, int64_t cols);
 
 enum part { WHOLE, UPPER, LOWER };
-/* Copies elements without applying conj. */
+/* Copies a part of a matrix, without conjugating. */
 void limber_blas_copy(const struct job *j, enum part part, int64_t m, int64_t n, struct view to,
                       struct view from);
-/* Saves a result that several products will update, for limber_blas_restore.  Does nothing for beta
- * = 0.  False: out of memory. */
+/* Saves C, which several products will update, for limber_blas_restore.  Does nothing if beta is 0.
+ * Returns false if memory is exhausted. */
 bool limber_blas_keep(struct job *j, enum part part, int64_t m, int64_t n, struct view v,
                       struct view *kept);
 void limber_blas_restore(const struct job *j, enum part part, int64_t m, int64_t n, struct view v,
                          struct view kept);
 bool limber_blas_is_finite(const struct job *j, enum part part, int64_t m, int64_t n,
                            struct view v);
-/* conjugate negates imaginary parts; make_real clears those of the diagonal. */
+/* conjugate: negates imaginary parts.  make_real: clears imaginary parts on the diagonal. */
 void limber_blas_conjugate(const struct job *j, int64_t m, int64_t n, struct view v);
 void limber_blas_make_real(const struct job *j, int64_t n, struct view v);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * cblas_qgemm of QBLAS, the binary128 BLAS of numpy-quaddtype: correctly rounded unless a contract
- * is stated. */
+ * cblas_qgemm of QBLAS, the binary128 BLAS of numpy-quaddtype.  Without a contract of the user,
+ * results are rounded correctly. */
 #include "entries.h"
 #include "product.h"
 
@@ -31,8 +31,9 @@ static limber_matrix matrix_of(const struct request *r, const struct argument *x
     return (limber_matrix){ v.data, LIMBER_F128, v.row, v.col };
 }
 
-static limber_status multiply(const struct request *r, const limber_contract *contract,
-                              limber_report *report)
+/* Computes the call's product by limber_run under `contract`. */
+static limber_status run_product(const struct request *r, const limber_contract *contract,
+                                 limber_report *report)
 {
     limber_problem x = LIMBER_PROBLEM_INIT;
     const limber_matrix c = matrix_of(r, &r->c);
@@ -49,6 +50,7 @@ static limber_status multiply(const struct request *r, const limber_contract *co
     return limber_run(limber_blas_context(), &x, report);
 }
 
+/* Adds the call to the report of calls. why_not: why Limber did not compute it, or NULL. */
 static void count_call(const struct request *r, const limber_report *report, const char *why_not)
 {
     const struct interpose_result t = { .routine = r->name,
@@ -56,19 +58,20 @@ static void count_call(const struct request *r, const limber_report *report, con
                                         .n = r->n,
                                         .k = r->k,
                                         .why_not = why_not,
-                                        .contract = r->contract,
+                                        .contract = r->served.contract,
                                         .ops = { r->a.op, r->b.op },
                                         .site = r->caller,
                                         .count = 1,
                                         .ctx = limber_blas_context(),
                                         .report = report,
-                                        .seconds = limber_blas_now() - r->began };
+                                        .seconds = limber_blas_now() - r->served.began };
 
-    interpose_count(&t);
+    interpose_record_call(&t);
 }
 
-/* False: the QBLAS behind computes. alone: there is none, so Limber must. */
-static bool serve(struct request *r, bool alone)
+/* Computes the call.  Returns false if the program's QBLAS must compute it.  alone: there is no
+ * QBLAS, so that Limber computes even without a contract. */
+static bool serve_call(struct request *r, bool alone)
 {
     static const limber_contract correct = { .size = sizeof(limber_contract),
                                              .promise = LIMBER_CONTRACT_CORRECT };
@@ -82,21 +85,22 @@ static bool serve(struct request *r, bool alone)
         return false;
     report.part = parts;
     report.part_room = LIMBER_PARTS;
-    r->began = limber_blas_now();
-    r->contract = s->on ? s->words : "correct";
-    status = limber_blas_context() ? multiply(r, s->on ? &s->contract : &correct, &report) :
+    r->served.began = limber_blas_now();
+    r->served.contract = s->on ? s->words : "correct";
+    status = limber_blas_context() ? run_product(r, s->on ? &s->contract : &correct, &report) :
                                      LIMBER_STATUS_NO_MEMORY;
     if (status != LIMBER_STATUS_OK && alone)
         interpose_message("%s is not computed: %s", r->name, limber_error_text());
     else if (status == LIMBER_STATUS_OK && interpose_options()->verbose)
         interpose_message("%s %d x %d x %d %s, by %s", r->name, (int)r->m, (int)r->n, (int)r->k,
-                          r->contract, report.scheme);
+                          r->served.contract, report.scheme);
     if (status == LIMBER_STATUS_OK)
         count_call(r, &report, NULL);
     return status == LIMBER_STATUS_OK || alone;
 }
 
 PUBLIC void cblas_qgemm(QGEMM);
+/* cblas_qgemm: computes by Limber, forwards to the program's QBLAS, or reports a wrong argument. */
 PUBLIC void cblas_qgemm(QGEMM)
 {
     struct request r = { .name = "cblas_qgemm",
@@ -115,13 +119,13 @@ PUBLIC void cblas_qgemm(QGEMM)
                          .b = { b, op_letter(op_b), ldb },
                          .c = { c, 'N', ldc } };
     INTERPOSE_UNCANCELLED;
-    const int wrong = limber_blas_wrong(&r);
+    const int wrong = limber_blas_first_bad_argument(&r);
     void (*real)(QGEMM);
 
     *(void **)&real = limber_blas_real(r.name, r.caller, true);
     if (wrong && !real)
-        limber_blas_complain(&r, wrong);
-    else if ((wrong || !serve(&r, !real)) && real)
+        limber_blas_report_wrong_argument(&r, wrong);
+    else if ((wrong || !serve_call(&r, !real)) && real)
         real(PASS);
 }
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Estimates the time of the BLAS behind, for reports.  It times products of similar sizes, once for
- * each class of sizes. */
+ * Estimates the time of the BLAS to which calls are forwarded, for reports.  Products of similar
+ * size are timed, once for each class of sizes. */
 #define _GNU_SOURCE     /* clock_gettime under any standard */
 #include "product.h"
 
@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Sizes up to EXACT are used as they are, larger ones are rounded to powers of two.  The largest is
- * MOST, or LONG if both other sizes are at most EXACT, because such a product with MOST takes
- * hardly longer than a call.  FEW_SAMPLES are enough for products of more than LARGE
- * multiply-adds. */
+/* Sizes up to EXACT are measured as they are; larger ones are rounded to powers of two, at most
+ * MOST.  If only one size exceeds EXACT, it may be up to LONG, since with MOST the product would
+ * hardly take longer than a call.  SHAPES: entries of the table.  FEW_SAMPLES suffice for products
+ * of more than LARGE multiply-adds. */
 enum {
     MOST = 256,
     LONG = 1 << 16,
@@ -35,8 +35,8 @@ double limber_blas_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Seconds of a product including one clock reading, as for Limber's products.  A 32-bit integer is
- * the first half of a 64-bit one (little-endian). */
+/* Returns the seconds of one product, including one reading of the clock, as Limber's times do.  A
+ * 32-bit integer is the lower half of a 64-bit one, which comes first in little-endian memory. */
 static double time_product(gemm *behind, const int64_t size[3], const void *alpha, char *memory,
                            size_t each)
 {
@@ -49,14 +49,15 @@ static double time_product(gemm *behind, const int64_t size[3], const void *alph
     return limber_blas_now() - start;
 }
 
-static int compare(const void *a, const void *b)
+/* For qsort: the order of doubles, smallest first. */
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
 }
 
-/* Allocates operands without zeros, which some libraries skip. */
+/* Allocates operands without zeros, since some libraries skip zeros. */
 static char *make_operands(const struct request *r, const int64_t size[3], size_t each)
 {
     size_t count = (size_t)(size[0] * size[2] + size[2] * size[1] + size[0] * size[1]);
@@ -71,7 +72,8 @@ static char *make_operands(const struct request *r, const int64_t size[3], size_
     return memory;
 }
 
-/* Median seconds of a product of that size; a median, since other programs may use the machine. */
+/* Returns the median seconds of a product of this size; 0 on failure.  The median, since other
+ * programs may disturb some samples. */
 static double measure(const struct request *r, const int64_t size[3])
 {
     const char routine[] = { r->type, 'g', 'e', 'm', 'm', 0 };
@@ -84,7 +86,7 @@ static double measure(const struct request *r, const int64_t size[3])
     gemm *behind;
     char *memory;
 
-    *(void **)&behind = limber_blas_sibling(r, routine);
+    *(void **)&behind = limber_blas_look_up_routine(r, routine);
     memory = behind ? make_operands(r, size, each) : NULL;
     if (!memory)
         return 0;
@@ -92,7 +94,7 @@ static double measure(const struct request *r, const int64_t size[3])
     for (int i = 0; i < samples; i++)
         seconds[i] = time_product(behind, size, alpha, memory, each);
     free(memory);
-    qsort(seconds, (size_t)samples, sizeof *seconds, compare);
+    qsort(seconds, (size_t)samples, sizeof *seconds, compare_doubles);
     return seconds[samples / 2];
 }
 
@@ -111,12 +113,12 @@ static int64_t round_to_class(int64_t n, int64_t most)
 INTERPOSE_LOCK(lock)
 
 struct shape {
-    char type; /* 0: unused entry */
+    char type; /* type of the measured gemm (s, d, c or z); 0 if the entry is unused */
     int64_t size[3];
     double seconds;
 };
 
-/* The hash table's entry for a shape, or an unused entry.  The lock is held. */
+/* The entry of the hash table for a shape, or an unused entry.  The caller holds the lock. */
 static struct shape *find_shape(char type, const int64_t size[3])
 {
     static struct shape all[SHAPES];
@@ -131,7 +133,8 @@ static struct shape *find_shape(char type, const int64_t size[3])
 
 static int shapes; /* number of measured shapes */
 
-/* Seconds of a product of this size, measured at the first call.  The lock is held. */
+/* Seconds of a product of this size, which is measured at the first call.  The caller holds the
+ * lock. */
 static double seconds_of(const struct request *r, const int64_t size[3])
 {
     struct shape *s = find_shape(r->type, size);
@@ -147,12 +150,14 @@ static double seconds_of(const struct request *r, const int64_t size[3])
     return s->seconds;
 }
 
-double limber_blas_original(const struct request *r, double work)
+/* Estimates the seconds of a call of the other BLAS: the overhead of a call, and the time of a
+ * measured product of similar shape in proportion to the multiply-adds. */
+double limber_blas_estimate_seconds(const struct request *r, double work)
 {
     static const int64_t tiny[3] = { 2, 2, 2 };
-    /* factorisation dominates a solver's time, however few right sides there are */
+    /* a solver's time is mostly that of the factorisation, even with few right-hand sides */
     const bool factors = r->routine == LAPACK_GESV || r->routine == LAPACK_POSV;
-    const double count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1;
+    const double count = r->routine == BLAS_GEMM_BATCH ? (double)r->batch.count : 1;
     int64_t size[3] = { r->m, factors ? r->m : r->n, r->k };
     int sides = 0; /* number of sizes above EXACT */
     double call, least;
@@ -160,7 +165,8 @@ double limber_blas_original(const struct request *r, double work)
     if (r->m <= 0 || r->n <= 0 || r->k <= 0)
         return 0;
     pthread_mutex_lock(&lock);
-    /* the table's other half has room for all powers of two in four types */
+    /* once half of the table is used, all sizes are rounded: the other half has room for all
+     * rounded sizes */
     for (int i = 0; i < 3; i++)
         sides += size[i] > EXACT;
     for (int i = 0; i < 3; i++)
@@ -170,7 +176,7 @@ double limber_blas_original(const struct request *r, double work)
     least = seconds_of(r, tiny);
     pthread_mutex_unlock(&lock);
     least = least < call ? least : call;
-    /* subtract the fixed overhead of a call before scaling by the work */
+    /* the time of a tiny product is the overhead of a call; the rest grows with the work */
     return count * least +
            (call - least) * work / ((double)size[0] * (double)size[1] * (double)size[2]);
 }

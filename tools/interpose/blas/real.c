@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Finds the functions behind.  The first of these that has one gives it: LIMBER_BLAS, the next
- * library in the program's global scope, the libraries that the caller's own object is linked with,
- * any library that is loaded, the system's libblas. */
+ * Finds the functions to which calls are forwarded.  The first of these that has the function
+ * provides it: the library of LIMBER_BLAS, the next library in the program's global scope,
+ * libraries that the caller's own object is linked with, any loaded library, the system's
+ * libblas. */
 #define _GNU_SOURCE     /* RTLD_DEFAULT, dladdr */
 #include "entries.h"
 #include "library.h"
@@ -24,7 +25,7 @@ static bool second;
 PUBLIC extern const char limber_blas_is_here[];
 const char limber_blas_is_here[] = "";
 
-/* Whether the address is in an object that defines `name`. */
+/* True if the function is in an object that also defines `name`. */
 static bool is_marked(const void *function, const char *name)
 {
     Dl_info at;
@@ -37,7 +38,7 @@ static bool is_marked(const void *function, const char *name)
     return is_so;
 }
 
-/* Whether the address is in a copy of this library. */
+/* True if the function is in a copy of this library. */
 static bool is_copy(const void *function)
 {
     return is_marked(function, "limber_blas_is_here");
@@ -60,18 +61,20 @@ bool limber_blas_is_second(void)
 
 /* ---- the function behind --------------------------------------------------------------------- */
 
-/* False for a function of the other copy of this library, if this is the second copy: only the
- * first may call the second, or calls would never end. */
-static bool is_beside(void *object, const char *name, void *function)
+/* Accepts a function that was found in the caller's object or its dependencies.  If this is the
+ * second copy of the library, it must not call the first: the first calls the second, so that calls
+ * would never end. */
+static bool is_no_loop(void *object, const char *name, void *function)
 {
     (void)object;
     (void)name;
     return !(limber_blas_is_second() && is_copy(function));
 }
 
-/* Whether a function may be taken from this object.  If its name does not show the width of
- * integers, the object must have an isamax without a suffix, too: NumPy's 64-bit BLAS has
- * cblas_dgemm_batch_strided, but its other names end in 64_. */
+/* Accepts a function of any loaded object, if that is no copy of this library and its integers have
+ * the expected width.  A name without "64" does not tell the width, so the object must also have an
+ * isamax without a suffix: NumPy's 64-bit BLAS has cblas_dgemm_batch_strided, but its other names
+ * end in 64_. */
 static bool is_of_its_kind(void *object, const char *name, void *function)
 {
     return !is_copy(function) &&
@@ -84,11 +87,12 @@ void *limber_blas_loaded(const char *name, const void *caller)
     void *f = limber_blas_next(name);
 
     if (!f)
-        f = interpose_beside(name, caller, is_beside);
-    return f ? f : interpose_anywhere(name, is_of_its_kind);
+        f = interpose_find_in_object(name, caller, is_no_loop);
+    return f ? f : interpose_find_in_all(name, is_of_its_kind);
 }
 
-static struct interpose_found *find(const char *name, const void *caller)
+/* Looks up a function for calls from `caller`, and caches the result. */
+static struct interpose_found *find_original(const char *name, const void *caller)
 {
     struct interpose_found *known = interpose_find(name, NULL);
     unsigned when = interpose_generation();
@@ -101,12 +105,12 @@ static struct interpose_found *find(const char *name, const void *caller)
     f = limber_blas_next(name);
     if (f && !is_copy(f))
         return interpose_keep(name, NULL, f, when);
-    copy = f; /* used last: a copy of this library that does not know the caller */
-    f = interpose_beside(name, caller, is_beside);
+    copy = f; /* a copy of this library, used only if the caller's object has no other BLAS */
+    f = interpose_find_in_object(name, caller, is_no_loop);
     if (!f)
         f = copy;
     if (!f)
-        f = interpose_anywhere(name, is_of_its_kind);
+        f = interpose_find_in_all(name, is_of_its_kind);
     if (!f && (library = limber_blas_system()) != NULL)
         f = dlsym(library, name);
     return interpose_keep(name, caller, f, when);
@@ -115,7 +119,7 @@ static struct interpose_found *find(const char *name, const void *caller)
 void *limber_blas_real(const char *name, const void *caller, bool quiet)
 {
     static atomic_flag printed = ATOMIC_FLAG_INIT;
-    const struct interpose_found *f = find(name, caller);
+    const struct interpose_found *f = find_original(name, caller);
     void *function = f ? f->function : NULL;
 
     if (!function && !quiet && !atomic_flag_test_and_set(&printed))
@@ -125,14 +129,14 @@ void *limber_blas_real(const char *name, const void *caller, bool quiet)
 
 bool limber_blas_is_fixed(const char *name, const void *caller)
 {
-    struct interpose_found *f = find(name, caller);
+    struct interpose_found *f = find_original(name, caller);
 
     if (f && f->fixed < 0)
         f->fixed = f->function && is_marked(f->function, "limber_lapack_is_here");
     return f && f->fixed;
 }
 
-void *limber_blas_sibling(const struct request *r, const char *routine)
+void *limber_blas_look_up_routine(const struct request *r, const char *routine)
 {
     char name[64];
 
@@ -140,6 +144,8 @@ void *limber_blas_sibling(const struct request *r, const char *routine)
     return limber_blas_real(name, r->caller, true);
 }
 
+/* True if the library has a gemm of any type, under any of the usual names (with SciPy's prefix,
+ * CBLAS's, or a suffix for 64-bit integers). */
 bool limber_blas_has_gemm(void *library)
 {
     static const char *const before[] = { "", "scipy_", "cblas_", "scipy_cblas_" };
@@ -158,7 +164,8 @@ bool limber_blas_has_gemm(void *library)
 
 /* ---- the width of integers ------------------------------------------------------------------- */
 
-/* A function that reads 32 bits sees n = 3.  One that reads 64 sees a negative n and answers 0. */
+/* Calls isamax with an n that has the value 3 for a function that reads 32 bits, and is negative
+ * for one that reads 64 bits, which returns 0. */
 bool limber_blas_asks_wide(void *function)
 {
     int64_t n = (int64_t)0xffffffff00000003, step = 1;
@@ -169,26 +176,28 @@ bool limber_blas_asks_wide(void *function)
     return isamax(&n, x, &step) == 0;
 }
 
-static int wished = -1; /* 0 or 1: LIMBER_ILP64 */
-static pthread_once_t wish_read = PTHREAD_ONCE_INIT;
+static int ilp64 = -1; /* value of LIMBER_ILP64, 0 or 1; -1 if it is absent */
+static pthread_once_t ilp64_once = PTHREAD_ONCE_INIT;
 
-static void read_wish(void)
+static void read_ilp64(void)
 {
     const char *wish = limber_variable_value("LIMBER_ILP64");
 
     if (wish && (!strcmp(wish, "0") || !strcmp(wish, "1")))
-        wished = *wish == '1';
+        ilp64 = *wish == '1';
     else if (wish)
         interpose_message("LIMBER_ILP64 = \"%.20s\" is neither 0 nor 1", wish);
 }
 
+/* Checks the settings LIMBER_BLAS and LIMBER_ILP64.  Prints a message about a LIMBER_BLAS that
+ * does not load or is no BLAS. */
 bool interpose_check_own(void)
 {
     const char *wish = limber_variable_value("LIMBER_BLAS");
     void *library = wish ? dlopen(wish, RTLD_LAZY | RTLD_LOCAL) : NULL;
     bool good = false;
 
-    pthread_once(&wish_read, read_wish);
+    pthread_once(&ilp64_once, read_ilp64);
     if (wish && !library)
         interpose_message("LIMBER_BLAS = \"%.200s\": %s", wish, dlerror());
     else if (wish && !limber_blas_has_gemm(library))
@@ -197,17 +206,19 @@ bool interpose_check_own(void)
         good = true;
     if (library)
         dlclose(library);
-    return good && (wished >= 0 || !limber_variable_value("LIMBER_ILP64"));
+    return good && (ilp64 >= 0 || !limber_variable_value("LIMBER_ILP64"));
 }
 
+/* True if the caller's BLAS takes 64-bit integers: as LIMBER_ILP64 says, else as its function
+ * `isamax` answers, which is asked once. */
 bool limber_blas_is_wide(const char *isamax, const void *caller)
 {
     struct interpose_found *f;
 
-    pthread_once(&wish_read, read_wish);
-    if (wished >= 0)
-        return wished;
-    f = find(isamax, caller);
+    pthread_once(&ilp64_once, read_ilp64);
+    if (ilp64 >= 0)
+        return ilp64;
+    f = find_original(isamax, caller);
     if (!f || !f->function)
         return false;
     if (f->wide < 0)

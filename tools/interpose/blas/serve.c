@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Decides whether Limber computes a call of the BLAS, and says why if it does not. */
+ * Decides whether Limber computes a call of the BLAS, and tells why if it does not. */
 #include "product.h"
 
 #include <math.h>
@@ -7,16 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Under `native`, products below these sizes go to the BLAS behind: multiply-adds, shortest side.
- * Measured on one core (Zen 5, AVX-512) beside OpenBLAS 0.3.21: Limber's call costs a microsecond
- * more.  Limber is faster from 48 x 48 x 48 on, unless one side is under 16 to 32. */
+/* Under `native`, products with fewer multiply-adds or a shorter side are forwarded.  Measured on
+ * one core (Zen 5, AVX-512) against OpenBLAS 0.3.21: a call of Limber costs a microsecond more.
+ * Limber is faster from 48 x 48 x 48 on, unless one side is shorter than 16 to 32. */
 static const double least_native = 64.0 * 64 * 64;
 static const int64_t least_side = 32;
 
-/* Calls of this thread that were decided and have not returned.  The calls that the BLAS behind
- * makes inside them, such as dgemm_ from cblas_dgemm, are not the program's. */
+/* inside: number of calls of this thread that have not returned, and for which Limber or the other
+ * BLAS was chosen.  Calls that they make, such as of dgemm_ from the other BLAS's cblas_dgemm, are
+ * not the program's. */
 static _Thread_local int inside;
-static _Thread_local unsigned decided; /* calls of this thread that were counted */
+/* number of this thread's calls for which a library was chosen */
+static _Thread_local unsigned decided;
 
 bool limber_blas_is_inside(void)
 {
@@ -42,7 +44,7 @@ static void print_call(const struct request *r, const char *text)
                           (long long)r->k, text);
 }
 
-/* The leading terms of LAPACK Working Note 18's counts, halved. */
+/* Multiply-adds of a LAPACK routine: half the leading terms of LAPACK Working Note 18's counts. */
 static double lapack_work_of(const struct request *r)
 {
     double m = (double)r->m, n = (double)r->n, k = (double)r->k;
@@ -59,11 +61,11 @@ static double lapack_work_of(const struct request *r)
     case LAPACK_POTRF:
     case LAPACK_TRTRI: return m * m * m / 6;
     case LAPACK_TRTRS: return m * m * n / 2;
-    default: return m * m * n; /* getrs, potrs */
+    default: return m * m * n; /* getrs and potrs */
     }
 }
 
-/* Level 1 has k products, or m; level 2 has m n. */
+/* Multiply-adds of a routine of level 1 or 2: level 1 has k products, or m; level 2 has m n. */
 static double vector_work_of(const struct request *r)
 {
     const bool is_dot = r->routine <= BLAS_ASUM;
@@ -71,10 +73,10 @@ static double vector_work_of(const struct request *r)
     return is_dot ? (double)r->k : (double)r->m * (double)r->n;
 }
 
-/* Multiply-adds; symmetric results and triangles need half of m n k. */
+/* Multiply-adds of a call.  Symmetric results and triangles need half of m n k. */
 static double work_of(const struct request *r)
 {
-    double all = (double)r->m * (double)r->n * (double)r->k, count = (double)r->count;
+    double all = (double)r->m * (double)r->n * (double)r->k, count = (double)r->batch.count;
 
     switch (r->routine) {
     case BLAS_GEMM_BATCH: return all * count;
@@ -90,36 +92,39 @@ static double work_of(const struct request *r)
     }
 }
 
-/* j is NULL if the call was not served. */
-static void count(const struct request *r, const struct job *j)
+/* Records the outcome of a call.  j is NULL if Limber did not compute it. */
+static void record_call(const struct request *r, const struct job *j)
 {
     struct interpose_result t = { .routine = r->name,
                                   .m = r->m,
                                   .n = r->n,
                                   .k = r->k,
-                                  .why_not = r->why,
-                                  .contract = r->contract ? r->contract : "",
+                                  .why_not = r->served.why,
+                                  .contract = r->served.contract ? r->served.contract : "",
                                   .ops = { r->a.op, r->b.op },
                                   .site = r->caller,
-                                  .count = r->routine == BLAS_GEMM_BATCH ? (double)r->count : 1 };
+                                  .count =
+                                      r->routine == BLAS_GEMM_BATCH ? (double)r->batch.count : 1 };
     bool reported = interpose_options()->report;
 
     decided++;
     if (reported)
-        t.seconds = t.original = limber_blas_now() - r->began;
+        t.seconds = t.original = limber_blas_now() - r->served.began;
     if (j) {
         t.report = &j->report;
         t.check = j->check;
         t.counts = j->counts;
         t.seconds -= j->checking + (reported ? limber_blas_opening() : 0);
         t.ctx = limber_blas_context();
-        t.original = reported ? limber_blas_original(r, work_of(r)) : 0;
+        t.original = reported ? limber_blas_estimate_seconds(r, work_of(r)) : 0;
     }
-    interpose_count(&t);
+    interpose_record_call(&t);
 }
 
-enum outcome { SERVED, LEFT, LOST };    /* LOST: no library can compute it */
+/* computed by Limber; left to the other BLAS; computed by none */
+enum outcome { SERVED, LEFT, LOST };
 
+/* Prints one line for LIMBER_VERBOSE: by which scheme Limber computed a call, or why it did not. */
 static void print_outcome(const struct request *r, const struct job *j, enum outcome outcome,
                           const char *why)
 {
@@ -127,7 +132,7 @@ static void print_outcome(const struct request *r, const struct job *j, enum out
     char text[240];
 
     if (outcome == SERVED)
-        snprintf(text, sizeof text, "%.100s, by %s, %.3g ms", r->contract, j->report.scheme,
+        snprintf(text, sizeof text, "%.100s, by %s, %.3g ms", r->served.contract, j->report.scheme,
                  1e3 *
                      (j->report.seconds_scan + j->report.seconds_compile + j->report.seconds_run));
     else
@@ -138,19 +143,18 @@ static void print_outcome(const struct request *r, const struct job *j, enum out
     print_call(r, text);
 }
 
-/* Whether calls made by the BLAS behind inside this forwarded call are hidden, not decided and
- * counted as the program's.  Calls that a LAPACK routine makes are not hidden, since they may be
- * served. */
-static bool hides(const struct request *r)
+/* True if calls that the other BLAS makes inside this forwarded call are ignored.  Those of a
+ * LAPACK routine are not: Limber may compute them, or the report counts them. */
+static bool hides_inner_calls(const struct request *r)
 {
     const struct interpose_options *o = interpose_options();
 
     return !limber_blas_is_lapack(r) || !(o->on || o->report);
 }
 
-/* Ends every valid call: records its outcome and, if it was not served, the reason.  A forwarded
- * LAPACK routine is counted at its end, and only if no call inside it was.  True: the BLAS behind
- * has nothing to do. */
+/* Ends a valid call: records the outcome and, if Limber did not compute it, the reason.  A
+ * forwarded LAPACK routine is recorded when it returns, and only if none of the calls that it made
+ * was.  Returns false if the call must be forwarded. */
 static bool end_call(struct request *r, const struct job *j, enum outcome outcome, const char *why)
 {
     const struct interpose_options *o = interpose_options();
@@ -158,31 +162,31 @@ static bool end_call(struct request *r, const struct job *j, enum outcome outcom
     if (outcome == LOST || (o->on && o->verbose))
         print_outcome(r, j, outcome, why);
     if (outcome != SERVED)
-        interpose_copy(r->why, sizeof r->why, why);
-    r->handed_on = outcome == LEFT;
-    r->decided = decided;
-    if (outcome == LEFT && hides(r))
+        interpose_copy(r->served.why, sizeof r->served.why, why);
+    r->served.handed_on = outcome == LEFT;
+    r->served.decided = decided;
+    if (outcome == LEFT && hides_inner_calls(r))
         limber_blas_enter();
     else if (outcome != LEFT)
-        count(r, outcome == SERVED ? j : NULL);
+        record_call(r, outcome == SERVED ? j : NULL);
     return outcome != LEFT;
 }
 
 void limber_blas_end(struct request *r)
 {
-    if (!r->handed_on)
+    if (!r->served.handed_on)
         return;
-    if (hides(r))
+    if (hides_inner_calls(r))
         limber_blas_leave();
-    if (!limber_blas_is_lapack(r) || decided == r->decided)
-        count(r, NULL);
-    r->handed_on = false;
+    if (!limber_blas_is_lapack(r) || decided == r->served.decided)
+        record_call(r, NULL);
+    r->served.handed_on = false;
 }
 
-/* Sums of k products by any BLAS are off by less than (k + 3) u (|alpha||A||B| + |beta||C|), in any
- * order, with or without FMA: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1
- * (gamma_k, and three roundings for alpha, beta C and their sum; k u is far below 1).  Three
- * complex products in the place of four have no such bound for each part. */
+/* True if any BLAS keeps the contract bits=N.  Sums of k products have an error below (k + 3) u
+ * (|alpha||A||B| + |beta||C|), in any order, with or without FMA: Higham, Accuracy and Stability of
+ * Numerical Algorithms, section 3.1 (gamma_k, and three roundings for alpha, beta C and their sum;
+ * k u is far below 1).  Complex products by three real ones have no such bound for each part. */
 static bool keeps_bits(const struct request *r, const limber_contract *c)
 {
     const bool single = r->type == 's' || r->type == 'c', is_complex = strchr("cz", r->type);
@@ -200,9 +204,9 @@ static bool keeps_bits(const struct request *r, const limber_contract *c)
            1.01 * (k + (is_complex ? 6 : 3)) * u <= ldexp(1, -c->bits);
 }
 
-/* The reason to leave the call to the BLAS behind, if there is one that is known before anything is
- * computed; else NULL. */
-static const char *reason(const struct request *r, const struct interpose_setting *s)
+/* Returns the reason for which a call is forwarded, if one is known before anything is computed;
+ * else NULL. */
+static const char *reason_to_forward(const struct request *r, const struct interpose_setting *s)
 {
     bool product = r->routine <= BLAS_GEMM_BATCH,
          native = s->contract.promise == LIMBER_CONTRACT_NATIVE;
@@ -219,6 +223,7 @@ static const char *reason(const struct request *r, const struct interpose_settin
     return NULL;
 }
 
+/* Computes the routine that was called, by the function of its kind.  False on failure. */
 static bool compute_routine(struct job *j)
 {
     switch (j->r->routine) {
@@ -235,51 +240,53 @@ static bool compute_routine(struct job *j)
     }
 }
 
-static bool compute(struct job *j)
+/* Computes the call.  False on failure. */
+static bool compute_call(struct job *j)
 {
     bool done;
 
-    limber_blas_enter(); /* what trsm calls in the BLAS behind is not the program's */
+    limber_blas_enter(); /* calls that trsm makes to the other BLAS are not the program's */
     done = compute_routine(j);
     limber_blas_leave();
     return done;
 }
 
-/* Any BLAS rounds beta C once, unless beta is complex. */
-static bool only_scales(const struct request *r, const struct job *j)
+/* True if the call only multiplies C by beta, which any BLAS rounds correctly. */
+static bool is_only_scaling(const struct request *r, const struct job *j)
 {
     bool products = limber_blas_is_vector(r) || (r->k > 0 && !limber_blas_is(j, &j->alpha, 0));
 
     return !products && (r->routine > BLAS_GEMM_BATCH || limber_blas_is_real(j, &j->beta));
 }
 
-/* Whether this is the first time that the function is asked about this routine. */
-static bool is_first(const struct request *r)
+/* True for the first call with this routine and type. */
+static bool is_first_of_routine(const struct request *r)
 {
-    static atomic_uint seen[64]; /* a bit for each type */
+    static atomic_uint seen[64]; /* [routine]: a bit for each type */
     const unsigned bit = r->type == 's' ? 1 : r->type == 'd' ? 2 : r->type == 'c' ? 4 : 8;
 
     return !(atomic_fetch_or(&seen[r->routine % 64], bit) & bit);
 }
 
-/* Says once a routine that the contract is not kept.  Another BLAS may compute as accurately, but
- * not the same bits. */
+/* Prints, once for each routine and type, that the contract is not kept.  The other BLAS may be as
+ * accurate, but gives other bits. */
 static void print_failure(const struct request *r, const struct job *j)
 {
     const bool reproducible = j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE,
                lost = j->status != LIMBER_STATUS_OK || reproducible || limber_blas_is_vector(r);
 
     if (lost && j->status != LIMBER_STATUS_NOT_READY && !interpose_options()->verbose &&
-        !interpose_options()->quiet && is_first(r))
+        !interpose_options()->quiet && is_first_of_routine(r))
         interpose_message("not %s: %s computed %s%s: %s (LIMBER_QUIET=1 leaves this out)",
-                          r->contract, interpose_original, r->name,
+                          r->served.contract, interpose_original, r->name,
                           reproducible ? ", whose bits may differ on another CPU" : "", j->why);
 }
 
+/* True if the result has no elements, or if no operand is read. */
 static bool is_empty(const struct request *r)
 {
     switch (r->routine) {
-    case BLAS_GEMM_BATCH: return r->m == 0 || r->n == 0 || r->count == 0;
+    case BLAS_GEMM_BATCH: return r->m == 0 || r->n == 0 || r->batch.count == 0;
     case BLAS_DOT:
     case BLAS_NRM2: return r->k <= 0;
     case BLAS_ASUM: return r->k <= 0 || r->a.lead <= 0;
@@ -288,36 +295,45 @@ static bool is_empty(const struct request *r)
     }
 }
 
-/* A function that no BLAS behind has, most often gemmt, gemm3m, sbgemm or a batch: Limber computes
- * it, natively where the contract cannot be kept. */
+/* Computes a call for which no other BLAS was found (usually gemmt, gemm3m, sbgemm or a batch):
+ * under the contract, or if that fails, natively. */
 static bool serve_alone(struct request *r, const struct interpose_setting *s)
 {
     static const limber_contract native = { .size = sizeof(limber_contract),
                                             .promise = LIMBER_CONTRACT_NATIVE };
     struct job j;
     char text[240];
-    int wrong = limber_blas_wrong(r);
+    int wrong = limber_blas_first_bad_argument(r);
     bool done;
 
     if (wrong) {
-        limber_blas_complain(r, wrong);
+        limber_blas_report_wrong_argument(r, wrong);
         return true;
     }
     if (is_empty(r))
         return true;
-    r->contract = s->on ? s->words : "native";
+    r->served.contract = s->on ? s->words : "native";
     limber_blas_start(&j, r, s->on ? &s->contract : &native);
-    done = compute(&j);
+    done = compute_call(&j);
     if (!done && s->on) {
         snprintf(text, sizeof text, "is native, as no BLAS has it: %.160s", j.why);
         print_call(r, text);
-        r->contract = "native";
+        r->served.contract = "native";
         limber_blas_start(&j, r, &native);
-        done = compute(&j);
+        done = compute_call(&j);
     }
     return end_call(r, &j, done ? SERVED : LOST, j.why);
 }
 
+_Atomic uintptr_t limber_blas_tests_from, limber_blas_tests_to;
+
+static bool is_test(const void *caller)
+{
+    return (uintptr_t)caller >= limber_blas_tests_from && (uintptr_t)caller < limber_blas_tests_to;
+}
+
+/* Chooses who computes a call, and computes it if that is Limber.  Returns false if the call must
+ * be forwarded. */
 bool limber_blas_serve(struct request *r)
 {
     const struct interpose_options *o = interpose_options();
@@ -327,31 +343,32 @@ bool limber_blas_serve(struct request *r)
 
     if (r->side && !limber_blas_is_lapack(r))
         r->k = r->side == 'L' ? r->m : r->n;
-    if (limber_blas_is_inside() || (!o->on && !o->report && !o->capture))
+    if (limber_blas_is_inside() || (!o->on && !o->report && !o->capture) || is_test(r->caller))
         return false;
     INTERPOSE_UNCANCELLED;
     s = interpose_choose(&(struct interpose_call){ r->name, r->m, r->n, r->k, r->caller });
-    r->contract = s->on ? s->words : "";
-    if (o->capture && !limber_blas_is_vector(r) && !limber_blas_wrong(r) && !is_empty(r) &&
-        r->alpha)
+    r->served.contract = s->on ? s->words : "";
+    if (o->capture && !limber_blas_is_vector(r) && !limber_blas_first_bad_argument(r) &&
+        !is_empty(r) && r->alpha)
         limber_blas_capture(r, s);
     if (o->report)
-        r->began = limber_blas_now();
+        r->served.began = limber_blas_now();
     if (!limber_blas_real(r->name, r->caller, true))
-        return false; /* limber_blas_lacking computes it */
-    if (limber_blas_wrong(r) || is_empty(r) ||
+        return false; /* the caller then lets limber_blas_serve_without_blas compute the call */
+    if (limber_blas_first_bad_argument(r) || is_empty(r) ||
         (!r->alpha && !limber_blas_is_lapack(r) && !limber_blas_is_vector(r)))
         return false;
     if (s->on && s->contract.promise == LIMBER_CONTRACT_REPRODUCIBLE && limber_blas_is_lapack(r) &&
         limber_blas_is_fixed(r->name, r->caller))
-        /* that LAPACK keeps the contract itself, since the BLAS calls it makes are served */
+        /* that LAPACK has one order of sums, because Limber computes the BLAS calls that it
+         * makes */
         return false;
-    why = reason(r, s);
+    why = reason_to_forward(r, s);
     if (!why) {
         limber_blas_start(&j, r, &s->contract);
-        if (!limber_blas_is_lapack(r) && only_scales(r, &j))
+        if (!limber_blas_is_lapack(r) && is_only_scaling(r, &j))
             why = "nothing is multiplied";
-        else if (!compute(&j)) {
+        else if (!compute_call(&j)) {
             print_failure(r, &j);
             why = j.why;
         }
@@ -359,7 +376,7 @@ bool limber_blas_serve(struct request *r)
     return end_call(r, &j, why ? LEFT : SERVED, why);
 }
 
-void limber_blas_lacking(struct request *r)
+void limber_blas_serve_without_blas(struct request *r)
 {
     INTERPOSE_UNCANCELLED;
     if (limber_blas_is_inside() || limber_blas_is_lapack(r))

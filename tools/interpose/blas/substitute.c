@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Substitution in a small triangle by one stated order, so that its bits are the same everywhere.
- * Without contraction (-ffp-contract=off) every operation rounds. */
+ * Substitution in a small triangle, with sums in a fixed order, so that its bits are the same on
+ * every machine.  It is compiled without contraction (-ffp-contract=off): every operation
+ * rounds. */
 #include "triangular.h"
 
 #include <math.h>
@@ -8,11 +9,14 @@
 
 enum { ROWS = LIMBER_BLAS_SUBSTITUTE, WIDE = 16 };
 
+/* An n x n triangle; row and col are strides in elements. */
 struct small_triangle {
     const void *a;
     int64_t n, row, col;
-    bool upper, unit, conj, is_complex;
+    bool upper, unit, conj;
 };
+
+#define FLAT static inline __attribute__((always_inline))
 
 #define T double
 #define NAME(x) x##_d
@@ -27,16 +31,22 @@ struct small_triangle {
 #define ABS fabsf
 #include "substitute.h"
 
+/* Solves in place the p x p triangle of t->a that starts at row and column i, for rows i to i +
+ * p - 1 of t->b, scaled by alpha. */
 void limber_blas_solve_small(const struct job *j, const struct triangular *t, int64_t i, int64_t p,
                              const union scalar *alpha)
 {
     const struct view a = limber_blas_at(j, t->a, i, i), b = limber_blas_at(j, t->b, i, 0);
     const struct small_triangle s = {
-        a.data, p, a.row, a.col, t->upper, j->r->diag == 'U', a.conj, j->is_complex
+        a.data, p, a.row, a.col, t->upper, j->r->diag == 'U', a.conj
     };
 
-    if (j->is_single)
-        solve_s(&s, b.data, b.row, b.col, t->wide, alpha->f);
+    if (j->is_single && j->is_complex)
+        solve_complex_s(&s, b.data, b.row, b.col, t->wide, alpha->f);
+    else if (j->is_complex)
+        solve_complex_d(&s, b.data, b.row, b.col, t->wide, alpha->d);
+    else if (j->is_single)
+        solve_real_s(&s, b.data, b.row, b.col, t->wide, alpha->f[0]);
     else
-        solve_d(&s, b.data, b.row, b.col, t->wide, alpha->d);
+        solve_real_d(&s, b.data, b.row, b.col, t->wide, alpha->d[0]);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * symm and hemm.  The symmetric matrix is expanded panel by panel, so that each element of the
- * result is a single sum. */
+ * symm and hemm.  Panels of rows of the symmetric matrix are expanded one after the other, so that
+ * each element of the result is a single sum. */
 #include "product.h"
 
 #include <stdlib.h>
 
 enum { PANEL_BYTES = 16 << 20, LEAST_ROWS = 128 };
 
-/* Expands rows [i, i + p) of the symmetric n x n matrix of which s has one triangle. */
+/* Expands rows [i, i + p) of a symmetric n x n matrix, of which s stores one triangle. */
 static void expand_rows(const struct job *j, struct view s, bool upper, int64_t n, int64_t i,
                         int64_t p, struct view to)
 {
@@ -34,7 +34,8 @@ static int64_t panel_rows(const struct job *j, int64_t n)
     return rows < n ? rows : n;
 }
 
-/* c = alpha S b + beta c; S is n x n and b has `wide` columns. */
+/* Computes c = alpha S b + beta c, where S is n x n and b has `wide` columns; `panel` has room for
+ * `rows` rows of S. */
 static bool multiply_panels(struct job *j, struct view s, bool upper, int64_t n, int64_t wide,
                             struct view b, struct view c, struct view panel, int64_t rows)
 {
@@ -49,6 +50,8 @@ static bool multiply_panels(struct job *j, struct view s, bool upper, int64_t n,
     return true;
 }
 
+/* symm and hemm: expands the stored triangle by panels of rows, and multiplies each panel.  If a
+ * product fails, restores C and returns false. */
 bool limber_blas_symm(struct job *j)
 {
     const struct request *r = j->r;
@@ -58,8 +61,8 @@ bool limber_blas_symm(struct job *j)
     int64_t n = r->k, wide = r->side == 'L' ? r->n : r->m, rows = panel_rows(j, n);
     bool done;
 
-    /* the reference BLAS multiplies the real diagonal as real numbers; by infinities this
-     * differs */
+    /* the reference BLAS multiplies by the diagonal as by real numbers, which makes a difference
+     * with infinities */
     if (r->routine == BLAS_HEMM &&
         !(limber_blas_is_finite(j, WHOLE, r->m, r->n, b) &&
           limber_blas_is_finite(j, r->uplo == 'U' ? UPPER : LOWER, n, n, s)))
@@ -67,7 +70,7 @@ bool limber_blas_symm(struct job *j)
     panel = limber_blas_fresh(j, rows, n);
     if (!panel.data)
         return false;
-    if (r->side == 'R') {       /* C^T = S^T B^T; S^T is S, or its conjugate */
+    if (r->side == 'R') { /* C^T = S^T B^T, where S^T is S or, if Hermitian, its conjugate */
         b = limber_blas_transposed(b);
         c = limber_blas_transposed(c);
         panel.conj = r->routine == BLAS_HEMM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * gemmt, syrk, herk, syr2k and her2k: one triangle of a product.  Off-diagonal blocks are computed
- * in C.  Diagonal blocks are computed in separate memory, so that the other triangle is neither
+ * in place.  Diagonal blocks are computed in separate memory, so that C's other triangle is neither
  * read nor written. */
 #include "product.h"
 
@@ -9,7 +9,7 @@
 
 enum { BLOCK = 128 };
 
-/* One triangle of the n x n update c = alpha a b + beta c. */
+/* An update c = alpha a b + beta c of one triangle of an n x n matrix c. */
 struct task {
     bool upper, hermitian;
     int64_t n, k;
@@ -17,7 +17,7 @@ struct task {
     struct view a, b, c, block;
 };
 
-/* Computes the diagonal block of w columns from i on. */
+/* Computes the diagonal block of columns [i, i + w). */
 static bool update_diagonal(struct job *j, const struct task *t, int64_t i, int64_t w)
 {
     enum part part = t->upper ? UPPER : LOWER;
@@ -38,6 +38,7 @@ static bool update_diagonal(struct job *j, const struct task *t, int64_t i, int6
     return true;
 }
 
+/* Computes the triangle by blocks of columns. */
 static bool update_blocks(struct job *j, const struct task *t)
 {
     for (int64_t i = 0; i < t->n; i += BLOCK) {
@@ -54,7 +55,7 @@ static bool update_blocks(struct job *j, const struct task *t)
     return true;
 }
 
-/* Computes updates in sequence; each adds to the result of the previous one. */
+/* Computes several updates, one after the other.  If one fails, restores c and returns false. */
 static bool compute_all(struct job *j, struct task *t, int tasks)
 {
     const struct request *r = j->r;
@@ -81,7 +82,7 @@ static struct view adjoint(struct view v, bool hermitian)
     return v;
 }
 
-/* Computes alpha a b' + alpha b a' as a single product of [a b] and [b a]. */
+/* Computes c += alpha a b' + alpha b a' as a single product of [a b] and [b a]'. */
 static bool update_joined(struct job *j, struct task *t, struct view a, struct view b)
 {
     struct view both = limber_blas_fresh(j, t->n, 3 * t->k);
@@ -101,6 +102,7 @@ static bool update_joined(struct job *j, struct task *t, struct view a, struct v
     return done;
 }
 
+/* Computes c += alpha a b' + conj(alpha) b a' as two updates, for her2k with complex alpha. */
 static bool update_twice(struct job *j, const struct task *t, struct view a, struct view b)
 {
     struct task two[2] = { *t, *t };
@@ -115,7 +117,7 @@ static bool update_twice(struct job *j, const struct task *t, struct view a, str
     return compute_all(j, two, 2);
 }
 
-/* op(A) is n x k, as is op(B) of syr2k and her2k. */
+/* syrk, herk, syr2k, her2k and gemmt. op(A) is n x k, and so is op(B) of syr2k and her2k. */
 bool limber_blas_triangle(struct job *j)
 {
     const struct request *r = j->r;

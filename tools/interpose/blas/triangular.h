@@ -7,11 +7,13 @@
 #include "product.h"
 
 struct triangular {
-    struct view a, b;       /* n x n, n x wide */
+    struct view a, b;       /* a: n x n, triangular; b: n x wide, the right sides */
     bool upper;
     int64_t n, wide;
 };
 
+/* The triangle and the right-hand sides of trsm or trmm, transposed if the triangle is on the
+ * right. */
 static inline struct triangular limber_blas_triangular(const struct request *r)
 {
     bool left = r->side == 'L';
@@ -23,8 +25,8 @@ static inline struct triangular limber_blas_triangular(const struct request *r)
                                 left ? r->n : r->m };
 }
 
-/* substitute.c: solves rows [i, i + p) of the triangle by substitution in a stated order of sums,
- * for p up to LIMBER_BLAS_SUBSTITUTE.  The right side is multiplied by alpha first. */
+/* substitute.c: solves rows [i, i + p) of the triangle by substitution, with sums in a fixed order.
+ * p is at most LIMBER_BLAS_SUBSTITUTE.  The right-hand sides are multiplied by alpha first. */
 enum { LIMBER_BLAS_SUBSTITUTE = 32 };
 void limber_blas_solve_small(const struct job *j, const struct triangular *t, int64_t i, int64_t p,
                              const union scalar *alpha);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * trmm.  Blocks of rows of the triangle are expanded with explicit zeros, and multiplied by the
- * matching rows of the other matrix.  The result is in separate memory until it is complete. */
+ * other matrix.  The result is computed in separate memory, and copied when it is complete. */
 #include "product.h"
 #include "triangular.h"
 
@@ -9,10 +9,11 @@
 
 enum { BLOCK = 128 };
 
-/* An explicit zero times an infinity would give NaN. */
+/* refused, because zeros outside the triangle, multiplied by an infinity, would give NaN */
 static const char not_finite[] = "a or b is not finite";
 
-/* Expands rows [i, i + p), columns [from, to) of the triangle; its diagonal begins at column i. */
+/* Expands rows [i, i + p) of the triangle, and columns [from, to).  The diagonal of these rows
+ * begins at column i. */
 static void expand_block(const struct job *j, const struct triangular *t, int64_t i, int64_t p,
                          int64_t from, int64_t to, struct view panel)
 {
@@ -28,8 +29,10 @@ static void expand_block(const struct job *j, const struct triangular *t, int64_
         memcpy(limber_blas_at(j, block, d, d).data, &one, j->size);
 }
 
-static bool compute(struct job *j, const struct triangular *t, struct view panel,
-                    struct view result)
+/* Computes the product of the triangle and b in `result`, block of rows by block, each with its
+ * expanded columns.  Returns false if that fails. */
+static bool multiply_block_row(struct job *j, const struct triangular *t, struct view panel,
+                               struct view result)
 {
     union scalar zero = limber_blas_scalar(j, 0, 0);
 
@@ -49,6 +52,8 @@ static bool compute(struct job *j, const struct triangular *t, struct view panel
     return true;
 }
 
+/* trmm: computes the product in memory of its own and then copies it to b.  Refuses operands that
+ * are not finite. */
 bool limber_blas_trmm(struct job *j)
 {
     const struct triangular t = limber_blas_triangular(j->r);
@@ -61,7 +66,7 @@ bool limber_blas_trmm(struct job *j)
     if (panel.data)
         result = limber_blas_fresh(j, t.n, t.wide);
     panel.conj = t.a.conj;
-    done = result.data && compute(j, &t, panel, result);
+    done = result.data && multiply_block_row(j, &t, panel, result);
     if (done)
         limber_blas_copy(j, WHOLE, t.n, t.wide, t.b, result);
     free(result.data);

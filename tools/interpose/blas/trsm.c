@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trsm.  For a large block of right sides, one product subtracts everything that is already solved,
- * and again for each small block in it.  Then the BLAS behind solves the small triangle; under
+ * trsm.  For each block of LARGE rows, a product subtracts the contribution of all solved rows, and
+ * then within it for each block of BLOCK rows.  The other BLAS solves these small triangles; under
  * `reproducible`, substitute.c does. */
 #include "product.h"
 #include "triangular.h"
 
 #include <stdlib.h>
 
-enum { BLOCK = LIMBER_BLAS_SUBSTITUTE, LARGE = 256 }; /* rows */
+enum { BLOCK = LIMBER_BLAS_SUBSTITUTE, LARGE = 256 }; /* number of rows */
 
 typedef void trsm(const char *, const char *, const char *, const char *, const void *,
                   const void *, const void *, const void *, const void *, void *, const void *,
                   size_t, size_t, size_t, size_t);
 
-/* Solves rows [i, i + p) by `solve`, a Fortran BLAS, or by substitution where that is NULL.  To a
- * Fortran BLAS a row-major matrix is its transpose, so the side and the triangle change places.
- * Sizes are passed as 64-bit integers; a BLAS with 32-bit integers reads their lower halves
- * (little-endian). */
+/* Solves rows [i, i + p) by a Fortran BLAS's trsm, or by substitution if `solve` is NULL.  To a
+ * Fortran BLAS a row-major matrix is its transpose, so side and triangle are exchanged.  Sizes are
+ * 64-bit integers; a BLAS with 32-bit integers reads their lower halves, which come first in
+ * little-endian memory. */
 static void solve_block(const struct job *j, const struct triangular *t, trsm *solve, int64_t i,
                         int64_t p, const union scalar *alpha)
 {
@@ -33,9 +33,10 @@ static void solve_block(const struct job *j, const struct triangular *t, trsm *s
           &r->a.lead, limber_blas_at(j, t->b, i, 0).data, &r->b.lead, 1, 1, 1, 1);
 }
 
-/* Solves rows [first, first + n); the contribution of rows solved earlier is already subtracted. */
-static bool compute(struct job *j, const struct triangular *t, trsm *solve, int64_t first,
-                    int64_t n, const union scalar *alpha)
+/* Solves rows [first, first + n), recursively.  The contribution of earlier rows is already
+ * subtracted from their right-hand sides. */
+static bool solve_rows(struct job *j, const struct triangular *t, trsm *solve, int64_t first,
+                       int64_t n, const union scalar *alpha)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0), minus = limber_blas_scalar(j, -1, 0);
     const int64_t block = n > LARGE ? LARGE : BLOCK, blocks = (n + block - 1) / block;
@@ -53,12 +54,14 @@ static bool compute(struct job *j, const struct triangular *t, trsm *solve, int6
                          j, p, t->wide, solved, &minus, limber_blas_at(j, t->a, i, from),
                          limber_blas_at(j, t->b, from, 0), alpha, limber_blas_at(j, t->b, i, 0)))
             return false;
-        if (!compute(j, t, solve, i, p, s > 0 ? &one : alpha))
+        if (!solve_rows(j, t, solve, i, p, s > 0 ? &one : alpha))
             return false;
     }
     return true;
 }
 
+/* trsm: solves by blocks, whose products Limber computes.  Small blocks are solved by the other
+ * BLAS or, under `reproducible`, by substitution.  If that fails, restores b and returns false. */
 bool limber_blas_trsm(struct job *j)
 {
     const struct triangular t = limber_blas_triangular(j->r);
@@ -71,19 +74,23 @@ bool limber_blas_trsm(struct job *j)
     if (!own && t.n <= BLOCK)
         return limber_blas_fail(j, "the triangle is one small block");
     if (!own)
-        *(void **)&solve = limber_blas_sibling(j->r, routine);
+        *(void **)&solve = limber_blas_look_up_routine(j->r, routine);
     if (!own && !solve)
         return limber_blas_fail(j, "no BLAS solves its blocks");
-    /* a BLAS may skip zeros of the solution, which hides infinities off the diagonal; it divides by
-     * the diagonal itself */
+    /* A BLAS may skip zeros of the solution, so that infinities outside the diagonal have no
+     * effect.  It always divides by the diagonal. */
     if (!own && !limber_blas_is_finite(j, t.upper ? UPPER : LOWER, t.n - 1, t.n - 1,
                                        limber_blas_at(j, t.a, !t.upper, t.upper)))
         return limber_blas_fail(j, "a is not finite");
+    if (own && t.n <= BLOCK) { /* no product can fail */
+        solve_block(j, &t, NULL, 0, t.n, &j->alpha);
+        return true;
+    }
     before = limber_blas_fresh(j, t.n, t.wide);
     if (!before.data)
         return false;
     limber_blas_copy(j, WHOLE, t.n, t.wide, before, t.b);
-    done = compute(j, &t, solve, 0, t.n, &j->alpha);
+    done = solve_rows(j, &t, solve, 0, t.n, &j->alpha);
     if (!done)
         limber_blas_copy(j, WHOLE, t.n, t.wide, t.b, before);
     free(before.data);

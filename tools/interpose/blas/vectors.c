@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Levels 1 and 2.  Each routine is one or more products of level 3 that have a vector in the place
- * of a matrix, so that an element has the bits that a product of matrices gives it.  Matrices that
- * are stored in part, in bands or packed are written out, a block of rows at a time. */
+ * Levels 1 and 2.  Each routine becomes one or more products of matrices of which one has a single
+ * row or column, so that elements have the bits of a matrix product.  Band, packed and symmetric
+ * matrices are expanded, a block of rows at a time. */
 #include "product.h"
 
 #include <math.h>
@@ -10,9 +10,9 @@
 
 enum { BLOCK = 128, CHAIN = 256, MOST_SOLVED = 4096 };
 
-/* The number of elements whose products form a chain of order 1 (limber.h); a complex product takes
- * two real ones. */
-static int64_t chain_of(const struct job *j)
+/* Number of elements of a vector whose products form one chain of order 1 (limber.h).  A complex
+ * product takes two of a chain's products. */
+static int64_t chain_length(const struct job *j)
 {
     return j->is_complex ? CHAIN / 2 : CHAIN;
 }
@@ -24,18 +24,20 @@ static bool is_reproducible(const struct job *j)
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
-/* Element 0 of a vector; a negative step counts from the other end. */
+/* Address of element 0 of a vector.  With a negative increment it is the last in memory. */
 static char *first_of(const struct job *j, const struct argument *x, int64_t n)
 {
     return (char *)(uintptr_t)x->data - (x->lead < 0 ? (n - 1) * x->lead : 0) * (int64_t)j->size;
 }
 
+/* Views a vector as a column. */
 static struct view column_of(const struct job *j, const struct argument *x, int64_t n)
 {
     return (struct view){ first_of(j, x, n), x->lead, x->lead == 1 && n > 1 ? n : 1, false };
 }
 
-/* Copies a vector to a dense column; the caller frees its data.  NULL data: no memory. */
+/* Copies a vector to a contiguous column, whose data the caller frees.  If memory is exhausted,
+ * `data` is NULL. */
 static struct view copy_of(struct job *j, const struct argument *x, int64_t n)
 {
     struct view to = limber_blas_fresh(j, n, 1);
@@ -45,9 +47,10 @@ static struct view copy_of(struct job *j, const struct argument *x, int64_t n)
     return to;
 }
 
-/* Views a vector in place or, if its step is not positive, as a dense copy; the caller frees *copy.
- * NULL data: no memory. */
-static struct view lying(struct job *j, const struct argument *x, int64_t n, void **copy)
+/* Views a vector as a column in place or, if its increment is not positive, as a contiguous copy.
+ * The caller frees *copy.  If memory is exhausted, `data` is NULL. */
+static struct view view_of_positive_step(struct job *j, const struct argument *x, int64_t n,
+                                         void **copy)
 {
     struct view v;
 
@@ -59,13 +62,14 @@ static struct view lying(struct job *j, const struct argument *x, int64_t n, voi
     return v;
 }
 
+/* Copies a column to a vector of the program. */
 static void put_back(const struct job *j, const struct argument *x, int64_t n, struct view from)
 {
     limber_blas_copy(j, WHOLE, n, 1, column_of(j, x, n), from);
 }
 
-/* Whether a real vector's elements may be computed in this file, without a product: under
- * `reproducible`, if LIMBER_CHECK does not ask for a comparison with exact values. */
+/* True if elements of a real vector may be computed in this file, without a call of Limber: under
+ * `reproducible`, unless LIMBER_CHECK asks for a comparison.  Then sets the report's scheme. */
 static bool is_short(struct job *j)
 {
     if (!is_reproducible(j) || j->is_complex || interpose_options()->check)
@@ -89,54 +93,97 @@ static void set_real(const struct job *j, void *x, int64_t i, double value)
         ((double *)x)[i] = value;
 }
 
+/* dot, dotu and dotc; and sdsdot as one product, sb + x.y, whose error the contract bounds. */
 static bool dot(struct job *j)
 {
     const struct request *r = j->r;
-    const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
+    const union scalar one = limber_blas_scalar(j, 1, 0),
+                       beta = limber_blas_scalar(j, r->beta ? 1 : 0, 0);
+    const struct view to = limber_blas_view(r, &r->c);
     void *copy[2];
     struct view x, y;
     bool done;
 
     if (r->k <= LIMBER_BLAS_SHORT && is_short(j)) {
-        set_real(j, (void *)(uintptr_t)r->c.data, 0,
+        set_real(j, to.data, 0,
                  limber_blas_short_dot(j->is_single, r->k, first_of(j, &r->a, r->k), r->a.lead,
                                        first_of(j, &r->b, r->k), r->b.lead));
         return true;
     }
-    x = lying(j, &r->a, r->k, &copy[0]);
-    y = lying(j, &r->b, r->k, &copy[1]);
+    x = view_of_positive_step(j, &r->a, r->k, &copy[0]);
+    y = view_of_positive_step(j, &r->b, r->k, &copy[1]);
     x.conj = r->hermitian;
+    if (r->beta)
+        memcpy(to.data, r->beta, j->size);
     done = x.data && y.data &&
-           limber_blas_multiply(j, 1, 1, r->k, &one, limber_blas_transposed(x), y, &zero,
-                                limber_blas_view(r, &r->c));
+           limber_blas_multiply(j, 1, 1, r->k, &one, limber_blas_transposed(x), y, &beta, to);
     free(copy[0]);
     free(copy[1]);
     return done;
 }
 
-/* The dot product of n real numbers; complex vectors are read as real ones of twice the length. */
-static bool real_product(struct job *j, int64_t n, void *a, void *b, double *sum)
+/* Dot product of n real numbers: doubles if `wide`, else numbers of the call's real type.  For a
+ * complex request, a and b are read as real vectors. */
+static bool real_dot(struct job *j, int64_t n, void *a, void *b, bool wide, double *sum)
 {
-    const bool is_complex = j->is_complex;
+    const bool is_single = j->is_single, is_complex = j->is_complex;
     const size_t size = j->size;
     union scalar one, zero, value;
     const struct view row = { a, n, 1, false }, column = { b, 1, n, false },
                       to = { &value, 1, 1, false };
-    bool done;
+    bool done = true;
 
+    j->is_single = is_single && !wide;
     j->is_complex = false;
-    j->size = size >> is_complex;
-    one = limber_blas_scalar(j, 1, 0);
-    zero = limber_blas_scalar(j, 0, 0);
-    done = limber_blas_multiply(j, 1, 1, n, &one, row, column, &zero, to);
+    j->size = j->is_single ? sizeof(float) : sizeof(double);
+    if (n <= LIMBER_BLAS_SHORT && is_short(j)) {
+        *sum = limber_blas_short_dot(j->is_single, n, a, 1, b, 1);
+    } else {
+        one = limber_blas_scalar(j, 1, 0);
+        zero = limber_blas_scalar(j, 0, 0);
+        done = limber_blas_multiply(j, 1, 1, n, &one, row, column, &zero, to);
+        if (done)
+            *sum = j->is_single ? (double)value.f[0] : value.d[0];
+    }
+    j->is_single = is_single;
     j->is_complex = is_complex;
     j->size = size;
-    if (done)
-        *sum = j->is_single ? (double)value.f[0] : value.d[0];
     return done;
 }
 
-static bool sum_sizes(struct job *j)
+/* Copies n floats, or pairs of them, to doubles, which the caller frees.  NULL if memory is
+ * exhausted. */
+static double *extend(struct job *j, const struct argument *x, int64_t n)
+{
+    const int64_t parts = j->is_complex ? 2 : 1, step = x->lead * parts;
+    const float *from = (const float *)x->data - (step < 0 ? (n - 1) * step : 0);
+    double *to = malloc((size_t)(n * parts) * sizeof *to);
+
+    if (!to)
+        limber_blas_fail(j, "no memory for a copy");
+    for (int64_t i = 0; i < n && to; i++)
+        for (int64_t q = 0; q < parts; q++)
+            to[i * parts + q] = (double)from[i * step + q];
+    return to;
+}
+
+/* dsdot; and sdsdot under `reproducible`, which adds sb to the sum in doubles, and then rounds. */
+static bool extended_dot(struct job *j)
+{
+    const struct request *r = j->r;
+    double *x = extend(j, &r->a, r->k), *y = x ? extend(j, &r->b, r->k) : NULL, sum;
+    const bool done = y && real_dot(j, r->k, x, y, true, &sum);
+
+    if (done)
+        set_real(j, (void *)(uintptr_t)r->c.data, 0,
+                 r->beta ? (double)*(const float *)r->beta + sum : sum);
+    free(x);
+    free(y);
+    return done;
+}
+
+/* asum: the dot product of absolute values and ones. */
+static bool sum_magnitudes(struct job *j)
 {
     const struct request *r = j->r;
     const int64_t n = r->k << j->is_complex;
@@ -150,7 +197,7 @@ static bool sum_sizes(struct job *j)
         set_real(j, x.data, i, fabs(real_at(j, x.data, i)));
         set_real(j, ones.data, i, 1);
     }
-    done = ones.data && real_product(j, n, x.data, ones.data, &sum);
+    done = ones.data && real_dot(j, n, x.data, ones.data, false, &sum);
     if (done)
         set_real(j, (void *)(uintptr_t)r->c.data, 0, sum);
     free(x.data);
@@ -158,14 +205,27 @@ static bool sum_sizes(struct job *j)
     return done;
 }
 
-/* The square root of the sum of squares.  Where that sum is so small or so large that squares may
- * have left the format's range, all elements are first multiplied by the power of two that brings
- * the largest into [1, 2). */
-static bool norm(struct job *j)
+/* Norm of a vector of floats, whose squares are added as doubles, which hold them exactly. */
+static bool compute_float_norm(struct job *j)
+{
+    const struct request *r = j->r;
+    double *x = extend(j, &r->a, r->k), sum;
+    const bool done = x && real_dot(j, r->k << j->is_complex, x, x, true, &sum);
+
+    if (done)
+        set_real(j, (void *)(uintptr_t)r->c.data, 0, sqrt(sum));
+    free(x);
+    return done;
+}
+
+/* nrm2: the square root of the sum of squares.  If the sum is so small or so large that squares may
+ * have left the range of doubles, sums again, with all elements scaled by the power of two that
+ * brings the largest into [1, 2). */
+static bool compute_norm(struct job *j)
 {
     const struct request *r = j->r;
     const int64_t n = r->k << j->is_complex;
-    const double low = j->is_single ? 0x1p-100 : 0x1p-800, high = j->is_single ? 0x1p100 : 0x1p800;
+    const double low = 0x1p-800, high = 0x1p800;
     struct view x = column_of(j, &r->a, r->k);
     void *copy = NULL;
     double sum = 0, most = 0;
@@ -174,15 +234,17 @@ static bool norm(struct job *j)
 
     if (!is_reproducible(j))
         return limber_blas_fail(j, "the square root of a sum would be rounded twice");
+    if (j->is_single)
+        return compute_float_norm(j);
     for (int pass = 0; done && pass < 2; pass++) {
         if (r->k <= LIMBER_BLAS_SHORT && is_short(j)) {
-            sum = limber_blas_short_dot(j->is_single, n, x.data, x.row, x.data, x.row);
+            sum = limber_blas_short_dot(false, n, x.data, x.row, x.data, x.row);
         } else {
             if (x.row != 1) {
                 x = copy_of(j, &r->a, r->k);
                 copy = x.data;
             }
-            done = x.data && real_product(j, n, x.data, x.data, &sum);
+            done = x.data && real_dot(j, n, x.data, x.data, false, &sum);
         }
         if (!done || pass || (sum >= low && sum <= high))
             break;
@@ -200,13 +262,12 @@ static bool norm(struct job *j)
     }
     done = done && x.data;
     if (done)
-        set_real(j, (void *)(uintptr_t)r->c.data, 0,
-                 ldexp(j->is_single ? (double)sqrtf((float)sum) : sqrt(sum), -scale));
+        set_real(j, (void *)(uintptr_t)r->c.data, 0, ldexp(sqrt(sum), -scale));
     free(copy);
     return done;
 }
 
-/* y = alpha x + y, and x = alpha x. */
+/* axpy: y = alpha x + y; and scal: x = alpha x. */
 static bool add_scaled(struct job *j)
 {
     const struct request *r = j->r;
@@ -222,12 +283,12 @@ static bool add_scaled(struct job *j)
         limber_blas_rank_one(j, r->m, 1, r->a.data, &one, 1, (void *)(uintptr_t)r->c.data, 0);
         return true;
     }
-    to = lying(j, &r->c, r->m, &copies[0]);
-    if (from->data == r->c.data) { /* operands and results do not share memory */
+    to = view_of_positive_step(j, &r->c, r->m, &copies[0]);
+    if (from->data == r->c.data) { /* operands must not overlap the result */
         x = copy_of(j, from, r->m);
         copies[1] = x.data;
     } else {
-        x = lying(j, from, r->m, &copies[1]);
+        x = view_of_positive_step(j, from, r->m, &copies[1]);
     }
     done = to.data && x.data &&
            limber_blas_multiply(j, r->m, 1, 1, &j->alpha, x, alone, scales ? &zero : &one, to);
@@ -238,7 +299,8 @@ static bool add_scaled(struct job *j)
     return done;
 }
 
-/* x = c x + s y and y = c y - s x, each product rounded.  -ffp-contract=off keeps it so. */
+/* rot: x = c x + s y and y = c y - s x.  Each operation rounds, since -ffp-contract=off forbids
+ * FMA. */
 static bool rotate(struct job *j)
 {
     const struct request *r = j->r;
@@ -271,28 +333,33 @@ static bool rotate(struct job *j)
 
 /* ---- matrices that are stored in part -------------------------------------------------------- */
 
-/* A band, or a packed triangle, by columns, each of which stores a run of rows.  The matrix that a
- * routine means is this one, its transpose or its conjugate. */
+/* A band matrix or a packed triangle, column-major: each column stores a contiguous run of rows.
+ * The flags below tell how the routine's matrix follows from it. */
 struct stored {
     const char *data;
-    int64_t rows, cols, below, above, lead; /* below, above: diagonals that are stored */
-    bool packed, upper; /* upper: the triangle is the upper one */
+    /* below, above: number of stored diagonals beside the main one; lead: elements from column to
+     * column */
+    int64_t rows, cols, below, above, lead;
+    bool packed, upper; /* packed: no space between columns; upper: the upper triangle is stored */
+    /* triangle: elements outside it are zeros; mirrored: they equal the stored ones of the other
+     * triangle */
     bool triangle, transposed, mirrored, hermitian, conj, unit;
 };
 
+/* Describes the matrix of a band or packed routine.  Row-major data are read as the transpose. */
 static struct stored stored_of(const struct request *r)
 {
-    const bool by_rows = r->order == BLAS_ROWS, general = r->routine == BLAS_GBMV;
+    const bool by_rows = r->order == BLAS_ROWS, multiply_general = r->routine == BLAS_GBMV;
     const bool upper = (r->uplo == 'U') != by_rows;
     struct stored s = { .data = r->a.data,
-                        .rows = by_rows && general ? r->n : r->m,
-                        .cols = by_rows && general ? r->m : r->n,
+                        .rows = by_rows && multiply_general ? r->n : r->m,
+                        .cols = by_rows && multiply_general ? r->m : r->n,
                         .lead = r->a.lead,
                         .upper = upper,
                         .transposed = by_rows != (r->a.op != 'N'),
                         .conj = r->a.op == 'C' };
 
-    if (general) {
+    if (multiply_general) {
         s.below = by_rows ? r->above : r->below;
         s.above = by_rows ? r->below : r->above;
         return s;
@@ -304,14 +371,14 @@ static struct stored stored_of(const struct request *r)
     s.triangle = !s.mirrored;
     s.hermitian = r->hermitian;
     s.unit = r->diag == 'U';
-    if (s.mirrored) { /* a Hermitian matrix by rows is the conjugate of one by columns */
+    if (s.mirrored) { /* a row-major Hermitian matrix is the conjugate of the column-major one */
         s.transposed = false;
         s.conj = s.hermitian && by_rows;
     }
     return s;
 }
 
-/* The rows [*first, *last) that a column stores; returns the address of the first. */
+/* Finds the rows [*first, *last) that column `col` stores, and returns the first one's address. */
 static const char *run_of(const struct job *j, const struct stored *s, int64_t col, int64_t *first,
                           int64_t *last)
 {
@@ -328,13 +395,13 @@ static const char *run_of(const struct job *j, const struct stored *s, int64_t c
     return s->data + at * (int64_t)j->size;
 }
 
-/* The range [*from, *to) of columns in which rows [i, i + p) have stored elements.  For a band it
- * is extended to the begin of a chain of the full matrix (or of trmm's block of an upper triangle),
- * so that sums have the same bits. */
-static void reach(const struct job *j, const struct stored *s, int64_t i, int64_t p, int64_t *from,
-                  int64_t *to)
+/* Finds the range [*from, *to) of columns in which rows [i, i + p) have stored elements.  For a
+ * band, *from is rounded down to the start of a chain of the full matrix (for an upper triangle, of
+ * trmm's block), so that sums have the same bits as those of the full matrix. */
+static void find_column_range(const struct job *j, const struct stored *s, int64_t i, int64_t p,
+                              int64_t *from, int64_t *to)
 {
-    const int64_t chain = chain_of(j), cols = s->transposed ? s->rows : s->cols;
+    const int64_t chain = chain_length(j), cols = s->transposed ? s->rows : s->cols;
     const int64_t below = s->mirrored   ? s->below + s->above :
                           s->transposed ? s->above :
                                           s->below,
@@ -348,6 +415,7 @@ static void reach(const struct job *j, const struct stored *s, int64_t i, int64_
         *from = *to;
 }
 
+/* Copies n contiguous elements to a column of `to`, or to a row if `across`. */
 static void copy_run(const struct job *j, struct view to, int64_t n, const char *from, bool across)
 {
     const struct view run = { (void *)(uintptr_t)from, 1, n > 1 ? n : 1, false };
@@ -357,10 +425,10 @@ static void copy_run(const struct job *j, struct view to, int64_t n, const char 
     limber_blas_copy(j, WHOLE, n, 1, to, run);
 }
 
-/* Writes rows [i, i + p) and columns [from, to) to the column-major panel, with zeros where nothing
+/* Expands rows [i, i + p) and columns [from, to) to a column-major panel, with zeros where nothing
  * is stored. */
-static void write_out(const struct job *j, const struct stored *s, int64_t i, int64_t p,
-                      int64_t from, int64_t to, struct view panel)
+static void expand_rows(const struct job *j, const struct stored *s, int64_t i, int64_t p,
+                        int64_t from, int64_t to, struct view panel)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0);
     int64_t first, last;
@@ -398,14 +466,15 @@ static void write_out(const struct job *j, const struct stored *s, int64_t i, in
 
 /* ---- matrix times vector --------------------------------------------------------------------- */
 
-/* y = alpha A x + beta y. */
-static bool general(struct job *j)
+/* gemv: y = alpha A x + beta y. */
+static bool multiply_general(struct job *j)
 {
     const struct request *r = j->r;
     const bool across = r->a.op != 'N';
     const int64_t m = across ? r->n : r->m, k = across ? r->m : r->n;
     void *copies[2];
-    struct view y = lying(j, &r->c, m, &copies[0]), x = lying(j, &r->b, k, &copies[1]);
+    struct view y = view_of_positive_step(j, &r->c, m, &copies[0]),
+                x = view_of_positive_step(j, &r->b, k, &copies[1]);
     bool done =
         x.data && y.data &&
         limber_blas_multiply(j, m, 1, k, &j->alpha, limber_blas_view(r, &r->a), x, &j->beta, y);
@@ -417,23 +486,25 @@ static bool general(struct job *j)
     return done;
 }
 
-/* The request for a routine of level 3 from the left, whose other operand is the one dense column
- * x. */
-static struct request as_column(const struct request *r, enum routine routine, struct view x)
+/* Request for a level 3 routine with the matrix on the left, and the contiguous column x as its
+ * other operand. */
+static struct request request_with_column(const struct request *r, enum routine routine,
+                                          struct view x)
 {
     struct request column = *r;
 
     column.routine = routine;
     column.side = 'L';
-    column.k = r->n; /* the size of the triangle */
+    column.k = r->n; /* number of rows of the matrix */
     column.n = 1;
     column.b = (struct argument){ x.data, 'N', r->order == BLAS_ROWS ? 1 : r->n };
     return column;
 }
 
-/* to = alpha A x + beta to, for a matrix of which blocks of rows are written out. */
-static bool by_blocks(struct job *j, const union scalar *alpha, struct view x,
-                      const union scalar *beta, struct view to)
+/* Computes to = alpha A x + beta to, for a band or packed matrix whose blocks of rows are
+ * expanded. */
+static bool multiply_by_blocks(struct job *j, const union scalar *alpha, struct view x,
+                               const union scalar *beta, struct view to)
 {
     const struct stored s = stored_of(j->r);
     const int64_t m = s.transposed ? s.cols : s.rows;
@@ -442,7 +513,7 @@ static bool by_blocks(struct job *j, const union scalar *alpha, struct view x,
     bool done = true;
 
     for (int64_t i = 0; i < m; i += BLOCK) {
-        reach(j, &s, i, BLOCK < m - i ? BLOCK : m - i, &from, &end);
+        find_column_range(j, &s, i, BLOCK < m - i ? BLOCK : m - i, &from, &end);
         most = end - from > most ? end - from : most;
     }
     panel = limber_blas_fresh(j, BLOCK < m ? BLOCK : m, most);
@@ -452,9 +523,9 @@ static bool by_blocks(struct job *j, const union scalar *alpha, struct view x,
     for (int64_t i = 0; i < m && done; i += BLOCK) {
         const int64_t p = BLOCK < m - i ? BLOCK : m - i;
 
-        reach(j, &s, i, p, &from, &end);
+        find_column_range(j, &s, i, p, &from, &end);
         panel.col = p;
-        write_out(j, &s, i, p, from, end, panel);
+        expand_rows(j, &s, i, p, from, end, panel);
         done =
             limber_blas_multiply(j, p, 1, end - from, alpha, panel, limber_blas_at(j, x, from, 0),
                                  beta, limber_blas_at(j, to, i, 0));
@@ -463,6 +534,7 @@ static bool by_blocks(struct job *j, const union scalar *alpha, struct view x,
     return done;
 }
 
+/* Returns the transpose, or if Hermitian the conjugate transpose, of a block. */
 static struct view mirror(const struct job *j, struct view v)
 {
     v = limber_blas_transposed(v);
@@ -470,22 +542,22 @@ static struct view mirror(const struct job *j, struct view v)
     return v;
 }
 
-/* Four numbers of two vectors, those of the second counted from 4 on. */
+/* Selects four of the eight numbers of two vectors; indices from 4 on are of the second. */
 #if defined __clang__
 #define PICK(I, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
 #define PICK(I, a, b, ...) __builtin_shuffle(a, b, (I){ __VA_ARGS__ })
 #endif
 
-/* Copies the stored half of a real tile, whose columns are dense, to both halves, in squares of
- * 4 x 4 numbers: of those below the diagonal, x, and of those above it, y, one is the other's
- * transpose. */
+/* Copies the stored half of a real diagonal tile, whose columns are contiguous, to both halves of
+ * `tile`.  Squares of 4 x 4 numbers are transposed in registers: x is a square below the diagonal,
+ * and y its transpose above. */
 #define FILL(name, T, I) \
     typedef T name##_four __attribute__((vector_size(4 * sizeof(T)))); \
     typedef I name##_mask __attribute__((vector_size(4 * sizeof(T)))); \
     CLONES static void name(const T *a, int64_t lead, bool stored_below, int64_t n, T *tile) \
     { \
-        enum { ROWS = 16 }; /* of a strip, whose lines of memory are written whole */ \
+        enum { ROWS = 16 }; /* rows of a block, so that cache lines are written in full */ \
 \
         for (int64_t i0 = 0; i0 < n; i0 += ROWS) \
             for (int64_t j = 0; j < i0 + ROWS && j < n; j += 4) \
@@ -523,12 +595,12 @@ static struct view mirror(const struct job *j, struct view v)
 FILL(fill_d, double, int64_t)
 FILL(fill_s, float, int32_t)
 
-/* Writes a tile on the diagonal of a symmetric or Hermitian matrix with both triangles. */
+/* Expands a diagonal tile of a symmetric or Hermitian matrix to both triangles. */
 static void fill_diagonal(const struct job *j, struct view a, bool upper, int64_t n,
                           struct view tile)
 {
     if (!j->is_complex && (a.row == 1 || a.col == 1)) {
-        /* whether the lower triangle of the column-major matrix is stored */
+        /* true if the lower triangle of the column-major matrix is stored */
         const bool below = upper == (a.row != 1);
         const int64_t lead = a.row == 1 ? a.col : a.row;
 
@@ -546,12 +618,12 @@ static void fill_diagonal(const struct job *j, struct view a, bool upper, int64_
         limber_blas_make_real(j, n, tile);
 }
 
-/* Reads each stored element once.  A tile as wide as a chain is a chain of the rows that it lies
- * in and one of the columns, which are rows of the other triangle. */
-static bool by_tiles(struct job *j, struct view x, struct view y)
+/* symv or hemv, with each stored element read once.  A tile, as wide as a chain, is used twice: for
+ * its own rows and, mirrored, for the rows of the other triangle. */
+static bool multiply_by_tiles(struct job *j, struct view x, struct view y)
 {
     const struct request *r = j->r;
-    const int64_t n = r->n, chain = chain_of(j);
+    const int64_t n = r->n, chain = chain_length(j);
     const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
     const bool upper = r->uplo == 'U';
     const struct view a = limber_blas_view(r, &r->a);
@@ -589,11 +661,11 @@ static bool by_tiles(struct job *j, struct view x, struct view y)
     return done;
 }
 
-/* Computes a matrix-vector product as symm or hemm with one column. */
-static bool by_symm(struct job *j, struct view x, struct view y)
+/* symv or hemv, computed as symm or hemm with one column. */
+static bool multiply_by_symm(struct job *j, struct view x, struct view y)
 {
     const struct request *r = j->r;
-    struct request column = as_column(r, r->hermitian ? BLAS_HEMM : BLAS_SYMM, x);
+    struct request column = request_with_column(r, r->hermitian ? BLAS_HEMM : BLAS_SYMM, x);
     bool done;
 
     column.c = (struct argument){ y.data, 'N', column.b.lead };
@@ -603,7 +675,8 @@ static bool by_symm(struct job *j, struct view x, struct view y)
     return done;
 }
 
-static bool partly_stored(struct job *j)
+/* symv, hemv and products of general or symmetric band or packed matrices by a vector. */
+static bool multiply_partly_stored(struct job *j)
 {
     const struct request *r = j->r;
     const bool across = r->a.op != 'N';
@@ -614,9 +687,9 @@ static bool partly_stored(struct job *j)
     if (y.data)
         x = copy_of(j, &r->b, k);
     if (x.data && r->routine == BLAS_SYMV)
-        done = is_reproducible(j) ? by_tiles(j, x, y) : by_symm(j, x, y);
+        done = is_reproducible(j) ? multiply_by_tiles(j, x, y) : multiply_by_symm(j, x, y);
     else
-        done = x.data && by_blocks(j, &j->alpha, x, &j->beta, y);
+        done = x.data && multiply_by_blocks(j, &j->alpha, x, &j->beta, y);
     if (done)
         put_back(j, &r->c, m, y);
     free(x.data);
@@ -627,21 +700,22 @@ static bool partly_stored(struct job *j)
 /* ---- triangles ------------------------------------------------------------------------------- */
 
 /* Computes a triangular product or solution as trmm or trsm with one column. */
-static bool by_level_3(struct job *j, struct view x)
+static bool call_level_3(struct job *j, struct view x)
 {
     const struct request *r = j->r;
     const bool solves = r->routine >= BLAS_TRSV;
-    struct request column = as_column(r, solves ? BLAS_TRSM : BLAS_TRMM, x);
+    struct request column = request_with_column(r, solves ? BLAS_TRSM : BLAS_TRMM, x);
     struct view full = { NULL };
     bool done = true;
 
-    if (r->routine == BLAS_TBSV || r->routine == BLAS_TPSV) { /* written out as op(A) by columns */
+    /* trsm gets op(A), expanded and column-major */
+    if (r->routine == BLAS_TBSV || r->routine == BLAS_TPSV) {
         const struct stored s = stored_of(r);
 
         full = limber_blas_fresh(j, r->n, r->n);
         done = full.data;
         if (done)
-            write_out(j, &s, 0, r->n, 0, r->n, full);
+            expand_rows(j, &s, 0, r->n, 0, r->n, full);
         if (done && s.conj)
             limber_blas_conjugate(j, r->n, r->n, full);
         column.order = BLAS_COLUMNS;
@@ -657,8 +731,8 @@ static bool by_level_3(struct job *j, struct view x)
     return done;
 }
 
-/* x = A x for a band or a packed triangle. */
-static bool times_stored(struct job *j, struct view x)
+/* x = A x for a band or packed triangle. */
+static bool multiply_triangle(struct job *j, struct view x)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
     const int64_t n = j->r->n;
@@ -668,13 +742,14 @@ static bool times_stored(struct job *j, struct view x)
     if (!limber_blas_is_finite(j, WHOLE, n, 1, x))
         return limber_blas_fail(j, "x is not finite");
     to = limber_blas_fresh(j, n, 1);
-    done = to.data && by_blocks(j, &one, x, &zero, to);
+    done = to.data && multiply_by_blocks(j, &one, x, &zero, to);
     if (done)
         limber_blas_copy(j, WHOLE, n, 1, x, to);
     free(to.data);
     return done;
 }
 
+/* trmv, trsv and their band and packed forms. */
 static bool triangular(struct job *j)
 {
     const struct request *r = j->r;
@@ -685,7 +760,7 @@ static bool triangular(struct job *j)
     if ((r->routine == BLAS_TBSV || r->routine == BLAS_TPSV) && r->n > MOST_SOLVED)
         return limber_blas_fail(j, "the band or packed triangle is large");
     x = copy_of(j, &r->c, r->n);
-    done = x.data && (times ? times_stored : by_level_3)(j, x);
+    done = x.data && (times ? multiply_triangle : call_level_3)(j, x);
     if (done)
         put_back(j, &r->c, r->n, x);
     free(x.data);
@@ -694,6 +769,7 @@ static bool triangular(struct job *j)
 
 /* ---- updates --------------------------------------------------------------------------------- */
 
+/* ger, geru and gerc. */
 static bool rank_one(struct job *j)
 {
     const struct request *r = j->r;
@@ -710,8 +786,8 @@ static bool rank_one(struct job *j)
             by_rows ? r->a.lead : r->b.lead, (void *)(uintptr_t)r->c.data, r->c.lead);
         return true;
     }
-    x = lying(j, &r->a, r->m, &copies[0]);
-    y = lying(j, &r->b, r->n, &copies[1]);
+    x = view_of_positive_step(j, &r->a, r->m, &copies[0]);
+    y = view_of_positive_step(j, &r->b, r->n, &copies[1]);
     y.conj = r->hermitian;
     done = x.data && y.data &&
            limber_blas_multiply(j, r->m, r->n, 1, &j->alpha, x, limber_blas_transposed(y), &one,
@@ -721,8 +797,8 @@ static bool rank_one(struct job *j)
     return done;
 }
 
-/* Copies a packed triangle to a full matrix by columns, or back. */
-static void pack(const struct job *j, struct view full, bool back)
+/* Copies a packed triangle to a full column-major matrix, or back. */
+static void copy_packed(const struct job *j, struct view full, bool back)
 {
     const struct request *r = j->r;
     struct stored s = { .data = r->c.data,
@@ -742,9 +818,8 @@ static void pack(const struct job *j, struct view full, bool back)
     }
 }
 
-/* Computes syr, her, syr2, her2 and their packed forms as syrk, herk, syr2k or her2k with one
- * column. */
-static bool symmetric_update(struct job *j)
+/* Computes syr, her, syr2, her2 and their packed forms as syrk, herk, syr2k or her2k with k = 1. */
+static bool update_symmetric(struct job *j)
 {
     const struct request *r = j->r;
     const bool packed = r->routine == BLAS_SPR || r->routine == BLAS_SPR2,
@@ -766,7 +841,7 @@ static bool symmetric_update(struct job *j)
         q.a = (struct argument){ x.data, 'N', lead };
         q.b = (struct argument){ y.data, 'N', lead };
         if (packed) {
-            pack(j, full, false);
+            copy_packed(j, full, false);
             q.c = (struct argument){ full.data, 'N', r->n };
         }
         j->beta = limber_blas_scalar(j, 1, 0);
@@ -774,7 +849,7 @@ static bool symmetric_update(struct job *j)
         done = limber_blas_triangle(j);
         j->r = r;
         if (done && packed)
-            pack(j, full, true);
+            copy_packed(j, full, true);
     }
     free(full.data);
     free(y.data);
@@ -782,20 +857,22 @@ static bool symmetric_update(struct job *j)
     return done;
 }
 
+/* Computes a routine of level 1 or 2. */
 bool limber_blas_vectors(struct job *j)
 {
     switch (j->r->routine) {
-    case BLAS_DOT: return dot(j);
-    case BLAS_NRM2: return norm(j);
-    case BLAS_ASUM: return sum_sizes(j);
+    case BLAS_DOT:
+        return j->r->extends && (!j->is_single || is_reproducible(j)) ? extended_dot(j) : dot(j);
+    case BLAS_NRM2: return compute_norm(j);
+    case BLAS_ASUM: return sum_magnitudes(j);
     case BLAS_AXPY:
     case BLAS_SCAL: return add_scaled(j);
     case BLAS_ROT: return rotate(j);
-    case BLAS_GEMV: return general(j);
+    case BLAS_GEMV: return multiply_general(j);
     case BLAS_GBMV:
     case BLAS_SYMV:
     case BLAS_SBMV:
-    case BLAS_SPMV: return partly_stored(j);
+    case BLAS_SPMV: return multiply_partly_stored(j);
     case BLAS_TRMV:
     case BLAS_TBMV:
     case BLAS_TPMV:
@@ -803,6 +880,6 @@ bool limber_blas_vectors(struct job *j)
     case BLAS_TBSV:
     case BLAS_TPSV: return triangular(j);
     case BLAS_GER: return rank_one(j);
-    default: return symmetric_update(j);
+    default: return update_symmetric(j);
     }
 }

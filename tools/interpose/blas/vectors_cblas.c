@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * CBLAS's names of levels 1 and 2. */
+ * Functions with the CBLAS names of levels 1 and 2. */
 #include "cblas_entries.h"
 
 #define A(letter) { a, letter, INTEGER(lda) }
@@ -17,6 +17,20 @@
                 .m = 1, .n = 1, .k = INTEGER(n), .a = X, .b = Y)
 CBLAS_SPELLINGS(DOT, sdot, float, 's')
 CBLAS_SPELLINGS(DOT, ddot, double, 'd')
+
+#define DSDOT(name, prefix, suffix, ...) \
+    VALUE_ENTRY(double, name, prefix, suffix, \
+                (int64_t n, const void *x, int64_t incx, const void *y, int64_t incy), \
+                (n, x, incx, y, incy), COLUMNS, .routine = BLAS_DOT, .type = 'd', .extends = true, \
+                .m = 1, .n = 1, .k = INTEGER(n), .a = X, .b = Y)
+CBLAS_SPELLINGS(DSDOT, dsdot, )
+
+#define SDSDOT(name, prefix, suffix, ...) \
+    VALUE_ENTRY(float, name, prefix, suffix, \
+                (int64_t n, float sb, const void *x, int64_t incx, const void *y, int64_t incy), \
+                (n, sb, x, incx, y, incy), COLUMNS, .routine = BLAS_DOT, .type = 's', \
+                .extends = true, .m = 1, .n = 1, .k = INTEGER(n), .beta = &sb, .a = X, .b = Y)
+CBLAS_SPELLINGS(SDSDOT, sdsdot, )
 
 #define DOT_TO(name, prefix, suffix, letter_of_type, conjugates) \
     ENTRY(name, prefix, suffix, \
@@ -52,7 +66,7 @@ CBLAS_SPELLINGS(AXPY, daxpy, 'd', double, VALUE)
 CBLAS_SPELLINGS(AXPY, caxpy, 'c', const void *, ADDRESS)
 CBLAS_SPELLINGS(AXPY, zaxpy, 'z', const void *, ADDRESS)
 
-/* Real numbers times a real one have the same bits everywhere. */
+/* complex scal only: a product of real numbers has equal bits in every BLAS */
 #define SCAL(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, (int64_t n, const void *alpha, void *x, int64_t incx), \
           (n, alpha, x, incx), COLUMNS, .routine = BLAS_SCAL, .type = letter_of_type, \
@@ -169,7 +183,7 @@ ALL_TYPES(TBMV, tbsv, BLAS_TBSV)
 ALL_TYPES(TPMV, tpmv, BLAS_TPMV)
 ALL_TYPES(TPMV, tpsv, BLAS_TPSV)
 
-/* The matrix that is updated is the result; its vectors are a and b. */
+/* The updated matrix is the request's c; the vectors are its a and b. */
 #define RESULT { a, 'N', INTEGER(lda) }
 #define GER(name, prefix, suffix, letter_of_type, scalar, at, conjugates) \
     ENTRY(name, prefix, suffix, \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Fortran's names of levels 1 and 2.  Complex functions return their value as gfortran's do. */
+ * Functions with the Fortran names of levels 1 and 2.  Complex functions return values in the
+ * manner of gfortran. */
 #include "entries.h"
 
 #include <complex.h>
@@ -25,6 +26,21 @@ FORTRAN_SPELLINGS(DOT, zdotu, double _Complex, 'z', false)
 FORTRAN_SPELLINGS(DOT, cdotc, float _Complex, 'c', true)
 FORTRAN_SPELLINGS(DOT, zdotc, double _Complex, 'z', true)
 
+#define DSDOT(name, prefix, suffix, ...) \
+    VALUE_ENTRY(double, name, prefix, suffix, \
+                (const void *n, const void *x, const void *incx, const void *y, const void *incy), \
+                (n, x, incx, y, incy), COLUMNS, .routine = BLAS_DOT, .type = 'd', .extends = true, \
+                .m = 1, .n = 1, .k = INTEGER(n), .a = X, .b = Y)
+FORTRAN_SPELLINGS(DSDOT, dsdot, )
+
+#define SDSDOT(name, prefix, suffix, ...) \
+    VALUE_ENTRY(float, name, prefix, suffix, \
+                (const void *n, const void *sb, const void *x, const void *incx, const void *y, \
+                 const void *incy), \
+                (n, sb, x, incx, y, incy), COLUMNS, .routine = BLAS_DOT, .type = 's', \
+                .extends = true, .m = 1, .n = 1, .k = INTEGER(n), .beta = sb, .a = X, .b = Y)
+FORTRAN_SPELLINGS(SDSDOT, sdsdot, )
+
 #define NORM(name, prefix, suffix, value, letter_of_type, which) \
     VALUE_ENTRY(value, name, prefix, suffix, (const void *n, const void *x, const void *incx), \
                 (n, x, incx), COLUMNS, .routine = which, .type = letter_of_type, .m = 1, .n = 1, \
@@ -49,7 +65,7 @@ FORTRAN_SPELLINGS(AXPY, daxpy, 'd')
 FORTRAN_SPELLINGS(AXPY, caxpy, 'c')
 FORTRAN_SPELLINGS(AXPY, zaxpy, 'z')
 
-/* Real numbers times a real one have the same bits everywhere. */
+/* complex scal only: a product of real numbers has equal bits in every BLAS */
 #define SCAL(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, (const void *n, const void *alpha, void *x, const void *incx), \
           (n, alpha, x, incx), COLUMNS, .routine = BLAS_SCAL, .type = letter_of_type, \
@@ -165,7 +181,7 @@ ALL_TYPES(TBMV, tbsv, BLAS_TBSV)
 ALL_TYPES(TPMV, tpmv, BLAS_TPMV)
 ALL_TYPES(TPMV, tpsv, BLAS_TPSV)
 
-/* The matrix that is updated is the result; its vectors are a and b. */
+/* The updated matrix is the request's c; the vectors are its a and b. */
 #define RESULT { a, 'N', INTEGER(lda) }
 #define GER(name, prefix, suffix, letter_of_type, conjugates) \
     ENTRY(name, prefix, suffix, \

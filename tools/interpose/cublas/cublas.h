@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The library in front of cuBLAS: Limber computes the products for which the user states a
- * contract, and forwards all other calls.  The types and constants of cuBLAS that are needed are
- * declared here, so that building needs no CUDA. */
+ * contract, and all other calls are forwarded.  cuBLAS's types and constants are declared here, so
+ * that the library can be built without CUDA. */
 #ifndef LIMBER_CUBLAS_H
 #define LIMBER_CUBLAS_H
 
@@ -9,12 +9,12 @@
 
 #include <stdbool.h>
 
-/* cublasStatus_t, cublasOperation_t, cublasPointerMode_t */
+/* Constants of cublasStatus_t, cublasOperation_t and cublasPointerMode_t. */
 enum { CUBLAS_SUCCESS = 0, CUBLAS_NOT_INITIALIZED = 1 };
 enum { CUBLAS_N = 0, CUBLAS_T = 1, CUBLAS_C = 2 };
 enum { CUBLAS_POINTER_HOST = 0, CUBLAS_POINTER_DEVICE = 1 };
 
-/* cudaDataType: R is real, C complex; C is R + 4 up to 32I */
+/* cudaDataType: R is real, C is complex. */
 enum {
     CUDA_R_32F = 0,
     CUDA_R_64F = 1,
@@ -46,13 +46,14 @@ enum {
 enum form { FORM_one, FORM_strided, FORM_array };
 
 struct side {
-    /* matrix, or for FORM_array an array of addresses in device memory */
+    /* a matrix; for FORM_array, an array of addresses in device memory */
     const void *data;
     int type, op;
+    /* leading dimension; for FORM_strided, distance of the batch's matrices; elements */
     int64_t lead, step;
 };
 
-/* A call with the program's arguments. */
+/* A call, with the program's arguments. */
 struct request {
     const char *name;
     const void *caller;         /* an address in the calling code */
@@ -61,24 +62,29 @@ struct request {
     int64_t m, n, k, count;
     const void *alpha, *beta;
     struct side a, b, c;
-    /* cublasComputeType_t; 0: C's type, for functions named by type such as cublasDgemm */
+    /* cublasComputeType_t; 0 for functions named by type, such as cublasDgemm, which compute in C's
+     * type */
     int compute;
-    int products;               /* real multiplications per product of complex numbers: 3 or 4 */
+    /* number of real products in a complex one, 3 or 4; 0 for functions of real numbers */
+    int products;
 };
 
-/* serve.c.  True: the product is computed.  False: the caller forwards the call to cuBLAS. */
+/* serve.c: computes the product.  Returns false if the caller must forward the call to cuBLAS. */
 bool limber_cublas_serve(const struct request *r);
 
-/* real.c: cuBLAS's own function.  NULL: not found; a message is printed once.  While
- * limber_cublas_inside is not 0, this thread is in cuBLAS, whose calls to itself are forwarded. */
+/* real.c: returns cuBLAS's own function; if it is not found, prints a message once and returns
+ * NULL. limber_cublas_inside: number of this thread's calls that are inside cuBLAS, where cuBLAS's
+ * calls to itself are forwarded. */
 void *limber_cublas_real(const char *name, const void *caller);
 extern _Thread_local int limber_cublas_inside;
 
-/* device.c: memory and streams by the CUDA driver.  Without a driver all memory is host memory. */
+/* device.c: memory and streams, by the CUDA driver.  Without a driver all memory counts as the
+ * host's. */
 int limber_cublas_device(void);
 bool limber_cublas_is_device(const void *p);
 bool limber_cublas_is_capturing(void *stream);
-/* Copies from host or device memory to the host in the stream's order, and waits. */
+/* Copies from host or device memory to the host, after the stream's earlier work, and waits for the
+ * copy. */
 bool limber_cublas_fetch(void *to, const void *from, size_t bytes, void *stream);
 
 #endif

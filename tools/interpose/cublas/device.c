@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The few CUDA driver functions that a call needs, looked up at run time. */
+ * The few functions of the CUDA driver that a call needs, looked up at run time. */
 #include "cublas.h"
 
 #include <limber/environment.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CUpointer_attribute, CUmemorytype, CUstreamCaptureStatus */
+/* Constants of CUpointer_attribute, CUmemorytype and CUstreamCaptureStatus. */
 enum { ATTRIBUTE_MEMORY_TYPE = 2, MEMORY_HOST = 1, CAPTURE_NONE = 0 };
 
 static struct {
@@ -22,6 +22,8 @@ static struct {
 static bool has_driver;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
+/* Looks up the functions of `driver` in libcuda, or in the library that LIMBER_CUDA names.
+ * has_driver: all are there. */
 static void open_driver(void)
 {
     static const char *const name[] = { "cuCtxGetDevice", "cuPointerGetAttribute",
@@ -50,7 +52,7 @@ int limber_cublas_device(void)
     return is_ready() && driver.cuCtxGetDevice(&device) == 0 ? device : 0;
 }
 
-/* The driver refuses unknown addresses, which are host memory. */
+/* The driver refuses addresses that it does not know, which are addresses of host memory. */
 bool limber_cublas_is_device(const void *p)
 {
     unsigned type = 0;
@@ -60,7 +62,8 @@ bool limber_cublas_is_device(const void *p)
            type != 0 && type != MEMORY_HOST;
 }
 
-/* If the driver cannot tell, assumes a capture, because a copy would invalidate it. */
+/* Returns whether the stream is being captured; true if the driver cannot tell, since a copy would
+ * invalidate a capture. */
 bool limber_cublas_is_capturing(void *stream)
 {
     int status = CAPTURE_NONE;

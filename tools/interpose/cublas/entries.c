@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The exported functions with cuBLAS names.  Each fills a request.  If it is not served, the real
- * function is called. */
+ * The exported functions with cuBLAS names.  Each makes a request of its arguments.  If Limber does
+ * not compute it, cuBLAS's function is called. */
 #include "cublas.h"
 #include "entries.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* In a request, 0 means the type in the function's name, which these functions do not have. */
+/* Sets the compute type that the program passes.  An invalid 0 becomes -1, since 0 stands for
+ * functions that compute in C's type. */
 #define STATED(COMPUTE) .compute = (COMPUTE) ? (COMPUTE) : -1
 
 #define COMMON(NAME, FORM, COUNT) \
     .name = #NAME, .caller = __builtin_return_address(0), .handle = handle, .form = FORM, .m = m, \
     .n = n, .k = k, .count = COUNT, .alpha = alpha, .beta = beta
 
-/* Serves the request or calls the real function with these arguments, and returns its status. */
-#define HAND_ON(NAME, PARAMS, ...) \
+/* Computes the request, or else calls cuBLAS's function with these arguments and returns its
+ * status. */
+#define SERVE_OR_FORWARD(NAME, PARAMS, ...) \
     do { \
         int (*real)(PARAMS), status; \
 \
@@ -37,8 +39,8 @@
                              .b = { b, TYPE, transb, ldb, 0 }, .c = { c, TYPE, 0, ldc, 0 }, \
                              .products = PRODUCTS }; \
 \
-        HAND_ON(NAME, CUBLAS_PARAMS_ONE(T), handle, transa, transb, m, n, k, alpha, a, lda, b, \
-                ldb, beta, c, ldc); \
+        SERVE_OR_FORWARD(NAME, CUBLAS_PARAMS_ONE(T), handle, transa, transb, m, n, k, alpha, a, \
+                         lda, b, ldb, beta, c, ldc); \
     }
 CUBLAS_ONE(DEFINE_ONE)
 
@@ -53,8 +55,8 @@ CUBLAS_ONE(DEFINE_ONE)
                              STATED(compute), \
                              .products = PRODUCTS }; \
 \
-        HAND_ON(NAME, CUBLAS_PARAMS_EX(T), handle, transa, transb, m, n, k, alpha, a, type_a, lda, \
-                b, type_b, ldb, beta, c, type_c, ldc, compute, algorithm); \
+        SERVE_OR_FORWARD(NAME, CUBLAS_PARAMS_EX(T), handle, transa, transb, m, n, k, alpha, a, \
+                         type_a, lda, b, type_b, ldb, beta, c, type_c, ldc, compute, algorithm); \
     }
 CUBLAS_EX(DEFINE_EX)
 
@@ -66,8 +68,8 @@ CUBLAS_EX(DEFINE_EX)
                              .b = { b, TYPE, transb, ldb, 0 }, .c = { c, TYPE, 0, ldc, 0 }, \
                              .products = PRODUCTS }; \
 \
-        HAND_ON(NAME, CUBLAS_PARAMS_ARRAY(T), handle, transa, transb, m, n, k, alpha, a, lda, b, \
-                ldb, beta, c, ldc, count); \
+        SERVE_OR_FORWARD(NAME, CUBLAS_PARAMS_ARRAY(T), handle, transa, transb, m, n, k, alpha, a, \
+                         lda, b, ldb, beta, c, ldc, count); \
     }
 CUBLAS_ARRAY(DEFINE_ARRAY)
 
@@ -82,8 +84,9 @@ CUBLAS_ARRAY(DEFINE_ARRAY)
                              STATED(compute), \
                              .products = PRODUCTS }; \
 \
-        HAND_ON(NAME, CUBLAS_PARAMS_ARRAY_EX(T), handle, transa, transb, m, n, k, alpha, a, \
-                type_a, lda, b, type_b, ldb, beta, c, type_c, ldc, count, compute, algorithm); \
+        SERVE_OR_FORWARD(NAME, CUBLAS_PARAMS_ARRAY_EX(T), handle, transa, transb, m, n, k, alpha, \
+                         a, type_a, lda, b, type_b, ldb, beta, c, type_c, ldc, count, compute, \
+                         algorithm); \
     }
 CUBLAS_ARRAY_EX(DEFINE_ARRAY_EX)
 
@@ -96,8 +99,8 @@ CUBLAS_ARRAY_EX(DEFINE_ARRAY_EX)
                              .b = { b, TYPE, transb, ldb, step_b }, \
                              .c = { c, TYPE, 0, ldc, step_c }, .products = PRODUCTS }; \
 \
-        HAND_ON(NAME, CUBLAS_PARAMS_STRIDED(T), handle, transa, transb, m, n, k, alpha, a, lda, \
-                step_a, b, ldb, step_b, beta, c, ldc, step_c, count); \
+        SERVE_OR_FORWARD(NAME, CUBLAS_PARAMS_STRIDED(T), handle, transa, transb, m, n, k, alpha, \
+                         a, lda, step_a, b, ldb, step_b, beta, c, ldc, step_c, count); \
     }
 CUBLAS_STRIDED(DEFINE_STRIDED)
 
@@ -112,8 +115,8 @@ CUBLAS_STRIDED(DEFINE_STRIDED)
                              STATED(compute), \
                              .products = PRODUCTS }; \
 \
-        HAND_ON(NAME, CUBLAS_PARAMS_STRIDED_EX(T), handle, transa, transb, m, n, k, alpha, a, \
-                type_a, lda, step_a, b, type_b, ldb, step_b, beta, c, type_c, ldc, step_c, count, \
-                compute, algorithm); \
+        SERVE_OR_FORWARD(NAME, CUBLAS_PARAMS_STRIDED_EX(T), handle, transa, transb, m, n, k, \
+                         alpha, a, type_a, lda, step_a, b, type_b, ldb, step_b, beta, c, type_c, \
+                         ldc, step_c, count, compute, algorithm); \
     }
 CUBLAS_STRIDED_EX(DEFINE_STRIDED_EX)

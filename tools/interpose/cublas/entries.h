@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions of cuBLAS that are served, by form.  Each row is (name, type of sizes, type of the
- * matrices, products): sizes are int or int64_t (the names that end in _64). */
+ * The functions of cuBLAS that Limber can compute, by form.  A row is (name, type of sizes, type of
+ * the matrices, products).  Sizes are int, or int64_t for names that end in _64.  products: as in
+ * struct request. */
 #ifndef LIMBER_CUBLAS_ENTRIES_H
 #define LIMBER_CUBLAS_ENTRIES_H
 
@@ -8,7 +9,7 @@
     ROW(name, int, type, products) \
     ROW(name##_64, int64_t, type, products)
 
-/* (handle, transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc) */
+/* Parameters: (handle, transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc). */
 #define CUBLAS_ONE(ROW) \
     CUBLAS_BOTH(ROW, cublasSgemm_v2, CUDA_R_32F, 0) \
     CUBLAS_BOTH(ROW, cublasDgemm_v2, CUDA_R_64F, 0) \
@@ -17,7 +18,8 @@
     CUBLAS_BOTH(ROW, cublasCgemm3m, CUDA_C_32F, 3) \
     CUBLAS_BOTH(ROW, cublasZgemm3m, CUDA_C_64F, 3)
 
-/* Batched functions: arrays of addresses in device memory, and the number of products. */
+/* Batches by addresses: parameters are arrays of addresses in device memory, and the number of
+ * products. */
 #define CUBLAS_ARRAY(ROW) \
     CUBLAS_BOTH(ROW, cublasSgemmBatched, CUDA_R_32F, 0) \
     CUBLAS_BOTH(ROW, cublasDgemmBatched, CUDA_R_64F, 0) \
@@ -25,7 +27,8 @@
     CUBLAS_BOTH(ROW, cublasZgemmBatched, CUDA_C_64F, 4) \
     CUBLAS_BOTH(ROW, cublasCgemm3mBatched, CUDA_C_32F, 3)
 
-/* Strided batches: a stride after each leading dimension, and the number of products. */
+/* Batches by strides: parameters have a stride after each leading dimension, and the number of
+ * products. */
 #define CUBLAS_STRIDED(ROW) \
     CUBLAS_BOTH(ROW, cublasSgemmStridedBatched, CUDA_R_32F, 0) \
     CUBLAS_BOTH(ROW, cublasDgemmStridedBatched, CUDA_R_64F, 0) \
@@ -33,13 +36,12 @@
     CUBLAS_BOTH(ROW, cublasZgemmStridedBatched, CUDA_C_64F, 4) \
     CUBLAS_BOTH(ROW, cublasCgemm3mStridedBatched, CUDA_C_32F, 3)
 
-/* These state their types: see entries.c. */
+/* The program passes the types of the matrices, and the compute type. */
 #define CUBLAS_EX(ROW) CUBLAS_BOTH(ROW, cublasGemmEx, 0, 4)
 #define CUBLAS_ARRAY_EX(ROW) CUBLAS_BOTH(ROW, cublasGemmBatchedEx, 0, 4)
 #define CUBLAS_STRIDED_EX(ROW) CUBLAS_BOTH(ROW, cublasGemmStridedBatchedEx, 0, 4)
 
-/* Parameters of each form of a row, and the arguments that are passed on.  T is the type of
- * sizes. */
+/* Parameters of the functions of each form.  T is the type of sizes. */
 #define CUBLAS_PARAMS_ONE(T) \
     void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *a, T lda, \
         const void *b, T ldb, const void *beta, void *c, T ldc

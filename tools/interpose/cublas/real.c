@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Finds the functions behind, where the program's own call would have gone: a handle belongs to the
- * cuBLAS that made it, and a process may have several.  The first of these that has one gives it:
- * the next library in the program's global scope, in the version that the caller is linked with;
- * the libraries that the caller's own object is linked with; any library that is loaded; cuBLAS by
- * its name. */
+ * Finds the cuBLAS functions that the program's call would have reached: a handle belongs to the
+ * cuBLAS that made it, and a process may have several.  Searches in this order: the next library in
+ * the program's global scope, in the version that the caller is linked with; libraries that the
+ * caller's own object is linked with; any loaded library; cuBLAS by its file name. */
 #define _GNU_SOURCE     /* RTLD_NEXT, dladdr, dl_iterate_phdr, dlvsym */
 #include "cublas.h"
 
@@ -56,7 +55,8 @@ static bool holds_address(const struct dl_phdr_info *info, uintptr_t address)
     return false;
 }
 
-/* glibc replaces the sections' offsets by addresses, other C libraries leave them. */
+/* Address of a section.  glibc replaces offsets in the table by addresses, other C libraries do
+ * not. */
 static const char *section_at(const struct dl_phdr_info *info, const dynamic_entry *entries,
                               long tag)
 {
@@ -67,6 +67,8 @@ static const char *section_at(const struct dl_phdr_info *info, const dynamic_ent
     return NULL;
 }
 
+/* Returns the version of libcublas that a program's dynamic section requires; NULL if it
+ * requires none. */
 static const char *version_in(const struct dl_phdr_info *info, const dynamic_entry *entries)
 {
     const char *names = section_at(info, entries, DT_STRTAB);
@@ -83,6 +85,8 @@ static const char *version_in(const struct dl_phdr_info *info, const dynamic_ent
     return NULL;
 }
 
+/* For dl_iterate_phdr: stores the version of libcublas that the file containing the caller
+ * requires in `user` (a struct wanted), and returns 1 to stop there. */
 static int find_version(struct dl_phdr_info *info, size_t size, void *user)
 {
     struct wanted *w = user;
@@ -97,7 +101,8 @@ static int find_version(struct dl_phdr_info *info, size_t size, void *user)
     return 1;
 }
 
-/* The global scope may have another cuBLAS than the one whose functions the caller asks for. */
+/* Looks up a function in the libraries after this one, in the symbol version for which the caller
+ * was linked, since another cuBLAS may be in the global scope, too. */
 static void *find_next(const char *name, const void *caller)
 {
 #ifdef __GLIBC__
@@ -119,7 +124,9 @@ static bool is_any(void *object, const char *name, void *function)
     return function != NULL;
 }
 
-static struct interpose_found *find(const char *name, const void *caller)
+/* Looks up a function of cuBLAS for a caller, and caches the result: in the next libraries, the
+ * caller's dependencies, all loaded objects, or a library opened for this. */
+static struct interpose_found *find_original(const char *name, const void *caller)
 {
     struct interpose_found *known = interpose_find(name, caller);
     unsigned when = interpose_generation();
@@ -129,9 +136,9 @@ static struct interpose_found *find(const char *name, const void *caller)
         return known;
     f = find_next(name, caller);
     if (!f)
-        f = interpose_beside(name, caller, is_any);
+        f = interpose_find_in_object(name, caller, is_any);
     if (!f)
-        f = interpose_anywhere(name, is_any);
+        f = interpose_find_in_all(name, is_any);
     if (!f) {
         pthread_once(&opened, open_library);
         f = library ? dlsym(library, name) : NULL;
@@ -142,7 +149,7 @@ static struct interpose_found *find(const char *name, const void *caller)
 void *limber_cublas_real(const char *name, const void *caller)
 {
     static _Atomic bool printed;
-    const struct interpose_found *f = find(name, caller);
+    const struct interpose_found *f = find_original(name, caller);
     void *function = f ? f->function : NULL;
 
     if (!function && !printed) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Makes a call of cuBLAS a call of Limber, or gives the reason why it cannot. */
+ * Turns a call of cuBLAS into a call of Limber, or gives the reason why it cannot. */
 #include "cublas.h"
 #include "tools/interpose/shared/capture.h"
 
@@ -16,22 +16,25 @@ struct work {
     const struct request *r;
     const struct interpose_setting *setting;
     limber_context *ctx;
-    bool host;                  /* the backend works on host memory alone */
+    bool host;                  /* the backend can use host memory only */
     bool complex;
-    bool three;                 /* three: complex products by three real ones (`3m` functions) */
-    bool device;                /* some matrix lies in a device's memory */
+    bool three; /* complex products are made of three real ones (functions named 3m) */
+    bool device; /* some matrix is in a device's memory */
     limber_queue queue;
     limber_matrix a, b;
     limber_output c;
-    limber_batch batch;         /* the batch of FORM_strided and FORM_array */
-    const void **addresses;     /* FORM_array: the addresses of a, b and c's matrices */
+    /* the batch's strides or lists of addresses, for FORM_strided and FORM_array */
+    limber_batch batch;
+    /* for FORM_array: addresses of all matrices of a, then of b, then of c; owned */
+    const void **addresses;
     char alpha[SCALAR], beta[SCALAR];
     limber_report report;
     limber_part part[LIMBER_PARTS];
     char why[256];
 };
 
-static bool because(struct work *w, const char *why)
+/* Sets w->why; returns false. */
+static bool set_reason(struct work *w, const char *why)
 {
     snprintf(w->why, sizeof w->why, "%s", why);
     return false;
@@ -46,6 +49,8 @@ static struct {
 } contexts[MOST_DEVICES];
 INTERPOSE_LOCK(contexts_lock)
 
+/* Creates the context of the current CUDA device, if it does not exist, and sets w->ctx.  Sets the
+ * reason and returns false on failure. */
 static bool find_context(struct work *w)
 {
     limber_config config = interpose_config();
@@ -58,7 +63,7 @@ static bool find_context(struct work *w)
     config.device = device;
     w->host = named && strcmp(wish, "cuda") != 0;
     if (device < 0 || device >= MOST_DEVICES)
-        return because(w, "the device is beyond those that are served");
+        return set_reason(w, "the device is beyond those that are served");
     pthread_mutex_lock(&contexts_lock);
     if (!contexts[device].tried) {
         contexts[device].tried = true;
@@ -70,13 +75,14 @@ static bool find_context(struct work *w)
     }
     pthread_mutex_unlock(&contexts_lock);
     w->ctx = contexts[device].ctx;
-    return w->ctx || because(w, contexts[device].why);
+    return w->ctx || set_reason(w, contexts[device].why);
 }
 
 /* ---- the handle ------------------------------------------------------------------------------ */
 
-/* Reads the handle's stream and pointer mode.  False, with the reason, if these are unknown or if
- * the stream is being captured, since allocating and copying would invalidate the capture. */
+/* Reads the handle's stream and pointer mode.  Sets the reason and returns false if they are
+ * unknown, or if the stream is being captured: allocations and copies would invalidate the
+ * capture. */
 static bool ask_handle(struct work *w, int *mode)
 {
     int (*stream)(void *, void **), (*pointer_mode)(void *, int *);
@@ -85,21 +91,23 @@ static bool ask_handle(struct work *w, int *mode)
     *(void **)&pointer_mode = limber_cublas_real("cublasGetPointerMode_v2", w->r->caller);
     if (!stream || !pointer_mode || stream(w->r->handle, &w->queue.stream) != CUBLAS_SUCCESS ||
         pointer_mode(w->r->handle, mode) != CUBLAS_SUCCESS)
-        return because(w, "the handle does not tell its stream and pointer mode");
+        return set_reason(w, "the handle does not tell its stream and pointer mode");
     return !limber_cublas_is_capturing(w->queue.stream) ||
-           because(w, "its stream is being captured");
+           set_reason(w, "its stream is being captured");
 }
 
 /* ---- sizes and types ------------------------------------------------------------------------- */
 
-static bool leads(const struct side *s, int64_t rows, int64_t cols)
+/* True if the leading dimension is large enough. */
+static bool has_valid_lead(const struct side *s, int64_t rows, int64_t cols)
 {
     int64_t least = s->op == CUBLAS_N ? rows : cols;
 
     return s->lead >= (least > 1 ? least : 1);
 }
 
-/* Returns whether the arguments are valid and the product is not empty; cuBLAS handles the rest. */
+/* True if the arguments are valid and the product is not empty.  Else sets the reason, and cuBLAS
+ * handles the call. */
 static bool check_sizes(struct work *w)
 {
     const struct request *r = w->r;
@@ -107,12 +115,13 @@ static bool check_sizes(struct work *w)
         r->a.op >= CUBLAS_N && r->a.op <= CUBLAS_C && r->b.op >= CUBLAS_N && r->b.op <= CUBLAS_C;
 
     if (!r->handle || !ops || r->m < 0 || r->n < 0 || r->k < 0 || r->count < 0 || !r->alpha ||
-        !r->beta || !leads(&r->a, r->m, r->k) || !leads(&r->b, r->k, r->n) ||
-        !leads(&r->c, r->m, r->n))
-        return because(w, "its arguments are for cuBLAS to refuse");
-    return (r->m > 0 && r->n > 0 && r->count > 0) || because(w, "there is nothing to do");
+        !r->beta || !has_valid_lead(&r->a, r->m, r->k) || !has_valid_lead(&r->b, r->k, r->n) ||
+        !has_valid_lead(&r->c, r->m, r->n))
+        return set_reason(w, "its arguments are for cuBLAS to refuse");
+    return (r->m > 0 && r->n > 0 && r->count > 0) || set_reason(w, "there is nothing to do");
 }
 
+/* Returns Limber's name for the format of a cudaDataType's real numbers; NULL if it has none. */
 static const char *name_of(int type)
 {
     switch (type) {
@@ -135,7 +144,8 @@ static bool is_complex(int type)
     return type == CUDA_C_32F || type == CUDA_C_64F;
 }
 
-/* The type of alpha and beta, by what is asked to compute; NULL: not served. */
+/* Type of alpha and beta, which follows from the compute type; NULL for types that Limber does not
+ * compute. */
 static const char *scalar_name(const struct request *r)
 {
     switch (r->compute) {
@@ -155,7 +165,8 @@ static const char *scalar_name(const struct request *r)
     }
 }
 
-/* cuBLAS has few combinations; whatever it would refuse is left to it. */
+/* True for combinations of types that cuBLAS takes.  A call with others is forwarded, so that
+ * cuBLAS refuses it. */
 static bool types_agree(const struct request *r, const char *scalar)
 {
     bool floats = name_of(r->a.type)[0] != 'i' && name_of(r->b.type)[0] != 'i';
@@ -173,7 +184,7 @@ static bool types_agree(const struct request *r, const char *scalar)
            (r->c.type == CUDA_R_32F || r->c.type == CUDA_R_16F || r->c.type == CUDA_R_16BF);
 }
 
-static limber_matrix matrix(const struct side *s)
+static limber_matrix matrix_of(const struct side *s)
 {
     limber_matrix m = { s->data, { 0 }, s->lead, 1 };
 
@@ -185,6 +196,8 @@ static limber_matrix matrix(const struct side *s)
     return m;
 }
 
+/* Converts the call's types to Limber's formats.  Returns false, with the reason in w, if they
+ * are not supported. */
 static bool read_types(struct work *w)
 {
     const struct request *r = w->r;
@@ -193,19 +206,20 @@ static bool read_types(struct work *w)
 
     if (!scalar || !name_of(r->a.type) || !name_of(r->b.type) || !name_of(r->c.type) ||
         !types_agree(r, scalar))
-        return because(w, "its types, or what it asks to compute in, are not served");
+        return set_reason(w, "its types, or what it asks to compute in, are not served");
     w->complex = is_complex(r->c.type);
-    w->a = matrix(&r->a);
-    w->b = matrix(&r->b);
-    c = matrix(&r->c);
+    w->a = matrix_of(&r->a);
+    w->b = matrix_of(&r->b);
+    c = matrix_of(&r->c);
     w->c = (limber_output){ (void *)(uintptr_t)c.data, c.format, c.row_stride, c.col_stride };
     return true;
 }
 
 /* ---- alpha and beta -------------------------------------------------------------------------- */
 
-/* Converts a scalar to C's format (integers: i64); false if that would lose something. */
-static bool convert(struct work *w, char *to, const void *given, int mode)
+/* Converts a scalar to C's format, for integers to i64.  Returns false if the conversion is not
+ * exact. */
+static bool convert_scalar(struct work *w, char *to, const void *given, int mode)
 {
     limber_format from, goal = w->c.format;
     int parts = w->complex ? 2 : 1;
@@ -217,20 +231,21 @@ static bool convert(struct work *w, char *to, const void *given, int mode)
     if (mode == CUBLAS_POINTER_HOST)
         memcpy(raw, given, (size_t)parts * from.size);
     else if (!limber_cublas_fetch(raw, given, (size_t)parts * from.size, w->queue.stream))
-        return because(w, "alpha and beta could not be copied from the device");
+        return set_reason(w, "alpha and beta could not be copied from the device");
     limber_convert(to, goal, raw, from, (size_t)parts, LIMBER_ROUND_NEAREST);
     limber_convert(back, from, to, goal, (size_t)parts, LIMBER_ROUND_NEAREST);
     return memcmp(raw, back, (size_t)parts * from.size) == 0 ||
-           because(w, "alpha and beta do not fit c's type");
+           set_reason(w, "alpha and beta do not fit c's type");
 }
 
 static bool read_scalars(struct work *w, int mode)
 {
-    return convert(w, w->alpha, w->r->alpha, mode) && convert(w, w->beta, w->r->beta, mode);
+    return convert_scalar(w, w->alpha, w->r->alpha, mode) &&
+           convert_scalar(w, w->beta, w->r->beta, mode);
 }
 
-/* With alpha = 0 the operands are not read. */
-static int64_t depth(const struct work *w)
+/* Returns k of the product, or 0 if alpha is 0: operands must not be read then. */
+static int64_t effective_k(const struct work *w)
 {
     limber_format f = w->c.format, f64;
     double part[2] = { 0, 0 };
@@ -242,8 +257,9 @@ static int64_t depth(const struct work *w)
     return part[0] == 0 && part[1] == 0 ? 0 : w->r->k;
 }
 
-/* ---- where the matrices lie ------------------------------------------------------------------ */
+/* ---- where the matrices are ------------------------------------------------------------------ */
 
+/* Copies the addresses of all matrices of a batch from the device to w->addresses. */
 static bool fetch_addresses(struct work *w)
 {
     const struct request *r = w->r;
@@ -255,13 +271,15 @@ static bool fetch_addresses(struct work *w)
         if (!w->addresses || !side[i]->data ||
             !limber_cublas_fetch(w->addresses + (size_t)i * count, side[i]->data,
                                  count * sizeof *w->addresses, w->queue.stream))
-            return because(w, "the matrices' addresses could not be copied from the device");
+            return set_reason(w, "the matrices' addresses could not be copied from the device");
     w->batch.address_a = w->addresses;
     w->batch.address_b = w->addresses + count;
     w->batch.address_c = (void *const *)(w->addresses + 2 * count);
     return true;
 }
 
+/* Finds out whether the matrices are in device memory.  Sets the reason and returns false if the
+ * backend cannot read them. */
 static bool read_places(struct work *w)
 {
     const struct request *r = w->r;
@@ -280,23 +298,24 @@ static bool read_places(struct work *w)
                     limber_cublas_is_device(r->a.data) || limber_cublas_is_device(r->b.data) ||
                         limber_cublas_is_device(r->c.data);
     return !(w->device && w->host) ||
-           because(w, "LIMBER_BACKEND names a backend that does not see the device's memory");
+           set_reason(w, "LIMBER_BACKEND names a backend that does not see the device's memory");
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static bool failed(struct work *w)
+static bool set_limber_reason(struct work *w)
 {
-    return because(w, limber_error_text());
+    return set_reason(w, limber_error_text());
 }
 
-static limber_problem stated(const struct work *w)
+/* Returns the call as a problem for limber_run. Operands, scalars and queue must have been read. */
+static limber_problem make_problem(const struct work *w)
 {
     limber_problem p = LIMBER_PROBLEM_INIT;
 
     p.m = w->r->m;
     p.n = w->r->n;
-    p.k = depth(w);
+    p.k = effective_k(w);
     p.a = w->a;
     p.b = w->b;
     p.c = w->c;
@@ -307,51 +326,53 @@ static limber_problem stated(const struct work *w)
     return p;
 }
 
-/* Computes all products of a batch, or none. */
-static bool run(struct work *w, limber_problem *p)
+/* Computes one product, or all products of a batch.  On failure computes nothing, sets the reason
+ * and returns false. */
+static bool run_problem(struct work *w, limber_problem *p)
 {
     if (w->r->form != FORM_one)
         p->batch = &w->batch;
-    return limber_run(w->ctx, p, &w->report) == LIMBER_STATUS_OK || failed(w);
+    return limber_run(w->ctx, p, &w->report) == LIMBER_STATUS_OK || set_limber_reason(w);
 }
 
 static bool run_real(struct work *w)
 {
-    limber_problem p = stated(w);
+    limber_problem p = make_problem(w);
 
-    return run(w, &p);
+    return run_problem(w, &p);
 }
 
 static bool run_complex(struct work *w)
 {
     const struct request *r = w->r;
-    limber_problem p = stated(w);
+    limber_problem p = make_problem(w);
 
     w->three = r->products == 3 && w->setting->contract.promise == LIMBER_CONTRACT_FAST;
     p.domain = LIMBER_DOMAIN_COMPLEX;
     p.conjugate = (limber_conjugate)((r->a.op == CUBLAS_C ? LIMBER_CONJUGATE_A : 0) |
                                      (r->b.op == CUBLAS_C ? LIMBER_CONJUGATE_B : 0));
     p.complex_method = w->three ? LIMBER_COMPLEX_THREE_PRODUCTS : LIMBER_COMPLEX_FOUR_PRODUCTS;
-    return run(w, &p);
+    return run_problem(w, &p);
 }
 
-static bool serve(struct work *w)
+/* Computes the call by Limber.  Returns false, with the reason in w, if cuBLAS has to do it. */
+static bool serve_call(struct work *w)
 {
     int mode = CUBLAS_POINTER_HOST;
 
     if (!w->setting->on)
-        return because(w, interpose_options()->refused ? "what is asked for is not understood" :
-                          interpose_options()->on      ? "a rule leaves it alone" :
-                                                         "LIMBER_CONTRACT is not set");
+        return set_reason(w, interpose_options()->refused ? "what is asked for is not understood" :
+                             interpose_options()->on      ? "a rule leaves it alone" :
+                                                            "LIMBER_CONTRACT is not set");
     if (!check_sizes(w) || !read_types(w) || !ask_handle(w, &mode) || !find_context(w) ||
         !read_scalars(w, mode) || !read_places(w))
         return false;
     return w->complex ? run_complex(w) : run_real(w);
 }
 
-/* ---- operands for study ---------------------------------------------------------------------- */
+/* ---- captured operands ----------------------------------------------------------------------- */
 
-/* Copies op(X) of product g to host memory; the caller frees its data. */
+/* Copies op(X) of the batch's product g to host memory.  The caller frees its data. */
 static bool fetch_operand(struct work *w, const struct side *s, int which, int64_t g,
                           struct capture_operand *o)
 {
@@ -374,15 +395,15 @@ static bool fetch_operand(struct work *w, const struct side *s, int which, int64
     return room && limber_cublas_fetch(room, from, (size_t)bytes, w->queue.stream);
 }
 
-/* Saves the operands (LIMBER_CAPTURE), except in calls that cuBLAS refuses, calls recorded into a
- * graph, and calls with alpha = 0, which do not read them. */
-static void capture(struct work *w)
+/* Saves the operands for LIMBER_CAPTURE, except those of calls that cuBLAS refuses, calls in a
+ * stream that is being captured, and calls with alpha = 0, which do not read operands. */
+static void capture_call(struct work *w)
 {
     const struct request *r = w->r;
     int mode = CUBLAS_POINTER_HOST;
 
     if (!interpose_captures() || r->k <= 0 || !check_sizes(w) || !read_types(w) ||
-        !ask_handle(w, &mode) || !read_scalars(w, mode) || depth(w) == 0 ||
+        !ask_handle(w, &mode) || !read_scalars(w, mode) || effective_k(w) == 0 ||
         (r->form == FORM_array && !fetch_addresses(w)))
         return;
     for (int64_t g = 0; g < r->count && interpose_captures(); g++) {
@@ -405,7 +426,8 @@ static void capture(struct work *w)
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-static void record(const struct work *w, bool served)
+/* Prints the outcome of a call, for LIMBER_VERBOSE. */
+static void print_outcome(const struct work *w, bool served)
 {
     const struct request *r = w->r;
     char count[40] = "";
@@ -421,6 +443,7 @@ static void record(const struct work *w, bool served)
                 (long long)r->m, (long long)r->n, (long long)r->k, count, w->why);
 }
 
+/* Adds a call to the report, with the reason if Limber did not compute it. */
 static void count(const struct work *w, bool served)
 {
     const struct request *r = w->r;
@@ -437,9 +460,11 @@ static void count(const struct work *w, bool served)
         .seconds = w->report.seconds_scan + w->report.seconds_compile + w->report.seconds_run,
     };
 
-    interpose_count(&t);
+    interpose_record_call(&t);
 }
 
+/* Computes a call of cuBLAS by Limber, saves its operands if that is asked for, and adds it to the
+ * report.  Returns false if cuBLAS must compute the call. */
 bool limber_cublas_serve(const struct request *r)
 {
     INTERPOSE_UNCANCELLED;
@@ -455,15 +480,15 @@ bool limber_cublas_serve(const struct request *r)
     w.report.part = w.part;
     w.report.part_room = LIMBER_PARTS;
     if (interpose_options()->capture) {
-        capture(&w);
+        capture_call(&w);
         free(w.addresses);
         w.addresses = NULL;
         *w.why = '\0';
     }
-    served = serve(&w);
+    served = serve_call(&w);
     free(w.addresses);
     if (interpose_options()->verbose > 0)
-        record(&w, served);
+        print_outcome(&w, served);
     if (interpose_options()->on || interpose_options()->report)
         count(&w, served);
     return served;

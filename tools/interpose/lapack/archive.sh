@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# archive.sh WIDTH OUT LAPACK BLAS [OBJCOPY AR NM]: makes OUT/all.a of the archives of the reference
-# LAPACK (with position-independent code) and BLAS, with names of their own, and OUT/aliases with
-# the linker's options that give LAPACK's routines the names that programs call.
+# archive.sh WIDTH OUT LAPACK BLAS [OBJCOPY AR NM]: makes OUT/all.a from the archives of the
+# reference LAPACK (of position-independent code) and BLAS, with all symbols renamed, and
+# OUT/aliases, which has linker options that give LAPACK's routines the names that programs call.
 #
-# Names of their own begin with limber32_ or limber64_: routines call each other and the BLAS by
-# them, so that Limber finds who calls, and integers have one width whatever else is loaded.
+# The new names begin with limber32_ or limber64_.  Routines call each other and the BLAS by them,
+# so that Limber recognises these calls, and integers have one width whatever other libraries are
+# loaded.
 set -eu
 export LC_ALL=C
 width=$1 out=$2 lapack=$3 blas=$4 objcopy=${5:-objcopy} ar=${6:-ar} nm=${7:-nm}
@@ -31,7 +32,8 @@ undefined lapack.a > used
 for archive in lapack blas; do
     "$objcopy" --redefine-syms=map "$archive.a" "$archive$width.a"
 done
-# Programs' names.  Some wheels' BLAS calls routines of these names with integers of another width.
+# Names that programs call, except those that the BLAS of some wheels calls with integers of another
+# width.
 defined lapack.a | grep '_$' | grep -vxE '[sd]roundup_lwork_|[sdcz]laqz[0-4]_' > plain
 defined lapack.a | grep '_$' | sed 's/_$//' > routines
 if [ "$width" = 64 ]; then

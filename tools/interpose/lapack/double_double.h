@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sums and products of pairs of doubles, each pair the unevaluated sum of both.
- *
- * source  Dekker, Numerische Mathematik 18 (1971), 224; Knuth, The Art of Computer Programming 2,
- * 4.2.2, theorem B */
+ * Arithmetic on pairs of doubles, each the unevaluated sum high + low.  Source: Dekker, Numerische
+ * Mathematik 18 (1971), 224; Knuth, The Art of Computer Programming 2, 4.2.2, theorem B. */
 #ifndef LIMBER_LAPACK_DOUBLE_DOUBLE_H
 #define LIMBER_LAPACK_DOUBLE_DOUBLE_H
 
@@ -12,7 +10,7 @@ struct pair {
     double high, low;
 };
 
-/* a + b, exactly. */
+/* a + b, exactly, as a pair. */
 static inline struct pair sum_of(double a, double b)
 {
     const double s = a + b, of_b = s - a;
@@ -20,6 +18,7 @@ static inline struct pair sum_of(double a, double b)
     return (struct pair){ s, (a - (s - of_b)) + (b - of_b) };
 }
 
+/* a b, exactly, as a pair. */
 static inline struct pair product_of(double a, double b)
 {
     const double p = a * b;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What LAPACK's objects ask of Fortran's run-time library: strings, and the report of a wrong
- * argument.  So nobody needs libgfortran.  Lengths are those of gfortran's calls. */
+ * The functions of Fortran's run-time library that LAPACK's objects call: strings, powers, times,
+ * and the report of a wrong argument.  With them, no program needs libgfortran.  Lengths of strings
+ * are passed as in gfortran's calls. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -9,10 +10,11 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-/* ../blas/real.c knows this library by it. */
+/* ../blas/real.c recognises this library by this symbol. */
 extern const char limber_lapack_is_here[];
 const char limber_lapack_is_here[] = "";
 
+/* Concatenates two strings, and fills the result with blanks. */
 HIDDEN void _gfortran_concat_string(size_t size, char *to, size_t size_a, const char *a,
                                     size_t size_b, const char *b);
 HIDDEN void _gfortran_concat_string(size_t size, char *to, size_t size_a, const char *a,
@@ -22,7 +24,7 @@ HIDDEN void _gfortran_concat_string(size_t size, char *to, size_t size_a, const 
         to[i] = i < size_a ? a[i] : i - size_a < size_b ? b[i - size_a] : ' ';
 }
 
-/* second and dsecnd, which no other routine calls, answer 0. */
+/* second and dsecnd return 0; only programs call them. */
 HIDDEN void _gfortran_etime(void *array, float *seconds);
 HIDDEN void _gfortran_etime(void *array, float *seconds)
 {
@@ -32,9 +34,10 @@ HIDDEN void _gfortran_etime(void *array, float *seconds)
 
 /* ---- wrong arguments ------------------------------------------------------------------------- */
 
-/* The report of a wrong argument goes to the program's own xerbla, as Python's LAPACK has one that
- * raises an exception; else to stderr.  It returns: no routine ends a program. */
+/* Reports a wrong argument to the program's own xerbla, since Python's LAPACK has one that raises
+ * an exception; without one, on stderr.  Returns: no routine of this library ends the program. */
 void LIMBER_XERBLA(const char *routine, const void *argument, size_t size);
+/* Reports a wrong argument by the program's own xerbla or, if it has none, by a message. */
 void LIMBER_XERBLA(const char *routine, const void *argument, size_t size)
 {
 #if LIMBER_LAPACK_WIDTH == 64
@@ -58,6 +61,7 @@ void LIMBER_XERBLA(const char *routine, const void *argument, size_t size)
 
 /* ---- powers with integer exponents ----------------------------------------------------------- */
 
+/* Returns x^n by repeated squaring; for negative n, 1 / x^-n. */
 static double power(double x, int64_t n)
 {
     double y = 1;

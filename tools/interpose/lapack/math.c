@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions of libm that LAPACK calls.  The C library has variants of most of them for
- * different CPUs, whose last bits differ.  These compute by additions, multiplications, divisions
- * and square roots in pairs of doubles, about 100 bits, and round at the end, so their bits are the
- * same everywhere.  All are reentrant. */
+ * The functions of libm that LAPACK calls.  The C library has several variants of most of them for
+ * different CPUs, whose last bits differ.  These compute with additions, multiplications, divisions
+ * and square roots of pairs of doubles, so with about 100 bits, and round at the end: their bits
+ * are the same on every machine.  All are reentrant. */
 #include "double_double.h"
 
 #include <complex.h>
@@ -13,7 +13,7 @@
 static const struct pair ln2 = { 0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56 };
 static const struct pair ln10 = { 0x1.26bb1bbb55516p+1, -0x1.f48ad494ea3e9p-53 };
 static const struct pair pi = { 0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53 };
-/* pi / 2 in three parts; the first has 33 bits. */
+/* pi / 2 in three parts, of which the first has 33 bits. */
 static const double half_pi[] = { 0x1.921fb544p+0, 0x1.0b4611a626331p-34, 0x1.1701b839a2520p-88 };
 
 static struct pair pair_of(double x)
@@ -28,7 +28,8 @@ static double value_of(struct pair x)
 
 /* ---- logarithm and exponential --------------------------------------------------------------- */
 
-/* x is positive and finite.  log m = 2 (s + s^3/3 + s^5/5 + ...) for s = (m - 1)/(m + 1). */
+/* Logarithm of a positive, finite x = m 2^e: log m = 2 (s + s^3/3 + s^5/5 + ...) with s = (m -
+ * 1)/(m + 1). */
 static struct pair logarithm(double x)
 {
     int e;
@@ -47,7 +48,7 @@ static struct pair logarithm(double x)
     return add(multiply(pair_of(e), ln2), (struct pair){ 2 * sum.high, 2 * sum.low });
 }
 
-/* e^x by Taylor's series around a multiple of ln 2. */
+/* e^x, from the Taylor series about a multiple of ln 2. */
 static double exponential(struct pair x)
 {
     const double n = rint(x.high / ln2.high);
@@ -75,6 +76,7 @@ HIDDEN double limber_lapack_log10(double x)
     return value_of(divide(logarithm(x), ln10));
 }
 
+/* x^y as exp(y log |x|) in double-double arithmetic, with the special cases of C's pow. */
 HIDDEN double limber_lapack_pow(double x, double y)
 {
     const int whole = y == rint(y), odd = whole && fmod(y, 2) != 0;
@@ -96,8 +98,9 @@ HIDDEN double limber_lapack_pow(double x, double y)
 
 /* ---- sine and cosine ------------------------------------------------------------------------- */
 
-/* x less n times pi / 2, |x| below 2^20; larger numbers lose digits. */
-static struct pair reduce(double x, int64_t *n)
+/* x - n pi/2, and n modulo 4.  |x| must be below 2^20, since more digits of larger numbers would be
+ * lost. */
+static struct pair reduce_angle(double x, int64_t *n)
 {
     const double quarters = rint(x / half_pi[0]);
     struct pair rest = sum_of(x, -quarters * half_pi[0]);
@@ -108,8 +111,8 @@ static struct pair reduce(double x, int64_t *n)
     return rest;
 }
 
-/* Taylor's series, from x^first / first! on, over x^first. */
-static struct pair series(struct pair x, int first)
+/* Taylor series of sine (first = 1) or cosine (first = 0), divided by x^first. */
+static struct pair sum_series(struct pair x, int first)
 {
     const struct pair square = multiply(x, x), minus = { -square.high, -square.low };
     struct pair sum = { 1, 0 };
@@ -119,6 +122,8 @@ static struct pair series(struct pair x, int first)
     return sum;
 }
 
+/* Computes sine and cosine of x in double-double, by series after reduction by multiples n of
+ * pi/2.  Both are NaN if x is not finite. */
 HIDDEN void limber_lapack_sincos(double x, double *sine, double *cosine)
 {
     int64_t n;
@@ -129,9 +134,9 @@ HIDDEN void limber_lapack_sincos(double x, double *sine, double *cosine)
         *sine = *cosine = NAN;
         return;
     }
-    rest = reduce(fabs(x) < 0x1p20 ? x : fmod(x, 2 * pi.high), &n);
-    s = value_of(multiply(series(rest, 1), rest));
-    c = value_of(series(rest, 0));
+    rest = reduce_angle(fabs(x) < 0x1p20 ? x : fmod(x, 2 * pi.high), &n);
+    s = value_of(multiply(sum_series(rest, 1), rest));
+    c = value_of(sum_series(rest, 0));
     n = n & 3;
     *sine = n == 0 ? s : n == 1 ? c : n == 2 ? -s : -c;
     *cosine = n == 0 ? c : n == 1 ? -s : n == 2 ? -c : s;
@@ -155,7 +160,8 @@ HIDDEN double limber_lapack_cos(double x)
 
 /* ---- arc tangent ----------------------------------------------------------------------------- */
 
-/* 0 <= t <= 1.  Each step halves the angle: tan(a/2) = t / (1 + sqrt(1 + t^2)). */
+/* Arc tangent of t, 0 <= t <= 1.  Each step halves the angle: tan(a/2) = t / (1 + sqrt(1 +
+ * t^2)). */
 static struct pair arc_tangent(struct pair t)
 {
     enum { HALVINGS = 3 };
@@ -173,6 +179,7 @@ static struct pair arc_tangent(struct pair t)
     return (struct pair){ ldexp(sum.high, HALVINGS), ldexp(sum.low, HALVINGS) };
 }
 
+/* The angle of (x, y), in double-double arithmetic, with the special cases of C's atan2. */
 HIDDEN double limber_lapack_atan2(double y, double x)
 {
     const double a = fabs(y), b = fabs(x);
@@ -195,6 +202,8 @@ HIDDEN double limber_lapack_atan2(double y, double x)
 
 /* ---- complex numbers ------------------------------------------------------------------------- */
 
+/* Returns |z| without overflow of intermediates.  An infinite part gives infinity, even beside a
+ * NaN. */
 HIDDEN double limber_lapack_cabs(double complex z)
 {
     const double a = fabs(creal(z)), b = fabs(cimag(z)), most = a > b ? a : b,
@@ -221,15 +230,27 @@ static double complex complex_of(double re, double im)
     return both.z;
 }
 
-/* The root with a real part that is not negative.  Scaled, so that nothing overflows. */
+/* Returns the principal square root, whose real part is not negative; for infinities and NaN what
+ * C11, G.6.4.2, says.  Scaling by a power of two keeps intermediates from overflowing and from
+ * losing bits of subnormal numbers. */
 HIDDEN double complex limber_lapack_csqrt(double complex z)
 {
-    const double size = limber_lapack_cabs(z), a = creal(z), b = cimag(z);
-    double big;
+    const double a = creal(z), b = cimag(z), size = fmax(fabs(a), fabs(b));
+    const int shift = size > 1 ? -1 : size < 0x1p-900 ? 100 : 0; /* of the root, in binades */
+    double x, big;
 
-    if (size == 0 || !isfinite(size))
-        return isfinite(size) ? complex_of(0, b) : complex_of(isnan(size) ? NAN : INFINITY, b);
-    big = sqrt((fabs(a) / 4 + size / 4) * 2);
+    if (isinf(b))
+        return complex_of(INFINITY, b);
+    if (isinf(a))
+        return a > 0 ? complex_of(a, isnan(b) ? b : copysign(0, b)) :
+                       complex_of(isnan(b) ? b : 0, copysign(INFINITY, b));
+    if (isnan(a) || isnan(b))
+        return complex_of(NAN, NAN);
+    if (size == 0)
+        return complex_of(0, b);
+    x = ldexp(fabs(a), 2 * shift);
+    big = sqrt((x + limber_lapack_cabs(complex_of(x, ldexp(b, 2 * shift)))) / 2);
+    big = ldexp(big, -shift);
     return a >= 0 ? complex_of(big, b / (2 * big)) :
                     complex_of(fabs(b) / (2 * big), copysign(big, b));
 }

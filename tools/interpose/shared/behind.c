@@ -24,8 +24,8 @@ bool interpose_is_ours(const void *address)
 
 /* ---- loaded objects -------------------------------------------------------------------------- */
 
-/* Looks the function up in the object of this file.  If it is found, the object's handle stays
- * open. */
+/* Looks up a function in a loaded object, given its file.  If it is found, the object stays
+ * loaded. */
 static void *find_in_file(const char *file, const char *name, interpose_suits *suits)
 {
     void *object = dlopen(file, RTLD_NOLOAD | RTLD_LAZY);
@@ -38,7 +38,7 @@ static void *find_in_file(const char *file, const char *name, interpose_suits *s
     return NULL;
 }
 
-void *interpose_beside(const char *name, const void *caller, interpose_suits *suits)
+void *interpose_find_in_object(const char *name, const void *caller, interpose_suits *suits)
 {
     Dl_info at;
 
@@ -50,6 +50,7 @@ struct files {
     size_t n;
 };
 
+/* For dl_iterate_phdr: adds a loaded file's name to `user` (a struct files), if memory allows. */
 static int note_file(struct dl_phdr_info *info, size_t size, void *user)
 {
     struct files *files = user;
@@ -66,7 +67,9 @@ static int note_file(struct dl_phdr_info *info, size_t size, void *user)
     return 0;
 }
 
-void *interpose_anywhere(const char *name, interpose_suits *suits)
+/* Returns the first function `name` in the loaded files, in load order, that `suits` accepts;
+ * NULL if there is none. */
+void *interpose_find_in_all(const char *name, interpose_suits *suits)
 {
     struct files files = { NULL, 0 };
     void *f = NULL;
@@ -114,6 +117,8 @@ struct interpose_found *interpose_find(const char *name, const void *caller)
     return f;
 }
 
+/* Adds the result of a look-up to the cache; function is NULL if none was found.  Entries are never
+ * freed. */
 struct interpose_found *interpose_keep(const char *name, const void *caller, void *function,
                                        unsigned when)
 {
@@ -124,7 +129,8 @@ struct interpose_found *interpose_keep(const char *name, const void *caller, voi
     if (!f)
         return NULL;
     if (function && dladdr(function, &in))
-        dlopen(in.dli_fname, RTLD_NOLOAD | RTLD_LAZY); /* keeps the object from being unloaded */
+        /* never closed, so the object stays loaded */
+        dlopen(in.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
     f->caller = caller;
     f->function = function;
     f->when = when;

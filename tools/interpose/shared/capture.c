@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Stores the operands of products in a folder: .npy files, and a line of JSON for each product, up
- * to a limit of bytes.  Files appear complete, and lines name existing files only. */
+ * Writes the operands of products to a folder, as .npy files, and a line of JSON for each product,
+ * up to a limit of bytes.  Incomplete files are never visible, and lines name only files that
+ * exist. */
 #define _GNU_SOURCE     /* asprintf */
 #include "capture.h"
 
@@ -18,19 +19,19 @@
 
 enum { HEADER = 128, LINE = 1024 };
 
-INTERPOSE_LOCK(one)
-static int64_t used; /* bytes written by this process */
-static int calls; /* products captured */
-/* start time in seconds; distinguishes processes with the same identity in file names */
+INTERPOSE_LOCK(capture_lock)
+static int64_t used; /* bytes that this process has written */
+static int calls; /* number of products captured */
+/* time of the first capture in seconds; tells processes with equal numbers apart in file names */
 static long long began;
-static bool ended; /* after the limit or a failure nothing more is captured */
+static bool ended; /* the limit of bytes was reached, or a write failed: nothing more is captured */
 
 static size_t element_size(const struct capture_operand *o)
 {
     return (size_t)o->format.size << o->pairs;
 }
 
-/* Whether .npy has no type for the format; such numbers are stored in binary32. */
+/* True if .npy has no type for the format, so that its numbers are stored as binary32. */
 static bool is_widened(const struct capture_operand *o)
 {
     return o->format.kind == LIMBER_KIND_FLOAT && o->format.size <= 2 &&
@@ -51,7 +52,7 @@ static const char *npy_type(const struct capture_operand *o)
     return stored_size(o) == 2 ? "<f2" : stored_size(o) == 4 ? "<f4" : "<f8";
 }
 
-static int64_t bytes_of(const struct capture_operand *o)
+static int64_t file_bytes(const struct capture_operand *o)
 {
     int64_t bytes;
 
@@ -75,11 +76,11 @@ static bool write_header(FILE *f, const struct capture_operand *o, bool by_colum
            fputc(0, f) != EOF && fwrite(text, 1, sizeof text, f) == sizeof text;
 }
 
-/* Element (i, j) of the whole matrix, with mirrored elements, zeros and ones that are not
- * stored. */
+/* Returns in x element (i, j) of the full matrix: a stored or mirrored one, or an implied zero or
+ * one. */
 static void element_at(const struct capture_operand *o, int64_t i, int64_t j, char x[16])
 {
-    static const double one = 1;
+    static const double capture_lock = 1;
     const size_t part = o->format.size;
     const bool lies = o->stores == CAPTURE_all || i == j || (i < j) == o->upper;
     const bool mirrored =
@@ -87,7 +88,7 @@ static void element_at(const struct capture_operand *o, int64_t i, int64_t j, ch
 
     memset(x, 0, 16);
     if (o->stores == CAPTURE_unit_triangle && i == j) {
-        limber_convert(x, o->format, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+        limber_convert(x, o->format, &capture_lock, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
         return;
     }
     if (!lies && !mirrored)
@@ -102,6 +103,8 @@ static void element_at(const struct capture_operand *o, int64_t i, int64_t j, ch
         memset(x + part, 0, part);
 }
 
+/* Writes element (i, j), widened to binary32 or conjugated if the operand asks for it.  False if
+ * writing fails. */
 static bool write_element(FILE *f, const struct capture_operand *o, int64_t i, int64_t j)
 {
     const size_t part = o->format.size;
@@ -116,6 +119,8 @@ static bool write_element(FILE *f, const struct capture_operand *o, int64_t i, i
     return fwrite(x, 1, stored_size(o), f) == stored_size(o);
 }
 
+/* Writes all elements of an operand, row by row or column by column: entire lines at once where
+ * no element needs a change.  Stops at the first error. */
 static void write_elements(FILE *f, const struct capture_operand *o, bool by_columns)
 {
     const int64_t lines = by_columns ? o->cols : o->rows, length = by_columns ? o->rows : o->cols;
@@ -135,7 +140,7 @@ static void write_elements(FILE *f, const struct capture_operand *o, bool by_col
 
 static bool write_operand(const char *path, const struct capture_operand *o)
 {
-    const bool by_columns = o->row == 1; /* else row-major */
+    const bool by_columns = o->row == 1; /* false: row-major */
     struct output to;
 
     if (!output_open(&to, path))
@@ -145,6 +150,8 @@ static bool write_operand(const char *path, const struct capture_operand *o)
     return output_close(&to, true); /* false if a write failed */
 }
 
+/* Writes both operands to files, and appends a line about the product to index.jsonl.  Returns
+ * false, and removes the files, on failure. */
 static bool write_product(const struct capture *p, const char *folder)
 {
     const struct capture_operand *a = &p->a, *b = &p->b;
@@ -195,10 +202,11 @@ static void stop_capture(const char *what, const char *folder, const char *why)
                       calls);
 }
 
+/* Writes a product's operands unless the limit of bytes is reached.  On failure stops capturing. */
 static void capture_product(const struct capture *p)
 {
     const struct interpose_options *o = interpose_options();
-    const int64_t bytes = bytes_of(&p->a) + bytes_of(&p->b);
+    const int64_t bytes = file_bytes(&p->a) + file_bytes(&p->b);
 
     if (bytes > o->capture_bytes - used) {
         stop_capture("the limit of bytes is reached", o->capture, "");
@@ -226,31 +234,32 @@ bool interpose_captures(void)
 
     if (!on)
         return false;
-    pthread_mutex_lock(&one);
+    pthread_mutex_lock(&capture_lock);
     on = !ended;
-    pthread_mutex_unlock(&one);
+    pthread_mutex_unlock(&capture_lock);
     return on;
 }
 
+/* Captures a product in the file, unless capturing has ended.  Preserves errno. */
 void interpose_capture(const struct capture *p)
 {
     struct interpose_limits limits;
     int before = errno;
 
-    pthread_mutex_lock(&one);
+    pthread_mutex_lock(&capture_lock);
     if (!ended) {
         interpose_limits_enter(&limits);
         capture_product(p);
         interpose_limits_leave(&limits);
     }
-    pthread_mutex_unlock(&one);
+    pthread_mutex_unlock(&capture_lock);
     errno = before;
 }
 
 void interpose_capture_fails(const char *why)
 {
-    pthread_mutex_lock(&one);
+    pthread_mutex_lock(&capture_lock);
     if (!ended)
         stop_capture("", interpose_options()->capture, why);
-    pthread_mutex_unlock(&one);
+    pthread_mutex_unlock(&capture_lock);
 }

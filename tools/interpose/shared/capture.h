@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The part of a matrix that the program stores; the other elements follow from it. */
+/* Which elements of a matrix the program stores; the others follow from them. */
 enum capture_stored {
     CAPTURE_all,
     CAPTURE_symmetric,
@@ -21,25 +21,26 @@ enum capture_stored {
 struct capture_operand {
     const void *data;
     int64_t row, col, rows, cols;
-    limber_format format;       /* format of a number; `pairs`: an element is a pair of them */
+    /* format of a number; `pairs`: an element is complex, a pair of numbers */
+    limber_format format;
     bool pairs, conj;
     enum capture_stored stores;
-    bool upper;                 /* the stored triangle is the upper one of op(X) */
+    bool upper;                 /* the stored triangle is the upper one of op(X), not of X */
 };
 
 struct capture {
-    const char *routine, *words; /* the routine's name; text of the contract, "" for none */
+    const char *routine, *words; /* the routine's name; text of the contract, "" if there is none */
     char ops[2];
     struct capture_operand a, b;
-    const void *caller; /* address in the calling code; NULL: unknown */
+    const void *caller; /* an address in the calling code; NULL if unknown */
 };
 
-/* Whether operands are still being captured. */
+/* True while operands are captured. */
 bool interpose_captures(void);
-/* Stores a product's operands, or reports once why capturing stops.  Thread-safe; preserves
- * errno. */
+/* Writes a product's operands to the folder of LIMBER_CAPTURE, or prints once why capturing stops.
+ * Thread-safe; preserves errno. */
 void interpose_capture(const struct capture *p);
-/* Reports why capturing stops. */
+/* Stops capturing, and prints the reason. */
 void interpose_capture_fails(const char *why);
 
 #endif

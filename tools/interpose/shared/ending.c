@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Writes the report if a process ends other than by exit: by unhandled signals, _exit or
- * quick_exit.  Neither a signal handler nor the child of a fork may write files, and _exit may be
- * called by either.  They therefore wake a thread by a pipe, and the thread writes. */
+ * Writes the report if a process does not end by exit, but by a signal, _exit or quick_exit.  A
+ * signal handler must not write files, nor must a fork's child, and both may call _exit.  So they
+ * send a byte through a pipe to a thread, which writes. */
 #define _GNU_SOURCE     /* pipe2 */
 #include "tools/interpose/shared/interpose.h"
 
@@ -15,12 +15,14 @@
 #include <unistd.h>
 
 static const int ending[] = { SIGTERM, SIGINT, SIGHUP, SIGXCPU };
-enum { LEAVES = 0 }; /* sent through the pipe instead of a signal's number */
+enum { LEAVES = 0 }; /* sent through the pipe by interpose_leave(), instead of a signal's number */
 
 static int pipe_ends[2]; /* the pipe: read end, write end */
-static atomic_int thread_owner; /* the process that has the thread; a fork's child has none */
-static atomic_int written; /* identity of the process whose final report is written */
+/* number of the process that has the thread; the child of a fork has none */
+static atomic_int thread_owner;
+static atomic_int written; /* number of the process whose final report is written */
 
+/* Ends this process by a signal, with its default action. */
 static void end_by(int signal)
 {
     struct sigaction plain = { .sa_handler = SIG_DFL };
@@ -51,15 +53,16 @@ static void handle_signal(int signal)
 
     if (!notify_thread(signal))
         end_by(signal);
-    /* raise() should not return, but the interrupted code may hold a lock that the thread needs */
+    /* The thread ends the process by end_by().  If the interrupted code holds a lock that the
+     * thread needs, the program goes on after half a second. */
     for (int i = 0; i < 50; i++)
         sleep_10_ms();
     errno = before;
 }
 
-/* Async-signal-safe.  Does nothing in a vfork child, which shares memory with its parent but is not
- * the process with the thread.  The wait is bounded, because code that a signal handler interrupted
- * may hold a lock that the thread needs. */
+/* Called in _exit, so async-signal-safe.  Does nothing in a vfork child, which shares the parent's
+ * memory but does not own the thread.  Waits at most 5 s: a signal handler may have called _exit
+ * while the code that it interrupted holds a lock that the thread needs. */
 void interpose_leave(void)
 {
     const int mine = (int)getpid();
@@ -70,6 +73,8 @@ void interpose_leave(void)
         sleep_10_ms();
 }
 
+/* The thread that writes reports: every half second if calls are not in the file yet, and when the
+ * process ends. */
 static void *wait_for_end(void *unused)
 {
     unsigned char byte;
@@ -95,6 +100,8 @@ static void *wait_for_end(void *unused)
     }
 }
 
+/* Starts the thread that writes reports, and handles signals that end a process, unless the program
+ * handles them. */
 void interpose_watch_end(void)
 {
     struct sigaction mine = { .sa_handler = handle_signal, .sa_flags = SA_RESTART }, theirs;

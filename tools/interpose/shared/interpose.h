@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Code that the libraries in front of BLAS and cuBLAS share: the user's settings from the
- * environment and a file, the rules, the report. */
+ * environment and from a file, the rules, the report. */
 #ifndef LIMBER_INTERPOSE_SHARED_H
 #define LIMBER_INTERPOSE_SHARED_H
 
@@ -14,13 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* For messages: name of this library, and of the library whose calls it intercepts. */
+/* Names for messages: of this library, and of the library whose calls it intercepts. */
 extern const char interpose_name[], interpose_original[];
 
-/* Makes this thread print numbers with a decimal point in any locale.  Undo with
- * uselocale(result). */
+/* Makes this thread print numbers with a decimal point, whatever its locale is.  Undo by
+ * uselocale() of the result. */
 locale_t interpose_plain_numbers(void);
-/* Copies a string, truncated to size; snprintf would take hundreds of instructions. */
+/* Copies a string, truncated to `size` bytes.  snprintf would take hundreds of instructions. */
 static inline void interpose_copy(char *to, size_t size, const char *from)
 {
     size_t n = strnlen(from, size - 1);
@@ -33,12 +33,14 @@ void interpose_message(const char *format, ...) __attribute__((format(printf, 1,
 
 /* ---- isolate.c ------------------------------------------------------------------------------- */
 
-/* First statement of a public function: disables cancellation of the thread until it returns. */
+/* First statement of a public function: the thread cannot be cancelled until the function
+ * returns. */
 #define INTERPOSE_UNCANCELLED \
-    int cancelled __attribute__((cleanup(interpose_stay_no_more), unused)) = interpose_stay()
-int interpose_stay(void);
-void interpose_stay_no_more(const int *before);
-/* Between enter and leave, exceeding the file size limit is an error instead of a signal. */
+    int cancelled __attribute__((cleanup(interpose_restore_cancellation), unused)) = \
+        interpose_disable_cancellation()
+int interpose_disable_cancellation(void);
+void interpose_restore_cancellation(const int *before);
+/* Between enter and leave, a write beyond the file size limit fails instead of raising SIGXFSZ. */
 struct interpose_limits {
     sigset_t before;
     bool pending;
@@ -46,7 +48,8 @@ struct interpose_limits {
 void interpose_limits_enter(struct interpose_limits *l);
 void interpose_limits_leave(const struct interpose_limits *l);
 
-/* Defines a mutex that is released in a fork's child, even if another thread held it. */
+/* Defines a mutex that a fork's child finds unlocked, even if another thread of the parent held
+ * it. */
 #define INTERPOSE_LOCK(name) \
     static pthread_mutex_t name = PTHREAD_MUTEX_INITIALIZER; \
     static void free_##name(void) \
@@ -61,156 +64,168 @@ void interpose_limits_leave(const struct interpose_limits *l);
 /* ---- options.c ------------------------------------------------------------------------------- */
 
 struct interpose_setting {
-    bool on; /* false: forward to the other library */
+    bool on; /* false if calls are forwarded to the other library */
     limber_contract contract;
-    /* text of the contract, which is longest for a unit; the scheme's name */
+    /* words: text of the contract, which may describe a unit; scheme: its name, or "" */
     char words[320], scheme[64];
-    limber_unit unit; /* unit of simulate=UNIT */
+    limber_unit unit; /* the unit of "simulate=UNIT" */
 };
 
 struct interpose_options {
-    /* Some setting is on.  After an invalid value all fields are zero, a message is printed once,
-     * and every call is forwarded. */
+    /* Limber may compute some calls.  If a value is invalid, a message is printed once, all fields
+     * but `verbose` and `refused` are zero, and every call is forwarded. */
     bool on;
     struct interpose_setting setting; /* for calls that no rule matches */
     int verbose, quiet;
-    const char *report; /* name of the report's file, or NULL */
-    const char *capture; /* capture folder, or NULL; most bytes that a process writes there */
+    const char *report; /* file name of the report, or NULL */
+    /* folder of captured operands, or NULL; how many bytes each process may write there */
+    const char *capture;
     int64_t capture_bytes;
-    int rows; /* most rows that the report lists individually; 0: all */
-    int check; /* elements to compare in each checked call; 0: none */
-    bool refused; /* a setting was invalid */
-    bool background; /* kernels are compiled in the background */
-    /* from the file; NULL: the library reads the environment itself */
+    int rows; /* largest number of rows that the report lists one by one; 0 if it lists all */
+    int check; /* number of elements to compare in each checked call; 0 if none are compared */
+    bool refused; /* true if the value of some option was invalid */
+    bool background; /* true if kernels are compiled in the background */
+    /* values of the file LIMBER_CONFIG; NULL or 0 if absent: the library reads the environment */
     const char *backend, *cache_dir;
-    int threads; /* 0: like backend */
-    int trust; /* 1: bits=N is forwarded to a BLAS whose standard error bound keeps it */
+    int threads;
+    /* 1: calls with bits=N are forwarded to a BLAS whose standard error bound keeps that
+     * contract */
+    int trust;
 };
 const struct interpose_options *interpose_options(void);
 
-/* Configuration of contexts: values of the file that the environment does not override. */
+/* Configuration of contexts, with those values of the file that no environment variable
+ * overrides. */
 limber_config interpose_config(void);
 
-/* Properties of a call that rules test. */
+/* Properties of a call that a rule may test. */
 struct interpose_call {
-    const char *routine; /* the function's name */
+    const char *routine; /* name of the called function */
     int64_t m, n, k;
     const void *site; /* an address in the calling code, or NULL */
 };
+/* The setting for a call: of the first rule that matches, else the default one. */
 const struct interpose_setting *interpose_choose(const struct interpose_call *call);
 
 /* ---- settings.c ------------------------------------------------------------------------------ */
 
-/* Why the libLLVM that LIMBER_LLVM names cannot be opened, judging by the file; or "". */
+/* Returns why the file of LIMBER_LLVM cannot be opened as libLLVM; "" if it can, or if the variable
+ * is not set. */
 const char *interpose_lacks_llvm(void);
-/* Whether this process only checks settings before it executes another program.  It then writes no
- * report about having made no calls. */
+/* True if this process only checks the settings before it executes another program.  Such a process
+ * writes no report. */
 bool interpose_only_checks(void);
-/* Defined by each library: false with a message if a variable that only it reads is invalid. */
+/* Defined by each library: checks variables that only this library reads.  If one is invalid,
+ * prints a message and returns false. */
 bool interpose_check_own(void);
 
 /* ---- rules.c --------------------------------------------------------------------------------- */
 
 struct rules;
-/* Parses the words after "rule" and appends the rule; false with a reason. */
+/* Parses the words after "rule" and appends the rule.  On failure stores the reason in `why`, and
+ * returns false. */
 bool interpose_rules_add(struct rules **rules, char *words, char *why, size_t size);
-/* The setting of the first matching rule; NULL: none matches. */
+/* Setting of the first rule that matches the call; NULL if none does. */
 const struct interpose_setting *interpose_rules_find(struct rules *rules,
                                                      const struct interpose_call *call);
+/* Calls fn for the setting of each rule. */
 void interpose_rules_each(struct rules *rules, void (*fn)(struct interpose_setting *));
-/* Whether the setting of any rule is on. */
+/* True if some rule's setting is on. */
 bool interpose_rules_serve(const struct rules *rules);
-/* Parse a contract ("bits=40"), or one or two schemes ("fp32-f+native"), into the setting.  False:
- * invalid text. */
+/* Parse a contract ("bits=40"), or schemes with + between ("fp32-f+native"), into a setting.
+ * Return false if the text is invalid. */
 bool interpose_read_contract(const char *s, struct interpose_setting *to);
 bool interpose_read_scheme(const char *s, struct interpose_setting *to);
-/* Whether the text is "simulate=UNIT"; a unit may have several words. */
+/* True if the text begins with "simulate=".  Its unit may have several words. */
 bool interpose_is_unit(const char *s);
-/* Explains an invalid contract: the unit parser's message for a unit, else `wanted`. */
+/* Explains why a contract is invalid: for a unit, the message of the unit's parser; else the text
+ * `wanted`. */
 const char *interpose_no_contract(const char *s, const char *wanted);
-/* Removes blanks at both ends of s, in place. */
+/* Removes spaces and tabs at both ends of s, in place; returns its start. */
 char *interpose_trim(char *s);
 /* Parses all of s as an integer in [least, most]. */
 bool interpose_read_number(const char *s, int least, int most, int *out);
-/* Says why contract and scheme contradict each other, as the end of a message; NULL if they do
+/* Returns why contract and scheme contradict each other, as the end of a message; NULL if they do
  * not. */
 const char *interpose_conflict(const limber_contract *k);
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 
-/* Sums of the comparison of elements with exact dot products. */
+/* Result of comparing elements with exact dot products. */
 struct interpose_check {
     int elements;
-    double error; /* largest |error| / (|A||B|) */
-    double ulps; /* largest |error| in ulps of the exact value */
-    int broken; /* number of elements that break the contract */
+    double error; /* largest |error| / |A||B| */
+    double ulps; /* largest |error| in units in the last place of the exact value */
+    int broken; /* number of compared elements whose error exceeds the contract */
 };
 
-/* Statistics of simulated units: products of nonzero finite factors, those that underflowed or
- * overflowed, additions that were swamped or lost bits, and sums that overflowed. */
+/* Statistics of a simulated unit: products of nonzero finite factors; of these, those that
+ * underflowed or overflowed; additions that lost all or some bits of an addend; sums that
+ * overflowed. */
 struct interpose_counts {
     double products, underflow, overflow, swamped, partly_swamped, sum_overflow;
 };
 
-/* Outcome of one call. */
+/* The outcome of one call. */
 struct interpose_result {
     const char *routine;
     int64_t m, n, k;
-    const limber_report *report; /* NULL: it was not served */
-    const char *why_not; /* reason for not serving it */
-    const char *contract; /* text of the contract; "": none is stated */
-    char ops[4]; /* op of each operand, such as "NT" */
+    const limber_report *report; /* NULL if Limber did not compute it */
+    const char *why_not; /* why Limber did not compute it */
+    const char *contract; /* text of the contract; "" if there is none */
+    char ops[4]; /* letters of the operands' op, such as "NT" */
     const void *site; /* an address in the calling code, or NULL */
-    limber_context *ctx; /* the context that has the kernels, if the call was served */
-    double count; /* number of products in a batch */
-    double seconds; /* 0: unknown */
-    double original; /* estimated seconds of the other library; 0: unknown */
+    limber_context *ctx; /* the context that has the call's kernels, if Limber computed it */
+    double count; /* number of products, more than 1 for a batch */
+    double seconds; /* seconds that the call took; 0 if unknown */
+    double original; /* seconds that the other library would take, by an estimate; 0 if unknown */
     struct interpose_check check;
     struct interpose_counts counts;
 };
 
-/* Formats the file and symbol of an address in a caller as "FILE:SYMBOL"; "" if unknown. */
+/* Writes the file and symbol of an address in the calling code as "FILE:SYMBOL"; "" if unknown. */
 void interpose_name_caller(const void *site, char *to, size_t size);
-/* Writes a string of JSON, with escapes. */
+/* Writes a JSON string, with escapes. */
 void interpose_put_text(FILE *f, const char *s);
-/* Records the kernels of a product that is only a part of a call. */
-void interpose_kernels(limber_context *ctx, const limber_report *report);
-/* Adds the seconds of opening the Limber library, which belong to no call. */
+/* Records the kernels of a product that is only a part of a call, for the report. */
+void interpose_record_kernels(limber_context *ctx, const limber_report *report);
+/* Adds seconds that opening the Limber library took, which belong to no call. */
 void interpose_opened(double seconds);
-/* Stores the call as this thread's last one, and counts it if a report is asked for. */
-void interpose_count(const struct interpose_result *t);
+/* Stores the outcome as that of this thread's last call, and adds it to the report if there is
+ * one. */
+void interpose_record_call(const struct interpose_result *t);
 
-/* write_rest writes calls that are due and in no file yet; write_last writes a process's final
- * report. */
+/* write_rest: rewrites the report if it is due and calls are not in it yet.  write_last: writes the
+ * process's final report; complete: the process ends normally. */
 void interpose_write_rest(void);
 void interpose_write_last(bool complete);
 
 /* ---- place.c --------------------------------------------------------------------------------- */
 
-/* Expands a report's name: %p is the process, %h the host, %r the MPI rank.  Ranks append theirs to
- * a name without %p and %r.  Some processes append their number to a name without %p: children of a
- * fork, children of a process that reports there, and those that found the name taken. */
-void interpose_place(const char *pattern, char *path, size_t size);
-/* Whether this process may use the name without its number. */
+/* Expands a report's name: %p is the process number, %h the host, %r the MPI rank.  A rank is
+ * appended to a name without %p and %r.  A process appends its number to a name without %p if it is
+ * a fork's child, or if its parent, or another process, already reports to that name. */
+void interpose_expand_name(const char *pattern, char *path, size_t size);
+/* True if this process writes its report to the name without its process number. */
 bool interpose_is_first(void);
-/* Called before the first write: checks whether another process's report has the name, with a
- * message on stderr.  Returns a descriptor to close after writing, or -1. */
+/* Called before the first write: checks whether another process's report has this name, and if so
+ * prints a message.  Returns a descriptor that is to be closed after writing, or -1. */
 int interpose_claim(const char *pattern);
-/* Identifies the run of this process: number and start time of the oldest ancestor with the same
- * LIMBER_REPORT. */
+/* Writes an identity of this run: number and start time of the oldest ancestor process with the
+ * same LIMBER_REPORT and LIMBER_CONFIG. */
 void interpose_run(char *text, size_t size);
-/* Whether the report's file can be rewritten. */
+/* True if the report's file is absent or regular, so that it can be rewritten. */
 bool interpose_can_rewrite(const char *pattern);
-const char *interpose_rank(void); /* MPI rank at the process's start; NULL: none */
+const char *interpose_rank(void); /* MPI rank when the process started; NULL if there was none */
 void interpose_host(char *name, size_t size);
-/* Whether the file's name is that of a BLAS other than this library. */
+/* True if the file name is that of a BLAS other than this library. */
 bool interpose_is_blas(const char *path);
 
 /* ---- ending.c -------------------------------------------------------------------------------- */
 
-/* Called at a process's first counted call; makes it write its report at the end. */
+/* Called at a process's first counted call: makes the process write its report when it ends. */
 void interpose_watch_end(void);
-/* Has the report written if a call was counted; called before _exit. */
+/* Has the report written, if calls were counted, before _exit ends the process. */
 void interpose_leave(void);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Shields the work inside intercepted calls from thread cancellation and from file size limits. */
+ * Keeps thread cancellation and file size limits from interrupting the work inside intercepted
+ * calls. */
 #define _GNU_SOURCE     /* pthread_setcancelstate, sigtimedwait under any standard */
 #include "tools/interpose/shared/interpose.h"
 
 #include <pthread.h>
 #include <time.h>
 
-int interpose_stay(void)
+int interpose_disable_cancellation(void)
 {
     int before;
 
@@ -14,7 +15,7 @@ int interpose_stay(void)
     return before;
 }
 
-void interpose_stay_no_more(const int *before)
+void interpose_restore_cancellation(const int *before)
 {
     pthread_setcancelstate(*before, NULL);
 }

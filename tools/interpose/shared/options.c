@@ -16,20 +16,21 @@ static struct interpose_options options;
 static struct rules *rules;
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 
-static locale_t plain;
+static locale_t plain_locale;
 static pthread_once_t plain_made = PTHREAD_ONCE_INIT;
 
 static void make_plain(void)
 {
-    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
 locale_t interpose_plain_numbers(void)
 {
     pthread_once(&plain_made, make_plain);
-    return uselocale(plain);
+    return uselocale(plain_locale);
 }
 
+/* Prints a formatted message after the library's name, with control characters replaced. */
 void interpose_message(const char *format, ...)
 {
     char line[1000], *shown;
@@ -40,7 +41,7 @@ void interpose_message(const char *format, ...)
     vsnprintf(line + n, sizeof line - (size_t)n, format, args);
     va_end(args);
     shown = plain_text_of(line);
-    /* one write, so that lines of several processes do not interleave */
+    /* a single write, so that messages of several processes do not mix */
     fprintf(stderr, "%s\n", shown ? shown : interpose_name);
     free(shown);
 }
@@ -107,7 +108,7 @@ static bool set_report(const char *s)
 {
     return set_text(&options.report, s);
 }
-/* Parses "FOLDER,BYTES" with an optional K, M or G, powers of 1024. */
+/* Parses "FOLDER,BYTES".  BYTES may end in K, M or G, which are powers of 1024. */
 static bool set_capture(const char *s)
 {
     static const char units[] = "KMG";
@@ -140,8 +141,8 @@ static bool set_cache_dir(const char *s)
     return set_text(&options.cache_dir, s);
 }
 
-/* Settings: name in the file and variable in the environment, which takes precedence. `library`:
- * the Limber library reads the variable itself, so it is not read here. */
+/* Settings: name in the file LIMBER_CONFIG, and environment variable, which takes precedence.
+ * `library`: only the Limber library reads the variable. */
 static const struct key {
     const char *name, *variable;
     bool (*set)(const char *s);
@@ -172,7 +173,7 @@ static const char *wanted_by(const struct key *k, const char *value)
     return k->set == set_contract ? interpose_no_contract(value, k->wanted) : k->wanted;
 }
 
-/* Reports an invalid setting; all calls are then forwarded. */
+/* Prints that a setting is invalid, and that all calls are therefore forwarded; returns false. */
 static bool refuse(const char *format, ...)
 {
     char text[800];
@@ -187,6 +188,9 @@ static bool refuse(const char *format, ...)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+/* Sets the option that a line of the file names, unless its environment variable is set, which
+ * has precedence.  Returns false, with the reason, if the key is unknown or repeated, or the
+ * value wrong. */
 static bool read_key(const char *file, int at, const char *word, const char *value)
 {
     static bool seen[KEYS];
@@ -203,6 +207,7 @@ static bool read_key(const char *file, int at, const char *word, const char *val
     return refuse("%s:%d: unknown key \"%.60s\"", file, at, word);
 }
 
+/* Reads a line of the options file: a rule or a key with a value; an empty line is accepted. */
 static bool read_line(const char *file, int at, char *line)
 {
     char *rest = line, *word = strtok_r(line, " \t", &rest), *value, why[600];
@@ -218,6 +223,8 @@ static bool read_line(const char *file, int at, char *line)
     return read_key(file, at, word, value);
 }
 
+/* Reads the settings and rules of the file LIMBER_CONFIG.  On failure prints a message and returns
+ * false. */
 static bool read_file(const char *name)
 {
     FILE *f = fopen(name, "re");
@@ -257,6 +264,8 @@ static void print_unknown(void *user, const char *name)
     interpose_message("%s is no variable of Limber's, and is ignored", name);
 }
 
+/* Reads all settings from the file and the environment, and checks them.  Returns false, after a
+ * message, if one is invalid. */
 static bool read_all(void)
 {
     const char *file = limber_variable_value("LIMBER_CONFIG");
@@ -277,8 +286,8 @@ static bool read_all(void)
     return true;
 }
 
-/* Finishes a setting at its final address.  Under native the other library keeps the contract too,
- * so a slow fallback is of no use there. */
+/* Completes a setting when its address is final.  Under `native` the other library keeps the
+ * contract, too, so calls are forwarded, not interpreted, while a kernel is compiled. */
 static void finish_setting(struct interpose_setting *s)
 {
     bool native = s->contract.promise == LIMBER_CONTRACT_NATIVE;
@@ -291,6 +300,7 @@ static void finish_setting(struct interpose_setting *s)
         s->contract.on_miss = LIMBER_ON_MISS_COMPILE;
 }
 
+/* Reads the file and the environment; called once. */
 static void read_options(void)
 {
     locale_t before = interpose_plain_numbers();

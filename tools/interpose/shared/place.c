@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Chooses the file of a process's report.  Several processes of a program may share a
- * LIMBER_REPORT; none overwrites another's report. */
+ * Chooses the file for a process's report.  Several processes of a program may have the same
+ * LIMBER_REPORT, and none may overwrite another's report. */
 #define _GNU_SOURCE     /* getline under any standard */
 #include "tools/interpose/shared/interpose.h"
 
@@ -16,14 +16,14 @@
 #include <unistd.h>
 
 static pid_t first_process;
-static bool beside_parent; /* the parent process reports to the same file */
-static double started; /* CLOCK_REALTIME at the start, seconds */
+static bool beside_parent; /* the parent process reports to the same file name */
+static double started; /* seconds of CLOCK_REALTIME when the process started */
 static atomic_int looked; /* the process that has checked whether the name is free */
-static bool beside_other; /* the name was taken */
-static char rank[64]; /* MPI rank; "": none */
+static bool beside_other; /* another process's report has the name */
+static char rank[64]; /* MPI rank, or "" */
 
-/* Saves the rank at the start.  A program that is started alone has none, although its MPI sets the
- * variable between MPI_Init and MPI_Finalize. */
+/* Saves the MPI rank when the process starts: later, between MPI_Init and MPI_Finalize, a program
+ * that was started without mpirun has the variable, too. */
 static void note_rank(void)
 {
     static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
@@ -57,7 +57,7 @@ bool interpose_is_blas(const char *path)
     return false;
 }
 
-/* Whether is_wanted holds for some record of the file; records end with `end`. */
+/* True if is_wanted holds for a record of the file; the character `end` ends a record. */
 static bool has_record(const char *file, int end,
                        bool (*is_wanted)(const char *text, const void *user), const void *user)
 {
@@ -101,7 +101,7 @@ static bool has_same_variable(const char *environment, const char *name)
     return !value || has_record(environment, '\0', is_equal, line);
 }
 
-/* Whether a process was started with the same LIMBER_REPORT and LIMBER_CONFIG as this one. */
+/* True if a process was started with the same LIMBER_REPORT and LIMBER_CONFIG as this one. */
 static bool has_same_report(long process)
 {
     char environment[64];
@@ -111,8 +111,9 @@ static bool has_same_report(long process)
            has_same_variable(environment, "LIMBER_CONFIG");
 }
 
-/* Whether the parent process reports to the same file.  A shell that starts a program makes no
- * calls and leaves the name to it, so only a parent that has loaded a BLAS counts. */
+/* True if the parent process reports to the same file.  Only a parent that has loaded this library
+ * and a BLAS counts: a shell that starts a program makes no calls, and leaves the name to the
+ * program. */
 static bool parent_reports(void)
 {
     char maps[64];
@@ -132,8 +133,8 @@ static double seconds_of(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Reads a process's parent, and its start in clock ticks since boot, from /proc.  False: no such
- * process. */
+/* Reads a process's parent, and its start in clock ticks since boot, from /proc.  Returns false if
+ * there is no such process. */
 static bool read_stat(long process, long *parent, unsigned long long *start)
 {
     char path[64], text[1024];
@@ -165,10 +166,11 @@ void interpose_run(char *text, size_t size)
     snprintf(text, size, "%ld.%llu", process, start);
 }
 
-/* Properties of a report's writer, read from the report. */
+/* What a report says of the process that wrote it. */
 struct writer {
     long process;
     char run[64], host[256];
+    /* true: it had intercepted calls */
     bool called;
     double written;
 };
@@ -181,6 +183,8 @@ static void read_text(const char *report, const char *name, char *to, size_t siz
     snprintf(to, size, "%.*s", (int)n, at ? at : "");
 }
 
+/* Reads from a report which process of which run wrote it, and when.  Returns false if the file is
+ * no report. */
 static bool read_writer(const char *path, struct writer *w)
 {
     FILE *f = fopen(path, "re");
@@ -204,8 +208,8 @@ static bool read_writer(const char *path, struct writer *w)
     return true;
 }
 
-/* Whether the report's writer is still alive; a process with its number that started later is
- * another one. */
+/* True if the process that wrote the report is alive.  A process of the same number that started
+ * after the report was written is another one. */
 static bool is_alive(const struct writer *w)
 {
     const double ticks = (double)sysconf(_SC_CLK_TCK),
@@ -219,9 +223,8 @@ static bool is_alive(const struct writer *w)
            machine + (double)start / ticks <= w->written;
 }
 
-/* Whether the report must be kept.  A report of an earlier run may be replaced, as may one without
- * calls.  Another process's report stays if its writer belongs to this run, is still alive, or
- * wrote after this process started. */
+/* True if the report at `path` must be kept: it has calls, and its process belongs to this run, is
+ * alive, or wrote it after this process started.  *by: number of that process. */
 static bool is_taken(const char *path, long *by)
 {
     struct writer w;
@@ -235,8 +238,8 @@ static bool is_taken(const char *path, long *by)
            (w.process != getpid() && is_alive(&w));
 }
 
-/* Opens and locks the folder of the file, so that only one process at a time claims the name. -1:
- * failure. */
+/* Opens and locks the folder of a file, so that only one process at a time claims the name.
+ * Returns the descriptor, or -1 on failure.  Goes on without the lock after one second. */
 static int lock_folder(const char *path)
 {
     char folder[4096];
@@ -253,6 +256,8 @@ static int lock_folder(const char *path)
     return fd;
 }
 
+/* Locks the folder of the report, and finds out whether another process has claimed its name.
+ * Returns the lock's descriptor; -1 if there is no need for a claim or the lock fails. */
 int interpose_claim(const char *pattern)
 {
     char path[4096];
@@ -261,7 +266,7 @@ int interpose_claim(const char *pattern)
 
     if (strstr(pattern, "%p") || !interpose_is_first() || atomic_load(&looked) == getpid())
         return -1;
-    interpose_place(pattern, path, sizeof path);
+    interpose_expand_name(pattern, path, sizeof path);
     fd = lock_folder(path);
     beside_other = is_taken(path, &by);
     atomic_store(&looked, getpid());
@@ -291,7 +296,9 @@ bool interpose_is_first(void)
     return getpid() == first_process && !beside_parent && !beside_other;
 }
 
-void interpose_place(const char *pattern, char *path, size_t size)
+/* Expands %p, %h and %r in a report's name, and appends the MPI rank and the process number where
+ * reports would else have one name. */
+void interpose_expand_name(const char *pattern, char *path, size_t size)
 {
     const char *number = interpose_rank();
     char name[256] = "";
@@ -324,6 +331,6 @@ bool interpose_can_rewrite(const char *pattern)
     char path[4096];
     struct stat s;
 
-    interpose_place(pattern, path, sizeof path);
+    interpose_expand_name(pattern, path, sizeof path);
     return lstat(path, &s) ? errno == ENOENT : S_ISREG(s.st_mode);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Counts calls when they return, and writes the report when the process ends.  JSON is written
- * without a library, because a library that any program loads must not load others. */
+ * without a library, since a library that any program may load should not load others. */
 #define _GNU_SOURCE     /* dladdr, program_invocation_name */
 #include "tools/output.h"
 #include "tools/interpose/shared/interpose.h"
@@ -26,8 +26,8 @@ static _Thread_local limber_report last_report;
 static _Thread_local limber_part last_part[LIMBER_PARTS];
 static _Thread_local bool called;
 
-/* Copies all fields but the size to a structure of the program, which may be an older version with
- * fewer fields. */
+/* Copies all fields except the size to a structure of the caller, which may be of an older version
+ * with fewer fields. */
 static void copy_sized(void *to, const void *from, size_t full)
 {
     size_t size;
@@ -38,6 +38,7 @@ static void copy_sized(void *to, const void *from, size_t full)
                (size < full ? size : full) - sizeof size);
 }
 
+/* Copies the last call's report, and as many parts as fit, to the caller's structure. */
 static void copy_report(limber_report *to)
 {
     limber_report r = last_report;
@@ -69,17 +70,20 @@ PUBLIC int limber_blas_last_call(limber_blas_call *call)
 
 enum { BUCKETS = 1024, MOST_ROWS = 8192 };
 
-/* Least seconds between two writes.  Writing takes at most a hundredth of the time. */
+/* Smallest number of seconds between two writes.  Writing also takes at most about a hundredth of
+ * the time. */
 static const double soonest = 1;
 
-/* Sums over calls with the same routine, shape, outcome and caller. */
+/* Sums over calls of the same routine, shape, outcome and caller. */
 struct row {
-    struct row *next; /* next row in its hash bucket */
+    struct row *next; /* next row in the same hash bucket */
+    /* next row in the order of first calls */
     struct row *later;
     char routine[40], ops[4], why_not[160], scheme[32], backend[16], caller[96], contract[64];
     int64_t m, n, k;
     int served;
-    double shapes; /* number of shapes; if more than 1, m, n and k are the largest */
+    /* 0, or, for a row that sums several shapes, their number; m, n and k are then the largest */
+    double shapes;
     double calls, products, seconds, compiling, original, bound;
     struct interpose_check check;
     struct interpose_counts counts;
@@ -92,21 +96,22 @@ struct kernel {
 };
 
 INTERPOSE_LOCK(lock)
-/* Held while the report is written, and taken before `lock`: when the process ends, another thread
- * may still be writing an earlier state. */
+/* Held while the report is written, and locked before `lock`.  When the process ends, another
+ * thread may still be writing an earlier report. */
 INTERPOSE_LOCK(file_lock)
 
 static struct {
     struct row *bucket[BUCKETS];
     struct row *first, **end;
     size_t rows;
-    double unlisted; /* calls without a row, because the table is full */
+    double unlisted; /* number of calls without a row, since the table is full */
     struct kernel *kernels;
-    double began, due; /* due: time of the next write */
-    double opening; /* seconds in which the Limber library was opened */
-    bool writing, unwritten; /* unwritten: some calls are in no file yet */
+    double began, due; /* when counting began; when the next write is due; seconds since 1970 */
+    double opening; /* seconds that opening the Limber library took */
+    /* a thread is writing the report; some calls are not in the file yet */
+    bool writing, unwritten;
     pid_t pid;
-    char interpreted[256]; /* why no code was compiled, set when the message is printed */
+    char interpreted[256]; /* why the interpreter computed a call; set once that was printed */
 } all;
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -119,8 +124,8 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Starts counting in this process; the lock is held.  A fork's child drops the calls of its parent,
- * which reports them itself. */
+/* Starts counting in this process; the caller holds the lock.  A fork's child drops the calls of
+ * its parent, which reports them. */
 static void begin_process(void)
 {
     if (all.pid == getpid())
@@ -139,6 +144,7 @@ static void begin_process(void)
     interpose_watch_end();
 }
 
+/* Writes "file:function" of a call site to `to`; an empty string if it is unknown. */
 void interpose_name_caller(const void *site, char *to, size_t size)
 {
     const char *file;
@@ -164,6 +170,8 @@ static bool has_same_key(const struct row *a, const struct row *b)
            !strcmp(a->contract, b->contract);
 }
 
+/* Returns the row of the report with the same key as `like`, and adds a copy of `like` if there
+ * is none.  NULL if the table is full or memory is short. */
 static struct row *find_row(const struct row *like)
 {
     size_t at = (size_t)(like->m * 31 + like->n * 37 + like->k * 41) * 2654435761u % BUCKETS;
@@ -190,6 +198,7 @@ static void add_check(struct interpose_check *sum, const struct interpose_check 
     sum->ulps = fmax(sum->ulps, c->ulps);
 }
 
+/* Adds the counts of simulated units' events to *sum. */
 static void add_counts(struct interpose_counts *sum, const struct interpose_counts *c)
 {
     sum->products += c->products;
@@ -200,6 +209,7 @@ static void add_counts(struct interpose_counts *sum, const struct interpose_coun
     sum->sum_overflow += c->sum_overflow;
 }
 
+/* Adds a call's counts, times and checks to its row. */
 static void add_result(struct row *r, const struct interpose_result *t)
 {
     r->calls++;
@@ -215,7 +225,7 @@ static void add_result(struct row *r, const struct interpose_result *t)
     r->bound = fmax(r->bound, t->report->bound);
 }
 
-/* Records a kernel and its plan once; the lock is held. */
+/* Records a kernel and its plan, unless that was done before; the caller holds the lock. */
 static void add_kernel(limber_context *ctx, const char *key)
 {
     struct kernel *k = all.kernels;
@@ -237,8 +247,8 @@ static bool write_own_report(bool complete);
 
 /* ---- periodic writes ------------------------------------------------------------------------- */
 
-/* Whether to rewrite the report now; the lock is held.  A process that ends by a signal or _exit
- * loses what is not written, so the report is rewritten periodically. */
+/* True if the report should be rewritten now; the caller holds the lock.  A process that ends by
+ * SIGKILL loses calls that are not written, so the report is rewritten periodically. */
 static bool is_due(void)
 {
     double now = seconds_now();
@@ -262,7 +272,7 @@ static void write_now(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Writes the last calls of a program that makes no more calls. */
+/* Writes the last calls of a program that has stopped making calls, if the report is due. */
 void interpose_write_rest(void)
 {
     bool due;
@@ -274,7 +284,7 @@ void interpose_write_rest(void)
         write_now();
 }
 
-/* Records the kernels of a report; the lock is held. */
+/* Records the kernels of a report; the caller holds the lock. */
 static void add_kernels(limber_context *ctx, const limber_report *report)
 {
     for (int i = 0; i < report->parts; i++)
@@ -283,7 +293,7 @@ static void add_kernels(limber_context *ctx, const limber_report *report)
         add_kernel(ctx, report->kernel);
 }
 
-void interpose_kernels(limber_context *ctx, const limber_report *report)
+void interpose_record_kernels(limber_context *ctx, const limber_report *report)
 {
     if (!interpose_options()->report)
         return;
@@ -303,6 +313,7 @@ void interpose_opened(double seconds)
     pthread_mutex_unlock(&lock);
 }
 
+/* Adds a call to its row.  Returns true if the report should be rewritten. */
 static bool count_call(const struct interpose_result *t)
 {
     const limber_report *report = t->report;
@@ -333,7 +344,7 @@ static bool count_call(const struct interpose_result *t)
     return due;
 }
 
-/* Prints once that the interpreter computes: results are right, but may take hours. */
+/* Prints, once, that the interpreter computes.  Its results are right, but may take hours. */
 static void print_interpreted(const struct interpose_result *t)
 {
     const char *why = t->ctx && t->report && !strcmp(t->report->backend, "interp") ?
@@ -354,7 +365,8 @@ static void print_interpreted(const struct interpose_result *t)
             strstr(why, "libLLVM") ? " (LIMBER_LLVM=FILE names libLLVM)" : "");
 }
 
-void interpose_count(const struct interpose_result *t)
+/* Stores the outcome of a call as this thread's last one, and adds it to the report. */
+void interpose_record_call(const struct interpose_result *t)
 {
     INTERPOSE_UNCANCELLED;
 
@@ -365,7 +377,7 @@ void interpose_count(const struct interpose_result *t)
     last.n = t->n;
     last.k = t->k;
     last.served = t->report != NULL;
-    if (t->report) { /* forwarded calls skip copying kilobytes */
+    if (t->report) { /* forwarded calls leave out this copy of kilobytes */
         last_report = *t->report;
         memcpy(last_part, t->report->part, (size_t)t->report->parts * sizeof *last_part);
     }
@@ -389,7 +401,7 @@ void interpose_put_text(FILE *f, const char *s)
     fputc('"', f);
 }
 
-/* Writes a number, or null for an infinity or NaN, which JSON does not have. */
+/* Writes a number, or null for infinities and NaN, which JSON cannot express. */
 static void write_number(FILE *f, double x)
 {
     if (isfinite(x))
@@ -410,6 +422,7 @@ static void write_number_member(FILE *f, const char *name, double x)
     write_number(f, x);
 }
 
+/* Writes sums over calls as JSON members. */
 static void write_sums(FILE *f, const struct row *r)
 {
     fprintf(f, "\"calls\": %.0f", r->calls);
@@ -433,7 +446,7 @@ static void write_sums(FILE *f, const struct row *r)
     }
 }
 
-/* Writes a row's sums.  Rows of forwarded calls omit fields that carry no information. */
+/* Writes a row's sums.  Rows of forwarded calls omit fields that would say nothing. */
 static void write_row_sums(FILE *f, const struct row *r)
 {
     if (r->served) {
@@ -446,6 +459,8 @@ static void write_row_sums(FILE *f, const struct row *r)
     write_number_member(f, "seconds", r->seconds);
 }
 
+/* Writes a row of the report, about calls of one routine, shape, outcome and caller, as a JSON
+ * object. */
 static void write_row(FILE *f, const struct row *r)
 {
     fprintf(f, "{ \"routine\": ");
@@ -470,6 +485,7 @@ static void write_row(FILE *f, const struct row *r)
     fprintf(f, " }");
 }
 
+/* Returns the sums over all rows of calls that Limber computed (or did not, by `served`). */
 static struct row sum_rows(int served)
 {
     struct row sum = { .served = served };
@@ -498,7 +514,8 @@ static int compare_seconds(const void *a, const void *b)
     return d > 0 ? 1 : d < 0 ? -1 : 0;
 }
 
-/* Merges a row into the one of `rest` with the same routine and outcome. */
+/* Merges a row into that row of the list `rest` which has the same routine, outcome and contract,
+ * or adds it to the list. */
 static void merge_row(struct row **rest, const struct row *r)
 {
     struct row *to = *rest;
@@ -532,8 +549,8 @@ static void merge_row(struct row **rest, const struct row *r)
     add_counts(&to->counts, &r->counts);
 }
 
-/* Writes the rows with most seconds, then one row for each routine and outcome that sums the
- * rest. */
+/* Writes the rows with the most seconds, then the sums of all others, in one row for each routine,
+ * outcome and contract. */
 static void write_rows(FILE *f)
 {
     const size_t most = (size_t)interpose_options()->rows;
@@ -562,6 +579,7 @@ static void write_rows(FILE *f)
     free(rows);
 }
 
+/* Writes the report's head: program, host, process, and times. */
 static void write_process(FILE *f, bool complete)
 {
     char name[256] = "", run[64];
@@ -590,11 +608,11 @@ static void write_process(FILE *f, bool complete)
 static const char no_blas[] = "\"loaded\": []";
 
 struct loaded {
-    FILE *f; /* NULL: only count */
+    FILE *f; /* the file; NULL if objects are only counted */
     int count;
 };
 
-/* Whether the object is this library, which is named libblas.so.3 if it replaces the program's
+/* True if the object is this library, which is named libblas.so.3 if it replaces the program's
  * BLAS. */
 static bool is_this(const struct dl_phdr_info *info)
 {
@@ -603,7 +621,7 @@ static bool is_this(const struct dl_phdr_info *info)
     return dladdr(no_blas, &here) && (uintptr_t)here.dli_fbase == info->dlpi_addr;
 }
 
-/* Lists loaded objects whose names are those of a BLAS; used in a report without calls. */
+/* Callback of dl_iterate_phdr: lists loaded objects whose names are those of a BLAS. */
 static int put_blas(struct dl_phdr_info *info, size_t size, void *user)
 {
     const char *slash = strrchr(info->dlpi_name, '/');
@@ -637,6 +655,8 @@ static bool has_blas(void)
     return list.count > 0;
 }
 
+/* Writes the whole report: head, sums of calls that Limber computed and of forwarded ones, rows,
+ * kernels. */
 static void write_json(FILE *f, bool complete)
 {
     struct row served = sum_rows(1), left = sum_rows(0);
@@ -660,6 +680,8 @@ static void write_json(FILE *f, bool complete)
     fprintf(f, "\n  ]\n}\n");
 }
 
+/* Writes the report to its file by way of a temporary one.  Prints a message and returns false on
+ * failure. */
 static bool write_report(const char *pattern, bool complete)
 {
     struct interpose_limits limits;
@@ -671,7 +693,7 @@ static bool write_report(const char *pattern, bool complete)
     interpose_limits_enter(&limits);
     if (pattern == interpose_options()->report)
         claim = interpose_claim(pattern);
-    interpose_place(pattern, path, sizeof path);
+    interpose_expand_name(pattern, path, sizeof path);
     ok = output_open(&o, path);
     if (ok) {
         locale_t before = interpose_plain_numbers();
@@ -692,7 +714,8 @@ static bool write_report(const char *pattern, bool complete)
     return ok;
 }
 
-/* Writes the report to its file.  A complete report is the process's last one. */
+/* Writes the report to the file of LIMBER_REPORT.  A complete report is the process's last one:
+ * later incomplete ones are not written. */
 static bool write_own_report(bool complete)
 {
     static pid_t completed;
@@ -722,8 +745,8 @@ PUBLIC limber_status limber_blas_write_report(const char *path)
                                        LIMBER_STATUS_IO;
 }
 
-/* Whether the file is a report of a process without a BLAS, such as a helper of the script that
- * started the program. */
+/* True if the file is a report of a process without calls and without a BLAS, such as a helper of
+ * the script that started this program. */
 static bool is_report_without_blas(const char *path)
 {
     FILE *f = fopen(path, "re");
@@ -736,8 +759,8 @@ static bool is_report_without_blas(const char *path)
     return strstr(text, no_blas);
 }
 
-/* Whether a program without intercepted calls should write a report that says so: there is no other
- * report. */
+/* True if a program without intercepted calls should write a report that says so: no report of that
+ * name has calls. */
 static bool lacks_report(const char *pattern)
 {
     char path[4096];
@@ -745,14 +768,14 @@ static bool lacks_report(const char *pattern)
 
     if (!pattern || strstr(pattern, "%p") || !interpose_is_first() || interpose_only_checks())
         return false;
-    interpose_place(pattern, path, sizeof path);
+    interpose_expand_name(pattern, path, sizeof path);
     if (lstat(path, &s))
         return errno == ENOENT;
     return S_ISREG(s.st_mode) && is_report_without_blas(path) && has_blas();
 }
 
-/* Writes the final report at exit.  A shell that starts the program makes no calls, ends later, and
- * must not overwrite the report. */
+/* Writes the final report at exit.  A process without calls must not overwrite a report of another:
+ * the shell that started a program ends later than it. */
 __attribute__((destructor)) static void write_at_end(void)
 {
     if (all.pid == getpid() || lacks_report(interpose_options()->report))

@@ -28,6 +28,7 @@ bool interpose_read_number(const char *s, int least, int most, int *out)
     return *s >= '0' && *s <= '9' && !*rest && !errno && v >= least && v <= most;
 }
 
+/* Removes blanks at both ends of s, in place, and returns the first other character's address. */
 char *interpose_trim(char *s)
 {
     size_t n;
@@ -46,7 +47,8 @@ bool interpose_is_unit(const char *s)
     return strncmp(s, "simulate=", SIMULATE) == 0;
 }
 
-/* Parses a unit.  The contract does not point to it yet, because the setting may be moved. */
+/* Parses "simulate=UNIT". contract.unit is set later, by finish_setting(), since the setting's
+ * address may still change. */
 static bool read_unit(const char *s, struct interpose_setting *to)
 {
     to->unit = (limber_unit)LIMBER_UNIT_INIT;
@@ -54,6 +56,8 @@ static bool read_unit(const char *s, struct interpose_setting *to)
            limber_unit_parse(s + SIMULATE, &to->unit) == LIMBER_STATUS_OK;
 }
 
+/* Returns why s is no contract: `wanted` or, if s looks like a unit's description, what is wrong
+ * in that.  The text is valid until the thread's next call. */
 const char *interpose_no_contract(const char *s, const char *wanted)
 {
     static _Thread_local char text[400];
@@ -70,6 +74,7 @@ const char *interpose_no_contract(const char *s, const char *wanted)
     return text;
 }
 
+/* Parses a contract, such as "bits=40", into a setting.  Returns false if the text is invalid. */
 bool interpose_read_contract(const char *s, struct interpose_setting *to)
 {
     limber_contract *k = &to->contract;
@@ -134,19 +139,20 @@ const char *interpose_conflict(const limber_contract *k)
 enum { MOST_NAMES = 16, MOST_CONDITIONS = 8 };
 
 struct condition {
-    char what; /* m, n, k, or w for work = m n k */
+    char what; /* what is compared: m, n, k, or w for the product m n k */
+    /* what the comparison accepts; "<=" sets less and equal */
     bool less, equal, more;
     double value;
 };
 
 struct rules {
     struct rules *next;
-    char *words; /* owned; names and caller point into it */
+    char *words; /* owned; `name` and `caller` point into it */
     const char *name[MOST_NAMES];
     int names;
     struct condition condition[MOST_CONDITIONS];
     int conditions;
-    const char *caller; /* pattern of fnmatch, or NULL */
+    const char *caller; /* a pattern of fnmatch, or NULL */
     struct interpose_setting setting;
 };
 
@@ -156,7 +162,7 @@ static bool set_error(char *why, size_t size, const char *text, const char *word
     return false;
 }
 
-/* Parses a condition such as "m>=512". */
+/* Parses a condition such as "m>=512", and appends it. */
 static bool read_condition(struct rules *r, char *word, char *why, size_t size)
 {
     static const struct {
@@ -186,6 +192,8 @@ static bool read_condition(struct rules *r, char *word, char *why, size_t size)
     return true;
 }
 
+/* Reads a word before "->": a routine, a condition or caller=PATTERN.  On failure sets `why` and
+ * returns false. */
 static bool read_left(struct rules *r, char *word, char *why, size_t size)
 {
     if (strncmp(word, "caller=", 7) == 0 && word[7]) {
@@ -200,6 +208,8 @@ static bool read_left(struct rules *r, char *word, char *why, size_t size)
     return true;
 }
 
+/* Reads a word after "->": first "off" or a contract, then scheme=NAME.  On failure sets `why` and
+ * returns false. */
 static bool read_right(struct rules *r, char *word, bool first, char *why, size_t size)
 {
     struct interpose_setting *s = &r->setting;
@@ -218,6 +228,8 @@ static bool read_right(struct rules *r, char *word, bool first, char *why, size_
     return set_error(why, size, "\"%.60s\" is no scheme=NAME after a contract", word);
 }
 
+/* Parses the words of a rule: routines and conditions, "->", contract and scheme.  On failure sets
+ * `why` and returns false. */
 static bool read_rule(struct rules *r, char *why, size_t size)
 {
     char *rest = r->words, *word;
@@ -251,6 +263,8 @@ static bool read_rule(struct rules *r, char *why, size_t size)
     return ok;
 }
 
+/* Parses a rule and appends it to the list.  On failure writes the reason to `why` and returns
+ * false. */
 bool interpose_rules_add(struct rules **rules, char *words, char *why, size_t size)
 {
     struct rules *r = calloc(1, sizeof *r);
@@ -271,8 +285,8 @@ bool interpose_rules_add(struct rules **rules, char *words, char *why, size_t si
 
 /* ---- matching -------------------------------------------------------------------------------- */
 
-/* Strips prefixes and suffixes: dgemm_, dgemm_64_ and scipy_cblas_dgemm64_ become "dgemm". */
-static void plain_name(const char *routine, char *plain, size_t size)
+/* Writes the BLAS name of a routine: dgemm_, dgemm_64_ and scipy_cblas_dgemm64_ give "dgemm". */
+static void write_plain_name(const char *routine, char *plain, size_t size)
 {
     size_t n;
 
@@ -290,7 +304,7 @@ static void plain_name(const char *routine, char *plain, size_t size)
         plain[--n] = 0;
 }
 
-static bool is_called(const struct rules *r, const char *routine, const char *plain)
+static bool matches_routine(const struct rules *r, const char *routine, const char *plain)
 {
     for (int i = 0; i < r->names; i++)
         if (fnmatch(r->name[i], plain, FNM_CASEFOLD) == 0 ||
@@ -307,9 +321,9 @@ static bool is_true(const struct condition *c, const struct interpose_call *call
     return (c->less && x < c->value) || (c->more && x > c->value) || (c->equal && x == c->value);
 }
 
-/* Whether the pattern matches the calling function or its file.  A function's name is known only if
- * the file exports it. */
-static bool is_from(const char *pattern, const void *site)
+/* True if the pattern matches the calling function or its file.  A function's name is known only if
+ * its file exports it. */
+static bool matches_caller(const char *pattern, const void *site)
 {
     const char *file;
     Dl_info info;
@@ -323,14 +337,19 @@ static bool is_from(const char *pattern, const void *site)
                               (file && fnmatch(pattern, file + 1, 0) == 0));
 }
 
-static bool is_match(const struct rules *r, const struct interpose_call *call, const char *plain)
+/* True if a rule's conditions, routine and caller match the call. plain: the routine's name
+ * from write_plain_name. */
+static bool matches_call(const struct rules *r, const struct interpose_call *call,
+                         const char *plain)
 {
     for (int i = 0; i < r->conditions; i++)
         if (!is_true(&r->condition[i], call))
             return false;
-    return is_called(r, call->routine, plain) && (!r->caller || is_from(r->caller, call->site));
+    return matches_routine(r, call->routine, plain) &&
+           (!r->caller || matches_caller(r->caller, call->site));
 }
 
+/* Returns the setting of the first rule that matches the call; NULL if none does. */
 const struct interpose_setting *interpose_rules_find(struct rules *rules,
                                                      const struct interpose_call *call)
 {
@@ -338,9 +357,9 @@ const struct interpose_setting *interpose_rules_find(struct rules *rules,
 
     if (!rules)
         return NULL;
-    plain_name(call->routine, plain, sizeof plain);
+    write_plain_name(call->routine, plain, sizeof plain);
     for (struct rules *r = rules; r; r = r->next)
-        if (is_match(r, call, plain))
+        if (matches_call(r, call, plain))
             return &r->setting;
     return NULL;
 }

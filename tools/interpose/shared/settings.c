@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reports which settings are in effect, and checks that everything they name is usable, before a
- * program runs for hours. */
+ * Tells which settings are in effect, and checks that everything which they name can be used,
+ * before a program runs for hours. */
 #define _GNU_SOURCE     /* strdup, strndup under any standard */
 #include "tools/interpose/shared/interpose.h"
 
@@ -33,7 +33,7 @@ PUBLIC int limber_blas_settings(void)
     return o->refused ? -1 : o->on;
 }
 
-/* Whether the folder of a file, or the parent of a folder to be created, is writable. */
+/* True if the folder of `path` is writable, so that `path` can be created there. */
 static bool parent_allows(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -47,6 +47,8 @@ static bool parent_allows(const char *path)
     return ok;
 }
 
+/* Checks that a variable's file or folder can be written or created.  If not, prints why and
+ * returns false. */
 static bool can_write(const char *variable, const char *path, bool is_folder)
 {
     struct stat s;
@@ -72,11 +74,11 @@ static bool check_report(const char *pattern)
 
     if (!pattern)
         return true;
-    interpose_place(pattern, path, sizeof path);
+    interpose_expand_name(pattern, path, sizeof path);
     return can_write("LIMBER_REPORT", path, false);
 }
 
-/* Checks that a cache which the user names is used. */
+/* Checks that the cache can be used, if the user names its folder or key. */
 static bool check_cache(limber_context *ctx, const char *folder)
 {
     limber_cache_info info = LIMBER_CACHE_INFO_INIT;
@@ -90,8 +92,8 @@ static bool check_cache(limber_context *ctx, const char *folder)
     return false;
 }
 
-/* Checks LIMBER_LLVM by binding a product of one element, because the library opens libLLVM only
- * when it first compiles. */
+/* Checks LIMBER_LLVM by binding a product of one element, since the Limber library opens libLLVM
+ * only when it first compiles. */
 static bool check_llvm(void)
 {
     const limber_matrix one = { NULL, LIMBER_F64, 1, 1 };
@@ -116,6 +118,8 @@ static bool check_llvm(void)
     return ok;
 }
 
+/* Checks that a context can be created and its cache folder used.  On failure prints a message
+ * and returns false. */
 static bool check_context(const struct interpose_options *o)
 {
     const limber_config config = interpose_config();
@@ -137,6 +141,8 @@ bool interpose_only_checks(void)
     return atomic_load(&only_checks);
 }
 
+/* Checks all settings without computing.  Returns limber_blas_settings() unless it is 1; else 1
+ * if everything that the settings name can be used, -1 if not. */
 PUBLIC int limber_blas_check_settings(void)
 {
     const struct interpose_options *o = interpose_options();

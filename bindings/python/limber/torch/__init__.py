@@ -15,7 +15,11 @@ model's code calls them.  Additions, activations and normalisations stay PyTorch
 and torch.export see operators of torch.library (PyTorch 2.4 and newer)."""
 from ._config import Wishes, wishes_of
 from ._functions import conv, conv_transpose, linear, matmul
+from . import _invariant
 from ._inject import Injection, inject
+from ._invariant import Invariance, batch_invariant
 
-__all__ = ["inject", "Injection", "matmul", "linear", "conv", "conv_transpose", "Wishes",
-           "wishes_of"]
+__all__ = ["inject", "Injection", "batch_invariant", "Invariance", "matmul", "linear", "conv",
+           "conv_transpose", "Wishes", "wishes_of"]
+
+_invariant.start()

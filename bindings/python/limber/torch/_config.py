@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from .. import _library as C
 from .._arguments import contract_of
+from .._facts import SCHEMES
 from .._library import lib
 from ..errors import BadArgument, check
 
@@ -38,13 +39,21 @@ def _check_keys(what, given, known, others=()):
             raise BadArgument(f"{what}: {key!r} is none of {', '.join((*known, *others))}")
 
 
+def _of_words(given):
+    """The dictionary that words stand for: those of a unit, or schemes with + between."""
+    is_scheme = all(part in SCHEMES for part in given.split("+"))
+    return {"scheme" if is_scheme else "unit": given}
+
+
 def _wish(what, given):
     """One product's wish, from None or a dictionary of unit, contract, scheme."""
     if given is None:
         return TORCH
     if isinstance(given, str):
-        given = {"unit": given}
+        given = _of_words(given)
     _check_keys(what, given, _WISH)
+    if "scheme" in given and "unit" not in given:
+        given = {"contract": "fast", **given}
     if ("unit" in given) == ("contract" in given):
         raise BadArgument(f"{what}: name either a unit or a contract")
     text = f"simulate={given['unit']}" if "unit" in given else str(given["contract"])
@@ -57,13 +66,14 @@ def _wish(what, given):
 
 
 def wishes_of(given, what="config"):
-    """Wishes from None (PyTorch computes), a unit's words, or a dictionary: unit or contract and
-    scheme for all three products, and forward, grad_input, grad_weight, each None, words, or such a
+    """Wishes from None (PyTorch computes), the words of a unit or of schemes ("ape",
+    "fp32-f+native"), or a dictionary: unit, or contract and scheme (without a contract: fast), for
+    all three products, and forward, grad_input, grad_weight, each None, words, or such a
     dictionary."""
     if given is None:
         return Wishes()
     if isinstance(given, str):
-        given = {"unit": given}
+        given = _of_words(given)
     if not isinstance(given, dict):
         raise BadArgument(f"{what}: {type(given).__name__} is neither words nor a dictionary")
     _check_keys(what, given, _WISH + ROLES, _MODEL if what == "config" else ())

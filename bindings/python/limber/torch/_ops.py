@@ -42,6 +42,8 @@ def _readable(x):
         x = x.detach()
     if x.is_neg():
         x = x.resolve_neg()
+    if x.is_conj():
+        x = x.resolve_conj()
     if x.device.type == "cpu" and numpy is not None and x.dtype != torch.bfloat16:
         return x.numpy()
     return x

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Limber as a hook of FlexiBLAS, and as a library that libblastrampoline forwards to.  Stand-ins
-# make their calls; LIMBER_TEST_FLEXIBLAS and LIMBER_TEST_LBT name the libraries themselves.
+# Limber as a hook of FlexiBLAS, and as a library to which libblastrampoline forwards calls.
+# Stand-ins replace both; LIMBER_TEST_FLEXIBLAS and LIMBER_TEST_LBT name real libraries that are
+# tested, too.
 program=$1 folder=$2 flexiblas=$3 lbt=$4 mock=$5
 here=$(dirname "$0")/..
 . "$here/expect.sh"
@@ -20,7 +21,7 @@ for library in "$flexiblas" $LIMBER_TEST_FLEXIBLAS; do
     lines 2 'hook_limber: dgemm 120 x 120 x 120 correct, by'
     expect 0 '"library": "libflexiblas_hook_limber"' cat "$work/hook"
     expect 0 '"routine": "dgemm"' cat "$work/hook"
-    # a rule by routine, and a product that is handed on although a contract is stated
+    # a rule for one routine, and a product that is forwarded although a contract is set
     printf 'contract correct\nrule dgemm -> off\n' > "$work/rules"
     expect 0 '^dgemm_ is right' env FLEXIBLAS_HOOK="$hook" LIMBER_CONFIG="$work/rules" "$program" \
         flexiblas "$library"
@@ -37,8 +38,8 @@ expect 0 '^dgemm_ is right, 0 behind' env FLEXIBLAS_HOOK="$hook" LIMBER_CONTRACT
     "$program" flexiblas "$flexiblas"
 lines 2 '^dgemm_ is right, 0 behind'
 
-# ---- libblastrampoline: calls that ours does not serve reach the library that was loaded before
-# it, however often ours is loaded ----
+# ---- libblastrampoline: calls that Limber does not serve reach the library that was loaded before
+# it, however often Limber is loaded ----
 for library in "$lbt" $LIMBER_TEST_LBT; do
     for bits in 32 64; do
         suffix=64_
@@ -58,6 +59,8 @@ for library in "$lbt" $LIMBER_TEST_LBT; do
         [ $bits = 64 ] || lines 2 '^cblas_dgemm is right, 0 behind'
         expect 0 '^isamax 2, sdot 14$' env LIMBER_CONTRACT=correct LIMBER_REPORT="$work/lbt" \
             "$program" trampoline "$library" $bits "$mock$bits.so" "$shim"
+        expect 0 '"routine": "sdot_' cat "$work/lbt"   # vectors, too, but not the library's tests
+        expect 1 '' grep -E 'cdotc|zdotc' "$work/lbt"
         expect 0 '"library": "liblimber_lbt"' cat "$work/lbt"
     done
 done

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A stand-in for FlexiBLAS 3.4: its functions go through the hooks that FLEXIBLAS_HOOK names as
- * files, to the BLAS that it is linked with.  It opens, closes and names hooks as FlexiBLAS does,
- * and enters hook_cblas_dgemm among the hooks of dgemm, as that version does. */
-#define _GNU_SOURCE     /* RTLD_NEXT */
+ * A stand-in for FlexiBLAS 3.4: calls pass the hooks, whose files FLEXIBLAS_HOOK names, and then
+ * reach the BLAS with which this library is linked.  It opens, closes and names hooks as FlexiBLAS
+ * does. As in that version, hook_cblas_dgemm becomes a hook of dgemm. */
+#define _GNU_SOURCE     /* for RTLD_NEXT */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -70,6 +70,7 @@ static void call(void *handle, const char *name)
         function();
 }
 
+/* Loads a hook as FlexiBLAS does: once to read its name, then again to call it. */
 static void load(const char *file)
 {
     static const char *const names[] = { "hook_dgemm", "hook_cblas_dgemm" };

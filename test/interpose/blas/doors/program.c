@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program on a BLAS that it finds through another library: `program flexiblas LIBRARY`, or
- * `program trampoline LIBRARY BITS BLAS SHIM`.  Prints how many products came to the BLAS behind.
- */
+ * A program that calls a BLAS through another library: `program flexiblas LIBRARY`, or `program
+ * trampoline LIBRARY BITS BLAS SHIM`.  Prints how many products reached the BLAS. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
@@ -49,7 +48,8 @@ static void *find(const char *name, const char *suffix)
     return f;
 }
 
-/* Returns the number of calls that the BLAS behind has counted; its file is loaded already. */
+/* Returns the number of calls that the BLAS has counted, or -1.  blas: its file, which is loaded
+ * already, or NULL. */
 static int calls_of(const char *blas)
 {
     void *behind = blas ? dlopen(blas, RTLD_LAZY | RTLD_NOLOAD) : NULL;
@@ -60,7 +60,7 @@ static int calls_of(const char *blas)
 
 static void multiply(const char *suffix, const char *blas)
 {
-    const int64_t n = N; /* the lower half is N as an integer of 32 bits */
+    const int64_t n = N; /* functions with 32-bit integers read N from the lower half */
     const double one = 1, zero = 0;
     const int before = calls_of(blas);
     void (*gemm)(const char *, const char *, const void *, const void *, const void *, const void *,
@@ -98,6 +98,8 @@ static void forward(const char *file, int clear)
     printf("%s\n", lbt_forward(file, clear, 0, NULL) > 0 ? "forwarded" : "refused");
 }
 
+/* Lets libblastrampoline forward to a BLAS and to the shim in turn, and checks after each change
+ * which library computes. */
 static void through_trampoline(int bits, const char *blas, const char *shim)
 {
     const char *suffix = bits == 64 ? "64_" : "";
@@ -106,13 +108,13 @@ static void through_trampoline(int bits, const char *blas, const char *shim)
     int32_t (*isamax)(const void *, const float *, const void *);
     float (*sdot)(const void *, const float *, const void *, const float *, const void *);
 
-    forward(shim, 0); /* before any BLAS is forwarded to */
+    forward(shim, 0); /* before a BLAS is loaded */
     for (int round = 0; round < ROUNDS; round++) {
         forward(blas, 1);
         multiply(suffix, blas);
         forward(shim, 0);
         multiply(suffix, blas);
-        forward(shim, 0); /* twice: the shim must not lose the BLAS behind it */
+        forward(shim, 0); /* a second time: the shim must still find the BLAS */
         multiply(suffix, blas);
         if (bits == 32) /* the mock has no cblas_dgemm64_ */
             multiply_cblas(suffix, bits, blas);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A stand-in for libblastrampoline: the functions that its programs use, with the questions that it
- * asks of a library before it forwards to it. */
+ * A stand-in for libblastrampoline: the functions that programs use, and the tests that it makes of
+ * a library before it forwards calls to that library. */
 #include <complex.h>
 #include <dlfcn.h>
 #include <stdint.h>
@@ -60,7 +60,7 @@ static void *find_symbol(void *library, const char *name, const char *suffix)
     return dlsym(library, text);
 }
 
-/* Returns the integer width of a BLAS function: 32, 64, or 0 for neither. */
+/* Returns the width of a BLAS function's integers, 32 or 64, or 0 if it is neither. */
 static int integer_width(void *function)
 {
     const int64_t n = (int64_t)0xffffffff00000003, step = 1;
@@ -75,6 +75,8 @@ static int integer_width(void *function)
     }
 }
 
+/* Returns whether the library's functions take their arguments and return numbers as this program
+ * calls them. */
 static int is_normal(void *library, const char *suffix)
 {
     const int64_t zero = 0, one = 1;
@@ -94,6 +96,9 @@ static int is_normal(void *library, const char *suffix)
            cdotc(&zero, &c, &zero, &c, &zero) == 0 && sdot(&one, &half, &one, &half, &one) == .25F;
 }
 
+/* Forwards all functions to those of a library, as libblastrampoline does: finds its suffix and its
+ * integers' width by test calls. clear: first undoes all forwards.  Returns the number of forwarded
+ * functions. */
 int32_t lbt_forward(const char *file, int32_t clear, int32_t verbose, const char *hint)
 {
     const char *suffixes[] = { hint ? hint : "", "", "64", "_64", "64_" }, *suffix = NULL;
@@ -127,7 +132,7 @@ __attribute__((constructor)) static void clear(void)
 
 /* ---- functions that programs call ------------------------------------------------------------ */
 
-/* The wrappers jump, so that the function sees the program's return address. */
+/* The wrappers jump instead of calling, so that the function sees the program's return address. */
 #if defined __x86_64__
 #define JUMP "jmp *%rax"
 #define FORWARD(name, i, wide) \

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The library as a hook of FlexiBLAS, which calls hook_NAME instead of its backend's NAME.
- * flexiblas_chain_NAME_ is the next hook or the backend, flexiblas_real_NAME_ is the backend.
- * Both structures, and the names, are those of FlexiBLAS 3.
- *
- * Only Fortran names are hooked: FlexiBLAS 3.4 would register hook_cblas_NAME as one more hook of
- * NAME, whose arguments differ. */
+ * flexiblas_chain_NAME_ is the next hook or the backend, flexiblas_real_NAME_ is the backend.  The
+ * structures and names are those of FlexiBLAS 3.  Only Fortran names are hooked: FlexiBLAS 3.4
+ * would register hook_cblas_NAME as a further hook of NAME, whose arguments differ. */
 #define _GNU_SOURCE     /* dladdr */
 #include "entries.h"
 #include "library.h"
@@ -33,15 +31,15 @@ struct flexiblas_hook flexiblas_register = {
     "Limber"
 };
 
-/* Allocates the section's name, because FlexiBLAS 3.4 frees it for a hook that FLEXIBLAS_HOOK gives
- * as a file. */
+/* Allocates the section's name, since FlexiBLAS 3.4 frees it if FLEXIBLAS_HOOK names the hook's
+ * file. */
 __attribute__((constructor)) static void name_section(void)
 {
     flexiblas_register.section = strdup("LIMBER");
 }
 
-/* The hook has no options in FlexiBLAS; environment variables and LIMBER_CONFIG's file set
- * everything. */
+/* An empty list: FlexiBLAS sets no options of this hook, environment variables and LIMBER_CONFIG
+ * do. */
 PUBLIC extern struct flexiblas_option flexiblas_options[];
 struct flexiblas_option flexiblas_options[] = { { NULL, NULL, 0, NULL } };
 

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The library in front of libblastrampoline's BLAS, which Julia uses: lbt_forward with clear = 0
- * replaces the functions that this library has, and leaves all others to the previous BLAS.
- *
- * libblastrampoline calls a library's isamax, sdot, cdotc and zdotc to detect its integer width and
- * calling convention.  Here they forward to the previous BLAS and so behave as it does.  A call
- * from libblastrampoline means that it is about to forward to this library.  Its current forwards
- * are saved then. */
+ * The library as a forward of libblastrampoline, which Julia uses: lbt_forward with clear = 0
+ * redirects the functions that this library has, and leaves all others to the previous BLAS.
+ * libblastrampoline first calls a library's isamax, to detect its integers, and then sdot, cdotc
+ * and zdotc, to detect its calling convention.  These calls are forwarded to the previous BLAS.
+ * libblastrampoline's present forwards are saved at the call of isamax, since it will then forward
+ * to this library. */
 #define _GNU_SOURCE     /* dladdr, dl_iterate_phdr */
 #include "entries.h"
 #include "library.h"
 
 #include "tools/interpose/shared/behind.h"
 
-#include <complex.h>
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -22,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* WIDTH is 32 or 64: names of functions with 64-bit integers end in 64_. */
+/* WIDTH is 32 or 64, the bits of integers.  With 64, names end in 64_. */
 #if WIDTH == 64
 #define SUFFIX "64_"
 #define INTEGER int64_t
@@ -35,9 +33,16 @@
 
 const char interpose_name[] = "liblimber_lbt", interpose_original[] = "the BLAS forwarded to";
 
+static void *open_object(const void *address)
+{
+    Dl_info at;
+
+    return dladdr(address, &at) ? dlopen(at.dli_fname, RTLD_NOLOAD | RTLD_LAZY) : NULL;
+}
+
 /* ---- saved forwards of libblastrampoline ----------------------------------------------------- */
 
-/* The first members of the structure that lbt_get_config returns. */
+/* First fields of the structure that lbt_get_config returns. */
 struct lbt_config {
     void **libraries;
     uint32_t flags;
@@ -45,8 +50,8 @@ struct lbt_config {
     uint32_t count;
 };
 
-/* A function to which libblastrampoline forwarded.  Never freed, since other threads may read
- * it. */
+/* A function to which libblastrampoline forwarded before.  Never freed, since other threads may
+ * read it. */
 struct behind {
     const char *name; /* owned by libblastrampoline */
     void *_Atomic function;
@@ -65,20 +70,19 @@ static struct behind *find_forward(const char *name)
     return b;
 }
 
-static bool is_wanted(const char *name)
+/* True if calls of the function `name` are served by this library, or are made by it. */
+static bool is_wanted(void *self, const char *name)
 {
-    static const char *const words[] = { "gemm",  "symm",   "hemm",   "syrk",   "herk",  "syr2k",
-                                         "her2k", "trmm",   "trsm",   "getrf",  "getrs", "gesv_",
-                                         "getri", "potrf",  "potrs",  "posv_",  "trtri", "trtrs",
-                                         "geqrf", "larft",  "orgqr",  "ungqr",  "ormqr", "unmqr",
-                                         "sdot_", "cdotc_", "zdotc_", "isamax_" };
+    static const char *const called[] = { "isamax_", "xerbla", "larft_" };
+    char ours[96];
 
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr(name, words[i]))
+    for (size_t i = 0; i < sizeof called / sizeof *called; i++)
+        if (strstr(name, called[i]))
             return true;
-    return false;
+    return snprintf(ours, sizeof ours, "%s" SUFFIX, name) < (int)sizeof ours && dlsym(self, ours);
 }
 
+/* Stores the address of the original function `name`, in a new entry if it has none. */
 static void save_forward(const char *name, void *function)
 {
     struct behind *b = find_forward(name);
@@ -95,27 +99,30 @@ static void save_forward(const char *name, void *function)
     b->function = function;
 }
 
-/* Saves the current forwards.  An entry that already forwards to this library is left as it is. */
+/* Saves the functions to which libblastrampoline forwards now.  Entries for functions that are
+ * forwarded to this library are kept. */
 static void save_forwards(void *lbt)
 {
+    void *self = open_object(interpose_name);
     const struct lbt_config *(*config)(void);
     const void *(*forward)(const char *, int32_t, int32_t), *(*none)(void);
 
     *(void **)&config = dlsym(lbt, "lbt_get_config");
     *(void **)&forward = dlsym(lbt, "lbt_get_forward");
     *(void **)&none = dlsym(lbt, "lbt_get_default_func");
-    if (!config || !forward || !none)
+    if (!config || !forward || !none || !self)
         return;
     pthread_mutex_lock(&keeping);
     for (uint32_t i = 0; i < config()->count; i++) {
         const char *name = config()->names[i];
-        const void *f = is_wanted(name) ? forward(name, WIDTH, 0) : NULL;
+        const void *f = is_wanted(self, name) ? forward(name, WIDTH, 0) : NULL;
 
         if (f && !interpose_is_ours(f))
             save_forward(name, f == none() ? NULL : (void *)(uintptr_t)f);
     }
-    interpose_forget(); /* cached look-ups are now stale */
+    interpose_forget(); /* cached look-ups are no longer valid */
     pthread_mutex_unlock(&keeping);
+    dlclose(self);
     if (!find_forward("isamax_") || !find_forward("isamax_")->function)
         interpose_message("libblastrampoline forwards to no BLAS with integers of %d bits; load "
                           "one first",
@@ -127,8 +134,9 @@ static void save_forwards(void *lbt)
 struct segment {
     uintptr_t address, from, to;
 };
-static _Atomic uintptr_t lbt_from, lbt_to;
 
+/* For dl_iterate_phdr: stores the bounds of the loaded segment that contains the address of
+ * `user` (a struct segment), and returns 1 to stop there. */
 static int find_segment(struct dl_phdr_info *info, size_t size, void *user)
 {
     struct segment *s = user;
@@ -147,27 +155,21 @@ static int find_segment(struct dl_phdr_info *info, size_t size, void *user)
     return 0;
 }
 
-static void *open_object(const void *address)
-{
-    Dl_info at;
-
-    return dladdr(address, &at) ? dlopen(at.dli_fname, RTLD_NOLOAD | RTLD_LAZY) : NULL;
-}
-
-/* Saves the forwards if libblastrampoline itself called.  A program's call has the program's return
- * address, because libblastrampoline only jumps. */
+/* If the caller is libblastrampoline itself, saves its forwards.  Calls of the program have the
+ * program's return address, since libblastrampoline only jumps. */
 static void note_caller(const void *caller)
 {
     const uintptr_t address = (uintptr_t)caller;
     struct segment s = { address, 0, 0 };
     void *object;
 
-    if (lbt_to && (address < lbt_from || address >= lbt_to))
+    if (limber_blas_tests_to &&
+        (address < limber_blas_tests_from || address >= limber_blas_tests_to))
         return;
     object = open_object(caller);
     if (object && dlsym(object, "lbt_get_forward") && dl_iterate_phdr(find_segment, &s)) {
-        lbt_from = s.from;
-        lbt_to = s.to;
+        limber_blas_tests_from = s.from;
+        limber_blas_tests_to = s.to;
         save_forwards(object);
     }
     if (object)
@@ -181,27 +183,19 @@ static void *function_behind(const char *name)
     return b ? b->function : NULL;
 }
 
-/* ---- functions that libblastrampoline calls for detection ------------------------------------ */
+/* ---- the function that libblastrampoline calls first ----------------------------------------- */
 
-/* Without a previous BLAS they return values that no BLAS returns, so that libblastrampoline
+/* Without a previous BLAS it returns a value that no BLAS returns, so that libblastrampoline
  * refuses this library. */
-#define ASKED(result, name, list, pass, none) \
-    PUBLIC result NAME(name) list; \
-    PUBLIC result NAME(name) list \
-    { \
-        result(*behind) list; \
-\
-        note_caller(__builtin_return_address(0)); \
-        *(void **)&behind = function_behind(#name "_"); \
-        return behind ? behind pass : none; \
-    }
-#define VECTOR const void *x, const void *step
-#define VECTORS const void *x, const void *step_x, const void *y, const void *step_y
+PUBLIC INTEGER NAME(isamax)(const void *n, const void *x, const void *step);
+PUBLIC INTEGER NAME(isamax)(const void *n, const void *x, const void *step)
+{
+    INTEGER (*behind)(const void *, const void *, const void *);
 
-ASKED(INTEGER, isamax, (const void *n, VECTOR), (n, x, step), -1)
-ASKED(float, sdot, (const void *n, VECTORS), (n, x, step_x, y, step_y), -1)
-ASKED(float _Complex, cdotc, (const void *n, VECTORS), (n, x, step_x, y, step_y), -1)
-ASKED(double _Complex, zdotc, (const void *n, VECTORS), (n, x, step_x, y, step_y), -1)
+    note_caller(__builtin_return_address(0));
+    *(void **)&behind = function_behind("isamax_");
+    return behind ? behind(n, x, step) : -1;
+}
 
 /* ---- looking up the BLAS behind -------------------------------------------------------------- */
 

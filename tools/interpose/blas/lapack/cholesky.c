@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Recursive Cholesky factorisation, and recursive inversion of a triangle. */
+ * Recursive Cholesky factorisation, and recursive inversion of a triangular matrix. */
 #include "lapack.h"
 
 #include <stdlib.h>
@@ -8,6 +8,8 @@
 
 typedef void potrf(const char *, const void *, void *, const void *, void *, size_t);
 
+/* The state of a Cholesky factorisation.  info: 0, or the position of a pivot that is not
+ * positive. */
 struct cholesky {
     struct view a;
     bool upper;
@@ -26,7 +28,8 @@ static void factor_block(struct job *j, struct cholesky *f, int64_t first, int64
         f->info = first + info;
 }
 
-/* Subtracts a a' from the triangle of c. a is the block beside it, or above it if `upper`. */
+/* Subtracts a a' from the triangle of c, where a is the block beside c, or subtracts a' a if
+ * `upper`, where a is the block above c. */
 static bool subtract_square(struct job *j, struct cholesky *f, int64_t n, int64_t k, struct view a,
                             struct view c)
 {
@@ -52,6 +55,8 @@ static bool subtract_square(struct job *j, struct cholesky *f, int64_t n, int64_
     return done;
 }
 
+/* Factors the block of n rows and columns from `first` on, recursively.  Returns false if a product
+ * failed. */
 static bool factor(struct job *j, struct cholesky *f, int64_t first, int64_t n)
 {
     const int64_t left = (n / 2 + LAPACK_BLOCK - 1) / LAPACK_BLOCK * LAPACK_BLOCK;
@@ -83,7 +88,7 @@ static bool factor(struct job *j, struct cholesky *f, int64_t first, int64_t n)
            factor(j, f, middle, right);
 }
 
-static bool factor_all(struct job *j, struct view a, int64_t *info)
+static bool factor_matrix(struct job *j, struct view a, int64_t *info)
 {
     struct cholesky f = { a, j->r->uplo == 'U', 0, NULL };
     bool done;
@@ -94,6 +99,7 @@ static bool factor_all(struct job *j, struct view a, int64_t *info)
     return done;
 }
 
+/* Solves with both triangles of the factorisation.  Returns false if that failed. */
 static bool solve_all(struct job *j, struct view a, struct view b)
 {
     const struct request *r = j->r;
@@ -106,12 +112,14 @@ static bool solve_all(struct job *j, struct view a, struct view b)
     return limber_lapack_solve(j, &first) && limber_lapack_solve(j, &last);
 }
 
-static bool compute(struct job *j, struct view a, struct view b, int64_t *info)
+static bool compute_routine(struct job *j, struct view a, struct view b, int64_t *info)
 {
-    return (j->r->routine == LAPACK_POTRS || factor_all(j, a, info)) &&
+    return (j->r->routine == LAPACK_POTRS || factor_matrix(j, a, info)) &&
            (j->r->routine == LAPACK_POTRF || *info > 0 || solve_all(j, a, b));
 }
 
+/* potrf, potrs and posv: factors a matrix, solves, or both.  If a part fails, restores the
+ * program's matrices and returns false. */
 bool limber_lapack_cholesky(struct job *j)
 {
     const struct request *r = j->r;
@@ -128,7 +136,7 @@ bool limber_lapack_cholesky(struct job *j)
     if (b.data && (old_b = limber_blas_fresh(j, r->m, r->n)).data)
         limber_blas_copy(j, WHOLE, r->m, r->n, old_b, b);
     done = (!factors || old_a.data) && (!b.data || old_b.data);
-    if (done && !(done = compute(j, a, b, &info))) {
+    if (done && !(done = compute_routine(j, a, b, &info))) {
         if (factors)
             limber_blas_copy(j, part, r->m, r->m, a, old_a);
         if (b.data)
@@ -146,8 +154,8 @@ bool limber_lapack_cholesky(struct job *j)
 typedef void trtri(const char *, const char *, const void *, void *, const void *, void *, size_t,
                    size_t);
 
-/* Inverts a triangle by halves.  With blocks P and Q on the diagonal and R off it, R becomes -P^-1
- * R Q^-1 (lower: -Q^-1 R P^-1); P and Q are then inverted. */
+/* Inverts a triangle recursively.  With diagonal blocks P and Q, the block R beside them becomes
+ * -P^-1 R Q^-1 (for a lower triangle -Q^-1 R P^-1); then P and Q are inverted. */
 bool limber_lapack_invert_triangle(struct job *j, char uplo, char diag, int64_t n, struct view a)
 {
     const bool upper = uplo == 'U';
@@ -173,12 +181,13 @@ bool limber_lapack_invert_triangle(struct job *j, char uplo, char diag, int64_t 
            limber_lapack_invert_triangle(j, uplo, diag, right, corner);
 }
 
+/* trtri: inverts a triangle in place.  If that fails, restores the triangle and returns false. */
 bool limber_lapack_invert(struct job *j)
 {
     const struct request *r = j->r;
     const enum part part = r->uplo == 'U' ? UPPER : LOWER;
     struct view a = { (void *)(uintptr_t)r->a.data, 1, r->a.lead, false }, before;
-    const int64_t info = r->diag == 'N' ? limber_lapack_zero(j, r->m, a) : 0;
+    const int64_t info = r->diag == 'N' ? limber_lapack_find_zero(j, r->m, a) : 0;
     bool done;
 
     if (info == 0) {

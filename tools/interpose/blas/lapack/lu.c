@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Recursive LU factorisation with row pivoting: S.  Toledo, Locality of Reference in LU
- * Decomposition with Partial Pivoting (SIAM J.  Matrix Anal.  Appl. 18, 1997): the left half of the
- * columns, then the right half. */
+ * Recursive LU factorisation with row pivoting, of the left half of the columns and then of the
+ * right half: S. Toledo, Locality of Reference in LU Decomposition with Partial Pivoting (SIAM J.
+ * Matrix Anal.  Appl. 18, 1997). */
 #include "lapack.h"
 
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 
 typedef void getrf(const void *, const void *, void *, const void *, void *, void *);
 
+/* The state of an LU factorisation.  info: 0, or the position of the first pivot that is zero. */
 struct lu {
     struct view a;
     int64_t m, info;
@@ -17,14 +18,15 @@ struct lu {
 
 static void *pivot_at(const struct job *j, int64_t i)
 {
-    return (char *)j->r->vector + i * (j->r->wide ? 8 : 4);
+    return (char *)j->r->lapack.vector + i * (j->r->wide ? 8 : 4);
 }
 
 static int64_t pivot_row(const struct job *j, int64_t i)
 {
-    return limber_blas_integer(j->r->vector, i, j->r->wide);
+    return limber_blas_integer(j->r->lapack.vector, i, j->r->wide);
 }
 
+/* Exchanges the elements of two rows in column `col`. */
 static void swap_elements(const struct job *j, struct view a, int64_t row, int64_t other,
                           int64_t col)
 {
@@ -36,8 +38,8 @@ static void swap_elements(const struct job *j, struct view a, int64_t row, int64
     memcpy(y, z, j->size);
 }
 
-/* Swaps rows in n columns by the pivots [from, to), in ascending order, or in descending order if
- * `back`. */
+/* Exchanges rows of n columns as the pivots [from, to) prescribe: in ascending order, or in
+ * descending order if `back`. */
 static void exchange_rows(const struct job *j, struct view a, int64_t n, int64_t from, int64_t to,
                           bool back)
 {
@@ -50,6 +52,8 @@ static void exchange_rows(const struct job *j, struct view a, int64_t n, int64_t
         }
 }
 
+/* Factors n columns from row and column `first` on by the other LAPACK, and converts its pivots to
+ * row numbers of the full matrix. */
 static void factor_block(struct job *j, struct lu *f, int64_t first, int64_t n)
 {
     const int64_t m = f->m - first, pivots = m < n ? m : n;
@@ -67,7 +71,8 @@ static void factor_block(struct job *j, struct lu *f, int64_t first, int64_t n)
             *(int32_t *)pivot_at(j, i) += (int32_t)first;
 }
 
-/* Factors columns [first, first + n) from row `first` on; the rows above are already final. */
+/* Factors columns [first, first + n) from row `first` on, recursively.  The rows above have their
+ * final values already. */
 static bool factor(struct job *j, struct lu *f, int64_t first, int64_t n)
 {
     const int64_t left = (n / 2 + LAPACK_BLOCK - 1) / LAPACK_BLOCK * LAPACK_BLOCK;
@@ -93,7 +98,9 @@ static bool factor(struct job *j, struct lu *f, int64_t first, int64_t n)
     return true;
 }
 
-static bool factor_all(struct job *j, int64_t m, int64_t n, struct view a, int64_t *info)
+/* Factors an m x n matrix.  If n exceeds m, the columns from m on are only multiplied by the
+ * inverse of L. */
+static bool factor_matrix(struct job *j, int64_t m, int64_t n, struct view a, int64_t *info)
 {
     const int64_t k = m < n ? m : n;
     struct lu f = { a, m, 0, NULL };
@@ -109,6 +116,7 @@ static bool factor_all(struct job *j, int64_t m, int64_t n, struct view a, int64
     return limber_lapack_solve(j, &solve);
 }
 
+/* Solves op(A) X = B with the factorisation of A. */
 static bool solve_all(struct job *j, char op, int64_t n, int64_t wide, struct view a, struct view b)
 {
     const struct triangle_solve lower = { 'L', 'L', op, 'U', n, wide, 1, a, b },
@@ -124,14 +132,14 @@ static bool solve_all(struct job *j, char op, int64_t n, int64_t wide, struct vi
     return done;
 }
 
-/* A^-1 = U^-1 L^-1 P: inverts U, solves with L, then permutes columns. */
+/* Inverts A by A^-1 = U^-1 L^-1 P: inverts U, solves with L, then permutes columns. */
 static bool invert_all(struct job *j, int64_t n, struct view a, int64_t *info)
 {
     struct view lower = limber_blas_fresh(j, n, n), columns = limber_blas_transposed(a);
     const struct triangle_solve solve = { 'R', 'L', 'N', 'U', n, n, 1, lower, a };
     bool done = lower.data;
 
-    *info = limber_lapack_zero(j, n, a);
+    *info = limber_lapack_find_zero(j, n, a);
     if (done && *info == 0) {
         limber_blas_copy(j, LOWER, n, n, lower, a);
         for (int64_t col = 0; col + 1 < n; col++)
@@ -143,20 +151,24 @@ static bool invert_all(struct job *j, int64_t n, struct view a, int64_t *info)
     return done;
 }
 
-static bool compute(struct job *j, struct view a, struct view b, int64_t *info)
+/* Computes the routine that was called on the matrix a and, if it solves, the right-hand sides
+ * b.  *info: LAPACK's result code.  False on failure. */
+static bool compute_routine(struct job *j, struct view a, struct view b, int64_t *info)
 {
     const struct request *r = j->r;
 
     switch (r->routine) {
-    case LAPACK_GETRF: return factor_all(j, r->m, r->n, a, info);
+    case LAPACK_GETRF: return factor_matrix(j, r->m, r->n, a, info);
     case LAPACK_GETRS: return solve_all(j, r->a.op, r->m, r->n, a, b);
     case LAPACK_GETRI: return invert_all(j, r->m, a, info);
     default:
-        return factor_all(j, r->m, r->m, a, info) &&
+        return factor_matrix(j, r->m, r->m, a, info) &&
                (*info > 0 || solve_all(j, 'N', r->m, r->n, a, b));
     }
 }
 
+/* getrf, getrs, gesv and getri: factors a matrix, solves, inverts.  If a part fails, restores the
+ * program's matrices and returns false. */
 bool limber_lapack_lu(struct job *j)
 {
     const struct request *r = j->r;
@@ -173,7 +185,7 @@ bool limber_lapack_lu(struct job *j)
     if (b.data && (old_b = limber_blas_fresh(j, r->m, r->n)).data)
         limber_blas_copy(j, WHOLE, r->m, r->n, old_b, b);
     done = (!factors || old_a.data) && (!b.data || old_b.data);
-    if (done && !(done = compute(j, a, b, &info))) {
+    if (done && !(done = compute_routine(j, a, b, &info))) {
         if (factors)
             limber_blas_copy(j, WHOLE, r->m, columns, a, old_a);
         if (b.data)

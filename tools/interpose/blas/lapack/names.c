@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Functions with LAPACK's Fortran names.  Work arrays are not used; workspace queries go to the
- * LAPACK behind. */
+ * Functions with LAPACK's Fortran names.  Work arrays are not used.  Queries of their sizes are
+ * forwarded to the other LAPACK. */
 #include "../entries.h"
 
 #define LETTER(p) limber_blas_letter(p)
@@ -13,7 +13,8 @@
           (const void *m, const void *n, void *a, const void *lda, void *pivots, void *info), \
           (m, n, a, lda, pivots, info), .routine = LAPACK_GETRF, .type = letter_of_type, \
           .order = BLAS_COLUMNS, .m = INTEGER(m), .n = INTEGER(n), \
-          .k = LEAST(INTEGER(m), INTEGER(n)), .a = MATRIX(a, lda), .vector = pivots, .info = info)
+          .k = LEAST(INTEGER(m), INTEGER(n)), .a = MATRIX(a, lda), .lapack.vector = pivots, \
+          .lapack.info = info)
 
 #define GETRS(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, \
@@ -22,7 +23,7 @@
           (op, n, wide_b, a, lda, pivots, b, ldb, info, lo), .routine = LAPACK_GETRS, \
           .type = letter_of_type, .order = BLAS_COLUMNS, .m = INTEGER(n), .n = INTEGER(wide_b), \
           .k = INTEGER(n), .a = { a, LETTER(op), INTEGER(lda) }, .b = MATRIX(b, ldb), \
-          .vector = pivots, .info = info)
+          .lapack.vector = pivots, .lapack.info = info)
 
 #define GESV(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, \
@@ -30,8 +31,8 @@
            const void *ldb, void *info), \
           (n, wide_b, a, lda, pivots, b, ldb, info), .routine = LAPACK_GESV, \
           .type = letter_of_type, .order = BLAS_COLUMNS, .m = INTEGER(n), .n = INTEGER(wide_b), \
-          .k = INTEGER(n), .a = MATRIX(a, lda), .b = MATRIX(b, ldb), .vector = pivots, \
-          .info = info)
+          .k = INTEGER(n), .a = MATRIX(a, lda), .b = MATRIX(b, ldb), .lapack.vector = pivots, \
+          .lapack.info = info)
 
 #define GETRI(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, \
@@ -39,15 +40,15 @@
            void *info), \
           (n, a, lda, pivots, work, room, info), .routine = LAPACK_GETRI, .type = letter_of_type, \
           .order = BLAS_COLUMNS, .m = INTEGER(n), .n = INTEGER(n), .k = INTEGER(n), \
-          .a = MATRIX(a, lda), .vector = pivots, .work = work, .room = INTEGER(room), \
-          .least_room = INTEGER(n), .info = info)
+          .a = MATRIX(a, lda), .lapack.vector = pivots, .lapack.work = work, \
+          .lapack.room = INTEGER(room), .lapack.least_room = INTEGER(n), .lapack.info = info)
 
 #define POTRF(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, \
           (const char *uplo, const void *n, void *a, const void *lda, void *info, size_t lu), \
           (uplo, n, a, lda, info, lu), .routine = LAPACK_POTRF, .type = letter_of_type, \
           .order = BLAS_COLUMNS, .uplo = LETTER(uplo), .m = INTEGER(n), .n = INTEGER(n), \
-          .k = INTEGER(n), .a = MATRIX(a, lda), .info = info)
+          .k = INTEGER(n), .a = MATRIX(a, lda), .lapack.info = info)
 
 #define POTRS(name, prefix, suffix, letter_of_type, which) \
     ENTRY(name, prefix, suffix, \
@@ -55,7 +56,7 @@
            const void *ldb, void *info, size_t lu), \
           (uplo, n, wide_b, a, lda, b, ldb, info, lu), .routine = which, .type = letter_of_type, \
           .order = BLAS_COLUMNS, .uplo = LETTER(uplo), .m = INTEGER(n), .n = INTEGER(wide_b), \
-          .k = INTEGER(n), .a = MATRIX(a, lda), .b = MATRIX(b, ldb), .info = info)
+          .k = INTEGER(n), .a = MATRIX(a, lda), .b = MATRIX(b, ldb), .lapack.info = info)
 
 #define TRTRI(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, \
@@ -63,7 +64,7 @@
            void *info, size_t lu, size_t ld), \
           (uplo, diag, n, a, lda, info, lu, ld), .routine = LAPACK_TRTRI, .type = letter_of_type, \
           .order = BLAS_COLUMNS, .uplo = LETTER(uplo), .diag = LETTER(diag), .m = INTEGER(n), \
-          .n = INTEGER(n), .k = INTEGER(n), .a = MATRIX(a, lda), .info = info)
+          .n = INTEGER(n), .k = INTEGER(n), .a = MATRIX(a, lda), .lapack.info = info)
 
 #define TRTRS(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, \
@@ -73,7 +74,7 @@
           (uplo, op, diag, n, wide_b, a, lda, b, ldb, info, lu, lo, ld), .routine = LAPACK_TRTRS, \
           .type = letter_of_type, .order = BLAS_COLUMNS, .uplo = LETTER(uplo), \
           .diag = LETTER(diag), .m = INTEGER(n), .n = INTEGER(wide_b), .k = INTEGER(n), \
-          .a = { a, LETTER(op), INTEGER(lda) }, .b = MATRIX(b, ldb), .info = info)
+          .a = { a, LETTER(op), INTEGER(lda) }, .b = MATRIX(b, ldb), .lapack.info = info)
 
 #define GEQRF(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, \
@@ -81,8 +82,9 @@
            const void *room, void *info), \
           (m, n, a, lda, tau, work, room, info), .routine = LAPACK_GEQRF, .type = letter_of_type, \
           .order = BLAS_COLUMNS, .m = INTEGER(m), .n = INTEGER(n), \
-          .k = LEAST(INTEGER(m), INTEGER(n)), .a = MATRIX(a, lda), .vector = tau, .work = work, \
-          .room = INTEGER(room), .least_room = INTEGER(n), .info = info)
+          .k = LEAST(INTEGER(m), INTEGER(n)), .a = MATRIX(a, lda), .lapack.vector = tau, \
+          .lapack.work = work, .lapack.room = INTEGER(room), .lapack.least_room = INTEGER(n), \
+          .lapack.info = info)
 
 #define ORGQR(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, \
@@ -90,8 +92,8 @@
            void *work, const void *room, void *info), \
           (m, n, k, a, lda, tau, work, room, info), .routine = LAPACK_ORGQR, \
           .type = letter_of_type, .order = BLAS_COLUMNS, .m = INTEGER(m), .n = INTEGER(n), \
-          .k = INTEGER(k), .a = MATRIX(a, lda), .vector = tau, .work = work, \
-          .room = INTEGER(room), .least_room = INTEGER(n), .info = info)
+          .k = INTEGER(k), .a = MATRIX(a, lda), .lapack.vector = tau, .lapack.work = work, \
+          .lapack.room = INTEGER(room), .lapack.least_room = INTEGER(n), .lapack.info = info)
 
 #define ORMQR(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, \
@@ -101,9 +103,9 @@
           (side, op, m, n, k, a, lda, tau, c, ldc, work, room, info, ls, lo), \
           .routine = LAPACK_ORMQR, .type = letter_of_type, .order = BLAS_COLUMNS, \
           .side = LETTER(side), .m = INTEGER(m), .n = INTEGER(n), .k = INTEGER(k), \
-          .a = { a, LETTER(op), INTEGER(lda) }, .c = MATRIX(c, ldc), .vector = tau, .work = work, \
-          .room = INTEGER(room), .least_room = LETTER(side) == 'L' ? INTEGER(n) : INTEGER(m), \
-          .info = info)
+          .a = { a, LETTER(op), INTEGER(lda) }, .c = MATRIX(c, ldc), .lapack.vector = tau, \
+          .lapack.work = work, .lapack.room = INTEGER(room), \
+          .lapack.least_room = LETTER(side) == 'L' ? INTEGER(n) : INTEGER(m), .lapack.info = info)
 
 #define REAL(X, family) \
     FORTRAN_SPELLINGS(X, s##family, 's') \

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* trtrs. */
 static bool solve_triangle(struct job *j)
 {
     const struct request *r = j->r;
@@ -17,7 +18,7 @@ static bool solve_triangle(struct job *j)
                                           1,
                                           { (void *)(uintptr_t)r->a.data, 1, r->a.lead, false },
                                           { (void *)(uintptr_t)r->b.data, 1, r->b.lead, false } };
-    const int64_t info = r->diag == 'N' ? limber_lapack_zero(j, r->m, solve.a) : 0;
+    const int64_t info = r->diag == 'N' ? limber_lapack_find_zero(j, r->m, solve.a) : 0;
 
     if (info == 0 && !limber_lapack_solve(j, &solve))
         return false;
@@ -25,7 +26,8 @@ static bool solve_triangle(struct job *j)
     return true;
 }
 
-static bool compute(struct job *j)
+/* Computes the LAPACK routine that was called.  False on failure. */
+static bool compute_routine(struct job *j)
 {
     switch (j->r->routine) {
     case LAPACK_POTRF:
@@ -40,7 +42,7 @@ static bool compute(struct job *j)
     }
 }
 
-/* Whether the part of A that the routine reads has no NaN or infinity. */
+/* True if the part of A that the routine reads has no NaN or infinity. */
 static bool is_finite(const struct job *j)
 {
     const struct request *r = j->r;
@@ -62,16 +64,18 @@ bool limber_lapack(struct job *j)
         return limber_blas_fail(j, "it is one small block");
     if (!is_finite(j))
         return limber_blas_fail(j, "a is not finite");
-    return compute(j);
+    return compute_routine(j);
 }
 
+/* Returns the underlying LAPACK's function for `routine` in the call's type; NULL, with the
+ * reason in j, if there is none. */
 void *limber_lapack_behind(struct job *j, const char *routine)
 {
     char name[16], why[64];
     void *f;
 
     snprintf(name, sizeof name, "%c%s", j->r->type, routine);
-    f = limber_blas_sibling(j->r, name);
+    f = limber_blas_look_up_routine(j->r, name);
     if (!f) {
         snprintf(why, sizeof why, "no LAPACK behind has %s", name);
         limber_blas_fail(j, why);
@@ -89,17 +93,17 @@ struct view limber_lapack_adjoint(struct view v)
 void limber_lapack_set_results(const struct job *j, int64_t info)
 {
     const struct request *r = j->r;
-    const union scalar room = limber_blas_scalar(j, (double)r->room, 0);
+    const union scalar room = limber_blas_scalar(j, (double)r->lapack.room, 0);
 
-    if (r->work)
-        memcpy(r->work, &room, j->size);
+    if (r->lapack.work)
+        memcpy(r->lapack.work, &room, j->size);
     if (r->wide)
-        *(int64_t *)r->info = info;
+        *(int64_t *)r->lapack.info = info;
     else
-        *(int32_t *)r->info = (int32_t)info;
+        *(int32_t *)r->lapack.info = (int32_t)info;
 }
 
-int64_t limber_lapack_zero(const struct job *j, int64_t n, struct view a)
+int64_t limber_lapack_find_zero(const struct job *j, int64_t n, struct view a)
 {
     for (int64_t i = 0; i < n; i++) {
         const union scalar *x = limber_blas_at(j, a, i, i).data;
@@ -119,7 +123,8 @@ bool limber_lapack_update(struct job *j, int64_t m, int64_t n, int64_t k, double
     return m == 0 || n == 0 || k == 0 || limber_blas_multiply(j, m, n, k, &scale, a, b, &one, c);
 }
 
-/* Calls a level 3 routine for a part of this job, with its own scalars. */
+/* Computes a level 3 routine as a part of this job, with its own request and alpha.  Returns false
+ * if that fails. */
 static bool call_routine(struct job *j, struct request *part, double alpha,
                          bool (*routine)(struct job *))
 {
@@ -145,6 +150,8 @@ typedef void trsm(const char *, const char *, const char *, const char *, const 
                   const void *, const void *, const void *, const void *, void *, const void *,
                   size_t, size_t, size_t, size_t);
 
+/* Solves a triangular system: by trsm of this library if the triangle is large, else by the other
+ * BLAS.  Returns false if that fails. */
 bool limber_lapack_solve(struct job *j, const struct triangle_solve *s)
 {
     const union scalar alpha = limber_blas_scalar(j, s->alpha, 0);

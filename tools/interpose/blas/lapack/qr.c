@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Blocked QR with reflectors I - V T V': R.  Schreiber, C.  Van Loan, A Storage-Efficient WY
- * Representation for Products of Householder Transformations (SIAM J.  Sci.  Stat.  Comput. 10,
- * 1989).  The LAPACK behind computes a block's reflectors and T. */
+ * Blocked QR factorisation with reflectors I - V T V': R. Schreiber, C. Van Loan, A
+ * Storage-Efficient WY Representation for Products of Householder Transformations (SIAM J. Sci.
+ * Stat.  Comput. 10, 1989).  The other LAPACK computes the reflectors of a block, and T. */
 #include "lapack.h"
 
 #include <stdlib.h>
@@ -15,19 +15,20 @@ typedef void trmm(const char *, const char *, const char *, const char *, const 
                   const void *, const void *, const void *, const void *, void *, const void *,
                   size_t, size_t, size_t, size_t);
 
-/* Householder reflectors, and workspace for a block of them. */
+/* Householder reflectors, and workspace for a block of LAPACK_BLOCK of them. */
 struct reflectors {
-    struct view a; /* has the reflectors below its diagonal */
+    struct view a; /* its elements below the diagonal are the reflectors */
     void *tau;
     int64_t rows;
+    /* V and T of a block; the product W = C' V */
     struct view v, t, w;
     geqrf *geqrf;
     larft *larft;
     trmm *trmm;
 };
 
-/* Looks up routines and allocates workspace. `wide`: columns (from the right: rows) of the matrix
- * to which the reflectors are applied. */
+/* Looks up routines and allocates workspace.  wide: number of columns (from the right: of rows) of
+ * the matrix to which the reflectors are applied.  Returns false on failure. */
 static bool open_reflectors(struct job *j, struct reflectors *f, int64_t wide)
 {
     *(void **)&f->geqrf = limber_lapack_behind(j, "geqrf");
@@ -53,7 +54,7 @@ static void *tau_at(const struct job *j, const struct reflectors *f, int64_t i)
     return (char *)f->tau + (size_t)i * j->size;
 }
 
-/* Copies V of the reflectors [i, i + n) from row i on, with its zeros and ones, and computes T. */
+/* Copies V of the reflectors [i, i + n), with its implied zeros and ones, and computes T. */
 static void prepare_block(struct job *j, struct reflectors *f, int64_t i, int64_t n)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0);
@@ -69,9 +70,9 @@ static void prepare_block(struct job *j, struct reflectors *f, int64_t i, int64_
     f->larft("F", "C", &m, &n, f->v.data, &f->v.col, tau_at(j, f, i), f->t.data, &f->t.col, 1, 1);
 }
 
-/* Applies I - V T V' or its adjoint from the left to c, m x wide; V has m rows.  It works with the
- * transposed product W' = C' V, so that a matrix is multiplied from the right by passing its
- * adjoint view. */
+/* Applies I - V T V' or its adjoint from the left to c, which is m x wide; V has m rows.  The
+ * product W = C' V is transposed, so that a multiplication from the right can pass the adjoint of
+ * its matrix as c. */
 static bool apply_block(struct job *j, struct reflectors *f, int64_t n, bool adjoint, int64_t m,
                         int64_t wide, struct view c)
 {
@@ -86,12 +87,14 @@ static bool apply_block(struct job *j, struct reflectors *f, int64_t n, bool adj
         return false;
     f->trmm("R", "U", &op, "N", &wide, &n, &one, f->t.data, &f->t.col, f->w.data, &f->w.col, 1, 1,
             1, 1);
-    if (c.conj) /* conj cannot be applied to a result: update the adjoint */
+    if (c.conj) /* C cannot be a conjugated view, since it is the result; its adjoint is updated */
         return limber_lapack_update(j, wide, m, n, -1, f->w, limber_lapack_adjoint(f->v),
                                     limber_lapack_adjoint(c));
     return limber_lapack_update(j, m, wide, n, -1, f->v, limber_lapack_adjoint(f->w), c);
 }
 
+/* geqrf: factors blocks of columns, and applies each block's reflectors to the columns to its
+ * right. */
 static bool factor(struct job *j, struct reflectors *f, int64_t n)
 {
     const int64_t k = f->rows < n ? f->rows : n;
@@ -112,9 +115,11 @@ static bool factor(struct job *j, struct reflectors *f, int64_t n)
     return true;
 }
 
-/* C := op(Q) C, or C op(Q) by way of the adjoints. */
-static bool multiply(struct job *j, struct reflectors *f, int64_t k, bool left, bool adjoint,
-                     int64_t wide, struct view c)
+/* ormqr: computes C = op(Q) C or, if not `left`, C = C op(Q), which is computed as C' = op(Q)' C'.
+ * Q is the product of k reflectors.  wide: columns of C, or its rows if not `left`.  False on
+ * failure. */
+static bool apply_q(struct job *j, struct reflectors *f, int64_t k, bool left, bool adjoint,
+                    int64_t wide, struct view c)
 {
     const int64_t blocks = (k + LAPACK_BLOCK - 1) / LAPACK_BLOCK;
     const bool forward = left == adjoint;
@@ -132,8 +137,8 @@ static bool multiply(struct job *j, struct reflectors *f, int64_t k, bool left, 
     return true;
 }
 
-/* Forms the first n columns of Q: the identity multiplied by the blocks from last to first.  A
- * block does not change the columns before its own. */
+/* orgqr: makes the first n columns of Q, by applying the blocks to the identity from last to first.
+ * A block does not change columns before its own. */
 static bool make_columns(struct job *j, struct reflectors *f, int64_t n, int64_t k, struct view q)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0);
@@ -152,7 +157,9 @@ static bool make_columns(struct job *j, struct reflectors *f, int64_t n, int64_t
     return true;
 }
 
-static bool compute(struct job *j, struct reflectors *f, struct view c)
+/* Computes the routine that was called: geqrf, orgqr or ormqr, whose result replaces c.  False on
+ * failure. */
+static bool compute_routine(struct job *j, struct reflectors *f, struct view c)
 {
     const struct request *r = j->r;
     const bool left = r->side == 'L';
@@ -160,11 +167,11 @@ static bool compute(struct job *j, struct reflectors *f, struct view c)
     switch (r->routine) {
     case LAPACK_GEQRF: return factor(j, f, r->n);
     case LAPACK_ORGQR: return make_columns(j, f, r->n, r->k, c);
-    default: return multiply(j, f, r->k, left, r->a.op != 'N', left ? r->n : r->m, c);
+    default: return apply_q(j, f, r->k, left, r->a.op != 'N', left ? r->n : r->m, c);
     }
 }
 
-/* The result overwrites a, or c for ormqr. */
+/* The result replaces a, or for ormqr c. */
 bool limber_lapack_qr(struct job *j)
 {
     const struct request *r = j->r;
@@ -173,7 +180,7 @@ bool limber_lapack_qr(struct job *j)
     struct view c = { (void *)(uintptr_t)r->c.data, 1, r->c.lead, false };
     struct view result = applies ? c : a, before = limber_blas_fresh(j, r->m, r->n);
     struct reflectors f = { .a = a,
-                            .tau = r->vector,
+                            .tau = r->lapack.vector,
                             .rows = applies && r->side == 'R' ? r->n : r->m };
     bool done = before.data && open_reflectors(j, &f, r->m > r->n ? r->m : r->n);
 
@@ -181,7 +188,7 @@ bool limber_lapack_qr(struct job *j)
         limber_blas_copy(j, WHOLE, r->m, r->n, before, result);
     if (r->routine == LAPACK_ORGQR)
         f.a = before;
-    if (done && !(done = compute(j, &f, result)))
+    if (done && !(done = compute_routine(j, &f, result)))
         limber_blas_copy(j, WHOLE, r->m, r->n, result, before);
     if (done)
         limber_lapack_set_results(j, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Finds the BLAS behind if this library is itself the program's libblas. */
+ * Finds the BLAS to which calls are forwarded, if this library is itself the program's libblas. */
 #include "library.h"
 
 #include "tools/interpose/shared/interpose.h"
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* WIDTH is empty, or 64 for 64-bit integers; ARCHITECTURE is a multiarch folder. */
+/* WIDTH is "", or "64" for a BLAS with 64-bit integers.  ARCHITECTURE is the name of Debian's
+ * multiarch folder, such as x86_64-linux-gnu. */
 #define FILE_NAME "libblas" WIDTH ".so.3"
 
 const char interpose_name[] = "Limber's " FILE_NAME, interpose_original[] = "the BLAS behind";
@@ -20,7 +21,8 @@ const char interpose_name[] = "Limber's " FILE_NAME, interpose_original[] = "the
 static void *behind;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
-/* Opens a BLAS.  NULL: it is absent, is this library, or has integers of the other width. */
+/* Opens a BLAS.  Returns NULL if it is absent, is this library, or has integers of another width.
+ * wished: LIMBER_BLAS names it, so that a message tells why it is not used. */
 static void *open_blas(const char *name, bool wished)
 {
     void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL),
@@ -40,6 +42,7 @@ static void *open_blas(const char *name, bool wished)
     return NULL;
 }
 
+/* Opens a BLAS of the system, by its usual names and in Debian's folders of alternatives. */
 static void *open_system(void)
 {
     static const char *const names[] = { ("libopenblas" WIDTH ".so.0"), ("libblis" WIDTH ".so.4") };

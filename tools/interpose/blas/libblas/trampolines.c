@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Defines every function of names.inc as a jump to the function of that name in the BLAS behind,
- * independent of its arguments and results. */
+ * Defines every function of names.inc as a jump to the other BLAS's function of that name, whatever
+ * its arguments and results are. */
 #include "library.h"
 
 #include "tools/interpose/shared/interpose.h"
@@ -10,7 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Prints once that a function is missing.  The first byte of `text` is set after the message. */
+/* Prints, once, that a function is missing.  text[0] tells whether that was done; the name
+ * follows. */
 #define HIDDEN __attribute__((visibility("hidden"), used))
 HIDDEN void limber_blas_missing(atomic_char *text);
 void limber_blas_missing(atomic_char *text)
@@ -34,7 +35,8 @@ void limber_blas_missing(atomic_char *text)
 #error "no jump for this processor"
 #endif
 
-/* The slot holds the address of the function behind, or of the code that reports it missing. */
+/* Defines a jump through a slot.  The slot holds the address of the other BLAS's function, or of
+ * code that reports that the function is missing. */
 #define TRAMPOLINE(name) \
     ".pushsection .data\n .p2align 3\n" \
     ".globl limber_slot_" name "\n .hidden limber_slot_" name "\n" \
@@ -50,8 +52,8 @@ void limber_blas_missing(atomic_char *text)
 #include "names.inc"
 #undef NAME
 
-/* Global variables of the reference CBLAS that its callers and test programs share: int or
- * wider. */
+/* Global variables of the reference CBLAS that its callers and test programs share.  They expect an
+ * int, for which 64 bits suffice. */
 #define PUBLIC __attribute__((visibility("default")))
 PUBLIC extern int64_t RowMajorStrg, CBLAS_CallFromC;
 int64_t RowMajorStrg, CBLAS_CallFromC;

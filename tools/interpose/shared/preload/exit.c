@@ -12,10 +12,10 @@
 
 #define PUBLIC __attribute__((visibility("default"), noreturn))
 
-/* the next definition: another preloaded library's, or the C library's */
+/* the next definition: of another preloaded library, or of the C library */
 static void (*next)(int status);
 
-/* Runs before main, because _exit must be async-signal-safe and dlsym is not. */
+/* Runs before main: _exit must be async-signal-safe, which dlsym is not. */
 __attribute__((constructor)) static void find_next(void)
 {
     *(void **)&next = dlsym(RTLD_NEXT, "_exit");

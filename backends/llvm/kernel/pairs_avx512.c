@@ -1,3 +1,0 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#define PAIRS(name) limber_pairs_##name##_avx512
-#include "backends/llvm/kernel/pairs.c"

@@ -1,3 +1,0 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#define VECTORS(name) limber_vectors_##name##_avx2
-#include "backends/llvm/kernel/vectors.c"

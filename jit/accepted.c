@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The table of forms of products that were accepted.  Calls find a form without a lock.  Its memory
+ * is reused for another form, when no call uses it, but not freed before the table is. */
+#include "jit/accepted.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+/* added to the number of users while a form is being changed */
+enum { IN_CHANGE = INT_MIN / 2 };
+
+struct forms *limber_forms_new(void)
+{
+    return calloc(1, sizeof(struct forms));
+}
+
+static uint64_t form_hash(const struct form *f)
+{
+    uint64_t word[sizeof *f / 8], sum = 0;
+
+    memcpy(word, f, sizeof *f);
+    for (size_t i = 0; i < COUNT(word); i++)
+        sum = (sum ^ word[i] ^ sum >> 32) * UINT64_C(0x9e3779b97f4a7c15);
+    return sum | 1;
+}
+
+/* Finds a form whose hash is known. */
+static struct accepted *find_form(struct forms *all, const struct form *f, uint64_t hash)
+{
+    _Atomic(struct accepted *) *set = all->place[hash >> (64 - FORM_BITS)];
+
+    for (int i = 0; i < FORM_PLACES; i++) {
+        struct accepted *w = atomic_load_explicit(&set[i], memory_order_acquire);
+
+        if (!w || atomic_load_explicit(&w->hash, memory_order_relaxed) != hash)
+            continue;
+        if (atomic_fetch_add_explicit(&w->users, 1, memory_order_acquire) >= 0 &&
+            memcmp(&w->form, f, sizeof *f) == 0) {
+            if (!atomic_load_explicit(&w->used, memory_order_relaxed))
+                atomic_store_explicit(&w->used, true, memory_order_relaxed);
+            return w;
+        }
+        atomic_fetch_sub_explicit(&w->users, 1, memory_order_relaxed);
+    }
+    return NULL;
+}
+
+struct accepted *limber_accepted_find(const limber_context *ctx, const struct form *f)
+{
+    return ctx->forms ? find_form(ctx->forms, f, form_hash(f)) : NULL;
+}
+
+/* Takes the kernels out of a form.  *list gets them. */
+static void take_kernels(struct accepted *w, struct found *list[MOST_FOUND])
+{
+    for (size_t i = 0; i < MOST_FOUND; i++)
+        list[i] = atomic_exchange(&w->found[i], NULL);
+}
+
+/* Frees kernels of a form.  cache: releases them; NULL if they are freed without this. */
+static void free_kernels(struct kernel_cache *cache, struct found *const list[MOST_FOUND])
+{
+    for (size_t i = 0; i < MOST_FOUND; i++)
+        if (list[i]) {
+            if (cache)
+                limber_kernels_put(cache, list[i]->e);
+            free(list[i]->layout);
+            free(list[i]);
+        }
+}
+
+void limber_forms_free(struct forms *all)
+{
+    for (int i = 0; all && i < FORM_PLACES << FORM_BITS; i++) {
+        struct accepted *w = atomic_load(&all->place[i / FORM_PLACES][i % FORM_PLACES]);
+        struct found *list[MOST_FOUND];
+
+        if (!w)
+            continue;
+        take_kernels(w, list);
+        free_kernels(NULL, list);
+        free(w);
+    }
+    free(all);
+}
+
+/* Returns the number of bytes from the first element of a matrix to the end of the last one. */
+static int64_t bytes_of(struct strides s, int64_t rows, int64_t cols, int size)
+{
+    return rows > 0 && cols > 0 ? ((rows - 1) * s.row + (cols - 1) * s.col + 1) * size : 0;
+}
+
+/* Returns a place of the set that no call uses, ready to be changed: a new one, one without a form,
+ * or one whose form was not used for long.  The context's lock is held.  NULL if there is none. */
+static struct accepted *claim_place(_Atomic(struct accepted *) *set)
+{
+    for (int turn = 0; turn < 3; turn++)
+        for (int i = 0; i < FORM_PLACES; i++) {
+            struct accepted *w = atomic_load(&set[i]);
+
+            if (!w) {
+                w = calloc(1, sizeof *w);
+                if (w)
+                    atomic_store(&w->users, IN_CHANGE);
+                atomic_store_explicit(&set[i], w, memory_order_release);
+                return w;
+            }
+            /* first places without a form, then those that were not used since the last search */
+            if (turn == 0 ? atomic_load(&w->hash) != 0 : atomic_exchange(&w->used, false))
+                continue;
+            if (atomic_compare_exchange_strong(&w->users, &(int){ 0 }, IN_CHANGE))
+                return w;
+        }
+    return NULL;
+}
+
+struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
+                                     const struct problem *p, open_ways *ways)
+{
+    const uint64_t hash = form_hash(f);
+    struct found *old[MOST_FOUND] = { NULL };
+    struct accepted *w = ctx->forms ? find_form(ctx->forms, f, hash) : NULL;
+    struct scan_wants wants;
+    uint32_t open;
+
+    if (w || !ctx->forms ||
+        atomic_exchange(&ctx->forms->seen[hash >> (64 - FORM_BITS)], hash) != hash)
+        return w;
+    wants = limber_scan_wants(ctx, p);
+    open = ways(ctx, p);
+    pthread_mutex_lock(&ctx->lock);
+    w = find_form(ctx->forms, f, hash);
+    if (!w && (w = claim_place(ctx->forms->place[hash >> (64 - FORM_BITS)]))) {
+        atomic_store(&w->hash, 0);
+        take_kernels(w, old);
+        w->form = *f;
+        w->bytes_a = bytes_of(f->a, f->m, f->k, f->fa.size);
+        w->bytes_b = bytes_of(f->b, f->k, f->n, f->fb.size);
+        w->bytes_c = bytes_of(f->c, f->m, f->n, f->fc.size);
+        w->wants = wants;
+        w->open = open;
+        /* not a plain store, because calls may be just leaving a place that they found in change */
+        atomic_fetch_sub_explicit(&w->users, IN_CHANGE - 1, memory_order_acq_rel);
+        atomic_store_explicit(&w->hash, hash, memory_order_release);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    free_kernels(ctx->memory, old);
+    return w;
+}
+
+bool limber_accepted_keep(struct accepted *w, const struct kernel_key *key, bool unscanned,
+                          struct entry *e)
+{
+    struct found *new = malloc(sizeof *new);
+
+    if (!new)
+        return false;
+    *new = (struct found){
+        .e = e, .unscanned = unscanned, .size = limber_kernel_key_size(key), .key = *key
+    };
+    for (size_t i = 0; i < MOST_FOUND; i++) {
+        struct found *none = NULL;
+
+        if (atomic_compare_exchange_strong(&w->found[i], &none, new))
+            return true;
+        if (none->e == e && none->unscanned == unscanned)
+            break; /* another call has kept it */
+    }
+    free(new);
+    return false;
+}
+
+struct found *limber_accepted_kernel(struct accepted *w, const struct kernel_key *key)
+{
+    const size_t size = key ? limber_kernel_key_size(key) : 0;
+
+    for (size_t i = 0; i < MOST_FOUND; i++) {
+        struct found *x = atomic_load_explicit(&w->found[i], memory_order_acquire);
+
+        if (!x)
+            return NULL;
+        if (key ? x->size != size || memcmp(&x->key, key, size) != 0 : !x->unscanned)
+            continue;
+        if (!atomic_load_explicit(&x->e->stale, memory_order_relaxed))
+            return x;
+        atomic_store(&w->hash, 0); /* the next call keeps the new kernel in another place */
+        return NULL;
+    }
+    return NULL;
+}

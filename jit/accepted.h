@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Products that were accepted before.  The checks of a product, the ways that may compute it and
+ * the layouts of its kernels depend on its form: all but addresses, scalars and data.  A table
+ * keeps for each form what was decided, so that the next call of this form looks it up by one
+ * hash. */
+#ifndef LIMBER_JIT_ACCEPTED_H
+#define LIMBER_JIT_ACCEPTED_H
+
+#include "jit/engine.h"
+
+#include <stdatomic.h>
+
+/* The form of a product of two matrices under a contract without pointers.  Compared and hashed as
+ * bytes, so it has no padding. */
+struct form {
+    int64_t m, n, k;
+    struct strides a, b, c;
+    limber_format fa, fb, fc;
+    int32_t promise, bits, slices, split, on_miss;
+    int32_t scalars; /* 1: alpha is not 1; 2: beta is not 0; 3: both */
+};
+_Static_assert(sizeof(struct form) == 9 * 8 + 3 * 8 + 6 * 4, "a form has no padding");
+
+/* A kernel that has computed products of a form. */
+struct found {
+    struct entry *e; /* in use as long as the form is kept */
+    bool unscanned; /* the kernel serves data that was not scanned */
+    atomic_int brief; /* mixed.c: whether one plan takes so little time that no partition pays */
+    void *layout; /* the backend's, allocated by malloc; see struct call */
+    size_t size; /* bytes of the key that are compared */
+    struct kernel_key key;
+};
+
+enum { MOST_FOUND = 4 }; /* kernels that a form keeps */
+
+/* A form, and what was decided for it.  `users` counts the calls that use it.  While it is negative
+ * the other fields are being changed. */
+struct accepted {
+    atomic_uint_fast64_t hash; /* the form's; 0 if there is no form */
+    atomic_int users;
+    atomic_bool used; /* some call has used the form since it was last passed over for reuse */
+    struct form form;
+    uint32_t open; /* set of the ways (code paths) that accept the form; bit WAY_none: the kernel */
+    int64_t bytes_a, bytes_b, bytes_c; /* from a matrix's first element to the end of its last */
+    struct scan_wants wants;
+    _Atomic(struct found *) found[MOST_FOUND]; /* only added to while the form is kept */
+};
+
+/* A table of forms.  The form's hash selects a set of places, any of which may hold the form. */
+enum { FORM_BITS = 6, FORM_PLACES = 4 };
+struct forms {
+    /* hash of the set's last form that was not kept; a form is kept when it comes a second time */
+    atomic_uint_fast64_t seen[1 << FORM_BITS];
+    _Atomic(struct accepted *) place[1 << FORM_BITS][FORM_PLACES];
+};
+struct forms *limber_forms_new(void); /* NULL if memory runs out */
+/* Forgets all forms, which no call uses, and frees the table unless it is NULL.  Kernels are not
+ * released, because they are freed next. */
+void limber_forms_free(struct forms *all);
+
+/* Returns what was decided for a form, which must be released; NULL if nothing is known.  Takes no
+ * lock. */
+struct accepted *limber_accepted_find(const limber_context *ctx, const struct form *f);
+/* w may be NULL. */
+static inline void limber_accepted_release(struct accepted *w)
+{
+    if (w)
+        atomic_fetch_sub_explicit(&w->users, 1, memory_order_release);
+}
+
+/* Keeps a form whose product, the problem p, has passed all checks.  ways: returns the ways that
+ * are open to it.  Returns the form, to be released.  NULL if it is not kept: it comes for the
+ * first time, memory runs out, or calls use all of its places. */
+typedef uint32_t open_ways(const limber_context *ctx, const struct problem *p);
+struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
+                                     const struct problem *p, open_ways *ways);
+/* Adds a kernel for these data to a form.  False if the form has as many as it can have, or memory
+ * runs out.  On success the form keeps the caller's use of e. */
+bool limber_accepted_keep(struct accepted *w, const struct kernel_key *key, bool unscanned,
+                          struct entry *e);
+/* Returns the form's kernel of a key or, if key is NULL, that of unscanned data.  NULL if there is
+ * none, or the kernel was replaced; then the form is forgotten. */
+struct found *limber_accepted_kernel(struct accepted *w, const struct kernel_key *key);
+
+#endif

@@ -1,3 +1,0 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#define MEASURE(name) limber_measure_##name##_avx512
-#include "jit/scan/measure.c"

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Tests limber_run_plan and limber_kernel_make with plans as text: stated and finished ones have
+ * the bits of the same calls without a plan, and each refusal names its reason and leaves C as it
+ * was. */
+#define _GNU_SOURCE
+#include "contexts.h"
+#include "support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { M = 23, N = 19, K = 40 };
+
+static limber_context *ctx, *interp;
+static double a[M * K], b[K * N];
+static float af[M * K], bf[K * N];
+
+static int setup(void **state)
+{
+    struct rng rng = { 3 };
+
+    (void)state;
+    ctx = group_context(.threads = 2);
+    interp = group_context(.threads = 1, .backend = "interp");
+    fill(&rng, DATA_unit, LIMBER_F64, a, M * K);
+    fill(&rng, DATA_unit, LIMBER_F64, b, K * N);
+    fill(&rng, DATA_unit, LIMBER_F32, af, M * K);
+    fill(&rng, DATA_unit, LIMBER_F32, bf, K * N);
+    return ctx && interp ? 0 : -1;
+}
+
+static bool is_single(limber_format f)
+{
+    return limber_format_equal(f, LIMBER_F32);
+}
+
+/* The product of the test's matrices in format f, into c. */
+static limber_problem problem_of(limber_format f, void *c)
+{
+    limber_problem p = LIMBER_PROBLEM_INIT;
+
+    p.m = M;
+    p.n = N;
+    p.k = K;
+    p.a = (limber_matrix){ is_single(f) ? (void *)af : a, f, K, 1 };
+    p.b = (limber_matrix){ is_single(f) ? (void *)bf : b, f, N, 1 };
+    p.c = (limber_output){ c, f, N, 1 };
+    return p;
+}
+
+/* Returns the last plan of a text that shows several, which limber_free frees. */
+static char *last_plan(char *all)
+{
+    char *at = all, *next, *end, *one;
+
+    while ((next = strstr(at + 1, "\nplan ")))
+        at = next + 1;
+    end = strstr(at, "\n}\n");
+    assert_non_null(end);
+    assert_true(asprintf(&one, "%.*s", (int)(end + 3 - at), at) > 0);
+    limber_free(all);
+    return one;
+}
+
+/* Returns the finished plan of a product under a contract. */
+static char *finished(const limber_contract *k, limber_format f)
+{
+    double c[M * N];
+    limber_problem p = problem_of(f, c);
+    char *text = NULL;
+
+    p.contract = k;
+    if (limber_plan(ctx, &p, &text, NULL) != LIMBER_STATUS_OK)
+        fail_msg("%s", limber_error_text());
+    return last_plan(text);
+}
+
+static const struct wanted {
+    limber_contract contract;
+    const char *format;
+} wanted[] = {
+#define C(...) { .size = sizeof(limber_contract), __VA_ARGS__ }
+    { C(.promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-f"), "f32" },
+    { C(.promise = LIMBER_CONTRACT_FAST, .scheme = "fp32-b"), "f32" },
+    { C(.promise = LIMBER_CONTRACT_BITS, .bits = 40, .scheme = "ozaki1-i8"), "f64" },
+    { C(.promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-f16", .slices = 3), "f64" },
+    { C(.promise = LIMBER_CONTRACT_CORRECT, .scheme = "ozaki2"), "f64" },
+    { C(.promise = LIMBER_CONTRACT_CORRECT, .scheme = "accumulator"), "f32" },
+    { C(.promise = LIMBER_CONTRACT_NATIVE, .scheme = "native"), "f64" },
+#undef C
+};
+
+/* A finished plan, given back as text, has the bits of the call that it was made for, compiled and
+ * interpreted, and its kernel can be made ahead. */
+static void finished_plans_have_their_bits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        limber_format f = named(wanted[i].format);
+        size_t bytes = M * N * (size_t)f.size;
+        char *text = finished(&wanted[i].contract, f), *want = poisoned(bytes);
+        limber_report r = LIMBER_REPORT_INIT, made = LIMBER_REPORT_INIT;
+        limber_problem p = problem_of(f, want);
+
+        p.contract = &wanted[i].contract;
+        if (limber_run(ctx, &p, &r) != LIMBER_STATUS_OK ||
+            limber_kernel_make(ctx, text, &made) != LIMBER_STATUS_OK)
+            fail_msg("%s: %s\n%s", wanted[i].contract.scheme, limber_error_text(), text);
+        assert_string_equal(made.scheme, wanted[i].contract.scheme);
+        for (int which = 0; which < 2; which++) {
+            limber_report is = LIMBER_REPORT_INIT;
+            char *c = poisoned(bytes);
+
+            p = problem_of(f, c);
+            if (limber_run_plan(which ? interp : ctx, text, &p, &is) != LIMBER_STATUS_OK)
+                fail_msg("%s: %s\n%s", wanted[i].contract.scheme, limber_error_text(), text);
+            assert_memory_equal(c, want, bytes);
+            assert_string_equal(is.scheme, wanted[i].contract.scheme);
+            assert_true(is.bound == made.bound && is.rows == made.rows);
+            free(c);
+        }
+        free(want);
+        free(text);
+    }
+}
+
+/* Stated plans run all passes. */
+static void stated_plans_run(void **state)
+{
+    static const char text[] = "plan gemm promise=correct kbits=8 budget=0 {\n"
+                               "  %a = arg index=0 : f64[m,k]\n"
+                               "  %b = arg index=1 : f64[k,n]\n"
+                               "  %c = gemm %a %b : exact[m,n]\n"
+                               "  %c0 = arg index=2 : f64[m,n]\n"
+                               "  %d = epilogue %c %c0 alpha=arg beta=arg wrap=0 : f64[m,n]\n"
+                               "  ret %d\n"
+                               "}\n";
+    const limber_contract k = { .size = sizeof k, .promise = LIMBER_CONTRACT_CORRECT };
+    double want[M * N], c[M * N], alpha = 0.7, beta = -1.1;
+    limber_problem p = problem_of(LIMBER_F64, want);
+
+    (void)state;
+    for (int i = 0; i < M * N; i++)
+        want[i] = c[i] = i;
+    p.alpha = &alpha;
+    p.beta = &beta;
+    p.contract = &k;
+    assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
+    p.c.data = c;
+    p.contract = NULL;
+    if (limber_run_plan(ctx, text, &p, NULL) != LIMBER_STATUS_OK)
+        fail_msg("%s", limber_error_text());
+    assert_memory_equal(c, want, sizeof c);
+    p.alpha = p.beta = NULL; /* a plan for any alpha and beta serves 1 and 0 */
+    p.contract = &k;
+    assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
+    memcpy(want, c, sizeof c);
+    p.contract = NULL;
+    assert_int_equal(limber_run_plan(interp, text, &p, NULL), LIMBER_STATUS_OK);
+    assert_memory_equal(c, want, sizeof c);
+    p.m = 0;
+    assert_int_equal(limber_run_plan(ctx, text, &p, NULL), LIMBER_STATUS_OK);
+}
+
+/* A convolution's plan gives the bits of the call; another geometry is refused. */
+static void convolutions_run(void **state)
+{
+    const limber_contract k = { .size = sizeof k,
+                                .promise = LIMBER_CONTRACT_FAST,
+                                .scheme = "fp32-f" };
+    limber_conv s = LIMBER_CONV_INIT;
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    float want[2 * 4 * 4 * 5], c[2 * 4 * 4 * 5];
+    char *text = NULL;
+
+    (void)state;
+    s.n = 2;
+    s.c = 2;
+    s.h = 8;
+    s.w = 9;
+    s.o = 4;
+    s.r = s.s = 3;
+    s.groups = 1;
+    s.stride[0] = s.stride[1] = 2;
+    s.dilate[0] = s.dilate[1] = 1;
+    s.pad[0] = s.pad[1] = s.pad[2] = s.pad[3] = 1;
+    p.operation = LIMBER_OPERATION_CONV_FORWARD;
+    p.conv = &s;
+    p.a = (limber_matrix){ af, LIMBER_F32, 0, 0 };
+    p.b = (limber_matrix){ bf, LIMBER_F32, 0, 0 };
+    p.c = (limber_output){ want, LIMBER_F32, 0, 0 };
+    p.contract = &k;
+    assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
+    assert_int_equal(limber_plan(ctx, &p, &text, NULL), LIMBER_STATUS_OK);
+    text = last_plan(text);
+    p.contract = NULL;
+    p.c.data = c;
+    for (int which = 0; which < 2; which++) {
+        memset(c, 1, sizeof c);
+        if (limber_run_plan(which ? interp : ctx, text, &p, NULL) != LIMBER_STATUS_OK)
+            fail_msg("%s\n%s", limber_error_text(), text);
+        assert_memory_equal(c, want, sizeof c);
+    }
+    s.pad[1] = 2;
+    assert_int_equal(limber_run_plan(ctx, text, &p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "conv: stride, pad"));
+    free(text);
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+/* Returns the text with the first `from` replaced by `by`. */
+static char *with(const char *text, const char *from, const char *by)
+{
+    const char *at = strstr(text, from);
+    char *out = NULL;
+
+    if (!at)
+        fail_msg("no \"%s\" in\n%s", from, text);
+    assert_true(asprintf(&out, "%.*s%s%s", (int)(at - text), text, by, at + strlen(from)) > 0);
+    return out;
+}
+
+/* Checks that the plan is refused with this status and a text that has `why`, and that C is as it
+ * was. */
+static void refused(limber_context *on, const char *text, const limber_problem *p,
+                    limber_status status, const char *why)
+{
+    size_t bytes = M * N * (size_t)p->c.format.size;
+    char *c = poisoned(bytes), *before = poisoned(bytes);
+    limber_problem x = *p;
+
+    x.c.data = c;
+    if (limber_run_plan(on, text, &x, NULL) != status || !strstr(limber_error_text(), why))
+        fail_msg("not refused by \"%s\": %s\n%s", why, limber_error_text(), text);
+    assert_memory_equal(c, before, bytes);
+    free(before);
+    free(c);
+}
+
+static void what_does_not_fit_is_named(void **state)
+{
+    const limber_contract k = { .size = sizeof k,
+                                .promise = LIMBER_CONTRACT_FAST,
+                                .scheme = "fp32-f" };
+    static const char *const changes[][3] = {
+        { "kbits=8", "kbits=5", "k = 40: kbits=5, so the plan serves k up to 32" },
+        { "shift=12", "shift=11", "its limbs count 2^-11" },
+        { "    row ", "    ; row ", "without the row" },
+    };
+    char *text = finished(&k, LIMBER_F32), *other;
+    limber_problem p = problem_of(LIMBER_F32, NULL), q;
+    float two = 2;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        other = with(text, changes[i][0], changes[i][1]);
+        if (i > 0) { /* bound refuses these */
+            refused(ctx, other, &p, LIMBER_STATUS_NO_SCHEME, changes[i][2]);
+            refused(interp, other, &p, LIMBER_STATUS_NO_SCHEME, changes[i][2]);
+            assert_int_equal(limber_kernel_make(ctx, other, NULL), LIMBER_STATUS_NO_SCHEME);
+        } else {
+            refused(ctx, other, &p, LIMBER_STATUS_BAD_ARGUMENT, changes[i][2]);
+        }
+        free(other);
+    }
+    q = problem_of(LIMBER_F64, NULL);
+    refused(ctx,
+            "plan gemm promise=native kbits=8 budget=any {\n"
+            "  %a = arg index=0 : f64[24,k]\n"
+            "  %b = arg index=1 : f64[k,n]\n"
+            "  %c = gemm %a %b : exact[24,n]\n"
+            "  %d = epilogue %c alpha=one beta=zero wrap=0 : f64[24,n]\n"
+            "  ret %d\n"
+            "}\n",
+            &q, LIMBER_STATUS_BAD_ARGUMENT, "%a has 24 in dimension 0, the call 23");
+    refused(ctx, text, &q, LIMBER_STATUS_BAD_ARGUMENT, "a: is f64, the plan's %a is f32");
+    q = p;
+    q.alpha = &two;
+    refused(ctx, text, &q, LIMBER_STATUS_BAD_ARGUMENT, "alpha: the plan has alpha=one");
+    q = p;
+    q.beta = &two;
+    refused(ctx, text, &q, LIMBER_STATUS_BAD_ARGUMENT, "beta: the plan has beta=zero");
+    q = p;
+    q.contract = &k;
+    refused(ctx, text, &q, LIMBER_STATUS_BAD_ARGUMENT, "contract: the plan states it");
+    q = p;
+    q.b.data = NULL;
+    refused(ctx, text, &q, LIMBER_STATUS_BAD_ARGUMENT, "b.data is NULL");
+    refused(ctx, "plan gemm {", &p, LIMBER_STATUS_BAD_ARGUMENT, "plan: ");
+    refused(ctx, NULL, &p, LIMBER_STATUS_BAD_ARGUMENT, "plan is NULL");
+    assert_int_equal(limber_run_plan(NULL, text, &p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_int_equal(limber_run_plan(ctx, text, NULL, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    free(text);
+}
+
+/* Data outside the masks of the plan is refused. */
+static void other_data_is_refused(void **state)
+{
+    const limber_contract k = { .size = sizeof k,
+                                .promise = LIMBER_CONTRACT_FAST,
+                                .scheme = "fp32-f" };
+    char *text = finished(&k, LIMBER_F32);
+    limber_problem p = problem_of(LIMBER_F32, NULL);
+    const float kept = af[7];
+
+    (void)state;
+    af[7] = 0x1p40f;
+    refused(ctx, text, &p, LIMBER_STATUS_BAD_ARGUMENT, "a: has emax=40, the plan emax=");
+    af[7] = 0x1p-60f;
+    refused(ctx, text, &p, LIMBER_STATUS_BAD_ARGUMENT, "a: has emin=-60, the plan emin=");
+    af[7] = (float)__builtin_inf();
+    refused(ctx, text, &p, LIMBER_STATUS_BAD_ARGUMENT, "a: has NaN or infinities");
+    af[7] = kept;
+    free(text);
+}
+
+/* A plan for tensor cores is interpreted on a CPU, and refused by name where the backend is
+ * named. */
+static void plans_for_other_machines(void **state)
+{
+    static const char text[] = "plan gemm promise=fast kbits=6 budget=any scheme=tensor-f16 {\n"
+                               "  %a = arg index=0 : f16[m,k]\n"
+                               "  %b = arg index=1 : f16[k,n]\n"
+                               "  %l = whole %a : f16[m,k]x1\n"
+                               "  %r = whole %b : f16[k,n]x1\n"
+                               "  %s = products %l %r unit=f16 chunk=64 sums=h100 : f32[m,n]x1 {\n"
+                               "    row %l.0 %r.0 acc=0 w=2^0 share=all\n"
+                               "  }\n"
+                               "  %e = combine %s reconstruct=sum : f32[m,n]\n"
+                               "  %d = epilogue %e alpha=one beta=zero wrap=0 : f32[m,n]\n"
+                               "  ret %d\n"
+                               "}\n";
+    limber_config config = { .size = sizeof config, .backend = "llvm", .threads = 1 };
+    uint16_t h[K * K];
+    float c[M * N], d[M * N];
+    limber_report r = LIMBER_REPORT_INIT;
+    limber_problem p = problem_of(LIMBER_F32, c);
+    limber_context *llvm = NULL;
+
+    (void)state;
+    limber_convert(h, LIMBER_F16, af, LIMBER_F32, M * K, LIMBER_ROUND_NEAREST);
+    p.a = (limber_matrix){ h, LIMBER_F16, K, 1 };
+    p.b = (limber_matrix){ h, LIMBER_F16, N, 1 };
+    if (limber_run_plan(ctx, text, &p, &r) != LIMBER_STATUS_OK)
+        fail_msg("%s", limber_error_text());
+    assert_string_equal(r.backend, "interp");
+    p.c.data = d;
+    assert_int_equal(limber_run_plan(interp, text, &p, NULL), LIMBER_STATUS_OK);
+    assert_memory_equal(c, d, sizeof c);
+    if (limber_create(&llvm, &config) != LIMBER_STATUS_OK)
+        skip();
+    refused(llvm, text, &p, LIMBER_STATUS_NO_SCHEME, "sums");
+    limber_destroy(llvm);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finished_plans_have_their_bits),
+        cmocka_unit_test(stated_plans_run),
+        cmocka_unit_test(convolutions_run),
+        cmocka_unit_test(what_does_not_fit_is_named),
+        cmocka_unit_test(other_data_is_refused),
+        cmocka_unit_test(plans_for_other_machines),
+    };
+
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

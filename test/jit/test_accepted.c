@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Products whose form was accepted before: they have the bits of a context that accepts every call
+ * anew, whatever data follows, their addresses are checked in each call, their table is bounded,
+ * and threads share it. */
+#include "engine_support.h"
+
+#include "jit/accepted.h"
+
+#include <pthread.h>
+
+/* Returns a context that keeps forms.  Skips the test if this build or machine has no backend that
+ * does. */
+static limber_context *keeping_context(limber_kernels kernels)
+{
+    limber_context *ctx = planless_context(kernels, 1, true);
+
+    if (ctx->forms)
+        return ctx;
+    limber_destroy(ctx);
+    skip_because("no backend here keeps forms");
+    return NULL;
+}
+
+/* Returns a context that keeps no forms. */
+static limber_context *forgetful_context(void)
+{
+    limber_context *ctx = planless_context(LIMBER_KERNELS_PREBUILT, 1, true);
+
+    limber_forms_free(ctx->forms);
+    ctx->forms = NULL;
+    return ctx;
+}
+
+enum { MOST = 176, ROOM = (MOST + 4) * (MOST + 4) };
+
+/* A product of numbers of one format, and its operands. */
+struct trial {
+    limber_contract contract;
+    limber_format f;
+    int64_t m, n, k, step[3][2]; /* [A, B, C][row, column] */
+    int scalars; /* 1: alpha; 2: beta */
+    size_t room; /* elements of a matrix that may be used */
+    double a[ROOM], b[ROOM], c[2][ROOM]; /* of f, each with room for doubles */
+};
+
+static void draw_steps(struct rng *r, int64_t step[2], int64_t rows, int64_t cols)
+{
+    const int64_t more = rng_below(r, 3);
+
+    step[0] = rng_below(r, 4) ? cols + more : 1;
+    step[1] = step[0] == 1 ? rows + more : 1;
+}
+
+static void draw_form(struct rng *r, struct trial *t, int least, int most)
+{
+    static const limber_promise promises[] = { LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_CORRECT,
+                                               LIMBER_CONTRACT_BITS, LIMBER_CONTRACT_REPRODUCIBLE };
+    static const char *const formats[] = { "f64", "f64", "f32", "bf16" };
+
+    t->contract = (limber_contract)LIMBER_CONTRACT_INIT;
+    t->contract.promise = promises[rng_below(r, 4)];
+    t->contract.bits = t->contract.promise == LIMBER_CONTRACT_BITS ? 20 + rng_below(r, 60) : 0;
+    t->f = named(formats[rng_below(r, 4)]);
+    t->m = least + rng_below(r, most - least + 1);
+    t->n = least + rng_below(r, most - least + 1);
+    t->k = least + rng_below(r, most - least + 1);
+    t->scalars = rng_below(r, 2) ? 0 : rng_below(r, 4);
+    t->room = (size_t)(most + 4) * (size_t)(most + 4);
+    draw_steps(r, t->step[0], t->m, t->k);
+    draw_steps(r, t->step[1], t->k, t->n);
+    draw_steps(r, t->step[2], t->m, t->n);
+}
+
+static void draw_data(struct rng *r, struct trial *t)
+{
+    static const enum data kinds[] = { DATA_unit,  DATA_bytes, DATA_ints, DATA_spread,
+                                       DATA_zeros, DATA_tiny,  DATA_ties, DATA_special };
+
+    fill(r, kinds[rng_below(r, 8)], t->f, t->a, t->room);
+    fill(r, kinds[rng_below(r, 8)], t->f, t->b, t->room);
+    fill(r, DATA_unit, t->f, t->c[0], t->room);
+    memcpy(t->c[1], t->c[0], t->room * t->f.size);
+}
+
+/* Multiplies to t->c[to]. */
+static limber_status multiply(limber_context *ctx, struct trial *t, int to, limber_report *report)
+{
+    const double number[2] = { 0.75, -1.25 };
+    char scalar[2][16];
+
+    limber_convert(scalar[0], t->f, &number[0], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    limber_convert(scalar[1], t->f, &number[1], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    return limber_gemm(ctx, &t->contract, t->m, t->n, t->k, t->scalars & 1 ? scalar[0] : NULL,
+                       (limber_matrix){ t->a, t->f, t->step[0][0], t->step[0][1] },
+                       (limber_matrix){ t->b, t->f, t->step[1][0], t->step[1][1] },
+                       t->scalars & 2 ? scalar[1] : NULL,
+                       (limber_output){ t->c[to], t->f, t->step[2][0], t->step[2][1] }, report);
+}
+
+static void expect_same(const struct trial *t)
+{
+    for (size_t i = 0; i < t->room; i++)
+        if (!same_number(t->f, (const char *)t->c[0] + i * t->f.size,
+                         (const char *)t->c[1] + i * t->f.size))
+            fail_msg("element %zu of %lld x %lld x %lld differs, promise %d", i, (long long)t->m,
+                     (long long)t->n, (long long)t->k, (int)t->contract.promise);
+}
+
+/* Counts the kept forms, of which no call may be in use. */
+static int count_forms(limber_context *ctx)
+{
+    int count = 0;
+
+    for (int i = 0; i < FORM_PLACES << FORM_BITS; i++) {
+        struct accepted *w = atomic_load(&ctx->forms->place[i / FORM_PLACES][i % FORM_PLACES]);
+
+        if (!w)
+            continue;
+        assert_int_equal(atomic_load(&w->users), 0);
+        count += atomic_load(&w->hash) != 0;
+    }
+    return count;
+}
+
+/* Returns the kept form of the trial's kind that has kernels; fails if there are several. */
+static struct accepted *only_form(limber_context *ctx)
+{
+    struct accepted *found = NULL;
+
+    for (int i = 0; i < FORM_PLACES << FORM_BITS; i++) {
+        struct accepted *w = atomic_load(&ctx->forms->place[i / FORM_PLACES][i % FORM_PLACES]);
+
+        if (!w || !atomic_load(&w->hash))
+            continue;
+        assert_null(found);
+        found = w;
+    }
+    return found;
+}
+
+static void forms_keep_the_bits(void **state)
+{
+    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT), *other = forgetful_context();
+    struct trial *t = calloc(1, sizeof *t);
+    struct rng r = { 31 };
+
+    (void)state;
+    assert_non_null(t);
+    for (int form = 0; form < 60; form++) {
+        draw_form(&r, t, form % 2 ? 1 : 60, form % 2 ? 40 : form % 6 ? 90 : MOST);
+        for (int run = 0; run < 6; run++) {
+            limber_report now = LIMBER_REPORT_INIT, before = LIMBER_REPORT_INIT;
+
+            draw_data(&r, t);
+            assert_int_equal(multiply(ctx, t, 0, run % 2 ? &now : NULL),
+                             multiply(other, t, 1, run % 2 ? &before : NULL));
+            expect_same(t);
+            assert_string_equal(now.scheme, before.scheme);
+            assert_string_equal(now.way, before.way);
+            assert_string_equal(now.kernel, before.kernel);
+            assert_true(now.bound == before.bound);
+        }
+    }
+    assert_true(count_forms(ctx) > 20);
+    free(t);
+    limber_destroy(ctx);
+    limber_destroy(other);
+}
+
+/* Data of other classes than the first calls' is computed by its own kernel. */
+static void each_class_of_data_has_its_kernel(void **state)
+{
+    static const enum data kinds[] = { DATA_ints, DATA_ints,  DATA_ints,  DATA_unit,
+                                       DATA_ints, DATA_range, DATA_unit,  DATA_special,
+                                       DATA_ints, DATA_tiny,  DATA_zeros, DATA_unit };
+    static const limber_promise promises[] = { LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_CORRECT };
+    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT), *other = forgetful_context();
+    struct trial *t = calloc(1, sizeof *t);
+    struct rng r = { 35 };
+
+    (void)state;
+    assert_non_null(t);
+    for (int i = 0; i < 2; i++) {
+        draw_form(&r, t, 140, 150);
+        t->f = LIMBER_F64;
+        t->contract.promise = promises[i];
+        t->contract.bits = 0;
+        for (size_t run = 0; run < COUNT(kinds); run++) {
+            limber_report now = LIMBER_REPORT_INIT, before = LIMBER_REPORT_INIT;
+
+            draw_data(&r, t);
+            fill(&r, kinds[run], t->f, t->a, t->room);
+            fill(&r, kinds[run], t->f, t->b, t->room);
+            assert_int_equal(multiply(ctx, t, 0, &now), LIMBER_STATUS_OK);
+            assert_int_equal(multiply(other, t, 1, &before), LIMBER_STATUS_OK);
+            expect_same(t);
+            assert_string_equal(now.scheme, before.scheme);
+            assert_string_equal(now.kernel, before.kernel);
+        }
+    }
+    free(t);
+    limber_destroy(ctx);
+    limber_destroy(other);
+}
+
+static void addresses_are_checked_in_each_call(void **state)
+{
+    limber_context *ctx = planless_context(LIMBER_KERNELS_PREBUILT, 1, true);
+    struct trial *t = calloc(1, sizeof *t);
+    const limber_format f = LIMBER_F64;
+    const int64_t n = 150;
+    struct rng r = { 32 };
+
+    (void)state;
+    assert_non_null(t);
+    fill(&r, DATA_unit, f, t->a, ROOM);
+    fill(&r, DATA_unit, f, t->b, ROOM);
+    for (int run = 0; run < 3; run++) {
+        const limber_matrix a = { t->a, f, n, 1 }, b = { t->b, f, n, 1 }, none = { NULL, f, n, 1 };
+        double before = t->a[7];
+
+        assert_int_equal(limber_gemm(ctx, NULL, n, n, n, NULL, a, b, NULL,
+                                     (limber_output){ t->c[0], f, n, 1 }, NULL),
+                         LIMBER_STATUS_OK);
+        assert_int_equal(limber_gemm(ctx, NULL, n, n, n, NULL, a, b, NULL,
+                                     (limber_output){ t->a + 7, f, n, 1 }, NULL),
+                         LIMBER_STATUS_BAD_ARGUMENT);
+        assert_non_null(strstr(limber_error_text(), "c overlaps a"));
+        assert_int_equal(limber_gemm(ctx, NULL, n, n, n, NULL, a, b, NULL,
+                                     (limber_output){ t->b + n * n - 1, f, n, 1 }, NULL),
+                         LIMBER_STATUS_BAD_ARGUMENT);
+        assert_int_equal(limber_gemm(ctx, NULL, n, n, n, NULL, none, b, NULL,
+                                     (limber_output){ t->c[0], f, n, 1 }, NULL),
+                         LIMBER_STATUS_BAD_ARGUMENT);
+        assert_int_equal(limber_gemm(ctx, NULL, n, n, n, NULL, a, none, NULL,
+                                     (limber_output){ t->c[0], f, n, 1 }, NULL),
+                         LIMBER_STATUS_BAD_ARGUMENT);
+        assert_int_equal(limber_gemm(ctx, NULL, n, n, n, NULL, a, b, NULL,
+                                     (limber_output){ NULL, f, n, 1 }, NULL),
+                         LIMBER_STATUS_BAD_ARGUMENT);
+        assert_true(t->a[7] == before);
+    }
+    free(t);
+    limber_destroy(ctx);
+}
+
+static void the_table_is_bounded(void **state)
+{
+    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT), *other = forgetful_context();
+    struct trial *t = calloc(1, sizeof *t);
+    struct rng r = { 33 };
+
+    (void)state;
+    assert_non_null(t);
+    for (int form = 0; form < 1200; form++) {
+        draw_form(&r, t, 1, 14);
+        draw_data(&r, t);
+        assert_int_equal(multiply(ctx, t, 0, NULL), multiply(other, t, 1, NULL));
+        expect_same(t);
+        assert_int_equal(multiply(ctx, t, 0, NULL), multiply(other, t, 1, NULL));
+        expect_same(t);
+    }
+    assert_true(count_forms(ctx) > FORM_PLACES << (FORM_BITS - 1));
+    free(t);
+    limber_destroy(ctx);
+    limber_destroy(other);
+}
+
+/* A kernel that replaces another one is used, and kept in its place. */
+static void replaced_kernels_are_not_used(void **state)
+{
+    limber_context *ctx = keeping_context(LIMBER_KERNELS_BOTH);
+    struct trial *t = calloc(1, sizeof *t);
+    struct rng r = { 34 };
+    struct accepted *w;
+    struct found *found;
+    struct entry *old;
+    struct kernel_key key;
+
+    (void)state;
+    assert_non_null(t);
+    draw_form(&r, t, MOST, MOST);
+    t->contract.promise = LIMBER_CONTRACT_CORRECT;
+    t->contract.bits = t->scalars = 0;
+    t->f = LIMBER_F64;
+    draw_data(&r, t);
+    for (int i = 0; i < ROOM; i++)
+        t->a[i] = t->b[i] = 1 + rng_unit(&r); /* no bytes, of which another plan makes use */
+    for (int run = 0; run < 2; run++)
+        assert_int_equal(multiply(ctx, t, 0, NULL), LIMBER_STATUS_OK);
+    w = only_form(ctx);
+    assert_non_null(w);
+    found = atomic_load(&w->found[0]);
+    assert_non_null(found);
+    old = found->e;
+    key = found->key;
+    limber_specialise(ctx, &key);
+    if (!atomic_load(&old->stale)) { /* there is no compiler */
+        free(t);
+        limber_destroy(ctx);
+        skip_because("no backend here keeps forms");
+    }
+    for (int run = 0; run < 3; run++) {
+        memcpy(t->c[1], t->c[0], sizeof t->c[0]);
+        assert_int_equal(multiply(ctx, t, 1, NULL), LIMBER_STATUS_OK);
+        expect_same(t);
+    }
+    w = only_form(ctx);
+    assert_non_null(w);
+    found = atomic_load(&w->found[0]);
+    assert_non_null(found);
+    assert_false(found->e->prebuilt);
+    assert_memory_equal(&found->key, &key, limber_kernel_key_size(&key));
+    free(t);
+    limber_destroy(ctx);
+}
+
+enum { THREADS = 4, FORMS = 200 };
+
+/* A thread's part of threads_share_forms. */
+struct part {
+    pthread_t thread;
+    limber_context *ctx, *other;
+    bool ok;
+};
+
+static void *multiply_often(void *arg)
+{
+    struct part *p = arg;
+    struct trial *t = calloc(1, sizeof *t);
+
+    p->ok = t != NULL;
+    for (int i = 0; i < FORMS && p->ok; i++) {
+        struct rng form = { 100 + (uint64_t)(i * 7 % FORMS / THREADS) }, data = { (uint64_t)i };
+
+        draw_form(&form, t, 1, i % 50 ? 14 : 80);
+        draw_data(&data, t);
+        p->ok = multiply(p->ctx, t, 0, NULL) == multiply(p->other, t, 1, NULL);
+        for (size_t e = 0; e < t->room && p->ok; e++)
+            p->ok = same_number(t->f, (const char *)t->c[0] + e * t->f.size,
+                                (const char *)t->c[1] + e * t->f.size);
+    }
+    free(t);
+    return NULL;
+}
+
+static void threads_share_forms(void **state)
+{
+    struct part part[THREADS];
+    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT), *other = forgetful_context();
+
+    (void)state;
+    for (int i = 0; i < THREADS; i++) {
+        part[i] = (struct part){ .ctx = ctx, .other = other };
+        assert_int_equal(pthread_create(&part[i].thread, NULL, multiply_often, &part[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(part[i].thread, NULL);
+        assert_true(part[i].ok);
+    }
+    count_forms(ctx); /* no call is left */
+    limber_destroy(ctx);
+    limber_destroy(other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forms_keep_the_bits),
+        cmocka_unit_test(each_class_of_data_has_its_kernel),
+        cmocka_unit_test(addresses_are_checked_in_each_call),
+        cmocka_unit_test(the_table_is_bounded),
+        cmocka_unit_test(replaced_kernels_are_not_used),
+        cmocka_unit_test(threads_share_forms),
+    };
+
+    clear_environment();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * NumPy's loops: reads their arguments, and gives small products to NumPy's own loops.  Loops run
+ * without Python's lock, in any thread.  They share no state but the addresses of NumPy's loops and
+ * two counters. */
+#include "loops.h"
+
+#include "product.h"
+
+#include <fenv.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+static _Atomic(loop_function *) originals[UFUNCS][TYPES];
+static _Atomic(const struct kernels *) chosen;
+static _Atomic uint64_t computed, given;
+
+const char *limber_numpy_use(const char *most)
+{
+    const struct kernels *with = &limber_numpy_plain;
+
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    /* the instructions of x86-64-v3 and -v4, names that older compilers do not know */
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi2") && strcmp(most, "plain") != 0)
+        with = &limber_numpy_avx2;
+    if (with == &limber_numpy_avx2 && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && strcmp(most, "avx2") != 0)
+        with = &limber_numpy_avx512;
+#else
+    (void)most;
+#endif
+    atomic_store(&chosen, with);
+    return with->name;
+}
+
+/* Not one operation, which takes as long as a small product's loop; threads may lose counts. */
+static void count(_Atomic uint64_t *calls)
+{
+    atomic_store_explicit(calls, atomic_load_explicit(calls, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+uint64_t limber_numpy_calls(int of_numpy)
+{
+    return atomic_load(of_numpy ? &given : &computed);
+}
+
+/* ---- arguments ----------------------------------------------------------------------------- */
+
+static struct shape read_shape(enum ufunc ufunc, const npy_intp *d, const npy_intp *steps)
+{
+    const npy_intp *t = steps + 3;
+    struct shape x = { .count = d[0], .m = 1, .n = 1, .stack = { steps[0], steps[1], steps[2] } };
+
+    switch (ufunc) {
+    case MATMUL:
+        x.m = d[1], x.k = d[2], x.n = d[3];
+        x.am = t[0], x.ak = t[1], x.bk = t[2], x.bn = t[3], x.cm = t[4], x.cn = t[5];
+        break;
+    case VECDOT:
+        x.k = d[1];
+        x.ak = t[0], x.bk = t[1];
+        break;
+    case MATVEC:
+        x.m = d[1], x.k = d[2];
+        x.am = t[0], x.ak = t[1], x.bk = t[2], x.cm = t[3];
+        break;
+    default: x.k = d[1], x.n = d[2]; x.ak = t[0], x.bk = t[1], x.bn = t[2], x.cn = t[3];
+    }
+    return x;
+}
+
+/* Makes one product of a stack of which one operand is the same everywhere, where the others lie as
+ * one matrix. */
+static void join_stack(struct shape *x)
+{
+    const int64_t *s = x->stack;
+
+    if (x->count < 2)
+        return;
+    if (s[1] == 0 && x->m == 1) {
+        x->m = x->count, x->am = s[0], x->cm = s[2];
+    } else if (s[0] == 0 && x->n == 1) {
+        x->n = x->count, x->bn = s[1], x->cn = s[2];
+    } else if (s[1] == 0 && s[0] == x->am * x->m && s[2] == x->cm * x->m) {
+        x->m *= x->count;
+    } else if (s[0] == 0 && s[1] == x->bn * x->n && s[2] == x->cn * x->n) {
+        x->n *= x->count;
+    } else {
+        return;
+    }
+    x->count = 1;
+}
+
+/* ---- which products are computed ----------------------------------------------------------- */
+
+static bool is_vector(const struct shape *x)
+{
+    return x->m == 1 || x->n == 1;
+}
+
+/* Multiply-adds from which on Limber is faster; of halves less, of truth values more. */
+enum { LEAST = 1200, LEAST_OF_VECTORS = 512, LEAST_OF_HALVES = 300, LEAST_OF_BOOL = 8000 };
+
+/* True if NumPy's loop is faster for a stack of products of so few multiply-adds. */
+static inline bool is_tiny(enum ufunc ufunc, int type, const npy_intp *d)
+{
+    const bool matrices = ufunc == MATMUL && d[0] == 1 && d[1] != 1 && d[3] != 1;
+    int64_t work = d[0] * d[1];
+
+    if (ufunc != VECDOT)
+        work *= d[2];
+    if (ufunc == MATMUL)
+        work *= d[3];
+    return work < (type == LONGDOUBLE ? 0 :
+                   type == FLOAT16    ? LEAST_OF_HALVES :
+                   !matrices          ? LEAST_OF_VECTORS :
+                   type == BOOL       ? LEAST_OF_BOOL :
+                                        LEAST);
+}
+
+/* False for products of matrices of so few multiply-adds that NumPy's loop is faster.  product.c
+ * and truth.c leave it further products, such as those with a short vector. */
+static bool is_worth_it(const struct shape *x, int type)
+{
+    const double work = (double)x->m * (double)x->n * (double)x->k;
+
+    if (x->k == 0 || x->m == 0 || x->n == 0)
+        return false;
+    if (type == LONGDOUBLE || is_vector(x))
+        return true;
+    return work >= (type == FLOAT16 ? LEAST_OF_HALVES : type == BOOL ? LEAST_OF_BOOL : LEAST);
+}
+
+/* Returns NumPy's loop.  Python without a lock may call a new loop before it is known. */
+static loop_function *original(enum ufunc ufunc, int type)
+{
+    loop_function *old;
+
+    while (!(old = atomic_load_explicit(&originals[ufunc][type], memory_order_acquire)))
+        ;
+    return old;
+}
+
+/* ---- the loops ----------------------------------------------------------------------------- */
+
+/* Elements of NumPy's types of integers, by type number: int8, uint8, int16 and so on. */
+static enum element element_of(int type)
+{
+    static const enum element of[] = { 0, I8, U8, I16, I16, I32, I32, 0, 0, I64, I64 };
+
+    if (type == FLOAT16)
+        return HALF;
+    return type == LONG || type == ULONG ? (sizeof(long) == 8 ? I64 : I32) : of[type];
+}
+
+/* Has NumPy's loop compute `count` elements, each the sum over k of a and b, at c; from one to the
+ * next these are apart as `apart` says. */
+static void compute_elements(enum ufunc ufunc, int type, const struct shape *x, char *const args[3],
+                             int64_t count, const npy_intp apart[3], void *data)
+{
+    npy_intp extents[] = { count, 1, 1, 1 }, steps[9] = { apart[0], apart[1], apart[2] };
+
+    /* a stack of products of which all extents are 1 but that of k */
+    extents[ufunc == VECDOT || ufunc == VECMAT ? 1 : 2] = x->k;
+    steps[ufunc == MATMUL || ufunc == MATVEC ? 4 : 3] = x->ak;
+    steps[ufunc == VECDOT || ufunc == VECMAT ? 4 : 5] = x->bk;
+    original(ufunc, type)((char *[]){ args[0], args[1], args[2] }, extents, steps, data);
+}
+
+static bool is_nan_of_halves(const char *at)
+{
+    uint16_t half;
+
+    memcpy(&half, at, 2);
+    return (half & 0x7fff) > 0x7c00;
+}
+
+/* Has NumPy's loop compute halves that are NaN in n elements of C, because their bits and
+ * exceptions depend on how its code was compiled. */
+static void mend_halves(enum ufunc ufunc, const struct shape *x, char *const args[3], int64_t n,
+                        const npy_intp apart[3], void *data)
+{
+    for (int64_t i = 0, end; i < n; i = end + 1) {
+        for (end = i; end < n && is_nan_of_halves(args[2] + end * apart[2]); end++)
+            ;
+        if (end > i)
+            compute_elements(ufunc, FLOAT16, x,
+                             (char *[]){ args[0] + i * apart[0], args[1] + i * apart[1],
+                                         args[2] + i * apart[2] },
+                             end - i, apart, data);
+    }
+}
+
+/* Takes the exceptions of NumPy's loop for a long double that is NaN, infinite or subnormal, and
+ * the bits of NaN. */
+static void mend_longdouble(enum ufunc ufunc, const struct shape *x, char *const args[3],
+                            void *data)
+{
+    static const npy_intp none[3] = { 0 };
+    long double value, other;
+
+    memcpy(&value, args[2], sizeof value);
+    if (isnormal(value) || value == 0)
+        return;
+    compute_elements(ufunc, LONGDOUBLE, x, (char *[]){ args[0], args[1], (char *)&other }, 1, none,
+                     data);
+    if (isnan(value) && isnan(other))
+        memcpy(args[2], &other, sizeof other);
+}
+
+static void mend(enum ufunc ufunc, int type, const struct shape *x, char *const *args, void *data)
+{
+    const bool one_column = x->n == 1;
+    const npy_intp along_row[] = { 0, x->bn, x->cn }, along_column[] = { x->am, 0, x->cm };
+
+    for (int64_t g = 0; g < x->count; g++)
+        for (int64_t i = 0; i < (one_column ? 1 : x->m); i++) {
+            char *row[] = { args[0] + g * x->stack[0] + i * x->am, args[1] + g * x->stack[1],
+                            args[2] + g * x->stack[2] + i * x->cm };
+            const npy_intp *apart = one_column ? along_column : along_row;
+            const int64_t n = one_column ? x->m : x->n;
+
+            if (type == FLOAT16)
+                mend_halves(ufunc, x, row, n, apart, data);
+            else
+                for (int64_t j = 0; j < n; j++)
+                    mend_longdouble(ufunc, x,
+                                    (char *[]){ row[0] + j * apart[0], row[1] + j * apart[1],
+                                                row[2] + j * apart[2] },
+                                    data);
+        }
+}
+
+/* Computes a stack of products.  False if one of them could not be computed. */
+static bool run_stack(const struct shape *x, int type, char *const *args, int *raised, bool *nan)
+{
+    const struct kernels *with = atomic_load_explicit(&chosen, memory_order_acquire);
+
+    for (int64_t g = 0; g < x->count; g++) {
+        struct product p = { .m = x->m,
+                             .n = x->n,
+                             .k = x->k,
+                             .a = { args[0] + g * x->stack[0], x->am, x->ak },
+                             .b = { args[1] + g * x->stack[1], x->bn, x->bk },
+                             .c = args[2] + g * x->stack[2],
+                             .cm = x->cm,
+                             .cn = x->cn };
+        bool ok;
+
+        if (type == BOOL) {
+            ok = is_vector(x) ? limber_numpy_truth_vector(with, &p) : limber_numpy_truth(with, &p);
+        } else {
+            p.type = element_of(type);
+            ok = is_vector(x) ? limber_numpy_vector(with, &p) : limber_numpy_matrix(with, &p);
+            *raised |= p.raised;
+            *nan = *nan || p.nan;
+        }
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+/* Computes products of halves.  The exceptions that remain are those of NumPy's loop. */
+static bool run_halves(enum ufunc ufunc, const struct shape *x, char *const *args, void *data)
+{
+    int raised = 0;
+    bool nan = false, ok;
+    fenv_t modes;
+
+    if (feholdexcept(&modes))
+        return false;
+    ok = run_stack(x, FLOAT16, args, &raised, &nan);
+    fesetenv(&modes);
+    if (!ok)
+        return false;
+    if (raised)
+        feraiseexcept(raised);
+    if (nan)
+        mend(ufunc, FLOAT16, x, args, data);
+    return true;
+}
+
+static bool run_longdoubles(enum ufunc ufunc, const struct shape *x, char *const *args, void *data)
+{
+    if (!limber_numpy_longdouble(x, args))
+        return false;
+    mend(ufunc, LONGDOUBLE, x, args, data);
+    return true;
+}
+
+static __attribute__((noinline)) void run(enum ufunc ufunc, int type, char **args,
+                                          const npy_intp *extents, const npy_intp *steps,
+                                          void *data)
+{
+    struct shape x = read_shape(ufunc, extents, steps);
+    int raised = 0;
+    bool nan = false, ok = false;
+
+    join_stack(&x);
+    if (is_worth_it(&x, type))
+        ok = type == LONGDOUBLE ? run_longdoubles(ufunc, &x, args, data) :
+             type == FLOAT16    ? run_halves(ufunc, &x, args, data) :
+                                  run_stack(&x, type, args, &raised, &nan);
+    count(ok ? &computed : &given);
+    if (!ok)
+        original(ufunc, type)(args, extents, steps, data);
+}
+
+/* A loop.  What is tiny goes to NumPy's loop at once. */
+#define LOOP(NAME, ufunc, type) \
+    static void NAME##_##type(char **args, const npy_intp *d, const npy_intp *steps, void *data) \
+    { \
+        if (is_tiny(ufunc, type, d)) { \
+            count(&given); \
+            original(ufunc, type)(args, d, steps, data); \
+        } else { \
+            run(ufunc, type, args, d, steps, data); \
+        } \
+    }
+#define LOOPS(type) \
+    LOOP(matmul, MATMUL, type) \
+    LOOP(vecdot, VECDOT, type) LOOP(matvec, MATVEC, type) LOOP(vecmat, VECMAT, type)
+#define FOUR(type) [type] = { matmul_##type, vecdot_##type, matvec_##type, vecmat_##type }
+#define EACH_TYPE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(13) X(23)
+#define FOUR_AND(type) FOUR(type),
+
+EACH_TYPE(LOOPS)
+static loop_function *const loops[TYPES][UFUNCS] = { EACH_TYPE(FOUR_AND) };
+
+/* ---- replacing ----------------------------------------------------------------------------- */
+
+static loop_function *loop_of(int ufunc, int type)
+{
+    return ufunc >= 0 && ufunc < UFUNCS && type >= 0 && type < TYPES ? loops[type][ufunc] : NULL;
+}
+
+bool limber_numpy_put(replace_function *replace, void *object, int ufunc, int type)
+{
+    loop_function *new = loop_of(ufunc, type), *old = NULL;
+
+    if (!new || replace(object, new, (const int[]){ type, type, type }, &old))
+        return false;
+    if (old != new)
+        atomic_store(&originals[ufunc][type], old);
+    return true;
+}
+
+bool limber_numpy_take(replace_function *replace, void *object, int ufunc, int type)
+{
+    loop_function *new = loop_of(ufunc, type), *was = NULL;
+    const int types[] = { type, type, type };
+
+    if (!new || replace(object, atomic_load(&originals[ufunc][type]), types, &was))
+        return false;
+    if (was == new)
+        return true;
+    replace(object, was, types, &new); /* somebody else's loop stays */
+    return false;
+}
