@@ -155,6 +155,10 @@ static bool set_tile(const struct node *products, int kbits, struct kernel_confi
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "llvm: chains of %lld products do not end with blocks of %lld",
                            (long long)k->chunk, (long long)k->kc);
+    if (k->unit != UNIT_model && k->kc % piece != 0 && kbits < 62 && k->kc < (int64_t)1 << kbits)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "llvm: blocks of %lld elements, but %lld are packed at once",
+                           (long long)k->kc, (long long)piece);
     k->bytes = k->unit == UNIT_f64 ? 8 : k->unit == UNIT_i8 ? packed_bytes(k->group) : 4;
     return true;
 }

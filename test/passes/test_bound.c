@@ -617,12 +617,33 @@ static void a_deleted_row_is_named(void **state)
     assert_non_null(strstr(d.text, "multiplied twice"));
 }
 
+/* Chains of every length, also those that end within what kernels pack at once, have the
+ * interpreter's bits, or kernels refuse them. */
+static void chains_of_every_length_have_the_same_bits(void **state)
+{
+    static const char row[] = "    row %l.1 %r.0 acc=1 w=2^-12 share=2^-11\n";
+    struct target machine;
+    struct diag d = { 0 };
+
+    (void)state;
+    assert_true(limber_backend_interp.probe(&machine, &d));
+    for (int chunk = 1; chunk <= MOST_K; chunk++) {
+        struct plan p = { 0 };
+
+        assert_true(bound_hilo_chain("2^-22", chunk, row, &p, &d));
+        for (int i = 0; i < 10; i++)
+            assert_true(run_plan(&p, &machine, i == 0) <= p.spent);
+        limber_plan_clear(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finished_plans_keep_their_bound),
         cmocka_unit_test(changed_plans_are_refused_or_keep_their_bound),
         cmocka_unit_test(a_deleted_row_is_named),
+        cmocka_unit_test(chains_of_every_length_have_the_same_bits),
     };
 
     return cmocka_run_group_tests(tests, read_bases, free_bases);
