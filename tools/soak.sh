@@ -37,6 +37,7 @@ test_failing LIMBER_TEST_LONG=1
 test_small LIMBER_TEST_LONG=1
 test_apply LIMBER_TEST_LONG=1
 test_random LIMBER_SEED=%SEED
+test_bound LIMBER_SEED=%SEED
 fuzz_text LIMBER_FUZZ_RUNS=100000
 fuzz_cache LIMBER_FUZZ_RUNS=100000'
 fuzzers='text files rules cache'
