@@ -267,9 +267,9 @@ def many():
 
 
 def rows(path, most):
-    """The shapes of most seconds are listed, `most` of them (0: all).  The other products are summed
-    in one row, and no call is lost.  NumPy's own dot product, made on import, may be among those
-    that are listed."""
+    """The shapes of most seconds are listed, `most` of them (0: all).  The other products are
+    summed in one row, and no call is lost.  NumPy's own dot product, made on import, may be among
+    those that are listed."""
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
     calls = [row for row in report["calls"] if "gemm" in row["routine"]]
