@@ -106,8 +106,9 @@
 
 /* The instruction sets, best first, for which files of backends/llvm/kernel are compiled once each:
  *
- *   FALLBACK    dots, exact, pairs, planes, transpose, vectors and jit/scan/measure.c,
- *               which are also compiled without a set
+ *   FALLBACK    dots, exact, pairs, planes, transpose and vectors, which are compiled without a
+ *               set if the list is empty, and jit/scan/measure.c, which always is, since the
+ *               interpreter scans on every CPU
  *   VECTORS     direct, functions, int8, steps
  *   DEPTHWISE   depthwise
  *   BYTES       bytes */
@@ -142,6 +143,14 @@
 #define LIMBER_PICK(isa, cpu, name) !(NEEDS_##isa & ~(cpu)) ? name##_##isa:
 #define LIMBER_BEST(list, cpu, name, otherwise) \
     ((void)(cpu), list(LIMBER_PICK, cpu, name)(otherwise))
+
+/* A function of the files that LIMBER_FALLBACK lists, for a CPU with these features.  On x86-64 the
+ * LLVM backend needs AVX2. */
+#if defined(__x86_64__)
+#define LIMBER_CODE(cpu, name) LIMBER_BEST(LIMBER_FALLBACK, cpu, name, name##_avx2)
+#else
+#define LIMBER_CODE(cpu, name) ((void)(cpu), name)
+#endif
 
 /* The name of a function in a file that is compiled for several sets.  The build defines LIMBER_ISA
  * as the set's name. */

@@ -398,15 +398,13 @@ static enum way_id way(const struct plan *p, const struct target *t, const struc
     return l.way;
 }
 
-#define CODE_FOR(cpu, name) LIMBER_BEST(LIMBER_FALLBACK, cpu, name, name)
-
 /* Implements cpu_ops.small: double-double sums, by the code for this CPU's instruction set. */
 static int64_t small(const struct call *c, const struct target *t, limber_format a, limber_format b,
                      limber_format to, double allowed)
 {
     const unsigned cpu = limber_cpu_of(t);
-    kernel_pairs *run = (c->m == 1 || c->n == 1) && c->k > 0 ? CODE_FOR(cpu, limber_dots_run) :
-                                                               CODE_FOR(cpu, limber_pairs_run);
+    kernel_pairs *run = (c->m == 1 || c->n == 1) && c->k > 0 ? LIMBER_CODE(cpu, limber_dots_run) :
+                                                               LIMBER_CODE(cpu, limber_pairs_run);
 
     return run(c, a, b, to, allowed);
 }
@@ -416,8 +414,8 @@ static int64_t small(const struct call *c, const struct target *t, limber_format
 static void vectors(const struct vector_sums *s, const struct target *t)
 {
     const unsigned cpu = limber_cpu_of(t);
-    kernel_sums *run =
-        s->size == 8 ? CODE_FOR(cpu, limber_vectors_sums64) : CODE_FOR(cpu, limber_vectors_sums32);
+    kernel_sums *run = s->size == 8 ? LIMBER_CODE(cpu, limber_vectors_sums64) :
+                                      LIMBER_CODE(cpu, limber_vectors_sums32);
 
     run(s);
 }

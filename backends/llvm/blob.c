@@ -121,8 +121,8 @@ static bool read_config(struct kernel *k, const unsigned char *data, size_t size
  * variant for the CPU's instruction set. */
 static void set_exact(struct kernel *k, unsigned cpu)
 {
-    k->pack = LIMBER_BEST(LIMBER_FALLBACK, cpu, limber_exact_pack, limber_exact_pack);
-    k->block = LIMBER_BEST(LIMBER_FALLBACK, cpu, limber_exact_block, limber_exact_block);
+    k->pack = LIMBER_CODE(cpu, limber_exact_pack);
+    k->block = LIMBER_CODE(cpu, limber_exact_block);
 }
 
 /* Maps a kernel's object file and finds its two entry points.  Returns false with an error if that

@@ -64,19 +64,15 @@ add_custom_target(limber_bitcode DEPENDS ${LIMBER_BITCODE_FILES})
 
 file(GLOB LIMBER_LLVM_SOURCES CONFIGURE_DEPENDS backends/llvm/*.c)
 foreach(name transpose dots exact pairs planes vectors)
-  list(APPEND LIMBER_LLVM_SOURCES backends/llvm/kernel/${name}.c)
+  if(NOT LIMBER_FALLBACK)
+    list(APPEND LIMBER_LLVM_SOURCES backends/llvm/kernel/${name}.c)
+  endif()
   limber_variants(LIMBER_LLVM_SOURCES backends/llvm/kernel/${name}.c)
 endforeach()
 list(APPEND LIMBER_LLVM_SOURCES backends/llvm/kernel/cold.c backends/llvm/kernel/special.c)
 list(APPEND LIMBER_SOURCES ${LIMBER_LLVM_SOURCES})
 set_source_files_properties(${LIMBER_LLVM_SOURCES} PROPERTIES
   INCLUDE_DIRECTORIES ${LIMBER_LLVM_INCLUDE})
-if(LIMBER_FALLBACK)
-  # On CPUs without FMA most of these functions' time is that of fma(), a call for each lane.
-  set_property(SOURCE backends/llvm/kernel/dots.c backends/llvm/kernel/exact.c
-                      backends/llvm/kernel/pairs.c
-               PROPERTY COMPILE_OPTIONS -Os)
-endif()
 set_property(SOURCE backends/llvm/kernel/dots.c backends/llvm/kernel/exact.c
                     backends/llvm/kernel/pairs.c backends/llvm/kernel/vectors.c
              APPEND PROPERTY COMPILE_OPTIONS -Wno-psabi)

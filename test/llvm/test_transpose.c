@@ -67,7 +67,7 @@ static void lines_are_transposed(void **state)
     for (int l = 0; l < LINES; l++)
         for (size_t i = 0; i < sizeof line[l]; i++)
             line[l][i] = (unsigned char)rng_next(&r);
-    all_shapes(limber_transpose);
+    all_shapes(LIMBER_CODE(limber_cpu_here(), limber_transpose));
 #define TRY(isa, ...) \
     if (!(NEEDS_##isa & ~limber_cpu_here())) \
         all_shapes(limber_transpose_##isa);

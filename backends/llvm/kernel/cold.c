@@ -12,13 +12,11 @@
 
 /* ---- copying and packing operands ------------------------------------------------------------ */
 
-#define CODE_FOR(cpu, name) LIMBER_BEST(LIMBER_FALLBACK, cpu, name, name)
-
 kernel_transpose *limber_transpose_here(void)
 {
     const unsigned cpu = limber_cpu_here();
 
-    return CODE_FOR(cpu, limber_transpose);
+    return LIMBER_CODE(cpu, limber_transpose);
 }
 
 /* Sets the pointers to functions of planes.c, for this CPU's instruction set. */
@@ -26,10 +24,10 @@ void limber_planes_code(struct planes *x)
 {
     const unsigned cpu = limber_cpu_here();
 
-    x->gather = CODE_FOR(cpu, limber_planes_gather);
-    x->sums = CODE_FOR(cpu, limber_planes_sums);
-    x->norms = CODE_FOR(cpu, limber_planes_norms);
-    x->copy = CODE_FOR(cpu, limber_planes_copy);
+    x->gather = LIMBER_CODE(cpu, limber_planes_gather);
+    x->sums = LIMBER_CODE(cpu, limber_planes_sums);
+    x->norms = LIMBER_CODE(cpu, limber_planes_norms);
+    x->copy = LIMBER_CODE(cpu, limber_planes_copy);
 }
 
 /* Transposes lines that are contiguous along k.  part: { first line, number of lines, first
