@@ -327,7 +327,7 @@ static void tiles_take_the_scheme_that_suits_them(void **state)
             assert_memory_equal(map, cut.kind[side], (size_t)count);
         }
         check_parts(&w, &cut, cases[i].name, schemes);
-        try_work(&w, BRIEF ? 40 : 200);
+        try_work(&w, SANITIZED ? 15 : BRIEF ? 40 : 200);
         assert_int_equal(w.report.parts, cut.parts);
         for (int q = 0; q < cut.parts; q++)
             assert_string_equal(w.part[q].scheme, cut.part[q].scheme);

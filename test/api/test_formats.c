@@ -255,7 +255,7 @@ static void check_products(bool finite, uint64_t seed)
     struct rng r = { seed };
 
     for (size_t i = 0; i < COUNT(trios); i++)
-        for (int variant = 0; variant < (SANITIZED ? 2 : 4); variant++) {
+        for (size_t variant = SANITIZED ? i % 4 : 0; variant < 4; variant += SANITIZED ? 4 : 1) {
             static char scalars[2][16];
             const double numbers[2] = { 3, -2 };
             limber_format fs;

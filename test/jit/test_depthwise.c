@@ -375,7 +375,7 @@ static void try_one(struct rng *r, enum work work, bool workspaces, int *served)
 /* Runs random trials, of which the library's own code must compute at least least_percent. */
 static void try_many(enum work work, int least_percent)
 {
-    const int trials = BRIEF ? 60 : is_long() ? 200 : 80;
+    const int trials = SANITIZED ? 30 : BRIEF ? 60 : is_long() ? 200 : 80;
     struct rng r = { 4000 + (uint64_t)work };
     int served = 0, contexts = 0;
 

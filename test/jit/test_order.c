@@ -256,7 +256,7 @@ static void vectors_have_the_bits_of_the_loop(void **state)
 
     (void)state;
     for (size_t k = 0; k < COUNT(ks); k++)
-        for (size_t s = 0; s < COUNT(sizes); s += SANITIZED ? 2 : 1) {
+        for (size_t s = 0; s < COUNT(sizes); s += SANITIZED ? 3 : 1) {
             const int one = rng_below(&r, 2) ? (int)((k + s) % 2) : rng_below(&r, COUNT(formats));
             const unsigned scalars = (unsigned)rng_below(&r, 4);
 
@@ -274,7 +274,7 @@ static void few_vectors_have_the_bits_of_the_loop(void **state)
     static const int64_t sizes[][2] = { { 300, 2 }, { 7, 260 } };
 
     (void)state;
-    for (unsigned i = 0; i < 32; i += SANITIZED ? 3 : 1) {
+    for (unsigned i = 0; i < 32; i += SANITIZED ? 5 : 1) {
         const char *f = i & 8 ? "f32" : "f64";
         const int64_t *size = sizes[i >> 4];
 
