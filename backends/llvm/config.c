@@ -127,13 +127,15 @@ static int packed_bytes(int group)
     return group < 4 ? 4 / group : 1;
 }
 
-/* Copies the register tile and the cache blocks from a plan for k up to 2^kbits.  Returns false if
- * they do not suit kernels. */
-static bool set_tile(const struct node *products, int kbits, struct kernel_config *k,
+/* Copies the register tile and the cache blocks from a plan.  Returns false if they do not suit
+ * kernels. */
+static bool set_tile(const struct plan *p, const struct node *products, struct kernel_config *k,
                      struct diag *d)
 {
     const struct dims_list *tile = limber_attr_list(products, ATTR_tile);
     const int64_t piece = k->unit == UNIT_i8 ? KERNEL_BYTES : KERNEL_BLOCK;
+    const bool whole = p->node[products->in[0]].op == OP_whole;
+    const int kbits = p->kbits;
 
     if (k->unit == UNIT_exact) {
         k->mr = k->nr = 16;
@@ -155,7 +157,10 @@ static bool set_tile(const struct node *products, int kbits, struct kernel_confi
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "llvm: chains of %lld products do not end with blocks of %lld",
                            (long long)k->chunk, (long long)k->kc);
-    if (k->unit != UNIT_model && k->kc % piece != 0 && kbits < 62 && k->kc < (int64_t)1 << kbits)
+    /* A piece's flags of nonzero limbs are those of the block in which it begins.  Products of
+     * whole elements do not read them. */
+    if (k->unit != UNIT_model && !whole && k->kc % piece != 0 && kbits < 62 &&
+        k->kc < (int64_t)1 << kbits)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "llvm: blocks of %lld elements, but %lld are packed at once",
                            (long long)k->kc, (long long)piece);
@@ -522,7 +527,7 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "llvm has no sums of tensor cores");
     k->chunk = limber_attr_number(products, ATTR_chunk);
     k->matrix = k->unit == UNIT_i8 ? t->matrix : 0;
-    if (!set_tile(products, p->kbits, k, d))
+    if (!set_tile(p, products, k, d))
         return false;
     if (k->wide && t->group != 2)
         return limber_fail(d, LIMBER_STATUS_INTERNAL,

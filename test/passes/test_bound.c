@@ -637,6 +637,40 @@ static void chains_of_every_length_have_the_same_bits(void **state)
     }
 }
 
+/* Returns the text with chains of `chunk` products. */
+static char *with_chunk(const char *text, int chunk)
+{
+    const char *at = strstr(text, " chunk=");
+    char by[20];
+
+    assert_non_null(at);
+    at += strlen(" chunk=");
+    snprintf(by, sizeof by, "%d", chunk);
+    return replaced(text, at, strspn(at, "0123456789"), by);
+}
+
+/* The chains of plans whose operands are not split may be of any length, too. */
+static void chains_of_whole_elements_have_the_same_bits(void **state)
+{
+    static const int chunks[] = { 1, 3, 16, 20, 24 };
+    size_t ran = 0;
+
+    (void)state;
+    for (size_t i = 0; i < bases; i++)
+        for (size_t c = 0; c < COUNT(chunks) && strstr(base[i].text, " = whole "); c++) {
+            char *text = with_chunk(base[i].text, chunks[c]);
+            struct diag d = { 0 };
+            struct plan p = { 0 };
+
+            if (bound_text(text, &base[i].machine, &p, &d)) {
+                ran += check_results(text, &base[i], &p, true);
+                limber_plan_clear(&p);
+            }
+            free(text);
+        }
+    assert_true(ran > COUNT(chunks));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -644,6 +678,7 @@ int main(void)
         cmocka_unit_test(changed_plans_are_refused_or_keep_their_bound),
         cmocka_unit_test(a_deleted_row_is_named),
         cmocka_unit_test(chains_of_every_length_have_the_same_bits),
+        cmocka_unit_test(chains_of_whole_elements_have_the_same_bits),
     };
 
     return cmocka_run_group_tests(tests, read_bases, free_bases);
