@@ -25,9 +25,11 @@ _Static_assert(sizeof(struct form) == 9 * 8 + 3 * 8 + 6 * 4, "a form has no padd
 struct found {
     struct entry *e; /* in use as long as the form is kept */
     bool unscanned; /* the kernel serves data that was not scanned */
-    atomic_int brief; /* mixed.c: whether one plan takes so little time that no partition pays */
-    void *layout; /* the backend's, allocated by malloc; see struct call */
-    size_t size; /* bytes of the key that are compared */
+    /* mixed.c: whether one plan takes so little time that partitioning the product cannot pay */
+    atomic_int brief;
+    /* the backend's work layout for launches of this form, allocated by malloc; see struct call */
+    void *layout;
+    size_t size; /* number of bytes of `key` that are compared */
     struct kernel_key key;
 };
 

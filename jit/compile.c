@@ -71,7 +71,7 @@ void limber_fill_facts(struct facts *f, const struct plan *p, const struct fixed
                     limber_format_name(format_of_arg(p, 1), b, sizeof b),
                     limber_format_name(p->node[p->ret].type.format, c, sizeof c),
                     limber_promise_name(&k, promise, sizeof promise));
-    /* for a simulated unit the line has the unit's text in place of the number of rows */
+    /* for a simulated unit the line has the unit's description in place of the number of rows */
     if (p->model) {
         limber_text_add(&line, "=");
         limber_unit_print(p->model, &line);

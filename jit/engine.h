@@ -31,13 +31,13 @@ struct kernel_key;
  * limber_kernels_put.  *found (may be NULL): true if the kernel existed. */
 bool limber_get_entry(limber_context *ctx, const struct kernel_key *key, struct entry **e,
                       bool *found, struct diag *d);
-/* Predicts the cost of one plan for a product of a single group with known masks. price->product is
- * INFINITY if no plan is possible. */
+/* Predicts the cost of one plan for a product of a single group whose masks (what scans found in
+ * A and B) are known. price->product is INFINITY if no plan is possible. */
 bool limber_predict_cost(limber_context *ctx, const struct problem *p, const struct mask *a,
                          const struct mask *b, struct price *price, struct diag *d);
 bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
                                     struct mask *b, size_t *least, size_t *best, struct diag *d);
-/* Plans a product of a single group with known masks. */
+/* Plans a product of a single group whose masks (what scans found in A and B) are known. */
 bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
                                const struct mask *b, struct text *out, struct report *report,
                                struct diag *d);
@@ -51,12 +51,12 @@ struct awaited {
     const void *key;
     size_t size;
 };
-/* The state of a call while its kernel is being made. */
+/* The state of a call whose first rows are interpreted while its kernel is being made. */
 struct on_miss {
     struct problem rest; /* the problem of the rows that are still to be computed */
     char *saved; /* owned; copy of C's rows before they were computed */
     struct report report; /* report of the rows that the interpreter computed */
-    /* in: computes rows in the interpreter's context */
+    /* in: the function that computes rows in the interpreter's context */
     bool (*run)(limber_context *, const struct problem *, struct report *, struct diag *);
 };
 /* Interprets rows until the kernel is ready.  False if all rows have been computed. */
@@ -82,8 +82,8 @@ void limber_parts_shares(struct text *out, const struct report *r);
 void limber_report_facts(struct report *r, const limber_context *ctx, const struct backend *b,
                          const struct problem *p, const struct facts *f);
 
-/* plan_run.c: computes a call by a plan: `plan` is what `text` states.  After a failure C is
- * unchanged. */
+/* plan_run.c: computes a call by the caller's plan.  `plan`: the plan that was read from `text`.
+ * After a failure C is unchanged. */
 bool limber_engine_run_plan(limber_context *ctx, const char *text, const struct plan *plan,
                             const struct problem *p, struct report *r, struct diag *d);
 
@@ -172,8 +172,8 @@ bool limber_make_kernel(void *user, struct entry *e, struct diag *d);
 bool limber_plan_key(const limber_context *ctx, const struct machine *machine, const struct plan *p,
                      const struct fixed *f, unsigned char key[KEY_BYTES], char **stated,
                      struct diag *d);
-/* Returns the names of the passes that finish a plan for a machine: all (NULL), or those that leave
- * the rows and limbs of a finished one. */
+/* Returns the names of the passes that finish a plan for a machine.  NULL stands for all passes;
+ * for a plan that has limbs and rows already, the passes that leave these unchanged. */
 const char *limber_passes_of(const struct plan *p);
 /* Fills the facts of a finished plan. */
 void limber_fill_facts(struct facts *f, const struct plan *p, const struct fixed *fixed);
@@ -291,7 +291,8 @@ struct maps {
 };
 void limber_maps_bind(struct maps *x, const struct conv_geometry *g, const struct problem *p);
 void limber_maps_apply(const struct maps *x, const struct problem *p, struct call *c);
-/* The backend's call for one group of a problem, without masks and index maps. */
+/* Returns the backend's call for one group of a problem, without the results of scans and
+ * without index maps. */
 struct call limber_call_plain(const limber_context *ctx, const struct problem *p,
                               const struct runner *r);
 
@@ -336,8 +337,8 @@ struct phases {
  * false. */
 bool limber_engine_run_phases(limber_context *ctx, const struct problem *whole, struct phases *x,
                               struct diag *d);
-/* Makes the key of a step whose problem and masks are set, and gets its kernel.  Unless the
- * contract says to wait, a missing kernel is made in the background, and *ready is false. */
+/* Makes the key of a step whose problem and scan results are set, and gets its kernel.  Unless
+ * the contract says to wait, a missing kernel is made in the background, and *ready is false. */
 bool limber_engine_step(limber_context *ctx, struct step *s, struct kernel_key *key, bool *ready,
                         struct diag *d);
 /* Returns the bytes that one of several launches needs, within call->workspace_limit. */
@@ -346,8 +347,8 @@ size_t limber_launch_bytes(const struct entry *e, const struct call *call);
  * writes it there with the backend's explanation. */
 enum way_id limber_describe_way(limber_context *ctx, const struct machine *m,
                                 const struct problem *p, const struct plan *plan, struct text *out);
-/* Launches into a stream that is being captured. guard: the check of the data at each replay.
- * After a failure the captured graph must not be used. */
+/* Launches into a stream that is being captured. guard: checks at each replay that the data
+ * still fits the kernel.  After a failure the captured graph must not be used. */
 bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct capture_check *guard,
                             struct diag *d);
 

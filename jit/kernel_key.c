@@ -93,8 +93,9 @@ static struct type type_of(limber_format f, const char *letters)
     return t;
 }
 
-/* Adds the node of an operand, with the attributes of its mask from the key. side: 0 for A, 1 for
- * B, -1 for an operand without mask.  Returns the node's index, negative if memory runs out. */
+/* Adds the node of an operand, with what the key says of its elements (exponents, bits, signs)
+ * as attributes. side: 0 for A, 1 for B, -1 for an operand of which nothing is said.  Returns
+ * the node's index, negative if memory runs out. */
 static int add_arg(struct plan *p, const struct kernel_key *key, const char *name, int index,
                    int side, struct type t)
 {

@@ -324,7 +324,7 @@ limber_status limber_run(limber_context *ctx, const limber_problem *p, limber_re
 
 /* ---- a problem and the plan that computes it ------------------------------------------------- */
 
-/* Refuses what a call with a plan of the caller's does not have. */
+/* Refuses features that a call with the caller's own plan cannot have. */
 static bool check_planned(const limber_problem *p, bool contract, struct diag *d)
 {
     bool strided = p->conv && (p->conv->stride[0] > 1 || p->conv->stride[1] > 1 ||
@@ -388,8 +388,8 @@ limber_status limber_run_plan(limber_context *ctx, const char *plan, const limbe
 
 /* ---- plans, parts and workspace of a problem ------------------------------------------------- */
 
-/* *text: the plan for a problem, which is not computed.  *report: what is known of it, if report
- * is not NULL. */
+/* Sets *text to the plan for a problem, without computing the problem.  If report is not NULL,
+ * fills *report with what is known before a run. */
 limber_status limber_plan(limber_context *ctx, const limber_problem *problem, char **text,
                           limber_report *report)
 {

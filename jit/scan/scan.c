@@ -76,7 +76,7 @@ static struct measures measures_here(void)
 #undef BEST
 }
 
-/* Returns the number of tiles of a line that are accumulated before they are stored.  It is
+/* Returns how many tiles of a line are measured before their extremes are stored.  The number is
  * limited, so that long lines need little memory. */
 static int64_t measured_at_once(const struct job *j)
 {
@@ -85,8 +85,8 @@ static int64_t measured_at_once(const struct job *j)
     return j->m->tile_cols < MOST ? j->m->tile_cols : MOST;
 }
 
-/* Returns the extremes in lane i, with unbiased exponents. bias: the bias of the exponents in
- * *s. */
+/* Returns the extremes in accumulator i of eight, with unbiased exponents. bias: the bias of the
+ * exponents in *s. */
 static struct extremes lane_extremes(const struct eight *s, int i, int bias)
 {
     struct extremes r = nothing;
