@@ -29,7 +29,7 @@ struct pass_info {
 extern const struct pass_info limber_passes[];
 extern const size_t limber_pass_count;
 
-/* Called after every pass with its name and the plan.  visit may be NULL. */
+/* visit is called after every pass, with its name and the plan.  It may be NULL. */
 struct pass_watch {
     void (*visit)(void *user, const char *pass, const struct plan *);
     void *user;

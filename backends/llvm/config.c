@@ -295,10 +295,10 @@ static double quantum_of(limber_format f)
     return ldexp(1, limber_format_quantum(f));
 }
 
-/* True if FP32 lanes can round as this step does.  Only AVX-512 has instructions with a rounding
- * mode of their own.  A step to 23 fraction bits needs no second rounding, but it needs FP32's
- * exponent range and a rounding mode that FP32 has.  safe: rounding to FP32 and then to the step's
- * format gives the same result as one rounding. */
+/* True if FP32 lanes can round a sum to the format of s, as the simulated unit does.  Only
+ * AVX-512 has instructions with a rounding mode of their own.  A format of 23 fraction bits
+ * needs no second rounding, but it needs FP32's exponent range and a rounding mode that FP32
+ * has. safe: rounding to FP32 and then to the format gives the same result as one rounding. */
 static bool can_round_in_f32(const limber_step *s, bool safe, bool avx512)
 {
     bool cut = s->rounding == LIMBER_ROUND_AWAY || s->rounding == LIMBER_ROUND_STOCHASTIC;
@@ -372,8 +372,8 @@ static bool can_detect_overflow(limber_format f)
     return !f.kind || (limber_format_emax(f) < 60 && !(f.flags & LIMBER_FORMAT_FINITE));
 }
 
-/* Sets the bounds on exponents and magnitudes within which FP32 lanes give the unit's bits.  Tiles
- * that exceed a bound are computed in FP64 lanes. */
+/* Sets the bounds on exponents and magnitudes within which FP32 lanes give the unit's bits.  A
+ * register tile whose operands exceed a bound is computed in FP64 lanes. */
 static void set_bounds(struct kernel_config *k)
 {
     const limber_unit *u = &k->model;
@@ -400,8 +400,8 @@ static void set_bounds(struct kernel_config *k)
     }
 }
 
-/* True if FP16 lanes can compute this unit: all its formats are (1,5,10), or all are (1,5,2), and
- * it rounds to nearest. */
+/* True if FP16 lanes can compute this unit: all its formats are (1,5,10) (sign, exponent and
+ * fraction bits), or all are (1,5,2), and it rounds to nearest. */
 static bool can_use_f16_lanes(const limber_unit *u, int counts, unsigned cpu)
 {
     const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total };

@@ -12,7 +12,7 @@
  * overhead would cost a tenth of the time. */
 enum { GROUPS = 4 };
 
-/* LLVM's types and intrinsic for one step along k, for one unit. */
+/* LLVM's types and intrinsic for one step of the loop over k, for one unit. */
 struct step {
     /* LLVM types of an accumulator (vector), a broadcast element (scalar) and the intrinsic's
      * operands (packed) */

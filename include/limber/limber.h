@@ -229,10 +229,11 @@ typedef struct limber_contract {
     limber_promise promise;
     int bits; /* for LIMBER_CONTRACT_BITS: 1 to 160 */
     /* NULL if the library chooses, else a name that limber_scheme_at() returns.
-     * LIMBER_CONTRACT_FAST needs a name.  "A+B" or "A+B+C" names schemes by falling preference:
-     * each multiplies the tiles whose elements it suits and the schemes before it do not.  "ape"
-     * stands for "fp32-f+fp32-b+native".  NaN and infinities are for the last scheme.  If a product
-     * is not divided into tiles, the first scheme that suits all data computes it. */
+     * LIMBER_CONTRACT_FAST needs a name. "A+B" or "A+B+C" names schemes by falling preference:
+     * each multiplies the tiles whose elements it suits and the schemes before it do not suit.
+     * "ape" stands for "fp32-f+fp32-b+native".  Tiles with NaN and infinities are multiplied by
+     * the last scheme.  If a product is not divided into tiles, the first scheme that suits all
+     * data computes it. */
     const char *scheme;
     /* ozaki1-*: number of slices of each operand.  ozaki2*: number of moduli.  1 to 64; 0: the
      * library chooses.  LIMBER_CONTRACT_FAST keeps as many bits of the operands as this number of
@@ -303,8 +304,8 @@ typedef struct limber_report {
     limber_origin from;
     /* largest number of bytes of packed limbs and accumulators in use at any time */
     size_t workspace;
-    /* Number of elements whose rounding a first pass with fewer bits left uncertain, and which were
-     * then recomputed exactly. */
+    /* Number of elements that a first pass with fewer bits could not round with certainty, and
+     * which were then recomputed exactly. */
     int64_t recomputed;
     /* Number of parts; 0 if one plan computed the product.  With parts, the scheme is "mixed", rows
      * and bound are the largest values of all parts, and the kernel is that of the last part. */
@@ -322,9 +323,9 @@ typedef struct limber_report {
     char way[24];
 } limber_report;
 
-/* Writes the parts of a report as a table with one line for each part: its groups of A and B, size,
- * share, scheme, seconds and bound.  "a" is all of group a, "a:nW" its tiles of kinds narrow and
- * wide.  *text is the caller's, to be released with limber_free. */
+/* Writes the parts of a report as a table with one line for each part: its groups of A and B,
+ * size, share, scheme, seconds and bound. "a" is all of group a; "a:nW" stands for its tiles of
+ * kinds narrow and wide.  *text is the caller's, to be released with limber_free. */
 LIMBER_API limber_status limber_report_parts(const limber_report *report, char **text);
 LIMBER_API void limber_free(void *text);
 
@@ -691,8 +692,8 @@ LIMBER_API void limber_prepared_free(limber_prepared *prepared);
  * elements. */
 LIMBER_API limber_status limber_prepared_check(limber_prepared *prepared);
 
-/* What a scan finds in an operand.  Exponents are those of finite nonzero values, e with 2^e <= |x|
- * < 2^(e+1); they are 0 if there is no such value. */
+/* Flags of what a scan finds in a tile.  Exponents in the structures below are those of finite
+ * nonzero values, e with 2^e <= |x| < 2^(e+1); they are 0 if there is no such value. */
 enum { LIMBER_INSPECT_TILE = 64 };
 typedef enum limber_tile_flags {
     LIMBER_TILE_FLAG_ZERO = 1, /* only zeros */
@@ -706,7 +707,7 @@ typedef struct limber_tile {
     uint8_t bits; /* significant bits of the element that needs most, at most 255 */
     uint8_t flags; /* limber_tile_flags */
 } limber_tile;
-/* Lines are rows of an operand A or columns of an operand B. */
+/* What a scan finds in an operand.  Lines are rows of an operand A or columns of an operand B. */
 typedef struct limber_inspection {
     size_t size;
     int64_t lines, length; /* number of lines; elements of each, k */
@@ -895,7 +896,7 @@ LIMBER_API limber_status limber_cache_clear(limber_context *ctx, limber_cache_ch
 #define LIMBER_CONFIG_INIT LIMBER_SIZED(limber_config)
 #define LIMBER_CONTRACT_INIT LIMBER_SIZED(limber_contract)
 #define LIMBER_PROBLEM_INIT LIMBER_SIZED(limber_problem)
-/* One group, strides and dilations of 1, no padding.  The caller sets the sizes. */
+/* Initialises one group, strides and dilations of 1, no padding.  The caller sets the sizes. */
 #ifdef __cplusplus
 extern "C++" {
 inline limber_conv limber_conv_init()

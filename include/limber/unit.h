@@ -42,7 +42,7 @@
 extern "C" {
 #endif
 
-/* What a rounding step gives on overflow. */
+/* What a rounding gives on overflow. */
 enum limber_step_overflow {
     LIMBER_OVERFLOW_ROUNDED, /* what the rounding mode gives (IEEE 754) */
     LIMBER_OVERFLOW_INFINITY /* infinity in every rounding mode */

@@ -14,7 +14,6 @@ _Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
 /* Extremes of exponents and bits in a run of elements, a line (row of A or column of B) or a
  * tile.  If there is no finite nonzero element, emin and lsb are NONE_LOW and emax is NONE_HIGH.
  * lsb: exponent of the lowest set bit. sig: largest number of significant bits of an element. */
-/* sig: significant bits of the element that has most.  lsb: exponent of the lowest set bit. */
 struct extremes {
     int32_t emin, emax, lsb, sig;
     uint8_t special, negative;
