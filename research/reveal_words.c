@@ -519,10 +519,10 @@ static bool ask_next(struct reveal *r, const limber_unit *u, int base, const dou
     return true;
 }
 
-/* Finds whether acc is added after the products of a block (`late`).  If acc is aligned with the
- * products, terms lose the bits that are more than `frac` below acc.  If acc is added late, they
- * lose fewer.  Sums half-way between two numbers of acc's format show this: such a sum is
- * rounded down if a tiny negative term changes it, and is otherwise a tie. */
+/* Finds whether acc is added after the products of a block (`late`): tests how far below acc a
+ * term may be and still change the rounded sum.  If acc is aligned with the products, terms lose
+ * the bits that are more than `frac` below it; if acc is added late, they keep more.  The tested
+ * sums are half-way between two numbers of acc's format, plus a tiny positive term. */
 static bool find_late(struct reveal *r, limber_unit *u)
 {
     const int tie = u->acc.format.frac_bits + 1, least = u->frac > tie ? u->frac : tie;

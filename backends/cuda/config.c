@@ -9,7 +9,8 @@
 #define R LIMBER_READS
 #define W LIMBER_WORD
 /* Operations and words that this backend supports in addition to those of backends/served.c.  Of
- * index maps only the order is read here, since the engine evaluates them. */
+ * index maps only the attribute `order` is read here, since the views that the backend gets
+ * contain the maps. */
 static const struct served served = {
     .backend = "cuda",
     .float_limbs = true,

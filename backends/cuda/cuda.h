@@ -68,7 +68,8 @@ struct cuda_config {
     /* 1 if the epilogue has alpha, has beta, wraps integers, or requires results that are
      * integers */
     int32_t alpha, beta, wrap, integral;
-    int32_t library; /* 1 if cuBLAS may compute the product, provided that it can */
+    /* 1 if cuBLAS may compute the product, if it is present and takes the layouts */
+    int32_t library;
     /* 1 if operands may contain NaN or infinities, which limbs cannot represent */
     int32_t special;
     /* bytes of a stored total: 1 for a residue, 4 for an integer (8 if it needs 64 bits), 8 for a

@@ -35,7 +35,8 @@ enum {
 
 /* ---- the device: device.c -------------------------------------------------------------------- */
 
-/* Before device_open succeeds, these functions use the host's memory and clock. */
+/* Before device_open succeeds, the functions of the device that follow use the host's memory and
+ * clock. */
 
 /* Opens a GPU with one stream.  pinned: device_alloc gives pinned host memory.  Returns NULL, or
  * the reason for which the GPU cannot be used. */
@@ -177,7 +178,7 @@ enum variant {
     CALL_bound, /* by a function of limber_bind */
     CALL_shape, /* by a function of limber_bind_shape */
     CALL_prepared, /* A is a prepared operand */
-    CALL_easy, /* operands are well scaled, whatever data the row names */
+    CALL_easy, /* operands are well scaled, whatever data the row of the benchmark names */
     CALL_two_threads,
     CALL_one_thread
 };
@@ -237,7 +238,8 @@ struct contender {
     bool reports; /* true if the next call fills `report` */
 };
 
-/* A row of the benchmark: one problem, and the contenders that compute it. */
+/* A row of the benchmark: one problem, and the contenders (libraries or variants of Limber) that
+ * compute it. */
 struct work {
     const char *group;
     char what[64], data_name[48]; /* data_name is not printed if it is "" */
@@ -338,7 +340,7 @@ struct library {
 struct peer {
     /* word: in the benchmark's rows, which several peers may share; name: in tables */
     const char *word, *name;
-    struct library *library; /* NULL if kernels.c or cpfloat.c computes */
+    struct library *library; /* NULL if the code is part of this program (kernels.c or cpfloat.c) */
     /* formats to which operands are converted, and of the result; NULL: the work's formats */
     const char *formats;
     int64_t largest; /* largest n that does not take too long; 0 if any n does */

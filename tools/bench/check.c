@@ -15,7 +15,7 @@
  * checked. */
 enum { SUM_BITS = 448, PARTS = 3, CORNER = 8 };
 
-/* Exact sums of elements of the result, chosen at random. */
+/* Exact values of some elements of the result, chosen at random. */
 struct reference {
     /* [pick]: index in the result */
     int64_t place[PICKS];
@@ -338,7 +338,7 @@ static bool check_element(const struct reference *r, struct contender *c, int pi
 {
     limber_format f = c->now->fy;
     double u = unit_roundoff(f), scale = r->scale[pick], e, most;
-    /* error that the peer's sums of integers may have, as a share of |A||B| */
+    /* error that the contender's sums of integers may have, as a share of |A||B| */
     double lost = c->peer && c->peer->loss ? ldexp(1, -c->peer->loss) : 0;
 
     if (!decode(got, f, c->checked.got[pick])) {

@@ -24,7 +24,8 @@ static bool on_terminal(void)
 /* Prints on stderr what is being measured. */
 void print_progress(struct bench *b, const char *format, ...)
 {
-    bool lines = b->json && b->gpu; /* a log of lines shows where a killed program was */
+    /* lines of a log, unlike a status line that is overwritten, show where a killed program was */
+    bool lines = b->json && b->gpu;
     va_list args;
 
     if (!lines && (!on_terminal() || b->json))

@@ -11,7 +11,8 @@
 
 enum { LINES = 64, LENGTH = 256, SCHEMES = 3 };
 
-/* Data: elements that need little, and wide ones in a share of the tiles. */
+/* Data of the figure: most elements need few bits or binades; those in a share of the tiles are
+ * wide (need many). */
 enum wide {
     WIDE_bits,      /* FP64: integers of seven bits and a sign; wide: all significant bits */
     WIDE_exponents, /* FP64: the same integers; wide: exponents over 120 binades */

@@ -19,11 +19,10 @@ struct F(tile) {
     V most;                     /* largest magnitude of the sums, if sums are tracked */
 };
 
-/* Functions of the number format of the lanes.  In this order: load_a loads element p of row r
- * of A into all lanes; load_b loads row p of B; multiply returns a * b, rounded; add returns acc
- * + x, rounded; the next returns acc + a * b, with the unit's roundings; the next adds the sum
- * of a group or of a section of k to an outer sum; the next adds a fused block; the last adds a
- * block to which acc is added last. h: random bits. */
+/* Functions for the number format of the lanes.  In this order: loads element p of row r of A
+ * into all lanes; loads row p of B; returns a * b, rounded; returns acc + x, rounded; returns
+ * acc + a * b, with the unit's roundings; adds the sum of a group or of a section of k to an
+ * outer sum; adds a fused block; adds a block to which acc is added last. h: random bits. */
 FLAT V F(load_a)(const struct F(tile) *t, int64_t p, int r);
 FLAT V F(load_b)(const struct F(tile) *t, int64_t p, int v);
 FLAT V F(multiply)(struct F(tile) *t, V a, V b, RAND h);

@@ -117,7 +117,8 @@ static bool update_twice(struct job *j, const struct task *t, struct view a, str
     return compute_all(j, two, 2);
 }
 
-/* syrk, herk, syr2k, her2k and gemmt. op(A) is n x k, and so is op(B) of syr2k and her2k. */
+/* Computes syrk, herk, syr2k, her2k or gemmt. op(A) is n x k, and so is op(B) of syr2k and
+ * her2k. */
 bool limber_blas_triangle(struct job *j)
 {
     const struct request *r = j->r;

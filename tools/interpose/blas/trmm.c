@@ -52,8 +52,8 @@ static bool multiply_block_row(struct job *j, const struct triangular *t, struct
     return true;
 }
 
-/* trmm: computes the product in memory of its own and then copies it to b.  Refuses operands that
- * are not finite. */
+/* Computes trmm: the product in memory of its own, which is then copied to b.  Refuses operands
+ * that are not finite. */
 bool limber_blas_trmm(struct job *j)
 {
     const struct triangular t = limber_blas_triangular(j->r);

@@ -60,8 +60,9 @@ static bool solve_rows(struct job *j, const struct triangular *t, trsm *solve, i
     return true;
 }
 
-/* trsm: solves by blocks, whose products Limber computes.  Small blocks are solved by the other
- * BLAS or, under `reproducible`, by substitution.  If that fails, restores b and returns false. */
+/* Computes trsm: solves by blocks, whose products Limber computes.  Small blocks are solved by
+ * the other BLAS or, under `reproducible`, by substitution.  If that fails, restores b and
+ * returns false. */
 bool limber_blas_trsm(struct job *j)
 {
     const struct triangular t = limber_blas_triangular(j->r);
