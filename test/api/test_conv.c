@@ -228,8 +228,8 @@ static void assert_same_mask(const struct mask *x, const struct mask *y)
     assert_memory_equal(x->line_special, y->line_special, (size_t)x->lines);
 }
 
-/* A scan of the image must give the mask of the im2col matrix.  Strides and dilations may skip
- * pixels, which then may have any value. */
+/* A scan of the image must find what a scan of the im2col matrix finds: exponent ranges, widths
+ * and special values.  Strides and dilations may skip pixels, which then may have any value. */
 static void a_scan_finds_what_windows_see(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "bf16", "i16" };

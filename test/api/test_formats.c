@@ -315,8 +315,8 @@ static void special_products(void **state)
     check_products(false, 2);
 }
 
-/* Results in short integers that fit, and then one that does not: the call must fail and leave C
- * unchanged. */
+/* Results in i4 and i2: those that fit must be correct; one that does not fit must make the call
+ * fail and leave C unchanged. */
 static void short_integers_that_fit(void **state)
 {
     static const char *const names[] = { "i4", "i2" };

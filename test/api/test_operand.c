@@ -351,8 +351,8 @@ static void test_cut_k(void **state)
     }
 }
 
-/* One row spans many binades, so that several plans compute the product.  The masks of the prepared
- * operands serve all of them. */
+/* One row spans many binades, so that several plans compute the product.  All of them use the
+ * scan results of the prepared operands. */
 static void test_mixed(void **state)
 {
     static const struct trial t = { "f64",
@@ -436,8 +436,8 @@ static void test_empty(void **state)
 
 /* ---- limbs that a prepared operand keeps ----------------------------------------------------- */
 
-/* Replaces A's elements by others with the same mask class.  Returns the old ones, which the caller
- * frees. */
+/* Replaces A's elements by others of the same class (range of exponents, number of bits), so
+ * that the plan stays the same.  Returns the old ones, which the caller frees. */
 static void *replace_elements(struct rng *r, const struct operands *o)
 {
     size_t bytes = (size_t)(o->m * o->a.row_stride) * o->a.format.size;

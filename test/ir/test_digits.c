@@ -29,8 +29,8 @@ static void moduli_have_no_common_divisor(void **state)
             assert_int_equal(common_divisor(limber_digits[i].p, limber_digits[j].p), 1);
 }
 
-/* Plans use the moduli in this order: first those whose digits need the smallest number of
- * products. */
+/* Plans use the moduli in this order: those whose digits need the smallest number of products
+ * come first. */
 static void fewest_products_come_first(void **state)
 {
     (void)state;

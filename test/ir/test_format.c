@@ -401,8 +401,8 @@ static void free_formats_round(void **state)
     }
 }
 
-/* A format that has no storage of its own is stored as binary32 or binary64.  Its numbers must
- * convert to themselves. */
+/* A format that has no storage of its own is stored as binary32 or binary64.  Numbers of the
+ * format must convert to themselves. */
 static void carriers_hold_members(void **state)
 {
     limber_format f64 = format("f64");
@@ -549,8 +549,7 @@ static void sticky_breaks_ties(void **state)
 }
 
 /* Encodes (2^127 + rest) 2^-127 as a double-double, checks that its high part is `high`, and
- * returns the low part times 2^127.  sticky: 1 if the number is larger by an unknown amount below
- * its last bit. */
+ * returns the low part times 2^127. sticky: 1 if the number is larger by less than its last bit. */
 static double low_of(__int128 rest, int sticky, double high)
 {
     unsigned __int128 v = ((unsigned __int128)1 << 127) + (unsigned __int128)rest;
@@ -564,7 +563,8 @@ static double low_of(__int128 rest, int sticky, double high)
     return ldexp(pair[1], 127);
 }
 
-/* `tie` is a midpoint of doubles, which are 4 apart just above 2^54.  `next` is 2^-52 in units of
+/* Rounds to double-double numbers that are larger than given by less than their last bit.  `tie`
+ * is a midpoint of doubles, which are 4 apart just above 2^54.  `next` is 2^-52 in units of
  * 2^-127; the second number is less than a high part of 1 + 2^-52. */
 static void sticky_reaches_the_low_double(void **state)
 {

@@ -606,7 +606,8 @@ static void targets_come_back(void **state)
     }
 }
 
-/* A class of masks must include what the scan found, and must not be much wider. */
+/* The class to which a scan's result is widened must include what the scan found, and must not
+ * be much wider. */
 static void classes_widen(void **state)
 {
     limber_format f64;
@@ -644,6 +645,8 @@ static void classes_widen(void **state)
     }
 }
 
+/* An operand that was not scanned has an empty class, and an operand of zeros has a class whose
+ * range of exponents and bits is 0.  A scan result may be cleared twice. */
 static void zeros_and_the_unscanned_have_classes(void **state)
 {
     struct mask none = { 0 }, zero = { .scanned = true, .zero = true, .emin = 5, .emax = 9 };

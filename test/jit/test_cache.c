@@ -412,8 +412,8 @@ static void a_read_only_directory_degrades(void **state)
 
 enum { SEAL = 16, SUM = 8 };
 
-/* Corrects the checksum of an entry's file, but not its seal, as anyone can who knows the format.
- * n: bytes of the file; bytes: bytes of the code in it. */
+/* Corrects the checksum of an entry's file, but not its seal, as anyone can who knows the
+ * format. n: size of the file; bytes: size of the code in it. */
 static void set_right_sum(unsigned char *file, size_t n, size_t bytes)
 {
     size_t header = n - bytes;
@@ -735,8 +735,8 @@ static void an_obstacle_to_one_entry_leaves_the_others_usable(void **state)
     discard(dir);
 }
 
-/* When the cache exceeds its limit, the entries used longest ago go, until at most 4/5 of the limit
- * are used. */
+/* When the cache exceeds its limit, the entries that were used longest ago are removed, until at
+ * most 4/5 of the limit are used. */
 static void the_oldest_entries_are_evicted(void **state)
 {
     enum { SIZE = 1000, FIT = 10 };
@@ -765,7 +765,7 @@ static void the_oldest_entries_are_evicted(void **state)
     discard(dir);
 }
 
-/* Processes that share a directory keep its limit together, though none counts what others write:
+/* Processes that share a folder keep its limit together, although none counts what others write:
  * each of two caches alone stays far below the limit. */
 static void the_limit_holds_for_all_processes_together(void **state)
 {

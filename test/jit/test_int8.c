@@ -305,7 +305,7 @@ static void *multiply_repeatedly(void *arg)
 }
 
 /* Several threads multiply by one prepared operand.  One of them converts it to 8-bit integers,
- * which are then kept. */
+ * which the operand then keeps for all. */
 static void prepared_operands_keep_the_bits(void **state)
 {
     struct rng r = { 11 };
@@ -506,7 +506,7 @@ struct failing {
     int taken, fails_at, live;
 };
 
-/* An allocator that fails at a chosen request, and counts the blocks that are held. */
+/* Allocates memory: fails at a chosen request, and counts the blocks that are in use. */
 static void *count_alloc(void *user, size_t bytes, size_t alignment)
 {
     struct failing *f = user;
@@ -523,8 +523,8 @@ static void count_free(void *user, void *memory)
     free(memory);
 }
 
-/* If there is no memory to keep the 8-bit integers of a prepared operand, the call computes without
- * keeping them, and a later call keeps them. */
+/* If there is no memory to store the 8-bit integers in a prepared operand, the call computes
+ * without storing them, and a later call stores them. */
 static void failing_allocations_keep_the_result(void **state)
 {
     struct failing f = { 0 };
@@ -567,8 +567,7 @@ static void failing_allocations_keep_the_result(void **state)
     assert_int_equal(f.live, 0);
 }
 
-/* Returns whether the way `bytes` (the code path for floats that hold 8-bit integers) computed the
- * product. */
+/* Returns whether the code path for floats that hold 8-bit integers computes the product. */
 static bool serves(const struct multiplied *x, limber_promise promise, char *c)
 {
     struct problem p = { .m = x->m,
@@ -600,8 +599,8 @@ static void make_incompatible_scales(const struct operand *x)
     set_element(x->f, x->data + place_of(x, last) * x->f.size, last ? 0x1p-60 : NAN);
 }
 
-/* Floats that hold 8-bit integers are multiplied as such.  Other operands are refused by this code
- * path, and C is unchanged. */
+/* Floats that hold 8-bit integers are multiplied as integers.  If an operand has other values,
+ * this code path refuses and leaves C unchanged. */
 static void only_operands_of_bytes_are_multiplied_as_bytes(void **state)
 {
     struct rng r = { 17 };
@@ -640,7 +639,7 @@ static void only_operands_of_bytes_are_multiplied_as_bytes(void **state)
         free_product(&x);
         free(c);
     }
-    /* not all products, since elements of B from 128 on are multiplied by other code */
+    /* elements of B from 128 on are multiplied by other code */
     assert_true(served > 20);
 }
 

@@ -188,7 +188,8 @@ static void the_largest_shapes_have_the_interpreters_bits(void **state)
     limber_destroy(interp);
 }
 
-/* If C has one row or column, only one of its strides matters. */
+/* Functions for products with one row or column of C, of which only one stride matters, have the
+ * interpreter's bits. */
 static void functions_for_vectors_have_the_interpreters_bits(void **state)
 {
     limber_context *ctx = compiling_context("", ""), *interp = open_context("interp", "", "");
@@ -212,7 +213,8 @@ static void functions_for_vectors_have_the_interpreters_bits(void **state)
     limber_destroy(interp);
 }
 
-/* The engine transposes the product if C has contiguous columns. */
+/* Functions have the interpreter's bits if C has contiguous columns, so that the engine
+ * transposes the product. */
 static void c_by_columns_has_the_interpreters_bits(void **state)
 {
     static const int size[][3] = { { 5, 9, 7 }, { 70, 33, 300 }, { 130, 65, 40 } };
@@ -508,7 +510,7 @@ static void functions_are_dumped(void **state)
     discard(dir);
 }
 
-/* More functions are in use than the cache of kernels may hold.  The cache must drop none of
+/* More functions are in use than the cache of kernels may hold.  The cache must not drop any of
  * them. */
 static void functions_in_use_are_not_dropped(void **state)
 {

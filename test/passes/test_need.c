@@ -42,7 +42,7 @@ static void scans_must_pay(void **state)
         assert_int_equal(need(LIMBER_F32, n, n, n, true), NEED_nothing);
     assert_int_equal(need(LIMBER_F32, 2048, 2048, 2048, true), NEED_masks);
     assert_int_equal(need(LIMBER_F32, 1, 1 << 20, 1 << 10, true), NEED_nothing);
-    /* the library's own plan is chosen, since cuBLAS is no candidate for FP16 */
+    /* the library's own plan is chosen, since cuBLAS is not considered for FP16 */
     assert_int_equal(need(LIMBER_F16, 2048, 2048, 2048, true),
                      need(LIMBER_F16, 2048, 2048, 2048, false));
 }

@@ -37,7 +37,7 @@ static mode_t mode_of(const char *path)
     return st.st_mode;
 }
 
-/* Counts the names in the test's folder, since no temporary file may remain. */
+/* Counts the files in the test's folder, since no temporary file may remain. */
 static int count_names(void)
 {
     char command[5000];

@@ -23,7 +23,7 @@ static double now(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* A matrix as triples of row, column (from 0) and value. */
+/* A sparse matrix as triples of row, column (from 0) and value. */
 struct grid {
     int n, count;
     int *row, *column;

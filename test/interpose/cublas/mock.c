@@ -15,7 +15,7 @@
 
 enum { EXECUTION_FAILED = 13 };
 
-static struct driver driver; /* has no functions if all memory is the host's */
+static struct driver driver; /* its functions are NULL if all memory is the host's */
 
 EXPORT int cublasCreate_v2(struct handle **handle)
 {
