@@ -45,8 +45,8 @@ struct conv {
 /* Reads the attributes of a node.  Attributes that it lacks get neutral values: steps of 1, no
  * padding, one group. */
 void limber_conv_read(const struct node *n, struct conv_geometry *g);
-/* Returns the node that has a plan's geometry: `conv` in a stated plan, `patches` in a finished
- * one.  NULL in the plan of a GEMM. */
+/* Returns the node that has a convolution's geometry: `conv` before the passes, `patches` after
+ * them.  NULL in the plan of a GEMM. */
 const struct node *limber_conv_node(const struct plan *p);
 /* Sets those attributes of a node that its operation can have.  Returns false if memory runs
  * out. */

@@ -24,7 +24,7 @@ _Static_assert(sizeof(struct form) == 9 * 8 + 3 * 8 + 6 * 4, "a form has no padd
 /* A kernel that has computed products of a form. */
 struct found {
     struct entry *e; /* in use as long as the form is kept */
-    bool unscanned; /* the kernel serves data that was not scanned */
+    bool unscanned; /* the kernel computes with data that was not scanned */
     /* mixed.c: whether one plan takes so little time that partitioning the product cannot pay */
     atomic_int brief;
     /* the backend's work layout for launches of this form, allocated by malloc; see struct call */

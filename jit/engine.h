@@ -147,8 +147,8 @@ struct kernel_key {
 size_t limber_kernel_key_size(const struct kernel_key *key);
 bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const struct problem *p,
                             const struct scan_result *f, struct diag *d);
-/* Makes the stated plan of a key, which is the plan before the passes. fixed: the shape, for a
- * function of one shape; else NULL. */
+/* Makes the plan (as it is before the passes) of a key. fixed: the shape, for a function of one
+ * shape; else NULL. */
 bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struct fixed *fixed,
                        struct diag *d);
 
@@ -160,22 +160,23 @@ struct compile_job {
     const struct kernel_key *key;
     const struct fixed *fixed; /* NULL if the kernel is for many sizes */
     const struct machine *machine;
-    const char *stated; /* the text of a stated or finished plan, which replaces `key`; or NULL */
+    /* the text of a plan, before or after the passes, which replaces `key`; or NULL */
+    const char *stated;
     /* READY fails if the code must be compiled; SPECIALISED does not use prebuilt code */
     enum { CODE_ANY, CODE_READY, CODE_SPECIALISED } code;
 };
 /* The `make` function of struct kernel_maker. user: a struct compile_job.  If the compiler is
  * missing, the context's spare backend is used. */
 bool limber_make_kernel(void *user, struct entry *e, struct diag *d);
-/* Makes the disk key of a stated plan.  *stated (may be NULL): the plan's text, which the caller
- * frees. */
+/* Makes the disk key of a plan before the passes.  *stated (may be NULL): the plan's text, which
+ * the caller frees. */
 bool limber_plan_key(const limber_context *ctx, const struct machine *machine, const struct plan *p,
                      const struct fixed *f, unsigned char key[KEY_BYTES], char **stated,
                      struct diag *d);
-/* Returns the names of the passes that finish a plan for a machine.  NULL stands for all passes;
- * for a plan that has limbs and rows already, the passes that leave these unchanged. */
+/* Returns the names of the passes that must run on a plan.  NULL stands for all passes; for a
+ * plan that has limbs and rows already, the passes that leave these unchanged. */
 const char *limber_passes_of(const struct plan *p);
-/* Fills the facts of a finished plan. */
+/* Fills *f from a plan on which all passes have run. */
 void limber_fill_facts(struct facts *f, const struct plan *p, const struct fixed *fixed);
 bool limber_passes_traced(struct plan *p, const struct target *t, const char *names,
                           struct trace *s, struct diag *d);
@@ -238,22 +239,23 @@ static inline bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
 {
     return m > 0 && n > 0 && k > 0 && limber_is_small(m, n, k, LIMBER_DIRECT_WORK);
 }
-/* True if the product has a vector and so many multiply-adds that the code path `vectors` is faster
- * than `direct`. */
+/* True if the product has a vector and enough multiply-adds that the code path `vectors` is
+ * faster than `direct`. */
 static inline bool limber_is_long_vector(int64_t m, int64_t n, int64_t k)
 {
     enum { LONG_VECTOR = 4096 }; /* multiply-adds */
 
     return (m == 1 || n == 1) && (double)m * (double)n * (double)k > LONG_VECTOR;
 }
-/* Computes one product by `code` or, if that is NULL, by library code for any shape.  x: alpha and
- * beta; NULL for C = A B or C += A B.  False if the library has no such code for this machine. */
+/* Computes one product by `code` or, if that is NULL, by library code for any shape. x: alpha
+ * and beta; NULL for C = A B, or C += A B if s->fixed.add is 1.  False if the library has no
+ * such code for this machine. */
 bool limber_shape_run(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
                       limber_kernel code, const void *a, const void *b, void *c);
 /* Returns the error bound of native sums of k products in binary64 (size 8) or binary32 (size 4),
  * in chains of at most NATIVE_CHAIN products: docs/accuracy.md, "Native chains". */
 double limber_native_bound(int64_t k, int64_t size);
-/* Fills the report of a product that limber_shape_run computed in so many seconds. */
+/* Fills the report of a product that limber_shape_run computed in `seconds` seconds. */
 void limber_shape_report(const limber_context *ctx, const struct product_shape *s,
                          limber_kernel code, double seconds, struct report *r);
 

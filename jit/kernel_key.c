@@ -1,6 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * The kernel key of a call, and the stated plan of a key: the plan before the passes.  Equal keys
- * have equal plans. */
+/* The kernel key of a call, and the plan that follows from a key, as it is before the passes.
+ * Equal keys have equal plans. */
 #include "jit/engine.h"
 
 #include <string.h>
@@ -167,8 +166,9 @@ static int add_conv(struct plan *p, const struct kernel_key *key, struct type ex
     return y >= 0 && limber_conv_write(p, &p->node[y], &key->geometry) ? y : -1;
 }
 
-/* Makes the stated plan of a key. fixed: the shape, for a function of one shape; else NULL. Fails
- * if memory runs out, or if the contract leaves no error for the roundings. */
+/* Makes the plan (as it is before the passes) of a key. fixed: the shape, for a function of one
+ * shape; else NULL.  Fails if memory runs out, or if the contract leaves no error for the
+ * roundings. */
 bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struct fixed *fixed,
                        struct diag *d)
 {

@@ -165,8 +165,8 @@ static bool check_mask(const struct asked *x, int side, const struct mask *m, st
     return true;
 }
 
-/* Makes the plan's kernel, on the context's machine or, if its backend does not serve the plan, on
- * the spare one. */
+/* Makes the plan's kernel, on the context's machine or, if its backend does not support the
+ * plan, on the spare one. */
 static bool make_kernel(const struct asked *x, struct entry *e, struct diag *d)
 {
     struct compile_job m = { .ctx = x->ctx, .machine = &x->ctx->machine, .stated = x->text };

@@ -58,8 +58,8 @@ struct partition_input {
      * joined by +, as "A+B+C", the first is for the narrowest tiles, the next for wider ones,
      * and so on; then tiles are cut even if that is slower.  NULL: each plan chooses a scheme. */
     const char *scheme;
-    /* Predicts the cost of a plan for data as described by these masks; out->product is INFINITY
-     * if no plan is possible.  False on failure. */
+    /* Predicts the cost of a plan for data with these scan results (masks); out->product is
+     * INFINITY if no plan is possible.  False on failure. */
     bool (*price)(void *user, const struct mask *a, const struct mask *b, const char *scheme,
                   int roundings, struct price *out, struct diag *d);
     void *user;

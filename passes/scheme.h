@@ -72,7 +72,7 @@ int limber_slice_step(const char *name, int kbits);
  * the sign, one more in bytes. */
 int limber_slice_spare(const char *name);
 
-/* The gemm of a stated plan, the plan before the passes, with its operands. */
+/* The gemm of a plan before the passes, with its operands. */
 struct stated {
     int gemm, a, b; /* indices of nodes */
     struct type type; /* type of the gemm's value */
@@ -83,7 +83,8 @@ struct stated {
     const struct node *out; /* the epilogue */
     bool wraps; /* the result is an integer that wraps */
 };
-/* Finds the gemm of a stated plan and fills *s.  False, with the reason, if there is none. */
+/* Finds the gemm of a plan before the passes and fills *s.  False, with the reason, if there is
+ * none. */
 bool limber_find_stated_gemm(const struct plan *p, struct stated *s, struct diag *d);
 
 /* The product table of the limbs of A and B, and how its accumulators become one value. */

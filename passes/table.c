@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The nodes of a finished plan that its table depends on. */
+/* The nodes of a plan, after the passes, on which its product table depends. */
 struct finished {
     const struct plan *p;
     const struct node *products, *combine, *limbs[2], *mask[2];

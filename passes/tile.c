@@ -220,8 +220,8 @@ static double block_traffic(const struct block *b, double operands, double resul
     return moved / b->size;
 }
 
-/* Predicts the memory traffic of a finished plan between L2 and the memory beyond, at m = n = k
- * = size on one core.  Zeros if the plan has no cache blocks of a CPU. */
+/* Predicts the memory traffic of a plan, after all passes, between L2 and the memory beyond, at
+ * m = n = k = size on one core.  Zeros if the plan has no cache blocks of a CPU. */
 struct traffic limber_traffic(const struct plan *p, const struct target *t, double size)
 {
     const struct node *n = limber_plan_find(p, OP_products);

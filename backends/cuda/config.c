@@ -209,8 +209,8 @@ static bool check_tile(const struct cuda_config *c, const struct node *n, struct
                        c->rows);
 }
 
-/* Fills *c from a finished plan.  Returns false, with an error, if the backend does not support the
- * plan. */
+/* Fills *c from a plan on which all passes have run.  Returns false, with an error, if the
+ * backend does not support the plan. */
 bool limber_cuda_config(const struct plan *p, const struct target *t, struct cuda_config *c,
                         struct diag *d)
 {

@@ -51,8 +51,8 @@ static bool eval_image(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* Evaluates `gemm`: fails, since a finished plan has limb products in the place of every gemm and
- * conv. */
+/* Evaluates `gemm`: fails, since the passes replace every gemm and conv by limb products before
+ * a plan is evaluated. */
 static bool eval_gemm(struct eval *e, const struct node *n, struct val *v)
 {
     (void)v;

@@ -726,7 +726,7 @@ static void transpose_filters(const struct windows *x, int64_t filter, int64_t f
             memcpy(to + p * stride + 4 * l, line[l] + 4 * p, 4);
 }
 
-/* Packs a unit of sixteen filters, behind the start values of its sums.  room: scratch memory. */
+/* Packs a unit of sixteen filters after the start values of its sums. room: scratch memory. */
 static void pack_unit(const struct launch_state *j, int64_t unit, char *room)
 {
     const struct windows *x = j->x;

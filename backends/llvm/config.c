@@ -1,6 +1,5 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * Flattens a finished plan into a kernel configuration: the constants for which its kernel is
- * compiled. */
+/* Flattens a plan, on which all passes have run, into a kernel configuration: the constants for
+ * which its kernel is compiled. */
 #include "backends/llvm/llvm.h"
 
 #include "backends/served.h"
@@ -40,7 +39,7 @@ static bool can_read_format(limber_format f, struct diag *d)
  * signed bytes of B.  With `same_sign` they take signed bytes of both. */
 static int offset_of(const struct kernel_config *k, const struct side *s, int side, int limb)
 {
-    /* of slices in two's complement only the top one, limb 0, is signed */
+    /* if slices are in two's complement, only the highest, limb 0, is signed */
     bool all = s->limb_kind == LIMB_KIND_residues || s->balanced;
     bool is_signed = s->is_signed && (all || limb == 0);
 

@@ -124,7 +124,7 @@ enum {
     KIND_X = 'X'
 };
 
-/* Names and comments, each with a zero behind it, in the order of `fields`. */
+/* Names and comments, each followed by a zero byte, in the order of `fields`. */
 static const char texts[] =
 #define TEXTS(kind, path, rows, cols, comment) #path "\0" comment "\0"
     FIELDS(TEXTS)

@@ -739,27 +739,28 @@ LIMBER_API void limber_inspection_free(limber_inspection *inspection);
  * changed it, and is the caller's, to be released with limber_free. */
 LIMBER_API limber_status limber_plan_text(limber_context *ctx, const char *plan, const char *passes,
                                           const char *target, char **text);
-/* Finishes a plan for a target and prints the source of its kernel: C with the kernel's constants,
- * or CUDA C.  Needs no compiler, driver or device, and runs nothing.  *source is the caller's, to
- * be released with limber_free. */
+/* Runs the passes on a plan for a target and prints the source of its kernel: C with the kernel's
+ * constants, or CUDA C.  Needs no compiler, driver or device, and runs no kernel.  *source is the
+ * caller's, to be released with limber_free. */
 LIMBER_API limber_status limber_plan_source(limber_context *ctx, const char *plan,
                                             const char *target, char **source);
 
-/* Runs a plan in that form on a problem's operands: a stated plan, or a finished one with limbs and
- * rows of its own, if the pass `bound` accepts it.  What the backend does not serve is interpreted,
- * unless the context names the backend.
+/* Runs a plan in that form on a problem's operands.  The plan is as it is before the passes, or
+ * after them; then its limbs and rows need not be those that the library would choose, if the pass
+ * `bound` accepts them.  A plan that the backend does not support is interpreted, unless the
+ * context names the backend.
  * problem  as of limber_run, with one real product or convolution; no epilogue, no prepared
  *          operands, and no contract, which the plan states.  report may be NULL.
  * Errors   BAD_ARGUMENT (the text names what of the call is not what the plan is for), NO_SCHEME
- *          (no bound, or the backend does not serve the plan), else those of limber_run. */
+ *          (no bound, or the backend does not support the plan), else those of limber_run. */
 LIMBER_API limber_status limber_run_plan(limber_context *ctx, const char *plan,
                                          const limber_problem *problem, limber_report *report);
 
 /* Kernels made ahead of their use.  limber_kernel_plan returns the text of the plan of a kernel in
  * memory, found by the key in a report.  The text has the class of data, contract and sizes that
  * the kernel is for, and nothing of this machine.  limber_kernel_make makes the kernel of such a
- * text, here or on another machine, or of a finished plan, and keeps it on disk, unless it is there
- * already (report->from). report may be NULL.
+ * text, here or on another machine, or of a plan after the passes.  It keeps the kernel on disk,
+ * unless it is there already (report->from).  report may be NULL.
  * *plan    the caller's, to be released with limber_free.
  * Errors   BAD_ARGUMENT (no such kernel, or no plan), else those of limber_run. */
 LIMBER_API limber_status limber_kernel_plan(limber_context *ctx, const char *kernel, char **plan);

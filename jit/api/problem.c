@@ -157,7 +157,7 @@ static bool open_call(struct opened *o, const limber_problem *problem)
            limber_widen(o->ctx, &o->c.problem, o->widened, &o->d);
 }
 
-/* Opens a call that serves real matrices.  single: it serves no batches. */
+/* Opens a call that accepts real matrices only. single: it accepts no batches. */
 static bool open_real(struct opened *o, const limber_problem *problem, bool single)
 {
     if (!open_call(o, problem))
@@ -170,8 +170,8 @@ static bool open_real(struct opened *o, const limber_problem *problem, bool sing
                        "problem.batch: limber_%s serves one product", o->name);
 }
 
-/* Opens a call that computes nothing.  It serves real matrices, without their epilogue, which is
- * read into *e if there is one.  single: it serves no batches. */
+/* Opens a call that computes nothing.  It accepts real matrices only, without their epilogue,
+ * which is read into *e if there is one. single: it accepts no batches. */
 static bool open_to_plan(struct opened *o, const limber_problem *problem, bool single,
                          struct epilogue_call *e)
 {

@@ -145,6 +145,7 @@ void limber_compile_forget(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Returns whether another thread is compiling. */
 bool limber_compile_goes_on(void)
 {
     bool others;

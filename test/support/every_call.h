@@ -550,7 +550,7 @@ static limber_status make_kernel_again(limber_context *ctx)
     return s;
 }
 
-/* Computes a product by a stated plan. */
+/* Computes a product by the text of a plan before the passes. */
 static limber_status run_plan(limber_context *ctx)
 {
     static const char text[] = "plan gemm promise=correct kbits=8 budget=0 {\n"

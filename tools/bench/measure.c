@@ -148,7 +148,7 @@ static bool check_memory(const struct operand_sets *s, struct work *w)
     return false;
 }
 
-/* Allocates so many sets of operands that repeated calls miss the L2 cache, but at most `most`. */
+/* Allocates enough sets of operands that repeated calls miss the L2 cache, but at most `most`. */
 bool sets_alloc(struct operand_sets *s, struct work *w, uint64_t seed, int most)
 {
     bool checked = w->data.data != DATA_spread; /* sums of DATA_spread may overflow the format */

@@ -128,8 +128,8 @@ static char *target_read(const char *target)
     return !target ? NULL : access(target, F_OK) == 0 ? text_read(target) : strdup(target);
 }
 
-/* Prints the source of the kernel of a product.  `text` begins with the product's stated plan,
- * the plan before the passes. */
+/* Prints the source of the kernel of a product.  `text` begins with the product's plan as it is
+ * before the passes. */
 static int print_source_of(const struct product *p, limber_context *ctx, char *text)
 {
     char *line = text && strncmp(text, "plan ", 5) ? strstr(text, "\nplan ") : NULL;
