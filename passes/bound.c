@@ -156,7 +156,7 @@ static double sum_error(const struct plan *p, const struct node *products,
     n = chain_error(fmin(k, chunk), fmax(ceil(length / chunk), 1) * limber_most_rows(products) - 1,
                     u) +
         limb_range_error(p, products, acc);
-    /* native's bound excludes overflow and underflow of the format */
+    /* the bound of `native` sums does not include overflow and underflow */
     if (p->promise == LIMBER_CONTRACT_BITS)
         n += range_error(p, products, k);
     return products->rows > 1 ? n * (1 + 0x1p-6) + products->type.count * 0x1p-52 : n;

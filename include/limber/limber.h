@@ -47,7 +47,7 @@ typedef struct limber_context limber_context;
  * text is valid until the thread's next call. */
 LIMBER_API const char *limber_error_text(void);
 
-/* The name of a status, such as "BAD_ARGUMENT", and its meaning. */
+/* Return the name of a status, such as "BAD_ARGUMENT", and its meaning. */
 LIMBER_API const char *limber_status_name(limber_status s);
 LIMBER_API const char *limber_status_meaning(limber_status s);
 

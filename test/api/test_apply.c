@@ -179,8 +179,8 @@ static void test_short(void **state)
     }
 }
 
-/* Arrays so long that the library makes a table of results, and divides the work into several
- * tasks. */
+/* Functions of arrays that are so long that the library makes a table of results, and divides
+ * the work into several tasks, give the expected results. */
 static void test_long_arrays(void **state)
 {
     struct rng r = { 2 };

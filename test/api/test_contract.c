@@ -68,7 +68,7 @@ static void free_trial(struct trial *t)
     free(t->beta);
 }
 
-/* A dense rows x cols matrix, or the transpose of a dense cols x rows matrix. */
+/* Returns a dense rows x cols matrix, or the transpose of a dense cols x rows matrix. */
 static limber_matrix view(void *data, limber_format f, int64_t rows, int64_t cols, bool trans)
 {
     return trans ? (limber_matrix){ data, f, 1, rows } : (limber_matrix){ data, f, cols, 1 };

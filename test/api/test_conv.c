@@ -79,7 +79,7 @@ static char *lay_out(const double *v, int64_t n, int64_t c, int64_t h, int64_t w
     return out;
 }
 
-/* An element of a convolution's result, from the definition. */
+/* Returns an element of a convolution's result, computed from the definition. */
 static double convolve_by_definition(const struct trial *t, int64_t b, int64_t o, int64_t y,
                                      int64_t x)
 {

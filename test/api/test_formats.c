@@ -308,7 +308,7 @@ static void finite_products(void **state)
     check_products(true, 1);
 }
 
-/* Products with NaN, NaR and infinities among the elements. */
+/* Products with NaN, NaR and infinities among the elements give the expected results. */
 static void special_products(void **state)
 {
     (void)state;

@@ -64,7 +64,7 @@ static void smaller_structures_are_filled_partially(void **state)
 
 static const double one = 1;
 
-/* A product of 1 x 1 matrices. */
+/* Returns a product of 1 x 1 matrices. */
 static limber_problem smallest_problem(double *c)
 {
     limber_problem p = LIMBER_PROBLEM_INIT;

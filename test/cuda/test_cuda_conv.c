@@ -444,7 +444,8 @@ static void convolutions_have_the_bits_of_the_interpreter(void **state)
     same_conv("native", "f32", DATA_special, &layers[2], ROOM);
 }
 
-/* Gradients of images and of filters of five layers under several contracts. */
+/* Gradients of images and of filters of five layers have the interpreter's bits under several
+ * contracts. */
 static void gradients_have_the_bits_of_the_interpreter(void **state)
 {
     static const int some[] = { 0, 3, 4, 5, 8 };

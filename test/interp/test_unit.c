@@ -770,7 +770,7 @@ static void distributions_are_reported(void **state)
     }
 }
 
-/* A Gaussian random number of mean 0 and variance 1, by Box and Muller. */
+/* Returns a Gaussian random number of mean 0 and variance 1, by the Box-Muller transform. */
 static double gaussian(struct rng *r)
 {
     double u = rng_unit(r), v = rng_unit(r);

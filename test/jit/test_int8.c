@@ -448,7 +448,8 @@ static void convolutions_are_the_interpreters(void **state)
         check_conv(&r, trial);
 }
 
-/* Gradients of images and of filters, also with one channel, one filter or one pixel. */
+/* Gradients of images and of filters have the interpreter's bits, also with one channel, one
+ * filter or one pixel. */
 static void gradients_are_the_interpreters(void **state)
 {
     struct rng r = { 19 };

@@ -94,7 +94,8 @@ static uint8_t *address(const ucontext_t *c, const struct instruction *i)
     return (uint8_t *)a;
 }
 
-/* The distance of a tile's rows in memory, in bytes: SIB's index register times its scale. */
+/* Returns the distance of a tile's rows in memory, in bytes: SIB's index register times its
+ * scale. */
 static int64_t stride(const ucontext_t *c, const struct instruction *i)
 {
     return i->index < 0 || i->index == 4 ? 0 : (int64_t)register_value(c, i->index) * i->scale;

@@ -22,7 +22,7 @@ struct lost {
     bool inexact, overflow;
 };
 
-/* The largest finite number of a format. */
+/* Returns the largest finite number of a format. */
 static double largest(limber_format f)
 {
     int top = (1 << f.exp_bits) - 1; /* the largest exponent field */
@@ -155,7 +155,7 @@ static int exponent(double x)
     return e - 1;
 }
 
-/* The exponent of x, but at least that of the smallest normal number. */
+/* Returns the exponent of x, but at least that of the smallest normal number. */
 static int encoded(limber_format f, double x)
 {
     int least = 1 - f.bias, e = x == 0 ? least : exponent(x);

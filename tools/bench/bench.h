@@ -79,7 +79,7 @@ void device_graph_free(void *graph);
 const char *device_error(void);
 bool device_lost(void); /* true if the device failed and accepts no more calls */
 void *device_symbol(const char *name); /* a function of the driver; NULL if absent */
-/* Value of an attribute, given its CUdevice_attribute number; -1 if unknown. */
+/* Returns the value of an attribute, given its CUdevice_attribute number; -1 if unknown. */
 int device_attribute(int number);
 
 /* device_watch.c: clocks, temperature and power of the device, which device_stop samples by
@@ -147,12 +147,12 @@ struct tensor { /* dense, row-major */
 };
 size_t tensor_bytes(const struct tensor *t);
 bool tensor_fill(struct tensor *t, const void *device_pool);
-/* Number of elements of a convolution's window, in one channel. */
+/* Returns the number of elements of a filter in one channel. */
 static inline int64_t conv_window_size(const limber_conv *s)
 {
     return (s->t ? s->t : 1) * s->r * s->s;
 }
-/* Number of pixels of a convolution's image. */
+/* Returns the number of pixels of a convolution's image. */
 static inline int64_t conv_pixels(const limber_conv *s)
 {
     return (s->t ? s->d : 1) * s->h * s->w;

@@ -23,7 +23,7 @@ struct reference {
     double scale[PICKS]; /* sum of |a b| over the element's products */
 };
 
-/* Unit roundoff of a format; 0 for integers. */
+/* Returns the unit roundoff of a format; 0 for integers. */
 static double unit_roundoff(limber_format f)
 {
     if (f.kind == LIMBER_KIND_DD)
@@ -80,7 +80,7 @@ static void add_product(struct sum *s, const struct work *w, const void *a, cons
     *s->scale += fabs(mpfr_get_d(s->z, MPFR_RNDN));
 }
 
-/* Host address of element (row, col) of a tensor. */
+/* Returns the host address of element (row, col) of a tensor. */
 static const void *element(const struct tensor *t, int64_t row, int64_t col)
 {
     return (const char *)tensor_row(t, row) + col * t->format.size;
@@ -108,7 +108,7 @@ struct place {
     int64_t row, c, z, y, x;
 };
 
-/* Index of an element within its image or filter. */
+/* Returns the index of an element within its image or filter. */
 static int64_t pixel_index(bool nchw, const struct extent *e, const struct place *p)
 {
     const int64_t at = (p->z * e->h + p->y) * e->w + p->x;

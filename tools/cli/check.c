@@ -337,7 +337,7 @@ static void add_term(struct comparison *w, const struct product *p, const int64_
     add_product(w);
 }
 
-/* Multi-index v of the i-th element of a tensor with sizes d. */
+/* Computes the multi-index v of the i-th element of a tensor with sizes d. */
 static void unfold(int64_t i, const int64_t d[MOST_AXES], int64_t v[MOST_AXES])
 {
     for (int axis = MOST_AXES; axis-- > 0; i /= d[axis])

@@ -253,7 +253,7 @@ static void fill_normal(float *to, int64_t n, uint64_t seed)
     }
 }
 
-/* Mean distance of two matrices. */
+/* Returns the mean distance of two matrices. */
 static double distance(const float *x, const float *y, int64_t count)
 {
     double sum = 0;

@@ -185,8 +185,8 @@ struct operands {
     const uint32_t *a, *b;
 };
 
-/* mma.sync of a 16 x 8 tile: gathers the lanes' registers into rows of A and columns of B, and adds
- * the product to the sums d of all lanes. */
+/* Simulates mma.sync of a 16 x 8 tile: gathers the lanes' registers into rows of A and columns
+ * of B, and adds the product to the sums d of all lanes. */
 void mma(int kind, void *d, const uint32_t *a, const uint32_t *b)
 {
     struct operands mine = { d, a, b };
@@ -230,8 +230,8 @@ static void read_scaled(const struct scaled_product *x, int side, const uint8_t 
         engine_fail("a scaled product: bits beside an element of operand %d", side);
 }
 
-/* Block-scaled mma.sync of a 16 x 8 tile.  The scales of a line come from the lane of each group of
- * four that x->quad selects. */
+/* Simulates block-scaled mma.sync of a 16 x 8 tile.  The scales of a line come from the lane of
+ * each group of four that x->quad selects. */
 void mma_scaled(const struct scaled_product *x, float *d, const uint32_t *a, const uint32_t *b,
                 uint32_t scales_a, uint32_t scales_b)
 {
@@ -278,7 +278,7 @@ struct operands64 {
     double *d, a, b;
 };
 
-/* mma.sync in FP64: an 8 x 8 tile and 4 elements along k, added in order of k. */
+/* Simulates mma.sync in FP64: an 8 x 8 tile and 4 elements along k, added in order of k. */
 void mma_f64(double *d, double a, double b)
 {
     struct operands64 mine = { d, a, b };

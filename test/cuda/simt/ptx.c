@@ -646,8 +646,8 @@ static bool parse_scaled(const char *op, struct scaled_product *x)
     return false;
 }
 
-/* Block-scaled mma.sync: reads the operands' registers and the selectors of scales, which must be
- * in range, and writes the sums. */
+/* Simulates block-scaled mma.sync: reads the operands' registers and the selectors of scales,
+ * which must be in range, and writes the sums. */
 static void do_mma_scaled(struct frame *f)
 {
     struct scaled_product x;
@@ -693,7 +693,7 @@ static double double_of(uint64_t bits)
     return x;
 }
 
-/* mma in FP64, for one or two blocks of eight rows. */
+/* Simulates mma.sync in FP64, for one or two blocks of eight rows. */
 static void do_mma_f64(struct frame *f, int blocks)
 {
     const struct word *to = list(f, 0, 2 * blocks), *from = list(f, 3, 2 * blocks);
@@ -899,7 +899,7 @@ static void do_commit(struct frame *f, bool all)
     columns_arrive(shared(f, 0), mask);
 }
 
-/* setmaxnreg: increases (more) or decreases the registers of each thread of a warp. */
+/* Simulates setmaxnreg: increases (more) or decreases the registers of each thread of a warp. */
 static void do_registers(struct frame *f, bool more)
 {
     int n = (int)input(f, 0, 'n'), own = 65536 / engine.launch->threads / 8 * 8;

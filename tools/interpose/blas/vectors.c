@@ -10,8 +10,8 @@
 
 enum { BLOCK = 128, CHAIN = 256, MOST_SOLVED = 4096 };
 
-/* Number of elements of a vector whose products form one chain of order 1 (limber.h).  A complex
- * product takes two of a chain's products. */
+/* Returns the number of elements of a vector whose products form one chain of order 1
+ * (limber.h).  A complex product takes two of a chain's products. */
 static int64_t chain_length(const struct job *j)
 {
     return j->is_complex ? CHAIN / 2 : CHAIN;
@@ -489,8 +489,8 @@ static bool multiply_general(struct job *j)
     return done;
 }
 
-/* Request for a level 3 routine with the matrix on the left, and the contiguous column x as its
- * other operand. */
+/* Returns the request for a level 3 routine with the matrix on the left, and the contiguous
+ * column x as its other operand. */
 static struct request request_with_column(const struct request *r, enum routine routine,
                                           struct view x)
 {
