@@ -77,8 +77,9 @@ int limber_format_quantum(limber_format f);
 /* Returns the largest finite value of a float of at most binary64, a posit or a power of two. */
 double limber_format_largest(limber_format f);
 int limber_format_emax(limber_format f); /* returns the exponent of the largest finite magnitude */
-/* Returns true if every value of `small` is a value of `large`. */
-bool limber_other_format_embeds(limber_format small, limber_format large); /* for two formats */
+/* limber_format_embeds returns true if every value of `small` is a value of `large`; the function
+ * limber_other_format_embeds does so for two different formats. */
+bool limber_other_format_embeds(limber_format small, limber_format large);
 static inline __attribute__((always_inline)) bool limber_format_embeds(limber_format small,
                                                                        limber_format large)
 {
@@ -175,7 +176,7 @@ enum { LIMBER_BETAS(LIMBER_WORD_CONSTANT) };
 extern const char *const limber_limb_kinds[LIMB_KIND_count];
 extern const char *const limber_reconstructions[RECONSTRUCT_count];
 enum { PROMISES = LIMBER_CONTRACT_REPRODUCIBLE + 1 };
-extern const char *const limber_promises[PROMISES]; /* [limber_promise] */
+extern const char *const limber_promises[PROMISES]; /* [promise]: its name */
 /* Length of a chain of native sums.  It is part of the order of sums that the contract
  * `reproducible` promises. */
 enum { NATIVE_CHAIN = 256 };
@@ -391,7 +392,7 @@ struct mask {
     struct block_mask {
         int32_t emin, emax, spread, width, sig;
         int32_t low; /* lowest set bit of the block; not set in joined masks */
-        /* enum tile_flags */
+        /* set of enum tile_flags */
         uint8_t flags;
     } *block;
     /* [tile_rows][tile_cols]: for each tile of LIMBER_TILE lines x LIMBER_TILE elements along k;

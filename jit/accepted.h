@@ -45,7 +45,8 @@ struct accepted {
     uint32_t open; /* set of the ways (code paths) that accept the form; bit WAY_none: the kernel */
     int64_t bytes_a, bytes_b, bytes_c; /* from a matrix's first element to the end of its last */
     struct scan_wants wants;
-    _Atomic(struct found *) found[MOST_FOUND]; /* only added to while the form is kept */
+    /* kernels of this form; none is removed while the form is in use */
+    _Atomic(struct found *) found[MOST_FOUND];
 };
 
 /* A table of forms.  The form's hash selects a set of places, any of which may hold the form. */

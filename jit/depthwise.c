@@ -199,7 +199,7 @@ static void describe_conv(const struct problem *p, struct depthwise *d)
 struct running {
     const struct problem *p;
     const struct cpu_ops *cpu;
-    const char *backend; /* its name */
+    const char *backend; /* name of the backend */
     const struct target *target;
     struct depthwise d;
     struct depthwise_plan plan;

@@ -139,7 +139,7 @@ struct kernel_key {
     int32_t alpha, beta, wrap, conv;
     int32_t counts, simulates;
     char wanted[SCHEME_LIST];
-    struct data_class data[2]; /* of A and of B */
+    struct data_class data[2]; /* what scans found in A and in B */
     struct conv_geometry geometry; /* geometry of a convolution */
     char model[512]; /* text of the simulated unit, with seed 0 */
 };
@@ -243,7 +243,7 @@ static inline bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
  * faster than `direct`. */
 static inline bool limber_is_long_vector(int64_t m, int64_t n, int64_t k)
 {
-    enum { LONG_VECTOR = 4096 }; /* multiply-adds */
+    enum { LONG_VECTOR = 4096 }; /* number of multiply-adds */
 
     return (m == 1 || n == 1) && (double)m * (double)n * (double)k > LONG_VECTOR;
 }

@@ -80,7 +80,7 @@ struct stated {
     limber_format result; /* format of the epilogue's value */
     /* the `arg` nodes that carry what scans found in A and B; valid until a node is added */
     const struct node *ma, *mb;
-    const struct node *out; /* the epilogue */
+    const struct node *out; /* the node `epilogue` */
     bool wraps; /* the result is an integer that wraps */
 };
 /* Finds the gemm of a plan before the passes and fills *s.  False, with the reason, if there is

@@ -541,7 +541,7 @@ static void set_strip(const struct launch_state *j, struct direct_strip *s, int6
     case SOURCE_taps:
         set_rows(j, s, (const char *)p->b.data + tap_offset(p, column) * p->size, p0, room);
         break;
-    case SOURCE_filters: break; /* already packed */
+    case SOURCE_filters: break; /* the strip was packed before */
     default: j->planes.planes.gather(&j->planes.call, column, 0, p0, len, room); break;
     }
 }

@@ -863,7 +863,7 @@ typedef struct limber_cache_info {
     size_t size;
     char directory[4096]; /* "" if there is none */
     char why_not[256]; /* why the directory is not used; "" if it is */
-    int writable; /* flag */
+    int writable; /* 1 if the cache may store entries, else 0 */
     /* number of entries, their bytes, and the largest allowed number of bytes */
     size_t entries, bytes, limit;
     int tuned; /* flag: this context's plans use measurements of limber_tune */

@@ -173,14 +173,14 @@ typedef struct limber_distribution {
  * fused block, if its term is truncated to zero or loses bits. */
 typedef struct limber_statistics {
     size_t size; /* from LIMBER_STATISTICS_INIT */
-    /* in */
+    /* set by the caller */
     /* 1: also computes the fields after `result`, for which the product is computed twice more in
      * FP64 */
     int compare;
     /* 1: the kernel counts only swamped and outer_swamped, which costs least; its other counters
      * are 0 */
     int swamped_only;
-    /* out */
+    /* set by the call */
     /* m n k, and the number of products whose factors are both nonzero and finite */
     int64_t products, nonzero;
     int64_t mul_inexact, mul_underflow, mul_overflow; /* underflow: a nonzero product became 0 */

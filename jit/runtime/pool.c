@@ -11,7 +11,7 @@
  * callers are often bound to one CPU. Pinned workers get one of these CPUs each; callers are never
  * moved.  Without pinning the scheduler moves workers to free CPUs, also to the caller's, so that
  * several processes with equal CPU sets do not collide. */
-#define _GNU_SOURCE /* CPU sets */
+#define _GNU_SOURCE /* for the CPU_ macros */
 #include "jit/runtime/runtime.h"
 
 #include <dlfcn.h>

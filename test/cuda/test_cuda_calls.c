@@ -322,7 +322,7 @@ static void kernels_load_beside_captures(void **state)
         assert_int_equal(pthread_create(&thread, NULL, multiply_first, &ok), 0);
         pthread_join(thread, NULL);
         assert_true(ok);
-        multiply_first(&ok); /* also in the thread that captures */
+        multiply_first(&ok); /* the thread that captures can load kernels, too */
         assert_true(ok);
         assert_int_equal(driver.cuStreamEndCapture(stream, &graph), 0);
         driver.cuGraphDestroy(graph);

@@ -323,7 +323,7 @@ static int another_user(const char *dir)
     disk = open_disk(dir, 1 << 20);
     warnings = 0;
     found = load(disk, 1);
-    store(disk, 2, 10);         /* must fail */
+    store(disk, 2, 10);         /* this user may not store entries */
     limber_disk_free(disk);
     return !found ? 2 : warnings != 1 ? 3 : 0;
 }
@@ -721,7 +721,7 @@ static void an_obstacle_to_one_entry_leaves_the_others_usable(void **state)
     snprintf(inner, sizeof inner, "%s/full", path);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(mkdir(inner, 0700), 0);
-    store(disk, 1, 10); /* must fail */
+    store(disk, 1, 10); /* an entry cannot replace a folder */
     assert_false(load(disk, 1));
     path_of(path, sizeof path, dir, 2);
     *strrchr(path, '/') = '\0';

@@ -139,7 +139,7 @@ bool pool_fill(struct pool *p, struct data_kind d, limber_format f, int64_t cols
 void pool_clear(struct pool *p);
 
 struct tensor { /* dense, row-major */
-    void *data; /* device memory */
+    void *data; /* address in device memory */
     const struct pool *pool; /* the pool from which the rows were copied; NULL for a result */
     uint64_t seed;
     limber_format format;
@@ -334,7 +334,7 @@ struct library {
     /* why_not: why the library cannot be used; "" if it was not needed or could be opened */
     char version[64], kernels[320], why_not[200];
     bool gpu, usable;
-    void *gemm[2]; /* cblas_dgemm, cblas_sgemm */
+    void *gemm[2]; /* addresses of cblas_dgemm and cblas_sgemm */
 };
 
 struct peer {
@@ -530,7 +530,7 @@ struct line {
     bool all; /* the JSON lists times of all contenders */
     bool shows_workspace; /* the JSON has the size of the workspace */
 };
-void print_line(struct bench *b, const struct line *l); /* for `limber bench` */
+void print_line(struct bench *b, const struct line *l); /* prints a line of `limber bench` */
 void print_gpu_line(struct bench *b, const struct line *l);
 /* Prints a JSON object for a contender after its first calls and before its timed samples, so that
  * the output shows its state if a later call hangs.  Only for `limber gpu --json`. */

@@ -138,7 +138,8 @@ static int64_t least(int64_t a, int64_t b)
 #define ALL_WINDOWS(F) \
     FORWARD_WINDOWS(F) \
     F(3, 3, 1, 1) F(2, 2, 1, 1) F(2, 1, 1, 1) F(1, 2, 1, 1) F(1, 1, 1, 1)
-#define WINDOWS_1 FORWARD_WINDOWS /* for images of 8-bit integers */
+/* window sizes with specialised code for images of 8-bit integers */
+#define WINDOWS_1 FORWARD_WINDOWS
 #define WINDOWS_4 ALL_WINDOWS
 #define WINDOWS_8 ALL_WINDOWS
 

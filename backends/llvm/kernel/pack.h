@@ -747,7 +747,7 @@ FLAT void fix_singles(const struct strip *w, const char *from, int64_t stride,
     ROLL for (int p = 0; p < w->len; p++) {
         v16f v = scale_sixteen(w, from + p * stride, &s);
 
-        if (BALANCED(w)) /* see half_away */
+        if (BALANCED(w)) /* adds almost a half, as half_away does */
             v += (v16f)(((v16i)v & all_i(INT32_MIN)) | (v16i)all_f(0x1.fffffep-2f));
         x[p] = TO(v16i, v);
     }

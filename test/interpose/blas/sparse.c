@@ -135,7 +135,7 @@ static void mumps(int n, double *seconds, double *error)
         x[i] = 1;
     dmumps_c(&s);
     for (int i = 0; i < 4; i++)
-        s.icntl[i] = i < 3 ? -1 : 0; /* no messages */
+        s.icntl[i] = i < 3 ? -1 : 0; /* turns off messages */
     for (int i = 0; i < g.count; i++) {
         g.row[i]++;
         g.column[i]++;

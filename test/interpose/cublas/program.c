@@ -417,7 +417,7 @@ static void check_refusals(void)
 
     give_scalars(&good, 0);
     y = good;
-    y.step_c = 0; /* results overlap */
+    y.step_c = 0; /* so that results overlap */
     check_refusal(y, f, CUBLAS_SUCCESS, "overlap");
     y = good;
     y.x.m = -1;

@@ -236,7 +236,8 @@ static double complex complex_of(double re, double im)
 HIDDEN double complex limber_lapack_csqrt(double complex z)
 {
     const double a = creal(z), b = cimag(z), size = fmax(fabs(a), fabs(b));
-    const int shift = size > 1 ? -1 : size < 0x1p-900 ? 100 : 0; /* of the root, in binades */
+    /* z is scaled by 2^(2 shift), its root by 2^shift */
+    const int shift = size > 1 ? -1 : size < 0x1p-900 ? 100 : 0;
     double x, big;
 
     if (isinf(b))

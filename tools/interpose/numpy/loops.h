@@ -21,7 +21,7 @@ enum { BOOL = 0, LONG = 7, ULONG = 8, LONGDOUBLE = 13, FLOAT16 = 23 };
  * to product; am: from row to row of A; ak: along k in A; and so on. */
 struct shape {
     int64_t count, m, n, k;
-    int64_t stack[3]; /* of A, of B and of C */
+    int64_t stack[3]; /* strides of A, of B and of C between products of the stack */
     int64_t am, ak, bk, bn, cm, cn;
 };
 

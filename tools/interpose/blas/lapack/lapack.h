@@ -40,7 +40,7 @@ void limber_lapack_set_results(const struct job *j, int64_t info);
 
 bool limber_lapack_lu(struct job *j); /* getrf, getrs, gesv and getri */
 bool limber_lapack_cholesky(struct job *j); /* potrf, potrs and posv */
-bool limber_lapack_invert(struct job *j); /* trtri */
+bool limber_lapack_invert(struct job *j); /* routine trtri */
 bool limber_lapack_qr(struct job *j); /* geqrf, ormqr and orgqr */
 
 /* Inverts a triangle in place.  Its diagonal must have no zero. */
