@@ -22,8 +22,8 @@ void limber_mask_clear(struct mask *m)
  * much, or there are NaN or infinities. */
 bool limber_mask_make_uniform(struct mask *m)
 {
-    /* in binades; operands with a larger range of exponents usually have windows that need far
-     * fewer bits */
+    /* in binades; if an image has a larger range of exponents, its patches (the lines of the im2col
+     * matrix) usually need far fewer bits than the complete image */
     enum { WIDE = 48 };
     struct block_mask block = { .flags = TILE_zero };
 

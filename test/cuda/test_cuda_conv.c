@@ -465,7 +465,7 @@ static void gradients_have_the_bits_of_the_interpreter(void **state)
     check_gradient(correct, "f32", "f32", DATA_special, &layers[3], false);
 }
 
-/* Gradients by schemes that round sums or use tensor cores. */
+/* Gradients by schemes that round sums or use tensor cores have the interpreter's bits. */
 static void gradients_of_every_scheme(void **state)
 {
     static const int some[] = { 0, 2, 4, 5, 7 };

@@ -395,8 +395,8 @@ static bool try_unit(struct explore *e, limber_context *ctx, struct trial *t, do
     return true;
 }
 
-/* Marks the trials that no other trial beats: none has at most their cost and error, and less of
- * one. */
+/* Marks the Pareto-optimal trials: for each of them, no other trial is better in cost or error
+ * and at least as good in the other. */
 static void mark_frontier(struct explore *e)
 {
     for (int i = 0; i < e->trials; i++) {
