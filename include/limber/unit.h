@@ -114,10 +114,11 @@ typedef struct limber_unit {
     /* block > 1: the products are first summed without acc, and this many fraction bits are kept
      * when acc is added to their sum; 0: acc is aligned together with the products */
     int32_t late;
-    /* With late: acc is dropped if its exponent is more than this much below the largest one; 0:
-     * never dropped. */
+    /* Used with `late` only: acc is dropped if its exponent is more than this much below the
+     * largest one; 0: never dropped. */
     int32_t reach;
-    /* 1, with late: products at even and at odd positions of a block are summed separately */
+    /* used with `late` only; 1: products at even and at odd positions of a block are summed
+     * separately */
     int32_t halves;
     /* number of accumulators to which the products of a group are added in turn; 0: one
      * accumulator */

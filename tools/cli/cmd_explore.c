@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber explore: one product, or all of a captured run, on many simulated units: error, swamping
- * and retention against the accumulator's bits; or with operands stored in many formats; or under
- * many contracts. */
+ * The command `limber explore` computes one product, or all products of a captured run, in many
+ * ways, and prints errors: on many simulated units, with operands stored in many formats, or under
+ * many contracts.  For units it also prints swamping and variance retention. */
 #define _GNU_SOURCE
 #include "tools/cli/explore.h"
 

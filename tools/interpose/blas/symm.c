@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * symm and hemm.  Panels of rows of the symmetric matrix are expanded one after the other, so that
- * each element of the result is a single sum. */
+ * The BLAS routines symm and hemm.  Panels of rows of the symmetric matrix are expanded one
+ * after the other, so that each element of the result is a single sum. */
 #include "product.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * gemmt, syrk, herk, syr2k and her2k: one triangle of a product.  Off-diagonal blocks are computed
- * in place.  Diagonal blocks are computed in separate memory, so that C's other triangle is neither
- * read nor written. */
+ * The BLAS routines gemmt, syrk, herk, syr2k and her2k, which compute one triangle of a product.
+ * Off-diagonal blocks are computed in place.  Diagonal blocks are computed in separate memory, so
+ * that C's other triangle is neither read nor written. */
 #include "product.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trmm.  Blocks of rows of the triangle are expanded with explicit zeros, and multiplied by the
- * other matrix.  The result is computed in separate memory, and copied when it is complete. */
+ * The BLAS routine trmm.  Blocks of rows of the triangle are expanded with explicit zeros, and
+ * multiplied by the other matrix.  The result is computed in separate memory, and copied when it
+ * is complete. */
 #include "product.h"
 #include "triangular.h"
 

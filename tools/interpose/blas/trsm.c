@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trsm.  For each block of LARGE rows, a product subtracts the contribution of all solved rows, and
- * then within it for each block of BLOCK rows.  The other BLAS solves these small triangles; under
- * `reproducible`, substitute.c does. */
+ * The BLAS routine trsm.  For each block of LARGE rows, and then for each block of BLOCK rows in
+ * it, a product subtracts the contribution of all solved rows.  The other BLAS solves these
+ * small triangles; under `reproducible`, substitute.c does. */
 #include "product.h"
 #include "triangular.h"
 

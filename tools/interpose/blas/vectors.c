@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Levels 1 and 2.  Each routine becomes one or more products of matrices of which one has a single
- * row or column, so that elements have the bits of a matrix product.  Band, packed and symmetric
- * matrices are expanded, a block of rows at a time. */
+ * The BLAS routines of levels 1 and 2.  Each routine becomes one or more products of matrices of
+ * which one has a single row or column, so that elements have the bits of a matrix product.
+ * Band, packed and symmetric matrices are expanded, a block of rows at a time. */
 #include "product.h"
 
 #include <math.h>
