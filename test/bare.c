@@ -58,6 +58,7 @@ static void *multiply(void *with)
     return NULL;
 }
 
+/* Multiplies small integers on a simulated unit, which must compute them exactly. */
 static void simulate(limber_context *ctx)
 {
     static float a[N * N], b[N * N], c[N * N];

@@ -185,6 +185,7 @@ struct span {
     bool zero;
 };
 
+/* Returns the smallest and the largest exponent of the nonzero elements of a tile. */
 static struct span span_of(const float *x, int64_t lines, int64_t k, int64_t block, int64_t tile)
 {
     struct span s = { 1 << 20, -(1 << 20), true };

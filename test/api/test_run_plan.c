@@ -244,6 +244,8 @@ static void refused(limber_context *on, const char *text, const limber_problem *
     free(c);
 }
 
+/* A plan that does not fit the call, or that `bound` rejects, is refused with a text that names
+ * the reason. */
 static void what_does_not_fit_is_named(void **state)
 {
     const limber_contract k = { .size = sizeof k,

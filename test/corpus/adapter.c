@@ -685,6 +685,7 @@ static bool fill_all(struct work *x, bool left_is_lines)
            fill_operand(&r, "unit", &x->c, x->count, x->parts, true);
 }
 
+/* Parses sizes, formats and layouts of a product, and makes its operands. */
 static bool read_matrices(struct work *x)
 {
     const char *layout = word(x->w, "layout", "rrr");

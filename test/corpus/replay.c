@@ -340,6 +340,7 @@ static int print_summary(const struct tally *t, const char *made_with, const cha
     return t->lines || strcmp(headers, want) ? 1 : 0;
 }
 
+/* Writes expected.txt from the new marks, and prints what differs.  Returns the exit status. */
 static int write_out(const struct options *o, const struct tally *t, const char *made_with,
                      const char *headers, const char *body)
 {

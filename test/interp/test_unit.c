@@ -23,6 +23,7 @@ static bool same(double a, double b)
 
 /* ---- descriptions -------------------------------------------------------------------------- */
 
+/* The text of each preset unit is parsed to the same unit. */
 static void presets_read_back(void **state)
 {
     const limber_unit_preset *p;
@@ -181,6 +182,8 @@ static void contradictions_name_their_key(void **state)
     }
 }
 
+/* A contract without a unit, with an invalid unit, or with settings that a unit excludes, is
+ * refused by name. */
 static void calls_ask_for_a_whole_unit(void **state)
 {
     float x = 1, y = 0, half = 0.5f;
@@ -511,6 +514,7 @@ static struct oracle_value *load_lines(const limber_unit *u, int side, const dou
     return v;
 }
 
+/* Fails if two statistics differ in a counter. */
 static void assert_same_counts(const char *text, const char *where, const limber_statistics *s,
                                const limber_statistics *want)
 {
@@ -629,6 +633,8 @@ static void random_units_compute_what_they_describe(void **state)
 
 /* ---- rounding errors, layouts, convolutions -------------------------------------------------- */
 
+/* A sum of 10,000 terms with 8 significant bits must stagnate at 256, and the statistics must
+ * show that. */
 static void sums_stagnate(void **state)
 {
     enum { N = 10000 };
@@ -742,6 +748,7 @@ static void stochastic_rounding_is_unbiased_and_repeatable(void **state)
     free(other);
 }
 
+/* The statistics of a simulated product have the right counts, means and exponents. */
 static void distributions_are_reported(void **state)
 {
     double a[] = { 1, -2, 0, 0.3, INFINITY, 4 }, b[] = { 1, 1, 1 };
@@ -893,6 +900,8 @@ static void convolutions_are_simulated(void **state)
     }
 }
 
+/* The units of INT8 and FP64, which are simulated by the machine's own operations, give their
+ * results. */
 static void bytes_and_doubles_run_on_the_machine(void **state)
 {
     int8_t a[] = { 127, -128, 5, 7 }, b[] = { 127, -128, 1, -1 };
@@ -972,6 +981,7 @@ static void groups_of_doubles(void **state)
     free(b);
 }
 
+/* A function of limber_bind copies the unit, which the caller may then change. */
 static void bound_functions_keep_their_unit(void **state)
 {
     limber_unit u = unit("in=e5m2 mul=e5m2 acc=e5m2");

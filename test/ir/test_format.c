@@ -264,6 +264,7 @@ static double random_double(void)
     return v;
 }
 
+/* Conversions from binary64 to binary32 have the CPU's results in four rounding modes. */
 static void f64_becomes_f32(void **state)
 {
     static const int hard[] = { FE_TONEAREST, FE_TOWARDZERO, FE_UPWARD, FE_DOWNWARD };
@@ -425,6 +426,7 @@ static void carriers_hold_members(void **state)
 
 /* ---- double-double --------------------------------------------------------------------------- */
 
+/* A double-double is the nearest double, and then the double nearest to the remainder. */
 static void dd_is_nearest_twice(void **state)
 {
     static const int middle[] = { 0, -900, -1022, -1060, -1074, 1023, 1024 };
@@ -529,6 +531,7 @@ static float sticky_f32(uint64_t lo, int exp, int sign, int sticky, limber_round
     return v;
 }
 
+/* Lost bits below the last one (`sticky`) decide ties and directed roundings. */
 static void sticky_breaks_ties(void **state)
 {
     /* the midpoint between 1 and the next binary32 number */
@@ -577,6 +580,7 @@ static void sticky_reaches_the_low_double(void **state)
     assert_true(low_of(next - tie - 4, 1, 1 + 0x1p-52) == -0x1p54 - 4);
 }
 
+/* Roundings report whether they were inexact, overflowed or underflowed. */
 static void lost_bits_are_reported(void **state)
 {
     int loss;

@@ -51,6 +51,8 @@ static void draw_steps(struct rng *r, int64_t step[2], int64_t rows, int64_t col
     step[1] = step[0] == 1 ? rows + more : 1;
 }
 
+/* Draws the properties of a product by which accepted calls are cached: contract, format, sizes,
+ * strides and scalars. */
 static void draw_form(struct rng *r, struct trial *t, int least, int most)
 {
     static const limber_promise promises[] = { LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_CORRECT,
@@ -139,6 +141,7 @@ static struct accepted *only_form(limber_context *ctx)
     return found;
 }
 
+/* Cached accepted calls give the bits and reports of calls that are not cached. */
 static void forms_keep_the_bits(void **state)
 {
     limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT), *other = forgetful_context();
@@ -246,6 +249,7 @@ static void addresses_are_checked_in_each_call(void **state)
     limber_destroy(ctx);
 }
 
+/* If the table of accepted calls is full, further products are still right. */
 static void the_table_is_bounded(void **state)
 {
     limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT), *other = forgetful_context();
@@ -327,6 +331,7 @@ struct part {
     bool ok;
 };
 
+/* Thread: multiplies products of many forms in both contexts and compares the bits. */
 static void *multiply_often(void *arg)
 {
     struct part *p = arg;
@@ -347,6 +352,7 @@ static void *multiply_often(void *arg)
     return NULL;
 }
 
+/* Threads that use and replace cached accepted calls at the same time get right results. */
 static void threads_share_forms(void **state)
 {
     struct part part[THREADS];

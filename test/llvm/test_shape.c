@@ -141,6 +141,7 @@ static void compare(limber_context *ctx, limber_context *interp, const struct sh
     unmap_guarded(gd);
 }
 
+/* Compiled functions of random shapes and layouts have the interpreter's bits. */
 static void same_bits_as_the_interpreter(void **state)
 {
     static const int64_t edge[] = { 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 23, 31, 33, 48, 65 };
@@ -344,6 +345,7 @@ static void check_on_target(const struct target *t, const struct fixed *f, int c
     limber_plan_clear(&p);
 }
 
+/* Compiled functions sum chains of the given length, on every instruction set that this CPU has. */
 static void chains_on_every_target(void **state)
 {
     static const int chunks[] = { 256, 32, 7 };

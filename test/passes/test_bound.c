@@ -104,6 +104,7 @@ struct room {
     bool is_unsigned, scanned;
 };
 
+/* Returns the exponents and bits that the plan allows for operand `index`. */
 static struct room room_of(const struct plan *p, int index)
 {
     struct room r = { .sig = -1 };
@@ -494,6 +495,7 @@ static bool check_results(const char *text, const struct base *b, const struct p
     return error >= 0;
 }
 
+/* Plans that the passes made keep their bound on random data. */
 static void finished_plans_keep_their_bound(void **state)
 {
     (void)state;
@@ -512,6 +514,7 @@ static void finished_plans_keep_their_bound(void **state)
     }
 }
 
+/* Plans with a random change are refused, or keep the bound that `bound` computes for them. */
 static void changed_plans_are_refused_or_keep_their_bound(void **state)
 {
     size_t refused = 0, accepted = 0, kept = 0;

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+/* Returns which scan a native product on an H200 needs, with or without cuBLAS. */
 static enum data_need need(limber_format f, int64_t m, int64_t n, int64_t k, bool cublas)
 {
     const limber_contract contract = { .size = sizeof contract, .promise = LIMBER_CONTRACT_NATIVE };
@@ -30,6 +31,7 @@ static enum data_need need(limber_format f, int64_t m, int64_t n, int64_t k, boo
         &t);
 }
 
+/* Operands are scanned only if the product is so large that the scan may save time. */
 static void scans_must_pay(void **state)
 {
     (void)state;

@@ -60,6 +60,7 @@ static const char uncertain[] =
          "  %c = combine %s reconstruct=crt moduli=" modulus " : exact[m,n]\n")
 static const char words[] = WORDS("4093"), short_words[] = WORDS("2047");
 
+/* Checks that the backend refuses to compile the plan, with a text that contains `why`. */
 static void expect_refused(const struct backend *b, const struct target *t, const char *text,
                            const char *why)
 {
@@ -77,6 +78,7 @@ static void expect_refused(const struct backend *b, const struct target *t, cons
     limber_plan_clear(&p);
 }
 
+/* The LLVM backend refuses plans with operations, attributes or units that it lacks. */
 static void a_cpu_refuses(void **state)
 {
     (void)state;
@@ -97,6 +99,7 @@ static void a_cpu_refuses(void **state)
 #endif
 }
 
+/* The CUDA backend refuses plans with operations, attributes or units that it lacks. */
 static void a_gpu_refuses(void **state)
 {
     struct target t = { 0 };

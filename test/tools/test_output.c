@@ -89,6 +89,7 @@ static void files_keep_their_permissions_and_owner(void **state)
     }
 }
 
+/* If writing fails or is given up, the old file stays unchanged and no other file remains. */
 static void a_failure_leaves_the_old_file(void **state)
 {
     struct output o;

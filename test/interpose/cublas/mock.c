@@ -168,6 +168,7 @@ static int strided(struct handle *h, const struct call *x, const void *alpha, co
     return status;
 }
 
+/* Computes a batch whose matrices are given by lists of addresses. */
 static int array(struct handle *h, const struct call *x, const void *alpha, const void *const *a,
                  const void *const *b, const void *beta, void *const *c, int64_t count)
 {

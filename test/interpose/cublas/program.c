@@ -477,6 +477,7 @@ static double one_element(struct args *y, const struct function *f, const double
     return sum;
 }
 
+/* Checks scalars on the device, a sum that cancels, and alpha = 0, with which A is not read. */
 static void special_cases(void)
 {
     const struct function *f = find_function("cublasDgemm_v2");
@@ -575,6 +576,7 @@ static void run_on_device(int device, void (*work)(void *stream))
     handle = NULL;
 }
 
+/* Runs all checks that need one device. */
 static void first_device(void *stream)
 {
     all_functions(stream);
@@ -642,6 +644,7 @@ static void fill_rounding(char *p, int type)
     }
 }
 
+/* Under `reproducible`, products in all types must have the bits of the documented order. */
 static void sums_have_one_order(void *stream)
 {
     static char at_a[ROOM], at_b[ROOM], at_c[ROOM], got[ROOM], host[2][32];

@@ -216,6 +216,8 @@ static void mend_longdouble(enum ufunc ufunc, const struct shape *x, char *const
         memcpy(args[2], &other, sizeof other);
 }
 
+/* Computes those results again by NumPy's loop whose NaN bits or floating-point exceptions Limber
+ * does not compute. */
 static void mend(enum ufunc ufunc, int type, const struct shape *x, char *const *args, void *data)
 {
     const bool one_column = x->n == 1;
@@ -298,6 +300,7 @@ static bool run_longdoubles(enum ufunc ufunc, const struct shape *x, char *const
     return true;
 }
 
+/* Computes a stack of products by Limber if that is worth it and possible, else by NumPy's loop. */
 static __attribute__((noinline)) void run(enum ufunc ufunc, int type, char **args,
                                           const npy_intp *extents, const npy_intp *steps,
                                           void *data)

@@ -109,6 +109,7 @@ struct memory {
     int64_t stride; /* lanes from one row of the sums to the next */
 };
 
+/* Allocates memory for blocks of A, B and C, in lanes of this type.  False if memory runs out. */
 static bool allocate(struct memory *w, const struct product *x, enum lanes lanes,
                      const struct multiplier *tile)
 {
@@ -194,6 +195,8 @@ static void compute_block(const struct kernels *with, struct product *x, enum la
                                  x->c + (i0 + i) * x->cm + j0 * x->cn, x->cn, &x->nan);
 }
 
+/* Computes a product by Limber's engine if that is faster, else block by block.  False if memory
+ * runs out. */
 static bool by_tiles(const struct kernels *with, struct product *x)
 {
     const struct choice choice = choose(with, x);

@@ -60,6 +60,7 @@ static bool add_block(const struct truth *t, int64_t i0, int64_t m, int64_t j, i
     return complete;
 }
 
+/* Computes the block of C that begins at (i0, j0), until all of its bits are set or k ends. */
 static void compute_block(const struct truth *t, int64_t i0, int64_t j0)
 {
     const struct product *x = t->x;

@@ -73,6 +73,8 @@ static void multiply(const char *suffix, const char *blas)
     printf("dgemm_%s is %s, %d behind\n", suffix, compare(), calls_of(blas) - before);
 }
 
+/* Multiplies by cblas_dgemm, and prints whether the result is right and how many calls the mock
+ * BLAS has counted. bits: width of its integers. */
 static void multiply_cblas(const char *suffix, int bits, const char *blas)
 {
     const int before = calls_of(blas);
