@@ -1,4 +1,5 @@
-/* The interface of a backend, which compiles a plan, after all passes, to bytes and runs such
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The interface of a backend, which compiles a plan, after all passes, to bytes and runs such
  * bytes as a kernel. load() and launch() must not need a compiler (such as LLVM), so that stored
  * kernels run without one.  A backend that cannot run on this machine reports that once, in
  * probe(). */

@@ -1,4 +1,5 @@
-/* The kernel key of a call, and the plan that follows from a key, as it is before the passes.
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The kernel key of a call, and the plan that follows from a key, as it is before the passes.
  * Equal keys have equal plans. */
 #include "jit/engine.h"
 

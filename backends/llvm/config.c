@@ -1,4 +1,5 @@
-/* Flattens a plan, on which all passes have run, into a kernel configuration: the constants for
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Flattens a plan, on which all passes have run, into a kernel configuration: the constants for
  * which its kernel is compiled. */
 #include "backends/llvm/llvm.h"
 

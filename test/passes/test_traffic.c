@@ -1,4 +1,5 @@
-/* Checks the memory traffic that is predicted for a plan from its tile, its limbs and the
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Checks the memory traffic that is predicted for a plan from its tile, its limbs and the
  * caches.  Each expected number is derived by hand, in bytes per element. */
 #include "backends/backend.h"
 #include "passes/passes.h"
