@@ -116,7 +116,7 @@ static void strides(void **state)
     BAD((t.k = INT64_MAX / 64, t.ma.row_stride = t.ma.col_stride = 0), "a: ");
 }
 
-/* Unusual strides that are valid, since no two elements of C coincide. */
+/* Unusual strides are accepted if no two elements of C coincide. */
 static void strides_that_are_distinct(void **state)
 {
     struct trial t;

@@ -567,7 +567,8 @@ static void least_integers(void **state)
 
 /* ---- special values, three products, arguments ---------------------------------------------- */
 
-/* (Inf + 0i) (0 + 1i) is NaN + Inf i by the textbook formula for complex products. */
+/* Complex infinities follow the textbook formula for products: (Inf + 0i) (0 + 1i) is NaN + Inf
+ * i. */
 static void specials_follow_the_formula(void **state)
 {
     const limber_contract contracts[] = {

@@ -467,8 +467,8 @@ static void powers(void **state)
     }
 }
 
-/* The smallest and the largest power of two, NaN, and calls with this format that are accepted or
- * refused. */
+/* Tests the smallest and the largest power of two, NaN, and which calls with this format are
+ * accepted or refused. */
 static void powers_at_the_ends(void **state)
 {
     const uint8_t a[] = { 0, 254, 1 }, nan[] = { 0, 255, 1 };

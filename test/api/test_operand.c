@@ -321,7 +321,8 @@ static void test_small_workspace(void **state)
     }
 }
 
-/* k is so long that it is split, and C holds partial sums. */
+/* Prepared operands give the same bits if k is so long that it is split, and C holds partial
+ * sums. */
 static void test_cut_k(void **state)
 {
     static const struct {
@@ -634,7 +635,8 @@ static void test_changed_operands_are_noticed(void **state)
     expect_changes_noticed(interp, 16, 6);
 }
 
-/* Memory between rows does not belong to the operand. */
+/* Memory between rows does not belong to the operand: limber_prepared_check does not notice
+ * changes there. */
 static void test_gaps_may_change(void **state)
 {
     struct rng r = { 23 };

@@ -447,8 +447,8 @@ static void errors_have_both_signs(void **state)
     end_trial(&p);
 }
 
-/* Operands from which nothing can be estimated: zeros, no inner dimension, one element, NaN and
- * infinities. */
+/* Tests estimates for operands from which nothing can be estimated: zeros, no inner dimension,
+ * one element, NaN and infinities. */
 static void estimates_of_unusual_operands(void **state)
 {
     const limber_contract fast = { .size = sizeof fast,

@@ -836,8 +836,8 @@ static void retention_is_as_published(void **state)
     }
 }
 
-/* Convolutions multiply elements of the window in this order of k: channels, then rows, then
- * columns of the filter. */
+/* Convolutions on a simulated unit multiply elements in this order of k: channels, then rows,
+ * then columns of the filter. */
 static void convolutions_are_simulated(void **state)
 {
     static const char *const units[] = { "in=e5m2 mul=e5m2 acc=(1,6,9) group=4 outer=f16",

@@ -261,7 +261,8 @@ static void longest_sums_are_exact(void **state)
     free(b);
 }
 
-/* Operands' powers of two are such that results reach the ends of binary32's range. */
+/* Products are right if the powers of two of the operands bring results to the ends of
+ * binary32's range. */
 static void units_at_the_ends_of_the_range_are_exact(void **state)
 {
     static const int exponents[] = { -149, -126, -100, -75, -64, 60, 100, 120 };
