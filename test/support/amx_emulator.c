@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * source  Intel 64 and IA-32 Architectures Software Developer's Manual, volumes 1 (chapter 18) and
- * 2 */
+ * Emulates AMX instructions.  Source: Intel 64 and IA-32 Architectures Software Developer's Manual,
+ * volumes 1 (chapter 18) and 2. */
 #define _GNU_SOURCE
 #include "amx_emulator.h"
 #include "fp16_emulator.h"
