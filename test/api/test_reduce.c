@@ -51,7 +51,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The number of results of a call. */
+/* Returns the number of results of a call. */
 static size_t result_count(const limber_reduce_call *r)
 {
     return r->outer * r->inner * (r->reduction >= LIMBER_REDUCTION_SOFTMAX ? r->count : 1);

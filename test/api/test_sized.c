@@ -127,7 +127,7 @@ static void a_convolution_needs_its_sizes(void **state)
         assert_true(y[i] == 10 * x[i]);
 }
 
-/* Combinations of a problem's features: those that are accepted, and those that are refused. */
+/* Each combination of a problem's features is accepted or refused as documented. */
 static void combinations(void **state)
 {
     double c = 7;

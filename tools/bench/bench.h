@@ -411,7 +411,7 @@ const char *dd_kernel(void); /* vector extension in use; NULL if this CPU has no
 bool dd_prepare(struct contender *c);
 bool dd_gemm(struct contender *c); /* double-double by fused multiply-adds */
 bool quad_prepare(struct contender *c);
-bool quad_gemm(struct contender *c); /* the compiler's binary128, blocked */
+bool quad_gemm(struct contender *c); /* a blocked GEMM in the compiler's binary128 */
 
 /* cpfloat.c: dense row-major products by CPFloat, which rounds every product and sum to the unit's
  * format. */

@@ -225,7 +225,8 @@ static void compare_element(struct comparison *w, limber_format f, const void *g
     w->v.ulp = e > w->v.ulp ? e : w->v.ulp;
 }
 
-/* Index of the i-th element to check: all elements, or SAMPLES of them at nearly even distances. */
+/* Returns the index of the i-th element to check: of all elements, or of SAMPLES of them at
+ * nearly even distances. */
 static int64_t sample_index(int64_t i, int64_t picks, int64_t elements)
 {
     if (picks == elements)
