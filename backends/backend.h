@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The interface of a backend, which compiles a finished plan to bytes and runs such bytes as a
- * kernel.  load() and launch() must not need a compiler (such as LLVM), so that stored kernels run
- * without one.  A backend that cannot run on this machine reports that once, in probe(). */
+ * The interface of a backend, which compiles a plan, after all passes, to bytes and runs such
+ * bytes as a kernel. load() and launch() must not need a compiler (such as LLVM), so that stored
+ * kernels run without one.  A backend that cannot run on this machine reports that once, in
+ * probe(). */
 #ifndef LIMBER_BACKEND_H
 #define LIMBER_BACKEND_H
 
@@ -44,7 +45,8 @@ static inline int limber_runner_busy(const struct runner *r)
 }
 
 /* Events that kernels count while they simulate a unit; limber_statistics in limber.h explains
- * each.  A partly swamped sum is counted after the fully swamped sums of its kind. */
+ * each.  A sum that lost some bits of an addend (partly swamped) is counted after the sums of
+ * its kind that lost all bits. */
 #define LIMBER_UNIT_TALLIES(TALLY) \
     TALLY(mul_inexact) \
     TALLY(mul_underflow) \
@@ -139,9 +141,9 @@ struct call {
     /* the scalars, in the format of the result (int64_t if it is an integer format); alpha is NULL
      * if it is 1, and beta is NULL if it is 0 */
     const void *alpha, *beta;
-    /* summaries of the operands' exponents and special values, or NULL.  They contain arrays with
-     * one entry per line if the plan scales lines.  Lines of successive groups follow one another,
-     * unless the groups share a matrix. */
+    /* for each operand, what a scan found (exponents, special values), or NULL.  If the plan
+     * scales lines, there is an array with an entry per line (row of A or column of B).  Lines
+     * of successive groups follow one another, unless the groups share a matrix. */
     const struct mask *mask_a, *mask_b;
     /* callbacks that keep the limbs of A and of B; NULL if limbs are not kept */
     const struct keeper *keep[2];
@@ -154,7 +156,8 @@ struct call {
     uint64_t seed; /* seed of the simulated unit's stochastic rounding */
     int device; /* index of the backend's device */
     const limber_queue *queue; /* the caller's stream; NULL to use a stream of the backend */
-    /* checks the data when the captured graph runs; NULL if the masks describe this call's data */
+    /* checks the data when the captured graph runs; NULL if mask_a and mask_b describe the data
+     * of this call */
     const struct capture_check *guard;
     const struct finisher *finish; /* applies the epilogue to blocks of C; NULL if there is none */
     /* Where a backend keeps, allocated by malloc, what it finds out about launches of this kernel

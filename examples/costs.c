@@ -53,8 +53,9 @@ static limber_status multiply(limber_context *ctx, int kind, int64_t n, const do
                        NULL);
 }
 
-/* Prints the time of the fastest call under each contract, for n x n matrices.  Contracts take
- * turns, so that other load on the machine affects all contracts alike.  Returns 1 on failure. */
+/* Prints the time of the fastest call under each contract, for n x n matrices.  The contracts
+ * are timed alternately, so that other load on the machine affects all of them alike.  Returns 1
+ * on failure. */
 static int measure(limber_context *ctx, int64_t n)
 {
     double *a = malloc((size_t)(n * n) * sizeof *a), *b = malloc((size_t)(n * n) * sizeof *b);

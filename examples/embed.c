@@ -98,8 +98,8 @@ static void *work(void *of)
     return NULL;
 }
 
-/* Sets row i of A to 1e16, i, i, ..., -1e16, and all elements of thread t's B to t + 1.  So the
- * exact elements in row i of thread t's C are (K - 2) i (t + 1). */
+/* Sets row i of A to 1e16, i, i, ..., -1e16, and all elements of thread t's B to t + 1.  The
+ * exact elements in row i of thread t's C are therefore (K - 2) i (t + 1). */
 static void fill_operands(struct shared *s, struct job *job)
 {
     for (int i = 0; i < M; i++)

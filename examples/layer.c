@@ -53,8 +53,8 @@ static void reduce_rows(limber_context *ctx, limber_reduction what, const bf16 *
     stop_if_failed(limber_reduce(ctx, &r));
 }
 
-/* An input of an epilogue in BF16: a bias with an element for each column, or a TOKENS x WIDTH
- * matrix. */
+/* Returns an input of an epilogue in BF16: a bias with an element for each column, or a TOKENS x
+ * WIDTH matrix. */
 static limber_epilogue_input make_input(const char *name, limber_input_shape shape,
                                         const bf16 *data)
 {

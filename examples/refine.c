@@ -96,8 +96,8 @@ static int reflect(double *a, int n, int line_stride, int stride)
 }
 
 /* Generates a matrix with singular values from 1 to 10^-digits: a diagonal matrix that is
- * transformed by random reflections, then rounded to multiples of 2^-52.  So sums of products of
- * its elements and numbers of 20 fraction bits are exact in binary128. */
+ * transformed by random reflections, then rounded to multiples of 2^-52.  Sums of products of
+ * its elements and numbers of 20 fraction bits are therefore exact in binary128. */
 static double *generate(int n, int digits)
 {
     double *a = calloc((size_t)n * n, sizeof *a);

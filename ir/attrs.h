@@ -10,7 +10,7 @@ ATTR(stride, LIST, "") /* conv: vertical, horizontal; in three dimensions depth 
 ATTR(pad, LIST, "")
 ATTR(dilate, LIST, "")             /* conv: in the order of stride */
 ATTR(groups, INT, "")             /* conv: number of groups of channels */
-/* conv and its index maps: order of the tensors in memory */
+/* conv and its index maps: order of a tensor's dimensions in memory */
 ATTR(layout, WORD, LIMBER_WORDS(LIMBER_LAYOUTS))
 /* conv and its index maps: forward, or a gradient */
 ATTR(direction, WORD, LIMBER_WORDS(LIMBER_DIRECTIONS))
@@ -30,8 +30,8 @@ ATTR(index, INT, "")             /* arg: which operand of the call */
 ATTR(emin, INT, "")             /* mask: |x| >= 2^emin for every nonzero x */
 ATTR(emax, INT, "")             /* mask: |x| < 2^(emax+1) for every finite x */
 ATTR(spread, INT, "") /* mask: largest emax-emin of one line (row of A, column of B) */
-/* mask: bits of the scaled integers of a line, at most: the largest emax-lsb+1, where lsb is the
- * exponent of the line's lowest set bit */
+/* mask: largest number of bits of a line's scaled integers: emax-lsb+1, where emax is the
+ * largest exponent of the line, and lsb the exponent of its lowest set bit */
 ATTR(width, INT, "")
 ATTR(sig, INT, "") /* mask: largest number of significant bits of one element */
 /* mask, limbs: whether negative values occur.  balanced: all slices are signed digits */

@@ -140,15 +140,16 @@ struct conv_elements limber_conv_elements(const struct conv *c)
     }
 }
 
-/* True if this is one stride phase of backward data (struct conv_sizes). */
+/* True if this is one stride phase of backward data: a product that computes only the pixels
+ * with one remainder modulo the stride (struct conv_sizes). */
 static bool is_phase(const struct conv *c)
 {
     return c->geometry.direction == DIRECTION_data && c->sizes.phase[0] > 0;
 }
 
-/* Extends a map of filters from two to three dimensions.  In memory, the planes of a filter follow
- * each other like rows, so they are mapped as further rows.  They get an index of their own if k
- * counts them with the channels (order=rsc), or if a phase omits some of them. */
+/* Extends a map of filters from two to three dimensions.  In memory, the planes of a filter
+ * follow each other like rows, so they are mapped as further rows.  They have an index of their
+ * own if k counts them like channels (order=rsc), or if a stride phase skips some of them. */
 static void deepen_filters(struct patch *w, const struct conv *c)
 {
     if (!c->geometry.deep)
@@ -174,7 +175,7 @@ static int64_t greatest_common_divisor(int64_t a, int64_t b)
 }
 
 /* Returns, for dimension `of` (0 vertical, 1 horizontal, 2 depth), which pixels a stride phase
- * of the backward-data pass computes, and which elements of the window these read. */
+ * of the backward-data pass computes, and which elements of the window reach these pixels. */
 struct lattice limber_conv_lattice(const struct conv *c, int of)
 {
     const struct conv_geometry *g = &c->geometry;
@@ -277,8 +278,8 @@ int64_t limber_conv_length(const struct conv *c, int bytes)
            c->sizes.s;
 }
 
-/* For order rsc, in which channels vary fastest along k: sets the number of channels of each pixel,
- * and this number with padding. bytes: size of an element. */
+/* If channels vary fastest along k (order=rsc), sets the number of channels of each pixel, and
+ * this number with padding. bytes: size of an element. */
 static void pad_channels_for_rsc(struct patch *w, const struct conv *c, int bytes)
 {
     if (c->geometry.order != ORDER_rsc)

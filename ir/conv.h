@@ -29,9 +29,10 @@ struct conv_geometry {
 struct conv_sizes {
     int64_t n, c, h, w, o, r, s, oh, ow;
     int64_t d, t, od;
-    /* Backward data with strides: a product computes only the pixels of dx that have one remainder
-     * modulo the stride, and reads only the window's elements that reach these pixels.  phase is 1
-     * + this remainder [vertical, horizontal, depth]; 0 if all pixels are computed. */
+    /* Backward data with strides: a stride phase is a product that computes only the pixels of
+     * dx with one remainder modulo the stride, and reads only the window's elements that reach
+     * these pixels. phase is 1 + this remainder [vertical, horizontal, depth]; 0 if all pixels
+     * are computed. */
     int64_t phase[3];
 };
 
@@ -44,8 +45,8 @@ struct conv {
 /* Reads the attributes of a node.  Attributes that it lacks get neutral values: steps of 1, no
  * padding, one group. */
 void limber_conv_read(const struct node *n, struct conv_geometry *g);
-/* Returns the node that has a plan's geometry: `conv` in a stated plan, `patches` in a finished
- * one.  NULL in the plan of a GEMM. */
+/* Returns the node that has a convolution's geometry: `conv` before the passes, `patches` after
+ * them.  NULL in the plan of a GEMM. */
 const struct node *limber_conv_node(const struct plan *p);
 /* Sets those attributes of a node that its operation can have.  Returns false if memory runs
  * out. */
@@ -64,9 +65,9 @@ struct index_map {
     int64_t group; /* elements from one group to the next */
 };
 
-/* One dimension of a phase of backward data (struct conv_sizes): a regular grid of pixels.  Pixels
- * begin, begin + stride, ... of dx are sums over elements first, first + step, ... of the
- * window. */
+/* One dimension of a stride phase of backward data (struct conv_sizes): a regular grid of
+ * pixels.  Pixels begin, begin + stride, ... of dx are sums over elements first, first + step,
+ * ... of the window. */
 struct lattice {
     /* the phase's pixels of dx: the first one, their distance, and their number */
     int64_t begin, stride, pixels;

@@ -40,7 +40,7 @@ static atomic_int limit = 5;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static unsigned found;
 static bool slow_gathers, wide_reads;
-/* what this CPU lacks of the features that all kernels need */
+/* names of features that all kernels need and this CPU does not have */
 static char lacks[256] = "";
 
 #if defined(__x86_64__)
@@ -156,8 +156,8 @@ static unsigned allowed_features(void)
     return most > 4 ? ~0u : most > 3 ? v3 | CPU_avx512 : v3;
 }
 #elif defined(__aarch64__)
-/* Returns the length in bits of SVE's or SME's vectors, as prctl reports it; 0 if there are none.
- * Threads inherit the length from their process. */
+/* Asks prctl for the length of SVE's or SME's vectors in bits; 0 if there are none.  Threads
+ * inherit the length from their process. */
 static int vector_bits(int question)
 {
     enum { LENGTH = 0xffff }; /* PR_SVE_VL_LEN_MASK, PR_SME_VL_LEN_MASK */

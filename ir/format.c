@@ -152,7 +152,8 @@ const char *limber_format_name(limber_format f, char *text, size_t size)
     return text;
 }
 
-/* The last row of `named` is the format inside plans, which callers do not see. */
+/* Returns the name of row i of the table, or NULL.  The last row, the type of exact values
+ * inside plans, is hidden from callers. */
 const char *limber_format_at(int i)
 {
     return i >= 0 && (size_t)i < COUNT(named) - 1 ? named[i].name : NULL;
@@ -248,7 +249,7 @@ double limber_format_largest(limber_format f)
     return ldexp(2 - ulps * ldexp(1, -f.frac_bits), limber_format_emax(f));
 }
 
-/* True if `large` has every finite value of the float or integer `small`. */
+/* True if every finite value of the float or integer `small` is a value of `large`. */
 static bool holds_finite_values(limber_format small, limber_format large)
 {
     if (limber_format_sig(small) > limber_format_sig(large) ||
@@ -287,8 +288,8 @@ static bool is_bad_size(limber_format f)
            (f.size != 16 || f.kind != LIMBER_KIND_FLOAT);
 }
 
-/* Checks that the fields of a float fit together, and fit the carrier: the format as which elements
- * are stored. */
+/* Checks that the fields of a float fit together, and that binary32 or binary64 holds all its
+ * values if its elements are stored in one of them. */
 static bool check_float(const char *what, limber_format f, struct diag *d)
 {
     limber_format c = limber_num_carrier(f);

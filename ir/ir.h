@@ -43,8 +43,9 @@ void limber_text_clear(struct text *t);
 
 /* ---- format.c ------------------------------------------------------------------------------ */
 
-int limber_format_sig(limber_format f); /* Significant bits, the hidden one included; 107 for dd. */
-/* The unit round-off 2^-sig; 2^-106 for dd, 0 for integers. */
+/* Returns the number of significant bits, the hidden one included; 107 for dd. */
+int limber_format_sig(limber_format f);
+/* Returns the unit round-off 2^-sig; 2^-106 for dd, 0 for integers. */
 double limber_format_roundoff(limber_format f);
 static inline bool limber_is_integer(limber_format f)
 {
@@ -56,7 +57,7 @@ static inline bool limber_is_real(limber_format f)
     return f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_POSIT ||
            f.kind == LIMBER_KIND_POWER;
 }
-/* the format of alpha and beta if C has format c */
+/* returns the format of alpha and beta for a C of format c */
 limber_format limber_scalar_format(limber_format c);
 /* Returns true if both formats are equal.  limber_format_equal is the public form. */
 static inline __attribute__((always_inline)) bool limber_same_format(limber_format x,
@@ -69,14 +70,16 @@ static inline bool limber_format_is_binary(limber_format f)
 {
     return limber_same_format(f, LIMBER_F64) || limber_same_format(f, LIMBER_F32);
 }
-int limber_format_emin(limber_format f); /* exponent of the smallest nonzero magnitude */
-/* exponent of the lowest bit that any number of the format can have */
+/* returns the exponent of the smallest nonzero magnitude */
+int limber_format_emin(limber_format f);
+/* returns the exponent of the lowest bit that any number of the format can have */
 int limber_format_quantum(limber_format f);
 /* Returns the largest finite value of a float of at most binary64, a posit or a power of two. */
 double limber_format_largest(limber_format f);
-int limber_format_emax(limber_format f); /* exponent of the largest finite magnitude */
-/* Returns true if every value of `small` is a value of `large`. */
-bool limber_other_format_embeds(limber_format small, limber_format large); /* for two formats */
+int limber_format_emax(limber_format f); /* returns the exponent of the largest finite magnitude */
+/* limber_format_embeds returns true if every value of `small` is a value of `large`; the function
+ * limber_other_format_embeds does so for two different formats. */
+bool limber_other_format_embeds(limber_format small, limber_format large);
 static inline __attribute__((always_inline)) bool limber_format_embeds(limber_format small,
                                                                        limber_format large)
 {
@@ -173,7 +176,7 @@ enum { LIMBER_BETAS(LIMBER_WORD_CONSTANT) };
 extern const char *const limber_limb_kinds[LIMB_KIND_count];
 extern const char *const limber_reconstructions[RECONSTRUCT_count];
 enum { PROMISES = LIMBER_CONTRACT_REPRODUCIBLE + 1 };
-extern const char *const limber_promises[PROMISES]; /* [limber_promise] */
+extern const char *const limber_promises[PROMISES]; /* [promise]: its name */
 /* Length of a chain of native sums.  It is part of the order of sums that the contract
  * `reproducible` promises. */
 enum { NATIVE_CHAIN = 256 };
@@ -200,8 +203,8 @@ struct unit_info {
 };
 extern const struct unit_info limber_units[UNIT_count];
 
-/* What a kernel counts inside a simulated unit: nothing, fully swamped sums in accumulator and
- * outer sums, or all events of LIMBER_UNIT_TALLIES. */
+/* What a kernel counts inside a simulated unit: nothing; sums in the accumulator and outer sums
+ * that lose all bits of an addend (swamped); or all events of LIMBER_UNIT_TALLIES. */
 enum counts { COUNT_none, COUNT_swamped, COUNT_all };
 struct dims_list {
     const int64_t *v;
@@ -249,9 +252,9 @@ struct node { /* an operation, and the value that it computes */
     } attr[NODE_ATTRS]; /* attributes that the operation can have, in the order of enum attr */
 };
 
-/* The arithmetic of a first pass, which is faster than exact sums.  A sample of the result predicts
- * that its error bound leaves the rounding of few elements uncertain.  These are then recomputed
- * exactly. */
+/* The arithmetic of a first pass, which is faster than exact sums.  A sample of the result
+ * predicts that its error bound is small enough to round all but a few elements with certainty.
+ * Those are then recomputed exactly. */
 struct first_pass {
     /* bits of scaled integers with which the rounding of all but a few elements is certain; 0: all
      * bits are needed */
@@ -259,9 +262,9 @@ struct first_pass {
     /* chains in binary64 leave the rounding of a share of 2^-decided of the elements uncertain; 0
      * if this is not known */
     int decided;
-    /* double-double sums leave the rounding of up to 2^-paired of the elements uncertain, since
-     * their terms cancel; 0 if these elements are too few to show in a sample, or it is not
-     * known */
+    /* double-double sums are too inexact to round up to 2^-paired of the elements with
+     * certainty, since their products cancel; 0 if such elements are too few to show in a
+     * sample, or if it is not known */
     int paired;
 };
 
@@ -279,7 +282,7 @@ struct plan {
     /* number of slices that the caller names or that was estimated; 0: schemes choose */
     int slices;
     limber_split split; /* where the caller wants limbs to be made */
-    int kbits; /* the plan serves every k <= 2^kbits */
+    int kbits; /* the plan can compute every k <= 2^kbits */
     /* the size at which costs of schemes are compared: m = n = 2^size, or 1024 if size is 0; k is
      * 2^kbits on devices, else n */
     int size;
@@ -292,7 +295,7 @@ struct plan {
          * per launch */
         double product, a, b, result, call;
         /* true: a kernel for a part of a product skips tiles that other parts compute (struct
-         * tile_subset), so these tiles cost nothing */
+         * tile_subset), so the price does not include them */
         bool skips;
     } price;
     struct first_pass first_pass;
@@ -344,14 +347,15 @@ const struct node *limber_source(const struct plan *p, int value);
 /* Returns the predicted seconds of an m x n x k product, if only a share of its multiply-adds (0 to
  * 1) is done. */
 double limber_price(const struct price *p, double m, double n, double k, double share);
-/* Returns the largest number of rows of the product table that one accumulator sums. */
+/* Returns the largest number of rows of the product table that are added to one accumulator. */
 int limber_most_rows(const struct node *products);
 /* Returns the first node with this operation, or NULL if there is none. */
 struct node *limber_plan_find(const struct plan *p, enum op op);
 /* Makes a deep copy with its own arena.  Returns false if memory runs out. */
 bool limber_plan_copy(struct plan *to, const struct plan *from);
-/* Deletes values that the returned value does not need.  Moves the others after their operands, in
- * their present order where possible, and renumbers them.  Returns false if memory runs out. */
+/* Deletes nodes that the returned value does not depend on.  Moves the others after their
+ * operands, in their present order where possible, and renumbers them.  Returns false if memory
+ * runs out. */
 bool limber_plan_sweep(struct plan *p);
 
 /* parse.c and print.c.  Printing a plan that was parsed from canonical text gives the same bytes;
@@ -384,11 +388,11 @@ struct mask {
      * was not asked for it */
     int32_t *line_emax;
     uint8_t *line_special; /* [line]: 1 if it has NaN or infinities */
-    /* [tile_rows]: for each block of LIMBER_TILE lines, fields of the meaning above */
+    /* [tile_rows]: for each block of LIMBER_TILE lines, the fields above for its elements only */
     struct block_mask {
         int32_t emin, emax, spread, width, sig;
         int32_t low; /* lowest set bit of the block; not set in joined masks */
-        /* enum tile_flags */
+        /* set of enum tile_flags */
         uint8_t flags;
     } *block;
     /* [tile_rows][tile_cols]: for each tile of LIMBER_TILE lines x LIMBER_TILE elements along k;
@@ -410,8 +414,8 @@ bool limber_mask_make_uniform(struct mask *m);
 /* Returns the exponent of the operand's lowest set bit; INT_MIN if it is not known, INT_MAX if all
  * elements are zero. */
 int limber_mask_low(const struct mask *m);
-/* Makes the mask of the part of an operand that a tile subset reads: `count` of m's blocks, without
- * masks of tiles.  If the subset omits tiles, all lines of a block get the block's largest
+/* Makes the mask of the part of an operand that a tile subset selects: `count` of m's blocks,
+ * without tiles.  If the subset omits tiles, all lines of a block get the block's largest
  * exponent. */
 struct tile_subset;
 void limber_mask_join(struct mask *out, const struct mask *m, const struct tile_subset *x,
@@ -420,21 +424,22 @@ void limber_mask_join(struct mask *out, const struct mask *m, const struct tile_
  * memory runs out. */
 bool limber_mask_subset(struct mask *out, const struct mask *m, const struct tile_subset *x,
                         int64_t count);
-/* How a mask is rounded to its class.  Data with similar masks have one class, and so use the same
- * kernels. */
+/* How the results of a scan are rounded to a class.  Data of one class use the same kernels. */
 enum class_use {
     /* fewer classes, since small products take less time than compiling more kernels */
     CLASS_coarse = 1,
-    /* only schemes that keep every bit are tried; for these only the width of lines matters, not
-     * the exponents */
+    /* only schemes that keep every bit are tried; for these only the number of bits of a line
+     * matters, not the exponents */
     CLASS_widths = 2,
-    CLASS_named = 8, /* the caller names a scheme, which must serve all data that it can */
+    /* the caller names a scheme, whose kernel must compute all data that the scheme can compute */
+    CLASS_named = 8,
     CLASS_ranges = 4, /* the values of emin and emax matter, not only whether formats hold them */
     CLASS_reach = 16 /* all lines may share one scale, so the class has `reach` */
 };
 /* The attributes of an arg node that describe its data are neighbours in ir/attrs.h. */
 enum { DATA_FIRST = ATTR_emin, DATA_LAST = ATTR_reach, DATA_ATTRS = DATA_LAST - DATA_FIRST + 1 };
-/* The class of a mask, as attributes of an arg node.  Compared as bytes: what is not set is 0. */
+/* The class of a mask: exponents and bits of an operand, rounded, as attributes of an arg node.
+ * Compared as bytes: what is not set is 0. */
 struct data_class {
     uint64_t has; /* bit i is set if attribute DATA_FIRST + i is set */
     int64_t value[DATA_ATTRS];
@@ -448,8 +453,8 @@ static inline int64_t limber_class_get(const struct data_class *c, enum attr a)
 {
     return c->value[a - DATA_FIRST];
 }
-/* Finds the class of a mask; empty if nothing was scanned.  f: the operand's format.  use: set of
- * enum class_use. */
+/* Finds the class of a mask; empty if the operand was not scanned. f: the operand's format. use:
+ * set of enum class_use. */
 void limber_mask_class(const struct mask *m, limber_format f, unsigned use, struct data_class *to);
 /* Writes a class into an arg node. */
 void limber_class_write(const struct data_class *c, struct node *arg);
@@ -498,8 +503,9 @@ struct target {
     unsigned cpu;
     bool no_compiler; /* true if no compiler may be used; not part of the target's text */
 };
-/* Returns the unit whose rate and tile hold for this unit.  For i16 it is i8: the CPUs with i16
- * multiply bytes by the same instruction, which sums two products of 16-bit words (group = 2). */
+/* Returns the unit whose measured rate and tile apply to this unit.  For i16 it is i8: the CPUs
+ * with i16 multiply bytes by the same instruction, which sums two products of 16-bit words
+ * (group = 2). */
 static inline enum unit limber_rated_unit(int64_t unit)
 {
     return unit == UNIT_i16 ? UNIT_i8 : (enum unit)unit;

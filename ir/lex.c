@@ -50,7 +50,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Parses a decimal integer of at most 64 bits.  False if the word is none. */
+/* Parses a decimal integer of at most 64 bits.  False if the word is not such an integer. */
 bool limber_lex_int(struct word w, int64_t *v)
 {
     bool minus = w.n && *w.s == '-';
@@ -126,7 +126,7 @@ static bool read_decimal(struct word w, double *v)
     return isfinite(*v);
 }
 
-/* Parses a number: 2^e, hexadecimal (0x...) or decimal.  False if the word is none. */
+/* Parses a number: 2^e, hexadecimal (0x...) or decimal.  False if the word is not a number. */
 bool limber_lex_number(struct word w, double *v)
 {
     int64_t e;
@@ -148,8 +148,8 @@ bool limber_lex_number(struct word w, double *v)
     return read_decimal(w, v);
 }
 
-/* Prints a finite number so that limber_lex_number reads the same value: 0, a power of two, or
- * hexadecimal digits. */
+/* Prints a finite number so that limber_lex_number reads the same value back: 0, a power of two,
+ * or hexadecimal digits. */
 void limber_print_number(struct text *out, double v)
 {
     int e;

@@ -17,13 +17,13 @@ void limber_mask_clear(struct mask *m)
     memset(m, 0, sizeof *m);
 }
 
-/* Gives each line and block of lines the exponents and the lowest bit of the complete operand.
- * Returns false, and changes nothing, if these are unknown, differ too much, or there are NaN or
- * infinities. */
+/* Gives each line (row of A or column of B) and block of lines the exponents and the lowest bit
+ * of the complete operand.  Returns false, and changes nothing, if these are unknown, differ too
+ * much, or there are NaN or infinities. */
 bool limber_mask_make_uniform(struct mask *m)
 {
-    /* in binades; operands with a larger range of exponents usually have windows that need far
-     * fewer bits */
+    /* in binades; if an image has a larger range of exponents, its patches (the lines of the im2col
+     * matrix) usually need far fewer bits than the complete image */
     enum { WIDE = 48 };
     struct block_mask block = { .flags = TILE_zero };
 
@@ -67,7 +67,7 @@ int limber_mask_low(const struct mask *m)
 
 _Static_assert((int)LIMBER_TILE == (int)LIMBER_BLOCK, "blocks are rows of tiles");
 
-/* Combines the mask of a block into m. */
+/* Merges what the scan found in a block into m. */
 static void combine_block(struct mask *m, const struct block_mask *b)
 {
     m->special = m->special || b->flags & TILE_special;
@@ -90,7 +90,8 @@ static int64_t block_line_count(const struct mask *m, int32_t block)
     return left < LIMBER_BLOCK ? left : LIMBER_BLOCK;
 }
 
-/* Returns the mask of a block, made of those of its tiles that the tile subset reads. */
+/* Returns what the scan found in a block, merged from those of its tiles that the tile subset
+ * selects. */
 static struct block_mask visible_block(const struct mask *m, const struct tile_subset *x,
                                        int32_t block)
 {
@@ -175,8 +176,8 @@ static int64_t round_up_to(const int *steps, size_t n, int64_t x, int64_t multip
     return (x + multiple - 1) / multiple * multiple;
 }
 
-/* The class of all widths above those of scaled integers.  It is used with coarse classes, for data
- * whose own kernel would cost more than it saves. */
+/* Stands for all numbers of bits above the largest class.  It is used with coarse classes, for
+ * data whose own kernel would cost more than it saves. */
 enum { ANY = 1 << 16 };
 
 /* Returns the smallest of `steps` that is at least x; ANY beyond the last one. */
@@ -190,17 +191,19 @@ static int64_t round_up_or_any(const int *steps, size_t n, int64_t x)
 static int64_t width_class(int64_t x, bool coarse, bool all)
 {
     static const int steps[] = { 0, 1, 7, 8, 11, 15, 16, 22, 24, 31, 32, 40, 48, 53 };
-    /* 164: with all moduli, CRT holds sums of 2^12 products of such operands */
+    /* 164 bits: with all moduli, CRT can hold sums of 2^12 products of such operands */
     static const int few[] = { 0, 8, 24, 53, 80, 112, 128, 164, 165 };
 
-    /* Without `all` there are no coarse classes above 128 bits: wider lines are the class ANY.
-     * They go to the scheme `accumulator`, which is hardly slower there and needs no kernel. */
+    /* Without `all` there are no coarse classes above 128 bits: wider lines are rounded up to
+     * ANY.  They are computed by the scheme `accumulator`, which is hardly slower there and
+     * needs no kernel of its own. */
     return coarse ? round_up_or_any(few, COUNT(few) - (all ? 0 : 3), x) :
                     round_up_to(steps, COUNT(steps), x, 4);
 }
 
-/* Rounds the spread of a line's exponents (in binades) up to a class.  Of the coarse classes, 28 is
- * the spread that Hi/Lo limbs hold in FP16, and 99 the one that they hold in BF16 and TF32. */
+/* Rounds the difference of the largest and smallest exponent of a line up to a class.  Of the
+ * coarse classes, 28 is the difference that Hi/Lo limbs can represent in FP16, and 99 that in
+ * BF16 and TF32. */
 static int64_t spread_class(int64_t x, bool coarse)
 {
     static const int few[] = { 0, 8, 16, 28, 64, 99, 128, 256 };
@@ -224,10 +227,11 @@ static int64_t round_down_to(int64_t x, int64_t multiple)
     return (x >= 0 ? x : x - multiple + 1) / multiple * multiple;
 }
 
-/* Sets the class of the exponents.  Kernels get exponents as arguments, so the class only tells
- * which units hold the elements and their products: binary16 (with -2 its lower limb needs no
- * scale), binary32 without and with room for products, binary64 with room for products, or any.  If
- * a scheme is named, also: binary32's numbers whose BF16 or TF32 limbs need no scale. */
+/* Rounds the range of exponents to a class.  Kernels get exponents as arguments, so the class
+ * only tells which formats can hold the elements and their products: binary16 (from 2^-2 on the
+ * low limb needs no scale), binary32 with or without room for products, binary64 with room for
+ * products, or none of them.  If a scheme is named, a further class has the numbers of binary32
+ * whose BF16 or TF32 limbs need no scale. */
 static void range_class(const struct mask *m, limber_format f, unsigned use, struct data_class *to)
 {
     static const int range[][2] = { { -2, 14 },    { -14, 14 },   { -30, 30 },  { -60, 39 },
@@ -256,8 +260,8 @@ static void range_class(const struct mask *m, limber_format f, unsigned use, str
     limber_class_set(to, ATTR_emax, high);
 }
 
-/* Sets the class of `reach`, the bits of scaled integers if all lines share one scale, if they are
- * few. */
+/* Sets `reach`, the bits of scaled integers if all lines share one scale, rounded to a class, if
+ * they are few. */
 static void reach_class(const struct mask *m, struct data_class *to)
 {
     static const int steps[] = { 7, 8, 15, 16, 23, 24 };
@@ -268,7 +272,7 @@ static void reach_class(const struct mask *m, struct data_class *to)
         limber_class_set(to, ATTR_reach, round_up_to(steps, COUNT(steps), reach, 1));
 }
 
-/* Finds the class of a mask, which decides on the plan. */
+/* Rounds the results of a scan to the class that decides on the plan. */
 void limber_mask_class(const struct mask *m, limber_format f, unsigned use, struct data_class *to)
 {
     bool integer = f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
@@ -279,7 +283,8 @@ void limber_mask_class(const struct mask *m, limber_format f, unsigned use, stru
     *to = (struct data_class){ .has = 0 };
     if (!m->scanned)
         return;
-    if (integer || m->zero) { /* integers are not scaled, so their range follows from their width */
+    /* integers are not scaled, so the range of their exponents follows from their number of bits */
+    if (integer || m->zero) {
         limber_class_set(to, ATTR_emin, 0);
         limber_class_set(to, ATTR_emax, m->zero ? 0 : width_class(m->emax + 1, false, false) - 1);
     } else {

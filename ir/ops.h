@@ -8,8 +8,8 @@
  *     MANY        gives a set of limbs or accumulators ("x3" in its type)
  *     ROWS        has a product table */
 
-/* Operands, with the mask that a scan found.  An operand that was not scanned has no attributes of
- * a mask. */
+/* Operands, with what a scan found (emin to reach).  An operand that was not scanned has none of
+ * these attributes. */
 OP(arg, 0, 0,
    A(index) | A(emin) | A(emax) | A(spread) | A(width) | A(sig) | A(sign) | A(special) | A(reach),
    EXACT)
@@ -34,8 +34,8 @@ OP(slices, 1, 1, A(axis) | A(bits) | A(step) | A(sign), MANY)
 OP(quantize, 1, 1, A(axis), MANY)   /* elements as a simulated unit loads them */
 OP(residues, 1, 1, A(axis) | A(bits) | A(moduli) | A(sign), MANY)
 
-/* products: sums of products of limbs, which a table lists. combine: the value that these sums
- * represent. */
+/* `products` are sums of products of limbs, which a table lists; `combine` computes the value
+ * that these sums represent. */
 OP(products, 2, 2, A(unit) | A(chunk) | A(sums) | A(joins) | A(tile) | A(split), MANY | ROWS)
 OP(combine, 1, 1, A(reconstruct) | A(moduli) | A(uncertain), 0)
 

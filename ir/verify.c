@@ -160,7 +160,8 @@ static bool check_product_shape(const struct check *c)
 
 /* ---- operations that state a problem --------------------------------------------------------- */
 
-/* Checks an operand: its index is used once, and its mask is possible. */
+/* Checks an operand: its index is used once, and its exponents, bits and signs (the results of a
+ * scan) are possible. */
 static bool check_arg(const struct check *c)
 {
     const struct node *n = c->n;
@@ -373,7 +374,8 @@ static bool check_hilo(const struct check *c)
     return c->n->type.format.kind == LIMBER_KIND_FLOAT || bad(c, "the limbs are no floats");
 }
 
-enum { MOST_BITS = 165 }; /* of scaled integers, which kernels hold in 192 bits */
+/* largest number of bits of scaled integers, which kernels hold in 192 bits */
+enum { MOST_BITS = 165 };
 
 static bool is_byte(limber_format f)
 {
@@ -494,8 +496,9 @@ static bool check_residues(const struct check *c)
 
 /* ---- products of limbs, and limits of their sums --------------------------------------------- */
 
-/* Returns the largest magnitude of an integer limb.  Backends may store residues in 16-bit words up
- * to one modulus off the symmetric range, of a magnitude up to half the modulus plus one. */
+/* Returns the largest magnitude of an integer limb.  Backends may store residues in 16-bit words
+ * that are up to one modulus off the symmetric range, with a magnitude up to half the modulus
+ * plus one. */
 static int64_t largest_limb(const struct node *n)
 {
     int64_t most = 0;
@@ -809,7 +812,7 @@ static bool check_uncertain(const struct check *c, const struct node *table, int
     return check_range(c, ATTR_uncertain, -60, -1);
 }
 
-enum { MOST_SHIFT = 1900 }; /* an accumulator's weight, in integers of 2048 bits */
+enum { MOST_SHIFT = 1900 }; /* largest weight of an accumulator (log2), in integers of 2048 bits */
 
 /* Checks `combine`: its operand is a product table, whose totals must suit the way of
  * reconstruction. */

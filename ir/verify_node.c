@@ -54,11 +54,11 @@ static bool check_type(const struct check *c)
     return true;
 }
 
-/* Returns the attributes that may be absent, by operation: direction (absent: forward); the mask,
- * all of it or nothing, and reach; tile before the pass `tile`; sums (absent: fused multiply-adds);
- * joins (absent: only the first accumulator has a total);
- * split (absent: limbs are made before the product); order (absent: crs); integral (absent: results
- * are rounded); uncertain (absent: sums have no unknown error); moduli without CRT. */
+/* Returns the attributes that may be absent, by operation: direction (absent: forward); the
+ * results of a scan, all of them or none, and reach; tile before the pass `tile`; sums (absent:
+ * fused multiply-adds); joins (absent: only the first accumulator has a total); split (absent:
+ * limbs are made before the product); order (absent: crs); integral (absent: results are
+ * rounded); uncertain (absent: sums have no unknown error); moduli without CRT. */
 static uint64_t optional_attrs(const struct node *n)
 {
     uint64_t mask =

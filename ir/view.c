@@ -2,7 +2,7 @@
  * Scans of images: describes the pixels of a convolution's image as a matrix. */
 #include "ir/view.h"
 
-/* scanning this many neighbouring pixels takes as long as scanning one element with a stride */
+/* scanning this many neighbouring pixels takes as long as scanning one element at a stride */
 enum { MANY = 8 };
 
 /* Describes the image that a view reads through windows, so that each pixel is scanned once.

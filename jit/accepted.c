@@ -57,7 +57,8 @@ static void take_kernels(struct accepted *w, struct found *list[MOST_FOUND])
         list[i] = atomic_exchange(&w->found[i], NULL);
 }
 
-/* Frees kernels of a form.  cache: releases them; NULL if they are freed without this. */
+/* Frees the kernels in `list`, which were taken out of a form. cache: releases each kernel
+ * first; NULL if the cache frees its kernels itself. */
 static void free_kernels(struct kernel_cache *cache, struct found *const list[MOST_FOUND])
 {
     for (size_t i = 0; i < MOST_FOUND; i++)
@@ -139,7 +140,8 @@ struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
         w->bytes_c = bytes_of(f->c, f->m, f->n, f->fc.size);
         w->wants = wants;
         w->open = open;
-        /* not a plain store, because calls may be just leaving a place that they found in change */
+        /* not a plain store, because calls that found the place in this state may still have to
+         * subtract 1 from `users` */
         atomic_fetch_sub_explicit(&w->users, IN_CHANGE - 1, memory_order_acq_rel);
         atomic_store_explicit(&w->hash, hash, memory_order_release);
     }

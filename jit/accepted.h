@@ -24,10 +24,12 @@ _Static_assert(sizeof(struct form) == 9 * 8 + 3 * 8 + 6 * 4, "a form has no padd
 /* A kernel that has computed products of a form. */
 struct found {
     struct entry *e; /* in use as long as the form is kept */
-    bool unscanned; /* the kernel serves data that was not scanned */
-    atomic_int brief; /* mixed.c: whether one plan takes so little time that no partition pays */
-    void *layout; /* the backend's, allocated by malloc; see struct call */
-    size_t size; /* bytes of the key that are compared */
+    bool unscanned; /* the kernel computes with data that was not scanned */
+    /* mixed.c: whether one plan takes so little time that partitioning the product cannot pay */
+    atomic_int brief;
+    /* the backend's work layout for launches of this form, allocated by malloc; see struct call */
+    void *layout;
+    size_t size; /* number of bytes of `key` that are compared */
     struct kernel_key key;
 };
 
@@ -43,7 +45,8 @@ struct accepted {
     uint32_t open; /* set of the ways (code paths) that accept the form; bit WAY_none: the kernel */
     int64_t bytes_a, bytes_b, bytes_c; /* from a matrix's first element to the end of its last */
     struct scan_wants wants;
-    _Atomic(struct found *) found[MOST_FOUND]; /* only added to while the form is kept */
+    /* kernels of this form; none is removed while the form is in use */
+    _Atomic(struct found *) found[MOST_FOUND];
 };
 
 /* A table of forms.  The form's hash selects a set of places, any of which may hold the form. */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes the disk key of a stated plan.  For a function of one shape the key includes the strides,
- * which are not part of the plan. */
+/* Makes the disk key of a plan before the passes.  For a function of one shape the key includes
+ * the strides, which are not part of the plan. */
 bool limber_plan_key(const limber_context *ctx, const struct machine *machine, const struct plan *p,
                      const struct fixed *f, unsigned char key[KEY_BYTES], char **stated,
                      struct diag *d)
@@ -71,7 +71,7 @@ void limber_fill_facts(struct facts *f, const struct plan *p, const struct fixed
                     limber_format_name(format_of_arg(p, 1), b, sizeof b),
                     limber_format_name(p->node[p->ret].type.format, c, sizeof c),
                     limber_promise_name(&k, promise, sizeof promise));
-    /* for a simulated unit the line has the unit's text in place of the number of rows */
+    /* for a simulated unit the line has the unit's description in place of the number of rows */
     if (p->model) {
         limber_text_add(&line, "=");
         limber_unit_print(p->model, &line);
@@ -112,7 +112,7 @@ static bool is_damaged(const struct diag *d)
     return d->status != LIMBER_STATUS_NO_MEMORY && d->status != LIMBER_STATUS_DEVICE;
 }
 
-/* Compiles a finished plan to bytes: a kernel, or a function of one shape. */
+/* Compiles a plan, on which all passes have run, to bytes: a kernel, or a function of one shape. */
 static bool generate_bytes(const struct compile_job *m, const struct plan *p,
                            const struct dump *dump, struct blob *bytes, struct diag *d)
 {
@@ -135,7 +135,7 @@ static bool generate_bytes(const struct compile_job *m, const struct plan *p,
 struct coding {
     const struct compile_job *m;
     const struct plan *p; /* NULL if code is only looked up, not compiled */
-    const unsigned char *key; /* key of the code; NULL if the code serves this plan alone */
+    const unsigned char *key; /* key of the code; NULL if no other plan can use the code */
 };
 
 /* Loads code from disk into the entry.  Damaged code is removed from the disk.  False if there is
@@ -282,7 +282,7 @@ const char *limber_passes_of(const struct plan *p)
     return limber_plan_find(p, OP_products) ? "tile,bound" : NULL;
 }
 
-/* Writes the source of a finished plan's kernel to its dump, if there is a dump. */
+/* Writes the source of a plan's kernel to its dump, if there is a dump.  All passes have run. */
 static void dump_source(const struct compile_job *m, const struct plan *p, struct trace *trace)
 {
     const struct code_ops *code = m->machine->backend->code;
@@ -337,7 +337,8 @@ static bool compile_once(const struct compile_job *m, struct plan *p, struct ent
     return ok;
 }
 
-/* Reads the text of a stated plan, in which no scheme has been chosen yet, or of a finished one. */
+/* Reads the text of a plan: before the passes, so that no scheme has been chosen yet, or after
+ * them. */
 static bool read_text(struct plan *p, const char *text, struct diag *d)
 {
     return limber_plan_read(p, text, d) &&

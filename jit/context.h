@@ -17,7 +17,7 @@ struct machine {
     const struct backend *backend;
     const struct cpu_ops *cpu; /* backend->cpu */
     struct target target;
-    struct text text; /* the target as text; owned */
+    struct text text; /* owned; the target as text */
 };
 
 /* Settings of a context's dump and log. */
@@ -30,7 +30,7 @@ struct telling {
 
 /* Predicted costs of plans, by which products are partitioned. */
 struct pricing {
-    /* mixed.c: hashes of products that are best computed by one plan */
+    /* mixed.c: hashes of products that one plan computes best, so that no partition is tried */
     atomic_uint_fast64_t whole[64];
     double brief; /* seconds; a product that is predicted to take less is not partitioned */
     int64_t prices; /* number of predicted costs (prices) that were computed so far */
@@ -110,7 +110,7 @@ static inline const char *limber_code_target(const struct machine *m)
     return code && code->by_isa ? m->target.isa : m->text.s;
 }
 
-/* True if the backend has kernels of the library even where nothing may be compiled. */
+/* True if the backend has prebuilt kernels, which need no compiler at run time. */
 static inline bool limber_carries(const struct backend *b)
 {
     return b->code && b->code->carries;

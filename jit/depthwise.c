@@ -199,7 +199,7 @@ static void describe_conv(const struct problem *p, struct depthwise *d)
 struct running {
     const struct problem *p;
     const struct cpu_ops *cpu;
-    const char *backend; /* its name */
+    const char *backend; /* name of the backend */
     const struct target *target;
     struct depthwise d;
     struct depthwise_plan plan;
@@ -425,10 +425,10 @@ const struct way limber_way_depthwise_exact = { .id = WAY_depthwise_exact,
 
 /* ---- sums in scaled pairs -------------------------------------------------------------------- */
 
-/* Returns the reason why the way `depthwise_pairs` (a code path) cannot compute the call, as text;
- * NULL if it can.  Each row of the result is a product of the channel's filters and the pixels in
- * their windows.  The code for small products sums it in double-double, and exactly where that
- * leaves the rounding uncertain. */
+/* Returns the reason why the way `depthwise_pairs` (a code path) cannot compute the call, as
+ * text; NULL if it can.  Each row of the result is a product of the channel's filters and the
+ * pixels in their windows.  The code for small products sums it in double-double arithmetic, and
+ * exactly if a rounding is uncertain after that. */
 static const char *pairs_refuse(const limber_context *ctx, const struct problem *p)
 {
     const char *why = common_refusal(ctx, p);
@@ -445,8 +445,8 @@ static const char *pairs_refuse(const limber_context *ctx, const struct problem 
 
 enum { COLUMNS = 64 }; /* columns of the result that are computed as one product */
 
-/* True if sums in binary64 settle the rounding of most results, so that double-double is needed
- * only for the others. */
+/* True if sums in binary64 are accurate enough to round most results correctly, so that
+ * double-double sums are needed only for the others. */
 static bool can_sum_in_binary64(const struct running *x)
 {
     return is_one(x->p->alpha, x->p->fc) && !x->p->beta && x->allowed == 0 &&

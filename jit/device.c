@@ -101,7 +101,8 @@ static bool get_kernel(struct source *m, struct entry **e, struct diag *d)
 
 /* ---- scans by the device --------------------------------------------------------------------- */
 
-/* *e: the kernel that scans operands of format f on the device, compiled if necessary. */
+/* Returns in *e the kernel that scans operands of format f on the device.  Compiles it if
+ * necessary. */
 bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **e, struct diag *d)
 {
     struct {
@@ -344,8 +345,8 @@ bool limber_device_pairs(limber_context *ctx, const struct pairs_job *j, limber_
 
 /* ---- steps, by the device -------------------------------------------------------------------- */
 
-/* *e: the kernel that applies these epilogue steps on the device, compiled and loaded if
- * necessary. */
+/* Returns in *e the kernel that applies these epilogue steps on the device.  Compiles and loads
+ * it if necessary. */
 bool limber_device_stepper(limber_context *ctx, const struct epilogue *steps, struct entry **e,
                            struct diag *d)
 {

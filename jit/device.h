@@ -27,14 +27,15 @@ bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *
 /* A scan of several matrices of lines x length elements that have the same layout, and their
  * masks. */
 struct device_scan {
-    /* out: [matrix] */
+    /* in: one mask for each matrix, which the scan fills */
     struct mask *m;
     int64_t matrices;
     /* addresses of the matrices */
     struct spread each;
     const struct view *v;
     int64_t lines, length;
-    /* scans every line separately; else the device may scan the images of an im2col matrix */
+    /* true: every line is scanned separately; false: the device may scan the images of an im2col
+     * matrix */
     bool each_line;
 };
 /* Performs one or two scans of operands of one format in a single launch.  False on failure. */

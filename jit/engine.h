@@ -31,13 +31,13 @@ struct kernel_key;
  * limber_kernels_put.  *found (may be NULL): true if the kernel existed. */
 bool limber_get_entry(limber_context *ctx, const struct kernel_key *key, struct entry **e,
                       bool *found, struct diag *d);
-/* Predicts the cost of one plan for a product of a single group with known masks. price->product is
- * INFINITY if no plan is possible. */
+/* Predicts the cost of one plan for a product of a single group whose masks (what scans found in
+ * A and B) are known. price->product is INFINITY if no plan is possible. */
 bool limber_predict_cost(limber_context *ctx, const struct problem *p, const struct mask *a,
                          const struct mask *b, struct price *price, struct diag *d);
 bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
                                     struct mask *b, size_t *least, size_t *best, struct diag *d);
-/* Plans a product of a single group with known masks. */
+/* Plans a product of a single group whose masks (what scans found in A and B) are known. */
 bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
                                const struct mask *b, struct text *out, struct report *report,
                                struct diag *d);
@@ -51,12 +51,12 @@ struct awaited {
     const void *key;
     size_t size;
 };
-/* The state of a call while its kernel is being made. */
+/* The state of a call whose first rows are interpreted while its kernel is being made. */
 struct on_miss {
     struct problem rest; /* the problem of the rows that are still to be computed */
     char *saved; /* owned; copy of C's rows before they were computed */
     struct report report; /* report of the rows that the interpreter computed */
-    /* in: computes rows in the interpreter's context */
+    /* in: the function that computes rows in the interpreter's context */
     bool (*run)(limber_context *, const struct problem *, struct report *, struct diag *);
 };
 /* Interprets rows until the kernel is ready.  False if all rows have been computed. */
@@ -82,8 +82,8 @@ void limber_parts_shares(struct text *out, const struct report *r);
 void limber_report_facts(struct report *r, const limber_context *ctx, const struct backend *b,
                          const struct problem *p, const struct facts *f);
 
-/* plan_run.c: computes a call by a plan: `plan` is what `text` states.  After a failure C is
- * unchanged. */
+/* plan_run.c: computes a call by the caller's plan.  `plan`: the plan that was read from `text`.
+ * After a failure C is unchanged. */
 bool limber_engine_run_plan(limber_context *ctx, const char *text, const struct plan *plan,
                             const struct problem *p, struct report *r, struct diag *d);
 
@@ -139,7 +139,7 @@ struct kernel_key {
     int32_t alpha, beta, wrap, conv;
     int32_t counts, simulates;
     char wanted[SCHEME_LIST];
-    struct data_class data[2]; /* of A and of B */
+    struct data_class data[2]; /* what scans found in A and in B */
     struct conv_geometry geometry; /* geometry of a convolution */
     char model[512]; /* text of the simulated unit, with seed 0 */
 };
@@ -147,8 +147,8 @@ struct kernel_key {
 size_t limber_kernel_key_size(const struct kernel_key *key);
 bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const struct problem *p,
                             const struct scan_result *f, struct diag *d);
-/* Makes the stated plan of a key, which is the plan before the passes. fixed: the shape, for a
- * function of one shape; else NULL. */
+/* Makes the plan (as it is before the passes) of a key. fixed: the shape, for a function of one
+ * shape; else NULL. */
 bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struct fixed *fixed,
                        struct diag *d);
 
@@ -160,22 +160,23 @@ struct compile_job {
     const struct kernel_key *key;
     const struct fixed *fixed; /* NULL if the kernel is for many sizes */
     const struct machine *machine;
-    const char *stated; /* the text of a stated or finished plan, which replaces `key`; or NULL */
+    /* the text of a plan, before or after the passes, which replaces `key`; or NULL */
+    const char *stated;
     /* READY fails if the code must be compiled; SPECIALISED does not use prebuilt code */
     enum { CODE_ANY, CODE_READY, CODE_SPECIALISED } code;
 };
 /* The `make` function of struct kernel_maker. user: a struct compile_job.  If the compiler is
  * missing, the context's spare backend is used. */
 bool limber_make_kernel(void *user, struct entry *e, struct diag *d);
-/* Makes the disk key of a stated plan.  *stated (may be NULL): the plan's text, which the caller
- * frees. */
+/* Makes the disk key of a plan before the passes.  *stated (may be NULL): the plan's text, which
+ * the caller frees. */
 bool limber_plan_key(const limber_context *ctx, const struct machine *machine, const struct plan *p,
                      const struct fixed *f, unsigned char key[KEY_BYTES], char **stated,
                      struct diag *d);
-/* Returns the names of the passes that finish a plan for a machine: all (NULL), or those that leave
- * the rows and limbs of a finished one. */
+/* Returns the names of the passes that must run on a plan.  NULL stands for all passes; for a
+ * plan that has limbs and rows already, the passes that leave these unchanged. */
 const char *limber_passes_of(const struct plan *p);
-/* Fills the facts of a finished plan. */
+/* Fills *f from a plan on which all passes have run. */
 void limber_fill_facts(struct facts *f, const struct plan *p, const struct fixed *fixed);
 bool limber_passes_traced(struct plan *p, const struct target *t, const char *names,
                           struct trace *s, struct diag *d);
@@ -238,22 +239,23 @@ static inline bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
 {
     return m > 0 && n > 0 && k > 0 && limber_is_small(m, n, k, LIMBER_DIRECT_WORK);
 }
-/* True if the product has a vector and so many multiply-adds that the code path `vectors` is faster
- * than `direct`. */
+/* True if the product has a vector and enough multiply-adds that the code path `vectors` is
+ * faster than `direct`. */
 static inline bool limber_is_long_vector(int64_t m, int64_t n, int64_t k)
 {
-    enum { LONG_VECTOR = 4096 }; /* multiply-adds */
+    enum { LONG_VECTOR = 4096 }; /* number of multiply-adds */
 
     return (m == 1 || n == 1) && (double)m * (double)n * (double)k > LONG_VECTOR;
 }
-/* Computes one product by `code` or, if that is NULL, by library code for any shape.  x: alpha and
- * beta; NULL for C = A B or C += A B.  False if the library has no such code for this machine. */
+/* Computes one product by `code` or, if that is NULL, by library code for any shape. x: alpha
+ * and beta; NULL for C = A B, or C += A B if s->fixed.add is 1.  False if the library has no
+ * such code for this machine. */
 bool limber_shape_run(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
                       limber_kernel code, const void *a, const void *b, void *c);
 /* Returns the error bound of native sums of k products in binary64 (size 8) or binary32 (size 4),
  * in chains of at most NATIVE_CHAIN products: docs/accuracy.md, "Native chains". */
 double limber_native_bound(int64_t k, int64_t size);
-/* Fills the report of a product that limber_shape_run computed in so many seconds. */
+/* Fills the report of a product that limber_shape_run computed in `seconds` seconds. */
 void limber_shape_report(const limber_context *ctx, const struct product_shape *s,
                          limber_kernel code, double seconds, struct report *r);
 
@@ -291,7 +293,8 @@ struct maps {
 };
 void limber_maps_bind(struct maps *x, const struct conv_geometry *g, const struct problem *p);
 void limber_maps_apply(const struct maps *x, const struct problem *p, struct call *c);
-/* The backend's call for one group of a problem, without masks and index maps. */
+/* Returns the backend's call for one group of a problem, without the results of scans and
+ * without index maps. */
 struct call limber_call_plain(const limber_context *ctx, const struct problem *p,
                               const struct runner *r);
 
@@ -336,8 +339,8 @@ struct phases {
  * false. */
 bool limber_engine_run_phases(limber_context *ctx, const struct problem *whole, struct phases *x,
                               struct diag *d);
-/* Makes the key of a step whose problem and masks are set, and gets its kernel.  Unless the
- * contract says to wait, a missing kernel is made in the background, and *ready is false. */
+/* Makes the key of a step whose problem and scan results are set, and gets its kernel.  Unless
+ * the contract says to wait, a missing kernel is made in the background, and *ready is false. */
 bool limber_engine_step(limber_context *ctx, struct step *s, struct kernel_key *key, bool *ready,
                         struct diag *d);
 /* Returns the bytes that one of several launches needs, within call->workspace_limit. */
@@ -346,8 +349,8 @@ size_t limber_launch_bytes(const struct entry *e, const struct call *call);
  * writes it there with the backend's explanation. */
 enum way_id limber_describe_way(limber_context *ctx, const struct machine *m,
                                 const struct problem *p, const struct plan *plan, struct text *out);
-/* Launches into a stream that is being captured. guard: the check of the data at each replay.
- * After a failure the captured graph must not be used. */
+/* Launches into a stream that is being captured. guard: checks at each replay that the data
+ * still fits the kernel.  After a failure the captured graph must not be used. */
 bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct capture_check *guard,
                             struct diag *d);
 

@@ -13,8 +13,8 @@
 enum {
     SAMPLE = 64, /* elements of an operand that are sampled */
     MOST_K = 65536, /* largest k for which sums of unsigned times signed bytes fit 32 bits */
-    /* largest |exponent| of an operand's power of two, so that results neither overflow nor
-     * underflow */
+    /* largest |exponent| of the power of two that scales an operand, so that results neither
+     * overflow nor underflow */
     FAR = 100,
     OFTEN = 64, /* smallest m, n and k for which bytes are faster than native products */
     TASK = 1 << 15, /* elements of a task */
@@ -44,7 +44,7 @@ struct job {
     const struct target *target;
     const struct int8_ops *ops;
     struct int8_operand of[2];
-    atomic_bool other; /* set if an element is no byte in these units */
+    atomic_bool other; /* set if an element is not a byte times the operand's power of two */
     int size; /* bytes of an element of C */
     double unit; /* a sum s of products of bytes stands for s * unit */
     bool (*again)(struct attempt *); /* computes the product of the bytes */
@@ -91,7 +91,7 @@ static const char *why_not_as_bytes(const limber_context *ctx, const struct prob
                "it serves one product of all of its operands";
 }
 
-/* Describes the tensors of a convolution, which are dense. */
+/* Stores where the dense tensors of a convolution are in *j. */
 static void set_tensors(const struct problem *p, struct job *j)
 {
     const struct conv_elements count = limber_conv_elements(&p->conv);
@@ -436,8 +436,8 @@ static void alloc_kept(limber_context *ctx, struct int8_operand *x)
     x->state = INT8_elsewhere;
 }
 
-/* If this call was to make the bytes of a prepared operand and did not, frees them and lets a later
- * call make them. */
+/* If this call was to make the bytes of a prepared operand but did not, frees their memory, and
+ * lets a later call make them. */
 static void free_kept(limber_context *ctx, struct int8_operand *x)
 {
     if (x->state != INT8_to_make || x->kept)

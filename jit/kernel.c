@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kernels in memory up to which forms keep kernels.  A kept kernel is not evicted. */
+/* A form (sizes, strides, formats, contract of a call) keeps its kernels only while fewer
+ * kernels than this are in memory, since a kept kernel is not evicted. */
 enum { MOST_KEPT = 768 };
 
 double limber_price_workers(const limber_context *ctx)
@@ -35,7 +36,7 @@ void limber_report_facts(struct report *r, const limber_context *ctx, const stru
 
 /* ---- an attempt's scan and key --------------------------------------------------------------- */
 
-/* Scans the operands. */
+/* Scans the operands of a call, and stores what was found in x. */
 static bool scan_attempt(struct attempt *x)
 {
     struct scan_wants wants;
@@ -46,7 +47,7 @@ static bool scan_attempt(struct attempt *x)
     return limber_scan_operands(x->ctx, &x->f, x->p, &wants, x->d);
 }
 
-/* True if a scan has found nothing that is part of a key. */
+/* True if a scan has found nothing that is part of a kernel's key. */
 static bool is_blank(const struct scan_result *f, const struct problem *p)
 {
     return !f->all_a.scanned && !f->all_b.scanned && !f->fractional &&
@@ -152,7 +153,8 @@ static bool compute_price(limber_context *ctx, const struct kernel_key *key, str
     return ok;
 }
 
-/* Predicts the time of a product with these masks, from a stored price if there is one. */
+/* Predicts the time of a product from its masks (what scans found in A and B), or returns a
+ * prediction that was stored before. */
 bool limber_predict_cost(limber_context *ctx, const struct problem *p, const struct mask *a,
                          const struct mask *b, struct price *price, struct diag *d)
 {
@@ -173,8 +175,8 @@ bool limber_predict_cost(limber_context *ctx, const struct problem *p, const str
 
 /* ---- calls captured into graphs -------------------------------------------------------------- */
 
-/* The two keys of a call that was made ready for stream capture: `plain` without masks of the
- * operands, `full` with the masks of the scan that was made then. */
+/* The two keys of a call that was made ready for stream capture: `plain` says nothing of the
+ * data, `full` has what a scan of the operands found then. */
 struct recordable {
     struct recordable *next;
     struct kernel_key plain, full;
@@ -209,8 +211,8 @@ static bool is_scanned(const struct kernel_key *key)
     return key->data[0].has || key->data[1].has;
 }
 
-/* Returns the key of a plan for any data under the same contract: a key without masks and without a
- * named scheme. */
+/* Returns the key of a plan for any data under the same contract: without results of scans and
+ * without a named scheme. */
 static struct kernel_key key_for_any_data(const struct kernel_key *plain)
 {
     struct kernel_key key = *plain;
@@ -367,7 +369,7 @@ static bool find_entry(limber_context *ctx, const struct problem *p, const struc
     return true;
 }
 
-/* Launches a kernel, and counts its time if it is part of the library. */
+/* Launches a kernel and, if it is a prebuilt one, counts its time. */
 static bool launch_kernel(limber_context *ctx, struct step *step, const struct kernel_key *key,
                           struct diag *d)
 {
@@ -398,7 +400,7 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
     return ok;
 }
 
-/* Runs the kernel that the call's form keeps. */
+/* Launches the kernel that was kept with the form of this call. */
 static bool run_found(struct attempt *x)
 {
     struct step step = { .p = x->p,
@@ -621,7 +623,7 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
                                .fa = f,
                                .fb = f,
                                .fc = f,
-                               /* the key stores only whether there is a beta */
+                               /* the kernel depends only on whether there is a beta */
                                .beta = fixed->add ? &one : NULL };
     struct entry *e;
     bool found;

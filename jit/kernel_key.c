@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kernel key of a call, and the stated plan of a key: the plan before the passes.  Equal keys
- * have equal plans. */
+ * The kernel key of a call, and the plan that follows from a key, as it is before the passes.
+ * Equal keys have equal plans. */
 #include "jit/engine.h"
 
 #include <string.h>
@@ -93,8 +93,9 @@ static struct type type_of(limber_format f, const char *letters)
     return t;
 }
 
-/* Adds the node of an operand, with the attributes of its mask from the key. side: 0 for A, 1 for
- * B, -1 for an operand without mask.  Returns the node's index, negative if memory runs out. */
+/* Adds the node of an operand, with what the key says of its elements (exponents, bits, signs)
+ * as attributes. side: 0 for A, 1 for B, -1 for an operand of which nothing is said.  Returns
+ * the node's index, negative if memory runs out. */
 static int add_arg(struct plan *p, const struct kernel_key *key, const char *name, int index,
                    int side, struct type t)
 {
@@ -166,8 +167,9 @@ static int add_conv(struct plan *p, const struct kernel_key *key, struct type ex
     return y >= 0 && limber_conv_write(p, &p->node[y], &key->geometry) ? y : -1;
 }
 
-/* Makes the stated plan of a key. fixed: the shape, for a function of one shape; else NULL. Fails
- * if memory runs out, or if the contract leaves no error for the roundings. */
+/* Makes the plan (as it is before the passes) of a key. fixed: the shape, for a function of one
+ * shape; else NULL.  Fails if memory runs out, or if the contract leaves no error for the
+ * roundings. */
 bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struct fixed *fixed,
                        struct diag *d)
 {

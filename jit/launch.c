@@ -99,8 +99,9 @@ void limber_maps_apply(const struct maps *x, const struct problem *p, struct cal
     c->b.tile_subset = p->b.tile_subset;
     c->c.rows = p->c.rows;
     c->c.cols = p->c.cols;
-    /* Kernels compare a column's place before blocks are moved with the end of a plane of C.  In a
-     * grid one column wide, no columns are neighbours, so they are stored one by one. */
+    /* Kernels compare a column's index before blocks are moved with the end of a plane of C.  In
+     * a grid that is one column wide no two columns are neighbours, so kernels must store
+     * columns one by one. */
     if (c->c.cols && c->c.col == 1 && !c->c.wide) {
         c->c.wide = c->c.jump = 1;
         c->c.col = 0;
@@ -226,8 +227,8 @@ static void add_call(struct launching *l, const struct call *call)
         pthread_mutex_unlock(&l->lock);
 }
 
-/* Returns the backend's call for group g, with its masks, index maps and kept limbs. of: memory for
- * the keepers of limbs. */
+/* Returns the backend's call for group g, with the results of scans, the index maps and the kept
+ * limbs. of: memory for the objects through which the kernel gets kept limbs. */
 static struct call call_of(const struct launching *l, int64_t g, struct keeping of[2])
 {
     const struct problem *p = l->p;

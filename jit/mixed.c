@@ -50,7 +50,8 @@ static struct problem sized_problem(const struct mixing *x, int64_t m, int64_t n
     return part;
 }
 
-/* The `price` callback of struct partition_input: predicts the cost of a part with these masks. */
+/* The `price` callback of struct partition_input: predicts the cost of a part from what scans
+ * found in its lines of A and B. */
 static bool predict_part_cost(void *user, const struct mask *a, const struct mask *b,
                               const char *scheme, int roundings, struct price *out, struct diag *d)
 {
@@ -63,9 +64,9 @@ static bool predict_part_cost(void *user, const struct mask *a, const struct mas
 /* ---- products for which one plan is best ----------------------------------------------------- */
 
 /* Returns a hash of everything on which the decision to partition depends: the kernel key, the
- * size, and the masks of all tiles.  The decision takes longer than everything else before packing,
- * and calls often repeat, so the hashes of products that one plan computes best are kept.  If two
- * hashes collide, one plan computes the product, which is correct, too. */
+ * size, and what scans found in all tiles.  The decision takes longer than everything else
+ * before packing, and calls often repeat, so the hashes of products that one plan computes best
+ * are kept.  If two hashes collide, one plan computes the product, which is correct, too. */
 static uint64_t decision_hash(const struct mixing *x, const struct mask *a, const struct mask *b)
 {
     const int64_t more[] = { x->p->m, x->p->n, x->p->k, x->first_pass.bits, x->first_pass.decided };
@@ -104,8 +105,8 @@ static void keep_whole(const struct mixing *x, uint64_t hash)
     atomic_store_explicit(hash_slot(x, hash), hash, memory_order_relaxed);
 }
 
-/* True if one plan takes so little time that no partition pays, whatever the tiles hold.  whole:
- * its price. */
+/* True if one plan takes so little time that no partition pays, whatever the tiles hold. whole:
+ * predicted cost of the one plan. */
 static bool is_cheap(const struct mixing *x, const struct price *whole, const struct mask *a,
                      const struct mask *b)
 {
@@ -218,7 +219,8 @@ static void clear_ready(struct ready *r)
     limber_mask_clear(&r->m[1]);
 }
 
-/* Makes the problem, the masks and the scan result of one part.  False if memory runs out. */
+/* Makes the problem of one part, and selects from the scan results what belongs to its lines and
+ * tiles.  False if memory runs out. */
 static bool prepare_part(const struct mixing *x, const struct partition *parts,
                          const struct partition_part *part, struct ready *r, struct diag *d)
 {
@@ -247,7 +249,7 @@ static bool prepare_part(const struct mixing *x, const struct partition *parts,
     return true;
 }
 
-/* Plans the parts, and adds each to the report unless that is NULL. */
+/* Plans the parts, and adds each of them to the report unless that is NULL. */
 static bool plan_parts(struct mixing *x, const struct partition *parts, struct report *report,
                        struct diag *d)
 {
@@ -343,8 +345,8 @@ static bool run_or_plan_parts(struct mixing *x, const struct mask *a, const stru
     return ok;
 }
 
-/* Raises *least and *best to what the parts of the product need.  If one plan computes the product,
- * both are unchanged. */
+/* Raises *least and *best to the sizes of workspace that the parts of the product need.  If one
+ * plan computes the product, both are unchanged. */
 static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
 {
     struct mixing x = { .ctx = at->ctx, .p = at->p, .key = at->key };
@@ -382,13 +384,15 @@ static const char *why_not_parts(const limber_context *ctx, const struct problem
                "it serves single products, but no small ones, whose scheme is the library's choice";
 }
 
-/* True if the masks of lines and tiles are known; without masks there is no partition. */
+/* True if scans found the exponents and bits of every line and tile; without them there is no
+ * partition. */
 static bool has_masks(const struct attempt *x)
 {
     return x->f.all_a.scanned && x->f.all_b.scanned;
 }
 
-/* True if is_cheap, which is found out once for each kernel that a form keeps. */
+/* Returns what is_cheap returns.  For a kernel that was kept with the form of this call,
+ * is_cheap is evaluated once. */
 static bool is_brief(struct mixing *x, const struct attempt *at)
 {
     enum { UNKNOWN, BRIEF, LONG };

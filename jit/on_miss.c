@@ -44,7 +44,7 @@ static struct output_view saved_rows(const struct problem *p, const struct on_mi
                                  .inner = p->n };
 }
 
-/* Interprets the next *count rows, above those that were computed.  Doubles or halves *count so
+/* Interprets the next *count rows after those that were computed.  Doubles or halves *count so
  * that the next rows take about `slice` seconds.  False if the interpreter should stop. */
 static bool interpret_rows(limber_context *generic, const struct problem *p, struct on_miss *w,
                            int64_t *count)
@@ -59,7 +59,7 @@ static bool interpret_rows(limber_context *generic, const struct problem *p, str
     if (!w->run(generic, &part, &w->report, &ignored))
         return false; /* none of these rows was written */
     w->rest.m = first;
-    w->rest.kept[0] = NULL; /* kept limbs are those of all rows */
+    w->rest.kept[0] = NULL; /* kept limbs belong to all rows of A, not to these */
     took = limber_now() - took;
     if (took < slice / 2)
         *count *= 2;

@@ -23,8 +23,8 @@ static bool refuse(const char *what, const char *why, struct diag *d)
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %s", what, why);
 }
 
-/* Returns the plan's `arg` of the left or the right factor.  A convolution's left factor is its
- * operand 1, the filters. */
+/* Returns the plan's node `arg` of the left (side 0) or right factor.  A convolution's left
+ * factor is its operand 1, the filters. */
 static const struct node *arg_of(const struct asked *x, int side)
 {
     int index = x->p->shape ? !side : side;
@@ -66,7 +66,8 @@ static bool check_dim(const struct node *n, int i, int64_t size, int64_t letters
                                        n->name, (long long)want, i, (long long)size);
 }
 
-/* Checks the sizes of a product against the plan's dimensions and its class of k. */
+/* Checks that the sizes of a product are the plan's dimensions, and that its k is not above the
+ * plan's. */
 static bool check_sizes(const struct asked *x, const struct node *out, struct diag *d)
 {
     const struct node *a = arg_of(x, 0), *b = arg_of(x, 1);
@@ -130,7 +131,8 @@ static bool check_call(const struct asked *x, struct diag *d)
            check_scalars(x, out, d);
 }
 
-/* Checks that the data is in the class of data that the plan's operand states. */
+/* Checks that the data is no wider (exponents, bits, signs, special values) than the plan's
+ * operand states. m: what a scan found in the data. */
 static bool check_mask(const struct asked *x, int side, const struct mask *m, struct diag *d)
 {
     const struct node *n = arg_of(x, side);
@@ -163,8 +165,8 @@ static bool check_mask(const struct asked *x, int side, const struct mask *m, st
     return true;
 }
 
-/* Makes the plan's kernel, on the context's machine or, if its backend does not serve the plan, on
- * the spare one. */
+/* Makes the plan's kernel, on the context's machine or, if its backend does not support the
+ * plan, on the spare one. */
 static bool make_kernel(const struct asked *x, struct entry *e, struct diag *d)
 {
     struct compile_job m = { .ctx = x->ctx, .machine = &x->ctx->machine, .stated = x->text };

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the number of masks.  A matrix has one mask, which all products of a batch share. */
+/* Returns the number of masks (scan results).  A matrix has one mask, which all products of a
+ * batch share. */
 static int64_t mask_count(const struct limber_prepared *o)
 {
     return o->parts * o->groups;
@@ -67,8 +68,8 @@ static struct limbs *add_limbs(struct limber_prepared *o, const struct keeping *
     return l;
 }
 
-/* The `alloc` callback of a keeper: returns the kept limbs for a kernel, or memory to pack them
- * into.  NULL if the call must pack limbs of its own. */
+/* The `alloc` callback of a keeper: returns the limbs that were kept for a kernel, or memory to
+ * pack them into.  NULL if the call must pack limbs of its own. */
 static struct kept_limbs *take_limbs(void *self, int variant, size_t bytes)
 {
     const struct keeping *of = self;
@@ -124,8 +125,9 @@ const struct keeper *limber_prepared_keeper(limber_prepared *o, const struct fac
 
 /* ---- the mask that it keeps ------------------------------------------------------------------ */
 
-/* Copies the mask of a place to *m.  With SCAN_probe, a mask of an operand that needs too many bits
- * is marked as not scanned, as a probe would have stopped. */
+/* Copies the mask (what the scan found) of one part of the operand to *m.  With SCAN_probe, a
+ * mask of an operand that needs too many bits is marked as not scanned, because a probe would
+ * have stopped. */
 void limber_prepared_mask(const limber_prepared *o, int64_t place, struct mask *m,
                           enum scan_depth depth)
 {
@@ -153,7 +155,8 @@ static bool scan_lines(const struct limber_prepared *o, const struct view *v, in
 }
 
 /* Scans, for every group, the part of the filters that one stride phase of backward data reads.
- * Its lines are input channels. part: index of that part of the window. */
+ * Input channels are the lines that are scanned separately. part: index of that part of the
+ * window. */
 static bool scan_part(const struct limber_prepared *o, int64_t part, struct diag *d)
 {
     struct conv c = o->conv;

@@ -6,13 +6,13 @@
 #include "jit/cache/cache.h"
 #include "jit/scan/scan.h"
 
-/* Copies the mask of a place (limber_kept_place) to *m, as a scan of this depth would make it.  The
- * prepared operand still owns the arrays of *m.  A mask of a single place is used for all groups of
- * a call. */
+/* Copies the mask (what the scan found) of the part `place` of the operand to *m, as a scan of
+ * this depth would make it.  The prepared operand still owns the arrays of *m.  If there is only
+ * one place, its mask is used for all groups of a call. */
 void limber_prepared_mask(const limber_prepared *o, int64_t place, struct mask *m,
                           enum scan_depth depth);
-/* State of a keeper of the operand's limbs, for one kernel that reads the operand as A (side 0) or
- * B (side 1).  *of must live as long as the keeper is used. */
+/* Lets one kernel use the limbs that the operand keeps.  The kernel reads the operand as A (side
+ * 0) or B (side 1).  *of must live as long as the keeper is used. */
 struct keeping {
     struct keeper keeper;
     limber_prepared *operand;
@@ -30,10 +30,11 @@ static inline const struct keeper *limber_operand_keeper(limber_prepared *o, con
     return o ? limber_prepared_keeper(o, f, side, place, of) : NULL;
 }
 
-/* Whether a prepared operand of floats has a second prepared operand that holds the same values as
- * 8-bit integers times 2^exponent. */
+/* Whether a prepared operand of floats has a second prepared operand that holds the same values
+ * as 8-bit integers times 2^exponent. */
 enum int8_state {
-    /* the values are no such integers, or the copy would exceed the operand's limit of memory */
+    /* the values are not 8-bit integers times a power of two, or the copy would exceed the
+     * operand's limit of memory */
     INT8_none,
     INT8_there, /* the copy exists; limber_prepared_int8 has stored its address in *bytes */
     INT8_elsewhere, /* another thread is making the copy */

@@ -21,10 +21,10 @@ struct groups_at {
 
 /* Properties that a part of a partitioned product inherits from the whole product. */
 struct part_of_product {
-    /* the product is a part of a large one, so kernels for classes of data with few bits pay */
+    /* the product is a part of a large one, so it pays to compile kernels for data with few bits */
     bool fine;
     int roundings; /* how often an element is rounded, as in struct plan */
-    struct first_pass first_pass; /* that was chosen for the whole product */
+    struct first_pass first_pass; /* the first pass that was chosen for the whole product */
 };
 
 /* A call whose arguments were checked.  a and b are the left and right operands of its products;
@@ -54,7 +54,8 @@ struct problem {
     bool *finished; /* out: `finish` was applied to all elements; if not, the caller applies it */
 };
 
-/* The place of a group's mask in a prepared operand: [part of the window][group]. */
+/* Returns the index of a group's mask (scan result) in a prepared operand: [part of the
+ * window][group]. */
 static inline int64_t limber_kept_place(const struct problem *p, int64_t group)
 {
     return p->kept_part * p->groups + group;

@@ -18,7 +18,8 @@ struct report {
     limber_origin from;
     size_t workspace;
     int64_t recomputed;
-    /* seconds, summed over threads; their share of the threads' time */
+    /* recomputed_seconds: summed over threads; recomputed_share: their share of the threads'
+     * time, 0 to 1 */
     double recomputed_seconds, recomputed_share;
     int parts;
     int order;

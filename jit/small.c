@@ -8,10 +8,10 @@
 #include <stdio.h>
 
 /* Numbers of multiply-adds.  NATIVE_WORK: from 16 cubed on, native products of binary64 are
- * faster; for every k of their class they keep contracts of at most NATIVE_BITS bits.  VECTOR_WORK:
- * a task of a product with a vector.
- * FEW: a matrix of so many vectors is multiplied vector by vector; kernels are faster beyond.
- * BLOCK_LINES: rows that several vectors read in turn, so that they stay in a cache. */
+ * faster; for every k of their class they keep contracts of at most NATIVE_BITS bits.
+ * VECTOR_WORK: a task of a product with a vector.  Other limits.  FEW: a matrix is multiplied by
+ * at most this many vectors one by one; for more vectors kernels are faster.  BLOCK_LINES: rows
+ * by which several vectors are multiplied in turn, so that the rows stay in a cache. */
 enum { NATIVE_WORK = 1 << 12, NATIVE_BITS = 44, VECTOR_WORK = 1 << 15, FEW = 6, BLOCK_LINES = 64 };
 
 /* Returns the number of vectors by which the other operand is multiplied one by one; 0 if they are

@@ -282,7 +282,9 @@ static enum ran run_vectors(struct attempt *at)
             limber_values_widen(ctx, limber_scalar_format(p->fc), p->beta, &x.beta, 1);
     }
     x.rows = shared ? limber_task_lines(ctx, x.m, work, TASK) : x.m;
-    if (x.vectors > 1 && x.rows > ROWS) /* the vectors read a block in turn, from a cache */
+    /* all vectors are multiplied by one block of rows in turn, so that the block stays in a
+     * cache */
+    if (x.vectors > 1 && x.rows > ROWS)
         x.rows = ROWS;
     limber_tasks_run(ctx, ((x.m - 1) / x.rows + 1) * x.vectors * p->groups, shared, run_task, &x);
     if (at->r) {

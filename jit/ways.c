@@ -107,7 +107,7 @@ static const struct problem *transpose(const limber_context *ctx, const struct p
 
 /* ---- ways in order until one serves the call ------------------------------------------------- */
 
-/* Sets the fields of an attempt that ways with a plan read. */
+/* Prepares an attempt for ways that use a plan. */
 static void begin_plans(struct attempt *x)
 {
     x->p = x->p->c.row == 1 ? transpose(x->ctx, x->p, &x->turned) : x->p;
@@ -219,7 +219,8 @@ static void say_needless(const struct way *w, struct text *out)
  * not. cut: how it would be cut, or NULL. */
 bool limber_ways_plan(struct attempt *x, struct text *out, struct cut *cut)
 {
-    const struct way *w, *planless = NULL; /* planless: the way that makes a plan needless */
+    /* planless: a way without a plan that computes the call */
+    const struct way *w, *planless = NULL;
     struct text why = { 0 };
     enum ran ran = RAN_not;
 

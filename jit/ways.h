@@ -17,8 +17,8 @@ struct attempt {
     struct diag *d;
     struct accepted *accepted; /* what was decided for calls of this form, or NULL */
     const struct way *const *at; /* the way in the list that is tried next */
-    /* Functions that try the list for another call, into which a way has turned this one: `again`
-     * computes that call, `plan_again` plans it. */
+    /* Functions that try the list of ways for another call, which a way has made from this one:
+     * `again` computes that call, `plan_again` plans it. */
     bool (*again)(struct attempt *);
     bool (*plan_again)(struct attempt *, struct text *out, struct cut *cut);
     bool plans; /* true once the fields below are set, which ways with a plan need */
@@ -27,7 +27,7 @@ struct attempt {
     bool scanned; /* true if f, key and found are set */
     struct scan_result f;
     struct found *found; /* the kernel, if the form has one for this data; else NULL */
-    const struct kernel_key *key; /* of `found`, or points to `own` */
+    const struct kernel_key *key; /* key of `found`, or the address of `own` */
     struct kernel_key own;
 };
 /* Fills the report of a product that the scheme `pairs` computes, except for its times. */

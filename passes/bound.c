@@ -24,7 +24,8 @@ static int subnormal_binades(const struct plan *p, int limbs)
     int64_t least = limber_format_emin(mask->type.format);
 
     if (limber_node_has(mask, ATTR_emin) && limber_attr_number(mask, ATTR_emin) > least)
-        /* the mask's class may be below the format's smallest exponent */
+        /* scanned exponents are rounded down to a class, which may be below the format's
+         * smallest exponent */
         least = limber_attr_number(mask, ATTR_emin);
     return n->op == OP_whole && least < normal ? (int)(normal - least) : 0;
 }
@@ -54,7 +55,8 @@ static double tensor_sum_error(const struct plan *p, const struct node *products
         bool high = products->row[i].a + products->row[i].b == 0;
 
         others += products->row[i].acc > 0;
-        if (high != (products->row[i].acc == 0)) /* the others would not be smaller */
+        /* the bits by which the sums of the other accumulators are smaller */
+        if (high != (products->row[i].acc == 0))
             return INFINITY;
     }
     n += others * ceil((joins ? chunk : length) / u->block) * cut * others * smaller;
@@ -92,10 +94,10 @@ static double range_error(const struct plan *p, const struct node *products, dou
     return integers ? 0 : ldexp(k, (int)(limber_format_emin(acc) - 1 - low));
 }
 
-/* Returns infinity if sums of products of Hi/Lo limbs may overflow, or if products may be so small
- * that the bound's factor of 1+2^-6 does not cover their roundings as subnormal numbers; else 0.
- * The bounds of `native` and `fast` exclude such sums where both operands are unscaled, as FP32's
- * own sums then overflow and underflow. */
+/* Returns infinity if sums of products of Hi/Lo limbs may overflow, or if products may be so
+ * small that the bound's factor of 1+2^-6 does not cover their roundings as subnormal numbers;
+ * else 0.  The bounds of `native` and `fast` assume that unscaled operands cause neither, since
+ * FP32's own sums overflow and underflow in the same cases. */
 static double limb_range_error(const struct plan *p, const struct node *products, limber_format acc)
 {
     int64_t low[2], top[2];
@@ -154,7 +156,7 @@ static double sum_error(const struct plan *p, const struct node *products,
     n = chain_error(fmin(k, chunk), fmax(ceil(length / chunk), 1) * limber_most_rows(products) - 1,
                     u) +
         limb_range_error(p, products, acc);
-    /* native's bound excludes overflow and underflow of the format */
+    /* the bound of `native` sums does not include overflow and underflow */
     if (p->promise == LIMBER_CONTRACT_BITS)
         n += range_error(p, products, k);
     return products->rows > 1 ? n * (1 + 0x1p-6) + products->type.count * 0x1p-52 : n;
@@ -172,7 +174,8 @@ double limber_error_bound(const struct plan *p, double k)
 
     if (!products || !combine || !out)
         return INFINITY;
-    /* uncertain elements are recomputed exactly */
+    /* an operand that is cut has no error here if the results that the cut makes uncertain are
+     * recomputed exactly */
     a = limber_covers_cut(p, 0) ? 0 : limber_limb_error(p, products->in[0]);
     b = limber_covers_cut(p, 1) ? 0 : limber_limb_error(p, products->in[1]);
     /* an exact operand has error 0; 0 times an infinite error must count as 0, not as NaN */
@@ -204,9 +207,10 @@ double limber_allowed_error(const struct plan *p, double k)
 /* number of values of k that critical_ks lists */
 enum { POINTS = 6 };
 
-/* Lists values of k from least to most in at[].  Between two neighbours in the list, budget - spent
- * has no minimum: there both are linear, or grow by equal steps (blocks in a chunk) whose first and
- * last are listed.  Padding may double k. */
+/* Lists values of k from `least` to `most` in at[], such that budget - spent has its minimum
+ * over the range at one of them: between two neighbours in the list both are linear, or grow by
+ * equal steps (one for each block of a chunk), of which the first and the last are listed.
+ * Padding may double k. */
 static void critical_ks(const struct plan *p, double least, double most, double at[POINTS])
 {
     const struct node *products = limber_plan_find(p, OP_products);
@@ -257,8 +261,8 @@ double limber_smallest_slack(const struct plan *p)
     return smallest_slack(p, &k);
 }
 
-/* Computes the plan's error bound in p->spent.  Fails if the table leaves out more than the plan
- * states, or if the bound exceeds the contract's at some k. */
+/* Computes the plan's error bound in p->spent.  Fails if more rows are missing in the product
+ * table than the plan's `dropped` allows, or if the bound exceeds the contract's at some k. */
 bool limber_pass_bound(struct plan *p, const struct target *t, struct diag *d)
 {
     double k = 1, slack;

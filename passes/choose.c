@@ -30,8 +30,8 @@ static bool is_exact(const struct node *products)
     return limber_attr_number(products, ATTR_unit) == UNIT_exact;
 }
 
-/* True if a CPU computes the scheme `accumulator` in double-double sums first: every value of A and
- * B is a value of binary64, and the result is binary64 or binary32. */
+/* True if a CPU computes the scheme `accumulator` in double-double arithmetic first: every value
+ * of A and B is a value of binary64, and the result is binary64 or binary32. */
 static bool sums_pairs(const struct plan *p, const struct node *products, const struct target *t)
 {
     const struct node *out = limber_plan_find(p, OP_epilogue);
@@ -76,7 +76,7 @@ static double recompute_ns(const struct plan *p, const struct node *combine)
     int decided = limber_attr_number(combine, ATTR_reconstruct) == RECONSTRUCT_crt ? 10 :
                   p->first_pass.decided ? p->first_pass.decided :
                                           UNKNOWN;
-    /* the size of a small product is a better estimate of k than its class */
+    /* log2 of k: for a small C its size is a better estimate than the class of k */
     int k = p->size ? p->size : p->kbits;
 
     /* measured nanoseconds per term */
@@ -104,9 +104,9 @@ static bool rounds_many(limber_format f, const struct node *out)
     return f.kind == LIMBER_KIND_FLOAT && !f.carried && (f.size == 8 || f.size == 4 || small);
 }
 
-/* Returns the nanoseconds per result that `accumulator` takes to recompute the elements whose
- * rounding double-double sums leave uncertain.  The exact sum is computed for a vector of results
- * even if only one of its elements is uncertain. */
+/* Returns the nanoseconds per result that `accumulator` takes to recompute elements exactly, if
+ * double-double sums are not accurate enough to round them.  The exact sum is computed for a
+ * vector of results even if only one of its elements needs it. */
 static double undecided_ns(const struct plan *p, const struct target *t)
 {
     /* measured with AVX2: 4 ns per vector and term */
@@ -246,9 +246,9 @@ static bool fail_no_scheme(struct plan *p, const struct diag *only, struct diag 
                        p->refused.s ? p->refused.s : "");
 }
 
-/* Chooses the scheme with the lowest predicted cost of those that keep the contract.  Of schemes
- * that the caller names it is the first that does; NaN and infinities are for the last one.  Lists
- * in p->refused what each costs or why it is refused. */
+/* Chooses the scheme with the lowest predicted cost among those that keep the contract.  If the
+ * caller names schemes, chooses the first of them that keeps it; only the last one is used for
+ * data with NaN or infinities.  Lists in p->refused what each scheme costs or why it is refused. */
 bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
 {
     struct diag last = { 0 };

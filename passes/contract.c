@@ -170,8 +170,8 @@ bool limber_errs_natively(limber_promise promise)
     return promise == LIMBER_CONTRACT_NATIVE || promise == LIMBER_CONTRACT_REPRODUCIBLE;
 }
 
-/* Returns the version of the order of additions that the contract fixes; 0 if it fixes none.  If
- * the order changes, it needs a new number here, and new expected bits in test/jit/test_order.c. */
+/* Returns the version of the order of additions that the contract fixes; 0 if it fixes none.  A
+ * change of the order needs a new number here, and new expected bits in test/jit/test_order.c. */
 int limber_order(const limber_contract *k)
 {
     return k->promise == LIMBER_CONTRACT_REPRODUCIBLE ? 1 : 0;

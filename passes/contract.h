@@ -34,11 +34,12 @@ bool limber_fixed_check(const limber_contract *k, struct diag *d);
 /* Checks that a complex product with this contract can be computed by three real products. */
 bool limber_three_products_check(const limber_contract *k, limber_format a, limber_format b,
                                  limber_format c, struct diag *d);
-/* The contract of each of the three products.  `exact` becomes `native`, since integers that wrap
- * still have the right differences. */
+/* Returns the contract of each of the three products.  `exact` becomes `native`, since integers
+ * that wrap still have the right differences. */
 limber_contract limber_three_products_part(const limber_contract *k);
-/* The contract for a short sum of products in format f, which is a term of a result under contract
- * k.  unscanned: names a scheme that needs no scan of the data, if there is one. */
+/* Returns the contract for a sum of a few products in format f, which yields a result under
+ * contract k. unscanned: the returned contract names a scheme that needs no scan of the data, if
+ * there is one. */
 limber_contract limber_contract_of_sum(const limber_contract *k, limber_format f, bool unscanned);
 /* True if the caller names the scheme `pairs`. */
 bool limber_names_pairs(const limber_contract *k);
@@ -52,7 +53,7 @@ bool limber_needs_native_sums(const limber_contract *k);
 bool limber_errs_natively(limber_promise promise);
 /* True if results must be exact integers, which are never rounded. */
 bool limber_requires_integers(limber_promise promise);
-/* The version of the order of additions that a contract fixes; 0 if it fixes none. */
+/* Returns the version of the order of additions that a contract fixes; 0 if it fixes none. */
 int limber_order(const limber_contract *k);
 
 /* ---- request.c: a product under a contract --------------------------------------------------- */
@@ -63,16 +64,17 @@ struct product_request {
     limber_format a, b, c;
     int64_t m, n, k, groups;
     bool conv; /* the product of a convolution */
-    /* True for a part of a larger product that is not coarse (limber_is_coarse); then the part is
-     * not coarse either. */
+    /* True for a part of a larger product if compiling a kernel for classes of data with fewer
+     * bits pays for the larger product; it then pays for the part, too. */
     bool fine;
 };
 
 /* What must be known of the operands' data before a plan can be made. */
 enum data_need {
     NEED_nothing,
-    NEED_format, /* masks that follow from the formats */
-    /* masks if a probe shows a small range of exponents or few bits; else nothing */
+    NEED_format, /* exponents and bits that follow from the formats, without a scan */
+    /* the results of a probe, a scan that stops early, if it finds a small range of exponents or
+     * few bits; else nothing */
     NEED_probe,
     NEED_masks
 };
@@ -93,13 +95,13 @@ bool limber_is_coarse(const struct product_request *r, const struct target *t);
 
 /* Ozaki I: true if the library has to estimate the number of slices. */
 bool limber_estimates_slices(const struct product_request *r);
-/* Returns that number.  least: the smallest nonzero sum_p |a_ip| |b_pj| 2^-(E_i + F_j), where E_i
- * and F_j are the largest exponents of row i and column j. */
+/* Returns the number of slices (Ozaki I). least: the smallest nonzero sum_p |a_ip| |b_pj|
+ * 2^-(E_i + F_j), where E_i and F_j are the largest exponents of row i and column j. */
 int limber_slices_needed(const struct product_request *r, const struct mask *a,
                          const struct mask *b, double least);
 
-/* True if a first pass with fewer bits may settle the rounding of most elements, while sums in
- * binary64 do not. decided: the result of limber_decided. */
+/* True if a first pass with fewer bits may be accurate enough to round most elements, while sums
+ * in binary64 are not. decided: the result of limber_decided. */
 bool limber_wants_first_pass(const struct product_request *r, const struct target *t,
                              const struct mask *a, const struct mask *b, int decided);
 /* Returns the number of bits of a first pass; 0 if there is none. least: log2 of the smallest of
@@ -108,7 +110,7 @@ bool limber_wants_first_pass(const struct product_request *r, const struct targe
 int limber_first_pass_bits(const struct product_request *r, const struct target *t,
                            const struct mask *a, const struct mask *b, double least);
 
-/* True if sums in binary64 may settle the rounding of most elements of the result. */
+/* True if sums in binary64 may be accurate enough to round most elements of the result. */
 bool limber_wants_chains(const struct product_request *r, const struct target *t);
 /* Returns the error bound of a sum in binary64, relative to the product of the Euclidean norms of
  * its row and its column. */
@@ -136,7 +138,7 @@ struct request_class {
     int kbits, bits, size; /* as in struct plan */
     bool wrap;
     char wanted[SCHEME_LIST]; /* name of the scheme or of the list of schemes, or "" */
-    struct data_class data[2]; /* classes of the masks of A and B */
+    struct data_class data[2]; /* [A, B]: what a scan found in the operand, rounded to a class */
 };
 /* Computes the class of a request.  fractional: some elements are not integers, so sums that must
  * be integers may not be. */

@@ -62,8 +62,8 @@ bool limber_pass_conv_to_gemm(struct plan *p, const struct target *t, struct dia
     x = conv->in[0];
     w = conv->in[1];
     limber_conv_read(conv, &geometry);
-    /* Simulated units and reproducible sums need the order of products that their definition
-     * fixes. */
+    /* on devices channels vary fastest along k, unless a simulated unit or the contract
+     * `reproducible` fixes the order of products */
     if (t->blocks && !p->model && geometry.direction == DIRECTION_forward &&
         p->promise != LIMBER_CONTRACT_REPRODUCIBLE)
         geometry.order = ORDER_rsc;

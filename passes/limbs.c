@@ -97,11 +97,11 @@ int64_t limber_limb_width(const struct plan *p, int limbs)
                                     limber_attr_number(mask, ATTR_width);
 }
 
-/* Returns the error of an element that is the sum of several floats, each the rounding of what the
- * floats before it leave, times 2^shift.  With p significant bits, the first leaves at most 2^-p of
- * the element, each other one 2^-(p+1) of what it rounds, or half of the smallest subnormal number,
- * which counts 2^(-i shift) in limb i.  Infinity if a limb may overflow, or if the first may be
- * subnormal. */
+/* Returns the error of an element that is the sum of several floats, relative to the element.
+ * Limb i is the rounding, to p significant bits, of what limbs 0 to i - 1 leave, times 2^(i
+ * shift).  Limb 0 leaves at most 2^-p of the element; each later limb leaves 2^-(p+1) of what it
+ * rounds, or half of the smallest subnormal number times 2^(-i shift).  Infinity if a limb may
+ * overflow, or if limb 0 may be subnormal. */
 static double hilo_error(const struct plan *p, int limbs)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
@@ -115,7 +115,8 @@ static double hilo_error(const struct plan *p, int limbs)
         top > limber_format_emax(f))
         return INFINITY;
     for (int i = 1; i < count; i++) {
-        int64_t reach = i * (shift - sig) - (i - 1); /* of limb i, relative to the element */
+        /* bits by which limb i is smaller than the element, at least */
+        int64_t reach = i * (shift - sig) - (i - 1);
 
         if (top - 1 + reach > limber_format_emax(f) || low + reach < smallest + 1)
             return INFINITY;
@@ -166,7 +167,8 @@ static int64_t integer_bits(const struct node *mask)
     return bits;
 }
 
-/* Checks that scaled integers, or integers as they are, fit into their bits. */
+/* Checks that the limbs hold every value.  If the operand may be negative, its slices must be
+ * signed.  If it is not scaled, it must hold integers of at most `bits` bits. */
 static bool check_integers(const struct node *n, const struct node *mask, struct diag *d)
 {
     int64_t bits = limber_attr_number(n, ATTR_bits);

@@ -13,9 +13,11 @@
 
 /* Returns true if lines or all elements are multiplied by powers of two before they are split. */
 bool limber_limbs_are_scaled(const struct node *limbs);
-/* Returns true if the mask says that all elements are zero. */
+/* Returns true if all elements are zero, as the attributes of the operand's node say. mask: that
+ * node. */
 bool limber_is_zero_operand(const struct node *mask);
-/* Returns log2 of what a 1 in limb i counts, relative to a 1 of the scaled element. */
+/* Returns log2 of the weight of limb i: the value that a 1 in this limb stands for, relative to
+ * a 1 of the scaled element. */
 int limber_limb_weight(const struct node *limbs, int i);
 /* Returns log2 of the largest value of limb i, times its weight, relative to a nonzero element. */
 int64_t limber_limb_reach(const struct plan *p, int limbs, int i);
@@ -32,17 +34,18 @@ bool limber_limbs_check(const struct plan *p, int side, struct diag *d);
 
 /* ---- table.c --------------------------------------------------------------------------------- */
 
-/* Returns true if the product of limbs a and b changes no result: a mask shows that one of them is
+/* Returns true if the product of limbs a and b changes no result: scans show that one of them is
  * zero, or all bits of the product are above those of an integer that wraps. */
 bool limber_row_is_free(const struct plan *p, const struct node *table, int a, int b, int weight);
-/* Returns true if the attribute `uncertain` of the combination covers what a cut of the operand of
- * this side changes in a sum of residues. */
+/* Returns true if elements whose sums are changed by cutting this operand (side 0: A, 1: B) to
+ * fewer bits are recomputed when their rounding is uncertain, as the attribute `uncertain` of
+ * the combine node says. */
 bool limber_covers_cut(const struct plan *p, int side);
 /* Returns log2 of the largest sum that one element along k adds to an accumulator of slices, which
  * has 64 bits; 0 for other limbs. */
 double limber_total_bits(const struct plan *p);
-/* Checks that the plan's table and combination give the product of what its limbs represent, except
- * for rows whose absence plan.dropped allows for. */
+/* Checks that the plan's product table and combine node give the product of the operands that
+ * its limbs represent, except for missing rows, whose error plan.dropped includes. */
 bool limber_table_check(const struct plan *p, struct diag *d);
 
 #endif

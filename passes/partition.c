@@ -40,11 +40,13 @@ struct work {
     struct diag *d;
     /* predicted seconds of each rectangle, [group of A][group of B] */
     double seconds[PARTITION_GROUPS][PARTITION_GROUPS];
-    bool tiles; /* the tiles of both masks are known */
+    bool tiles; /* what scans found is known for each tile of both operands */
     /* the schemes for tiles, by falling preference; empty unless the caller names several */
     struct scheme_list named;
     int classes; /* number of classes of nonzero tiles */
-    int uncut; /* number of rectangles that must be cut by classes, but cannot */
+    /* number of rectangles that the caller's schemes would have to compute in several parts, but
+     * cannot */
+    int uncut;
     bool failed;
 };
 
@@ -55,8 +57,9 @@ static bool no_memory(struct diag *d)
 
 /* ---- the price of a rectangle of tiles ------------------------------------------------------- */
 
-/* Predicts the seconds of a part from the cost of a plan for its masks. share: the share of the
- * part's multiply-adds that are not skipped.  Infinity if no plan is possible. */
+/* Predicts the seconds of a part from the cost of a plan for what scans found in it (masks a and
+ * b). share: the share of the part's multiply-adds that are not skipped.  Infinity if no plan is
+ * possible. */
 static double predict_seconds(struct work *w, const struct mask *a, const struct mask *b,
                               const char *scheme, int roundings, double share)
 {
@@ -74,7 +77,7 @@ static double predict_seconds(struct work *w, const struct mask *a, const struct
                         price.skips ? share : 1);
 }
 
-/* Merges the masks of `count` blocks of lines. */
+/* Merges what scans found in `count` blocks of lines into one mask. */
 static struct mask mask_of_blocks(const struct partition_side *s, const int32_t *block,
                                   int64_t count)
 {
@@ -129,8 +132,8 @@ static int collect_thresholds(const struct partition_side *s, int g, int out[THR
     return kept;
 }
 
-/* Writes to `to` the group's blocks whose width keys are at most the threshold, then the others.
- * Returns the number of blocks up to the threshold. */
+/* Writes to `to` the group's blocks whose width keys (bits, see width_key) are at most the
+ * threshold, then the others.  Returns the number of blocks up to the threshold. */
 static int64_t split_blocks(const struct partition_side *s, int g, int threshold, int32_t *to)
 {
     int64_t n = 0, low = 0;
@@ -144,8 +147,9 @@ static int64_t split_blocks(const struct partition_side *s, int g, int threshold
     return low;
 }
 
-/* Predicts out[h][g], the seconds of half h of a group times group g of the other operand.  Returns
- * the sum of all. side: the operand that is cut, 0 for A. */
+/* Predicts the seconds of each half of a group times each group of the other operand. out[h][g]:
+ * seconds of half h times group g.  Returns the sum of all. side: the operand that is cut, 0 for
+ * A. */
 static double halves_seconds(struct work *w, int side, const struct mask half[2],
                              double out[2][PARTITION_GROUPS])
 {
@@ -267,7 +271,7 @@ static void cut_both(struct work *w, const struct double_split *t, int32_t *scra
         w->seconds[q / 2][q % 2] = t->seconds[q / 2][q % 2];
 }
 
-/* Predicted seconds of all rectangles. */
+/* Returns the predicted seconds of all rectangles together. */
 static double total_seconds(const struct work *w)
 {
     double all = 0;
@@ -313,9 +317,9 @@ static bool cut_lines(struct work *w)
 
 /* ---- dividing tiles into narrow and wide ones ------------------------------------------------ */
 
-/* Defines narrow tiles: a tile is narrow if its exponents or, if `bits`, its set bits lie within
- * `binades` powers of two, the highest of which is 2^top if `fixed`, else one that the tiles of a
- * block share. */
+/* Defines narrow tiles: the exponents of a tile's elements or, if `bits`, all their set bits lie
+ * within `binades` powers of two.  The highest of these is 2^top if `fixed`, else it may differ
+ * from block to block. */
 struct narrow {
     bool bits;
     int binades, top;
@@ -329,8 +333,8 @@ struct tile {
     bool zero;
 };
 
-/* Merges the masks of the scanned tiles that form tile c of a block. bits: `low` is the exponent of
- * the lowest set bit, else the smallest exponent. */
+/* Merges what the scan found in the tiles that form tile c of a block. bits: `low` is the
+ * exponent of the lowest set bit, else the smallest exponent. */
 static struct tile tile_at(const struct partition_side *s, int32_t block, int64_t c, bool bits)
 {
     const struct mask *m = s->mask;
@@ -378,8 +382,8 @@ static int best_top(const struct tile *t, int64_t n, int binades)
     return best;
 }
 
-/* Moves the tiles of a block that are narrow by these limits from class `from` to the class before
- * it.  t: scratch. */
+/* Moves tiles of a block from class `from` to the class before it, if they are narrow by these
+ * limits. t: scratch. */
 static void lower_class(struct partition_side *s, int32_t block, int from,
                         const struct narrow *limits, struct tile *t)
 {
@@ -396,9 +400,10 @@ static void lower_class(struct partition_side *s, int32_t block, int from,
             class[c] = (uint8_t)(from - 1);
 }
 
-/* Assigns a class to each tile of an operand, 1 to `count` if it is narrow by limits[class - 1],
- * else count + 1.  A scheme also multiplies tiles of lower classes, so these lie within the limits
- * of all classes above.  False if memory runs out. */
+/* Assigns a class to each tile of an operand: class i + 1 if limits[i] is the first limit by
+ * which it is narrow, or count + 1 if it is narrow by none.  A scheme for a class also
+ * multiplies tiles of lower classes, so tiles must be narrow by the limits of all classes above
+ * their own, too.  False if memory runs out. */
 static bool classify_tiles(struct partition_side *s, const struct narrow *limits, int count)
 {
     struct tile *t = malloc((size_t)(s->tiles + 1) * sizeof *t);
@@ -420,8 +425,8 @@ static int64_t min64(int64_t a, int64_t b)
 }
 
 /* Returns how many of `count` neighbouring blocks have their tile in column c multiplied: all if
- * one of these tiles is kept, else none, because kernels skip tiles only for all these blocks
- * together. */
+ * the tile of one of them is of a class in `keep`, else none, because kernels skip tiles only
+ * for all of these blocks together. */
 static int64_t count_multiplied(const struct partition_side *s, uint32_t keep, const int32_t *block,
                                 int64_t c, int64_t count)
 {
@@ -431,8 +436,8 @@ static int64_t count_multiplied(const struct partition_side *s, uint32_t keep, c
     return 0;
 }
 
-/* Returns the share of a rectangle's pairs of tiles that a part multiplies.  In each column of
- * tiles the number of pairs is the number of A's tiles times that of B's. */
+/* Returns the share of a rectangle's pairs of tiles that a part multiplies: in each column of
+ * tiles along k, the number of A's tiles times the number of B's tiles. */
 static double pair_share(const struct work *w, const struct partition_part *part)
 {
     int64_t blocks[2], pairs = 0, tiles = w->p->side[0].tiles;
@@ -455,7 +460,7 @@ static double pair_share(const struct work *w, const struct partition_part *part
     return tiles ? (double)pairs / ((double)blocks[0] * (double)blocks[1] * (double)tiles) : 0;
 }
 
-/* Merges the masks of the tiles of one operand that a part multiplies. */
+/* Merges what the scan found in those tiles of one operand that a part multiplies. */
 static struct mask mask_of_part(const struct work *w, const struct partition_part *part, int side)
 {
     struct tile_subset x = limber_partition_subset(w->p, part, side);
@@ -484,7 +489,8 @@ static int cut_rectangle(struct work *w, const int group[2],
     int n = 0;
 
     for (int i = 0; i < 2 * w->classes - 1; i++) {
-        /* the larger class of a pair of tiles, and the classes below it */
+        /* most: the larger class of a pair of tiles, as a bit; less: the bits of all classes
+         * below it */
         const uint32_t most = 2u << (i + 1) / 2, less = most - 2;
         struct partition_part t = {
             .group = { group[0], group[1] },
@@ -522,10 +528,10 @@ static bool is_worthwhile(const struct work *w, int parts, double seconds, doubl
                                 seconds < (parts > 1 ? worth_tiles : worth) * whole;
 }
 
-/* Stores in *part a rectangle that one plan computes.  True if that is right although the caller
- * named several schemes: the first one suits all data, since one scale per line may fit lines of
- * different magnitudes that one range of exponents per tile does not fit; or there are NaN or
- * infinities, which only complete lines multiply with all of their zeros. */
+/* Stores in *part a rectangle that one plan computes.  Returns true if the rectangle must not be
+ * cut although the caller named several schemes: the first scheme suits complete lines (a scale
+ * per line may fit where one range of exponents per tile does not), there are NaN or infinities,
+ * which must be multiplied by complete lines of the other operand, or nothing is known of tiles. */
 static bool take_whole(struct work *w, const int group[2], struct partition_part *part)
 {
     const struct partition_side *s = w->p->side;
@@ -608,11 +614,12 @@ static struct narrow limits_of(const struct scheme *s)
                narrows[s->unit == UNIT_f64 || s->unit == UNIT_exact ? ALL : BYTES];
 }
 
-/* Cuts by the schemes that the caller names.  Those that no plan of the machine or the contract
- * computes are left out, the last one excepted.  False on failure. */
+/* Cuts tiles by the schemes that the caller names.  Schemes that cannot be planned on this
+ * machine or under this contract are left out, except the last one.  False on failure. */
 static bool cut_by_named(struct work *w, const struct scheme_list *all)
 {
-    /* sets of schemes: all but the first or the second of three; of two, all are tried first */
+    /* sets of schemes, as bits: all of them, or all but the second or the first of three; if
+     * there are two, the set of all is tried first */
     static const unsigned sets[] = { 7, 5, 6, 4 };
     for (size_t i = 0; i < COUNT(sets); i++) {
         struct narrow limits[SCHEMES];
@@ -678,8 +685,8 @@ static bool start_side(struct work *w, int side)
 }
 
 /* Returns the index of the first named scheme that suits complete lines of a block, the smallest
- * unit that can be cut if the tiles of an operand are not known.  If they are, blocks differ only
- * in that NaN and infinities are for the last scheme. */
+ * unit that can be cut if scans know nothing of tiles.  If they do, every block can use any
+ * scheme, except that NaN and infinities need the last one. */
 static int scheme_of_block(const struct work *w, const struct scheme_list *named,
                            const struct block_mask *b)
 {

@@ -47,19 +47,19 @@ struct partition {
 
 /* What limber_partition_make needs to know. */
 struct partition_input {
-    /* scanned masks of A and B with blocks, and with tiles if they are known */
+    /* what scans found in A and B, for each block of lines, and for each tile if that is known */
     const struct mask *mask[2];
     int64_t k;
     /* Tiles have 2^shift elements along k, at least LIMBER_TILE. Kernels can skip such tiles. */
     int shift;
     int grain[2]; /* [A, B]: number of neighbouring blocks that kernels skip together */
     bool sums; /* the result is a float that may be rounded after each part */
-    /* The schemes that the caller names.  One scheme is used for all tiles.  Of "A+B" or "A+B+C"
-     * the first is for narrow tiles, the next for wide ones, and so on, and tiles are cut even if
-     * that is slower.  NULL: each plan chooses. */
+    /* The schemes that the caller names.  A single scheme is used for all tiles.  If several are
+     * joined by +, as "A+B+C", the first is for the narrowest tiles, the next for wider ones,
+     * and so on; then tiles are cut even if that is slower.  NULL: each plan chooses a scheme. */
     const char *scheme;
-    /* Predicts the cost of a plan for data with these masks; out->product is INFINITY if no plan is
-     * possible.  False on failure. */
+    /* Predicts the cost of a plan for data with these scan results (masks); out->product is
+     * INFINITY if no plan is possible.  False on failure. */
     bool (*price)(void *user, const struct mask *a, const struct mask *b, const char *scheme,
                   int roundings, struct price *out, struct diag *d);
     void *user;

@@ -29,7 +29,7 @@ struct pass_info {
 extern const struct pass_info limber_passes[];
 extern const size_t limber_pass_count;
 
-/* Called after every pass with its name and the plan.  visit may be NULL. */
+/* visit is called after every pass, with its name and the plan.  It may be NULL. */
 struct pass_watch {
     void (*visit)(void *user, const char *pass, const struct plan *);
     void *user;
@@ -43,8 +43,8 @@ bool limber_passes_run(struct plan *p, const struct target *t, const char *names
 /* Returns the error that the contract allows for inner dimension k, relative to |A||B|. */
 double limber_allowed_error(const struct plan *p, double k);
 
-/* Predicts the memory traffic of a finished plan between L2 and the memory beyond, at m = n = k =
- * size on one core.  Zeros if the plan has no cache blocks of a CPU. In tile.c. */
+/* Predicts the memory traffic of a plan, after all passes, between L2 and the memory beyond, at
+ * m = n = k = size on one core.  Zeros if the plan has no cache blocks of a CPU.  In tile.c. */
 struct traffic {
     double bytes; /* bytes per multiply-add of the caller's product */
     double rate; /* bytes per second, if limb products run at the target's full rate */

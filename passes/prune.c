@@ -11,14 +11,14 @@
 
 #include <math.h>
 
-/* Returns the error, relative to |A||B|, that the deletion of a row may cost; 0 if the row is known
- * to be zero or lies above a result that wraps. */
+/* Returns the error, relative to |A||B|, that the deletion of a row causes; 0 if the row is
+ * known to be zero, or all its bits are above those of a result that wraps. */
 static double deletion_cost(const struct plan *p, const struct node *table, const struct row *r)
 {
     return limber_row_is_free(p, table, r->a, r->b, r->weight) ? 0 : r->share;
 }
 
-/* Removes accumulators that no row uses any more.  The others keep their order. */
+/* Removes accumulators to which no row adds any more.  The others keep their order. */
 static void renumber_accumulators(struct node *table)
 {
     int next = 0;

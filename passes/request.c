@@ -14,7 +14,8 @@
 
 bool limber_is_tiny(const struct product_request *r)
 {
-    /* largest m, n and k, and the square root of the largest number of multiply-adds */
+    /* a product is tiny if m, n and k are at most this number, and its multiply-adds at most the
+     * square */
     enum { TINY = 512 };
 
     return r->m <= TINY && r->n <= TINY && r->k <= TINY && (r->groups == 1 || !r->conv) &&
@@ -82,12 +83,12 @@ static bool are_bytes(const struct product_request *r)
     return limber_is_integer(r->a) && limber_is_integer(r->b) && r->a.size == 1 && r->b.size == 1;
 }
 
-/* True if, for a native contract on a device, a scan and the scheme that it may allow can be faster
- * than the device's own unit or cuBLAS.  Assumes 3 FP16 products for FP32 and 18 INT8 products for
- * FP64 (uniform numbers take 16, normal ones 22).  The constants were measured on an H200
- * (docs/measured/gpu-h200.md): shares of peak rates; 50 us that the call waits for a scan;
- * `element` and `result`, the bytes that memory could move while an element is scanned and split,
- * and while an element of C is made from one residue. */
+/* True if, for a native contract on a device, a scan, and the scheme that it may make possible,
+ * can be faster than the device's own unit or cuBLAS.  Assumes 3 FP16 products for FP32, and 18
+ * INT8 products for FP64 (uniform numbers take 16, normal ones 22).  The constants were measured
+ * on an H200 (docs/measured/gpu-h200.md): shares of peak rates; 50 us that the call waits for a
+ * scan; `element` and `result`, the bytes that memory could move while an element is scanned and
+ * split, and while an element of C is made from one residue. */
 static bool scan_may_pay(const struct product_request *r, const struct target *t)
 {
     const bool single = limber_format_embeds(r->a, LIMBER_F32) &&
@@ -108,8 +109,9 @@ static bool scan_may_pay(const struct product_request *r, const struct target *t
                m * n * k * groups / own;
 }
 
-/* Returns what a product's plan needs to know of the data: nothing, masks that follow from the
- * formats, masks if a probe shows a small range of exponents or few bits, or masks in any case. */
+/* Returns what a product's plan needs to know of the data: nothing; exponents and bits that
+ * follow from the formats; the results of a scan that stops early unless the range of exponents
+ * is small or the bits are few; or the results of a full scan. */
 enum data_need limber_data_need(const struct product_request *r, const struct target *t)
 {
     const char *name = r->contract->scheme;
@@ -178,20 +180,17 @@ static int all_slices(const struct mask *m, int step, int spare)
 }
 
 /* Returns the number d of slices.  Let 2^E and 2^F be the largest powers of two of a row and a
- * column.  A slice of b bits below the top one is uniform in [-1/2, 1/2) of the unit above it, so
- * the d + 1 products of slices that are left out of a pair of elements have the standard deviation
- *     4/3 sqrt(d + 1) 2^(E + F - d b)
- * together, where the first and the last of them are no larger than the others.  k such pairs add
- * up like sqrt(k).  Slices in bytes have one more bit that numbers cannot use.
- *
- * Conventional sums of random signs deviate by 0.4 u sum |a| |b| or, if they are computed in blocks
- * of BLOCK products, by 0.4 u sqrt(BLOCK / k) sum |a| |b|.  Positive numbers, and sums in which few
- * products outweigh the others, deviate by more.  Half of that is allowed, for the smallest of all
- * sums.  If the slices of both operands end before, nothing is left out.
- *
- * This is a probabilistic estimate; the report has the proven bound for the resulting d.
- * Source: Mukunoki, Ozaki, Ogita, Imamura, ISC High Performance 2020, section 3.2, who compare sums
- * over all columns of a row. */
+ * column.  A slice of b bits below the top one is uniform in [-1/2, 1/2), in units of the lowest
+ * bit of the slice above it.  So the d + 1 products of slices that are left out of a pair of
+ * elements have together the standard deviation 4/3 sqrt(d + 1) 2^(E + F - d b), where the first
+ * and the last of them are no larger than the others. k such pairs add up like sqrt(k).  Slices
+ * in bytes have one more bit that numbers cannot use.  Conventional sums of random signs deviate
+ * by 0.4 u sum |a| |b| or, if they are computed in blocks of BLOCK products, by 0.4 u sqrt(BLOCK
+ * k) sum |a| |b|.  Sums of positive numbers, and sums in which few products outweigh the others,
+ * deviate by more.  The slices may deviate by half of that, for the smallest of all sums.  If d
+ * slices hold all bits of both operands, nothing is left out.  This is a probabilistic estimate;
+ * the report has the proven bound for the resulting d.  Source: Mukunoki, Ozaki, Ogita, Imamura,
+ * ISC High Performance 2020, section 3.2, who compare sums over all columns of a row. */
 int limber_slices_needed(const struct product_request *r, const struct mask *a,
                          const struct mask *b, double least)
 {
@@ -353,8 +352,8 @@ static int size_class(const struct product_request *r)
     return classes[i];
 }
 
-/* Rounds a number of bits up to a class.  A result with more bits than the contract asks for also
- * keeps the contract. */
+/* Rounds a number of bits up to one of a few values, so that fewer plans are made.  A result
+ * with more bits than the contract asks for also keeps the contract. */
 static int bits_class(int bits)
 {
     static const int steps[] = { 8, 11, 16, 20, 24, 32, 40, 48, 53, 64, 80, 96, 113, 128, 160 };
@@ -371,8 +370,9 @@ static int coarse_k_class(int kbits)
     return kbits <= 12 ? 12 : kbits <= 16 ? 16 : kbits <= 24 ? 24 : kbits;
 }
 
-/* Returns which properties of a mask its class keeps (CLASS_* flags).  CLASS_reach is not used on
- * devices, because the bounds that a device checks in a captured call have no `reach`. */
+/* Returns which properties of the scanned data the class of a request keeps (CLASS_* flags).
+ * CLASS_reach is not used on devices, because the bounds that a device checks in a captured call
+ * have no `reach`. */
 static unsigned use_of_classes(const struct product_request *r, const struct target *t, bool coarse)
 {
     bool correct = r->contract->promise == LIMBER_CONTRACT_CORRECT;

@@ -8,11 +8,12 @@
 
 #include "ir/ir.h"
 
-/* The properties of the data on which a plan of the scheme depends. */
+/* The properties of the data on which a plan of the scheme depends.  SCHEME_by_masks: exponents
+ * and bits. */
 enum scheme_data {
     SCHEME_by_masks,
-    /* formats; under a contract in bits also masks, since the data's range may break the
-     * contract */
+    /* the formats; under a contract in bits also exponents and bits, since the data's range may
+     * break the contract */
     SCHEME_by_formats,
     /* positions of NaN and infinities; on devices the kernels find these themselves */
     SCHEME_by_special
@@ -34,7 +35,8 @@ struct scheme {
     int kept;
     bool scaled; /* hilo: each line of an operand is scaled by a power of two */
     bool asked; /* used only if the caller names it */
-    /* NULL, or "A+B+C": the row is another name of this list of schemes, and has no `split` */
+    /* NULL, or a list of schemes "A+B+C" for which the row is another name; such a row has no
+     * `split` */
     const char *list;
     enum scheme_data data;
 };
@@ -52,35 +54,37 @@ struct scheme_list {
 /* Parses "A", "A+B", "A+B+C", or a row's name for such a list.  False if a name is unknown, or
  * there are too many. */
 bool limber_scheme_list_read(const char *text, struct scheme_list *out);
-/* The exponents of elements that the float limbs of a scheme hold: so many binades, the highest of
- * which is 2^top if `fixed`, else any, since lines are scaled. */
+/* The range of exponents of elements that a scheme's float limbs can hold: `binades` powers of
+ * two.  The highest is 2^top if `fixed`; else it may be any, since lines are scaled. */
 struct scheme_range {
     int binades, top;
     bool fixed;
 };
-/* False if exponents do not limit the scheme. */
+/* Sets *r to the range of exponents that the scheme's limbs can hold.  False if they can hold
+ * any. */
 bool limber_scheme_range(const struct scheme *s, struct scheme_range *r);
 /* True if the caller may set the number of slices or moduli (limber_contract.slices). */
 bool limber_scheme_has_count(const struct scheme *s);
 /* Returns the bits of a slice of the named Ozaki I scheme for k <= 2^kbits, if the number of slices
  * is given or estimated; 0 if there is no such scheme. */
 int limber_slice_step(const char *name, int kbits);
-/* Returns how many bits of an operand's balanced slices scaled integers cannot use: one for the
- * sign, one more in bytes. */
+/* Returns how many bits of balanced slices (signed digits) scaled integers cannot use: one for
+ * the sign, one more in bytes. */
 int limber_slice_spare(const char *name);
 
-/* The gemm of a stated plan, the plan before the passes, with its operands. */
+/* The gemm of a plan before the passes, with its operands. */
 struct stated {
     int gemm, a, b; /* indices of nodes */
     struct type type; /* type of the gemm's value */
     limber_format fa, fb; /* operands as stored */
     limber_format result; /* format of the epilogue's value */
-    /* the `arg` nodes that carry the masks of A and B; valid until a node is added */
+    /* the `arg` nodes that carry what scans found in A and B; valid until a node is added */
     const struct node *ma, *mb;
-    const struct node *out; /* the epilogue */
+    const struct node *out; /* the node `epilogue` */
     bool wraps; /* the result is an integer that wraps */
 };
-/* Finds the gemm of a stated plan and fills *s.  False, with the reason, if there is none. */
+/* Finds the gemm of a plan before the passes and fills *s.  False, with the reason, if there is
+ * none. */
 bool limber_find_stated_gemm(const struct plan *p, struct stated *s, struct diag *d);
 
 /* The product table of the limbs of A and B, and how its accumulators become one value. */
@@ -102,15 +106,16 @@ bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d);
 
 /* Computes the bits that a scaled integer of this operand needs so that both operands together
  * change no element by more than half of the budget: all bits, or fewer if the budget allows.
- * False, with a reason, if the mask does not tell. */
+ * False, with a reason, if the operand was not scanned. mask: the `arg` node with the results of
+ * the scan. */
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,
                       struct diag *d);
 
 /* Returns the bits of the scaled integers if all lines of an operand share one scale. */
 int64_t limber_width_of_all(const struct node *mask);
-/* Returns the axis along which B is scaled; *mask gets B's mask for that axis.  If overlapping
- * windows share the limbs of an image, one scale for all lines is used, unless it needs many extra
- * bits; otherwise each line has its own scale. */
+/* Returns the axis along which B is scaled, and sets *mask to B's exponents and bits for that
+ * axis.  If overlapping windows share the limbs of an image, one scale for all lines is used,
+ * unless it needs many extra bits; otherwise each line has its own scale. */
 int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask);
 
 /* Returns log2 of the error bound of native sums in binary64 with k <= 2^kbits, relative to the

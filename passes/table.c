@@ -10,14 +10,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The nodes of a finished plan that its table depends on. */
+/* The nodes of a plan, after the passes, on which its product table depends. */
 struct finished {
     const struct plan *p;
     const struct node *products, *combine, *limbs[2], *mask[2];
     int64_t reconstruct;
 };
 
-/* True if the mask shows that the limb is zero. */
+/* True if what a scan found of the operand shows that this limb of all its elements is zero. */
 static bool is_zero_limb(const struct plan *p, int limbs, int limb)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
@@ -53,7 +53,8 @@ bool limber_covers_cut(const struct plan *p, int side)
         return false;
     for (int i = 0; i < 2; i++)
         pairs |= limber_source(p, products->in[i])->type.format.kind == LIMBER_KIND_DD;
-    /* cutting one operand changes a sum by less than k 2^bits, with the bits of the other one */
+    /* cutting one operand to fewer bits changes a sum by less than k 2^bits, where bits is that
+     * of the other operand */
     return limber_attr_number(&p->node[products->in[!side]], ATTR_bits) + p->kbits + 2 + pairs <=
            limber_attr_number(combine, ATTR_uncertain);
 }
@@ -68,7 +69,8 @@ static double loss_of(const struct finished *f, int a, int b)
     if (limber_row_is_free(f->p, f->products, a, b,
                            limber_limb_weight(f->limbs[0], a) + limber_limb_weight(f->limbs[1], b)))
         return 0;
-    if (f->reconstruct == RECONSTRUCT_crt) /* only products of equal moduli are needed */
+    /* only products of residues by the same modulus are needed */
+    if (f->reconstruct == RECONSTRUCT_crt)
         return a == b ? INFINITY : 0;
     if (a + b == 0)
         return INFINITY;
@@ -77,8 +79,8 @@ static double loss_of(const struct finished *f, int a, int b)
     return ldexp(1, reach > 2000 ? 2000 : reach < -2000 ? -2000 : (int)reach);
 }
 
-/* Checks that the pairs of limbs that are no row cost no more than plan.dropped.  Otherwise names
- * the one that costs most. */
+/* Checks that the products of limbs that are not in the table lose no more than plan.dropped.
+ * Otherwise the error names the product whose loss is largest. */
 static bool check_missing(const struct finished *f, struct diag *d)
 {
     int na = f->limbs[0]->type.count, nb = f->limbs[1]->type.count, at[2] = { 0 };
@@ -101,7 +103,7 @@ static bool check_missing(const struct finished *f, struct diag *d)
             }
         }
     free(has);
-    /* `dropped` is a sum in another order, rounded up at each step */
+    /* `dropped` was summed in another order, and rounded up at each step */
     return lost <= f->p->dropped * (1 + 0x1p-30) ||
            limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                        "%%%s: without the row %%%s.%d %%%s.%d an element moves by up to "
@@ -112,7 +114,7 @@ static bool check_missing(const struct finished *f, struct diag *d)
 
 /* ---- what rows and accumulators count -------------------------------------------------------- */
 
-/* Checks that each row counts what its limbs count. */
+/* Checks that the weight of each row is the product of the weights of its limbs. */
 static bool check_weights(const struct finished *f, struct diag *d)
 {
     for (size_t i = 0; i < f->products->rows; i++) {
@@ -152,8 +154,9 @@ static bool check_kinds(const struct finished *f, struct diag *d)
                        f->combine->name);
 }
 
-/* Returns the largest magnitude of a slice.  The top one has what the others leave of the scaled
- * integer, and one more where that is rounded or negative. */
+/* Returns the largest magnitude of a slice.  The top slice has the bits of the scaled integer
+ * that are left above the other slices; it can be larger by one if the integer is rounded or
+ * negative. */
 static double largest_slice(const struct node *n, int i)
 {
     int64_t step = limber_attr_number(n, ATTR_step),
@@ -183,7 +186,7 @@ double limber_total_bits(const struct plan *p)
     return log2(most);
 }
 
-/* Checks that moduli hold every sum. */
+/* Checks that the product of the moduli exceeds every sum. */
 static bool check_moduli(const struct finished *f, struct diag *d)
 {
     const struct dims_list *moduli = limber_attr_list(f->combine, ATTR_moduli);
@@ -215,8 +218,8 @@ static bool check_uncertain(const struct finished *f, struct diag *d)
                        (int)limber_attr_number(f->combine, ATTR_uncertain), f->p->kbits);
 }
 
-/* Checks that the head states no budget above the promise's, and that only sums of integers wrap
- * that are not scaled. */
+/* Checks that the plan's head has no budget above the promise's, and that results wrap only if
+ * they are sums of integers without scales. */
 static bool check_promise(const struct finished *f, struct diag *d)
 {
     const struct plan *p = f->p;

@@ -51,8 +51,8 @@ static void element_shape(const struct node *n, const struct target *t, int64_t 
     *group = u == UNIT_i8 ? t->group : 1;
 }
 
-/* Uses the target's measured tile, if there is one.  Fails if it is invalid: more than 16 rows, or
- * a block that is not a multiple of the register tile. */
+/* Sets *mr, *mb and *nb to the target's measured tile, if there is one.  Fails if the tile is
+ * invalid: more than 16 rows, or a block that is not a multiple of the register tile. */
 static bool apply_measured_tile(const struct node *n, const struct target *t, int64_t nr,
                                 int64_t *mr, int64_t *mb, int64_t *nb, struct diag *d)
 {
@@ -132,7 +132,7 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
     mb = mb > 20 * mr ? 20 * mr : mb;
     if (rated_unit(n) != UNIT_i8)
         mb = mb > FLOAT_ROWS ? round_down(FLOAT_ROWS, mr) : mb;
-    /* smaller blocks leave cache space for the totals */
+    /* smaller blocks leave room in the cache for the totals */
     else if (n->type.count > 8 || most < t->l1)
         mb = mb > 10 * mr ? 10 * mr : mb;
     nb = at_least(256 / nr, 1) * nr;
@@ -148,13 +148,15 @@ bool limber_pass_tile(struct plan *p, const struct target *t, struct diag *d)
 /* How a product with m = n = k = size is blocked. */
 struct block {
     double size, rows; /* m = n = k; rows of the product table */
-    /* in elements: columns of a register tile, rows and columns of a block, lengths along k */
+    /* in elements: nr columns of a register tile, mb rows and nb columns of a block, kc elements
+     * along k of a packed block, and `chunk` of an exact chain */
     double nr, mb, nb, kc, chunk;
     double limbs[2], bytes; /* number of limbs of A and of B; bytes of an element of a limb */
     /* bytes per element: of a sum in a register tile, and of an accumulator's total */
     double sum, total;
     double totals; /* number of accumulators with a total of their own; 0 if sums are the totals */
-    /* a matrix unit finishes the chains of a whole column of register tiles at once */
+    /* a matrix unit finishes the chains of a whole column of register tiles before it adds them
+     * to totals */
     bool columns;
 };
 
@@ -218,8 +220,8 @@ static double block_traffic(const struct block *b, double operands, double resul
     return moved / b->size;
 }
 
-/* Predicts the memory traffic of a finished plan between L2 and the memory beyond, at m = n = k
- * = size on one core.  Zeros if the plan has no cache blocks of a CPU. */
+/* Predicts the memory traffic of a plan, after all passes, between L2 and the memory beyond, at
+ * m = n = k = size on one core.  Zeros if the plan has no cache blocks of a CPU. */
 struct traffic limber_traffic(const struct plan *p, const struct target *t, double size)
 {
     const struct node *n = limber_plan_find(p, OP_products);

@@ -242,8 +242,8 @@ static bool read_assignment(struct reader *r, struct word line)
     return describe(r, &alone, &ignored);
 }
 
-/* Sets *listed to true if the key quantLayer is absent or names the wanted layer.  Without a wanted
- * layer, if it names any layer. */
+/* Sets *listed to true if the key quantLayer is absent or names the wanted layer.  If no layer
+ * is wanted: if the key names any layer. */
 static bool find_listed(struct reader *r, int *listed)
 {
     struct word v = r->all.value[LAYERS];
@@ -264,8 +264,9 @@ static bool find_listed(struct reader *r, int *listed)
     return true;
 }
 
-/* Converts a configuration of LPGEMM to the unit that computes `layer` (settings of all layers,
- * replaced by the layer's own). *listed: whether the layer is quantised; if not, *unit is empty. */
+/* Converts a configuration of LPGEMM to the unit that computes `layer`, from the settings of all
+ * layers, which the layer's own settings replace.  *listed: whether the layer is quantised; if
+ * not, *unit is empty. */
 bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *unit, int *listed,
                              struct diag *d)
 {

@@ -141,7 +141,7 @@ static bool find_bits(struct reveal *r)
 /* ---- the tree in which terms are added ------------------------------------------------------- */
 
 /* Sets terms i and j to M and -M, and up to r->counted other terms, from *next on, to ones.  Adds
- * to *all the number of ones that the sum contains, and moves *next behind the terms that were
+ * to *all the number of ones that the sum contains, and moves *next past the terms that were
  * set. */
 static bool count_left(struct reveal *r, int32_t i, int32_t j, int32_t *next, int64_t *all)
 {
@@ -171,8 +171,8 @@ static bool count_left(struct reveal *r, int32_t i, int32_t j, int32_t *next, in
     return true;
 }
 
-/* Returns the number of terms below the lowest node of the tree that has both i and j below it. 0
- * after a failure. */
+/* Returns the number of terms below the lowest node of the tree that has both i and j below it.
+ * 0 after a failure. */
 static int64_t terms_at_meeting(struct reveal *r, int32_t i, int32_t j)
 {
     int64_t left = 0;
@@ -226,7 +226,8 @@ void limber_reveal_hang(struct tree *t, int32_t node, int32_t child)
 /* A term in a group of terms whose tree is built. */
 struct term {
     int32_t leaf;
-    int64_t meets; /* number of terms below the node where it meets the group's first term */
+    /* number of terms below the lowest node that has it and the group's first term below it */
+    int64_t meets;
 };
 
 static int by_meeting(const void *a, const void *b)
@@ -236,8 +237,8 @@ static int by_meeting(const void *a, const void *b)
     return x->meets != y->meets ? (x->meets < y->meets ? -1 : 1) : x->leaf < y->leaf ? -1 : 1;
 }
 
-/* Builds the tree of `count` terms. term[i].meets is the size of the node where term i meets term
- * 0.  Returns the root, or -1 after a failure. */
+/* Builds the tree of `count` terms. term[i].meets is the number of terms below the lowest node
+ * that has both term i and term 0 below it.  Returns the root, or -1 after a failure. */
 static int32_t build_tree(struct reveal *r, struct term *term, int64_t count)
 {
     int32_t node = limber_reveal_leaf(&r->found, term[0].leaf), parent, child;
@@ -250,8 +251,8 @@ static int32_t build_tree(struct reveal *r, struct term *term, int64_t count)
             ;
         parent = limber_reveal_leaf(&r->found, -1);
         limber_reveal_hang(&r->found, parent, node);
-        /* Terms that meet `first` in a smaller node are in one child with it.  The children of this
-         * node are siblings. */
+        /* Terms whose common node with `first` is smaller than this node are in one child with
+         * it.  The children of this node are siblings. */
         for (int64_t first = i, same; first < end; first = same) {
             for (int64_t j = first + 1; j < end; j++)
                 if ((term[j].meets = terms_at_meeting(r, term[first].leaf, term[j].leaf)) == 0)
@@ -447,8 +448,8 @@ static bool set_attempt(struct reveal *r, int64_t counted, int beyond)
     return true;
 }
 
-/* Finds the tree of all terms from the nodes where each meets term 0.  Returns false if the search
- * fails, or if no term vanishes beside M. */
+/* Finds the tree of all terms from the number of terms below the lowest common node of each term
+ * and term 0.  Returns false if the search fails, or if no term vanishes beside M. */
 static bool find_tree(struct reveal *r, struct term *term)
 {
     const int64_t k = r->sum->k;

@@ -62,10 +62,11 @@ uint64_t limber_reveal_hash(const struct tree *t);
 bool limber_reveal_alignment(struct reveal *r, limber_unit *u);
 bool limber_reveal_scale(struct reveal *r, limber_unit *u);
 bool limber_reveal_random(struct reveal *r, bool *random);
-/* Returns number of products in one of the unit's u->split parts of k. */
+/* Returns the number of products in one of the unit's u->split parts of k. */
 int64_t limber_reveal_part(const struct reveal *r, const limber_unit *u);
-/* Finds a unit whose tree of additions equals r->found.  Tries simple units first.  Sets u->block
- * to 0 if there is none. acc: the step of all sums.  Returns false if memory runs out. */
+/* Finds a unit whose tree of additions equals r->found.  Tries simple units first.  Sets
+ * u->block to 0 if there is none. acc: format and rounding of every addition.  Returns false if
+ * memory runs out. */
 bool limber_reveal_unit(struct reveal *r, const limber_step *acc, limber_unit *u);
 /* Writes the description of a unit with this order, or nothing if there is none.  Returns false
  * after an error. */

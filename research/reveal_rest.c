@@ -9,8 +9,8 @@
 
 /* ---- fused blocks: how their terms are aligned ----------------------------------------------- */
 
-/* A test whether a sum has counted a tiny term.  The sum whole + half + sign tiny, in units of the
- * sum's last place, is rounded to `kept` only if it has. */
+/* A test whether a tiny term has changed a sum.  The sum whole + half + sign tiny, in units of
+ * the sum's last place, is rounded to `kept` only if it has. */
 struct tiny_test {
     double whole, half;
     int sign;
@@ -41,7 +41,7 @@ static int exponent_of_zero(const struct reveal *r)
     return limber_format_emax(r->sum->operand) + 1 - r->sum->operand.bias;
 }
 
-/* Sets *kept to true if a product 2^e still counts in the sum of a block whose other terms are at
+/* Sets *kept to true if a product 2^e still changes the sum of a block whose other terms are at
  * the lowest bit of results. zero: true if the block also has the product of put_zero().  Returns
  * false if the sum fails. */
 static bool ask_tiny(struct reveal *r, const limber_unit *u, int e, bool zero, bool *kept)
@@ -67,8 +67,8 @@ static bool ask_tiny(struct reveal *r, const limber_unit *u, int e, bool zero, b
     return true;
 }
 
-/* Asks for the sum of a product 2^e and the product of put_zero().  Sets *alone to true if the sum
- * is 2^e, because the zero did not count for the alignment.  Returns false if the sum fails. */
+/* Asks for the sum of a product 2^e and the product of put_zero().  Sets *alone to true if the
+ * sum is 2^e, so the zero took no part in the alignment.  Returns false if the sum fails. */
 static bool ask_beside_zero(struct reveal *r, const limber_unit *u, int e, bool *alone)
 {
     double sum;

@@ -194,8 +194,8 @@ static void find_candidates(const struct reveal *r, struct candidates *c)
     find_groups(r, c);
 }
 
-/* Hashes of the sets of terms below all nodes of the found tree, in order; and [p]: hash of the set
- * of terms 0 to p - 1. */
+/* Hashes of sets of terms. node: for each node of the found tree in order, the set of terms
+ * below it. first[p]: the set of terms 0 to p - 1. */
 struct sets {
     uint64_t *node, *first;
     int32_t nodes;
@@ -252,7 +252,7 @@ static bool has_groups(const struct reveal *r, const struct sets *s, const limbe
     return true;
 }
 
-/* Returns true if the unit is possible, and sums in the order of the found tree. */
+/* Returns true if the unit is valid, and sums in the order of the found tree. */
 static bool has_found_tree(struct reveal *r, const struct candidates *c, const limber_unit *u)
 {
     struct diag ignored = { 0 };
@@ -289,8 +289,9 @@ static bool find_inside(struct reveal *r, const struct candidates *c, limber_uni
     return false;
 }
 
-/* Finds a unit whose tree of additions equals r->found, trying simple units first.  Sets u->block
- * to 0 if there is none. acc: the step of all sums.  False if memory runs out. */
+/* Finds a unit whose tree of additions equals r->found, trying simple units first.  Sets
+ * u->block to 0 if there is none. acc: format and rounding of every addition.  False if memory
+ * runs out. */
 bool limber_reveal_unit(struct reveal *r, const limber_step *acc, limber_unit *u)
 {
     static const int32_t halves[] = { 0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 };

@@ -9,8 +9,8 @@
 
 /* ---- formats and roundings of the steps of a unit -------------------------------------------- */
 
-/* Up to four terms that are added one after another by one step of the unit (acc, outer or total).
- * So each of these additions is rounded as this step rounds. */
+/* Up to four terms that are added one after another by one kind of addition of the unit (acc,
+ * outer or total), so that each of these additions is rounded in the same way. */
 struct level {
     int32_t term[4];
     int terms;
@@ -264,7 +264,8 @@ static bool find_step(struct reveal *r, const struct level *l, limber_step *s)
         !find_rounding(r, l, BY_SUM, &f) || !find_wider(r, l, &wider))
         return false;
     *s = (limber_step){ format_of(r, f.bits, wider ? r->high : r->top), (uint8_t)f.rounding, 0 };
-    if (is_flushed(r, s->format)) { /* this step or the products flush subnormals: find out which */
+    /* the additions or the products flush subnormals: find out which */
+    if (is_flushed(r, s->format)) {
         const double value[] = { 1.5, -1 };
 
         limber_reveal_clear(r);
@@ -518,10 +519,10 @@ static bool ask_next(struct reveal *r, const limber_unit *u, int base, const dou
     return true;
 }
 
-/* Finds whether acc is added after the products of a block (`late`).  If acc is aligned with the
- * products, terms lose bits more than `frac` below it.  If it is late, they lose fewer.  Sums
- * half-way between two numbers of acc's format show this: such a sum is rounded down if a tiny
- * negative term counts, and else cut off. */
+/* Finds whether acc is added after the products of a block (`late`): tests how far below acc a
+ * term may be and still change the rounded sum.  If acc is aligned with the products, terms lose
+ * the bits that are more than `frac` below it; if acc is added late, they keep more.  The tested
+ * sums are half-way between two numbers of acc's format, plus a tiny positive term. */
 static bool find_late(struct reveal *r, limber_unit *u)
 {
     const int tie = u->acc.format.frac_bits + 1, least = u->frac > tie ? u->frac : tie;
@@ -578,8 +579,8 @@ static bool find_out(struct reveal *r, const struct level *l, limber_unit *u)
     return true;
 }
 
-/* Finds format and rounding of every step of the unit, and its other properties.  Returns false if
- * a sum fails or a format is not found. */
+/* Finds format and rounding of every operation of the unit, and its other properties.  Returns
+ * false if a sum fails or a format is not found. */
 static bool find_steps(struct reveal *r, limber_unit *u)
 {
     const int64_t k = r->sum->k;

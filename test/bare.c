@@ -19,8 +19,8 @@ static void check(int ok, const char *what)
     failed += !ok;
 }
 
-/* Each row of A is 2^60, 1, 0, ..., -2^60 and B is all ones, so that every element of the product
- * is 1. */
+/* Checks a product: each row of A is 2^60, 1, 0, ..., -2^60 and B is all ones, so that every
+ * element must be 1. */
 static void *multiply(void *with)
 {
     limber_context *ctx = with;
@@ -58,6 +58,7 @@ static void *multiply(void *with)
     return NULL;
 }
 
+/* Multiplies small integers on a simulated unit, which must compute them exactly. */
 static void simulate(limber_context *ctx)
 {
     static float a[N * N], b[N * N], c[N * N];

@@ -14,8 +14,8 @@ struct output {
     FILE *f;
     char *path, *temporary; /* owned; both are NULL if the file is written in place */
 };
-/* Both return false and set errno on failure.  Every opened output must be closed.  output_close
- * renames the temporary file if `ok`, else deletes it. */
+/* output_open and output_close return false and set errno on failure.  Every opened output must
+ * be closed. output_close renames the temporary file if `ok`, else deletes it. */
 bool output_open(struct output *o, const char *path);
 bool output_close(struct output *o, bool ok);
 

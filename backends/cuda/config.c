@@ -9,7 +9,8 @@
 #define R LIMBER_READS
 #define W LIMBER_WORD
 /* Operations and words that this backend supports in addition to those of backends/served.c.  Of
- * index maps only the order is read here, since the engine evaluates them. */
+ * index maps only the attribute `order` is read here, since the views that the backend gets
+ * contain the maps. */
 static const struct served served = {
     .backend = "cuda",
     .float_limbs = true,
@@ -208,8 +209,8 @@ static bool check_tile(const struct cuda_config *c, const struct node *n, struct
                        c->rows);
 }
 
-/* Fills *c from a finished plan.  Returns false, with an error, if the backend does not support the
- * plan. */
+/* Fills *c from a plan on which all passes have run.  Returns false, with an error, if the
+ * backend does not support the plan. */
 bool limber_cuda_config(const struct plan *p, const struct target *t, struct cuda_config *c,
                         struct diag *d)
 {

@@ -68,7 +68,8 @@ struct cuda_config {
     /* 1 if the epilogue has alpha, has beta, wraps integers, or requires results that are
      * integers */
     int32_t alpha, beta, wrap, integral;
-    int32_t library; /* 1 if cuBLAS may compute the product, provided that it can */
+    /* 1 if cuBLAS may compute the product, if it is present and takes the layouts */
+    int32_t library;
     /* 1 if operands may contain NaN or infinities, which limbs cannot represent */
     int32_t special;
     /* bytes of a stored total: 1 for a residue, 4 for an integer (8 if it needs 64 bits), 8 for a
@@ -169,7 +170,8 @@ extern const struct block_rules limber_cuda_blocks;
 /* Bytes of shared memory per column of B, in a convolution that reads B through its window. */
 enum { WINDOW_LINE = 16 };
 
-/* Describe the device with this index, or a device of a given architecture (target.c). */
+/* Fill *t with a description of the device with this index, or of a device of a given
+ * architecture (target.c). */
 bool limber_cuda_target(struct target *t, int ordinal, struct diag *d);
 bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessors, double hertz,
                       int64_t shared, int64_t l2, struct diag *d);

@@ -9,9 +9,9 @@
 
 enum { ALIGN = 256, THREADS = 256 };
 
-/* Addresses in the caller's workspace.  For [A, B]: results of scans per line and per pixel, flags
- * of lines, and the largest exponent.  choice: 0 to use this plan, 1 to use the fallback.  rest:
- * the remaining workspace. */
+/* Device addresses in the caller's workspace.  For [A, B]: results of scans per line and per
+ * pixel, flags of lines, and the largest exponent. choice: 0 to use this plan, 1 to use the
+ * fallback. rest: the remaining workspace. */
 struct guard_memory {
     cu_pointer found[2], pixels[2], special[2], most[2], choice, rest;
 };

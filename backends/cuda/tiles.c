@@ -293,8 +293,8 @@ static bool tile_block_scaled(struct plan *p, struct node *n, const struct targe
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
 }
 
-/* Sets the attribute `tile` of all other products, and the attribute `split`, which says whether a
- * separate kernel or the multiply kernel makes limbs. */
+/* Sets the attribute `tile` of products that are neither simulated nor block-scaled, and the
+ * attribute `split`, which says whether a separate kernel or the multiply kernel makes limbs. */
 static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, struct diag *d)
 {
     const struct node *a = &p->node[n->in[0]];

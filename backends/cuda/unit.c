@@ -33,7 +33,7 @@ static bool has_small_exponents(limber_format f)
     return (1 << f.exp_bits) - 1 - f.bias <= 60;
 }
 
-/* True if the kernel's FP32 arithmetic can round a sum to this step's format. */
+/* True if the kernel's FP32 arithmetic can round a sum to the format of s. */
 static bool can_round_step(const limber_unit *u, const limber_step *s, bool fused)
 {
     limber_format f = s->format;
@@ -189,7 +189,7 @@ void limber_cuda_set_block_scaled(const struct plan *p, const struct target *t,
 
 /* ---- printing a unit as constants ------------------------------------------------------------ */
 
-/* Prints a rounding step of a unit as an initialiser in C. */
+/* Prints a rounding (format and mode) of a unit as an initialiser in C. */
 static void print_step(struct text *t, const limber_step *s)
 {
     limber_format f = s->format;

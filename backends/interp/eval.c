@@ -51,8 +51,8 @@ static bool eval_image(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* Evaluates `gemm`: fails, since a finished plan has limb products in the place of every gemm and
- * conv. */
+/* Evaluates `gemm`: fails, since the passes replace every gemm and conv by limb products before
+ * a plan is evaluated. */
 static bool eval_gemm(struct eval *e, const struct node *n, struct val *v)
 {
     (void)v;
@@ -457,8 +457,8 @@ static bool has_special_terms(const struct call *c, int64_t i, int64_t j)
            (c->mask_b && c->mask_b->line_special && c->mask_b->line_special[j]);
 }
 
-/* Inputs of the code that stores results: formats of A, B and C, the scalars (also as doubles), and
- * the plan's attribute `uncertain` (log2 of the error bound). */
+/* Inputs of the code that stores results: formats of A, B and C, the scalars (also as doubles),
+ * and the plan's attribute `uncertain` (log2 of the error bound). */
 struct results {
     limber_format a, b, f;
     struct limber_scalars sc;
@@ -560,8 +560,8 @@ static int store_special(const struct eval *e, const struct results *r, int64_t 
     return limber_store_class(dst, r->f, special_sum(e, r->a, r->b, i, j), &r->sc);
 }
 
-/* Stores element (i, j) of C by one of three rules: NaN and infinities determine it, its error
- * bound is tested, or its sum is rounded once. */
+/* Stores element (i, j) of C.  If it has NaN or infinite terms, they alone determine it; if its
+ * sum has an error bound, rounds it if that is certain; else rounds the exact sum. */
 static bool store_element(struct eval *e, const struct node *n, const struct val *x,
                           const struct results *r, int64_t i, int64_t j)
 {

@@ -117,9 +117,8 @@ struct tensor {
     int64_t lines_a, lines_b, k, step;
 };
 
-/* Returns d plus the products at positions [p, p + len) along k for one accumulator.  The
- * accumulator's rows of the product table alternate: each contributes `step` positions, then the
- * next. */
+/* Returns d plus the products at positions [p, p + len) along k for one accumulator.  The rows
+ * of the product table that belong to it take turns: each contributes `step` positions. */
 static double tensor_chain(const struct tensor *t, int acc, int64_t i, int64_t j, int64_t p,
                            int64_t len, double d)
 {
@@ -144,8 +143,8 @@ static double tensor_chain(const struct tensor *t, int acc, int64_t i, int64_t j
 }
 
 /* Evaluates products in the order of a tensor core.  Accumulator 0 is added to its total after
- * every chunk of k, and with `joins` the others after it; else each other accumulator sums over all
- * of k. */
+ * every chunk of k.  With `joins` the other accumulators are added to the total, too, after
+ * accumulator 0; without `joins` each of them sums over all of k. */
 static bool products_tensor(struct eval *e, const struct node *n, const limber_unit *u,
                             struct val *v)
 {

@@ -112,8 +112,9 @@ static struct limber_num exact_product(const struct machine *m, int64_t p)
 
 /* ---- products added one by one, each rounded ------------------------------------------------- */
 
-/* Returns x, plus a sticky bit below it, rounded to a step's format.  random: a number whose upper
- * bits are used.  *loss: set to flags of enum limber_num_loss. */
+/* Returns x rounded to the format of s, which describes one rounding addition of the unit.  If
+ * `sticky`, x has nonzero bits below its last one. random: a number whose upper bits are used.
+ * *loss: set to flags of enum limber_num_loss. */
 static double round_to_step(const struct machine *m, const limber_step *s,
                             const struct limber_num *x, int sticky, uint32_t random, int *loss)
 {
@@ -124,8 +125,8 @@ static double round_to_step(const struct machine *m, const limber_step *s,
     return limber_num_value(&out);
 }
 
-/* Returns sum + x rounded to step s.  random: number for stochastic rounding.  *loss: set to flags
- * of enum limber_num_loss. */
+/* Returns sum + x in the format and rounding of s. random: number for stochastic rounding.
+ * *loss: set to flags of enum limber_num_loss. */
 static double accumulate(const struct machine *m, const limber_step *s, double sum,
                          const struct limber_num *x, uint32_t random, int *loss)
 {
@@ -404,8 +405,8 @@ static double sum_chain(const struct machine *m, double acc, int64_t from, int64
     return acc;
 }
 
-/* Returns a sum of partial sums plus one more, rounded to step s.  stream, index: select the random
- * number. */
+/* Returns a sum of partial sums plus one more, in the format and rounding of s. stream, index:
+ * select the random number. */
 static double add_outer(const struct machine *m, const limber_step *s, double sum, double part,
                         uint32_t stream, int64_t index)
 {

@@ -19,8 +19,8 @@ enum {
     /* smallest number of pixels of a task, used if there are too few tasks for the workers */
     LEAST = 24,
     MOST_K = 65536, /* largest k: no sum overflows 32 bits */
-    /* an NCHW image of at most this many pixels is transposed under 1 x 1 windows; larger ones keep
-     * NCHW */
+    /* under 1 x 1 windows, an NCHW image of at most this many pixels is transposed to NHWC;
+     * larger ones keep NCHW */
     TURNED = 32,
     PANEL = 2048, /* largest number of channels of an NCHW image that keeps its order */
     DEEPEST = 8192, /* largest k of matrix products; then rows of A fit in the L2 cache */
@@ -93,8 +93,8 @@ static bool are_filters_dense(const struct call *c)
                                               limber_view_strided(&c->a));
 }
 
-/* True if a filter's elements lie in memory in the order of a window's words: full words of
- * channels, taps in order. */
+/* True if a filter's elements lie in memory in the order in which a window is packed: tap after
+ * tap, and in each tap 32-bit words of neighbouring channels, without an incomplete last word. */
 static bool are_in_order(const struct windows *x)
 {
     const struct view *v = &x->call->a;
@@ -146,8 +146,8 @@ static bool set_planes(struct windows *x)
     return true;
 }
 
-/* Sets the image that windows read: the caller's image, or a copy with padding and full words of
- * channels. */
+/* Sets the image that windows read: the caller's image, or a copy with padding, in which the
+ * channels of a pixel are filled up to 32-bit words. */
 static void set_window(struct windows *x)
 {
     int64_t end[3];
@@ -726,7 +726,7 @@ static void transpose_filters(const struct windows *x, int64_t filter, int64_t f
             memcpy(to + p * stride + 4 * l, line[l] + 4 * p, 4);
 }
 
-/* Packs a unit of sixteen filters, behind the start values of its sums.  room: scratch memory. */
+/* Packs a unit of sixteen filters after the start values of its sums. room: scratch memory. */
 static void pack_unit(const struct launch_state *j, int64_t unit, char *room)
 {
     const struct windows *x = j->x;

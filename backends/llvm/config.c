@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Flattens a finished plan into a kernel configuration: the constants for which its kernel is
- * compiled. */
+ * Flattens a plan, on which all passes have run, into a kernel configuration: the constants for
+ * which its kernel is compiled. */
 #include "backends/llvm/llvm.h"
 
 #include "backends/served.h"
@@ -40,7 +40,7 @@ static bool can_read_format(limber_format f, struct diag *d)
  * signed bytes of B.  With `same_sign` they take signed bytes of both. */
 static int offset_of(const struct kernel_config *k, const struct side *s, int side, int limb)
 {
-    /* of slices in two's complement only the top one, limb 0, is signed */
+    /* if slices are in two's complement, only the highest, limb 0, is signed */
     bool all = s->limb_kind == LIMB_KIND_residues || s->balanced;
     bool is_signed = s->is_signed && (all || limb == 0);
 
@@ -300,10 +300,10 @@ static double quantum_of(limber_format f)
     return ldexp(1, limber_format_quantum(f));
 }
 
-/* True if FP32 lanes can round as this step does.  Only AVX-512 has instructions with a rounding
- * mode of their own.  A step to 23 fraction bits needs no second rounding, but it needs FP32's
- * exponent range and a rounding mode that FP32 has.  safe: rounding to FP32 and then to the step's
- * format gives the same result as one rounding. */
+/* True if FP32 lanes can round a sum to the format of s, as the simulated unit does.  Only
+ * AVX-512 has instructions with a rounding mode of their own.  A format of 23 fraction bits
+ * needs no second rounding, but it needs FP32's exponent range and a rounding mode that FP32
+ * has. safe: rounding to FP32 and then to the format gives the same result as one rounding. */
 static bool can_round_in_f32(const limber_step *s, bool safe, bool avx512)
 {
     bool cut = s->rounding == LIMBER_ROUND_AWAY || s->rounding == LIMBER_ROUND_STOCHASTIC;
@@ -377,8 +377,8 @@ static bool can_detect_overflow(limber_format f)
     return !f.kind || (limber_format_emax(f) < 60 && !(f.flags & LIMBER_FORMAT_FINITE));
 }
 
-/* Sets the bounds on exponents and magnitudes within which FP32 lanes give the unit's bits.  Tiles
- * that exceed a bound are computed in FP64 lanes. */
+/* Sets the bounds on exponents and magnitudes within which FP32 lanes give the unit's bits.  A
+ * register tile whose operands exceed a bound is computed in FP64 lanes. */
 static void set_bounds(struct kernel_config *k)
 {
     const limber_unit *u = &k->model;
@@ -405,8 +405,8 @@ static void set_bounds(struct kernel_config *k)
     }
 }
 
-/* True if FP16 lanes can compute this unit: all its formats are (1,5,10), or all are (1,5,2), and
- * it rounds to nearest. */
+/* True if FP16 lanes can compute this unit: all its formats are (1,5,10) (sign, exponent and
+ * fraction bits), or all are (1,5,2), and it rounds to nearest. */
 static bool can_use_f16_lanes(const limber_unit *u, int counts, unsigned cpu)
 {
     const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total };

@@ -5,8 +5,9 @@
 #include "backends/llvm/kernel/join.h"
 #include "backends/llvm/part.h"
 
-/* Strides of a filter in elements: element (channel c, row y, column x) is at c * channel + y * row
- * + x * col.  The filter has r x s taps, and `size` is bytes per element. */
+/* Strides of a filter in elements: element (channel c, row y, column x) is at c * channel + y *
+ * row + x * col.  The filter has r x s elements (taps) for each channel, and `size` is bytes per
+ * element. */
 struct filter_strides {
     int64_t channel, row, col, r, s, channels;
     int size;
@@ -31,8 +32,8 @@ bool limber_can_transpose_filters(const struct call *c)
                                            limber_view_strided(&c->a) && !c->a.tile_subset;
 }
 
-/* Returns the order in which A is packed along k: words of channels if the image is packed in such
- * words. */
+/* Returns the order in which A is packed along k: words of several channels if the image is
+ * packed in such words. */
 struct filters limber_filter_order(const struct kernel_config *f, const struct call *c, bool planes)
 {
     const struct patch *w = c->b.patch;

@@ -12,7 +12,7 @@
  * overhead would cost a tenth of the time. */
 enum { GROUPS = 4 };
 
-/* LLVM's types and intrinsic for one step along k, for one unit. */
+/* LLVM's types and intrinsic for one step of the loop over k, for one unit. */
 struct step {
     /* LLVM types of an accumulator (vector), a broadcast element (scalar) and the intrinsic's
      * operands (packed) */
@@ -297,8 +297,8 @@ static void emit_group(const struct kernel_config *k, const struct step *s, int 
     }
 }
 
-/* Variant of emit_group for I8MM.  A vector of A holds two rows, which SVE repeats in each 128
- * bits. */
+/* Variant of emit_group for I8MM, with a vector of A that holds two rows, which SVE repeats in
+ * each 128 bits. */
 static void emit_matrix_group(const struct kernel_config *k, const struct step *s, int nv,
                               const struct copy *c, const char *loop, struct text *out)
 {

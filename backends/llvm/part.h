@@ -175,7 +175,7 @@ struct kept_layout {
     bool stores; /* as in struct kernel_call */
     struct launch_operands operands; /* as at the beginning of a launch, with no side prepared */
     struct part_size part;
-    int64_t bytes; /* of workspace */
+    int64_t bytes; /* bytes of workspace that the launch needs */
     int64_t mb, nb; /* a block's rows and columns in the first part */
 };
 /* Returns what is kept for this launch; NULL if nothing is. */

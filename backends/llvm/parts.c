@@ -606,7 +606,7 @@ static struct part begin_rows(struct kernel *k, const struct call *c,
                   0;
     p.call.m = height;
     p.call.i0 = i;
-    if (!call->mb || height != c->m) /* else the caller knows the blocks of this part */
+    if (!call->mb || height != c->m) /* otherwise the caller has set the blocks of this part */
         set_block(f, &p.call, height, smaller(width, c->n), busy_workers(c));
     p.call.op[0].line0 = i;
     p.call.op[0].lines = height;

@@ -171,7 +171,7 @@ static bool is_copied(const struct kernel_config *f, const struct patch *w, int 
            (s->f.size == 1 || s->f.size == 4 || s->f.size == 8);
 }
 
-/* Sets two tables.  phase: first pixel of each stride phase in the padded image.  tap: offset in a
+/* Sets two tables. phase: first pixel of each stride phase in the padded image. tap: offset in a
  * plane of each element of the window. */
 static void set_taps(struct planes *x, const struct patch *w, int64_t (*phase)[2], int64_t *tap)
 {

@@ -77,7 +77,8 @@ bool limber_direct(const struct fixed *f, const struct scaling *x, const struct 
     return run != NULL;
 }
 
-/* The numbers 0, 1, 2, ... as constants, for limber_direct_along. */
+/* The numbers 0, 1, 2, ... as constants: limber_direct_along, the offsets of contiguous
+ * elements. */
 #define EIGHT(x) x, x + 1, x + 2, x + 3, x + 4, x + 5, x + 6, x + 7
 #define SIXTY_FOUR(x) \
     EIGHT(x), EIGHT(x + 8), EIGHT(x + 16), EIGHT(x + 24), EIGHT(x + 32), EIGHT(x + 40), \

@@ -4,13 +4,14 @@
 #include "ir/num/prim.h"
 
 enum {
-    /* a product with at most this many rows or columns may be too thin to repay packing */
+    /* a product with at most this many rows or columns may be too thin for packing to pay */
     THIN = 128,
     /* smallest k of a filter gradient; with shorter sums, storing C takes most of the time */
     PIXELS = 128,
     /* a product whose columns of B are contiguous is transposed if A has at most this many rows */
     TURNED = 128,
-    /* products with m * n * k up to this number cubed are not packed: FP32, and any type on NEON */
+    /* a product of FP32, or of any type on NEON, is computed without packing if m * n * k is at
+     * most the cube of this number */
     SMALL = 288,
     /* replaces SMALL for FP32 on CPUs for which limber_cpu_reads_wide() is true */
     SMALL_WIDE = 544,

@@ -21,8 +21,8 @@ enum {
     STRAIGHT = 64
 };
 
-/* `count` groups of `size` rows each, or of `size` vectors of columns each.  The last vector of a
- * row may have fewer lanes, `width`, of which `used` hold elements. */
+/* `count` groups of `size` rows each, or of `size` vectors of columns each.  The last vector of
+ * a row may be shorter: `width` lanes, of which `used` hold elements. */
 struct part {
     int size, count, width, used;
 };
@@ -285,8 +285,8 @@ struct tile {
     const char *a, *b, *c; /* LLVM's names of pointers to the tile's first elements */
     int64_t line; /* distance in bytes from one row of B to the next */
     bool whole; /* rows of B are padded to full vectors, so loads of B need no mask */
-    /* numbers of the vectors that hold the current chain's sums, and of those that hold totals; 0:
-     * zeros */
+    /* LLVM values that hold the current chain's sums, and the totals of earlier chains; 0: a
+     * vector of zeros */
     int sum[MOST_SUMS], total[MOST_SUMS];
 };
 

@@ -7,10 +7,11 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Fields of struct kernel_config: F(kind, field, rows, columns, comment).  A field with 0 columns
- * is a single value; with several rows each is an array of its own.  Kinds: i, u: 32-bit integers;
- * l: 64-bit; d, f: floats; m: format; s: rounding step; r: row of the product table; U, K, R, X:
- * the words of units, kinds of limbs, reconstructions and axes. */
+/* Fields of struct kernel_config: F(kind, field, rows, columns, comment).  A field with 0
+ * columns is a single value; with several rows each is an array of its own.  Kinds: i, u: 32-bit
+ * integers; l: 64-bit; d, f: floats; m: format; s: rounding of a simulated unit's addition; r:
+ * row of the product table; U, K, R, X: the words of units, kinds of limbs, reconstructions and
+ * axes. */
 /* clang-format off */
 #define SIDE(F, which, name) \
     F(m, side[which].f, 1, 0, "elements of " name) \
@@ -123,7 +124,7 @@ enum {
     KIND_X = 'X'
 };
 
-/* Names and comments, each with a zero behind it, in the order of `fields`. */
+/* Names and comments, each followed by a zero byte, in the order of `fields`. */
 static const char texts[] =
 #define TEXTS(kind, path, rows, cols, comment) #path "\0" comment "\0"
     FIELDS(TEXTS)
@@ -234,7 +235,8 @@ static void print_field(struct text *out, const struct field *f, const char *p)
         print_value(out, f->kind, p);
         return;
     }
-    /* of the rows of the product table, the last may be zeros, too */
+    /* zeros at the end of an initialiser may be left out, also rows of the product table that
+     * are all zeros */
     while (count > 1 && is_zero(p + (count - 1) * bytes, bytes))
         count--;
     limber_text_add(out, "{ ");

@@ -15,7 +15,8 @@ enum {
     /* bytes of C that a task updates chain by chain, so few that they stay cached; an operand with
      * more bytes is prefetched */
     RESULT_BYTES = 1 << 20,
-    /* smallest number of rows of A that repay a copy of B whose vectors straddle cache lines */
+    /* smallest number of rows of A for which it pays to copy a B whose vectors straddle cache
+     * lines */
     MANY = 96,
     /* largest k for which storing C takes most of the time.  A task then computes few full rows of
      * C.  This is faster than many rows strip by strip, whose cache lines lie on many pages. */
@@ -94,7 +95,8 @@ static double frame_bytes(const struct product *p)
     return pixels * (double)image_count(p) * (double)(frame_step(p) * p->size);
 }
 
-/* Returns the number of strips into which B is packed before it is multiplied; 0 if B is not. */
+/* Returns the number of strips (groups of neighbouring columns) into which B is packed before it
+ * is multiplied; 0 if B is not packed. */
 static int64_t strip_count(const struct product *p)
 {
     return p->packs ? ceil_div(p->n, p->width) : 0;
@@ -539,7 +541,7 @@ static void set_strip(const struct launch_state *j, struct direct_strip *s, int6
     case SOURCE_taps:
         set_rows(j, s, (const char *)p->b.data + tap_offset(p, column) * p->size, p0, room);
         break;
-    case SOURCE_filters: break; /* already packed */
+    case SOURCE_filters: break; /* the strip was packed before */
     default: j->planes.planes.gather(&j->planes.call, column, 0, p0, len, room); break;
     }
 }

@@ -14,8 +14,8 @@ enum {
     /* if rows of B are at least this many bytes apart, they are read in place only for few rows of
      * A */
     NEAR = 4096,
-    /* largest number of rows that counts as few; so few do not repay packing, not even prepared
-     * panels */
+    /* a product with at most this many rows does not repay packing, not even if its panels are
+     * prepared */
     FEW = 24
 };
 

@@ -8,7 +8,7 @@
 
 enum { WORD = 4 };
 
-/* Head of a run. */
+/* Head of a run: number of zero words, and number of other words, which follow the head. */
 struct run {
     uint16_t zeros, words;
 };

@@ -17,10 +17,10 @@ typedef struct limber_blas_call {
     size_t size;            /* from LIMBER_BLAS_CALL_INIT */
     char routine[40]; /* name of the function */
     int64_t m, n, k; /* sizes of the product, or of the largest product of the call */
-    int served; /* flag; 1: computed by Limber, as `report` says; 0: by the underlying BLAS */
-    /* why the call was handed on to the underlying BLAS; "" if Limber served it */
+    int served;
+    /* why the call was passed on to the underlying BLAS; "" if Limber computed it */
     char why_not[160];
-    limber_report *report; /* in: the caller's, filled if Limber served the call; or NULL */
+    limber_report *report; /* in: the caller's, filled if Limber computed the call; or NULL */
 } limber_blas_call;
 
 /* Describes the last level-3 BLAS call of this thread.  Returns 1.  If there was no such call,

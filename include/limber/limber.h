@@ -47,7 +47,7 @@ typedef struct limber_context limber_context;
  * text is valid until the thread's next call. */
 LIMBER_API const char *limber_error_text(void);
 
-/* The name of a status, such as "BAD_ARGUMENT", and its meaning. */
+/* Return the name of a status, such as "BAD_ARGUMENT", and its meaning. */
 LIMBER_API const char *limber_status_name(limber_status s);
 LIMBER_API const char *limber_status_meaning(limber_status s);
 
@@ -229,10 +229,11 @@ typedef struct limber_contract {
     limber_promise promise;
     int bits; /* for LIMBER_CONTRACT_BITS: 1 to 160 */
     /* NULL if the library chooses, else a name that limber_scheme_at() returns.
-     * LIMBER_CONTRACT_FAST needs a name.  "A+B" or "A+B+C" names schemes by falling preference:
-     * each multiplies the tiles whose elements it suits and the schemes before it do not.  "ape"
-     * stands for "fp32-f+fp32-b+native".  NaN and infinities are for the last scheme.  If a product
-     * is not divided into tiles, the first scheme that suits all data computes it. */
+     * LIMBER_CONTRACT_FAST needs a name. "A+B" or "A+B+C" names schemes by falling preference:
+     * each multiplies the tiles whose elements it suits and the schemes before it do not suit.
+     * "ape" stands for "fp32-f+fp32-b+native".  Tiles with NaN and infinities are multiplied by
+     * the last scheme.  If a product is not divided into tiles, the first scheme that suits all
+     * data computes it. */
     const char *scheme;
     /* ozaki1-*: number of slices of each operand.  ozaki2*: number of moduli.  1 to 64; 0: the
      * library chooses.  LIMBER_CONTRACT_FAST keeps as many bits of the operands as this number of
@@ -303,8 +304,8 @@ typedef struct limber_report {
     limber_origin from;
     /* largest number of bytes of packed limbs and accumulators in use at any time */
     size_t workspace;
-    /* Number of elements whose rounding a first pass with fewer bits left uncertain, and which were
-     * then recomputed exactly. */
+    /* Number of elements that a first pass with fewer bits could not round with certainty, and
+     * which were then recomputed exactly. */
     int64_t recomputed;
     /* Number of parts; 0 if one plan computed the product.  With parts, the scheme is "mixed", rows
      * and bound are the largest values of all parts, and the kernel is that of the last part. */
@@ -322,9 +323,9 @@ typedef struct limber_report {
     char way[24];
 } limber_report;
 
-/* Writes the parts of a report as a table with one line for each part: its groups of A and B, size,
- * share, scheme, seconds and bound.  "a" is all of group a, "a:nW" its tiles of kinds narrow and
- * wide.  *text is the caller's, to be released with limber_free. */
+/* Writes the parts of a report as a table with one line for each part: its groups of A and B,
+ * size, share, scheme, seconds and bound. "a" is all of group a; "a:nW" stands for its tiles of
+ * kinds narrow and wide.  *text is the caller's, to be released with limber_free. */
 LIMBER_API limber_status limber_report_parts(const limber_report *report, char **text);
 LIMBER_API void limber_free(void *text);
 
@@ -691,8 +692,8 @@ LIMBER_API void limber_prepared_free(limber_prepared *prepared);
  * elements. */
 LIMBER_API limber_status limber_prepared_check(limber_prepared *prepared);
 
-/* What a scan finds in an operand.  Exponents are those of finite nonzero values, e with 2^e <= |x|
- * < 2^(e+1); they are 0 if there is no such value. */
+/* Flags of what a scan finds in a tile.  Exponents in the structures below are those of finite
+ * nonzero values, e with 2^e <= |x| < 2^(e+1); they are 0 if there is no such value. */
 enum { LIMBER_INSPECT_TILE = 64 };
 typedef enum limber_tile_flags {
     LIMBER_TILE_FLAG_ZERO = 1, /* only zeros */
@@ -706,7 +707,7 @@ typedef struct limber_tile {
     uint8_t bits; /* significant bits of the element that needs most, at most 255 */
     uint8_t flags; /* limber_tile_flags */
 } limber_tile;
-/* Lines are rows of an operand A or columns of an operand B. */
+/* What a scan finds in an operand.  Lines are rows of an operand A or columns of an operand B. */
 typedef struct limber_inspection {
     size_t size;
     int64_t lines, length; /* number of lines; elements of each, k */
@@ -738,27 +739,28 @@ LIMBER_API void limber_inspection_free(limber_inspection *inspection);
  * changed it, and is the caller's, to be released with limber_free. */
 LIMBER_API limber_status limber_plan_text(limber_context *ctx, const char *plan, const char *passes,
                                           const char *target, char **text);
-/* Finishes a plan for a target and prints the source of its kernel: C with the kernel's constants,
- * or CUDA C.  Needs no compiler, driver or device, and runs nothing.  *source is the caller's, to
- * be released with limber_free. */
+/* Runs the passes on a plan for a target and prints the source of its kernel: C with the kernel's
+ * constants, or CUDA C.  Needs no compiler, driver or device, and runs no kernel.  *source is the
+ * caller's, to be released with limber_free. */
 LIMBER_API limber_status limber_plan_source(limber_context *ctx, const char *plan,
                                             const char *target, char **source);
 
-/* Runs a plan in that form on a problem's operands: a stated plan, or a finished one with limbs and
- * rows of its own, if the pass `bound` accepts it.  What the backend does not serve is interpreted,
- * unless the context names the backend.
+/* Runs a plan in that form on a problem's operands.  The plan is as it is before the passes, or
+ * after them; then its limbs and rows need not be those that the library would choose, if the pass
+ * `bound` accepts them.  A plan that the backend does not support is interpreted, unless the
+ * context names the backend.
  * problem  as of limber_run, with one real product or convolution; no epilogue, no prepared
  *          operands, and no contract, which the plan states.  report may be NULL.
  * Errors   BAD_ARGUMENT (the text names what of the call is not what the plan is for), NO_SCHEME
- *          (no bound, or the backend does not serve the plan), else those of limber_run. */
+ *          (no bound, or the backend does not support the plan), else those of limber_run. */
 LIMBER_API limber_status limber_run_plan(limber_context *ctx, const char *plan,
                                          const limber_problem *problem, limber_report *report);
 
 /* Kernels made ahead of their use.  limber_kernel_plan returns the text of the plan of a kernel in
  * memory, found by the key in a report.  The text has the class of data, contract and sizes that
  * the kernel is for, and nothing of this machine.  limber_kernel_make makes the kernel of such a
- * text, here or on another machine, or of a finished plan, and keeps it on disk, unless it is there
- * already (report->from). report may be NULL.
+ * text, here or on another machine, or of a plan after the passes.  It keeps the kernel on disk,
+ * unless it is there already (report->from).  report may be NULL.
  * *plan    the caller's, to be released with limber_free.
  * Errors   BAD_ARGUMENT (no such kernel, or no plan), else those of limber_run. */
 LIMBER_API limber_status limber_kernel_plan(limber_context *ctx, const char *kernel, char **plan);
@@ -861,7 +863,7 @@ typedef struct limber_cache_info {
     size_t size;
     char directory[4096]; /* "" if there is none */
     char why_not[256]; /* why the directory is not used; "" if it is */
-    int writable; /* flag */
+    int writable; /* 1 if the cache may store entries, else 0 */
     /* number of entries, their bytes, and the largest allowed number of bytes */
     size_t entries, bytes, limit;
     int tuned; /* flag: this context's plans use measurements of limber_tune */
@@ -895,7 +897,7 @@ LIMBER_API limber_status limber_cache_clear(limber_context *ctx, limber_cache_ch
 #define LIMBER_CONFIG_INIT LIMBER_SIZED(limber_config)
 #define LIMBER_CONTRACT_INIT LIMBER_SIZED(limber_contract)
 #define LIMBER_PROBLEM_INIT LIMBER_SIZED(limber_problem)
-/* One group, strides and dilations of 1, no padding.  The caller sets the sizes. */
+/* Initialises one group, strides and dilations of 1, no padding.  The caller sets the sizes. */
 #ifdef __cplusplus
 extern "C++" {
 inline limber_conv limber_conv_init()

@@ -97,7 +97,7 @@ typedef enum limber_compute {
 typedef struct limber_elementwise {
     size_t size; /* sizeof(limber_elementwise) */
     limber_function function;
-    limber_rounding rounding; /* of the results; not STOCHASTIC */
+    limber_rounding rounding; /* rounding of the results; not STOCHASTIC */
     limber_compute compute;
     /* 1: `to` may be a format without NaN (e2m1 and so on); a result NaN is then stored as 0 */
     int nan_to_zero;
@@ -160,7 +160,7 @@ typedef struct limber_reduce_call {
     size_t size; /* sizeof(limber_reduce_call) */
     limber_reduction reduction;
     limber_carry carry;
-    limber_rounding rounding; /* of the results; not STOCHASTIC */
+    limber_rounding rounding; /* rounding of the results; not STOCHASTIC */
     /* a variance divides by count - correction: 0, or 1 for the variance of a sample */
     int correction;
     limber_format from, to; /* floats whose values are values of binary64 */

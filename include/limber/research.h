@@ -38,7 +38,8 @@ typedef enum limber_chunking {
  * VRR(a, min(a, p + log2 length), groups).  NAN for an unknown chunking. */
 LIMBER_API double limber_retention_chunked(int acc_bits, int product_bits, int64_t length,
                                            int64_t groups, limber_chunking chunking);
-/* Variance retention rate of a unit at inner dimension k, from its acc, products and groups. */
+/* Returns the variance retention rate of a unit at inner dimension k, computed from its acc,
+ * products and groups. */
 LIMBER_API double limber_unit_retention(const limber_unit *unit, int64_t k);
 
 /* A callback of limber_reveal: computes the sum of a[p] b[p] for p < k by the implementation whose

@@ -11,8 +11,8 @@ extern "C" {
 
 /* How corrections of a solution are computed. */
 typedef enum limber_solve_method {
-    LIMBER_SOLVE_FACTORS, /* from the binary64 factors alone */
-    LIMBER_SOLVE_GMRES /* by GMRES, preconditioned by the factors */
+    LIMBER_SOLVE_FACTORS, /* corrections are computed with the binary64 factors alone */
+    LIMBER_SOLVE_GMRES /* corrections are computed by GMRES, preconditioned by the factors */
 } limber_solve_method;
 
 /* A call of limber_solve: A X = B.  Initialise it by LIMBER_SOLVE_INIT. */

@@ -42,7 +42,7 @@
 extern "C" {
 #endif
 
-/* What a rounding step gives on overflow. */
+/* What a rounding gives on overflow. */
 enum limber_step_overflow {
     LIMBER_OVERFLOW_ROUNDED, /* what the rounding mode gives (IEEE 754) */
     LIMBER_OVERFLOW_INFINITY /* infinity in every rounding mode */
@@ -114,10 +114,11 @@ typedef struct limber_unit {
     /* block > 1: the products are first summed without acc, and this many fraction bits are kept
      * when acc is added to their sum; 0: acc is aligned together with the products */
     int32_t late;
-    /* With late: acc is dropped if its exponent is more than this much below the largest one; 0:
-     * never dropped. */
+    /* Used with `late` only: acc is dropped if its exponent is more than this much below the
+     * largest one; 0: never dropped. */
     int32_t reach;
-    /* 1, with late: products at even and at odd positions of a block are summed separately */
+    /* used with `late` only; 1: products at even and at odd positions of a block are summed
+     * separately */
     int32_t halves;
     /* number of accumulators to which the products of a group are added in turn; 0: one
      * accumulator */
@@ -173,14 +174,14 @@ typedef struct limber_distribution {
  * fused block, if its term is truncated to zero or loses bits. */
 typedef struct limber_statistics {
     size_t size; /* from LIMBER_STATISTICS_INIT */
-    /* in */
+    /* set by the caller */
     /* 1: also computes the fields after `result`, for which the product is computed twice more in
      * FP64 */
     int compare;
     /* 1: the kernel counts only swamped and outer_swamped, which costs least; its other counters
      * are 0 */
     int swamped_only;
-    /* out */
+    /* set by the call */
     /* m n k, and the number of products whose factors are both nonzero and finite */
     int64_t products, nonzero;
     int64_t mul_inexact, mul_underflow, mul_overflow; /* underflow: a nonzero product became 0 */

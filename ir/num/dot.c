@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Elements of a format that is stored in a carrier are decoded as the carrier's, whose lowest bit
- * has a smaller exponent. */
+/* Some formats are stored in elements of binary32 or binary64, and decoded as these; the lowest
+ * bit is then that of the format in memory. */
 int limber_dot_base(limber_format a, limber_format b)
 {
     return limber_format_quantum(limber_num_carrier(a)) +

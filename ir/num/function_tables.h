@@ -3,7 +3,7 @@
 #ifndef LIMBER_FUNCTION_TABLES_H
 #define LIMBER_FUNCTION_TABLES_H
 
-/* log 2: the first part times an exponent is exact */
+/* log 2 as a sum: the product of the first part and an exponent is exact */
 #define FN_LN2_0 0x1.62e42fefa2000p-1
 #define FN_LN2_1 0x1.9ef35793c7673p-41
 
@@ -15,11 +15,11 @@
 #define FN_LOG10E_0 0x1.bcb7b1526e50ep-2
 #define FN_LOG10E_1 0x1.95355baaafad3p-57
 
-/* log 2 / log 10: the first part times an exponent is exact */
+/* log 2 / log 10 as a sum: the product of the first part and an exponent is exact */
 #define FN_LOG10_2_0 0x1.34413509f6000p-2
 #define FN_LOG10_2_1 0x1.9fef311f12b36p-42
 
-/* pi / 2: two parts of 33 bits, whose products with 20 bits are exact */
+/* pi / 2 as a sum: products of the first two parts and 20-bit numbers are exact */
 #define FN_HALF_PI_0 0x1.921fb54400000p+0
 #define FN_HALF_PI_1 0x1.0b4611a600000p-34
 #define FN_HALF_PI_2 0x1.3198a2e037073p-69
@@ -43,7 +43,7 @@
 #define FN_GELU_CUBE_0 0x1.2444f2a4d8b4bp-4
 #define FN_GELU_CUBE_1 -0x1.6c843a29d1c70p-61
 
-/* (e^r - 1 - r) / r^2 for |r| <= log(2) / 2: Taylor's, within 2^-57 */
+/* Taylor polynomial in r for (e^r - 1 - r) / r^2, |r| <= log(2) / 2; error below 2^-57 */
 #define FN_EXP(F) \
     F(0x1.6124613a86d09p-33) \
     F(0x1.1eed8eff8d898p-29) \
@@ -58,7 +58,7 @@
     F(0x1.5555555555555p-3) \
     F(0x1.0000000000000p-1)
 
-/* (sin r - r) / r^3 in r^2 for |r| <= pi / 4: Taylor's, within 2^-63 */
+/* Taylor polynomial in r^2 for (sin r - r) / r^3, |r| <= pi / 4; error below 2^-63 */
 #define FN_SIN(F) \
     F(0x1.952c77030ad4ap-49) \
     F(-0x1.ae7f3e733b81fp-41) \
@@ -69,7 +69,7 @@
     F(0x1.1111111111111p-7) \
     F(-0x1.5555555555555p-3)
 
-/* (cos r - 1) / r^2 in r^2 for |r| <= pi / 4: Taylor's, within 2^-58 */
+/* Taylor polynomial in r^2 for (cos r - 1) / r^2, |r| <= pi / 4; error below 2^-58 */
 #define FN_COS(F) \
     F(0x1.ae7f3e733b81fp-45) \
     F(-0x1.93974a8c07c9dp-37) \
@@ -80,7 +80,7 @@
     F(0x1.5555555555555p-5) \
     F(-0x1.0000000000000p-1)
 
-/* (sinh x - x) / x^3 in x^2 for |x| <= 1: Taylor's, within 2^-61 */
+/* Taylor polynomial in x^2 for (sinh x - x) / x^3, |x| <= 1; error below 2^-61 */
 #define FN_SINH(F) \
     F(0x1.2f49b46814157p-57) \
     F(0x1.952c77030ad4ap-49) \
@@ -92,7 +92,7 @@
     F(0x1.1111111111111p-7) \
     F(0x1.5555555555555p-3)
 
-/* (cosh x - 1) / x^2 in x^2 for |x| <= 1: Taylor's, within 2^-61 */
+/* Taylor polynomial in x^2 for (cosh x - 1) / x^2, |x| <= 1; error below 2^-61 */
 #define FN_COSH(F) \
     F(0x1.6827863b97d97p-53) \
     F(0x1.ae7f3e733b81fp-45) \
@@ -104,7 +104,7 @@
     F(0x1.5555555555555p-5) \
     F(0x1.0000000000000p-1)
 
-/* ((x cosh x - sinh x) / x^3 - cosh x / 3) / x^2 in x^2 for |x| <= 1: Taylor's */
+/* Taylor polynomial in x^2 for ((x cosh x - sinh x) / x^3 - cosh x / 3) / x^2, |x| <= 1 */
 #define FN_SHRINK(F) \
     F(-0x1.dc9864a38d464p-55) \
     F(-0x1.1c55192192d42p-46) \
@@ -116,7 +116,7 @@
     F(-0x1.a01a01a01a01ap-7) \
     F(-0x1.1111111111111p-3)
 
-/* (1/2 - Q(x)) / x in x^2 for |x| <= 1, Q the normal tail: Taylor's, 2^-56 */
+/* Taylor polynomial in x^2 for (1/2 - Q(x)) / x, |x| <= 1, Q the normal tail; error 2^-56 */
 #define FN_NORMAL(F) \
     F(0x1.6354d1ae7b14dp-57) \
     F(-0x1.4df215a78901cp-52) \
@@ -134,7 +134,7 @@
     F(-0x1.1058377e2cee0p-4) \
     F(0x1.9884533d43651p-2)
 
-/* (log((1 + s) / (1 - s)) - 2 s) / s^3 in s^2; within 2^-60.7 */
+/* polynomial in s^2 for (log((1 + s) / (1 - s)) - 2 s) / s^3; relative error 2^-60.7 */
 #define FN_LOG(F) \
     F(0x1.0c039c499c633p-3) \
     F(0x1.0fbe95d715975p-3) \
@@ -145,7 +145,7 @@
     F(0x1.9999999999a38p-2) \
     F(0x1.5555555555555p-1)
 
-/* (atan u - u) / u^3 in u^2; within 2^-58.3 */
+/* polynomial in u^2 for (atan u - u) / u^3; relative error 2^-58.3 */
 #define FN_ATAN(F) \
     F(0x1.0ad36a4557232p-6) \
     F(-0x1.1b33b923a7d77p-5) \
@@ -160,7 +160,7 @@
     F(0x1.9999999999953p-3) \
     F(-0x1.5555555555555p-2)
 
-/* (asin x - x) / x^3 in x^2; within 2^-57.4 */
+/* polynomial in x^2 for (asin x - x) / x^3; relative error 2^-57.4 */
 #define FN_ASIN(F) \
     F(0x1.d72b2bc820f11p-6) \
     F(-0x1.e6aaa8a0c45bdp-7) \
@@ -176,7 +176,7 @@
     F(0x1.3333333332ecap-4) \
     F(0x1.5555555555556p-3)
 
-/* (asinh x - x) / x^3 in x^2; within 2^-58.5 */
+/* polynomial in x^2 for (asinh x - x) / x^3; relative error 2^-58.5 */
 #define FN_ASINH(F) \
     F(0x1.3aea190ec2723p-10) \
     F(-0x1.c4d1e35fa9b25p-9) \
@@ -193,7 +193,7 @@
     F(0x1.3333333333330p-4) \
     F(-0x1.5555555555555p-3)
 
-/* Q(x) e^(x^2/2) (x + 1) in t = (x - 4) / (x + 4) for x >= 1, Q the normal tail; within 2^-54.5 */
+/* polynomial in (x-4)/(x+4) for Q(x) e^(x^2/2) (x + 1), x >= 1; relative error 2^-54.5 */
 #define FN_TAIL(F) \
     F(-0x1.7872e7ec27ac7p-30) \
     F(-0x1.6fca9c67ed64dp-29) \
@@ -219,7 +219,7 @@
     F(-0x1.8c18f2086e344p-4) \
     F(0x1.e361ea6fba141p-2)
 
-/* 2 / pi: words of 64 bits after the point, the highest first */
+/* 2 / pi: 64-bit words of the bits after the point, the highest first */
 /* clang-format off */
 #define FN_TWO_OVER_PI_WORDS \
     0xa2f9836e4e441529u, 0xfc2757d1f534ddc0u, 0xdb6295993c439041u, 0xfe5163abdebbc561u, \

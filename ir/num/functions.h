@@ -131,8 +131,8 @@ PRIM struct fn_pair fn_signed(struct fn_pair p, double x)
     return fn_pair(fn_double(fn_bits(p.hi) ^ sign), fn_double(fn_bits(p.lo) ^ sign));
 }
 
-/* Replaces the values at -infinity (by `low`) and +infinity (by `high`), which p does not have
- * since x was clamped. */
+/* Sets the values at x = -infinity (to `low`) and +infinity (to `high`), since p was computed
+ * from a clamped x. */
 PRIM struct fn_pair fn_limits(struct fn_pair p, double x, double low, double high)
 {
     int ends = FN_ABS(x) == FN_INF;
@@ -140,9 +140,9 @@ PRIM struct fn_pair fn_limits(struct fn_pair p, double x, double low, double hig
     return fn_pair(ends ? x < 0 ? low : high : p.hi, ends ? 0 : p.lo);
 }
 
-/* For a function that is 0 or infinite only at 0 and at infinities: if its value will be rounded
- * again, replaces a value elsewhere that underflowed to 0 or overflowed by the nearest nonzero
- * finite double, whose last bit is odd as that of an inexact value. */
+/* Corrects p for functions that are 0 or infinite only at 0 and at infinities.  If the value
+ * will be rounded again, a value elsewhere that underflowed to 0 or overflowed is replaced by
+ * the nearest nonzero finite double, whose last bit is odd like that of an inexact value. */
 PRIM struct fn_pair fn_open(struct fn_pair p, double x, const struct fn_args *a)
 {
     int zero = p.hi == 0 && p.lo == 0, outside = a->odd && (zero || FN_ABS(p.hi) == FN_INF);

@@ -272,8 +272,8 @@ PRIM_BODY void limber_big_zero(struct limber_big *b)
         b->w[i] = 0;
 }
 
-/* Adds (-1)^sign m 2^exp to *b, where m has n words.  The caller ensures that exp >= b->base, and
- * that the sum fits. */
+/* Adds (-1)^sign m 2^exp to *b, where m has n words.  The caller ensures that exp >= b->base,
+ * and that the sum fits. */
 PRIM_BODY void limber_big_add(struct limber_big *b, int sign, const uint64_t *m, int n, int exp)
 {
     int at = (exp - b->base) >> 6, r = (exp - b->base) & 63, i;

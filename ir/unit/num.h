@@ -75,8 +75,8 @@ PRIM int64_t limber_unit_group_end(const limber_unit *u, int64_t from, int64_t t
     return from + (half < u->group ? half : u->group);
 }
 
-/* Returns the position where the last complete step ends, if u->unroll positions of [from, to) are
- * taken at a time. */
+/* Returns the position where the last complete group of u->unroll positions ends, counted from
+ * `from`; with unroll = 0, returns `to`. */
 PRIM int64_t limber_unit_steps_end(const limber_unit *u, int64_t from, int64_t to)
 {
     return u->unroll ? from + (to - from) / u->unroll * u->unroll : to;
@@ -145,8 +145,9 @@ PRIM uint32_t limber_unit_number(uint32_t element, uint32_t stream, uint32_t ind
 
 /* ---- rounding to a step's format ----------------------------------------------------------- */
 
-/* Rounds x to a step's format. sticky: as in limber_num_encode. r: a random number of `bits` bits,
- * for stochastic rounding.  *loss: flags of enum limber_num_loss. */
+/* Rounds x to the format and by the rounding mode of s, which describes one rounding of a unit.
+ * sticky: as in limber_num_encode. r: a random number of `bits` bits, for stochastic rounding.
+ * *loss: flags of enum limber_num_loss. */
 PRIM void limber_step_round(struct limber_num *out, const limber_step *s,
                             const struct limber_num *x, int sticky, uint32_t r, int bits, int *loss)
 {
@@ -213,7 +214,7 @@ PRIM double limber_num_value(const struct limber_num *x)
     return v;
 }
 
-/* Returns x rounded to a step's format; see limber_step_round. */
+/* Returns x in the format and rounding of s; see limber_step_round. */
 PRIM double limber_step_value(const limber_step *s, double x, uint32_t r, int bits, int *loss)
 {
     struct limber_num in, out;
@@ -273,9 +274,9 @@ PRIM double limber_odd_quotient(double x, double y)
     return q;
 }
 
-/* Returns the scale of a block of operands, which step s rounds. most: the largest magnitude in the
- * block, finite and not 0.  It may be a subnormal double, since these are far below the smallest
- * scale. */
+/* Returns the scale of a block of operands, whose elements s rounds. most: the largest magnitude
+ * in the block, finite and not 0.  It may be a subnormal double, since these are far below the
+ * smallest scale. */
 PRIM double limber_unit_scale(const limber_unit *u, const limber_step *s, double most)
 {
     const limber_step ue4m3 = { { LIMBER_KIND_FLOAT, 4, 3,
@@ -310,7 +311,7 @@ struct loaded {
     int32_t exponent; /* exponent of the value, for the alignment of fused blocks */
 };
 
-/* Loads one element: rounds x / scale to the step's format, and multiplies by the scale. alone: the
+/* Loads one element: rounds x scale to the format of s, and multiplies by the scale. alone: the
  * exponent for alignment is the scale's, not the scale's plus the element's. */
 PRIM void limber_unit_load_one(const limber_step *s, double x, double scale, int alone,
                                struct loaded *out)

@@ -54,7 +54,8 @@ double limber_retention(int a, int p, int64_t n)
     for (int j = 2; j <= p + 1; j++) {
         double x = ldexp(1, j - 1), q;
 
-        alpha += ldexp(x * (x - 1) * (2 * x - 1) / 3, a - 3 * p);   /* alpha_j */
+        /* alpha becomes the source's alpha_j */
+        alpha += ldexp(x * (x - 1) * (2 * x - 1) / 3, a - 3 * p);
         if (j > p || (double)n <= alpha)
             continue;
         q = ldexp(two_tails(a - p + j - 1, (double)n) * (1 - two_tails(a - p + j, (double)n)),
@@ -99,8 +100,8 @@ static int log2_of(int64_t n)
     return e;
 }
 
-/* Returns the retention if step s adds n terms with *bits fraction bits.  Sets *bits to the
- * fraction bits of their sum. */
+/* Returns the retention if n terms with *bits fraction bits are added and rounded as s says.
+ * Sets *bits to the fraction bits of their sum. */
 static double step_retention(const limber_step *s, int *bits, int64_t n)
 {
     int a = s->format.frac_bits, p = min_int(*bits, a);

@@ -16,8 +16,8 @@ enum {
     MAX_REACH = 400
 };
 
-/* A key of a description, and the field that it sets: a step, or a number.  Words may stand for
- * values of a number. */
+/* A key of a unit's description, and the field that it sets: a rounding (STEP), or a number.
+ * Words may stand for values of a number. */
 enum kind { STEP, INPUT, MULTIPLY, SCALE, NUMBER, SEED };
 static const struct key {
     const char *name;
@@ -116,7 +116,7 @@ static bool read_format(struct word w, limber_format *f)
     return limber_format_named(name, f) == LIMBER_STATUS_OK;
 }
 
-/* Reads a step, "FORMAT:ROUNDING:...". key: its key, for error messages. */
+/* Reads a rounding, "FORMAT:ROUNDING:...". key: its key, for error messages. */
 static bool read_step(const char *key, struct word w, limber_step *s, struct diag *d)
 {
     struct word all = w, name = limber_lex_cut(&w, ':');
@@ -307,7 +307,7 @@ bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d)
 
 /* ---- writing a unit as text ---------------------------------------------------------------- */
 
-/* Prints a step as " key=FORMAT:ROUNDING:...". */
+/* Prints a rounding as " key=FORMAT:ROUNDING:...". */
 static void print_step(struct text *out, const char *key, const limber_step *s)
 {
     limber_format f = s->format;
@@ -389,7 +389,7 @@ static bool is_int(const limber_step *s)
     return s->format.kind == LIMBER_KIND_INT || s->format.kind == LIMBER_KIND_UINT;
 }
 
-/* Checks a step. loads: true if the step rounds operands, not sums. */
+/* Checks a rounding (format, mode, overflow). loads: true if it rounds operands, not sums. */
 static bool check_step(const char *key, const limber_step *s, bool loads, struct diag *d)
 {
     limber_format f = s->format;
@@ -416,7 +416,7 @@ static bool check_step(const char *key, const limber_step *s, bool loads, struct
     return true;
 }
 
-/* Checks a unit in f64.  All of its steps must be f64, rounded to nearest, as CPUs compute. */
+/* Checks a unit in f64.  All of its roundings must be to f64, to nearest, as CPUs compute. */
 static bool check_f64(const limber_unit *u, struct diag *d)
 {
     const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total, &u->out };
@@ -455,14 +455,14 @@ static bool check_int(const limber_unit *u, struct diag *d)
 }
 
 enum { STEPS = 7 };
-/* A step of a unit, with its key in the text. must: true if every unit has this step. */
+/* A rounding of a unit, with its key in the text. must: true if every unit has this rounding. */
 struct named_step {
     const char *key;
     const limber_step *s;
     bool must;
 };
 
-/* Lists all steps of a unit with their keys. */
+/* Lists all roundings of a unit with their keys. */
 static void collect_steps(const limber_unit *u, struct named_step all[STEPS])
 {
     const struct named_step list[STEPS] = {
@@ -504,7 +504,7 @@ static bool check_words(const limber_unit *u, struct diag *d)
     return true;
 }
 
-/* Checks all steps.  If one rounds stochastically, there must be a seed, and no tree. */
+/* Checks all roundings.  If one is stochastic, there must be a seed, and no tree. */
 static bool check_steps(const limber_unit *u, struct diag *d)
 {
     struct named_step all[STEPS];
@@ -783,7 +783,7 @@ bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
     word =
         limber_word_at(limber_attrs[ATTR_sums].words, limber_attr_number(products, ATTR_sums), &n);
     snprintf(name, sizeof name, "%.*s-%s", n, word ? word : "", input);
-    /* A unit with groups models more than one instruction, and cannot continue a running sum.  For
+    /* A unit with groups models several instructions, and cannot continue a running sum.  For
      * exact sums this does not matter, since they have the same value in any order. */
     return limber_unit_read(name, unit, &ignored) &&
            (!unit->group || products->type.format.kind == LIMBER_KIND_INT);

@@ -107,8 +107,8 @@ bool limber_prepared_fits(const limber_context *ctx, const limber_prepared *o, s
 /* Checks that the prepared filters, if any, fit the convolution. */
 bool limber_prepared_filters_fit(const limber_context *ctx, const limber_problem *p,
                                  struct diag *d);
-/* conv.c: geometry and filter length for an operation whose filters may be prepared.  The sizes of
- * images are set to 0. */
+/* conv.c: returns the geometry and the filter length for an operation whose filters may be
+ * prepared.  The sizes of images are set to 0. */
 bool limber_conv_filters(const limber_conv *s, limber_operation operation, struct conv *c,
                          int64_t *length, struct diag *d);
 

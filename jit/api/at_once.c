@@ -7,7 +7,8 @@
 #include "jit/api/api.h"
 #include "jit/shapes.h"
 
-/* The list's order holds here, too: the entry asks for what each way above `direct` computes. */
+/* limber_gemm_at_once leaves calls to ways that are listed before `direct`; it tests only for
+ * `vectors`. */
 _Static_assert(WAY_vectors == 1 && WAY_direct == 2, "only vectors stands above direct");
 
 /* True if the contract is native or reproducible and sets no other option. */

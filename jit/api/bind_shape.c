@@ -65,8 +65,8 @@ static bool check_request(const limber_context *ctx, const limber_contract *cont
            check_strides(&c, f->m, f->n, d);
 }
 
-/* The strides of a matrix.  A stride of a dimension with one element is set to 0, so that
- * equivalent requests share a function. */
+/* Returns the strides of a matrix.  A stride of a dimension with one element is set to 0, so
+ * that equivalent requests share a function. */
 static struct strides strides_of(const limber_matrix *x, int64_t rows, int64_t cols)
 {
     return (struct strides){ rows > 1 ? x->row_stride : 0, cols > 1 ? x->col_stride : 0 };

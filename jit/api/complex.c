@@ -412,7 +412,7 @@ static bool multiply_real(const struct complex_product *x, limber_format fc, str
 /* Computes T = A B first, then alpha T + beta C as another real product. */
 static bool run_with_complex_scalars(const struct complex_product *x, struct diag *d)
 {
-    struct complex_product first = *x; /* computes A B into the terms */
+    struct complex_product first = *x; /* the same product with T as its result */
     struct terms t;
     struct output_view c;
 

@@ -41,7 +41,8 @@ void limber_complex_share(limber_context *ctx, int64_t tasks, int64_t elements,
 
 void limber_negate_float(char *at, limber_format f)
 {
-    /* the sign is the top bit of the carrier, or of the format */
+    /* the sign is the top bit of the binary32 or binary64 number in which the element is stored,
+     * or of the format */
     int bit = f.carried || f.kind == LIMBER_KIND_DD ? 8 * f.size - 1 : f.exp_bits + f.frac_bits;
 
     at[bit / 8] = (char)(at[bit / 8] ^ 1 << bit % 8);
@@ -126,9 +127,9 @@ static void fill_row(void *arg, int64_t i, int worker)
     }
 }
 
-/* Writes the 2 x width matrix of coefficients to the address `to`: one row for the real parts of
- * results, one for the imaginary parts.  False if the negative of an imaginary part does not fit
- * i64. */
+/* Writes alpha and beta as a real matrix to the address `to`: a row for the real parts of
+ * results and a row for the imaginary parts, 2 or (with beta) 4 columns.  False if the negative
+ * of an imaginary part does not fit i64. */
 static bool write_coefficients(const struct terms *t, const struct complex_product *x, char *to,
                                struct diag *d)
 {
@@ -159,8 +160,8 @@ static bool write_coefficients(const struct terms *t, const struct complex_produ
     return true;
 }
 
-/* Copies the pairs of C to the terms if there is a beta, and writes the coefficients to *matrix.
- * On a device *matrix is set to their address there. */
+/* Copies the pairs of C to the terms if there is a beta, and writes the real matrix of alpha and
+ * beta to *matrix.  On a device *matrix is set to its address there. */
 static bool fill_terms(const struct terms *t, const struct complex_product *x, char **matrix,
                        struct diag *d)
 {
@@ -189,8 +190,10 @@ static bool fill_terms(const struct terms *t, const struct complex_product *x, c
     return true;
 }
 
-/* Computes C as the product of the coefficients (2 x 2 or 2 x 4) and the terms (2 or 4 x mn).  On a
- * device the terms are not scanned, because a scan would take longer than the product. */
+/* Computes alpha T + beta C of complex numbers as one real product: the real matrix of alpha and
+ * beta (2 x 2, with beta 2 x 4) times the real and imaginary parts of T and C (2 or 4 rows, mn
+ * columns).  On a device the contract asks for no scan, which would take longer than the
+ * product. */
 static bool add_terms(const struct terms *t, const struct complex_product *x, struct diag *d)
 {
     char coefficients[8 * 16], *matrix = coefficients;

@@ -449,7 +449,8 @@ bool limber_context_make(limber_context **out, const limber_config *config,
         limber_destroy(ctx);
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a context");
     }
-    /* the decision whether to partition a product takes a tenth of this time */
+    /* seconds; products that take less are not partitioned, since that decision takes a tenth of
+     * this time */
     ctx->pricing.brief = ctx->machine.backend->device_ops ? 5e-3 : 300e-6;
     limber_tuning_read(ctx);
     *out = ctx;

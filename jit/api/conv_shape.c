@@ -184,7 +184,8 @@ bool limber_conv_filters(const limber_conv *s, limber_operation operation, struc
     if (__builtin_mul_overflow(s->c / s->groups, window, length) || window == INT64_MAX)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "conv.c and the window are too large together");
-    /* one mask is allocated for each group and each part of the window */
+    /* what a scan finds is kept for each group and each part of the window, in memory allocated
+     * here */
     if (operation == LIMBER_OPERATION_CONV_BACKWARD_DATA &&
         (__builtin_mul_overflow(s->groups, window + 1, &parts) || parts >= (int64_t)1 << 48))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,

@@ -149,13 +149,13 @@ bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores
 
 /* ---- forms of products that were accepted ---------------------------------------------------- */
 
-/* True if all that the contract says is in its numbers, and it has this version's size. */
+/* True if the contract names no scheme, unit or statistics, and has this version's size. */
 static bool is_plain_contract(const limber_contract *k)
 {
     return k->size == sizeof *k && !k->scheme && !k->unit && !k->statistics;
 }
 
-/* Reads the form of a product.  False if the contract has more than a form holds. */
+/* Writes the form of a product to *f.  False if a form cannot represent the contract. */
 static inline bool read_form(const limber_contract *k, const struct product *x, bool alpha,
                              bool beta, struct form *f)
 {
@@ -211,7 +211,7 @@ struct accepted *limber_gemm_find_form(const limber_context *ctx, const struct g
     struct accepted *w;
     struct form f;
 
-    /* other scalars are not read before the formats are known to be right */
+    /* scalars of other formats are read only after all formats were checked */
     if (!ctx || ((alpha || beta) && !limber_format_is_binary(c)))
         return NULL;
     alpha = alpha && limber_scalar_is(alpha, c.size, 1) ? NULL : alpha;

@@ -21,8 +21,8 @@ static bool read_key(const char *hex, unsigned char key[KEY_BYTES / 2])
     return true;
 }
 
-/* *plan: a copy of the plan from which a kernel in memory was compiled. kernel: its key in
- * hexadecimal digits. */
+/* Sets *plan to a copy of the plan from which a kernel in memory was compiled. kernel: its key
+ * in hexadecimal digits. */
 limber_status limber_kernel_plan(limber_context *ctx, const char *kernel, char **plan)
 {
     CALL_SCOPE;

@@ -157,7 +157,7 @@ static bool open_call(struct opened *o, const limber_problem *problem)
            limber_widen(o->ctx, &o->c.problem, o->widened, &o->d);
 }
 
-/* Opens a call that serves real matrices.  single: it serves no batches. */
+/* Opens a call that accepts real matrices only. single: it accepts no batches. */
 static bool open_real(struct opened *o, const limber_problem *problem, bool single)
 {
     if (!open_call(o, problem))
@@ -170,8 +170,8 @@ static bool open_real(struct opened *o, const limber_problem *problem, bool sing
                        "problem.batch: limber_%s serves one product", o->name);
 }
 
-/* Opens a call that computes nothing.  It serves real matrices, without their epilogue, which is
- * read into *e if there is one.  single: it serves no batches. */
+/* Opens a call that computes nothing.  It accepts real matrices only, without their epilogue,
+ * which is read into *e if there is one. single: it accepts no batches. */
 static bool open_to_plan(struct opened *o, const limber_problem *problem, bool single,
                          struct epilogue_call *e)
 {
@@ -324,7 +324,7 @@ limber_status limber_run(limber_context *ctx, const limber_problem *p, limber_re
 
 /* ---- a problem and the plan that computes it ------------------------------------------------- */
 
-/* Refuses what a call with a plan of the caller's does not have. */
+/* Refuses features that a call with the caller's own plan cannot have. */
 static bool check_planned(const limber_problem *p, bool contract, struct diag *d)
 {
     bool strided = p->conv && (p->conv->stride[0] > 1 || p->conv->stride[1] > 1 ||
@@ -388,8 +388,8 @@ limber_status limber_run_plan(limber_context *ctx, const char *plan, const limbe
 
 /* ---- plans, parts and workspace of a problem ------------------------------------------------- */
 
-/* *text: the plan for a problem, which is not computed.  *report: what is known of it, if report
- * is not NULL. */
+/* Sets *text to the plan for a problem, without computing the problem.  If report is not NULL,
+ * fills *report with what is known before a run. */
 limber_status limber_plan(limber_context *ctx, const limber_problem *problem, char **text,
                           limber_report *report)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* *text: a table of the parts in a report, which the caller frees; NULL on failure. */
+/* Sets *text to a table of the parts in a report, which the caller frees; NULL on failure. */
 limber_status limber_report_parts(const limber_report *report, char **text)
 {
     struct text out = { 0 };

@@ -47,11 +47,11 @@ struct entry {
     bool prebuilt; /* the kernel's code is part of the library */
     /* the code path (enum way_id) of launches for which the entry's plan and code were dumped */
     atomic_int dumped;
-    atomic_llong spent; /* nanoseconds of calls that this prebuilt kernel has served */
+    atomic_llong spent; /* nanoseconds of all calls in this prebuilt kernel */
     atomic_bool replaced; /* a specialised kernel has been requested that will replace this one */
     atomic_bool stale; /* the cache has another entry for this key */
     double seconds; /* seconds that it took to make the entry */
-    char *stated; /* owned; text of the stated plan, the one before the passes; or NULL */
+    char *stated; /* owned; text of the plan before the passes; or NULL */
     limber_promise promise; /* the plan's promise */
     struct conv_geometry geometry; /* geometry of the plan's convolution */
 };

@@ -82,11 +82,11 @@ static bool wait_for_maker(int root, int fd, const unsigned char *key, double pa
 int limber_disk_claim(struct disk *disk, const unsigned char key[KEY_BYTES])
 {
     struct seal_key sealer;
-    bool roots;
+    bool site;
     int root, fd;
 
     if (disk->mode != CACHE_rw || limber_disk_given_up(disk, disk->no_write) ||
-        (root = limber_disk_root(disk, true, &roots)) < 0)
+        (root = limber_disk_root(disk, true, &site)) < 0)
         return -1;
     if (!limber_disk_key(disk, true, &sealer)) { /* without a key no entry can be stored */
         close(root);

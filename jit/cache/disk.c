@@ -169,10 +169,10 @@ static void remember_status(struct disk *disk, const struct stat *st)
     pthread_mutex_unlock(&disk->lock);
 }
 
-/* Opens the cache folder and checks that this user or root owns it and nobody else can write to it.
- * *roots: root owns it and this user is not root (a site's cache).  Returns -1 if the folder cannot
- * be used; with a reason, the cache is given up. */
-int limber_disk_root(struct disk *disk, bool create, bool *roots)
+/* Opens the cache folder and checks that this user or root owns it and nobody else can write to
+ * it.  *site: set to true if the superuser owns it and this user is another (a site's cache).
+ * Returns -1 if the folder cannot be used; with a reason, the cache is given up. */
+int limber_disk_root(struct disk *disk, bool create, bool *site)
 {
     char why[240] = "";
     struct stat st;
@@ -185,7 +185,7 @@ int limber_disk_root(struct disk *disk, bool create, bool *roots)
         fstat(fd, &st) == 0)
         remember_status(disk, &st);
     if (fd >= 0 && is_private(&st, why, sizeof why)) {
-        *roots = is_site_owned(&st);
+        *site = is_site_owned(&st);
         return fd;
     }
     if (*why)
@@ -231,9 +231,9 @@ bool limber_disk_key(struct disk *disk, bool create, struct seal_key *key)
 }
 
 /* Opens one of the 256 subdirectories, named by two hexadecimal digits.  A subdirectory may have
- * been copied there with permissions for others, so it is checked, too.  *roots becomes false if
- * root does not own it.  Returns -1 on failure. */
-static int open_shard(int root, const char *hex, bool create, bool *roots)
+ * been copied there with permissions for others, so it is checked, too.  *site: set to false if
+ * the superuser does not own the subdirectory.  Returns -1 on failure. */
+static int open_shard(int root, const char *hex, bool create, bool *site)
 {
     const char name[3] = { hex[0], hex[1], '\0' };
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -246,7 +246,7 @@ static int open_shard(int root, const char *hex, bool create, bool *roots)
     if (fd < 0)
         return -1;
     if (fstat(fd, &st) == 0 && is_private(&st, why, sizeof why)) {
-        *roots = *roots && is_site_owned(&st);
+        *site = *site && is_site_owned(&st);
         return fd;
     }
     close(fd);
@@ -401,21 +401,21 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
     struct header h;
     struct stat st;
     enum quality q = DAMAGED;
-    bool ok = false, roots = false, good;
+    bool ok = false, site = false, good;
     int root = -1, shard = -1, fd = -1;
 
     *bytes = (struct blob){ 0 };
-    root = limber_disk_root(disk, false, &roots);
+    root = limber_disk_root(disk, false, &site);
     if (root >= 0)
-        shard = open_shard(root, name.hex, false, &roots);
+        shard = open_shard(root, name.hex, false, &site);
     if (shard >= 0)
         fd = open_entry(shard, name.file);
     if (fd >= 0) {
         good = read_header(fd, name.hex, &h, &st);
-        roots = good && roots && is_site_owned(&st);
+        site = good && site && is_site_owned(&st);
         if (good)
-            q = roots || limber_disk_key(disk, false, &sealer) ?
-                    read_bytes(fd, &h, roots ? NULL : &sealer, bytes) :
+            q = site || limber_disk_key(disk, false, &sealer) ?
+                    read_bytes(fd, &h, site ? NULL : &sealer, bytes) :
                     UNKNOWN;
         ok = q == GOOD;
         if (ok) {
@@ -438,12 +438,12 @@ bool limber_disk_load(struct disk *disk, const unsigned char key[KEY_BYTES], str
 void limber_disk_drop(struct disk *disk, const unsigned char key[KEY_BYTES])
 {
     struct name name = limber_disk_name(key);
-    bool roots;
+    bool site;
     int root, shard;
 
-    if (disk->mode != CACHE_rw || (root = limber_disk_root(disk, false, &roots)) < 0)
+    if (disk->mode != CACHE_rw || (root = limber_disk_root(disk, false, &site)) < 0)
         return;
-    shard = open_shard(root, name.hex, false, &roots);
+    shard = open_shard(root, name.hex, false, &site);
     if (shard >= 0) {
         unlinkat(shard, name.file, 0);
         close(shard);
@@ -489,16 +489,17 @@ static void find_shards(int root, bool there[SHARDS])
         closedir(dir);
 }
 
-/* An open subdirectory of the cache, and its name.  roots: its entries may belong to root. */
+/* An open subdirectory of the cache, and its name. site: entries that the superuser owns are a
+ * site's. */
 struct shard {
     int fd;
     char hex[3];
-    bool roots;
+    bool site;
 };
 
 /* Calls `step` for every entry and temporary file of every subdirectory, until `step` returns
  * nonzero. */
-static void for_each_file(int root, bool roots,
+static void for_each_file(int root, bool site,
                           int (*step)(void *user, const struct shard *shard, const char *file),
                           void *user)
 {
@@ -507,14 +508,14 @@ static void for_each_file(int root, bool roots,
 
     find_shards(root, there);
     for (int i = 0; i < SHARDS && !stop; i++) {
-        struct shard shard = { .roots = roots };
+        struct shard shard = { .site = site };
         struct dirent *e;
         DIR *dir;
 
         if (!there[i])
             continue;
         limber_key_hex(&(unsigned char){ (unsigned char)i }, 1, shard.hex);
-        shard.fd = open_shard(root, shard.hex, false, &shard.roots);
+        shard.fd = open_shard(root, shard.hex, false, &shard.site);
         dir = shard.fd >= 0 ? fdopendir(shard.fd) : NULL;
         if (!dir) {
             if (shard.fd >= 0)
@@ -590,10 +591,10 @@ static void evict_oldest(int root, struct census *c, uint64_t target, const char
     for (size_t i = 0; i < c->n && c->bytes > target; i++) {
         const struct aged *e = &c->entry[i];
         char file[NAME + sizeof suffix];
-        bool roots = false;
+        bool site = false;
         int shard;
 
-        if (strcmp(e->hex, keep) == 0 || (shard = open_shard(root, e->hex, false, &roots)) < 0)
+        if (strcmp(e->hex, keep) == 0 || (shard = open_shard(root, e->hex, false, &site)) < 0)
             continue;
         snprintf(file, sizeof file, "%s%s", e->hex + 2, suffix);
         if (unlinkat(shard, file, 0) == 0 || errno == ENOENT)
@@ -687,7 +688,7 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
     struct name name = limber_disk_name(f->key);
     struct header h = model;
     struct seal_key key;
-    bool roots;
+    bool site;
     int root, shard;
 
     h.facts = *f;
@@ -695,7 +696,7 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
     if (disk->mode != CACHE_rw || limber_disk_given_up(disk, disk->no_write) ||
         sizeof h + h.bytes > disk->limit || h.bytes > most_bytes)
         return;
-    root = limber_disk_root(disk, true, &roots);
+    root = limber_disk_root(disk, true, &site);
     if (root < 0)
         return;
     if (!limber_disk_key(disk, true, &key)) {
@@ -704,7 +705,7 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
     }
     h.sum = checksum_of(&h, bytes->data);
     seal_entry(&h, bytes->data, &key);
-    shard = open_shard(root, name.hex, true, &roots);
+    shard = open_shard(root, name.hex, true, &site);
     if (shard >= 0 && write_entry(disk, shard, &name, &h, bytes->data))
         make_room(disk, root, sizeof h + h.bytes, name.hex);
     else if (!is_name_blocked(errno))
@@ -722,16 +723,16 @@ void limber_disk_describe(struct disk *disk, limber_cache_info *info)
 {
     struct census c = { 0 };
     struct seal_key key;
-    bool roots = false;
-    int root = limber_disk_root(disk, false, &roots);
+    bool site = false;
+    int root = limber_disk_root(disk, false, &site);
 
-    if (disk->dir && !roots && disk->mode != CACHE_off)
+    if (disk->dir && !site && disk->mode != CACHE_off)
         limber_disk_key(disk, false, &key); /* sets why_not if there is no key */
     *info = (limber_cache_info)LIMBER_CACHE_INFO_INIT;
     if (disk->dir)
         snprintf(info->directory, sizeof info->directory, "%s", disk->dir);
     if (root >= 0) {
-        for_each_file(root, roots, count_file, &c);
+        for_each_file(root, site, count_file, &c);
         close(root);
     }
     info->entries = c.n;
@@ -779,7 +780,7 @@ static enum quality inspect_file(struct visit *v, const struct shard *shard, con
             snprintf(e->plan, sizeof e->plan, "%s", h.facts.plan);
         }
         if (q == GOOD && verify) {
-            if (shard->roots && is_site_owned(&st))
+            if (shard->site && is_site_owned(&st))
                 q = read_bytes(fd, &h, NULL, &bytes);
             else
                 q = limber_disk_key(v->disk, false, &key) ? read_bytes(fd, &h, &key, &bytes) :
@@ -825,12 +826,12 @@ static int erase_file(void *user, const struct shard *shard, const char *file)
 
 /* Opens the cache directory.  False, with an error, if it must not be used.  If it is absent, *root
  * is -1 and the result is true. */
-static bool open_root(struct disk *disk, int *root, bool *roots, struct diag *d)
+static bool open_root(struct disk *disk, int *root, bool *site, struct diag *d)
 {
     bool refused;
 
     errno = 0;
-    *root = limber_disk_root(disk, false, roots);
+    *root = limber_disk_root(disk, false, site);
     if (*root < 0 && errno == ENOMEM)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                            "no memory for the name of the cache directory");
@@ -850,13 +851,13 @@ bool limber_disk_each(struct disk *disk, bool verify,
                       struct diag *d)
 {
     struct visit v = { .disk = disk, .verify = verify, .visit = visit, .user = user };
-    bool roots = false;
+    bool site = false;
     int root;
 
-    if (!open_root(disk, &root, &roots, d))
+    if (!open_root(disk, &root, &site, d))
         return false;
     if (root >= 0) {
-        for_each_file(root, roots, visit_file, &v);
+        for_each_file(root, site, visit_file, &v);
         close(root);
     }
     return true;
@@ -866,16 +867,16 @@ bool limber_disk_each(struct disk *disk, bool verify,
 bool limber_disk_clear(struct disk *disk, bool damaged_only, size_t *removed, struct diag *d)
 {
     struct visit v = { .disk = disk, .damaged_only = damaged_only };
-    bool roots = false;
+    bool site = false;
     int root;
 
     *removed = 0;
     if (disk->dir && disk->mode == CACHE_ro)
         return limber_fail(d, LIMBER_STATUS_IO, "LIMBER_CACHE is ro");
-    if (!open_root(disk, &root, &roots, d))
+    if (!open_root(disk, &root, &site, d))
         return false;
     if (root >= 0) {
-        for_each_file(root, roots, erase_file, &v);
+        for_each_file(root, site, erase_file, &v);
         close(root);
     }
     *removed = v.removed;

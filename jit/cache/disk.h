@@ -35,9 +35,10 @@ struct disk {
 
 /* True if `what` (why_not or no_write) holds a reason. */
 bool limber_disk_given_up(struct disk *disk, const char *what);
-/* Opens the cache directory.  -1 if it is absent, which is not recorded as a reason, or must not be
- * used.  create: makes it if it is absent.  *roots: root owns it and this user is not root. */
-int limber_disk_root(struct disk *disk, bool create, bool *roots);
+/* Opens the cache directory. -1 if it is absent, which is not recorded as a reason, or must not
+ * be used. create: makes it if it is absent.  *site: set to true if the superuser owns it and
+ * this user is another. */
+int limber_disk_root(struct disk *disk, bool create, bool *site);
 /* Gets the user's sealing key, without which entries cannot be checked.  create: makes the key if
  * it is absent.  False if there is none. */
 bool limber_disk_key(struct disk *disk, bool create, struct seal_key *key);

@@ -26,7 +26,7 @@ struct slot {
     atomic_size_t users;
     uint64_t tick; /* time of the last use, in uses of the cache */
     struct diag diag; /* the error if the state is FAILED */
-    /* of the key, which has `size` bytes */
+    /* hash of the key, which has `size` bytes */
     uint64_t hash;
     size_t size;
     unsigned char key[];

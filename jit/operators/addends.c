@@ -50,7 +50,7 @@ static bool is_vector(const struct epilogue_call *c, int i)
                    limber_format_embeds(in->format, c->product.b.format);
 }
 
-/* Takes additions at the start of the steps into the product: one input as C (c->addend),
+/* Moves additions at the start of the steps into the product: one input as C (c->addend),
  * vectors as further products along k (c->join). begins_free: the product's own C is unused. */
 void limber_epilogue_addends(limber_context *ctx, struct epilogue_call *c, bool begins_free)
 {
@@ -70,8 +70,8 @@ void limber_epilogue_addends(limber_context *ctx, struct epilogue_call *c, bool 
             c->join[c->joins++] = i;
         else if (begins_free && widens && c->addend >= 0 && is_vector(c, c->addend) &&
                  c->joins < MOST_INPUTS && limber_format_embeds(c->input[i].format, c->compute)) {
-            /* Only one input can take C's place, and a matrix can be nowhere else.  So the matrix
-             * takes it, and the vector that had it becomes a product. */
+            /* A matrix can only be C, a vector can also be a product along k.  So this matrix
+             * becomes C, and the vector that was C becomes a product. */
             c->join[c->joins++] = c->addend;
             c->addend = i;
         } else {

@@ -46,8 +46,8 @@ struct job {
     const limber_context *ctx; /* if NULL, one thread computes, without vector code */
     const struct lookup *lookup; /* NULL if values are computed, not looked up */
     struct fn_args args;
-    /* true if a function's value for a binary32 number need only round to the right binary32
-     * number */
+    /* true if the function of a binary32 number may return any double that rounds to the right
+     * binary32 number */
     bool single;
 };
 

@@ -236,7 +236,7 @@ static char *matrix_of(const struct epilogue_call *c, const struct shape *s, int
     return (char *)c->c.data + g * s->step * c->c.format.size;
 }
 
-/* Returns input i as the steps read it for matrix g of C. */
+/* Returns input i in the form in which the steps read it for matrix g of C. */
 static struct numbers input_of(const struct epilogue_call *c, int i, const struct shape *s,
                                int64_t g)
 {
@@ -379,7 +379,7 @@ static struct numbers numbers_of_x(const struct walk *w, int64_t g)
     return x;
 }
 
-/* Describes matrix g for the code that applies steps. */
+/* Fills *e with the description of matrix g that the code of the steps reads. */
 static void epilogue_of(void *arg, int64_t g, struct epilogue *e)
 {
     const struct walk *w = arg;
@@ -532,7 +532,7 @@ static bool run_single(limber_context *ctx, struct epilogue_call *c, struct walk
          (c->product.conv ? limber_conv_state(ctx, &c->product, true, &p, d) :
                             limber_gemm_state(ctx, &c->product, true, &p, d));
     if (ok && (c->steps.count || w->x) && !limber_simulates(&p.contract) && !c->on_device) {
-        /* channels are the rows of a convolution's product */
+        /* in the product of a convolution, channels are rows */
         p.finish = w->s.by_columns ? &f.turned : &f.straight;
         p.finished = finished;
     }

@@ -20,7 +20,8 @@ enum { PIECE = 256, COLUMNS = 16, LANES = 16, ROOM = 1024, SMALL_TASK = 1 << 14 
 struct line {
     struct long_sum exact;
     float sum[LANES], lost[LANES];
-    /* the sum of squares or exponentials of the second pass, or the divisor of the results */
+    /* mean: of the line; second: the sum of squares or exponentials of the second pass, or the
+     * divisor of the results */
     double chain, most, mean, second;
     uint64_t swallowed;
 };

@@ -219,8 +219,8 @@ static bool correct_residual(struct system *s, struct diag *d)
     return true;
 }
 
-/* Returns the size of a correction, relative to x, below which refinement ends: half an ulp of the
- * result's format, but at least 2^-110, which binary128 allows. */
+/* Returns the size of a correction, relative to x, at which refinement ends: half an ulp of the
+ * result's format, but at least 2^-110, since r and x are in binary128. */
 static double tolerance(limber_format f)
 {
     return fmax(0x1p-110, ldexp(1, -limber_format_sig(f) - 2));

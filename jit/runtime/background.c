@@ -168,7 +168,7 @@ static void *background_loop(void *arg)
 static bool start_thread(struct background *b)
 {
     if (!b->started)
-        register_exit_handler(); /* the process waits at its end for jobs of any kind */
+        register_exit_handler(); /* the process waits at its end for every kind of job */
     b->started = b->started || limber_thread(&b->thread, background_loop, b);
     return b->started;
 }

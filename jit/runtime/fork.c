@@ -29,7 +29,7 @@ static pthread_mutex_t *opening; /* NULL if memory ran out */
 static pthread_once_t opening_once = PTHREAD_ONCE_INIT;
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
 
-/* Defined by LeakSanitizer, if the program is built with it. */
+/* LeakSanitizer's function; NULL if the program is built without it */
 extern void __lsan_ignore_object(const void *) __attribute__((weak));
 
 /* Makes the recursive mutex `opening`, which is never freed. */
@@ -145,6 +145,7 @@ void limber_compile_forget(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Returns whether another thread is compiling. */
 bool limber_compile_goes_on(void)
 {
     bool others;

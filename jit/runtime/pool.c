@@ -11,7 +11,7 @@
  * callers are often bound to one CPU. Pinned workers get one of these CPUs each; callers are never
  * moved.  Without pinning the scheduler moves workers to free CPUs, also to the caller's, so that
  * several processes with equal CPU sets do not collide. */
-#define _GNU_SOURCE /* CPU sets */
+#define _GNU_SOURCE /* for the CPU_ macros */
 #include "jit/runtime/runtime.h"
 
 #include <dlfcn.h>
@@ -63,9 +63,9 @@ struct worker {
     int index;
 };
 
-/* Executes a worker's own share of tasks, then tasks of other shares.  So a worker mostly reads
- * data in the next run that it wrote in this run, and no worker waits for a thread that has no
- * CPU. */
+/* Executes the tasks of a worker's own share, then tasks of other shares.  Thus a worker mostly
+ * reads data in the next run that it wrote in this run, and no worker waits for a thread that
+ * has no CPU. */
 static void run_shares(struct pool *p, int worker)
 {
     int shares = p->wanted + 1;
@@ -141,8 +141,8 @@ static void *worker_loop(void *arg)
 
 /* ---- a CPU for each worker ------------------------------------------------------------------- */
 
-/* Sets *set to the CPU of this worker, if there is a CPU for each worker: the worker-th CPU, the
- * first caller's CPU not counted. */
+/* Sets *set to the CPU of this worker, if there is a CPU for each worker: CPU number `worker` of
+ * the pool's set, where the first caller's CPU is not counted. */
 static void choose_cpu(const struct pool *p, int worker, cpu_set_t *set)
 {
     if (CPU_COUNT(&p->cpus) < p->threads)

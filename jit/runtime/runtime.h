@@ -21,7 +21,8 @@ double limber_now(void); /* seconds of a monotonic clock */
 #define CALL_SCOPE \
     struct call_scope apart __attribute__((cleanup(limber_call_leave), unused)) = \
         limber_call_enter()
-/* Sets only the floating-point modes, for products that neither take a lock nor wait. */
+/* Sets the floating-point modes, but nothing else of CALL_SCOPE, for products that neither take
+ * a lock nor wait. */
 #define MODE_SCOPE \
     struct float_mode mode __attribute__((cleanup(limber_mode_leave), unused)) = limber_mode_enter()
 /* The thread's floating-point modes and flags. */

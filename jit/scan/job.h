@@ -11,10 +11,9 @@
 enum { RUN = LIMBER_TILE };
 _Static_assert((int)RUN == (int)MEASURE_RUN, "runs are tiles");
 
-/* Extremes of exponents and bits in a run of elements, a line or a tile.  If there is no finite
- * nonzero element, emin and lsb are NONE_LOW and emax is NONE_HIGH. sig: significant bits of the
- * element that needs most. lsb: exponent of the lowest set bit. */
-/* sig: significant bits of the element that has most.  lsb: exponent of the lowest set bit. */
+/* Extremes of exponents and bits in a run of elements, a line (row of A or column of B) or a
+ * tile.  If there is no finite nonzero element, emin and lsb are NONE_LOW and emax is NONE_HIGH.
+ * lsb: exponent of the lowest set bit. sig: largest number of significant bits of an element. */
 struct extremes {
     int32_t emin, emax, lsb, sig;
     uint8_t special, negative;
@@ -53,7 +52,8 @@ struct job {
     int64_t lines, length;
     enum scan_depth depth;
     struct extremes *line, *tile; /* extremes of lines, [cut][line], and of tiles */
-    struct accumulator *lanes; /* [worker][measured_at_once]: scratch */
+    /* [worker][measured_at_once]: scratch, one accumulator for each of eight lanes */
+    struct accumulator *lanes;
     struct mask *m;
     /* counted in rows of tiles: the row at which the scan continues, and the size of a task */
     int64_t first, rows;

@@ -30,7 +30,7 @@ typedef uint8_t v8b __attribute__((vector_size(8)));
 typedef uint32_t v8w __attribute__((vector_size(32)));
 typedef uint16_t v8s __attribute__((vector_size(16)));
 
-/* The fields of struct eight as vectors. */
+/* Eight accumulators of extremes as vectors: the fields of struct eight. */
 struct lanes {
     v8l emin, emax, lsb, sig, special, negative, odd;
 };
@@ -70,7 +70,7 @@ FLAT void clear_lanes(struct lanes *s)
     s->sig = s->special = s->negative = s->odd = ALL(0);
 }
 
-/* Merges the extremes of *o into those of *s, lane by lane. */
+/* Merges the eight accumulators *o into the eight accumulators *s. */
 FLAT void merge_lanes(struct lanes *s, const struct lanes *o)
 {
     s->emin = LESS(s->emin, o->emin);
@@ -82,8 +82,8 @@ FLAT void merge_lanes(struct lanes *s, const struct lanes *o)
     s->odd |= o->odd;
 }
 
-/* Merges elements into the extremes of the lanes where `used` is set. e: exponents; l: positions of
- * the lowest set bits. */
+/* Updates the eight accumulators *s with one element each, where `used` is set. e: the elements'
+ * exponents; l: positions of their lowest set bits; negative: their signs. */
 FLAT void merge_elements(struct lanes *s, v8l used, v8l e, v8l l, v8l negative)
 {
     v8l sig = (e - l + 1) & used;
@@ -104,16 +104,17 @@ FLAT v8l lowest_of(v8l size)
     return PICK(whole, size, rest) >> 52;
 }
 
-/* Extremes of eight lanes of doubles, as bit patterns. all, most: largest magnitude with and
- * without NaN and infinities. least, low: smallest magnitude and smallest lowest set bit, both
- * minus 1, so that those of zero wrap to the maximum. sig: longest significand minus 1. sign:
- * bitwise or of the signs. */
+/* Extremes of doubles in eight accumulators, as bit patterns. all, most: largest magnitude with
+ * and without NaN and infinities. least, low: smallest magnitude and smallest lowest set bit,
+ * both minus 1, so that those of zero wrap to the maximum. sig: longest significand minus 1.
+ * sign: bitwise or of the signs. */
 struct raw {
     v8u all, most, least, low;
     v8l sig, sign;
 };
 
-/* Merges eight doubles into the extremes, as bit patterns, without decoding exponents. */
+/* Updates the eight accumulators *r with one double each, as bit patterns, without decoding
+ * exponents. */
 FLAT void merge_doubles(struct raw *r, v8d x)
 {
     v8u size = (v8u)x & INT64_MAX, less, low;
@@ -124,13 +125,14 @@ FLAT void merge_doubles(struct raw *r, v8d x)
     r->most = MOST(r->most, size);
     r->least = LEAST(r->least, less);
     low = (v8u)((v8d)size - (v8d)(size & less)); /* the value of the lowest set bit */
-    low = PICK((v8u)((size & 0xfffffffffffff) == 0), size, low); /* of a power of two, itself */
+    /* the lowest set bit of a power of two is the number itself */
+    low = PICK((v8u)((size & 0xfffffffffffff) == 0), size, low);
     r->low = LEAST(r->low, low - 1);
     r->sig = (v8l)MOST((v8u)r->sig, (size >> 52) - (low >> 52));
     r->sign |= (v8l)x & (v8l)(size != 0);
 }
 
-/* Decodes the extremes and merges them into the lanes. */
+/* Decodes the extremes in *r and merges them into the eight accumulators *s. */
 FLAT void merge_raw_extremes(struct lanes *s, const struct raw *r)
 {
     struct lanes o;
@@ -147,7 +149,7 @@ FLAT void merge_raw_extremes(struct lanes *s, const struct raw *r)
     merge_lanes(s, &o);
 }
 
-/* Merges eight double-doubles, given as their high and low parts, into the lanes. */
+/* Updates the eight accumulators *s with one double-double each, given as high and low part. */
 FLAT void merge_dd(struct lanes *s, v8l high, v8l low)
 {
     v8l size = high & INT64_MAX, rest = low & INT64_MAX, e = size >> 52, f = rest >> 52;
@@ -172,7 +174,8 @@ FLAT v8l highest_bit_position(v8l x)
     return ((v8l)TO(v8d, x) >> 52) - 1023;
 }
 
-/* Merges eight 64-bit integers into the lanes. */
+/* Updates the eight accumulators *s (extremes of exponents, lowest set bits and signs) with one
+ * 64-bit integer each. */
 FLAT void merge_longs(struct lanes *s, v8l x)
 {
     v8l sign = x < 0, size = (x ^ sign) - sign, low = size & 0xffffffff;
@@ -183,7 +186,7 @@ FLAT void merge_longs(struct lanes *s, v8l x)
     merge_elements(s, size != 0, e, l, sign);
 }
 
-/* Merges eight binary128 numbers, given as low and high words, into the lanes. */
+/* Updates the eight accumulators *s with one binary128 number each, given as low and high word. */
 FLAT void merge_quads(struct lanes *s, v8l low, v8l high)
 {
     v8l e = high >> 48 & 0x7fff, special = e == 0x7fff, top = high & 0xffffffffffff;
@@ -209,7 +212,8 @@ FLAT v8d doubles_at(enum kind k, const char *at)
     }
 }
 
-/* Merges eight elements of a kind whose values may not fit binary64 into the lanes. */
+/* Updates the eight accumulators *s with eight elements of a kind whose values may not fit
+ * binary64. */
 FLAT void take_long(struct lanes *s, enum kind k, const char *at)
 {
     v8l a = LOAD(v8l, at), b, even, odd;

@@ -10,8 +10,8 @@
 
 enum { NONE_LOW = 1 << 20, NONE_HIGH = -(1 << 20) }; /* no finite nonzero was seen */
 
-/* Measures of eight lanes, each over n elements.  Exponents are biased. odd: a lane had subnormals,
- * which the scan then measures one by one. */
+/* Extremes in eight accumulators (lanes), each over n elements.  Exponents are biased. odd: an
+ * element was subnormal; the scan then measures the elements one by one. */
 struct eight {
     int64_t emin[8], emax[8], lsb[8], sig[8], special[8], negative[8], odd[8];
 };
@@ -39,8 +39,8 @@ static inline int size_of(enum kind k)
                                             16;
 }
 
-/* Measures while they are accumulated.  `known` has final measures; `raw` has accumulators of the
- * code for AVX2 and AVX-512, which measure_end resolves into `known`. */
+/* Extremes while elements are added.  `known` has final extremes; `raw` has accumulators of the
+ * code for AVX2 and AVX-512, which measure_end decodes into `known`. */
 struct accumulator {
     struct eight known;
     uint64_t raw[4][8];
@@ -48,8 +48,9 @@ struct accumulator {
 
 /* Initialises n accumulators. */
 typedef void measure_start(struct accumulator *s, enum kind k, int64_t n);
-/* Decodes n accumulators.  If groups is 0, each belongs to a line or tile, whose eight lanes are
- * merged.  Else each belongs to a group of eight lines, whose lanes stay separate. */
+/* Decodes n accumulators.  If groups is 0, each belongs to a line or tile, and its eight lanes
+ * are merged.  Otherwise each belongs to a group of eight lines (rows of A or columns of B), and
+ * its lanes stay separate. */
 typedef void measure_end(struct accumulator *s, enum kind k, int64_t n, int groups);
 /* Measures len contiguous elements of a line: all of them into `line`, and each MEASURE_RUN of them
  * into the next element of `tile`. ahead: distance of prefetches in bytes. */

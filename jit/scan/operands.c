@@ -182,7 +182,8 @@ static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
     }
     for (;; g++) {
         merge_mask(all, &m[g], g == 0);
-        if (!m[g].scanned || g + 1 == count)    /* a matrix without a class ends the scan */
+        /* if one matrix cannot be described by exponents and bits, the scan ends */
+        if (!m[g].scanned || g + 1 == count)
             return true;
         if (!small && !scan_group(&s, g + 1, 0, d))
             return false;
@@ -193,7 +194,7 @@ bool limber_may_cut(const limber_context *ctx, const struct problem *p)
 {
     const struct product_request r = limber_request(p);
 
-    /* kernels of devices read images by maps that know no blocks of lines */
+    /* code for devices reads images through index maps that cannot select blocks of lines */
     return limber_has_way(ctx, WAY_parts) && limber_can_partition(&r) &&
            (p->shape ? !limber_is_device(&ctx->machine.target) :
                        limber_view_strided(&p->a) && limber_view_strided(&p->b));
@@ -209,8 +210,8 @@ static bool seems_mixed(const struct problem *p)
     return a.narrow * b.narrow > 0.1 || (1 - a.zero) * (1 - b.zero) < 0.9;
 }
 
-/* True if the first element of a matrix is a normal binary64 or binary32 of more than SCAN_narrow
- * significant bits.  A probe would stop at its line. */
+/* True if the first element of a matrix is a normal binary64 or binary32 number of more than
+ * SCAN_narrow significant bits.  A probe (a scan that stops early) would stop at the first line. */
 static bool begins_wide(const struct view *v, limber_format f)
 {
     const uint64_t low64 = ((uint64_t)1 << (53 - SCAN_narrow)) - 1;
@@ -228,7 +229,8 @@ static bool begins_wide(const struct view *v, limber_format f)
     return narrow & low32 && (narrow >> 23 & 255) % 255 > 0;
 }
 
-/* True if a glance shows that a probe would stop in A or in B. */
+/* True if a look at the first elements shows that a probe (a scan that stops early) would stop
+ * in A or in B. */
 static bool would_stop(const limber_context *ctx, const struct problem *p)
 {
     return !ctx->machine.backend->device_ops && p->groups == 1 && p->m > 0 && p->n > 0 &&
@@ -254,7 +256,8 @@ static bool scan_both(limber_context *ctx, struct scan_result *f, const struct p
     } else if (!scan_side(ctx, f->a, &f->all_a, p, true, need, r, d) ||
                (f->all_a.scanned && !scan_side(ctx, f->b, &f->all_b, p, false, need, r, d)))
         return false;
-    /* knowing only one operand would split kernels into classes without a gain */
+    /* if only one operand is known, kernels would be compiled for more classes of data without a
+     * gain */
     if (!f->all_a.scanned || !f->all_b.scanned)
         f->all_a.scanned = f->all_b.scanned = false;
     return true;
@@ -351,14 +354,14 @@ struct scan_wants limber_scan_wants(const limber_context *ctx, const struct prob
                                 .integers = limber_needs_integers(&r) };
 }
 
-/* Samples the result.  Returns estimates of how many elements sums in binary64, and double-double
- * sums, leave with an uncertain rounding. */
+/* Samples the result.  Returns estimates of how many elements cannot be rounded with certainty
+ * after sums in binary64, and after double-double sums. */
 static struct first_pass sample_sums(const struct problem *p, const struct scan_result *f,
                                      const struct product_request *r,
                                      const struct scan_wants *wants)
 {
-    /* if sums in binary64 settle the rounding of all but 2^-8 of the elements, double-double sums
-     * settle nearly all */
+    /* if sums in binary64 suffice to round all but 2^-8 of the elements, double-double sums
+     * suffice for nearly all */
     enum { ENOUGH = 8 };
     const int sig = limber_format_sig(p->fc);
     const bool exact = sums_are_exact(p, f);
@@ -372,7 +375,8 @@ static struct first_pass sample_sums(const struct problem *p, const struct scan_
     return first;
 }
 
-/* Scans A and B as far as the call wants it, and estimates numbers of slices.  *f: the results. */
+/* Scans A and B as deeply as `need` of the call says, and estimates numbers of slices.  *f: the
+ * results. */
 bool limber_scan_operands(limber_context *ctx, struct scan_result *f, const struct problem *p,
                           const struct scan_wants *wants, struct diag *d)
 {

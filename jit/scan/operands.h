@@ -10,8 +10,8 @@
 
 /* ---- operands.c ------------------------------------------------------------------------------ */
 
-/* Results of scanning the operands: a mask (summary of exponents and special values) of each group,
- * for launches, and one over all groups, for the class in the kernel key. */
+/* Results of scanning the operands: a mask (summary of exponents and special values) for each
+ * group, which launches read, and one over all groups, from which the kernel key is made. */
 struct scan_result {
     /* [group], or a single mask if all groups share a matrix */
     struct mask *a, *b;
@@ -19,14 +19,15 @@ struct scan_result {
     bool borrowed[2]; /* [A, B]: the masks belong to a prepared operand */
     int slices; /* number of slices, as in struct plan */
     struct first_pass first_pass; /* as in struct plan */
-    bool fractional; /* some elements are not integers, so sums that must be integers may not be */
+    /* some elements are not integers, although the contract may need sums of integers */
+    bool fractional;
 };
 /* Facts about the operands that a call needs.  They depend on its contract, formats and sizes. */
 struct scan_wants {
     enum data_need need;
     bool mixes; /* a probe also samples whether partitioning may pay */
     bool estimates; /* the number of slices is estimated */
-    bool chains, pairs; /* the roundings that such sums leave uncertain are sampled */
+    bool chains, pairs; /* the share of roundings that such sums leave uncertain is sampled */
     bool integers; /* sums must be integers */
 };
 struct scan_wants limber_scan_wants(const limber_context *ctx, const struct problem *p);
@@ -47,14 +48,15 @@ static inline int64_t limber_matrix_count(const struct problem *p, bool left)
 
     return shared && p->groups > 1 ? 1 : p->groups;
 }
-/* The mask of group g among m, the masks of one operand.  left: the operand is A. */
+/* Returns the mask (scan result) of group g from m, the masks of one operand. left: the operand
+ * is A. */
 static inline const struct mask *limber_mask_of(const struct problem *p, const struct mask *m,
                                                 bool left, int64_t g)
 {
     return &m[limber_matrix_count(p, left) == 1 ? 0 : g];
 }
 
-/* Returns the problem in the form in which passes take it. */
+/* Returns what the passes need to know of the problem. */
 static inline struct product_request limber_request(const struct problem *p)
 {
     return (struct product_request){ .contract = &p->contract,
@@ -72,8 +74,8 @@ static inline struct product_request limber_request(const struct problem *p)
  * it. */
 bool limber_may_cut(const limber_context *ctx, const struct problem *p);
 
-/* slices.c: estimates how many slices (Ozaki I) reach the accuracy of the result's format.  Needs
- * masks with the exponents of lines.  False if memory is short or the device fails. */
+/* slices.c: estimates how many slices (Ozaki I) reach the accuracy of the result's format.  The
+ * scan results must have the exponents of lines.  False if memory is short or the device fails. */
 bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const struct mask *a,
                             const struct mask *b, int *slices, struct diag *d);
 /* estimate.c.  Returns log2 of the smallest of some sampled sums |sum_p a_ip b_pj| 2^-(E_i + F_j),

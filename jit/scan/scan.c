@@ -76,7 +76,7 @@ static struct measures measures_here(void)
 #undef BEST
 }
 
-/* Returns the number of tiles of a line that are accumulated before they are stored.  It is
+/* Returns how many tiles of a line are measured before their extremes are stored.  The number is
  * limited, so that long lines need little memory. */
 static int64_t measured_at_once(const struct job *j)
 {
@@ -85,8 +85,8 @@ static int64_t measured_at_once(const struct job *j)
     return j->m->tile_cols < MOST ? j->m->tile_cols : MOST;
 }
 
-/* Returns the extremes in lane i, with unbiased exponents. bias: the bias of the exponents in
- * *s. */
+/* Returns the extremes in accumulator i of eight, with unbiased exponents. bias: the bias of the
+ * exponents in *s. */
 static struct extremes lane_extremes(const struct eight *s, int i, int bias)
 {
     struct extremes r = nothing;
@@ -159,7 +159,7 @@ static void measure_elements(const struct job *j, int64_t line, int64_t p0, int6
 
 /* ---- scanning one tile ----------------------------------------------------------------------- */
 
-/* Stores a tile's extremes in the mask. */
+/* Stores what the scan found in a tile (exponents and bits) in the tile's mask. */
 static void set_tile(struct tile_mask *t, const struct extremes *s)
 {
     bool zero = s->emax == NONE_HIGH && !s->special;
@@ -272,7 +272,7 @@ static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t
     }
 }
 
-/* Those pixels of one row of the image that an element of the window reads for `count` adjacent
+/* The pixels of one row of the image that an element of the filter reads for `count` adjacent
  * pixels of the result: elements first + i * step of the image, for i in [from, end). */
 struct covered {
     int64_t first, step, from, end;
@@ -481,7 +481,8 @@ static void scan_lines(void *arg, int64_t task, int worker)
 
 /* ---- joining tiles to the mask --------------------------------------------------------------- */
 
-/* Merges the extremes of a line into the mask of its block. */
+/* Merges what the scan found in a line (row of A or column of B) into the mask of the line's
+ * block. */
 static void join_block(struct block_mask *b, const struct extremes *s)
 {
     bool first = b->flags & TILE_zero;
@@ -516,7 +517,8 @@ static void fill_mask_row(void *arg, int64_t row, int worker)
     }
 }
 
-/* Fills the mask's fields from the extremes of all lines. */
+/* Fills an operand's mask (exponents, bits and special values) from what the scan found in its
+ * lines. */
 static void fill_mask(struct job *j, const struct runner *r)
 {
     struct mask *m = j->m;
@@ -604,7 +606,8 @@ static void join_cuts(void *arg, int64_t task, int worker)
     }
 }
 
-/* Allocates the mask's arrays for lines and for rows of tiles. */
+/* Allocates those arrays of a mask (scan result) that have an entry for each line or each row of
+ * tiles. */
 static bool alloc_lines(struct mask *m, int64_t lines)
 {
     m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);
@@ -653,7 +656,8 @@ static bool scan_job_here(struct job *j, const struct runner *r)
 
 /* ---- entry points ---------------------------------------------------------------------------- */
 
-/* Scans an operand to the given depth, and fills the mask.  For limber_scan. */
+/* Scans an operand to the given depth, and fills its mask (exponents, bits and special values).
+ * For limber_scan. */
 static bool scan_operand(struct mask *m, const struct view *v, limber_format f, int64_t lines,
                          int64_t length, enum scan_depth depth, const struct runner *r,
                          struct diag *d)
@@ -775,7 +779,8 @@ static struct extremes device_result(const int32_t *found, int64_t count, int64_
     return s;
 }
 
-/* Fills the mask's tiles from the results of a device's scan.  False if memory runs out. */
+/* Fills the tiles of a mask (scan result) from what a device's scan found.  False if memory runs
+ * out. */
 static bool alloc_tiles(struct mask *m, const int32_t *found)
 {
     int64_t count = limber_scan_tiles(m->lines, m->length);
@@ -812,9 +817,9 @@ bool limber_scan_found(struct mask *m, const int32_t *found, int64_t all, const 
     return true;
 }
 
-/* Makes the mask of an im2col matrix from a device's scan of the images: results [first, first +
- * count).  All lines get the range of the complete images.  *level: false if that is not possible,
- * so that the lines must be scanned. */
+/* Makes the mask (scan result) of an im2col matrix from a device's scan of the images: results
+ * [first, first + count).  All lines get the exponent range of the complete images.  *level:
+ * false if that is not possible, so that the lines must be scanned. */
 bool limber_scan_found_level(struct mask *m, const int32_t *found, int64_t all, int64_t first,
                              int64_t count, int64_t lines, int64_t length, bool *level,
                              struct diag *d)

@@ -21,20 +21,22 @@ enum {
     TILE_LENGTH = 256
 };
 
-/* One operand of the product whose slices are estimated.  Each line's sums over k are divided by
- * the line's largest power of two. */
+/* One operand of the product whose number of slices is estimated.  S of a row of A and a column
+ * of B is the sum over k of |a||b|, both divided by the largest power of two in their line (row
+ * of A or column of B). */
 struct side {
     const struct view *view;
     limber_format f;
     const struct mask *mask;
     int64_t lines, k;
     int top; /* sums over k are computed times 2^-top, so that large numbers do not overflow */
-    double *scale; /* [lines]: 2^-(largest exponent); 0 for a line of zeros */
+    double *scale; /* [lines]: 2^-(largest exponent of the line); 0 for a line of zeros */
     double *profile; /* [k]: sum over lines of scaled magnitudes */
     double *own; /* [lines]: sum over k of magnitudes */
-    double *met; /* [lines]: sum over k of magnitudes times the other operand's profile */
+    double *met; /* [lines]: sum over k of magnitudes times the profile of the other operand */
     double *line; /* [CANDIDATES][k]: scaled magnitudes of the chosen lines */
-    double *pair; /* [CANDIDATES][lines]: S of each line and the other operand's chosen lines */
+    /* [CANDIDATES][lines]: S of each line and each chosen line of the other operand */
+    double *pair;
     double *smallest; /* [lines]: smallest nonzero S of each line so far */
     double *room; /* holds all arrays */
 };
@@ -127,8 +129,8 @@ static void weigh_on_host(const struct side *s, const struct weigh_job *jobs, in
         }
 }
 
-/* Computes the sums of jobs over the operand, whose view and sizes this sets.  False if the device
- * fails. */
+/* Computes the sums of the jobs over one operand; sets the jobs' view and sizes first.  False if
+ * the device fails. */
 static bool weigh(limber_context *ctx, const struct problem *p, const struct side *s,
                   struct weigh_job *jobs, int count, struct diag *d)
 {
@@ -174,14 +176,14 @@ static bool start_side(struct side *s, struct diag *d)
     for (int64_t i = 0; i < s->lines; i++) {
         int e = s->mask->line_emax[i];
 
-        /* 2^-e overflows for lines of subnormals, of which a smaller multiple serves */
+        /* 2^-e overflows for lines of subnormals, for which a smaller factor suffices */
         s->scale[i] = e == INT32_MIN ? 0 : ldexp(1, e < -1020 ? 1020 : -e);
         s->smallest[i] = INFINITY;
     }
     return true;
 }
 
-/* Makes sums over k, times 2^-top, relative to each line's largest power of two. */
+/* Divides sums over k by each line's largest power of two, and by 2^top. */
 static void scale_sums(const struct side *s, double *sums)
 {
     for (int64_t i = 0; i < s->lines; i++)
@@ -210,8 +212,8 @@ static int choose_smallest(const double *value, int64_t lines, int count, int64_
     return made;
 }
 
-/* Loads the chosen lines' scaled magnitudes, times 2^-top of the operand that they will meet, to
- * s->line. */
+/* Loads the magnitudes of the chosen lines to s->line, divided by each line's largest power of
+ * two and by 2^top of the other operand. */
 static bool load_lines(limber_context *ctx, const struct problem *p, struct side *s, int top,
                        const int64_t *chosen, int count, struct diag *d)
 {
@@ -239,7 +241,7 @@ static bool load_lines(limber_context *ctx, const struct problem *p, struct side
     return ok;
 }
 
-/* Computes the sums S of x's chosen lines and all lines of y.  *least: the smallest so far. */
+/* Computes the sums S of the chosen lines of x and all lines of y.  *least: the smallest so far. */
 static bool meet_lines(limber_context *ctx, const struct problem *p, const struct side *x,
                        struct side *y, int count, double *least, struct diag *d)
 {
@@ -292,7 +294,8 @@ static bool sum_sides(limber_context *ctx, const struct problem *p, struct side 
     return ok;
 }
 
-/* *least: the smallest S found; INFINITY if all products are zero. */
+/* Computes S for the chosen lines of both operands.  *least: the smallest S found; INFINITY if
+ * all products are zero. */
 static bool find_least(limber_context *ctx, const struct problem *p, struct side side[2],
                        double *least, struct diag *d)
 {

@@ -118,7 +118,7 @@ FLAT bool is_rare(const struct wide *w, enum kind k)
     return !_mm256_testz_si256(_mm256_or_si256(high, little), _mm256_or_si256(high, little));
 }
 
-/* Merges decoded extremes into lane i. */
+/* Merges decoded extremes into accumulator i of *s. */
 FLAT void resolve_lane(struct eight *s, int i, int64_t emax, int64_t emin, int64_t lsb, int64_t sig,
                        bool negative)
 {
@@ -129,7 +129,7 @@ FLAT void resolve_lane(struct eight *s, int i, int64_t emax, int64_t emin, int64
     s->negative[i] |= -(int64_t)negative;
 }
 
-/* Decodes eight lanes of binary64 and merges them into *s. */
+/* Decodes eight accumulators of binary64 and merges them into *s. */
 FLAT void resolve_doubles(struct eight *s, const struct wide *w)
 {
     int64_t most[8], least[8], any[8], low[8];
@@ -144,7 +144,7 @@ FLAT void resolve_doubles(struct eight *s, const struct wide *w)
                          53 - __builtin_ctzll((uint64_t)any[i] | 1ULL << 52), any[i] < 0);
 }
 
-/* Decodes eight lanes of binary32, those of one half, and merges them into *s. */
+/* Decodes the eight binary32 accumulators of one half, and merges them into *s. */
 FLAT void resolve_floats(struct eight *s, const struct wide *w, int half)
 {
     const int rebias = 1023 - 127;

@@ -82,7 +82,7 @@ FLAT bool is_rare(const struct wide *w, enum kind k)
             _mm512_cmplt_epu32_mask(w->least, _mm512_set1_epi32(1 << 24))) != 0;
 }
 
-/* Decodes eight lanes and merges them into *s; for binary32 the lanes from 8 * half on. */
+/* Decodes eight accumulators (for binary32 those from 8 * half on) and merges them into *s. */
 FLAT void resolve_wide(struct eight *s, enum kind k, const struct wide *w, int half)
 {
     v8l most = (v8l)w->most, least = (v8l)w->least, low = (v8l)w->low, some, any, sign;

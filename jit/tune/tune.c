@@ -29,7 +29,7 @@ static const double clearly = 1.02; /* smaller gains are measurement noise */
 /* State of a search for the machine's best tiles. */
 struct search {
     limber_context *ctx; /* used for measuring; stores nothing on disk */
-    /* target with the best tiles so far */
+    /* target with the fastest tiles so far */
     struct target best;
     /* best rate so far, in multiply-adds per second */
     double rate[COUNT(subjects)];

@@ -29,7 +29,8 @@ static void exact_range(const struct scheme *s, int *low, int *top)
 {
     if (s->unit == UNIT_f16) {
         *top = 15; /* from 2^15 on, the scaled lo may overflow */
-        *low = s->shift ? -14 : -2; /* unscaled, also lo must be a normal number */
+        /* if limbs have no scale of their own, the low limb must be a normal number, too */
+        *low = s->shift ? -14 : -2;
     } else {
         *top = 40;
         *low = -60; /* products of two low limbs are normal numbers of binary32 */
@@ -59,8 +60,8 @@ bool limber_scheme_range(const struct scheme *s, struct scheme_range *r)
     return true;
 }
 
-/* True if an operand's limbs need no scale, although its exponents leave exact_range.  Sums may
- * then underflow where those of binary32 do, which a contract in bits does not allow. */
+/* True if an operand's limbs need no scale, although its exponents are not in exact_range.  Sums
+ * may then underflow where those of binary32 do, which a contract in bits does not allow. */
 static bool fits_unscaled(const struct plan *p, const struct scheme *s, const struct node *m)
 {
     int low, top;
@@ -71,8 +72,8 @@ static bool fits_unscaled(const struct plan *p, const struct scheme *s, const st
             (limber_attr_number(m, ATTR_emin) >= low && limber_attr_number(m, ATTR_emax) < top));
 }
 
-/* True if the operand's exponents fit the limbs.  *scale: true if its lines must first be scaled to
- * below 2^top.  False, with a reason, if they do not fit. */
+/* True if the operand's exponents fit the limbs.  *scale: true if its lines must first be scaled
+ * to below 2^top.  False, with a reason, if they do not fit. */
 static bool fits_range(const struct scheme *s, const struct node *m, bool *scale, struct diag *d)
 {
     int low, top;
@@ -145,8 +146,9 @@ static size_t fill_rows(const struct scheme *s, bool published, bool joins, stru
     return n;
 }
 
-/* Lets all accumulators end with a chunk, where tensor cores truncate after 8 products: through all
- * of k the small sums of three limbs would lose more than `native` allows at any k. */
+/* Lets the sums of all accumulators end with a chunk, if tensor cores truncate after 8 products:
+ * sums over all of k of the small products of three limbs would lose more than `native` allows
+ * at some k. */
 static bool join_sums(struct plan *p, const struct scheme *s, const struct target *t)
 {
     if (s->limbs > 2 && p->promise == LIMBER_CONTRACT_NATIVE &&
@@ -180,7 +182,7 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
         mb = *s.mb;
     }
     if (!fits_range(scheme, s.ma, &scale_a, &why) || !fits_range(scheme, &mb, &scale_b, &why)) {
-        /* a scaled operand beside one that is not could overflow */
+        /* the product of a scaled operand and an unscaled one could overflow */
         if (!fits_unscaled(p, scheme, s.ma) || !fits_unscaled(p, scheme, s.mb))
             return limber_fail(d, why.status, "%s", why.text);
         wide = true;

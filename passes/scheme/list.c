@@ -130,8 +130,8 @@ const limber_scheme *limber_scheme_at(int i)
     return i >= 0 && (size_t)i < limber_scheme_count ? &limber_schemes[i].entry : NULL;
 }
 
-/* Finds the plan's gemm, its operands, their masks and the result.  Fails if the plan has no
- * gemm. */
+/* Finds the plan's gemm, its operands, the nodes with their scan results, and the epilogue.
+ * Fails if the plan has no gemm. */
 bool limber_find_stated_gemm(const struct plan *p, struct stated *s, struct diag *d)
 {
     const struct node *g = limber_plan_find(p, OP_gemm), *out = limber_plan_find(p, OP_epilogue);
@@ -208,8 +208,8 @@ bool limber_split_finish(struct plan *p, const struct stated *s, const struct pr
     return add_combine(p, s, products, t, d);
 }
 
-/* Sets how the target's matrix unit sums products.  Fails if no tensor core is known that sums
- * so. */
+/* Sets how the target's matrix unit sums products.  Fails if no tensor core is known with this
+ * order of sums. */
 bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *n = limber_plan_find(p, OP_products);
@@ -242,8 +242,8 @@ bool limber_scheme_has_count(const struct scheme *s)
     return s->split == limber_split_ozaki1 || s->split == limber_split_ozaki2;
 }
 
-/* *bits: bits that an operand's scaled integers need, so that its truncation keeps the budget.
- * Fails if the operand is not scanned or needs too many. */
+/* Sets *bits to the number of bits that an operand's scaled integers need, so that truncating
+ * them keeps the budget.  Fails if the operand is not scanned or needs too many. */
 bool limber_need_bits(const struct plan *p, const struct node *mask, limber_format f, int *bits,
                       struct diag *d)
 {
@@ -254,9 +254,9 @@ bool limber_need_bits(const struct plan *p, const struct node *mask, limber_form
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "needs a scan of %%%s", mask->name);
     width = limber_attr_number(mask, ATTR_width);
     if (budget > 0 && budget < 1) {
-        /* Every scaled integer |X| >= 2^(bits-1-spread) is truncated by less than 1 (by 2 for the
-         * two parts of dd).  Each operand gets half of the budget; one more bit is for their
-         * product and pruning. */
+        /* Every scaled integer X, |X| >= 2^(bits-1-spread), is truncated by less than 1 (by 2
+         * for the two parts of dd).  Each operand may use half of the budget; one more bit is
+         * for the product of both errors and for pruning. */
         need = (int64_t)ceil(-log2(budget)) + 3 + (f.kind == LIMBER_KIND_DD) +
                limber_attr_number(mask, ATTR_spread);
         if (need < width)
@@ -281,7 +281,8 @@ int64_t limber_width_of_all(const struct node *mask)
 }
 
 /* Returns the axis along which B is scaled: AXIS_all if overlapping windows share the limbs of
- * an image and one scale needs few extra bits, else AXIS_col.  *mask: B's mask for that axis. */
+ * an image and one scale needs few extra bits, else AXIS_col.  Sets *mask to B's exponents and
+ * bits for that axis. */
 int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask)
 {
     /* a common scale with up to 32 more bits costs less than limbs of each window */

@@ -62,8 +62,8 @@ int limber_slice_step(const char *name, int kbits)
     return step;
 }
 
-/* Returns how many bits of balanced slices are left for the sign; of a unit i8 one more, since a
- * carry must not make the top slice 128. */
+/* Returns how many bits of balanced slices (signed digits) scaled integers cannot use: one for
+ * the sign; on unit i8 one more, since a carry must not make the top slice 128. */
 static int balanced_spare(enum unit u)
 {
     return u == UNIT_i8 ? 2 : 1;
@@ -85,7 +85,8 @@ struct operand {
     int spare; /* bits of the slices that scaled integers cannot use, for signs and carries */
 };
 
-/* Sets how slices have signs, and how many of their bits that takes. */
+/* Sets whether slices are signed, unsigned or balanced (all signed digits), and how many of
+ * their bits that takes. */
 static void set_sign(struct operand *o, enum unit unit, bool balanced, bool is_signed)
 {
     o->sign = balanced ? SIGN_balanced : is_signed ? SIGN_signed : SIGN_unsigned;
@@ -93,8 +94,8 @@ static void set_sign(struct operand *o, enum unit unit, bool balanced, bool is_s
     o->spare = balanced ? balanced_spare(unit) : is_signed;
 }
 
-/* Returns how many of `given` slices can differ from zero: those that hold all bits, if the mask
- * tells their number. */
+/* Returns how many of `given` slices can differ from zero: only as many as hold all bits of the
+ * data, if the scan has found their number. */
 static int slices_of(const struct node *mask, int given, const struct operand *o)
 {
     int64_t all = given;
@@ -130,7 +131,8 @@ static bool size_slices(const struct plan *p, const struct node *mask, limber_fo
                            "contract.slices = %d: slices of %d bits hold at most 165 bits, %d of "
                            "them",
                            given, step, (165 + o->spare) / step);
-    if (o->bits > 165) /* a mask's class holds no larger number of bits */
+    /* the scan's number of bits is rounded up to a class, and no class is larger */
+    if (o->bits > 165)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "%%%s needs more than 165 bits, at most 165 are cut", mask->name);
     if (o->slices > SLICES)
@@ -160,9 +162,9 @@ static int add_slices(struct plan *p, int operand, int axis, enum unit unit,
     return n;
 }
 
-/* Returns the error, relative to |A||B|, by dropping the product of slices i and j.  Slice i of s
- * slices has weight 2^(step (s-1-i)) and is at most 2^reach times that.  The largest element of a
- * line is at least 2^(bits-1), and the smallest at least 2^(bits-1-spread). */
+/* Returns the error, relative to |A||B|, of dropping the product of slices i and j.  Slice i of
+ * s slices has the weight 2^(step (s-1-i)), and its value is at most 2^reach.  The largest
+ * element of a line is at least 2^(bits-1), and the smallest at least 2^(bits-1-spread). */
 static double row_share(const struct operand *a, const struct operand *b, int i, int j)
 {
     int top = a->step * (a->slices - 1 - i) + a->reach + b->step * (b->slices - 1 - j) + b->reach;

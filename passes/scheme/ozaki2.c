@@ -51,7 +51,7 @@ static const struct residues {
     { UNIT_i16, word_moduli, COUNT(word_moduli), 512, { "i16", "i16" } },
     /* exact: 128^2 2^10 = 2^24 */
     { UNIT_f16, byte_moduli, COUNT(byte_moduli), 1024, { "f16", "f16" } },
-    /* moduli: limber_digits; exact: 160^2 512 < 2^24 */
+    /* moduli: chosen by limber_digits; sums are exact: 160^2 512 < 2^24 */
     { UNIT_e4m3, NULL, MODULI, 512, { "e4m3", "e4m3" } },
 };
 
@@ -132,7 +132,7 @@ static int add_residues(struct plan *p, int operand, int axis, int bits, const s
 }
 
 /* Reduces the operands' bits to those of a first pass, if these are fewer.  Returns log2 of the
- * error that this makes in a sum; -1 if nothing is cut. */
+ * error that the reduction makes in a sum; -1 if nothing is reduced. */
 static int cut_to_first_pass(const struct plan *p, const struct stated *s, int *bits_a, int *bits_b)
 {
     int full[2] = { *bits_a, *bits_b }, *bits[2] = { bits_a, bits_b }, error_log2 = -1;
@@ -167,8 +167,8 @@ struct choice {
     int bits_a, bits_b, error_log2;
 };
 
-/* Reduces both operands to the bits that the caller's number of moduli holds: half of them each, or
- * more for one operand if the other has fewer bits. have: bits that the moduli hold. */
+/* Reduces the bits of both operands to what the caller's number of moduli can hold: each gets
+ * half of the bits, or more if the other operand has fewer. have: bits that the moduli hold. */
 static bool cut_to_moduli(const struct plan *p, double have, struct choice *x, struct diag *d)
 {
     int both = (int)floor(have - extra_bits(p));

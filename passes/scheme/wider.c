@@ -31,8 +31,8 @@ static int add_whole(struct plan *p, int operand)
     return limber_plan_add(p, OP_whole, NULL, operand, -1, t);
 }
 
-/* Scheme `wider`: sums operands of at most binary32 in binary64.  The few elements whose
- * rounding the error of these sums leaves uncertain are recomputed exactly. */
+/* Scheme `wider`: sums operands of at most binary32 in binary64.  Elements that the error of
+ * these sums does not allow to round with certainty, which are few, are recomputed exactly. */
 bool limber_split_wider(struct plan *p, const struct scheme *scheme, const struct target *t,
                         struct diag *d)
 {

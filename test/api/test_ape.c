@@ -185,6 +185,7 @@ struct span {
     bool zero;
 };
 
+/* Returns the smallest and the largest exponent of the nonzero elements of a tile. */
 static struct span span_of(const float *x, int64_t lines, int64_t k, int64_t block, int64_t tile)
 {
     struct span s = { 1 << 20, -(1 << 20), true };
@@ -203,7 +204,8 @@ static struct span span_of(const float *x, int64_t lines, int64_t k, int64_t blo
     return s;
 }
 
-/* The exponents that a scheme holds: so many binades up to 2^top or, if `any`, below any power. */
+/* The range of exponents that a scheme's limbs can represent: `binades` powers of two up to
+ * 2^top or, if `any`, up to any power of two. */
 struct held {
     int binades, top;
     bool any;
@@ -211,8 +213,8 @@ struct held {
 static const struct held fp32_f = { 29, 0, true }, fp32_b = { 237, 126, false },
                          fp32_t = { 241, 126, false };
 
-/* Lowers the kind of those tiles of a block that a scheme holds; of all windows of so many binades
- * it takes the best one. */
+/* Lowers the kind of those tiles of a block whose exponents a scheme can represent.  If the top
+ * of the range is free, chooses the top with which most tiles fit. */
 static void lower_kinds(const struct span *s, unsigned char *kind, int64_t n, int from,
                         struct held held)
 {
@@ -233,7 +235,8 @@ static void lower_kinds(const struct span *s, unsigned char *kind, int64_t n, in
             kind[i] = (unsigned char)(from - 1);
 }
 
-/* Computes the kinds of an operand's tiles from its elements. held[i]: what scheme i holds. */
+/* Computes the kinds of an operand's tiles from its elements. held[i]: the range of exponents
+ * that scheme i can represent. */
 static void map_tiles(const float *x, int64_t lines, int64_t k, const struct held *held,
                       int schemes, unsigned char *kinds)
 {
@@ -290,8 +293,9 @@ static void check_parts(const struct work *w, const limber_cut *cut, const char 
         assert_true(fabs(share[s] - want[s]) < 1e-12);
 }
 
-/* Tiles of all kinds in both operands: the kinds are those that a map made anew from the elements
- * has, and those that were planted; parts, report, plan and results agree with them. */
+/* Makes tiles of all kinds in both operands: the kinds that the library reports are those that
+ * were planted and those that map_tiles finds from the elements; parts, report, plan and results
+ * agree with them. */
 static void tiles_take_the_scheme_that_suits_them(void **state)
 {
     static const struct {
@@ -415,8 +419,8 @@ static void small_products_take_the_first_that_suits(void **state)
         }
 }
 
-/* One element that a scheme does not hold: the product is computed, its block or tile by another
- * scheme, all others by the first. */
+/* Plants one element that the first scheme cannot represent: another scheme computes the product
+ * of its block or tile, the first scheme all others. */
 static void one_element_is_outside(void **state)
 {
     static const char *const schemes[FAULTS] = { "",       "fp32-b", "native",
@@ -454,8 +458,8 @@ static void one_element_is_outside(void **state)
 
 /* ---- edges of ranges ------------------------------------------------------------------------- */
 
-/* One element on each side of each edge of what a scheme holds, in a tile of numbers near 1 beside
- * a tile that FP32-F does not hold. */
+/* Plants elements on each side of each edge of a scheme's range of exponents, in a tile of
+ * numbers near 1, beside a tile that FP32-F cannot represent. */
 static void edges_of_ranges_are_exact(void **state)
 {
     static const struct {
@@ -521,7 +525,8 @@ static void edges_of_ranges_are_exact(void **state)
         }
 }
 
-/* Lines over the complete range of BF16's and TF32's limbs, which no scale would fit. */
+/* Multiplies lines whose exponents cover the complete range of BF16's and TF32's limbs, which no
+ * scale would fit. */
 static void lines_of_240_binades(void **state)
 {
     static const char *const schemes[] = { "fp32-b", "fp32-t", "fp32-b9" };
@@ -596,8 +601,8 @@ static void collect(const struct layer *l, bool filter, int64_t line, float *out
             }
 }
 
-/* Returns which scheme suits a block of filters or pixels: the first that holds the exponents of
- * each line. */
+/* Returns which scheme suits a block of filters or pixels: the first that can represent the
+ * exponents of each line. */
 static int scheme_of_lines(const struct layer *l, bool filter, int64_t block)
 {
     const int64_t lines = filter ? FILTERS : IMAGES * PIXELS;

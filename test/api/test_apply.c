@@ -179,8 +179,8 @@ static void test_short(void **state)
     }
 }
 
-/* Arrays so long that the library makes a table of results, and divides the work into several
- * tasks. */
+/* Functions of arrays that are so long that the library makes a table of results, and divides
+ * the work into several tasks, give the expected results. */
 static void test_long_arrays(void **state)
 {
     struct rng r = { 2 };
@@ -199,8 +199,8 @@ static void test_long_arrays(void **state)
     }
 }
 
-/* All functions at evenly spaced bit patterns of binary32: of its whole range, and of exponents
- * from -8 to 8, where functions are most curved. */
+/* All functions are right at evenly spaced bit patterns of binary32: of its whole range, and of
+ * exponents from -8 to 8, where functions are most curved. */
 static void test_binary32_codes(void **state)
 {
     const size_t count = SANITIZED ? 4000 : 60000;
@@ -273,9 +273,9 @@ static void set_operand_bits(int64_t i, uint64_t bits)
     memcpy(src + i * 8, &bits, 8);
 }
 
-/* First, operands near the ends of the range, so that results or their errors are subnormal.  C
- * computes these functions with a single rounding, and is compared.  Then all functions with
- * operands of any bit pattern. */
+/* Tests operands near the ends of the range, so that results or their errors are subnormal, and
+ * compares with C's functions that round only once.  Then tests all functions with operands of
+ * any bit pattern. */
 static void test_underflow_and_extremes(void **state)
 {
     static const struct {
@@ -348,7 +348,7 @@ static void test_many_tables(void **state)
     }
 }
 
-/* Operands are all numbers of a format, the midpoints between them, and the doubles next to these
+/* Tests all numbers of a format, the midpoints between them, and the doubles next to these
  * midpoints, where rounding is hardest. */
 static void test_rounding(void **state)
 {
@@ -411,7 +411,8 @@ static void test_in_place(void **state)
     }
 }
 
-/* Casts from and to integers and formats wider than binary64, which have separate conversions. */
+/* Tests casts from and to integers and formats wider than binary64, which have separate
+ * conversions. */
 static void test_cast(void **state)
 {
     static const char *const names[] = { "f16", "f32", "f64", "f128", "dd", "i8", "i32", "i64" };

@@ -61,7 +61,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Number of bit patterns of a format. */
+/* Returns the number of bit patterns of a format. */
 static unsigned code_count(limber_format f)
 {
     return 2u << (f.exp_bits + f.frac_bits);
@@ -281,7 +281,7 @@ static bool is_rounded(double x, limber_format f, const unsigned char *got)
     return ok;
 }
 
-/* Functions from posits to posits and to f16. */
+/* Functions from posits to posits and to f16 give the expected results. */
 static void test_posits(void **state)
 {
     static const limber_format *const to[] = { &LIMBER_POSIT8, &LIMBER_POSIT16, &LIMBER_POSIT32,

@@ -116,7 +116,7 @@ static void strides(void **state)
     BAD((t.k = INT64_MAX / 64, t.ma.row_stride = t.ma.col_stride = 0), "a: ");
 }
 
-/* Unusual strides that are valid, since no two elements of C coincide. */
+/* Unusual strides are accepted if no two elements of C coincide. */
 static void strides_that_are_distinct(void **state)
 {
     struct trial t;
@@ -176,7 +176,7 @@ static void overlapping_operands_are_refused(void **state)
     assert_int_equal(run_trial(&t), LIMBER_STATUS_OK);
 }
 
-/* C -= A B on blocks of one 8 x 8 array, as in a blocked factorisation. */
+/* Computes C -= A B on blocks of one 8 x 8 array, as in a blocked factorisation. */
 static void blocks_of_one_array(void **state)
 {
     struct trial t;
@@ -471,7 +471,7 @@ static double filter_at(const struct conv_trial *t, int64_t o, int64_t d, int64_
                                                   ((o * s->r + y) * s->s + x) * depth + d];
 }
 
-/* An element of a convolution's result, from the definition. */
+/* Returns an element of a convolution's result, computed from the definition. */
 static double convolve_by_definition(const struct conv_trial *t, int64_t n, int64_t o, int64_t i,
                                      int64_t j)
 {

@@ -229,7 +229,7 @@ static void batches_are_products(void **state)
                 try_kind(contexts[c], kind, &r, way);
 }
 
-/* A batch of many small products, which is divided among threads. */
+/* A batch of many small products is divided among threads and gives the right results. */
 static void batches_of_many_small_products(void **state)
 {
     struct rng r = { 2 };
@@ -259,7 +259,7 @@ static void batches_of_many_small_products(void **state)
         }
 }
 
-/* A few large products, each of which is divided among all threads. */
+/* A few large products, each of which is divided among all threads, give the right results. */
 static void batches_of_few_large_products(void **state)
 {
     struct rng r = { 3 };
@@ -319,7 +319,7 @@ static void one_large_product_by_addresses(void **state)
         }
 }
 
-/* Results whose rows, or whose elements, are interleaved in one array. */
+/* Results are right if their rows or elements are interleaved in one array. */
 static void results_may_interleave(void **state)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
@@ -506,7 +506,7 @@ static void arguments_are_named(void **state)
         expect_refusal(&rows[i]);
 }
 
-/* All operands and results are blocks of one array, as in a blocked factorisation. */
+/* Operands and results may be blocks of one array, as in a blocked factorisation. */
 static void blocks_of_one_array(void **state)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),

@@ -33,7 +33,7 @@ struct operands {
     char stored_a[M * K * 8], stored_b[K * N * 8];
 };
 
-/* A random power of two with an exponent from -most to most. */
+/* Returns a random power of two with an exponent from -most to most. */
 static double random_power(struct rng *r, int most)
 {
     return ldexp(1, rng_below(r, 2 * most + 1) - most);

@@ -49,7 +49,7 @@ struct trial {
 /* largest padding after a row or column, in elements */
 enum { GAP = 3 };
 
-/* A matrix with contiguous rows, contiguous columns, or neither, at random. */
+/* Returns a matrix with contiguous rows, contiguous columns, or neither, at random. */
 static limber_matrix make_matrix(struct rng *r, limber_format f, int64_t rows, int64_t cols,
                                  enum data data)
 {
@@ -110,7 +110,7 @@ static void free_trial(struct trial *t)
     free(t->beta);
 }
 
-/* The address of the real or imaginary part of an element. */
+/* Returns the address of the real or imaginary part of an element. */
 static const char *part_at(limber_matrix m, int64_t i, int64_t j, int imaginary)
 {
     return (char *)m.data + (2 * (i * m.row_stride + j * m.col_stride) + imaginary) * m.format.size;
@@ -567,7 +567,8 @@ static void least_integers(void **state)
 
 /* ---- special values, three products, arguments ---------------------------------------------- */
 
-/* (Inf + 0i) (0 + 1i) is NaN + Inf i by the textbook formula for complex products. */
+/* Complex infinities follow the textbook formula for products: (Inf + 0i) (0 + 1i) is NaN + Inf
+ * i. */
 static void specials_follow_the_formula(void **state)
 {
     const limber_contract contracts[] = {
@@ -641,8 +642,8 @@ static void three_products_of_floats(void **state)
     print_message("three products: largest error / bound %.3g\n", worst);
 }
 
-/* One part of an element of a complex matrix times a vector, in the stated order (order 1 of
- * limber.h): two terms for each p, in chains of 256 fused multiply-adds. */
+/* Returns one part of an element of a complex matrix times a vector, in the documented order
+ * (order 1 of limber.h): two terms for each p, in chains of 256 fused multiply-adds. */
 static double stated_sum(const struct trial *t, int64_t i, int imaginary)
 {
     const bool single = t->fc.size == 4;
@@ -667,8 +668,8 @@ static double stated_sum(const struct trial *t, int64_t i, int imaginary)
     return sum;
 }
 
-/* Under `reproducible`, products with a vector have the stated order's bits, however the matrix
- * lies; with scalars, all layouts give the same bits. */
+/* Under `reproducible`, products with a vector have the bits of the documented order, in every
+ * layout of the matrix; with scalars, all layouts give the same bits. */
 static void vectors_keep_the_stated_order(void **state)
 {
     static const int64_t rows[] = { 1, 2, 3, 17, 40, 600 },

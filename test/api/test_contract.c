@@ -68,7 +68,7 @@ static void free_trial(struct trial *t)
     free(t->beta);
 }
 
-/* A dense rows x cols matrix, or the transpose of a dense cols x rows matrix. */
+/* Returns a dense rows x cols matrix, or the transpose of a dense cols x rows matrix. */
 static limber_matrix view(void *data, limber_format f, int64_t rows, int64_t cols, bool trans)
 {
     return trans ? (limber_matrix){ data, f, 1, rows } : (limber_matrix){ data, f, cols, 1 };
@@ -308,8 +308,8 @@ static void correct_with_scalars(void **state)
     assert_true(ran > (SANITIZED ? 1 : 6));
 }
 
-/* Pairs of terms cancel except for their last bits.  What remains is far smaller than the terms, or
- * exactly half an ulp. */
+/* Multiplies operands whose terms cancel in pairs except for their last bits.  What remains is
+ * far smaller than the terms, or exactly half an ulp. */
 static void correct_under_cancellation(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128" };
@@ -380,7 +380,7 @@ static void dd_is_rounded_from_the_whole_sum(void **state)
     }
 }
 
-/* Every scheme on suitable data, at a number of bits that it can reach. */
+/* Every scheme keeps the contract on suitable data, at a number of bits that it can reach. */
 static void bounds_hold(void **state)
 {
     static const struct {
@@ -515,7 +515,7 @@ static void named_counts_hold(void **state)
     }
 }
 
-/* Random formats and shapes, with the scheme that the library chooses. */
+/* Random formats and shapes keep the contract with the scheme that the library chooses. */
 static void random_formats_and_shapes_keep_contracts(void **state)
 {
     static const char *const formats[] = { "f64",  "f32",  "f16", "bf16",    "e4m3",

@@ -79,7 +79,7 @@ static char *lay_out(const double *v, int64_t n, int64_t c, int64_t h, int64_t w
     return out;
 }
 
-/* An element of a convolution's result, from the definition. */
+/* Returns an element of a convolution's result, computed from the definition. */
 static double convolve_by_definition(const struct trial *t, int64_t b, int64_t o, int64_t y,
                                      int64_t x)
 {
@@ -228,8 +228,8 @@ static void assert_same_mask(const struct mask *x, const struct mask *y)
     assert_memory_equal(x->line_special, y->line_special, (size_t)x->lines);
 }
 
-/* A scan of the image must give the mask of the im2col matrix.  Strides and dilations may skip
- * pixels, which then may have any value. */
+/* A scan of the image must find what a scan of the im2col matrix finds: exponent ranges, widths
+ * and special values.  Strides and dilations may skip pixels, which then may have any value. */
 static void a_scan_finds_what_windows_see(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "bf16", "i16" };

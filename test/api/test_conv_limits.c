@@ -154,7 +154,7 @@ static limber_context *create_context(size_t workspace, int threads, bool edges)
     config.cache_dir = "";
     config.threads = threads;
     config.workspace_bytes = workspace;
-    config.kernels = LIMBER_KERNELS_PREBUILT; /* avoids compilation */
+    config.kernels = LIMBER_KERNELS_PREBUILT; /* so that nothing is compiled */
     if (edges)
         config.allocator = (limber_allocator){ edge_alloc, edge_free, NULL };
     assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);

@@ -151,7 +151,7 @@ static void linear_programme(void **state)
 
 /* ---- real images ----------------------------------------------------------------------------- */
 
-/* Products of images of handwritten digits, under every contract and in integers. */
+/* Products of images of handwritten digits are right under every contract and in integers. */
 static void images(void **state)
 {
     enum { COUNT = 400, PIXELS = 28 * 28, HEAD = 16 };
@@ -235,8 +235,8 @@ static void convolve_images(const unsigned char *pixel, const limber_conv *s)
     trial_close(&t);
 }
 
-/* Convolutions of handwritten digits: eight images with eight filters, or eight images as the
- * channels of a depthwise convolution. */
+/* Convolutions of handwritten digits are right: eight images with eight filters, or eight images
+ * as the channels of a depthwise convolution. */
 static void image_convolutions(void **state)
 {
     enum { COUNT = 8, SIDE = 28, HEAD = 16 };

@@ -218,8 +218,8 @@ static limber_contract contract_of(const struct kind *k)
     return c;
 }
 
-/* 3000 random convolutions and gradients of all kinds: every element agrees with the definition as
- * the contract requires. */
+/* In 3000 random convolutions and gradients of all kinds, every element agrees with the
+ * definition as the contract requires. */
 static void every_direction_equals_its_definition(void **state)
 {
     (void)state;

@@ -94,7 +94,8 @@ static void assert_right(const double *c)
         }
 }
 
-/* An i32 product of i16 operands.  Under `exact`, C is first computed in separate memory. */
+/* Multiplies i16 operands to an i32 result.  Under `exact`, the library first computes C in
+ * separate memory. */
 static limber_status multiply_integers(limber_context *ctx, int32_t *c)
 {
     const limber_contract k = { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_EXACT };

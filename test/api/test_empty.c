@@ -164,7 +164,7 @@ static void convolve_empty(const limber_conv *g, limber_operation operation,
     query(what, &p);
 }
 
-/* The image, the filters or the result is empty, so that all sums are. */
+/* Convolutions whose image, filters or result is empty have empty sums. */
 static void convolutions(void **state)
 {
     static const int64_t sizes[] = { 2, 4, 5, 5, 4, 2, 2, 3, 2 };

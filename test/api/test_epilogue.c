@@ -726,8 +726,8 @@ static void check_correct(limber_context *ctx, struct rng *r, limber_format f, l
     mpfr_clears(sum, absolute, v, (mpfr_ptr)NULL);
 }
 
-/* Epilogues after products under the contract `correct`, for four formats and three kinds of data,
- * in every context. */
+/* Epilogues after products under the contract `correct` are right for four formats and three
+ * kinds of data, in every context. */
 static void test_correct(void **state)
 {
     static const char *const formats[] = { "f32", "f64", "f16", "bf16" };

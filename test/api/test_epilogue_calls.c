@@ -7,7 +7,7 @@ static limber_epilogue_input good_input;
 
 /* ---- dequantisation and conversions ---------------------------------------------------------- */
 
-/* INT8 products with a scale for each row and each column, stored as saturated bytes. */
+/* INT8 products with a scale for each row and each column, stored as saturated bytes, are right. */
 static void test_bytes(void **state)
 {
     limber_epilogue_input in[2] = { LIMBER_EPILOGUE_INPUT_INIT, LIMBER_EPILOGUE_INPUT_INIT };
@@ -48,8 +48,8 @@ static void test_bytes(void **state)
     }
 }
 
-/* Numbers near the limits of integer formats.  The library converts them by vector code; this test
- * converts them one by one. */
+/* Numbers near the limits of integer formats are stored right.  The library converts them by
+ * vector code; this test converts them one by one. */
 static void test_integers(void **state)
 {
     static const double some[] = { 0,
@@ -135,7 +135,7 @@ static void test_integers(void **state)
         }
 }
 
-/* Sums of 8-bit products near the limit of 32 bits and beyond. */
+/* Sums of 8-bit products near the limit of 32 bits and beyond are right. */
 static void test_long_bytes(void **state)
 {
     enum { MOST = 140000 };

@@ -42,7 +42,7 @@ static int exponent(double x)
     return e - 1;
 }
 
-/* The exponent of the lowest bit of x. */
+/* Returns the exponent of the lowest bit of x. */
 static int lowest_bit(double x)
 {
     int e = exponent(x);

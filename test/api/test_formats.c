@@ -308,15 +308,15 @@ static void finite_products(void **state)
     check_products(true, 1);
 }
 
-/* Products with NaN, NaR and infinities among the elements. */
+/* Products with NaN, NaR and infinities among the elements give the expected results. */
 static void special_products(void **state)
 {
     (void)state;
     check_products(false, 2);
 }
 
-/* Results in short integers that fit, and then one that does not: the call must fail and leave C
- * unchanged. */
+/* Results in i4 and i2: those that fit must be correct; one that does not fit must make the call
+ * fail and leave C unchanged. */
 static void short_integers_that_fit(void **state)
 {
     static const char *const names[] = { "i4", "i2" };
@@ -467,8 +467,8 @@ static void powers(void **state)
     }
 }
 
-/* The smallest and the largest power of two, NaN, and calls with this format that are accepted or
- * refused. */
+/* Tests the smallest and the largest power of two, NaN, and which calls with this format are
+ * accepted or refused. */
 static void powers_at_the_ends(void **state)
 {
     const uint8_t a[] = { 0, 254, 1 }, nan[] = { 0, 255, 1 };

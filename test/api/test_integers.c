@@ -68,7 +68,7 @@ static limber_status multiply_sums(limber_context *ctx, const struct sums *p, bo
                        (limber_output){ c, p->c, turned ? 1 : N, turned ? M : 1 }, NULL);
 }
 
-/* An element of C as an integer. */
+/* Returns an element of C as an integer. */
 static int64_t element(limber_format f, const char *c, int at)
 {
     int64_t x = 0;
@@ -240,7 +240,7 @@ static void sums_of_integers_wrap(void **state)
     limber_destroy(ctx);
 }
 
-/* An integer of a format, extended to 64 bits. */
+/* Returns an integer of a format, extended to 64 bits. */
 static uint64_t extended(limber_format f, const char *at)
 {
     uint64_t x = 0;

@@ -391,7 +391,7 @@ static void uncertain_elements_are_recomputed(void **state)
     }
 }
 
-/* Elements of A and B have exponents over most of binary64's range. */
+/* Results are right if elements of A and B have exponents over most of binary64's range. */
 static void exponents_cover_the_whole_range(void **state)
 {
     struct rng r = { 46 };

@@ -19,7 +19,7 @@
 
 static double want[2 * ALL]; /* the result of an undisturbed call */
 
-/* The CPU's control and status registers of floating-point arithmetic. */
+/* Returns the CPU's control and status registers of floating-point arithmetic. */
 static uint64_t controls(void)
 {
 #if defined(__x86_64__)

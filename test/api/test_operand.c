@@ -321,7 +321,8 @@ static void test_small_workspace(void **state)
     }
 }
 
-/* k is so long that it is split, and C holds partial sums. */
+/* Prepared operands give the same bits if k is so long that it is split, and C holds partial
+ * sums. */
 static void test_cut_k(void **state)
 {
     static const struct {
@@ -351,8 +352,8 @@ static void test_cut_k(void **state)
     }
 }
 
-/* One row spans many binades, so that several plans compute the product.  The masks of the prepared
- * operands serve all of them. */
+/* One row spans many binades, so that several plans compute the product.  All of them use the
+ * scan results of the prepared operands. */
 static void test_mixed(void **state)
 {
     static const struct trial t = { "f64",
@@ -436,8 +437,8 @@ static void test_empty(void **state)
 
 /* ---- limbs that a prepared operand keeps ----------------------------------------------------- */
 
-/* Replaces A's elements by others with the same mask class.  Returns the old ones, which the caller
- * frees. */
+/* Replaces A's elements by others of the same class (range of exponents, number of bits), so
+ * that the plan stays the same.  Returns the old ones, which the caller frees. */
 static void *replace_elements(struct rng *r, const struct operands *o)
 {
     size_t bytes = (size_t)(o->m * o->a.row_stride) * o->a.format.size;
@@ -634,7 +635,8 @@ static void test_changed_operands_are_noticed(void **state)
     expect_changes_noticed(interp, 16, 6);
 }
 
-/* Memory between rows does not belong to the operand. */
+/* Memory between rows does not belong to the operand: limber_prepared_check does not notice
+ * changes there. */
 static void test_gaps_may_change(void **state)
 {
     struct rng r = { 23 };

@@ -51,7 +51,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The number of results of a call. */
+/* Returns the number of results of a call. */
 static size_t result_count(const limber_reduce_call *r)
 {
     return r->outer * r->inner * (r->reduction >= LIMBER_REDUCTION_SOFTMAX ? r->count : 1);
@@ -179,7 +179,7 @@ static void test_exact(void **state)
     }
 }
 
-/* Terms that cancel over the whole range of exponents. */
+/* Sums terms that cancel over the whole range of exponents. */
 static void test_cancelling(void **state)
 {
     static const double terms[] = {
@@ -303,13 +303,14 @@ static void test_absorbed_terms_are_counted(void **state)
 
 /* ---- norms, means and other reductions ------------------------------------------------------- */
 
-/* Error of arithmetic: u of one operation, s of a sum of n terms. */
+/* Roundoff u of one operation, and error bound s of a sum of n terms, relative to the sum of
+ * absolute values; q: the smallest positive number. */
 struct rounding {
-    double u, s, q; /* q: the smallest positive number */
+    double u, s, q;
 };
 
-/* Returns the roundoff and the error bound of a sum of r->count terms by the way its carry is kept:
- * exact, compensated, in FP32 or in the format. */
+/* Returns the roundoff and the error bound of a sum of r->count terms.  They depend on the sum's
+ * carry: exact, compensated, in FP32 or in the storage format. */
 static struct rounding rounding_of(const limber_reduce_call *r)
 {
     double n = (double)r->count, chain = ceil(n / 16);
@@ -325,8 +326,8 @@ static struct rounding rounding_of(const limber_reduce_call *r)
     return c;
 }
 
-/* The exact value of a result and its error bound, from docs/operators.md, "How far off reductions
- * are". */
+/* The exact value of a result and its error bound, which is that of docs/operators.md, "How far
+ * off reductions are". */
 struct expected {
     double y, bound;
 };
@@ -476,7 +477,7 @@ static void test_others(void **state)
     }
 }
 
-/* Maxima have the bits of a plain loop. */
+/* Maxima have the bits that a plain loop computes. */
 static void test_most(void **state)
 {
     struct rng r = { 4 };
@@ -587,7 +588,7 @@ static void test_refused(void **state)
     expect_refused(&r, "reduce: arrays[2] and dst overlap");
 }
 
-/* A sum of arrays, one of which is also the result. */
+/* A sum of arrays may be stored in one of the arrays. */
 static void test_in_place(void **state)
 {
     float x[40], y[40], sum_of[40];

@@ -112,8 +112,9 @@ static limber_conv shape_of(const struct layer *l, int images)
                           .groups = 1 };
 }
 
-/* Roles of tensors.  A kernel may depend on the mask class of its data (exponents, signs), so each
- * role has data of one class.  Activations are nonnegative after ReLU, gradients are small. */
+/* Roles of tensors.  A kernel may depend on what a scan finds of its data (exponents, signs), so
+ * all data of a role is of one kind.  Activations are nonnegative after ReLU, gradients are
+ * small. */
 enum role { IMAGE, FILTERS, GRADIENT };
 
 static float number(struct rng *r, enum role role)
@@ -145,7 +146,7 @@ struct work {
     int images;
 };
 
-/* Convolves in one direction with operands of fitting roles. */
+/* Convolves in one direction with operands of the roles that the direction has. */
 static void convolve_direction(limber_context *ctx, const limber_conv *s, const struct work *w,
                                limber_operation direction)
 {
@@ -252,8 +253,8 @@ static void a_network_needs_few_cubins(void **state)
     expect_few_kernels(&limber_backend_cuda);
 }
 
-/* A training step: forward and both gradients.  On a GPU one more cubin per format scans
- * operands. */
+/* A training step (forward and both gradients) needs few cubins.  On a GPU one more cubin per
+ * format scans operands. */
 static void a_step_needs_few_cubins(void **state)
 {
     enum { BATCH = SANITIZED ? 1 : 16, MOST = 12, SCAN = 1 };

@@ -39,7 +39,7 @@ static bool is_single(limber_format f)
     return limber_format_equal(f, LIMBER_F32);
 }
 
-/* The product of the test's matrices in format f, into c. */
+/* Returns the product of the test's matrices in format f, with the result in c. */
 static limber_problem problem_of(limber_format f, void *c)
 {
     limber_problem p = LIMBER_PROBLEM_INIT;
@@ -53,7 +53,7 @@ static limber_problem problem_of(limber_format f, void *c)
     return p;
 }
 
-/* Returns the last plan of a text that shows several, which limber_free frees. */
+/* Returns a copy of the last plan of a text that shows several.  Frees the text. */
 static char *last_plan(char *all)
 {
     char *at = all, *next, *end, *one;
@@ -67,7 +67,7 @@ static char *last_plan(char *all)
     return one;
 }
 
-/* Returns the finished plan of a product under a contract. */
+/* Returns the text of the plan after all passes, for a product under a contract. */
 static char *finished(const limber_contract *k, limber_format f)
 {
     double c[M * N];
@@ -95,8 +95,8 @@ static const struct wanted {
 #undef C
 };
 
-/* A finished plan, given back as text, has the bits of the call that it was made for, compiled and
- * interpreted, and its kernel can be made ahead. */
+/* The plan of a call after all passes, given back as text, has the bits of that call, compiled
+ * and interpreted, and its kernel can be compiled ahead of time. */
 static void finished_plans_have_their_bits(void **state)
 {
     (void)state;
@@ -129,7 +129,8 @@ static void finished_plans_have_their_bits(void **state)
     }
 }
 
-/* Stated plans run all passes. */
+/* A plan without decisions of the passes (products are `exact`) runs all passes and has the bits
+ * of the call. */
 static void stated_plans_run(void **state)
 {
     static const char text[] = "plan gemm promise=correct kbits=8 budget=0 {\n"
@@ -156,7 +157,7 @@ static void stated_plans_run(void **state)
     if (limber_run_plan(ctx, text, &p, NULL) != LIMBER_STATUS_OK)
         fail_msg("%s", limber_error_text());
     assert_memory_equal(c, want, sizeof c);
-    p.alpha = p.beta = NULL; /* a plan for any alpha and beta serves 1 and 0 */
+    p.alpha = p.beta = NULL; /* a plan for any alpha and beta also computes with 1 and 0 */
     p.contract = &k;
     assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
     memcpy(want, c, sizeof c);
@@ -226,8 +227,8 @@ static char *with(const char *text, const char *from, const char *by)
     return out;
 }
 
-/* Checks that the plan is refused with this status and a text that has `why`, and that C is as it
- * was. */
+/* Checks that the plan is refused with this status and a text that contains `why`, and that C is
+ * unchanged. */
 static void refused(limber_context *on, const char *text, const limber_problem *p,
                     limber_status status, const char *why)
 {
@@ -243,6 +244,8 @@ static void refused(limber_context *on, const char *text, const limber_problem *
     free(c);
 }
 
+/* A plan that does not fit the call, or that `bound` rejects, is refused with a text that names
+ * the reason. */
 static void what_does_not_fit_is_named(void **state)
 {
     const limber_contract k = { .size = sizeof k,
@@ -260,7 +263,7 @@ static void what_does_not_fit_is_named(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         other = with(text, changes[i][0], changes[i][1]);
-        if (i > 0) { /* bound refuses these */
+        if (i > 0) { /* the pass that bounds errors refuses these */
             refused(ctx, other, &p, LIMBER_STATUS_NO_SCHEME, changes[i][2]);
             refused(interp, other, &p, LIMBER_STATUS_NO_SCHEME, changes[i][2]);
             assert_int_equal(limber_kernel_make(ctx, other, NULL), LIMBER_STATUS_NO_SCHEME);
@@ -299,7 +302,7 @@ static void what_does_not_fit_is_named(void **state)
     free(text);
 }
 
-/* Data outside the masks of the plan is refused. */
+/* Data outside the exponent ranges that the plan states is refused. */
 static void other_data_is_refused(void **state)
 {
     const limber_contract k = { .size = sizeof k,
@@ -320,8 +323,8 @@ static void other_data_is_refused(void **state)
     free(text);
 }
 
-/* A plan for tensor cores is interpreted on a CPU, and refused by name where the backend is
- * named. */
+/* A plan for tensor cores is interpreted on a CPU; if the contract names the LLVM backend, the
+ * refusal names it. */
 static void plans_for_other_machines(void **state)
 {
     static const char text[] = "plan gemm promise=fast kbits=6 budget=any scheme=tensor-f16 {\n"

@@ -64,7 +64,7 @@ static void smaller_structures_are_filled_partially(void **state)
 
 static const double one = 1;
 
-/* A product of 1 x 1 matrices. */
+/* Returns a product of 1 x 1 matrices. */
 static limber_problem smallest_problem(double *c)
 {
     limber_problem p = LIMBER_PROBLEM_INIT;
@@ -127,7 +127,7 @@ static void a_convolution_needs_its_sizes(void **state)
         assert_true(y[i] == 10 * x[i]);
 }
 
-/* Combinations of a problem's features: those that are accepted, and those that are refused. */
+/* Each combination of a problem's features is accepted or refused as documented. */
 static void combinations(void **state)
 {
     double c = 7;

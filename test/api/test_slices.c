@@ -187,8 +187,9 @@ static void fill_trial(struct rng *r, struct trial *p, double phi, enum kind kin
 
 /* ---- the published algorithm ----------------------------------------------------------------- */
 
-/* Splits a line into `count` slices, the largest first: each is what is left, rounded to a multiple
- * of one power of two by adding and subtracting sigma.  half: log2 of a slice's largest integer. */
+/* Splits a line into `count` slices, the largest first: each is the remainder so far, rounded to
+ * a multiple of one power of two by adding and subtracting sigma. half: log2 of a slice's
+ * largest integer. */
 static void split_line(const double *line, int k, int half, int count, double *slice)
 {
     double *rest = malloc((size_t)k * sizeof *rest);
@@ -211,8 +212,8 @@ static void split_line(const double *line, int k, int half, int count, double *s
     free(rest);
 }
 
-/* Computes products p + q <= d + 1 of d slices, each exactly, and sums them in FP64, the smallest
- * first.  half: as above. */
+/* Computes the products of slices p and q with p + q <= d + 1 of d slices, each exactly, and
+ * sums them in FP64, the smallest first. half: log2 of a slice's largest integer. */
 static void multiply_as_published(const struct trial *p, int half, int d, double c[M * N])
 {
     size_t line = (size_t)d * (size_t)p->k;
@@ -242,8 +243,8 @@ static void multiply_as_published(const struct trial *p, int half, int d, double
     free(b);
 }
 
-/* Returns log2 of the largest integer of a published slice: products of k pairs of them fit the
- * accumulator's bits, and one fits the unit's operand. */
+/* Returns log2 of the largest integer of a slice of the published algorithm, such that a sum of
+ * k products fits the accumulator's bits and a slice fits the unit's operand. */
 static int published_half(int accumulator, int operand, int k)
 {
     int half = 53 - (int)ceil(53 - (accumulator - log2(k)) / 2);
@@ -251,8 +252,9 @@ static int published_half(int accumulator, int operand, int k)
     return half < operand ? half : operand;
 }
 
-/* With an equal number of slices, errors are at most twice the published algorithm's.  Errors of
- * few units in the last place, which conventional sums exceed, are not compared. */
+/* With an equal number of slices, errors are at most twice those of the published algorithm.
+ * Errors of few units in the last place are not compared, because conventional sums have them,
+ * too. */
 static void errors_are_those_of_the_published_algorithm(void **state)
 {
     static const struct {
@@ -318,7 +320,7 @@ static void multiply_plainly(const struct trial *p, bool single, double c[M * N]
         }
 }
 
-/* Compares errors of the estimated number of slices with those of conventional sums. */
+/* Checks that the estimated number of slices gives no larger errors than conventional sums. */
 static void estimate_one(int k, double phi, enum kind kind, bool single)
 {
     static const char *const schemes[] = { "ozaki1-i8", "ozaki1-f16", "ozaki1-bf16", "ozaki1-f64" };
@@ -353,7 +355,7 @@ static void estimates_give_the_accuracy_of_conventional_sums(void **state)
         for (size_t y = 0; y < COUNT(phis); y++)
             for (int kind = 0; kind < KINDS; kind++)
                 for (int single = 0; single < 2; single++)
-                    /* of long sums, which take a second each, every third */
+                    /* every third of the long sums, which take a second each */
                     if (ks[x] < 4096 || kind == plain || ++turn % 3 == 0)
                         estimate_one(ks[x], phis[y], (enum kind)kind, single);
 }
@@ -382,7 +384,8 @@ static void estimates_are_no_larger_than_needed(void **state)
     end_trial(&p);
 }
 
-/* Powers of two do not matter, up to the limits of the format. */
+/* Scaling an operand by a power of two does not change the estimate, up to the limits of the
+ * format. */
 static void estimates_do_not_depend_on_scales(void **state)
 {
     static const int scales[][2] = { { 960, -960 }, { -960, 960 }, { -600, 0 }, { 0, -400 } };
@@ -437,14 +440,15 @@ static void errors_have_both_signs(void **state)
                 mean += x / (M * N);
                 square += x * x / (M * N);
             }
-            /* of 143 errors, whose mean deviates by a twelfth of their deviation */
+            /* the mean of 143 independent errors deviates by a twelfth of one error's deviation */
             if (fabs(mean) > 0.5 * sqrt(square))
                 fail_msg("%s, %d slices: mean %g, deviation %g", schemes[s], d, mean, sqrt(square));
         }
     end_trial(&p);
 }
 
-/* Nothing to estimate from: zeros, no inner dimension, one element, NaN and infinities. */
+/* Tests estimates for operands from which nothing can be estimated: zeros, no inner dimension,
+ * one element, NaN and infinities. */
 static void estimates_of_unusual_operands(void **state)
 {
     const limber_contract fast = { .size = sizeof fast,

@@ -188,8 +188,8 @@ static void test_accurate(void **state)
     }
 }
 
-/* Hilbert's matrix of order 13, scaled to integers.  Its condition is too large for refinement that
- * solves by the factors alone. */
+/* Solves with Hilbert's matrix of order 13, scaled to integers.  Its condition is too large for
+ * refinement that uses the factors alone. */
 static void test_ill_conditioned(void **state)
 {
     enum { ORDER = 13 };

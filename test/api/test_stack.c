@@ -24,11 +24,12 @@ enum { STACK = SANITIZED ? 176 << 10 : 48 << 10, GUARD = 1 << 16, PAINT = 0xa5 }
 
 static unsigned char *stack; /* follows an inaccessible page */
 
-/* A call to make on the stack. */
+/* A call to make on a small stack, and its results. */
 struct stack_call {
     const struct every_call *call;
     const char *backend, *folder;
-    limber_status status[3]; /* of the call whose kernel is compiled, on disk, in memory */
+    /* of the call whose kernel is compiled, read from disk, found in memory */
+    limber_status status[3];
     char text[256];
 };
 
@@ -100,8 +101,8 @@ static void run_on_own_stack(struct stack_call *e)
 
 static void (*run_on_stack)(struct stack_call *e);
 
-/* Makes the calls on a filled stack.  Fails the test unless they succeed without using all of
- * it. */
+/* Makes the calls on a stack that is filled with a pattern.  Fails the test unless they succeed
+ * without using all of it. */
 static void measure(const char *backend, const char *folder, const struct every_call *call)
 {
     struct stack_call e = { call, backend, folder, .text = "" };

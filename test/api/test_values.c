@@ -247,7 +247,7 @@ static limber_status chunking(int v)
 
 static const struct {
     limber_status (*call)(int value);
-    const char *name; /* argument's name in the error text; NULL if there is no error text */
+    const char *name; /* name of the argument in the error text; NULL if there is no error text */
     int last; /* largest valid value; the smallest is 0 */
     bool byte; /* the field has eight bits */
 } values[] = {

@@ -319,7 +319,7 @@ int main(int argc, char **argv)
     FIELD(limber_cache_info, bytes);
     FIELD(limber_cache_info, limit);
     FIELD(limber_cache_info, tuned);
-    if (argc > 1) { /* with any argument, also structures that the Fortran module lacks */
+    if (argc > 1) { /* with any argument, prints also structures that the Fortran module lacks */
         TYPE(limber_unit_preset);
         FIELD(limber_unit_preset, name);
         FIELD(limber_unit_preset, words);

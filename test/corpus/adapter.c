@@ -24,7 +24,7 @@ const char *const corpus_kinds[KIND_count] = { "stated", "told", "plan", "config
 /* ---- machines -------------------------------------------------------------------------------- */
 
 static const struct machine_text {
-    /* text of the target; NULL for the interpreter's target, or for a GPU */
+    /* target: text of the target; NULL for the interpreter's target and for a GPU */
     const char *name, *target;
     int major, minor; /* compute capability of a GPU, else 0 */
     /* shared memory of a GPU's block, in bytes */
@@ -62,16 +62,17 @@ static const struct machine_text *machine_named(const char *name)
     return NULL;
 }
 
-/* The machine for which the current problem is computed, and the texts that are collected for the
- * current line. */
+/* The machine for which the current problem is computed, and the plans, constants and code that
+ * are collected for the current line. */
 static struct {
     const struct machine_text *machine;
     /* the backend that generates code for the machine; the interpreter executes it in a GPU's
      * place */
     const struct backend *real;
     FILE *plan, *config, *code;
-    bool lacks; /* this computer lacks instructions of the machine, so that its code cannot run */
-    bool here; /* see struct outcome */
+    bool lacks; /* this computer lacks instructions of the machine and cannot execute its code */
+    /* false if the bits do not count, because this computer cannot execute the machine's code */
+    bool here;
 } now;
 
 /* CPU features that this computer is assumed to have. */
@@ -148,7 +149,7 @@ static void keep_plan(const struct plan *p)
     limber_text_clear(&t);
 }
 
-/* Keeps the constants with which the real backend specialises its templates. */
+/* Collects the constants with which the real backend specialises its templates. */
 static bool keep_config(const struct plan *p, const struct target *t, struct diag *d)
 {
     struct blob bytes = { 0 };
@@ -173,8 +174,8 @@ static bool keep_source(const struct plan *p, const struct target *t, struct dia
     return ok;
 }
 
-/* Cache of generated code, by the text of the finished plan: many problems differ only in data and
- * strides, and so have the same plan. */
+/* Cache of generated code, by the text of the plan after all passes: many problems differ only
+ * in data and strides, and so have the same plan. */
 static struct compiled {
     struct compiled *next;
     const struct machine_text *machine;
@@ -287,8 +288,9 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
     return ok;
 }
 
-/* Launches a kernel.  A dry call, which only counts overflows before anything is stored, counts
- * none: the interpreter in a GPU's place would count only after it has stored. */
+/* Launches a kernel.  A dry call (it only counts overflows before anything is stored) finds no
+ * overflow here, because the interpreter, which executes in a GPU's place, counts overflows only
+ * after it has stored. */
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
     return c->dry ? (c->out.overflow = 0, true) : k->by->launch(k->inner, c, d);
@@ -355,7 +357,7 @@ static int64_t small_here(const struct call *c, const struct target *t, limber_f
     return limber_backend_llvm.cpu->small(c, t, a, b, to, allowed);
 }
 
-/* Has no prebuilt kernel for any plan. */
+/* Returns false: there is no prebuilt kernel for any plan. */
 static bool no_prebuilt(const struct plan *p, const struct target *t, struct blob *out,
                         struct diag *d)
 {
@@ -373,12 +375,12 @@ static const struct int8_ops no_int8 = { .serves = never_serves };
 static struct cpu_ops cpu;
 #endif
 
-/* the ways whose code cpu_ops lacks here */
+/* names of the ways to compute a product whose code the cpu_ops of this file lack */
 static const char without_code[] =
     "-vectors,-direct,-integers,-depthwise,-depthwise_exact,-depthwise_pairs";
 
-/* Creates a context on the machine.  small: small products may be computed without a plan; whole:
- * without partitions. */
+/* Creates a context on the machine. small: small products may be computed without a plan; whole:
+ * problems are not divided into parts. */
 static limber_context *open_context(const struct machine_text *m, int threads, bool small,
                                     bool whole, struct diag *d)
 {
@@ -452,10 +454,10 @@ static enum data data_named(const char *name)
     return DATA_count;
 }
 
-/* Fills a matrix of rows x cols elements, row by row.  left: it is an operand A, else B. kind: one
- * of enum data; or "tiles": 8-bit integers in the first half of k, uniform numbers in the second;
- * or "lines": exponents in a range of 40 in a tenth of the lines (rows of A or columns of B), 8-bit
- * integers in the others. */
+/* Fills a matrix of rows x cols elements, row by row. left: the matrix is an operand A, else B.
+ * kind: name of one of enum data; or "tiles": 8-bit integers in the first half of k, uniform
+ * numbers in the second; or "lines": exponents in a range of 40 in a tenth of the lines (rows of
+ * A or columns of B), 8-bit integers in the others. */
 static bool fill_matrix(struct rng *r, const char *kind, limber_format f, char *p, size_t rows,
                         size_t cols, bool left)
 {
@@ -574,8 +576,8 @@ static void write_bits(FILE *out, limber_format f, const char *p, size_t bytes)
 
 struct work {
     struct words *w;
-    /* planner: a context with one thread for plans, since predictions depend on the number of
-     * threads */
+    /* planner: a context with one thread, which makes the plans, since predicted times depend on
+     * the number of threads */
     limber_context *ctx, *planner;
     limber_contract contract;
     limber_unit unit;
@@ -683,6 +685,7 @@ static bool fill_all(struct work *x, bool left_is_lines)
            fill_operand(&r, "unit", &x->c, x->count, x->parts, true);
 }
 
+/* Parses sizes, formats and layouts of a product, and makes its operands. */
 static bool read_matrices(struct work *x)
 {
     const char *layout = word(x->w, "layout", "rrr");
@@ -873,8 +876,8 @@ static void write_statistics(struct work *x)
                 (long long)s->outer_swamped, (long long)s->outer_partly);
 }
 
-/* Writes a refusal.  C must be unchanged, else "!" is added.  Not done for GPUs, since the
- * interpreter in their place finds an overflow only after it has stored results. */
+/* Writes the status of a refused call, and "!" if the call has changed C.  C is not checked for
+ * GPUs, since the interpreter in their place finds an overflow only after it has stored results. */
 static void write_refusal(struct work *x, limber_status s, const char *before)
 {
     bool changed = memcmp(before, x->c.memory, x->c.bytes) != 0;

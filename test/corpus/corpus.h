@@ -22,7 +22,8 @@ const char *word(struct words *w, const char *key, const char *otherwise);
 long number(struct words *w, const char *key, long otherwise);
 /* Parses "2" or "2,1" into `count` numbers.  If there are fewer, the last one is repeated. */
 void numbers(struct words *w, const char *key, double otherwise, double *v, int count);
-const char *words_unused(const struct words *w); /* a key that nobody has asked for, or NULL */
+/* returns a key of the line that no call has asked for, or NULL */
+const char *words_unused(const struct words *w);
 
 /* ---- adapter.c: the interface to the library ------------------------------------------------- */
 
@@ -48,7 +49,7 @@ enum kind {
 extern const char *const corpus_kinds[KIND_count];
 
 struct outcome {
-    char *text[KIND_count]; /* NULL or empty if the machine has none */
+    char *text[KIND_count]; /* NULL or empty if the machine has no text of this kind */
     size_t size[KIND_count];
     /* false if this computer cannot execute the machine's code; the bits then do not count */
     bool here;

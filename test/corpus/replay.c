@@ -21,16 +21,16 @@ struct options {
     const char *folder, *show, *machine;
     bool write;
     int threads, line;
-    /* parts = 0: takes all lines; else only those whose number modulo `parts` is `part` */
+    /* parts = 0: uses all lines; else only those whose number modulo `parts` is `part` */
     int part, parts;
 };
 
 struct tally {
     int problems, differ[KIND_count], lines, skipped;
-    /* numbers of marks that this computer cannot make: those kept from the file, and unknown
+    /* numbers of marks that this computer cannot make: those copied from the file, and unknown
      * ones */
     int kept, open;
-    char made_with[256]; /* compiler that made the code for CPUs, from expected.txt */
+    char made_with[256]; /* compiler that made the recorded code for CPUs, from expected.txt */
     bool same_compiler;
 };
 
@@ -197,8 +197,8 @@ static bool is_unchanged(const struct marks *have, const struct marks *old)
     return true;
 }
 
-/* For each mark that this computer cannot make: keeps its old value if no other mark of the problem
- * has changed, else sets it to unknown. */
+/* For each mark that this computer cannot make: keeps the recorded value if no other mark of the
+ * problem has changed, else sets it to unknown. */
 static void keep_old(struct tally *t, struct marks *have, const struct marks *old)
 {
     bool keep = old && is_unchanged(have, old);
@@ -340,6 +340,7 @@ static int print_summary(const struct tally *t, const char *made_with, const cha
     return t->lines || strcmp(headers, want) ? 1 : 0;
 }
 
+/* Writes expected.txt from the new marks, and prints what differs.  Returns the exit status. */
 static int write_out(const struct options *o, const struct tally *t, const char *made_with,
                      const char *headers, const char *body)
 {

@@ -180,8 +180,8 @@ static int print_help(void)
     return 0;
 }
 
-/* Runs the kind of checks that the command names, or prints the help or the list of kinds.  Exit
- * status: that of the checks, 2 for a wrong command. */
+/* Runs the kind of checks that the command line names, or prints the help or the list of kinds.
+ * Exit status: that of the checks; 2 for a wrong command line. */
 int main(int argc, char **argv)
 {
     const char *asked = argc == 2 ? argv[1] : "";

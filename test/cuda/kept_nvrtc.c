@@ -24,7 +24,7 @@ enum { HEAD = 0x6e727463 };
 
 struct program {
     void *real;
-    XXH3_state_t *key; /* hash of source and headers */
+    XXH3_state_t *key; /* state of the hash of source and headers */
     char *log, *cubin;
     size_t log_size, cubin_size;
 };
@@ -126,8 +126,8 @@ static bool read_bytes(int fd, void *to, size_t size)
     return true;
 }
 
-/* Returns whether an entry that was read is intact.  Log and cubin share one allocation, at
- * p->log. */
+/* Returns whether an entry that was read is complete and has the recorded hash.  Log and cubin
+ * share one allocation, at p->log. */
 static bool is_whole(const struct entry *e, struct program *p)
 {
     XXH128_hash_t hash = XXH3_128bits(p->log, e->log_size + e->cubin_size);
@@ -201,8 +201,8 @@ EXPORT const char *nvrtcGetErrorString(int result)
     return result == ABSENT ? "no NVRTC is installed" : real.error(result);
 }
 
-/* Creates a program with the real NVRTC and begins its key: a hash of NVRTC's file, the source and
- * the headers. */
+/* Creates a program with the real NVRTC and begins the hash that is its key in the cache: of
+ * NVRTC's file, the source and the headers. */
 EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const char *name, int count,
                               const char *const *texts, const char *const *names)
 {

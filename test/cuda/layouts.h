@@ -28,7 +28,7 @@ struct table {
 };
 static std::map<std::string, table> tables;
 
-/* Reads the file that layouts_cute.cc wrote. */
+/* Reads the file of tables that layouts_cute.cc wrote. */
 static void read_tables(const char *path)
 {
     std::ifstream file(path);
@@ -44,7 +44,7 @@ static void read_tables(const char *path)
     }
 }
 
-/* Returns a table of CuTe's; ends the program if there is none of this name. */
+/* Returns a table of CuTe's by its name; ends the program if there is none. */
 static const table &cute(const std::string &name)
 {
     auto found = tables.find(name);
@@ -66,7 +66,7 @@ static void same(const std::string &what, long ours, long theirs)
         printf("%s: %ld, in CuTe %ld\n", what.c_str(), ours, theirs);
 }
 
-/* Prints the counts; returns the program's exit status. */
+/* Prints the numbers of comparisons and differences; returns the program's exit status. */
 static int tell()
 {
     printf("%ld numbers compared, %ld differ\n", compared, wrong);

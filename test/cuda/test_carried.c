@@ -46,8 +46,8 @@ static void expect_cubin(const struct cuda_program *p, const struct blob *want)
     free(found.data);
 }
 
-/* Stores cubins of a program and of eight that differ from it in one thing (name, header, option,
- * architecture, numbers of them): each finds its own only. */
+/* Stores cubins of a program and of eight programs that differ from it in one thing (name,
+ * header, option, architecture, or their numbers): each program finds only its own cubin. */
 static void a_program_gets_its_own_cubin(void **state)
 {
     static const struct cuda_header other_text[] = { { "h", "t" }, { "g", "r" } };
@@ -145,8 +145,8 @@ static void check_message(const char *want, const struct cuda_program *p, int co
     assert_ptr_equal(strchr(said, '\n'), *want ? said + size - 1 : NULL);
 }
 
-/* A cubin that is too new, missing, no cubin, or in a folder that does not exist gives one message
- * with the reason. */
+/* If a cubin is too new, missing or no cubin, or the folder does not exist, one message tells
+ * the reason. */
 static void missing_cubins_are_reported_once(void **state)
 {
     static const struct cuda_program twice[] = { { "a", headers, "sm_80", options, 2, 2 },
@@ -217,7 +217,7 @@ static void ignore_file(void *user, const char *path)
     (void)user, (void)path;
 }
 
-/* A folder of cubins suffices if no compiler may run. */
+/* With a complete folder of cubins, products are computed although no compiler may run. */
 static void cubins_of_the_folder_need_no_compiler(void **state)
 {
     double x[SIDE * SIDE], got[3][SIDE * SIDE];
@@ -230,7 +230,8 @@ static void cubins_of_the_folder_need_no_compiler(void **state)
     assert_int_equal(multiply_and_check(x, got[0], state), LIMBER_STATUS_OK);
     assert_true(test_files_each(dir, "*.cubin", ignore_file, NULL) >= 2);
     setenv("LIMBER_NO_COMPILE", "1", 1);
-    setenv("LIMBER_KEEP_CUBINS", made, 1); /* a kernel that NVRTC compiled would be stored there */
+    /* if NVRTC compiled a kernel, its cubin would be stored there */
+    setenv("LIMBER_KEEP_CUBINS", made, 1);
     assert_int_equal(multiply_and_check(x, got[1], state), LIMBER_STATUS_OK);
     assert_memory_equal(got[0], got[1], sizeof *got);
     unsetenv("LIMBER_CUBINS");
@@ -256,7 +257,8 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* first, because a forked child does not repeat messages that this process has printed */
+        /* runs first, because a forked child does not repeat messages that this process has
+         * printed */
         unit_test_with_folders(missing_cubins_are_reported_once),
         unit_test_with_folders(a_program_gets_its_own_cubin),
         unit_test_with_folders(damaged_cubins_are_refused),

@@ -36,8 +36,8 @@ static const struct machine {
     { "sm_103a", 10, 3, 227 << 10 }, { "sm_120", 12, 0, 99 << 10 },
 };
 
-/* Returns whether an architecture has kernels that no other has.  Each run compiles all of these.
- * 10.3 shares the sources of 10.0, so it has no such kernels. */
+/* Returns whether an architecture has kernels that no other has; each run of the test compiles
+ * all of these.  Capability 10.3 uses the sources of 10.0, so it has no kernels of its own. */
 static bool has_own_kernels(const struct machine *m)
 {
     return m->minor == 0 && (m->major == 9 || m->major == 10);
@@ -47,8 +47,8 @@ enum { ANY = LIMBER_SPLIT_ANY, AHEAD = LIMBER_SPLIT_AHEAD, INSIDE = LIMBER_SPLIT
 
 #define SIMULATE LIMBER_CONTRACT_SIMULATE
 
-/* Kernels to compile.  stack: most bytes of local memory per thread; only long accumulators need
- * any. */
+/* Kernels to compile. stack: largest allowed size of local memory per thread, in bytes; only
+ * long accumulators need any. */
 static const struct work {
     const char *scheme, *format, *result;
     enum data data;
@@ -179,7 +179,7 @@ struct wanted {
     int direction;
 };
 
-/* Makes the plan whose kernel is compiled.  mask: bounds of the data. */
+/* Makes the plan whose kernel is compiled. mask: exponent ranges of the data. */
 static void state_plan(struct plan *p, const struct wanted *x, struct mask *mask)
 {
     static limber_unit unit = LIMBER_UNIT_INIT;
@@ -253,7 +253,7 @@ static bool is_wanted(const char *name)
     return asked++ % parts == part && (!only || strstr(name, only));
 }
 
-/* Compiles a kernel and checks its resources.  Returns false if the kernel is skipped.  Without
+/* Compiles a kernel and checks its resources.  Returns false if the kernel is skipped: without
  * `always`, only kernels with warpgroup products are checked, because the others exist on other
  * architectures, too. */
 static bool check_plan(const struct wanted *x, const struct machine *m, bool always, FILE *table)
@@ -330,7 +330,7 @@ done:
     return ok;
 }
 
-/* Checks a format's kernels that belong to no plan: its scans, and others made for the format. */
+/* Checks kernels that belong to a format and to no plan, such as scans. */
 static bool check_scan(const char *format, const struct machine *m)
 {
     struct blob blob = { 0 };
@@ -376,7 +376,8 @@ static void scans_fit_their_devices(void **state)
         skip_because("no NVRTC");
 }
 
-/* Checks a kernel of epilogue steps that call functions [first, first + count) in turn. */
+/* Checks a kernel of epilogue steps that call functions [first, first + count), one after the
+ * other. */
 static bool check_steps(int first, int count, const char *from, const char *to,
                         const struct machine *m)
 {
@@ -432,9 +433,9 @@ static void steps_fit_their_devices(void **state)
         skip_because("no NVRTC");
 }
 
-/* Compiles convolutions in all directions, by one scheme for each way to make and fetch limbs.
- * Unless `all`, compiles each for one architecture, and forward convolutions also for those with
- * warpgroup products.  Returns the number of compiled programs. */
+/* Compiles convolutions in all directions, with one scheme for each way to make and fetch limbs.
+ * Unless `all` is set, compiles each for one architecture, and forward convolutions also for
+ * architectures with warpgroup products.  Returns the number of compiled programs. */
 static int check_convolutions(bool all, FILE *table)
 {
     static const struct work convolved[] = {
@@ -471,8 +472,8 @@ static void kernels_fit_their_devices(void **state)
                        "|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < COUNT(works); i++)
         for (size_t j = 0; j < COUNT(machines); j++) {
-            /* the table needs all machines; without it, a kernel is compiled for one machine, and
-             * for all that have matrix instructions of their own */
+            /* the table needs all machines; without it, a kernel is compiled for one machine,
+             * and also for machines with matrix instructions of their own */
             bool always = path || (i + j) % COUNT(machines) == 0;
 
             if (always || has_own_kernels(&machines[j]))

@@ -130,7 +130,8 @@ static void native_has_the_bits_of_fused_multiply_adds(void **state)
                     4);
 }
 
-/* The interpreter's own order of additions is checked by test/jit/test_order.c. */
+/* `reproducible` sums have the interpreter's bits.  The interpreter's order of additions is
+ * checked by test/jit/test_order.c. */
 static void reproducible_sums_have_one_order(void **state)
 {
     static const char *const formats[][3] = { { "f64", "f64", "f64" },
@@ -185,8 +186,8 @@ static void residues_have_the_bits_of_the_exact_integer(void **state)
                     11);
 }
 
-/* k is long enough that chains are promoted on every path and that several chains are reduced
- * together. */
+/* Checks ozaki2 where k is so long that sums are promoted to longer ones on every path and
+ * several are reduced together. */
 static void residues_in_halves_have_the_same_bits(void **state)
 {
     (void)state;
@@ -236,12 +237,12 @@ static void residues_in_digits_have_the_same_bits(void **state)
                     10);
 }
 
-/* In a new context, whose kernels are compiled with the planted fault, checks sums of many products
- * of the largest residues, all of one sign, with a few small products between them, which are lost
- * if sums are promoted too late.  Elements of A are subnormal.  Lines hold consecutive integers
- * from SIDE on, so that for each modulus some line has the largest residue, whatever the line's
- * scale is.  Returns 1 if C is right, 0 if not, 2 if there is no context, 3 if NVRTC refuses the
- * kernels. */
+/* Computes in a new context, whose kernels are compiled with the planted fault.  Checks sums of
+ * many products of the largest residues, all of one sign, with a few small products between
+ * them, which are lost if sums are added too late to longer ones.  Elements of A are subnormal.
+ * Lines hold consecutive integers from SIDE on, so that for each modulus some line has the
+ * largest residue, whatever the line's scale is.  Returns 1 if C is right, 0 if not, 2 if there
+ * is no context, 3 if NVRTC refuses the kernels. */
 static int check_largest_sums(void *scheme)
 {
     enum { SIDE = 128, K = 2600, DOWN = -1074, UP = 1000 };
@@ -279,11 +280,11 @@ static int check_largest_sums(void *scheme)
     return right < 0 ? 3 : right == SIDE * SIDE;
 }
 
-/* In a new context, whose kernels are compiled with the planted fault, checks sums of 65,536
- * products of slices of value -16, which are 2^24, and of further odd products, which a longer
- * chain would lose.  The numbers have 11 bits: 1520 has the slices 2, -16 and -16, and 1521 the
- * slices 2, -16 and -15.  Returns 1 if C is right, 0 if not, 2 if there is no context, 3 if NVRTC
- * refuses the kernels. */
+/* Computes in a new context, whose kernels are compiled with the planted fault.  Checks sums of
+ * 65,536 products 2^24 of slices with value -16, and of further odd products, which are lost if
+ * more products are summed in FP32.  The numbers have 11 bits: 1520 has the slices 2, -16 and
+ * -16, and 1521 the slices 2, -16 and -15.  Returns 1 if C is right, 0 if not, 2 if there is no
+ * context, 3 if NVRTC refuses the kernels. */
 static int check_longest_chain(void *scheme)
 {
     enum { ROWS = 2, COLS = 3, K = 70000, ODD = 11 };
@@ -376,8 +377,8 @@ static void largest_residues_are_summed_exactly(void **state)
     gpu_faults_are_found(digits, 1, check_longest_chain, schemes[3]);
 }
 
-/* Plans made without sizes have large blocks; the tests above plan for small matrices, and have
- * small blocks. */
+/* Plans made without sizes have large blocks, and must give the same bits.  The tests above plan
+ * for small matrices and have small blocks. */
 static void large_blocks_have_the_same_bits(void **state)
 {
     (void)state;
@@ -391,7 +392,8 @@ static void large_blocks_have_the_same_bits(void **state)
     plan_compare_chains("ozaki1-f64", named("f32"), named("f32"), DATA_unit, 135, 70, 40, 512);
 }
 
-/* k exceeds 32,768, where 32-bit sums are added to longer ones or reduced in place. */
+/* Multiplies with k above 32,768, where 32-bit sums are added to longer ones or reduced in
+ * place. */
 static void long_sums_are_exact(void **state)
 {
     static const struct {
@@ -412,9 +414,9 @@ static void long_sums_are_exact(void **state)
                             9, 18, sums[i].k, sums[i].chunk);
 }
 
-/* Multiplies the largest digits, all of one sign, until sums exceed 31 bits: sums of residues are
- * reduced on the way, and sums of slices are added to longer sums.  Shorter chains would not test
- * this.  Each line is one number, repeated. */
+/* Multiplies the largest digits, all of one sign, until sums exceed 31 bits: sums of residues
+ * are then reduced on the way, and sums of slices are added to longer sums.  Sums with a smaller
+ * k would not do this.  Each line is one number, repeated. */
 static void sums_beyond_31_bits_are_exact(void **state)
 {
     enum { SIDE = 4, RESIDUES = 70000, SLICES = 34000 };
@@ -423,7 +425,7 @@ static void sums_beyond_31_bits_are_exact(void **state)
     static int64_t z[SIDE * SIDE];
     limber_contract contract = {
         .size = sizeof contract, .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki2", .slices = 5
-    }; /* slices: the number of moduli; all bits of the sums matter */
+    }; /* number of moduli if the scheme has slices; all bits of their sums matter */
 
     (void)state;
     if (is_long_test_useless() || gpu_capability() < 80)
@@ -563,7 +565,7 @@ static void check_batch(int64_t m, int64_t n, int64_t k)
 }
 
 /* With one row of tiles, blocks form no clusters.  With an odd number of rows of tiles, the last
- * block's partner in the cluster has no tile. */
+ * cluster has a block without a tile.  Both must give the same bits. */
 static void clusters_have_the_same_bits(void **state)
 {
     static const int64_t rows[] = { 100, 256, 300, 600 };
@@ -589,7 +591,7 @@ static void clusters_have_the_same_bits(void **state)
 /* cuBLAS may multiply integers, because their sums are exact in any order. */
 static void cublas_multiplies_where_it_may(void **state)
 {
-    /* lengths along k, some shorter than the elements that the kernel takes in one step */
+    /* lengths along k; some are shorter than what the kernel multiplies at once */
     static const int64_t lengths[] = { 20, 1, 2, 15, 16, 20, 300, 20 };
     limber_contract contract = native;
 
@@ -639,7 +641,7 @@ static void *multiply_often(void *arg)
     return NULL;
 }
 
-/* Four threads multiply in one context, or in two on two devices if there are two: each gets the
+/* Four threads multiply in one context (in two on two devices, if there are two) and get the
  * same bits again and again.  A device number without a device is refused. */
 static void threads_share_contexts_and_devices(void **state)
 {
@@ -671,8 +673,8 @@ static void threads_share_contexts_and_devices(void **state)
 
 /* ---- planted faults must be found ------------------------------------------------------------ */
 
-/* Planted faults, each with the compute capability whose kernels contain the line.  The line is
- * missing in kernels for another scheme or device. */
+/* Planted faults, each with the compute capability whose kernels contain the line that it
+ * changes.  Kernels for another scheme or device lack the line. */
 static const struct gpu_fault faults[] = {
     { 80, "a dropped barrier", "        meet<of_warp>();\\n=>" },
     { 80, "a wrong stage",

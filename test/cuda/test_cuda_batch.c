@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-/* ROWS gives two rows of tiles on Hopper, where two blocks form a cluster.  FEW_ROWS gives one row
- * of tiles, for tests of what follows the product. */
+/* With ROWS rows C has two rows of tiles on Hopper, where two blocks form a cluster.  With
+ * FEW_ROWS it has one, for tests of the steps after the product. */
 enum { ROWS = 140, FEW_ROWS = 40, N = 30, K = 50, MOST = 3, GAP = 4 };
 static int64_t M = ROWS;
 
@@ -32,7 +32,8 @@ static const struct scheme {
     enum data data;
     int on;
     int split;
-    /* sums in the device's own order: single products on the device tell the expected result */
+    /* sums are in the device's own order: the expected result comes from single products on the
+     * device */
     bool alone;
     const char *unit; /* unit of LIMBER_CONTRACT_SIMULATE */
 } schemes[] = {
@@ -59,9 +60,9 @@ static const struct scheme {
       "b200-mxe5m2 b=e2m3" },
 };
 
-/* Returns whether the device's capability is in the set.  A GPU after Hopper also tests what is
- * listed for Hopper; the harness for such devices computes only by instructions that are new
- * there. */
+/* Returns whether the device's capability is in the set.  A GPU after Hopper (LIMBER_TEST_GPU is
+ * set) also runs what is listed for Hopper; the simulated devices after Hopper support only
+ * instructions that are new there. */
 static bool is_on_device(int on)
 {
     int capability = gpu_capability(), too = getenv("LIMBER_TEST_GPU") ? ON_90 : 0;
@@ -86,7 +87,8 @@ struct operand {
     const void *at[MOST], *host_at[MOST];
 };
 
-/* Makes an operand of all products, on the host and on the device, placed as `lie` says. */
+/* Makes an operand of all products, on the host and on the device, with matrices placed as `lie`
+ * says. */
 static void make_operand(struct operand *o, struct rng *r, limber_format f, enum data data,
                          int64_t rows, int64_t cols, enum lie lie)
 {
@@ -97,8 +99,8 @@ static void make_operand(struct operand *o, struct rng *r, limber_format f, enum
     numbers = (size_t)(MOST * (rows * cols + GAP));
     o->host = malloc(numbers * f.size);
     fill(r, data, f, o->host, numbers);
-    /* The first matrix stays in the range of exponents that the unit's 32-bit lanes compute; tiles
-     * outside that range use other lanes. */
+    /* The first matrix is within the range of exponents that the unit's 32-bit lanes compute;
+     * tiles outside that range use other lanes. */
     if (data == DATA_range)
         fill(r, DATA_unit, f, o->host, (size_t)(rows * cols));
     o->there = gpu_upload_new(o->host, numbers * f.size);
@@ -121,7 +123,8 @@ static limber_matrix matrix_of(const struct operand *o, bool there)
     return (limber_matrix){ there ? (const void *)o->there.at : o->host, o->f, o->cols, 1 };
 }
 
-/* Returns the batch's steps or addresses.  there: addresses on the device. */
+/* Returns the placement of all matrices as the library's structure. there: addresses on the
+ * device. */
 static limber_batch batch_of(const struct operand x[3], int64_t count, bool there)
 {
     limber_batch t = LIMBER_BATCH_INIT;
@@ -139,7 +142,7 @@ static limber_batch batch_of(const struct operand x[3], int64_t count, bool ther
     return t;
 }
 
-/* Returns the contract of a scheme.  Its unit, if there is one, is valid until the next call. */
+/* Returns the contract of a scheme.  Its unit, if it has one, is valid until the next call. */
 static limber_contract contract_of(const struct scheme *s)
 {
     static limber_unit unit;
@@ -265,8 +268,8 @@ static void a_batch_takes_one_launch_per_step(int i, enum lie a, enum lie b, enu
 }
 
 /* Computes a scheme's batch in a new context, whose kernels are compiled with the planted fault.
- * which: index of the scheme.  Returns 1 if C is right, 0 if not, 2 if there is no context, 3 if
- * NVRTC refuses the kernels. */
+ * which: address of the scheme's index.  Returns 1 if C is right, 0 if not, 2 if there is no
+ * context, 3 if NVRTC refuses the kernels. */
 static int batch_is_right(void *which)
 {
     const struct scheme *s = &schemes[*(const int *)which];
@@ -366,8 +369,8 @@ static limber_status run_complex(limber_context *ctx, const struct scheme *s,
     return limber_run(ctx, &p, NULL);
 }
 
-/* A complex batch of MOST products takes as many launches as one of two, and has the interpreter's
- * bits.  Operands in memory of both kinds are refused. */
+/* A complex batch of MOST products takes as many launches as one of two, and has the
+ * interpreter's bits.  A batch with operands both on the host and on the device is refused. */
 static void complex_batches_take_one_launch_per_step(void **state)
 {
     static const struct scheme complex[] = {
@@ -410,7 +413,8 @@ static void complex_batches_take_one_launch_per_step(void **state)
     }
 }
 
-/* The scalars are applied by a second product, of which A B and, with beta, C are operands. */
+/* A complex batch with alpha and beta takes one launch per step.  The scalars are applied by a
+ * second product, whose operands are A B and, with beta, C. */
 static void complex_scalars_take_one_launch_per_step(void **state)
 {
     static const struct scheme complex[] = {
@@ -431,7 +435,7 @@ static void complex_scalars_take_one_launch_per_step(void **state)
         long before, few;
         char *start;
 
-        /* each scheme once with beta and once without */
+        /* each scheme is tested either with beta or without */
         if (!is_on_device(s->on) || !is_taken((size_t)(i + i / 2), 2))
             continue;
         make_operand(&x[0], &r, named(s->format), s->data, M, 2 * K,
@@ -465,8 +469,8 @@ static void complex_scalars_take_one_launch_per_step(void **state)
     M = ROWS;
 }
 
-/* The method of three products runs each step once for all matrices: sums of real and imaginary
- * parts, products, and joining parts to pairs. */
+/* A complex batch by three real products runs each step once for all matrices: sums of real and
+ * imaginary parts, products, and joining of both parts of C. */
 static void three_products_take_one_launch_per_step(void **state)
 {
     static const struct scheme complex[] = {
@@ -511,7 +515,8 @@ static void three_products_take_one_launch_per_step(void **state)
     M = ROWS;
 }
 
-/* If sums of one matrix do not fit the result's format, the batch is refused. */
+/* If sums of one matrix do not fit the result's format, the batch is refused and C stays
+ * unchanged. */
 static void refused_batches_leave_c(void **state)
 {
     static const struct scheme s = {
@@ -603,7 +608,8 @@ static void small_workspaces_serialize_batches(void **state)
         free_operand(&x[i]);
 }
 
-/* A recorded graph is replayed on other operands, some beyond the recorded class. */
+/* A batch is recorded into a graph, which is replayed on other operands.  Some have exponents
+ * beyond those for which the plan was recorded. */
 static void batches_are_recorded_into_graphs(void **state)
 {
     static const enum data data[] = { DATA_unit, DATA_range };

@@ -73,8 +73,8 @@ static void compare_everywhere(limber_contract contract, const char *format, con
     free(got);
 }
 
-/* Products of many formats and data have the same bits and status wherever each operand lies, on
- * the host or on the device. */
+/* Products of many formats and data have the same bits and status, whether each operand is in
+ * memory of the host or of the device. */
 static void operands_may_lie_on_the_device(void **state)
 {
     static const enum data data[] = { DATA_unit,  DATA_range, DATA_special,
@@ -161,7 +161,7 @@ static void prepared_operands_have_the_same_bits(void **state)
     gpu_free(ct);
 }
 
-/* The device estimates the number of slices from the sums that the host uses, so that both choose
+/* The device estimates the number of slices from the same sums as the host, so that both choose
  * one plan. */
 static void slices_are_estimated_on_the_device(void **state)
 {
@@ -199,8 +199,9 @@ static void streams_and_workspaces_are_the_callers(void **state)
 
 /* ---- calls recorded into graphs -------------------------------------------------------------- */
 
-/* Records a product and replays the graph with operands of the recorded class and of another.  any:
- * scheme of the fallback plan, for data of another class. */
+/* Records a product and replays the graph with operands of the recorded class (range of
+ * exponents, number of bits) and of another. any: scheme of the fallback plan, which computes
+ * data of another class. */
 static void check_recorded(limber_contract contract, const char *format, const char *any)
 {
     static const enum data data[] = { DATA_unit, DATA_unit, DATA_special, DATA_range, DATA_zeros };
@@ -282,8 +283,8 @@ static void calls_are_recorded_into_graphs(void **state)
     check_recorded(plain, "f32", "native");
 }
 
-/* Makes the first call of a context: it loads kernels, which must succeed while another thread
- * captures a stream. */
+/* Makes the first call of a context: it loads kernels, which must succeed also while another
+ * thread captures a stream. */
 static void *multiply_first(void *arg)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -321,7 +322,7 @@ static void kernels_load_beside_captures(void **state)
         assert_int_equal(pthread_create(&thread, NULL, multiply_first, &ok), 0);
         pthread_join(thread, NULL);
         assert_true(ok);
-        multiply_first(&ok); /* also in the thread that captures */
+        multiply_first(&ok); /* the thread that captures can load kernels, too */
         assert_true(ok);
         assert_int_equal(driver.cuStreamEndCapture(stream, &graph), 0);
         driver.cuGraphDestroy(graph);

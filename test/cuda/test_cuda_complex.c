@@ -21,7 +21,8 @@ enum { ON_a = 1, ON_b = 2, ON_c = 4, ON_all = 7 };
 enum { SCALARS_none, SCALARS_real, SCALARS_alpha, SCALARS_complex, SCALARS_count };
 
 struct matrix {
-    /* here: in host memory.  there: a copy on the device, or in host memory unless on_device. */
+    /* here: matrix in host memory; there: its copy on the device, or in host memory unless
+     * on_device */
     limber_matrix here, there;
     size_t bytes;
     bool on_device;
@@ -281,8 +282,7 @@ static void compare_by_three_products(struct trial t)
     compare_on_queue(&t, NULL, 3, seed++);
 }
 
-/* Compares products by the method that computes a complex product by three real ones with those of
- * the interpreter. */
+/* Complex products by three real products have the interpreter's bits. */
 static void three_products(void **state)
 {
     (void)state;
@@ -384,8 +384,8 @@ static void multiply_by_most_negative(const char *format, const char *result,
     free_matrix(&c);
 }
 
-/* The most negative integer has no negative in its format: its conjugate must be right, or the call
- * refused, as by the interpreter. */
+/* The most negative integer has no negative in its format: the product with its conjugate must
+ * be right, or refused, as by the interpreter. */
 static void the_least_integer_is_conjugated(void **state)
 {
     limber_unit unit = LIMBER_UNIT_INIT;
@@ -403,7 +403,8 @@ static void the_least_integer_is_conjugated(void **state)
     multiply_by_most_negative("i8", "i32", simulate, LIMBER_STATUS_BAD_ARGUMENT);
 }
 
-/* An empty sum is computed; statistics of a simulated complex product are refused. */
+/* A complex product with k = 0 is computed; statistics of a simulated complex product are
+ * refused. */
 static void some_calls_are_refused(void **state)
 {
     limber_unit unit = LIMBER_UNIT_INIT;

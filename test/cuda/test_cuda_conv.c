@@ -95,7 +95,7 @@ static struct tensors make_tensors(const struct layer *l, const char *format, co
     t.y = calloc(t.ny, t.fy.size);
     fill(&r, data, t.f, t.x, t.nx);
     fill(&r, data, t.f, t.w, t.nw);
-    /* images differ so much in magnitude that they cannot share one scale */
+    /* images differ so much in magnitude that one scale would not suit them */
     for (size_t i = 0; i < t.nx && data == DATA_spread; i++)
         ((double *)(void *)t.x)[i] *= ldexp(1, -60 * (int)(i * (size_t)l->n / t.nx));
     return t;
@@ -191,9 +191,9 @@ static limber_status convolve_unlike_images(limber_contract contract, int down,
     return status;
 }
 
-/* A GPU scans an image instead of its patches matrix, unless images differ too much in magnitude,
- * and unless the caller names a scheme, for which patches may be suitable where the image is
- * not. */
+/* A GPU scans an image instead of its patches matrix, with two exceptions: images that differ
+ * too much in magnitude, and a scheme named by the caller, since it may suit the patches but not
+ * the image. */
 static void images_may_differ_in_magnitude(void **state)
 {
     limber_contract named_scheme = native;
@@ -325,7 +325,8 @@ struct part {
     size_t count;
 };
 
-/* Sets the left and the right operand and the result of a direction's product. */
+/* Sets the left and the right operand and the result of the product that computes a direction of
+ * the convolution. */
 static void set_parts(const struct tensors *t, int direction, struct part part[3])
 {
     const struct part x = { t->x, t->nx }, w = { t->w, t->nw }, y = { t->y, t->ny };
@@ -415,8 +416,8 @@ static size_t same_conv(const char *scheme, const char *format, enum data data,
     return same_run((struct conv_run){ scheme, format, data, limit, DIRECTION_forward }, l);
 }
 
-/* Convolutions of all layers under several contracts and schemes; layers and contracts take
- * turns. */
+/* Convolves all layers under several contracts and schemes.  Each run tests a third of the pairs
+ * of a layer and a contract. */
 static void convolutions_have_the_bits_of_the_interpreter(void **state)
 {
     (void)state;
@@ -443,7 +444,8 @@ static void convolutions_have_the_bits_of_the_interpreter(void **state)
     same_conv("native", "f32", DATA_special, &layers[2], ROOM);
 }
 
-/* Gradients of images and of filters of five layers under several contracts. */
+/* Gradients of images and of filters of five layers have the interpreter's bits under several
+ * contracts. */
 static void gradients_have_the_bits_of_the_interpreter(void **state)
 {
     static const int some[] = { 0, 3, 4, 5, 8 };
@@ -463,7 +465,7 @@ static void gradients_have_the_bits_of_the_interpreter(void **state)
     check_gradient(correct, "f32", "f32", DATA_special, &layers[3], false);
 }
 
-/* Gradients by schemes that round sums or use tensor cores. */
+/* Gradients by schemes that round sums or use tensor cores have the interpreter's bits. */
 static void gradients_of_every_scheme(void **state)
 {
     static const int some[] = { 0, 2, 4, 5, 7 };
@@ -478,7 +480,8 @@ static void gradients_of_every_scheme(void **state)
         for (size_t j = 0; j < COUNT(schemes); j++) {
             const int direction = (i + j) % 2 ? DIRECTION_filter : DIRECTION_data;
 
-            /* tests both directions for each scheme, but not all of both */
+            /* tests each scheme in both directions, but only some of the pairs of a scheme and a
+             * layer */
             if (!is_taken(i / 2 + j, 2))
                 continue;
             same_run((struct conv_run){ schemes[j][0], schemes[j][1], DATA_unit, ROOM, direction },
@@ -486,8 +489,8 @@ static void gradients_of_every_scheme(void **state)
         }
 }
 
-/* Units with blocks, groups, block scales, and sums that are split along k.  Each direction has its
- * own order of summation. */
+/* Convolutions on units with blocks, groups, block scales, and sums that are split along k, have
+ * the interpreter's bits.  Each direction has its own order of summation. */
 static void units_have_the_bits_of_the_interpreter(void **state)
 {
     static const struct {
@@ -522,8 +525,8 @@ static void units_have_the_bits_of_the_interpreter(void **state)
     }
 }
 
-/* Pixels that no window covers do not influence the class: a stride of 2 leaves out the last row
- * and column. */
+/* Pixels that no filter position covers do not influence the plan: a stride of 2 leaves out the
+ * last row and column. */
 static void unseen_pixels_may_hold_anything(void **state)
 {
     static const struct layer layer = { 2, 5, 8, 8, 7, 3, 3, 2, 0, 1, 1, LIMBER_LAYOUT_NHWC };
@@ -612,8 +615,8 @@ static int run_faulty(void *arg)
     return at < 0;
 }
 
-/* Faults are planted in the code that finds a window's pixels, and in the pipeline that fetches
- * them; each must change the result or stop the kernel. */
+/* Faults are planted in the code that finds the pixels which a filter covers, and in the
+ * pipeline that fetches them; each must change the result or stop the kernel. */
 static void faults_of_windows_are_found(void **state)
 {
     static const struct gpu_fault windows[] = {
@@ -626,7 +629,7 @@ static void faults_of_windows_are_found(void **state)
         { 0, "what lies outside", "inside ? 16 : 0=>16" },
         { 0, "quotients too small by one", "return q + (n - q * d >= d)=>return q" },
     };
-    /* positions past the end of the window are multiplied by zeros of A, so only NaN show this
+    /* positions past the end of the filter are multiplied by zeros of A, so only NaN show this
      * fault */
     static const struct gpu_fault behind[] = {
         { 0, "a position behind the last", "if (r >= w.r)=>if (r > w.r)" },
@@ -680,7 +683,7 @@ static int run_faulty_gradient(void *arg)
     return strstr(why, "NVRTC") ? 3 : 0;
 }
 
-/* Faults planted in the code that finds the pixels a gradient reads must change the result. */
+/* Faults planted in the code that finds the pixels that a gradient reads must change the result. */
 static void faults_of_gradients_are_found(void **state)
 {
     static const struct gpu_fault windows[] = {
@@ -698,7 +701,7 @@ static void faults_of_gradients_are_found(void **state)
 
     (void)state;
     gpu_faults_are_found(windows, COUNT(windows), run_faulty_gradient, &image);
-    /* with this stride, each stride phase of the gradient uses one element of the window */
+    /* with this stride, each stride phase of the gradient uses one element of the filter */
     gpu_faults_are_found(windows + 3, 1, run_faulty_gradient, &strided);
     gpu_faults_are_found(windows, COUNT(windows), run_faulty_gradient, &filter);
     gpu_faults_are_found(lines, COUNT(lines), run_faulty_gradient, &filter);
@@ -716,7 +719,7 @@ static void slices_of_images_are_estimated(void **state)
 
 /* ---- convolutions in recorded graphs --------------------------------------------------------- */
 
-/* Reverses the order of the elements, which gives other data of the same class. */
+/* Reverses the order of the elements, which gives other data of the same exponent range. */
 static void reverse_elements(char *p, size_t count, size_t size)
 {
     char x[16];
@@ -732,7 +735,8 @@ struct recorded {
     limber_contract contract;
     const char *format;
     const char
-        /* the scheme for data beyond the class; NULL: the interpreter's bits are expected */
+        /* any: the scheme for data beyond the recorded class; NULL: the interpreter's bits are
+         * expected */
         *any;
     const struct layer *layer;
     bool whole; /* records with the largest workspace, else with the smallest */
@@ -740,7 +744,7 @@ struct recorded {
 };
 
 /* Returns the problem of one convolution pass (forward, or the gradient of the image or of the
- * filters).  at: addresses of A, B and C. */
+ * filters). at: addresses of A, B and C. */
 static limber_problem problem_of(const struct recorded *x, const limber_conv *shape,
                                  const void *const at[3], const struct tensors *t)
 {
@@ -755,7 +759,8 @@ static limber_problem problem_of(const struct recorded *x, const limber_conv *sh
     return p;
 }
 
-/* Records a convolution and replays the graph on other operands, some beyond the class. */
+/* Records a convolution and replays the graph on other operands, of which some are beyond the
+ * class (exponent range) of the recorded plan. */
 static void play_recorded(const struct recorded *x)
 {
     static const enum data data[] = { DATA_unit, DATA_special, DATA_range };
@@ -882,7 +887,8 @@ static void gradients_are_recorded_into_graphs(void **state)
     }
 }
 
-/* A pixel of an image's gradient that no window covers is alpha times an empty sum. */
+/* If the filter covers a pixel of an image's gradient nowhere, the pixel is alpha times an empty
+ * sum. */
 static void empty_sums_are_those_of_the_interpreter(void **state)
 {
     static const float alphas[] = { -1, 2, INFINITY };

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-/* Shapes. c and o are channels and filters per group.  With 16 channels the kernel reads windows
- * from the image in place, with 3 it packs them.  With a stride of 3, a window of one element
+/* Shapes. c and o are channels and filters per group.  With 16 channels the kernel reads patches
+ * from the image in place, with 3 it packs them.  With a stride of 3, a filter of one element
  * covers few pixels. */
 static const struct shape {
     int64_t n, c, o, h, w, r, stride, pad, t;
@@ -35,7 +35,7 @@ static const struct scheme {
     limber_promise promise;
     const char *scheme, *format, *result;
     enum data data;
-    /* the expected bits are the interpreter's; else those of single groups on the device */
+    /* the expected bits are the interpreter's; otherwise those of single groups on the device */
     bool interpreted;
 } schemes[] = {
     { LIMBER_CONTRACT_CORRECT, "ozaki2", "f64", "f64", DATA_unit, true },
@@ -234,8 +234,8 @@ static void compare_c(const struct trial *t, const char *want, const char *where
     free(got);
 }
 
-/* Returns whether this run tries the scheme on this shape.  A run takes a third of all pairs; runs
- * for other compute capabilities take other pairs. */
+/* Returns whether this run tests the scheme on this shape.  A run takes a third of all pairs;
+ * runs for other compute capabilities take other pairs. */
 static bool is_tried(size_t scheme, size_t shape)
 {
     if (schemes[scheme].promise == LIMBER_CONTRACT_FAST && gpu_capability() == 75)
@@ -355,8 +355,8 @@ static void refused_groups_leave_c(void **state)
     free_trial(&t);
 }
 
-/* Returns 1 if the first shape's products by scheme `arg` are right, 0 if not, 2 if there is no
- * context or no reference, 3 if NVRTC refuses the kernels. */
+/* Returns 1 if the first shape's results by the scheme that `arg` points to are right, 0 if not,
+ * 2 if there is no context or no reference, 3 if NVRTC refuses the kernels. */
 static int are_right(void *arg)
 {
     const struct scheme *s = arg;

@@ -23,8 +23,8 @@
 
 /* ---- scans by the device --------------------------------------------------------------------- */
 
-/* Shapes of operands.  In some, several blocks scan different parts of the same lines.  across:
- * lines are strided, not contiguous. */
+/* Shapes of operands.  Some are so large that several blocks scan different parts of the same
+ * lines. across: elements of a line are strided, not contiguous. */
 static const struct shape {
     int64_t lines, length;
     bool across;
@@ -38,8 +38,8 @@ static struct view view_of(const struct shape *s, const void *data)
     return (struct view){ data, s->across ? 1 : s->length, s->across ? s->lines : 1, NULL };
 }
 
-/* True if two scans found the same: for the matrix, each line and, if both have tiles, each
- * tile. */
+/* True if two scans have the same results: for the matrix, for each line and, if both have
+ * tiles, for each tile. */
 static bool same_masks(const struct mask *x, const struct mask *y)
 {
     int64_t tiles = x->tile_rows * x->tile_cols;
@@ -59,8 +59,8 @@ static bool same_masks(const struct mask *x, const struct mask *y)
     return true;
 }
 
-/* Scans matrix `i` on the host and on the device.  Returns 1 if the masks agree, 0 if not, and 2 if
- * the device cannot scan. */
+/* Scans matrix `i` on the host and on the device.  Returns 1 if the results agree, 0 if not, and
+ * 2 if the device cannot scan. */
 static int check_scan(limber_context *ctx, int i, bool with_tiles)
 {
     static const enum data data[] = { DATA_unit, DATA_tiny, DATA_special, DATA_ints, DATA_range };
@@ -144,8 +144,8 @@ static void threads_scan_at_once(void **state)
 }
 
 /* Scans in a new context, so that kernels are compiled with the planted fault.  Returns 1 if all
- * masks are right, 0 if one is wrong or a scan kernel fails, 2 if there is no context, 3 if no scan
- * kernel ran. */
+ * results are right, 0 if one is wrong or a scan kernel fails, 2 if there is no context, 3 if no
+ * scan kernel ran. */
 static int scans_are_right(void *unused)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -308,8 +308,8 @@ static int product_is_right(void *unused)
     return right < 0 && strstr(limber_error_text(), "NVRTC") ? 3 : right > 0;
 }
 
-/* Kernels that begin before their predecessor's end must await its results: the wait is removed or
- * moved, which must change the result or be reported. */
+/* Kernels that begin before the previous launch has ended must wait for its results.  Each
+ * planted fault removes or moves the wait, which must change the result or be reported. */
 static void faults_of_early_launches_are_found(void **state)
 {
 #define LEFT "    if (is_left(args.r.choice, args.r.mine))\\n        return;\\n"

@@ -47,8 +47,8 @@ struct operand {
     unsigned char *wide;
 };
 
-/* Makes a random matrix.  About one tile in `every` has a wide range of exponents; 0: no tile
- * has. */
+/* Makes a random matrix.  About one tile in `every` has a wide range of exponents; if `every` is
+ * 0, no tile has. */
 static struct operand make_operand(struct rng *r, int64_t lines, int64_t k, int every)
 {
     struct operand o = { lines, k, (k + TILE_LENGTH - 1) / TILE_LENGTH, NULL, NULL };
@@ -99,8 +99,8 @@ static void multiply_floats(limber_context *ctx, const limber_contract *contract
         fail_msg("%s", limber_error_text());
 }
 
-/* Each part computes the product of matrices whose other tiles are zero.  C is the sum of the
- * parts. */
+/* If two schemes share a product, each computes the product of the matrices in which the other
+ * scheme's tiles are zero.  C must be the sum of both parts. */
 static void parts_are_products_with_zeros(void **state)
 {
     static const struct {
@@ -176,8 +176,9 @@ static float *copy_kinds(const struct operand *o, unsigned kinds)
     return x;
 }
 
-/* Three schemes share a product: numbers from 2^-2 on, of 20 and of 40 binades.  Each part computes
- * the product of matrices whose other tiles are zero; C is the sum of the parts, in their order. */
+/* Three schemes share a product: for numbers from 2^-2 on, of 20 and of 40 binades.  Each
+ * computes the product of the matrices in which other tiles are zero; C must be the sum of the
+ * parts, in their order. */
 static void three_schemes_share_a_product(void **state)
 {
     static const struct {
@@ -203,7 +204,7 @@ static void three_schemes_share_a_product(void **state)
 
             if (i % K % TILE_LENGTH == 0 && i / K % TILE_LINES == 0 && *kind)
                 *kind = (unsigned char)(1 + rng_below(&r, 2));
-            if (*kind == 1) /* of a wide tile only 20 binades stay */
+            if (*kind == 1) /* a wide tile keeps only 20 binades */
                 o[side].x[i] =
                     (float)ldexp((double)o[side].x[i] < 0 ? -1.25 : 1.25, rng_below(&r, 20) - 10);
         }
@@ -254,8 +255,8 @@ struct wanted {
     float *c;
 };
 
-/* Multiplies by kernels with a planted fault.  Returns 1 if the result is the wanted one, 0 if not,
- * 2 if there is no context, 3 if NVRTC refuses the kernels. */
+/* Multiplies by kernels with a planted fault.  Returns 1 if the result is the expected one, 0 if
+ * not, 2 if there is no context, 3 if NVRTC refuses the kernels. */
 static int run_faulty(void *arg)
 {
     const limber_config config = { .size = sizeof(limber_config),

@@ -16,7 +16,7 @@ struct scaled {
     int kind;                   /* kind of random values (any_matrix) */
     const char *in, *out;       /* formats of operands and result; NULL: f32 */
     bool transposed;
-    double alpha, beta; /* alpha = 0: the call gets neither alpha nor beta */
+    double alpha, beta; /* alpha = 0: alpha and beta are not passed */
     int64_t pad; /* padding that is added to leading dimensions, in elements */
 };
 
@@ -58,8 +58,8 @@ static size_t count_padded(const struct scaled *p, int64_t rows, int64_t cols)
     return (size_t)((rows + p->pad) * (cols + p->pad));
 }
 
-/* Returns whether the instruction gives the model's bits on random matrices.  report: a difference
- * fails the test. */
+/* Returns whether the instruction gives the model's bits on random matrices. report: if a
+ * difference must fail the test. */
 static bool is_simulated_right(const struct scaled *p, struct rng *r, bool report)
 {
     limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");
@@ -127,8 +127,8 @@ static const char *const units[] = {
     "b200-mxfp4 scale=e8m0:ceil",
 };
 
-/* Random shapes and data of each unit with block scales: the tensor cores' results have the
- * interpreter's bits. */
+/* Multiplies matrices of random shapes and data by each unit with block scales: the tensor
+ * cores' results have the interpreter's bits. */
 static void instructions_have_the_bits_of_their_model(void **state)
 {
     struct rng r = { 3 };
@@ -151,7 +151,8 @@ static void instructions_have_the_bits_of_their_model(void **state)
         }
 }
 
-/* Block scales differ widely, up to the least and the largest of their format. */
+/* Block scales that differ widely, up to the smallest and the largest of their format, give the
+ * interpreter's bits. */
 static void scales_reach_the_ends_of_their_formats(void **state)
 {
     enum { M = 20, N = 12, K = 96 };
@@ -191,8 +192,8 @@ static void scales_reach_the_ends_of_their_formats(void **state)
     free(b);
 }
 
-/* Returns whether the device gives -0 for a negative sum that is too small for binary32, when k
- * ends within a step of the kernel and the rest of the step is zeros. */
+/* Returns whether the device gives -0 for a negative sum that is too small for binary32. k is no
+ * multiple of the elements that the kernel multiplies at once, so the kernel pads with zeros. */
 static bool are_zeros_negative(void)
 {
     enum { K = 40 };
@@ -253,7 +254,8 @@ static void results_are_scaled_and_stored(void **state)
     is_simulated_right(&(struct scaled){ .unit = "b200-mxfp4", .m = 0, .n = 2, .k = 5 }, &r, true);
 }
 
-/* A small workspace computes C piece by piece.  Each piece must use the right block scales. */
+/* With a small workspace, C is computed piece by piece.  Each piece must use the right block
+ * scales. */
 static void parts_have_the_same_bits(void **state)
 {
     const limber_config small = { .size = sizeof(limber_config),

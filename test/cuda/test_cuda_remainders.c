@@ -54,8 +54,8 @@ static int is_right(const char *format, const char *result, const double *a, con
 
 /* ---- at the ends of the range --------------------------------------------------------------- */
 
-/* Checks the rounding of sums of two products that have one bit more than the result's format: near
- * 1, near both ends of the format's range, and beyond them.  Returns as is_right. */
+/* Checks the rounding of sums of two products that have one bit more than the result's format:
+ * near 1, near both ends of the format's range, and beyond them.  Returns what is_right returns. */
 static int round_at_ends(void *format)
 {
     static const int scales[2][3] = { { 53, 1074, 1023 },
@@ -67,7 +67,8 @@ static int round_at_ends(void *format)
     struct rng r = { 77 };
 
     for (int side = 0; side < 2; side++)
-        /* exponents of both factors: their sum is near the least, about 0, or near the largest */
+        /* exponents of both factors: their sum is near the smallest, about 0, or near the
+         * largest */
         for (int i = 0; i < COLS; i++)
             for (int p = 0; p < 2; p++) {
                 int bits = (scale[0] + 1) / 2;
@@ -85,8 +86,8 @@ static int round_at_ends(void *format)
     return is_right(format, format, x[0], x[1], 2);
 }
 
-/* Checks products of subnormal numbers in A and large ones in B.  Some lines hold subnormals only,
- * some also normal numbers.  Returns as is_right. */
+/* Checks products of subnormal numbers in A and large ones in B.  Some lines hold subnormals
+ * only, some also normal numbers.  Returns what is_right returns. */
 static int multiply_subnormals(void *format)
 {
     bool is_double = named(format).size == 8;
@@ -114,9 +115,9 @@ struct tails {
     int depth, more;
 };
 
-/* Checks sums that are near a tie of the rounding.  A row of A holds a number, half a unit in its
- * last place, a small tail, a term at the tail's last bit, and minus the number (in narrow formats
- * 2^(1-half)).  B selects terms and signs.  Returns as is_right. */
+/* Checks sums that are near a tie of the rounding.  A row of A holds a number, half a unit in
+ * its last place, a small tail, a term at the tail's last bit, and minus the number (in narrow
+ * formats 2^(1-half)).  B selects terms and signs.  Returns what is_right returns. */
 static int round_tails(void *arg)
 {
     const struct tails *t = arg;
@@ -151,7 +152,8 @@ static int round_tails(void *arg)
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
-/* Faults in the reconstruction by integers (capability 7.5) and by doubles (8.0). */
+/* Faults planted in the reconstruction by integers (capability 7.5) and by doubles (8.0) must
+ * change results near ties and at the ends of the range. */
 static void results_are_rounded_at_ends(void **state)
 {
     static const struct gpu_fault faults[] = {
@@ -196,8 +198,8 @@ static void operands_may_be_subnormal(void **state)
     gpu_faults_are_found(faults, COUNT(faults), multiply_subnormals, "f64");
 }
 
-/* Only a small tail tells whether a sum is above or below a tie of the rounding, and the kernels
- * must keep the tail. */
+/* Only a small tail tells whether a sum is above or below a tie of the rounding.  Kernels must
+ * keep the tail. */
 static void tails_decide_what_lies_halfway(void **state)
 {
     static struct tails tails[] = {

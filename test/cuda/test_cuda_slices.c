@@ -18,14 +18,14 @@
 
 enum { M = 20, N = 21, K = 70 };
 
-/* A product in this format, by so many slices. */
+/* A product in a format, and the number of slices of an operand. */
 struct sliced {
     const char *scheme, *format;
     int slices;
 };
 
-/* Multiplies on a backend, in a new context.  Returns 1, 0 if the call fails, 2 if there is no
- * context, 3 if NVRTC refuses the kernels. */
+/* Multiplies on a backend, in a new context.  Returns 1 on success, 0 if the call fails, 2 if
+ * there is no context, 3 if NVRTC refuses the kernels. */
 static int multiply(const struct sliced *x, const char *backend, const char *a, const char *b,
                     double c[M * N])
 {
@@ -82,7 +82,8 @@ static void slices_have_the_interpreters_bits(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(schemes); i++)
-        /* elements are read alike for all units */
+        /* all units read elements by the same code, so all formats are tested with the first
+         * only */
         for (size_t f = 0; f < (i ? 1 : COUNT(formats)); f++) {
             struct sliced x = { schemes[i], formats[f], f % 2 ? 3 : 2 };
 
@@ -91,7 +92,8 @@ static void slices_have_the_interpreters_bits(void **state)
         }
 }
 
-/* Three slices of a byte take one 32-bit word, nine take three. */
+/* Faults planted in the code that makes slices must change the result.  Three slices of a byte
+ * take one 32-bit word, nine take three. */
 static void planted_faults_are_found(void **state)
 {
     static const struct gpu_fault few[] = {

@@ -35,9 +35,9 @@ static int open_device(void **state)
 
 /* ---- one plan on both backends --------------------------------------------------------------- */
 
-/* Layouts of an operand.  ALONG: elements of a line are contiguous; ACROSS: those of different
- * lines; BOTH_STRIDED: neither.  odd: the leading dimension is no multiple of 16 bytes; moved: the
- * address is none. */
+/* Layouts of an operand.  ALONG: elements of a line are contiguous; ACROSS: elements of
+ * different lines are; BOTH_STRIDED: neither. odd: the leading dimension is no multiple of 16
+ * bytes; moved: the address is no multiple. */
 enum lies { ALONG, ALONG_odd, ALONG_moved, ACROSS, ACROSS_odd, BOTH_STRIDED };
 
 struct operand {
@@ -150,8 +150,8 @@ static void check_split(struct product x)
 
 #define IN LIMBER_SPLIT_INSIDE
 
-/* Each FP32 scheme that splits numbers, while it multiplies (IN) or before (AHEAD), has the
- * interpreter's bits. */
+/* Each FP32 scheme that splits numbers, inside the product kernel or in a kernel before it, has
+ * the interpreter's bits. */
 static void every_scheme_has_the_interpreters_bits(void **state)
 {
     (void)state;
@@ -169,8 +169,8 @@ static void every_scheme_has_the_interpreters_bits(void **state)
                                   LIMBER_SPLIT_AHEAD, false });
 }
 
-/* Schemes that split inside the product on operands along, across, strided, unaligned and very
- * small: the interpreter's bits. */
+/* Schemes that split inside the product kernel have the interpreter's bits on operands that are
+ * contiguous along or across lines, strided, unaligned or very small. */
 static void operands_may_have_any_layout(void **state)
 {
     (void)state;
@@ -185,7 +185,8 @@ static void operands_may_have_any_layout(void **state)
         (struct product){ "fp32-f", DATA_unit, 140, 150, 40, ALONG, ACROSS, false, IN, true });
 }
 
-/* Lines whose scale is beyond binary32, zero lines, and lines with NaN and infinities. */
+/* Lines whose scale is beyond binary32, lines of zeros, and lines with NaN and infinities have
+ * the interpreter's bits. */
 static void unusual_lines_are_scaled(void **state)
 {
     (void)state;
@@ -211,8 +212,8 @@ static struct gpu_buffer upload(enum data data, size_t count, struct rng *r)
     return x;
 }
 
-/* Multiplies on the device: complex matrices, which kernels read in place, or else a batch.  *best:
- * bytes of the workspace that the library recommends. */
+/* Multiplies on the device: complex matrices, which the kernel reads in place, or a batch of
+ * real ones.  *best: bytes of the workspace that the library recommends. */
 static void run_call(limber_split split, bool complex, float *to, size_t *best)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),
@@ -247,8 +248,8 @@ static void run_call(limber_split split, bool complex, float *to, size_t *best)
     gpu_free(c);
 }
 
-/* Splitting ahead or inside gives the same bits, but inside needs less workspace: by at least
- * 4 bytes for each element of A and B. */
+/* Splitting inside the product kernel or ahead of it gives the same bits.  Inside needs less
+ * workspace, by at least 4 bytes for each element of A and B. */
 static void calls_have_the_same_bits(void **state)
 {
     static float ahead[MANY * M * N], inside[MANY * M * N];
@@ -265,8 +266,8 @@ static void calls_have_the_same_bits(void **state)
     }
 }
 
-/* A scheme that cannot split its operands inside the product refuses split = inside with status
- * NO_SCHEME. */
+/* A scheme that cannot split its operands inside the product kernel refuses split = inside with
+ * status NO_SCHEME. */
 static void what_cannot_be_split_inside_is_refused(void **state)
 {
     const limber_contract contract = { .size = sizeof(limber_contract),

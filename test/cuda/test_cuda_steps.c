@@ -82,8 +82,8 @@ static void compare_function(limber_elementwise e, const limber_queue *queue, st
     free(got);
 }
 
-/* Applies each function to binary64 or binary32, whose results often need one operation only, or to
- * other formats with changing roundings and compute formats. */
+/* Applies each function to binary64 and binary32, whose results often need one operation only,
+ * and to other formats with changing roundings and compute formats. */
 static void functions_have_the_same_bits(void **state)
 {
     static const char *const formats[] = { "f16",  "bf16",    "e4m3", "f32",      "f64",
@@ -136,7 +136,8 @@ static void casts_and_tests_take_all_formats(void **state)
     e.function = LIMBER_FUNCTION_ISINF;
     e.from = named("bf16"), e.to = named("i8");
     compare_function(e, NULL, &r);
-    e.function = LIMBER_FUNCTION_CAST; /* saturating formats keep infinities */
+    /* an infinity stays infinite, although the format saturates */
+    e.function = LIMBER_FUNCTION_CAST;
     e.from = named("f32"), e.to = named("f16");
     e.to.flags = LIMBER_FORMAT_SATURATE;
     compare_function(e, NULL, &r);
@@ -225,7 +226,7 @@ static void compare_host_and_device(struct trial *t, struct rng *r, const char *
         }
 }
 
-/* Returns a product with these steps; compare() adds the random matrices. */
+/* Returns a product with these steps; compare_host_and_device adds the random matrices. */
 static struct trial describe_trial(const char *a, const char *c, const limber_contract *contract,
                                    const char *steps)
 {
@@ -296,8 +297,8 @@ static void gemms_run_steps_on_the_device(void **state)
     gpu_free(room);
 }
 
-/* Steps that begin with alpha x + beta c, or whose first addition is exact, give the bits of the
- * host. */
+/* Steps that begin with alpha x + beta c, or whose first addition is exact, have the host's
+ * bits. */
 static void scalars_and_sums_are_as_on_the_host(void **state)
 {
     static const double beta64 = -1.5;
@@ -364,8 +365,7 @@ static void batches_and_convolutions_run_steps_on_the_device(void **state)
 
 /* ---- steps in recorded graphs ---------------------------------------------------------------- */
 
-/* A product with a step after it is captured into a graph, which must give the interpreter's
- * bits. */
+/* A product with an epilogue is captured into a graph, which must give the interpreter's bits. */
 static void steps_are_recorded(void **state)
 {
     limber_problem p = LIMBER_PROBLEM_INIT;
@@ -396,7 +396,8 @@ static void steps_are_recorded(void **state)
     if (limber_run(cuda, &p, NULL))
         fail_msg("%s", limber_error_text());
     p.c.format = LIMBER_BF16;
-    /* a result in BF16 needs memory for x in FP32, which a capture forbids to allocate */
+    /* a result in BF16 needs memory for x in FP32, and memory must not be allocated during a
+     * capture */
     assert_refused(limber_run(cuda, &p, NULL), LIMBER_STATUS_DEVICE, "captured");
     p.c.format = LIMBER_F32;
     play = gpu_end_recording(&queue);

@@ -61,8 +61,8 @@ static void make_plan(struct plan *p, struct target *t, int capability, const st
         fail_msg("%s", d.text);
 }
 
-/* The units that each contract chooses for formats and lengths.  The plans assume nothing about the
- * data. */
+/* Each contract must choose the expected unit for these formats and lengths.  The plans assume
+ * nothing about the data. */
 static void contracts_decide_which_unit_is_chosen(void **state)
 {
     static const struct {
@@ -109,8 +109,8 @@ static void contracts_decide_which_unit_is_chosen(void **state)
 
 /* ---- the bound of errors --------------------------------------------------------------------- */
 
-/* Draws exponents from the format's range, mostly near one point at its low end: a few large
- * numbers beside many small ones, and subnormals beside both. */
+/* Draws random numbers of the format: most have exponents near one point at the low end of the
+ * format's range, and a few any exponent. */
 static void fill_ends(struct rng *r, limber_format f, char *p, size_t count)
 {
     int low = limber_format_emin(f), high = limber_format_emax(f), edge = low + rng_below(r, 6);
@@ -126,8 +126,9 @@ static void fill_ends(struct rng *r, limber_format f, char *p, size_t count)
 }
 
 /* Fills lines of 32 elements with the worst case for a unit that keeps 13 bits below the largest
- * exponent: a subnormal times the largest power of two, whose exponent counts as if the subnormal
- * were the least normal number, beside products that just vanish. */
+ * exponent: a product of a subnormal and the largest power of two, whose exponent the unit
+ * computes as if the subnormal were the smallest normal number, beside 31 products that are just
+ * too small and are lost. */
 static void fill_worst(limber_format f, char *a, char *b, size_t lines)
 {
     int normal = 1 - f.bias, top = limber_format_emax(f), lost = normal + top - 13;
@@ -172,8 +173,8 @@ static double largest_error(const struct plan *p, const struct target *t, limber
     if (!plan_launch(&limber_backend_interp, p, t, &call, &d))
         fail_msg("%s", d.text);
     for (int i = 0; i < SIDE * SIDE; i++) {
-        /* the sums in double are exact: elements have few bits, and exponents lie within 64 of each
-         * other */
+        /* the sums in double are exact: elements have few bits, and their exponents differ by
+         * less than 64 */
         double sum = 0, size = 0;
 
         for (int q = 0; q < k; q++) {
@@ -188,8 +189,8 @@ static double largest_error(const struct plan *p, const struct target *t, limber
     return worst;
 }
 
-/* The largest error of random products stays within the plan's bound; data made for the worst case
- * come at least half as near. */
+/* The largest error of random products is within the plan's bound.  In the worst case it is at
+ * least half of the bound, so that the bound is not too large. */
 static void errors_stay_within_the_bound(void **state)
 {
     static const struct {
@@ -230,7 +231,8 @@ static void errors_stay_within_the_bound(void **state)
 
 /* ---- the whole library ----------------------------------------------------------------------- */
 
-/* A user's contract leads to an FP8 product, through scans, classes, and the cache's key. */
+/* A user's contract leads to a product in FP8, with everything that a call does: scan, plan,
+ * cache and kernel. */
 static void programs_get_fp8_products(void **state)
 {
     enum { M = 140, N = 33, K = 200 };

@@ -19,7 +19,7 @@ struct simulated {
     int kind; /* kind of random values (any_matrix) */
     const char *in, *out; /* formats of operands and result; NULL: f32 */
     bool transposed, counts, swamped_only;
-    double alpha, beta; /* both 0: the call gets neither alpha nor beta */
+    double alpha, beta; /* both 0: alpha and beta are not passed */
 };
 
 /* Compares the counters of two runs of a unit. */
@@ -106,15 +106,16 @@ static void compare_with_reference(const struct simulated *p, struct rng *r)
 
 /* ---- units, results and operands ------------------------------------------------------------- */
 
-/* Returns whether this process tests case i.  Test runs simulate two capabilities (SIMT_CC) whose
- * unit kernels differ only in how they fetch operands, so each takes one case in `step`.  A GPU, or
- * a run without SIMT_CC, takes all cases. */
+/* Returns whether this process tests case i.  The test runs on two simulated devices (SIMT_CC),
+ * whose kernels for units differ only in how they fetch operands, so each run tests one case in
+ * `step`.  On a GPU, or without SIMT_CC, all cases are tested. */
 static bool is_case_taken(int i, int step)
 {
     return !getenv("SIMT_CC") || is_taken((size_t)i, step);
 }
 
-/* Some of the values suit kernels with 32-bit lanes, some need 64-bit lanes in some tiles. */
+/* Preset units have the interpreter's bits on random data.  With some of the data, kernels use
+ * 32-bit lanes, with some 64-bit lanes in some tiles. */
 static void presets_have_the_bits_of_the_interpreter(void **state)
 {
     const limber_unit_preset *preset;
@@ -160,7 +161,7 @@ static void random_units_compute_what_they_describe(void **state)
             continue; /* only the interpreter has these features */
         p.counts = rng_below(&r, 3) > 0;
         p.swamped_only = rng_below(&r, 3) == 0;
-        for (int data = 0; data < 4; data++) { /* one kernel serves all kinds of data */
+        for (int data = 0; data < 4; data++) { /* one kernel computes with all kinds of data */
             p.m = 1 + rng_below(&r, data ? 9 : 70);
             p.n = 1 + rng_below(&r, data ? 70 : 9);
             p.k = rng_below(&r, 90);
@@ -172,8 +173,9 @@ static void random_units_compute_what_they_describe(void **state)
     }
 }
 
-/* Units near the limits at which kernels change from 32-bit to 64-bit lanes: formats of few and of
- * many exponents, large blocks, terms of more than 32 bits. */
+/* Units near the limits at which kernels change from 32-bit to 64-bit lanes have the
+ * interpreter's bits: formats of few and of many exponents, large blocks, terms of more than 32
+ * bits. */
 static void corners_have_the_bits_of_the_interpreter(void **state)
 {
     static const char *const texts[] = {
@@ -245,7 +247,8 @@ static void results_are_scaled_and_stored(void **state)
         }
 }
 
-/* Groups of FP64 elements whose length is no multiple of the kernel's step are refused. */
+/* Groups of FP64 elements are refused if their length is no multiple of the elements that the
+ * kernel multiplies at once. */
 static void groups_of_doubles_that_do_not_fit(void **state)
 {
     double x[7] = { 1, 2, 3, 4, 5, 6, 7 }, y = 9;
@@ -262,8 +265,8 @@ static void groups_of_doubles_that_do_not_fit(void **state)
     assert_true(y == 9);
 }
 
-/* A unit with stochastic rounding has the interpreter's bits for another seed, without terms (k =
- * 0) and without results. */
+/* A unit with stochastic rounding has the interpreter's bits with another seed, with k = 0 and
+ * with an empty result. */
 static void seeds_and_empty_products(void **state)
 {
     const char *text = "in=f16 mul=(1,5,7):rs acc=(1,8,9):rs group=7 outer=f16:rs split=2 "
@@ -281,8 +284,8 @@ static void seeds_and_empty_products(void **state)
     compare_with_reference(&p, &r);
 }
 
-/* A small workspace computes C piece by piece.  Each piece must use the right positions (of random
- * bits) and block scales. */
+/* With a small workspace, C is computed piece by piece.  Each piece must use the right positions
+ * (of random bits) and block scales. */
 static void parts_have_the_same_bits(void **state)
 {
     static const char *const texts[] = {

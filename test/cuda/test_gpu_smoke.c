@@ -18,7 +18,7 @@
 
 enum { TEXT = 1 << 20, WORDS = 6 };
 
-/* Runs gpu_smoke and returns its exit status.  text: gets its standard output. */
+/* Runs gpu_smoke, writes its standard output to `text` and returns its exit status. */
 static int run_gpu_smoke(const char *arguments, char text[TEXT])
 {
     char command[4096];
@@ -202,8 +202,8 @@ static void a_failed_launch_names_its_kernel(void **state)
     free(text);
 }
 
-/* Each fault that suits this device makes the smoke test fail, and its report has the expected
- * words in order. */
+/* Each fault that this device's kernels contain makes the smoke test fail, and its report has
+ * the expected words in order. */
 static void reports_locate_planted_faults(void **state)
 {
     char *text = malloc(TEXT);
@@ -307,7 +307,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(reports_locate_planted_faults),
     };
 
-    unsetenv("LIMBER_TEST_GPU"); /* faults are planted in the harness only */
+    unsetenv("LIMBER_TEST_GPU"); /* faults can be planted only on simulated devices */
     gpu_stand_ins();
     return argc > 1 && strcmp(argv[1], "kinds") == 0 ? cmocka_run_group_tests(kinds, NULL, NULL) :
                                                        cmocka_run_group_tests(reports, NULL, NULL);

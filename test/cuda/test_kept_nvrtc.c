@@ -59,8 +59,8 @@ static void expect_cubin(const struct given *g, int compilations, const char *wa
     assert_int_equal(*compiled - before, compilations);
 }
 
-/* Programs that differ only in how their texts, names and options are divided have entries of their
- * own.  The second round compiles nothing. */
+/* Programs that differ only in how their texts, names and options are divided have entries of
+ * their own.  In the second round nothing is compiled. */
 static void compiled_programs_are_cached(void **state)
 {
     static const struct {
@@ -134,10 +134,11 @@ static void without_a_folder_nothing_is_cached(void **state)
     expect_cubin(&given, 1, "a|h|t o");
 }
 
-/* Loads the cache of NVRTC's output and the fake NVRTC behind it, and finds their functions. */
+/* Loads the library that caches NVRTC's output, and the fake NVRTC that it calls, and finds
+ * their functions. */
 static int set_up(void **state)
 {
-    /* kept_nvrtc opens this library again, under the name libnvrtc.so */
+    /* kept_nvrtc opens this library again by the name libnvrtc.so */
     void *fake = dlopen(FAKE_NVRTC, RTLD_NOW | RTLD_LOCAL);
     void *kept = dlopen(KEPT_NVRTC, RTLD_NOW | RTLD_LOCAL);
 

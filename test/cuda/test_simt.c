@@ -81,7 +81,7 @@ static void start_driver(int capability, int seed)
 /* ---- building and launching a kernel --------------------------------------------------------- */
 
 struct args {
-    _Alignas(128) uint64_t map[2][16]; /* as tensor_map in device.h */
+    _Alignas(128) uint64_t map[2][16]; /* as `tensor_map` in device.h */
     address a, b, c;
     int n, m;
 };
@@ -93,8 +93,8 @@ struct args {
     "#include \"device.h\"\n" \
     "struct args { tensor_map map[2]; const char *a, *b; char *c; int n, m; };\n"
 
-/* The error of a read that comes too early: it finds an earlier value of another thread, or
- * uninitialized memory. */
+/* Part of the error about a read that comes too early: another thread's write to shared memory
+ * is not ordered before it. */
 #define MIXED "shared memory"
 
 struct kernel {
@@ -257,7 +257,7 @@ static const char *run_job(const struct kernel *k, const struct job *d, const ch
     return told;
 }
 
-/* text: a fault to plant; told: a part of the error that must follow. */
+/* text: the fault to plant; told: a part of the error that must follow. */
 struct fault {
     const char *text, *told;
 };
@@ -285,8 +285,8 @@ static void check_faults(const struct kernel *k, const struct job *d, const stru
 
 /* ---- shared and global memory ---------------------------------------------------------------- */
 
-/* A kernel that exchanges numbers through shared memory is right; without a barrier, or out of
- * bounds, each fault must be reported. */
+/* A kernel that exchanges numbers through shared memory is right.  Planted faults (a missing
+ * barrier, an access out of bounds) must be reported. */
 static void shared_memory_is_watched(void **state)
 {
     static const struct kernel k = {
@@ -339,8 +339,8 @@ static void shared_memory_is_watched(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* A fault whose text occurs not exactly once in the program, or that does not compile, is an
- * error. */
+/* A fault is refused if its text does not occur exactly once in the program, or if the program
+ * then does not compile. */
 static void planted_faults_must_be_there_once(void **state)
 {
     static const struct kernel k = {
@@ -357,8 +357,8 @@ static void planted_faults_must_be_there_once(void **state)
 
 /* ---- copies that land late ------------------------------------------------------------------- */
 
-/* Asynchronous copies through three stages of shared memory: reading before the copy has been
- * awaited must be reported. */
+/* A kernel copies asynchronously through three stages of shared memory.  A read before the copy
+ * has been awaited must be reported. */
 static void copies_of_16_bytes_land_late(void **state)
 {
     static const struct kernel k = {
@@ -518,7 +518,8 @@ static void tensor_core_models_agree_with_the_interpreter(void **state)
         }
 }
 
-/* Packs bytes and halves into words.  Only some of the threads wait at the named barrier. */
+/* A kernel packs bytes and halves into words, with some of the threads waiting at a named
+ * barrier. */
 static void words_are_packed(void **state)
 {
     static const struct kernel k = {
@@ -583,7 +584,7 @@ static void words_are_packed(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* Multiplies A (16 rows) by B (8 columns), both of 32 bytes along k. */
+/* A kernel multiplies A (16 rows) by B (8 columns), both with 32 bytes along k, by mma.sync. */
 static void warps_multiply(void **state)
 {
     static const char source[] =
@@ -808,8 +809,9 @@ static void scaled_models_agree_with_the_interpreter(void **state)
     }
 }
 
-/* Multiplies as warps_multiply does, with block scales: each lane has a word of scales per operand.
- * Only words in the lanes that the instruction selects are used; all others are random. */
+/* A kernel multiplies by mma.sync with block scales: each lane passes a word of scales per
+ * operand.  Only words of the lanes that the instruction selects may be used; all others are
+ * random. */
 static void warps_multiply_blocks_with_scales(void **state)
 {
     static const char source[] =
@@ -925,8 +927,8 @@ static void warps_multiply_blocks_with_scales(void **state)
     }
 }
 
-/* A warp's mma of doubles, 8 x 8 x 4, gives the same as fused multiply-adds; exchanged operands
- * must give wrong results. */
+/* A kernel multiplies doubles by mma.sync 8 x 8 x 4: the results are those of fused
+ * multiply-adds, and exchanged operands must give wrong results. */
 static void warps_multiply_in_binary64(void **state)
 {
     static const struct kernel k = {
@@ -967,8 +969,8 @@ static void warps_multiply_in_binary64(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* A warp's mma of doubles, 16 x 8 x 4, gives the same as fused multiply-adds; exchanged registers
- * must give wrong results. */
+/* A kernel multiplies doubles by mma.sync 16 x 8 x 4: the results are those of fused
+ * multiply-adds, and exchanged registers must give wrong results. */
 static void warps_multiply_sixteen_rows_in_binary64(void **state)
 {
     static const struct kernel k = {
@@ -1010,8 +1012,8 @@ static void warps_multiply_sixteen_rows_in_binary64(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* wmma loads, multiplies twice and stores through shared memory with the bits of the model; each
- * barrier left out must be reported. */
+/* A kernel loads, multiplies twice and stores by wmma, with the bits of the model.  Each missing
+ * barrier must be reported. */
 static void the_portable_form_multiplies(void **state)
 {
     static const struct kernel k = {
@@ -1092,8 +1094,9 @@ static void encode_maps(struct args *args)
     }
 }
 
-/* A kernel in which one warpgroup loads tiles by tensor copies and two others multiply them by
- * wgmma.  The result is right; each fault in barriers or waits must be reported or change it. */
+/* In a kernel, one warpgroup loads tiles by tensor copies and two others multiply them by wgmma.
+ * The result must be right.  Each planted fault in barriers or waits must be reported or change
+ * the result. */
 static void warpgroups_multiply(void **state)
 {
     static const struct kernel k = {
@@ -1227,8 +1230,8 @@ static void warpgroups_multiply(void **state)
     free(c);
 }
 
-/* Multiplies tiles that threads wrote to shared memory.  Without a proxy fence after the writes,
- * the products must fail. */
+/* A kernel multiplies tiles that threads wrote to shared memory.  Without a proxy fence after
+ * the writes, the products must fail. */
 static void products_read_what_was_fenced(void **state)
 {
     static const struct kernel k = {
@@ -1291,7 +1294,7 @@ static void products_read_what_was_fenced(void **state)
 
 /* ---- Blackwell ------------------------------------------------------------------------------- */
 
-/* rows and columns of a tile; number of steps of 128 bytes along k */
+/* rows and columns of a tile; number of blocks of 128 bytes along k */
 enum { TM = 128, TN = 64, TSTEPS = 5 };
 
 /* Makes the tensor maps of A and B: tiles of 128 bytes x TM or TN lines, swizzled by 128 bytes. */
@@ -1310,8 +1313,8 @@ static void encode_tiles(struct args *args)
     }
 }
 
-/* A kernel whose chains have two steps.  Their sums alternate between two places in tensor
- * memory. */
+/* A kernel that starts new sums for every two blocks of 128 bytes along k.  The sums alternate
+ * between two places in tensor memory. */
 #define COLUMNS_KERNEL(stage, taken, fetch, issue) \
     HEAD90 "enum { STAGE = " stage ", FULL = 2 * STAGE, EMPTY = FULL + 16, FILLED = EMPTY + 16,\n" \
            "  TAKEN = FILLED + 16, AT = TAKEN + 16 };\n" \
@@ -1380,8 +1383,8 @@ static void encode_tiles(struct args *args)
            "    columns_free<" taken ">(columns); // give\n" \
            "}\n"
 
-/* A kernel that multiplies by tcgen05.mma into tensor memory, for each kind of element.  The result
- * is right; each planted fault must be reported or change it. */
+/* A kernel multiplies by tcgen05.mma into tensor memory, for each kind of element.  The result
+ * must be right.  Each planted fault must be reported or change the result. */
 static void products_go_to_tensor_memory(void **state)
 {
     static const char source[] = COLUMNS_KERNEL(
@@ -1569,8 +1572,8 @@ static void pack_elements(const struct scaled_case *x, int side, const uint8_t f
         }
 }
 
-/* Multiplies as products_go_to_tensor_memory does, with block scales: in shared memory they follow
- * each step's elements, in tensor memory each stage's columns of sums. */
+/* A kernel multiplies by tcgen05.mma with block scales: in shared memory they follow the
+ * elements of each block along k, in tensor memory the sums of each stage. */
 static void products_with_scales_go_to_tensor_memory(void **state)
 {
     static const char source[] = COLUMNS_KERNEL(
@@ -1649,7 +1652,7 @@ static void products_with_scales_go_to_tensor_memory(void **state)
     };
     static const struct {
         struct scaled_case x;
-        int scales; /* scales of a line for each step */
+        int scales; /* scales of a line for each block of 128 bytes along k */
         const struct fault *fault;
         size_t faults;
     } cases[] = {
@@ -1702,7 +1705,8 @@ static void products_with_scales_go_to_tensor_memory(void **state)
             for (int p = 0; p < PIECES; p++) {
                 simt_scaled_dot(x->kind, &line[e / TN][p], &line[TM + e % TN][p], &part);
                 if (p % 8 == 7 || p == PIECES - 1) {
-                    /* replace infinities, because sums of them could be NaN of either sign */
+                    /* an infinity is replaced, because sums of infinities could be NaN of either
+                     * sign */
                     c[e] += isfinite(part) ? part : 1;
                     part = 0;
                 }
@@ -1810,8 +1814,8 @@ static void blocks_of_a_cluster_share_copies(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* Launches whose grid is no multiple of the cluster, whose cluster has a wrong size, or on a device
- * without clusters are refused. */
+/* Launches are refused if the grid is no multiple of the cluster, the cluster has a wrong size,
+ * or the device has no clusters. */
 static void launches_of_clusters_are_checked(void **state)
 {
     static const struct kernel k = {
@@ -1898,8 +1902,8 @@ static void blocks_share_work_by_counting(void **state)
 
 /* ---- the driver: streams, memory, graphs ----------------------------------------------------- */
 
-/* Lets two streams store different values to one address.  Returns the set of values that remain,
- * for many seeds: both if the streams are not ordered, else one. */
+/* Two streams store different values to one address.  Returns the set of values that remain
+ * after runs with many seeds: both if the streams are not ordered, else one. */
 static unsigned run_unordered(bool first_apart, bool second_null, bool waits)
 {
     unsigned seen = 0;
@@ -1932,8 +1936,8 @@ static unsigned run_unordered(bool first_apart, bool second_null, bool waits)
     return seen;
 }
 
-/* Work in a stream runs as late as the real driver may run it: without synchronisation the kernels'
- * order is wrong and copies have not arrived. */
+/* Work in a stream runs as late as the real driver may run it: without synchronisation, kernels
+ * run in a wrong order and copies have not arrived. */
 static void streams_are_late(void **state)
 {
     int32_t *pinned;
@@ -1975,7 +1979,8 @@ static void drivers_refuse_newer_kernels(void **state)
 
         set_variable("SIMT_DRIVER", 12040);
         set_variable("SIMT_NVRTC", newer ? 13 : 12);
-        last.capability = 0; /* compile anew, since the kept image was made by the other compiler */
+        /* compile anew, since the cached image was made by the other compiler */
+        last.capability = 0;
         start_driver(90, 1);
         assert_int_equal(build_kernel(&k, NULL, &module, &function) != NULL, newer);
         if (!newer)
@@ -2015,7 +2020,8 @@ static void pools_keep_their_threshold(void **state)
     assert_int_equal(cuMemPoolDestroy(pool), 0);
 }
 
-/* The last block that increments a counter sums the values that all blocks have stored. */
+/* The last block that increments a counter sums the values that all blocks have stored.  Each
+ * planted fault in their order must be reported. */
 static void counters_pass_on_what_blocks_wrote(void **state)
 {
     static const struct kernel k = {
@@ -2065,7 +2071,7 @@ static void counters_pass_on_what_blocks_wrote(void **state)
     CHECK(&k, &d, faults);
 }
 
-/* A launch that may begin before the previous one has ended must wait for that one before it
+/* A launch that may begin before the previous launch has ended must wait for its end before it
  * accesses memory. */
 static void early_launches_are_checked(void **state)
 {

@@ -37,7 +37,7 @@ static void clean_up(void)
     nftw(dir, remove_file, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Multiplies on a context with the cache.  Aborts if the result is wrong. */
+/* Multiplies in a context that uses the cache.  Aborts if the result is wrong. */
 static void multiply(void)
 {
     const limber_config config = { .size = sizeof(limber_config),

@@ -137,7 +137,7 @@ static void parse_unit(const char *s)
         abort(); /* a printed description must parse */
 }
 
-/* Parses steps.  If they are valid, their printed form must be read again as the same steps. */
+/* Parses steps.  If they are valid, their printed form must parse to the same steps. */
 static void parse_steps(const char *s)
 {
     static const char *const names[] = { "bias", "_1" };

@@ -23,6 +23,7 @@ static bool same(double a, double b)
 
 /* ---- descriptions -------------------------------------------------------------------------- */
 
+/* The text of each preset unit is parsed to the same unit. */
 static void presets_read_back(void **state)
 {
     const limber_unit_preset *p;
@@ -181,6 +182,8 @@ static void contradictions_name_their_key(void **state)
     }
 }
 
+/* A contract without a unit, with an invalid unit, or with settings that a unit excludes, is
+ * refused by name. */
 static void calls_ask_for_a_whole_unit(void **state)
 {
     float x = 1, y = 0, half = 0.5f;
@@ -233,7 +236,7 @@ static void calls_ask_for_a_whole_unit(void **state)
 
 enum { DOUBLES = 21 };
 
-/* Adds every step-th product to s by fused multiply-adds. */
+/* Adds every step-th of the products from `from` up to `to` to s, by fused multiply-adds. */
 static double add_products(const double *a, const double *b, int from, int to, int step, double s)
 {
     for (int p = from; p < to; p += step)
@@ -241,7 +244,7 @@ static double add_products(const double *a, const double *b, int from, int to, i
     return s;
 }
 
-/* The expected result of the i-th unit of the test below, written out for 21 products. */
+/* Returns the expected result of the i-th unit of the test below, written out for 21 products. */
 static double expected_double(int i, const double *a, const double *b)
 {
     double s = 0, x[24] = { 0 }, lane[4];
@@ -291,7 +294,7 @@ static void doubles_are_summed_as_described(void **state)
         "in=f64 mul=f64 acc=f64 block=4 tree=yes",
         "in=f64 acc=f64 split=2",
     };
-    /* A context with a compiler, if there is one.  It lets the interpreter compute these units. */
+    /* a context with a compiler, if there is one, whose calls may use the interpreter */
     limber_context *any;
     struct rng r = { 64 };
 
@@ -341,7 +344,7 @@ static void multiply(limber_context *ctx, const limber_unit *u, int64_t m, int64
 
 static const char *const modes[] = { "rn", "ra", "rz", "ru", "rd", "ro" };
 
-/* Decodes every bit pattern of a format of at most eight bits.  Returns how many there are. */
+/* Decodes every bit pattern of a format of at most eight bits.  Returns the number of patterns. */
 static int all_values(limber_format f, double v[256])
 {
     int n = 1 << (1 + f.exp_bits + f.frac_bits), ones = (1 << f.frac_bits) - 1;
@@ -426,8 +429,8 @@ static void all_pairs_of_eight_bits_are_right(void **state)
     check_all_pairs(12, "(1,4,3)", ":inf");
 }
 
-/* Loads all numbers of f16 or bf16, the midpoints between them, and the neighbours of midpoints in
- * binary32. */
+/* Checks the conversion when operands are loaded: all numbers of f16 or bf16, the midpoints
+ * between them, and the neighbours of midpoints in binary32. */
 static void check_loading(const char *format)
 {
     limber_format f = named(format);
@@ -465,8 +468,8 @@ static void check_loading(const char *format)
                          LIMBER_STATUS_OK);
         for (int ctx = 0; ctx < 2 && backend[ctx]; ctx++) {
             if (ctx == 0 && m % 3)
-                /* the interpreter is slow, and rounds by the library's conversion; a third of the
-                 * modes suffices */
+                /* the interpreter is slow, and rounds by the library's conversion, so a third of
+                 * the modes suffices */
                 continue;
             multiply(backend[ctx], &u, n, 1, 1, x, &one, got, NULL);
             for (int i = 0; i < n; i++) {
@@ -511,6 +514,7 @@ static struct oracle_value *load_lines(const limber_unit *u, int side, const dou
     return v;
 }
 
+/* Fails if two statistics differ in a counter. */
 static void assert_same_counts(const char *text, const char *where, const limber_statistics *s,
                                const limber_statistics *want)
 {
@@ -575,7 +579,8 @@ static void check_unit(struct rng *r, limber_unit u, const char *text, int kind)
     free(due);
 }
 
-/* Presets with parameters that random units rarely have. */
+/* Presets whose parameters random units rarely have give the results of the reference
+ * implementation. */
 static void presets_compute_what_they_describe(void **state)
 {
     static const char *const names[] = { "cdna", "amx", "avx512", "arm", "riscv" };
@@ -600,6 +605,8 @@ static void presets_compute_what_they_describe(void **state)
     assert_true(seen > 15);
 }
 
+/* A limber_unit of an older, shorter version is refused if the description sets a field that it
+ * lacks; otherwise it is filled in. */
 static void old_structures_lose_no_words(void **state)
 {
     limber_unit u = { .size = offsetof(limber_unit, late) };
@@ -626,6 +633,8 @@ static void random_units_compute_what_they_describe(void **state)
 
 /* ---- rounding errors, layouts, convolutions -------------------------------------------------- */
 
+/* A sum of 10,000 terms with 8 significant bits must stagnate at 256, and the statistics must
+ * show that. */
 static void sums_stagnate(void **state)
 {
     enum { N = 10000 };
@@ -739,6 +748,7 @@ static void stochastic_rounding_is_unbiased_and_repeatable(void **state)
     free(other);
 }
 
+/* The statistics of a simulated product have the right counts, means and exponents. */
 static void distributions_are_reported(void **state)
 {
     double a[] = { 1, -2, 0, 0.3, INFINITY, 4 }, b[] = { 1, 1, 1 };
@@ -767,7 +777,7 @@ static void distributions_are_reported(void **state)
     }
 }
 
-/* A Gaussian random number of mean 0 and variance 1, by Box and Muller. */
+/* Returns a Gaussian random number of mean 0 and variance 1, by the Box-Muller transform. */
 static double gaussian(struct rng *r)
 {
     double u = rng_unit(r), v = rng_unit(r);
@@ -775,9 +785,10 @@ static double gaussian(struct rng *r)
     return sqrt(-2 * log(u > 0 ? u : 0x1p-60)) * cos(6.283185307179586 * v);
 }
 
-/* Measures the retained variance of `many` sums of n Gaussian terms: the variance of a unit's
- * results as a share of that of exact sums.  Its standard error is sqrt(2 / many) for each of the
- * two variances, less for their correlation. */
+/* Returns the retained variance of `many` sums of n Gaussian terms: the variance of a unit's
+ * results divided by that of exact sums.  The relative standard error of each of the two
+ * variances is sqrt(2 / many); that of the quotient is smaller, because the variances are
+ * correlated. */
 static double measure_retention(const char *text, int n, int many)
 {
     limber_unit u = unit(text);
@@ -825,8 +836,8 @@ static void retention_is_as_published(void **state)
     }
 }
 
-/* Convolutions multiply elements of the window in this order of k: channels, then rows, then
- * columns of the filter. */
+/* Convolutions on a simulated unit multiply elements in this order of k: channels, then rows,
+ * then columns of the filter. */
 static void convolutions_are_simulated(void **state)
 {
     static const char *const units[] = { "in=e5m2 mul=e5m2 acc=(1,6,9) group=4 outer=f16",
@@ -889,6 +900,8 @@ static void convolutions_are_simulated(void **state)
     }
 }
 
+/* The units of INT8 and FP64, which are simulated by the machine's own operations, give their
+ * results. */
 static void bytes_and_doubles_run_on_the_machine(void **state)
 {
     int8_t a[] = { 127, -128, 5, 7 }, b[] = { 127, -128, 1, -1 };
@@ -921,7 +934,7 @@ static void bytes_and_doubles_run_on_the_machine(void **state)
     }
 }
 
-/* A group of FP64 products is a chain of any length, in the order of k. */
+/* A group of FP64 products may have any length: its products are added in the order of k. */
 static void groups_of_doubles(void **state)
 {
     enum { GM = 13, GN = 21, GK = 700 };
@@ -968,6 +981,7 @@ static void groups_of_doubles(void **state)
     free(b);
 }
 
+/* A function of limber_bind copies the unit, which the caller may then change. */
 static void bound_functions_keep_their_unit(void **state)
 {
     limber_unit u = unit("in=e5m2 mul=e5m2 acc=e5m2");

@@ -12,7 +12,7 @@
 
 enum { M = 24, N = 40, MOST_K = 64 };
 
-/* In the order of the instructions in arm_unit.c. */
+/* Instructions in the order in which arm_unit.c numbers them, and the units that simulate them. */
 static const struct {
     const char *instruction, *unit, *format;
 } all[] = {
@@ -50,7 +50,8 @@ static void emulate(struct arm_products *x)
     unlink(input);
 }
 
-/* Compares the results of an instruction on random data with those of its unit. */
+/* Compares the results of an instruction on random data with those of the unit that simulates
+ * it. */
 static void compare(int instruction, int kind, struct rng *r)
 {
     struct arm_products *x = calloc(1, sizeof *x);

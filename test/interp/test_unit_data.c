@@ -12,7 +12,7 @@ enum { ROWS = 5000, MOST_K = 64 };
  * unit that computed them. */
 struct set {
     const char *folder, *operands, *result, *unit;
-    bool from_zero; /* the device computed with C = 0, although there is a file of C */
+    bool from_zero; /* the device computed with C = 0, although a file of C is recorded */
 };
 
 /* A file of numbers.  v: ROWS x MOST_K, owned. */
@@ -142,9 +142,9 @@ static void units_have_the_bits_of_real_tensor_cores(void **state)
     }
 }
 
-/* An H100's result for 16 pairs of BF16 whose products are below 2^-126, with C = 0: 11 * 2^-149,
- * as reported in issue 7 of MATLAB-tensor-core.  A unit gives this result only if the smallest
- * exponent at which it aligns terms is -133. */
+/* Checks an H100's result for 16 pairs of BF16 whose products are below 2^-126, with C = 0: 11 *
+ * 2^-149, as reported in issue 7 of MATLAB-tensor-core.  A unit gives this result only if the
+ * smallest exponent at which it aligns terms is -133. */
 static void units_have_the_measured_least_exponent_of_alignment(void **state)
 {
     static const uint32_t bits[2][16] = {

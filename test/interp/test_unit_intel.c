@@ -40,7 +40,8 @@ static void draw_operands(struct rng *r, int kind, bool half, struct products *x
             x->c[i][j] = any_start(r, kind);
 }
 
-/* Compares the results of an instruction on random data with those of its unit. */
+/* Compares the results of an instruction on random data with those of the unit that simulates
+ * it. */
 static void compare_with_instruction(const char *name, const char *format,
                                      void (*execute)(struct products *))
 {
@@ -137,7 +138,7 @@ static void tdpfp16ps(struct products *x)
     EXECUTE(x, TDPFP16PS);
 }
 
-/* Asks Linux for the use of AMX tiles. */
+/* Requests permission to use AMX tiles from Linux. */
 static bool request_tiles(void)
 {
     return has_cpuid_bit(0, 3, 24) && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;

@@ -17,8 +17,8 @@ static const double values[] = { 0.0, -0.0,     1,         -1,        3,
                                  NAN, INFINITY, -INFINITY, 1.5,       0x1p-1074 };
 enum { VALUES = sizeof values / sizeof *values };
 
-/* Returns whether a result is the expected one: the same special value and sign, or a number within
- * four units in the last place. */
+/* Returns whether a result is the expected one: the same special value and sign, or a number
+ * within eight units in the last place. */
 static bool is_close(double got, double want)
 {
     if (isnan(want))
@@ -28,7 +28,7 @@ static bool is_close(double got, double want)
     return fabs(got - want) <= fmax(0x1p-50 * fabs(want), 0x1p-1073);
 }
 
-/* All pairs of values, as real and imaginary parts. */
+/* Tests square roots of complex numbers whose real and imaginary parts are all pairs of values. */
 static void square_roots_are_those_of_the_c_library(void **state)
 {
     (void)state;

@@ -121,7 +121,7 @@ static void test_posits(void **state)
     }
 }
 
-/* Conversions from binary128 to posits must not go through doubles. */
+/* Conversions from binary128 to posits must not round to double in between. */
 static void test_posits_of_wide_floats(void **state)
 {
     struct rng r = { 6 };
@@ -191,8 +191,8 @@ static void test_short_integers(void **state)
     }
 }
 
-/* All numbers of a format must lie in the range that fixed-point sums of it provide: no bit below
- * the smallest unit, none above the largest exponent. */
+/* All numbers of a format must be in the range that fixed-point sums of the format have: no bit
+ * below the smallest unit, none above the largest exponent. */
 static void test_units_are_within_the_format(void **state)
 {
     struct rng r = { 8 };

@@ -29,8 +29,8 @@ static void moduli_have_no_common_divisor(void **state)
             assert_int_equal(common_divisor(limber_digits[i].p, limber_digits[j].p), 1);
 }
 
-/* Plans use the moduli in this order: first those whose digits need the smallest number of
- * products. */
+/* Plans use the moduli in this order: those whose digits need the smallest number of products
+ * come first. */
 static void fewest_products_come_first(void **state)
 {
     (void)state;
@@ -51,6 +51,7 @@ static void chains_of_512_are_exact(void **state)
         assert_true(512 * limber_digits[i].reach[0] * limber_digits[i].reach[1] <= 1 << 24);
 }
 
+/* The digits of all residues are numbers of E4M3, and at most as large as the table says. */
 static void fp8_holds_digits(void **state)
 {
     (void)state;
@@ -81,6 +82,7 @@ static void fp8_holds_digits(void **state)
         }
 }
 
+/* Sums of products of digits are congruent to the products of the residues. */
 static void products_are_those_of_residues(void **state)
 {
     (void)state;
@@ -130,6 +132,7 @@ static void expect_slices(const uint64_t w[LIMBER_WIDE], int count)
     assert_memory_equal(sum, w, sizeof sum);
 }
 
+/* The slices of all small and of random large integers add up to the integer. */
 static void signed_slices_are_the_integer(void **state)
 {
     struct rng r = { 7 };

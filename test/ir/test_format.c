@@ -264,6 +264,7 @@ static double random_double(void)
     return v;
 }
 
+/* Conversions from binary64 to binary32 have the CPU's results in four rounding modes. */
 static void f64_becomes_f32(void **state)
 {
     static const int hard[] = { FE_TONEAREST, FE_TOWARDZERO, FE_UPWARD, FE_DOWNWARD };
@@ -401,8 +402,8 @@ static void free_formats_round(void **state)
     }
 }
 
-/* A format that has no storage of its own is stored as binary32 or binary64.  Its numbers must
- * convert to themselves. */
+/* A format that has no storage of its own is stored as binary32 or binary64.  Numbers of the
+ * format must convert to themselves. */
 static void carriers_hold_members(void **state)
 {
     limber_format f64 = format("f64");
@@ -425,6 +426,7 @@ static void carriers_hold_members(void **state)
 
 /* ---- double-double --------------------------------------------------------------------------- */
 
+/* A double-double is the nearest double, and then the double nearest to the remainder. */
 static void dd_is_nearest_twice(void **state)
 {
     static const int middle[] = { 0, -900, -1022, -1060, -1074, 1023, 1024 };
@@ -529,6 +531,7 @@ static float sticky_f32(uint64_t lo, int exp, int sign, int sticky, limber_round
     return v;
 }
 
+/* Lost bits below the last one (`sticky`) decide ties and directed roundings. */
 static void sticky_breaks_ties(void **state)
 {
     /* the midpoint between 1 and the next binary32 number */
@@ -549,8 +552,7 @@ static void sticky_breaks_ties(void **state)
 }
 
 /* Encodes (2^127 + rest) 2^-127 as a double-double, checks that its high part is `high`, and
- * returns the low part times 2^127.  sticky: 1 if the number is larger by an unknown amount below
- * its last bit. */
+ * returns the low part times 2^127. sticky: 1 if the number is larger by less than its last bit. */
 static double low_of(__int128 rest, int sticky, double high)
 {
     unsigned __int128 v = ((unsigned __int128)1 << 127) + (unsigned __int128)rest;
@@ -564,7 +566,8 @@ static double low_of(__int128 rest, int sticky, double high)
     return ldexp(pair[1], 127);
 }
 
-/* `tie` is a midpoint of doubles, which are 4 apart just above 2^54.  `next` is 2^-52 in units of
+/* Rounds to double-double numbers that are larger than given by less than their last bit.  `tie`
+ * is a midpoint of doubles, which are 4 apart just above 2^54.  `next` is 2^-52 in units of
  * 2^-127; the second number is less than a high part of 1 + 2^-52. */
 static void sticky_reaches_the_low_double(void **state)
 {
@@ -577,6 +580,7 @@ static void sticky_reaches_the_low_double(void **state)
     assert_true(low_of(next - tie - 4, 1, 1 + 0x1p-52) == -0x1p54 - 4);
 }
 
+/* Roundings report whether they were inexact, overflowed or underflowed. */
 static void lost_bits_are_reported(void **state)
 {
     int loss;

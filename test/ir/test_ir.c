@@ -461,6 +461,7 @@ static void check_mutated(const char *text, size_t *parsed, size_t *verified)
     free(once);
 }
 
+/* Plans with random changes are parsed or refused without a crash. */
 static void mutated_texts_are_survived(void **state)
 {
     const char *s = getenv("LIMBER_SEED");
@@ -481,6 +482,7 @@ static void mutated_texts_are_survived(void **state)
 
 /* ---- functions that build plans -------------------------------------------------------------- */
 
+/* limber_plan_sweep removes unused nodes and moves operands before their uses. */
 static void sweeping_orders_and_drops(void **state)
 {
     struct type t = { .rank = 2, .dim = { 4, 4 }, .count = 1 };
@@ -513,6 +515,7 @@ static void sweeping_orders_and_drops(void **state)
     limber_plan_clear(&p);
 }
 
+/* limber_plan_add gives each node a name of its own. */
 static void names_are_fresh(void **state)
 {
     struct type t = { .rank = 2, .dim = { 4, 4 }, .count = 1 };
@@ -531,6 +534,7 @@ static void names_are_fresh(void **state)
     limber_plan_clear(&p);
 }
 
+/* An error is not replaced by a later one, and long error texts are cut. */
 static void errors_keep_the_first(void **state)
 {
     struct diag d = { 0 };
@@ -606,7 +610,8 @@ static void targets_come_back(void **state)
     }
 }
 
-/* A class of masks must include what the scan found, and must not be much wider. */
+/* The class to which a scan's result is widened must include what the scan found, and must not
+ * be much wider. */
 static void classes_widen(void **state)
 {
     limber_format f64;
@@ -644,6 +649,8 @@ static void classes_widen(void **state)
     }
 }
 
+/* An operand that was not scanned has an empty class, and an operand of zeros has a class whose
+ * range of exponents and bits is 0.  A scan result may be cleared twice. */
 static void zeros_and_the_unscanned_have_classes(void **state)
 {
     struct mask none = { 0 }, zero = { .scanned = true, .zero = true, .emin = 5, .emax = 9 };

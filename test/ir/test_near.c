@@ -17,8 +17,8 @@ enum { ROUNDS = SANITIZED ? 20000 : 200000 };
 
 static const char *const formats[] = { "f32", "f16", "bf16", "tf32", "e4m3", "e5m2", "(1,8,5)" };
 
-/* True if alpha (high + low + side off) + beta c rounds to the number at p.  side: 1 or -1, for an
- * end of the error interval; scalars: alpha and beta, or NULL. */
+/* True if alpha v + beta c rounds to the number at p, where v = high + low + side * off. side: 1
+ * or -1, for an end of the error interval; scalars: alpha and beta, or NULL. */
 static bool rounds_to(struct near_sum s, int side, const double *scalars, double c, limber_format f,
                       const void *p)
 {
@@ -100,8 +100,8 @@ static void results_are_stored_if_both_ends_round_to_them(void **state)
     }
 }
 
-/* A sum of zeros is stored as +0.  With scalars, or with a possible error, the function leaves
- * zeros to the caller. */
+/* A sum of zeros is stored as +0.  With scalars, or with a possible error, the function refuses
+ * zeros, which its caller then computes. */
 static void signs_of_zero_sums(void **state)
 {
     const struct near_sum nothing = { 0, 0, 0 }, something = { 0, 0, 0x1p-40 };

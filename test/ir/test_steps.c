@@ -50,7 +50,7 @@ static void check_round_trip(const char *text, const char *const names[], int in
     limber_text_clear(&again);
 }
 
-/* Printing renames results of lines, so that an input may have a line's name. */
+/* Printing renames results of lines, so that an input may have the name that a line had. */
 static void lines_are_not_called_as_inputs(void **state)
 {
     static const char text[] = "%a = add %x %IN\n%b = gelu %a\n%c = mul %b %IN\n";
@@ -86,7 +86,8 @@ static void names_like_printed_ones_stay_distinct(void **state)
                      names, MOST_INPUTS);
 }
 
-/* Every operation, every function, and numbers at the ends of the range. */
+/* Every operation and every function, with numbers at the ends of the range, is the same after
+ * it was printed and read again. */
 static void all_operations_come_back(void **state)
 {
     static const char *const names[] = { "bias", "_1" };

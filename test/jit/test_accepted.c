@@ -8,8 +8,8 @@
 
 #include <pthread.h>
 
-/* Returns a context that keeps forms.  Skips the test if this build or machine has no backend that
- * does. */
+/* Returns a context that caches accepted calls (`ctx->forms`).  Skips the test if no backend of
+ * this build and machine supports that. */
 static limber_context *keeping_context(limber_kernels kernels)
 {
     limber_context *ctx = planless_context(kernels, 1, true);
@@ -21,7 +21,7 @@ static limber_context *keeping_context(limber_kernels kernels)
     return NULL;
 }
 
-/* Returns a context that keeps no forms. */
+/* Returns a context that does not cache accepted calls. */
 static limber_context *forgetful_context(void)
 {
     limber_context *ctx = planless_context(LIMBER_KERNELS_PREBUILT, 1, true);
@@ -37,10 +37,10 @@ enum { MOST = 176, ROOM = (MOST + 4) * (MOST + 4) };
 struct trial {
     limber_contract contract;
     limber_format f;
-    int64_t m, n, k, step[3][2]; /* [A, B, C][row, column] */
-    int scalars; /* 1: alpha; 2: beta */
-    size_t room; /* elements of a matrix that may be used */
-    double a[ROOM], b[ROOM], c[2][ROOM]; /* of f, each with room for doubles */
+    int64_t m, n, k, step[3][2]; /* step: [A, B, C][row, column] distances, in elements */
+    int scalars; /* bit 0: alpha is passed; bit 1: beta is passed */
+    size_t room; /* number of elements that each matrix may have */
+    double a[ROOM], b[ROOM], c[2][ROOM]; /* elements of format f, each with room for a double */
 };
 
 static void draw_steps(struct rng *r, int64_t step[2], int64_t rows, int64_t cols)
@@ -51,6 +51,8 @@ static void draw_steps(struct rng *r, int64_t step[2], int64_t rows, int64_t col
     step[1] = step[0] == 1 ? rows + more : 1;
 }
 
+/* Draws the properties of a product by which accepted calls are cached: contract, format, sizes,
+ * strides and scalars. */
 static void draw_form(struct rng *r, struct trial *t, int least, int most)
 {
     static const limber_promise promises[] = { LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_CORRECT,
@@ -106,7 +108,7 @@ static void expect_same(const struct trial *t)
                      (long long)t->n, (long long)t->k, (int)t->contract.promise);
 }
 
-/* Counts the kept forms, of which no call may be in use. */
+/* Counts the cached accepted calls.  Fails if a call uses one of them. */
 static int count_forms(limber_context *ctx)
 {
     int count = 0;
@@ -122,7 +124,8 @@ static int count_forms(limber_context *ctx)
     return count;
 }
 
-/* Returns the kept form of the trial's kind that has kernels; fails if there are several. */
+/* Returns the cached accepted call that has kernels and the trial's properties; fails if there
+ * are several. */
 static struct accepted *only_form(limber_context *ctx)
 {
     struct accepted *found = NULL;
@@ -138,6 +141,7 @@ static struct accepted *only_form(limber_context *ctx)
     return found;
 }
 
+/* Cached accepted calls give the bits and reports of calls that are not cached. */
 static void forms_keep_the_bits(void **state)
 {
     limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT), *other = forgetful_context();
@@ -167,7 +171,8 @@ static void forms_keep_the_bits(void **state)
     limber_destroy(other);
 }
 
-/* Data of other classes than the first calls' is computed by its own kernel. */
+/* Data of another class (range of exponents, number of bits) than in the first calls is computed
+ * by a kernel of its own. */
 static void each_class_of_data_has_its_kernel(void **state)
 {
     static const enum data kinds[] = { DATA_ints, DATA_ints,  DATA_ints,  DATA_unit,
@@ -244,6 +249,7 @@ static void addresses_are_checked_in_each_call(void **state)
     limber_destroy(ctx);
 }
 
+/* If the table of accepted calls is full, further products are still right. */
 static void the_table_is_bounded(void **state)
 {
     limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT), *other = forgetful_context();
@@ -285,7 +291,8 @@ static void replaced_kernels_are_not_used(void **state)
     t->f = LIMBER_F64;
     draw_data(&r, t);
     for (int i = 0; i < ROOM; i++)
-        t->a[i] = t->b[i] = 1 + rng_unit(&r); /* no bytes, of which another plan makes use */
+        /* no 8-bit integers, for which another plan would be made */
+        t->a[i] = t->b[i] = 1 + rng_unit(&r);
     for (int run = 0; run < 2; run++)
         assert_int_equal(multiply(ctx, t, 0, NULL), LIMBER_STATUS_OK);
     w = only_form(ctx);
@@ -324,6 +331,7 @@ struct part {
     bool ok;
 };
 
+/* Thread: multiplies products of many forms in both contexts and compares the bits. */
 static void *multiply_often(void *arg)
 {
     struct part *p = arg;
@@ -344,6 +352,7 @@ static void *multiply_often(void *arg)
     return NULL;
 }
 
+/* Threads that use and replace cached accepted calls at the same time get right results. */
 static void threads_share_forms(void **state)
 {
     struct part part[THREADS];
@@ -358,7 +367,7 @@ static void threads_share_forms(void **state)
         pthread_join(part[i].thread, NULL);
         assert_true(part[i].ok);
     }
-    count_forms(ctx); /* no call is left */
+    count_forms(ctx); /* fails if a cached call is still in use */
     limber_destroy(ctx);
     limber_destroy(other);
 }

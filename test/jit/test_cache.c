@@ -323,7 +323,7 @@ static int another_user(const char *dir)
     disk = open_disk(dir, 1 << 20);
     warnings = 0;
     found = load(disk, 1);
-    store(disk, 2, 10);         /* must fail */
+    store(disk, 2, 10);         /* this user may not store entries */
     limber_disk_free(disk);
     return !found ? 2 : warnings != 1 ? 3 : 0;
 }
@@ -412,8 +412,8 @@ static void a_read_only_directory_degrades(void **state)
 
 enum { SEAL = 16, SUM = 8 };
 
-/* Corrects the checksum of an entry's file, but not its seal, as anyone can who knows the format.
- * n: bytes of the file; bytes: bytes of the code in it. */
+/* Corrects the checksum of an entry's file, but not its seal, as anyone can who knows the
+ * format. n: size of the file; bytes: size of the code in it. */
 static void set_right_sum(unsigned char *file, size_t n, size_t bytes)
 {
     size_t header = n - bytes;
@@ -721,7 +721,7 @@ static void an_obstacle_to_one_entry_leaves_the_others_usable(void **state)
     snprintf(inner, sizeof inner, "%s/full", path);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(mkdir(inner, 0700), 0);
-    store(disk, 1, 10); /* must fail */
+    store(disk, 1, 10); /* an entry cannot replace a folder */
     assert_false(load(disk, 1));
     path_of(path, sizeof path, dir, 2);
     *strrchr(path, '/') = '\0';
@@ -735,8 +735,8 @@ static void an_obstacle_to_one_entry_leaves_the_others_usable(void **state)
     discard(dir);
 }
 
-/* When the cache exceeds its limit, the entries used longest ago go, until at most 4/5 of the limit
- * are used. */
+/* When the cache exceeds its limit, the entries that were used longest ago are removed, until at
+ * most 4/5 of the limit are used. */
 static void the_oldest_entries_are_evicted(void **state)
 {
     enum { SIZE = 1000, FIT = 10 };
@@ -765,7 +765,7 @@ static void the_oldest_entries_are_evicted(void **state)
     discard(dir);
 }
 
-/* Processes that share a directory keep its limit together, though none counts what others write:
+/* Processes that share a folder keep its limit together, although none counts what others write:
  * each of two caches alone stays far below the limit. */
 static void the_limit_holds_for_all_processes_together(void **state)
 {

@@ -176,7 +176,7 @@ static void compare_with_interpreter(struct rng *r, enum operands data, int n, c
     limber_convert(old, f, a, f64, count, LIMBER_ROUND_NEAREST);
     limber_convert(alpha, f, &three[0], f64, 1, LIMBER_ROUND_NEAREST);
     limber_convert(beta, f, &three[1], f64, 1, LIMBER_ROUND_NEAREST);
-    for (int given = 0; given < 3; given++) { /* neither scalar, alpha, both */
+    for (int given = 0; given < 3; given++) { /* number of given scalars: none, alpha, both */
         const void *const scalars[2] = { given ? alpha : NULL, given > 1 ? beta : NULL };
 
         memcpy(want, old, sizeof want);
@@ -194,8 +194,8 @@ static void compare_with_interpreter(struct rng *r, enum operands data, int n, c
     }
 }
 
-/* Correct products of operands whose sums cancel or do not have the interpreter's bits, for several
- * sizes and formats. */
+/* Products whose sums cancel and products whose sums do not have the interpreter's bits under
+ * `correct`, for several sizes and formats. */
 static void results_are_those_of_the_interpreter(void **state)
 {
     static const int sizes[] = { 2, 9, 24, 40, 66, 100 };
@@ -210,9 +210,8 @@ static void results_are_those_of_the_interpreter(void **state)
                                      i % 2 || data == ORTHOGONAL ? "f64" : "f32");
 }
 
-/* If data cancels, products are computed by residues or slices, because double-double sums would
- * leave the rounding of most elements uncertain.  Ordinary and sparse data do not have this
- * effect. */
+/* If sums cancel, products are computed by residues or slices, because double-double sums would
+ * leave the rounding of most elements uncertain.  With ordinary and sparse data, they are not. */
 static void plans_know_that_data_cancels(void **state)
 {
     static double a[MOST * MOST], b[MOST * MOST], c[MOST * MOST];

@@ -83,8 +83,8 @@ static void random_work_converges(void **state)
     assert_true(late <= LATE);
 }
 
-/* Operands multiplied by powers of two must use the kernels that are there: after the first calls
- * none is made. */
+/* Operands multiplied by powers of two must use the kernels of the first calls: later calls
+ * compile none. */
 static void scales_do_not_select_another_kernel(void **state)
 {
     static const limber_contract contracts[] = {
@@ -123,7 +123,8 @@ static void scales_do_not_select_another_kernel(void **state)
     }
 }
 
-/* Draws similar data so often that in some samples the sum is near 0; the plan must not change. */
+/* Draws similar data so often that in some samples the sum is near 0.  The scheme must not
+ * change, and few plans may have another kernel. */
 static void samples_of_like_data_agree(void **state)
 {
     enum { DRAWS = SANITIZED ? 60 : 200, M = 64, K = 1024 };
@@ -216,8 +217,8 @@ static void weaker_contracts_cost_no_more(void **state)
     }
 }
 
-/* The predicted cost with a large range of exponents is at most ten times that of plain data; NaN
- * and infinities do not change the scheme. */
+/* With a large range of exponents, the predicted cost is at most ten times that of plain data.
+ * NaN and infinities do not change the scheme. */
 static void wide_and_special_data_cost_little_more(void **state)
 {
     const limber_contract correct = { .size = sizeof(limber_contract),
@@ -267,7 +268,7 @@ static void small_products_stay_fast(void **state)
                 a[i] *= 0x1p-80, b[i] *= 0x1p-80;
             if (kind == 2)
                 a[i] = floor(8 * a[i]), b[i] = floor(8 * b[i]);
-            if (kind == 3) { /* every second product cancels the one before */
+            if (kind == 3) { /* every second product cancels the previous one */
                 a[i] = i % 2 ? -a[i - 1] : a[i];
                 b[i] = i / N % 2 ? b[i - N] : b[i];
             }

@@ -14,8 +14,8 @@
 
 enum { SETS = 4 };
 
-/* Instruction set of each context, by its name in targets.h.  NULL: that of this machine, with one
- * thread in context 0 and three in context 1. */
+/* Names (of targets.h) of the instruction sets of the contexts.  NULL: this machine's; context 0
+ * has one thread and context 1 three. */
 static const char *const sets[SETS] = { NULL, NULL, "avx2", "avx512" };
 enum { THREADS = 1 };
 static limber_context *compiled[SETS], *interp;
@@ -64,7 +64,7 @@ struct trial {
     char *expected, *before;
     size_t bytes;
     bool adds;
-    double alpha; /* 0: the call gets no alpha; else 1 */
+    double alpha; /* 0: alpha is not passed; else 1 */
     float alpha_f;
 };
 
@@ -78,7 +78,7 @@ static void choose_depth(struct rng *r, limber_conv *s)
         s->depth_pad[i] = rng_below(r, 4);
     s->d = 1 + rng_below(r, 5) + s->depth_dilate * (s->t - 1);
     if (rng_below(r, 3) == 0)
-        /* images and windows of depth 1 may yield results that lie in the padding alone */
+        /* with depth 1 of the image and the filter, some results may depend on padding only */
         s->t = s->d = 1;
     s->w = s->w < 24 ? s->w : 24 + s->dilate[1] * (s->s - 1);
     s->c = 1 + s->c % 12;
@@ -121,9 +121,9 @@ static void choose_geometry(struct rng *r, limber_conv *s)
         choose_depth(r, s);
 }
 
-/* Chooses windows of three or seven columns, whose gradients have specialised code.  Rows have all
- * lengths, so that chains of 256 products end anywhere in a row, with and without padding at either
- * end. */
+/* Chooses filters of three or seven columns, whose gradients have specialised code.  Rows have
+ * all lengths, so that the blocks of 256 products in which sums are computed end anywhere in a
+ * row, with and without padding at both ends. */
 static void make_common(struct rng *r, limber_conv *s)
 {
     *s = (limber_conv){ .size = sizeof *s,
@@ -322,8 +322,8 @@ static bool has_own_code(limber_context *ctx, const struct trial *t)
     return report.from == LIMBER_FROM_LIBRARY && report.workspace > 0 && !*report.kernel;
 }
 
-/* Computes with each of the two sizes of workspace that limber_workspace states: the least and the
- * recommended.  served: the library's own code computes the trial. */
+/* Computes with each of the two sizes of workspace that limber_workspace returns: the smallest
+ * possible and the recommended. served: whether the library's own code must compute the trial. */
 static void try_workspaces(limber_context *ctx, const struct trial *t, bool served)
 {
     limber_queue queue = LIMBER_QUEUE_INIT;
@@ -349,8 +349,8 @@ static void try_workspaces(limber_context *ctx, const struct trial *t, bool serv
     }
 }
 
-/* Draws a trial and compares all contexts with the interpreter.  *served: incremented if the
- * library's own code computes the trial. */
+/* Draws a trial and compares the results of all contexts with the interpreter's.  *served:
+ * incremented if the library's own code computes the trial. */
 static void try_one(struct rng *r, enum work work, bool workspaces, int *served)
 {
     struct trial t;
@@ -382,7 +382,7 @@ static void try_many(enum work work, int least_percent)
     for (int i = 0; i < SETS; i++)
         contexts += compiled[i] && compiled[i]->machine.target.features[0];
     if (compiled[0])
-        assert_true(contexts > 0); /* otherwise nothing is tested */
+        assert_true(contexts > 0); /* without contexts, nothing would be tested */
     for (int i = 0; i < trials; i++)
         try_one(&r, work, i % 10 == 0, &served);
     if (100 * served < least_percent * trials * contexts)

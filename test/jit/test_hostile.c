@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Malformed input: kernels in whose object files two fields, or any byte, are changed; units that
- * were not validated.  They must be refused or accepted, without a read outside of them. */
+ * Malformed input must be refused or accepted without a read outside of it: kernels in whose
+ * object files one or two fields, or any byte, are changed, and units that were not validated. */
 #include "compiler.h"
 #include "engine_support.h"
 

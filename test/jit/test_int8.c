@@ -261,7 +261,8 @@ static void longest_sums_are_exact(void **state)
     free(b);
 }
 
-/* Operands' powers of two are such that results reach the ends of binary32's range. */
+/* Products are right if the powers of two of the operands bring results to the ends of
+ * binary32's range. */
 static void units_at_the_ends_of_the_range_are_exact(void **state)
 {
     static const int exponents[] = { -149, -126, -100, -75, -64, 60, 100, 120 };
@@ -305,7 +306,7 @@ static void *multiply_repeatedly(void *arg)
 }
 
 /* Several threads multiply by one prepared operand.  One of them converts it to 8-bit integers,
- * which are then kept. */
+ * which the operand then keeps for all. */
 static void prepared_operands_keep_the_bits(void **state)
 {
     struct rng r = { 11 };
@@ -448,7 +449,8 @@ static void convolutions_are_the_interpreters(void **state)
         check_conv(&r, trial);
 }
 
-/* Gradients of images and of filters, also with one channel, one filter or one pixel. */
+/* Gradients of images and of filters have the interpreter's bits, also with one channel, one
+ * filter or one pixel. */
 static void gradients_are_the_interpreters(void **state)
 {
     struct rng r = { 19 };
@@ -506,7 +508,7 @@ struct failing {
     int taken, fails_at, live;
 };
 
-/* An allocator that fails at a chosen request, and counts the blocks that are held. */
+/* Allocates memory: fails at a chosen request, and counts the blocks that are in use. */
 static void *count_alloc(void *user, size_t bytes, size_t alignment)
 {
     struct failing *f = user;
@@ -523,8 +525,8 @@ static void count_free(void *user, void *memory)
     free(memory);
 }
 
-/* If there is no memory to keep the 8-bit integers of a prepared operand, the call computes without
- * keeping them, and a later call keeps them. */
+/* If there is no memory to store the 8-bit integers in a prepared operand, the call computes
+ * without storing them, and a later call stores them. */
 static void failing_allocations_keep_the_result(void **state)
 {
     struct failing f = { 0 };
@@ -567,8 +569,7 @@ static void failing_allocations_keep_the_result(void **state)
     assert_int_equal(f.live, 0);
 }
 
-/* Returns whether the way `bytes` (the code path for floats that hold 8-bit integers) computed the
- * product. */
+/* Returns whether the code path for floats that hold 8-bit integers computes the product. */
 static bool serves(const struct multiplied *x, limber_promise promise, char *c)
 {
     struct problem p = { .m = x->m,
@@ -600,8 +601,8 @@ static void make_incompatible_scales(const struct operand *x)
     set_element(x->f, x->data + place_of(x, last) * x->f.size, last ? 0x1p-60 : NAN);
 }
 
-/* Floats that hold 8-bit integers are multiplied as such.  Other operands are refused by this code
- * path, and C is unchanged. */
+/* Floats that hold 8-bit integers are multiplied as integers.  If an operand has other values,
+ * this code path refuses and leaves C unchanged. */
 static void only_operands_of_bytes_are_multiplied_as_bytes(void **state)
 {
     struct rng r = { 17 };
@@ -640,7 +641,7 @@ static void only_operands_of_bytes_are_multiplied_as_bytes(void **state)
         free_product(&x);
         free(c);
     }
-    /* not all products, since elements of B from 128 on are multiplied by other code */
+    /* elements of B from 128 on are multiplied by other code */
     assert_true(served > 20);
 }
 

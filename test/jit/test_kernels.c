@@ -118,7 +118,8 @@ static void a_failed_compilation_is_shared_and_not_cached(void **state)
     compile_once_for_waiting_threads(true);
 }
 
-/* Thread: offers to make the kernel "slow", without waiting for another thread that makes it. */
+/* Thread: calls limber_kernels_offer for the kernel "slow", which makes the kernel unless
+ * another thread is making it. */
 static void *offer_slow(void *arg)
 {
     struct asker *a = arg;
@@ -127,8 +128,8 @@ static void *offer_slow(void *arg)
     return NULL;
 }
 
-/* An offer to make an entry does not wait for a thread that makes it.  No thread waits for an
- * offer, or fails because an offer fails. */
+/* limber_kernels_offer does not wait for a thread that makes the kernel.  No thread waits for
+ * one that makes a kernel by this function, or fails because that thread fails. */
 static void no_thread_waits_for_an_offer(void **state)
 {
     const struct kernel_maker kernel_maker = { make_at_once, NULL };
@@ -166,7 +167,8 @@ static void no_thread_waits_for_an_offer(void **state)
     }
 }
 
-/* A kernel cache for 4 kernels never holds more, but keeps one that is in use. */
+/* A kernel cache with room for 4 kernels never holds more, but does not remove one that is in
+ * use. */
 static void memory_is_bounded(void **state)
 {
     struct kernel_cache *m = limber_kernels_new(4);
@@ -222,7 +224,7 @@ static void kernels_come_from_memory_then_from_disk(void **state)
     discard(dir);
 }
 
-/* Stands in for a compiler: the code that it makes is the name of the plan's scheme. */
+/* Replaces a compiler: the code that it makes is the name of the plan's scheme. */
 static bool by_scheme(const struct plan *p, const struct target *t, struct blob *out,
                       struct diag *d)
 {
@@ -265,8 +267,8 @@ static int count_shared(void *user, const limber_cache_entry *e)
     return 0;
 }
 
-/* Contracts of four numbers of bits, each with two schemes.  The code depends on the scheme only,
- * so two compilations serve all eight plans. */
+/* Plans of four contracts (numbers of bits), each with two schemes.  The code depends on the
+ * scheme only, so two compilations are enough for all eight plans. */
 static void plans_with_equal_code_share_it(void **state)
 {
     static const char *const scheme[] = { "native", "accumulator" };
@@ -377,8 +379,8 @@ static void tuning_is_kept(void **state)
     assert_int_equal(limber_create(&ctx, &config), LIMBER_STATUS_OK);
     if (strcmp(ctx->machine.backend->name, "llvm") == 0) {
         assert_null(strstr(ctx->machine.text.s, "tile.f64="));
-        /* each search continues where the last one ended, so that a slow machine finds a tile after
-         * some searches */
+        /* each search continues where the previous one ended, so that a slow machine finds a
+         * tile after some searches */
         for (int i = 0; i < 1000 && !strstr(ctx->machine.text.s, "tile.f64="); i++) {
             assert_int_equal(limber_tune(ctx, &brief), LIMBER_STATUS_OK);
             limber_destroy(ctx);
@@ -474,8 +476,8 @@ static void damage_only_entry(const char *dir, long at)
     fclose(f);
 }
 
-/* A stored tile is used if its record is intact and possible; a damaged or impossible one is
- * ignored. */
+/* A stored tile is used if its record is intact and a search can have such a result; other
+ * records are ignored. */
 static void valid_tuning_records_are_used_and_others_ignored(void **state)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -498,8 +500,9 @@ static void valid_tuning_records_are_used_and_others_ignored(void **state)
     assert_true(uses_tile(dir, tile));
     damage_only_entry(dir, 40);
     assert_false(uses_tile(dir, tile));
-    /* The record is intact, but no search has such a result: no rate; then a tile of too many rows;
-     * a block that is no multiple of the tile; a block that is too deep. */
+    /* The record is intact, but no search has such a result: a rate of 0; then a tile of too
+     * many rows; a block that is no multiple of the tile; a block with too many elements along
+     * k. */
     write_record(dir, mr, 5 * mr, 512, 0);
     assert_false(uses_tile(dir, tile));
     write_record(dir, 17, 5 * 17, 512, 1e11);
@@ -518,8 +521,8 @@ static void gather_lines(void *user, const char *line)
     limber_text_add(user, "%s\n", line);
 }
 
-/* limber_tune measures the named units only, takes stored rates when asked again, and refuses
- * unknown names. */
+/* limber_tune measures the named units only, returns stored rates if it is called again, and
+ * refuses unknown names. */
 static void units_are_tuned_on_request(void **state)
 {
     char *dir = scratch();
@@ -542,7 +545,7 @@ static void units_are_tuned_on_request(void **state)
         assert_null(strstr(first.s, "tried f64 "));
         how.user = &again;
         assert_int_equal(limber_tune(ctx, &how), LIMBER_STATUS_OK);
-        /* cuts the text just before the first tile's rate, which differs between measurements */
+        /* cuts the text before the first tile's rate, which differs between measurements */
         first.s[strcspn(first.s, ".") - 1] = 0;
         assert_true(!again.s || !strstr(again.s, first.s));
         /* prebuilt kernels exist for few tiles only */
@@ -562,8 +565,8 @@ static void units_are_tuned_on_request(void **state)
     discard(dir);
 }
 
-/* LIMBER_CACHE=ro stores nothing; LIMBER_NO_COMPILE=1 refuses what is not cached and loads what
- * is. */
+/* LIMBER_CACHE=ro stores nothing; LIMBER_NO_COMPILE=1 refuses kernels that are not cached and
+ * loads those that are. */
 static void the_cache_has_modes(void **state)
 {
     char *dir = scratch();
@@ -597,8 +600,8 @@ static void the_cache_has_modes(void **state)
     discard(dir);
 }
 
-/* With a cache folder that cannot exist calls work from memory, and limber_cache_describe says
- * why. */
+/* With a cache folder that cannot be made, calls succeed with kernels in memory only, and
+ * limber_cache_describe tells the reason. */
 static void a_call_survives_a_cache_that_cannot_be(void **state)
 {
     limber_context *ctx = counted_context(
@@ -640,7 +643,7 @@ static int no_temporary(const char *path, const struct stat *st, int flag, struc
     return strncmp(path + ftw->base, "tmp.", 4) == 0;
 }
 
-/* Eight processes that need the same kernel at once: one compiles it, the others load it from the
+/* Eight processes need the same kernel at once: one compiles it, the others load it from the
  * disk cache, and no temporary file is left. */
 static void many_processes_compile_once(void **state)
 {
@@ -680,7 +683,8 @@ static void many_processes_compile_once(void **state)
     discard(dir);
 }
 
-/* If a process is killed while it compiles, others are not blocked. */
+/* If a process is killed while it compiles a kernel, other processes compile it and do not wait
+ * forever. */
 static void a_killed_compiling_process_is_replaced(void **state)
 {
     char *dir = scratch();
@@ -712,7 +716,8 @@ static void a_killed_compiling_process_is_replaced(void **state)
     discard(dir);
 }
 
-/* Two disk caches in this process stand for two processes, because locks belong to open files. */
+/* Waiting for a kernel that another process compiles is bounded.  Two disk caches in this
+ * process play two processes, because locks belong to open files. */
 static void waiting_for_another_process_is_bounded(void **state)
 {
     static const unsigned char key[KEY_BYTES] = { 1, 2, 3 }, other[KEY_BYTES] = { 1, 2, 4 };
@@ -745,8 +750,8 @@ static void waiting_for_another_process_is_bounded(void **state)
     discard(dir);
 }
 
-/* A process records the kernels that it uses.  A second one compiles them before a third needs
- * them. */
+/* A process records the kernels that it uses.  A second process compiles them before a third
+ * needs them. */
 static void kernels_are_compiled_ahead(void **state)
 {
     char *dir = scratch(), *plan, *again;
@@ -791,7 +796,7 @@ static void *one_call(void *arg)
     return (void *)(intptr_t)small_gemm(arg, NULL);
 }
 
-/* Eight threads that need the same kernel at once: it is compiled once. */
+/* Eight threads need the same kernel at once: it is compiled once. */
 static void many_threads_compile_once(void **state)
 {
     limber_context *ctx =

@@ -99,7 +99,7 @@ static void fill_numbers(struct case_numbers *x, double beta)
         }
 }
 
-/* Multiplies small integers.  on_miss: what the call shall do if its kernel is not ready. */
+/* Multiplies small integers. on_miss: what the call must do if its kernel is not ready. */
 static limber_status multiply_integers(limber_context *ctx, struct case_numbers *x,
                                        limber_on_miss on_miss, limber_promise promise, double beta,
                                        limber_report *r)
@@ -134,8 +134,8 @@ static void wait_until_ready(limber_context *ctx, struct case_numbers *x, limber
 
 /* ---- one process whose kernels are not ready ------------------------------------------------- */
 
-/* With on_miss = generic the interpreter computes while the kernel is being compiled, and the
- * compiled kernel afterwards, made once. */
+/* With on_miss = generic, the interpreter computes while the kernel is being compiled (once
+ * only), and afterwards the compiled kernel computes. */
 static void the_interpreter_serves_until_the_kernel_is_there(void **state)
 {
     static struct case_numbers x;
@@ -204,7 +204,7 @@ static void other_kernels_stay_available(void **state)
     limber_destroy(ctx);
 }
 
-/* A kernel in the disk cache counts as soon ready: it is loaded, not compiled. */
+/* A call whose kernel is in the disk cache loads it, and nothing is compiled. */
 static void a_kernel_on_disk_is_waited_for(void **state)
 {
     static struct case_numbers x;
@@ -225,7 +225,7 @@ static void a_kernel_on_disk_is_waited_for(void **state)
     discard(dir);
 }
 
-/* The call reports the failed compilation, unless the interpreter has computed all rows. */
+/* A failed compilation is reported by the call, unless the interpreter has computed all rows. */
 static void a_failed_compilation_is_reported(void **state)
 {
     static struct case_numbers x;
@@ -251,8 +251,8 @@ static void a_failed_compilation_is_reported(void **state)
     limber_destroy(ctx);
 }
 
-/* Some rows have been computed, and then neither kernel nor interpreter can compute the others: C
- * must be restored. */
+/* If some rows have been computed and neither kernel nor interpreter can compute the others, the
+ * call fails and must restore C. */
 static void a_failed_call_restores_c(void **state)
 {
     static struct case_numbers x, before;
@@ -397,7 +397,8 @@ static int run_child(limber_context *ctx, int i)
     return 0;
 }
 
-/* The process forks while other threads compile, wait and look up kernels. */
+/* The process forks while other threads compile, wait and look up kernels.  The child can
+ * compute. */
 static void a_forked_child_can_compute(void **state)
 {
     enum { THREADS = 3, FORKS = 12 };
@@ -436,7 +437,8 @@ static void a_forked_child_can_compute(void **state)
     discard(dir);
 }
 
-/* The process ends while libLLVM is being loaded, or while libLLVM compiles. */
+/* The process ends while libLLVM is being loaded, or while libLLVM compiles.  It must end
+ * normally. */
 static void a_process_may_end_at_any_time(void **state)
 {
     static limber_context *ctx;
@@ -506,7 +508,7 @@ static void a_process_ends_without_queued_compilations(void **state)
 
 static limber_context *left_to_others;
 
-/* Returns whether the first thread is still running; after it has ended it remains as a zombie.
+/* Returns whether the first thread is still running (after it has ended it remains as a zombie).
  * Joining it would be an error to the sanitizer. */
 static bool first_thread_is_there(void)
 {
@@ -619,14 +621,14 @@ static void jobs_are_done_after_a_forked_first_thread(void **state)
 
 /* ---- a compiler that is at work when the process ends ---------------------------------------- */
 
-/* The compiler is a library of its own, which is recognised by its addresses.  In this test,
- * functions in a section of their own stand for it. */
+/* The library recognises the compiler's code by its addresses, because the compiler is a library
+ * of its own.  In this test, functions in a section of their own take the place of the compiler. */
 #define COMPILER __attribute__((section("compiler"), noinline))
 extern const char __start_compiler[], __stop_compiler[];
 static atomic_int begun, may_end, made;
 
-/* Stands for a function of libLLVM: works until told to end. its_code returns the address range of
- * the section. */
+/* Takes the place of a function of libLLVM: works until the test tells it to end. its_code
+ * returns the address range of the section. */
 COMPILER static void work_until_told(void)
 {
     while (!may_end)
@@ -656,7 +658,8 @@ static void compile_until_told(void *unused, const void *job)
     made++;
 }
 
-/* A background job that continues for a while after it was told to end. */
+/* A background job that is not in the compiler, and continues for a while after it was told to
+ * end. */
 static void work_until_the_end(void *unused, const void *job)
 {
     (void)unused;
@@ -727,7 +730,8 @@ static void check_fork(void)
 
 static struct kernel_cache *entries;
 
-/* Makes a cache entry.  wait: if not NULL, stays in the compiler until told to leave. */
+/* Makes a cache entry. wait: if not NULL, the function first stays in the compiler until the
+ * test tells it to leave. */
 static bool make_entry(void *wait, struct entry *e, struct diag *d)
 {
     (void)d;
@@ -762,7 +766,7 @@ static void make_it_anew(void)
 }
 
 /* Thread: after the first thread has exited, lets the job leave the compiler and requests
- * another. */
+ * another job. */
 static void *ask_for_another(void *unused)
 {
     (void)unused;
@@ -774,9 +778,9 @@ static void *ask_for_another(void *unused)
     _exit(made >= 2 ? 0 : 1);
 }
 
-/* Ends a child process while a job compiles.  leaves: NULL, or a thread function that runs while
- * only the child's first thread ends.  `first` and `last` run before and after the library's exit
- * function. */
+/* Ends a child process while a job is in the compiler. leaves: NULL; or the function of a thread
+ * that continues after the child's first thread has ended.  `first` and `last` run before and
+ * after the library's exit function. */
 static void end_while_at_work(void (*make)(void *, const void *), void (*first)(void),
                               void (*last)(void), void *(*leaves)(void *))
 {
@@ -822,7 +826,7 @@ static void a_process_waits_for_code_outside_the_compiler(void **state)
 }
 
 /* Exit functions that run before and after the library's own may still use the library, although
- * its compiler was stopped. */
+ * the thread in its compiler was stopped. */
 static void no_thread_waits_for_a_stopped_compiler(void **state)
 {
     (void)state;

@@ -38,8 +38,8 @@ static struct named_context {
 } contexts[MOST];
 static int count;
 
-/* Whether small products are computed without a plan (by the ways `direct` and `pairs`, code paths
- * of the library), or always by kernels. */
+/* Whether small products are computed without a plan, by the code paths `direct` and `pairs` of
+ * the library, or by kernels. */
 enum small_products { SMALL_BY_KERNELS, SMALL_WITHOUT_PLANS };
 
 /* Opens a context and adds it to those that are compared. */
@@ -92,8 +92,8 @@ static void add_targets(void)
 }
 #endif
 
-/* Creates contexts of all ways to compute: the interpreter, prebuilt and specialised kernels with 1
- * to 3 threads, and other instruction sets. */
+/* Creates contexts for all ways to compute: the interpreter, prebuilt and specialised kernels
+ * with 1 to 3 threads, and other instruction sets. */
 static int open_contexts(void **state)
 {
     if (make_dir(state))
@@ -151,7 +151,7 @@ struct shape {
     enum data data;
     int64_t m, n, k;
     unsigned layout; /* bits 0 to 2: A, B, C are column-major */
-    bool alpha, beta, one; /* alpha, beta: the call gets alpha and beta; one: beta is 1 */
+    bool alpha, beta, one; /* alpha and beta are passed if set; one: beta is 1 */
 };
 
 /* Computes in every context, and compares with the reference loop. */
@@ -222,7 +222,7 @@ static void every_way_has_the_bits_of_the_loop(void **state)
     struct rng r = { 41 };
 
     (void)state;
-    /* all combinations of formats and k occur; the kinds of data take turns */
+    /* all pairs of formats and k are tested, each with one of the kinds of data */
     for (size_t f = 0; f < COUNT(formats); f++)
         for (size_t k = 0; k < COUNT(ks); k++)
             for (size_t j = 0; j < (SANITIZED ? 1 : 3); j++) {
@@ -238,8 +238,8 @@ static void every_way_has_the_bits_of_the_loop(void **state)
             }
 }
 
-/* Dot products and matrix-vector products.  A SIMD vector may hold chains of one row or of several
- * rows. */
+/* Dot products and matrix-vector products have the bits of a plain loop.  A SIMD vector may hold
+ * partial sums of one row or of several rows. */
 static void vectors_have_the_bits_of_the_loop(void **state)
 {
     static const int64_t ks[] = { 1, 3, 256, 257, 511, 1023, 2048, 2049, 4097, 9000 };
@@ -268,7 +268,8 @@ static void vectors_have_the_bits_of_the_loop(void **state)
         }
 }
 
-/* Products of a matrix and a few vectors, which may be multiplied one by one, in every layout. */
+/* Products of a matrix and a few vectors have the bits of a plain loop in every layout, although
+ * the library may multiply the vectors one by one. */
 static void few_vectors_have_the_bits_of_the_loop(void **state)
 {
     static const int64_t sizes[][2] = { { 300, 2 }, { 7, 260 } };
@@ -392,7 +393,8 @@ static void long_operands_have_the_same_bits(void **state)
     }
 }
 
-/* Sums have more terms than FP32 can count when ones are added. */
+/* Sums of more than 2^24 products, up to which FP32 can count, have the bits of the documented
+ * order. */
 static void chains_outlast_the_precision(void **state)
 {
     enum { LONG = (1 << 24) + 1 };
@@ -426,8 +428,8 @@ static void chains_outlast_the_precision(void **state)
     free(a);
 }
 
-/* Half of all tiles are zero.  A product under `native` is divided into parts that leave out zero
- * tiles; a reproducible one must not be. */
+/* Half of all tiles are zero.  A product under `native` is divided into parts that leave out
+ * zero tiles.  A reproducible product must not be divided. */
 static void zero_tiles_keep_the_order(void **state)
 {
     enum { N = 512, TILE = 256, LINES = 64, BYTES = N * N * sizeof(double) };
@@ -538,8 +540,8 @@ static void the_place_in_a_batch_keeps_the_bits(void **state)
         }
 }
 
-/* Some sums overflow and others contain infinities, so that only the order of additions determines
- * which elements are NaN. */
+/* Prepared operands give the same bits.  Some sums overflow and others contain infinities, so
+ * that only the order of additions determines which elements are NaN. */
 static void prepared_operands_have_the_same_bits(void **state)
 {
     enum { M = 40, N = 50, K = 300 };
@@ -644,7 +646,8 @@ static struct images make_images(int64_t c, int64_t window, int64_t groups)
     return t;
 }
 
-/* Computes one element of the result.  Order: channels, then rows and columns of the window. */
+/* Computes one element of the result, in this order: channels, then rows and columns of the
+ * filter. */
 static void convolve_element(const struct images *t, bool nhwc, const float *x, const float *w,
                              float *y, const int64_t at[4])
 {
@@ -845,8 +848,8 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
     return h;
 }
 
-/* Hashes of results under version 1 of the order.  If a change of the order changes them,
- * limber_order() needs another number, and this table another column. */
+/* Hashes of results under version 1 of the order of additions.  If the order is changed so that
+ * a hash changes, limber_order() needs a new number, and this table a column for it. */
 static const struct frozen {
     const char *a, *b, *c;
     int64_t m, n, k;

@@ -81,7 +81,7 @@ static int make_contexts(void **state)
 static const struct kind {
     limber_promise promise;
     const char *scheme, *a, *b, *c;
-    int bits; /* number of bits of integer elements; 0: elements are floats of any value */
+    int bits; /* number of bits of integer elements; 0: elements are floats with any values */
 } kinds[] = {
     { LIMBER_CONTRACT_EXACT, NULL, "i8", "i8", "i32", 8 },
     { LIMBER_CONTRACT_EXACT, NULL, "u8", "i8", "i32", 7 },
@@ -185,7 +185,7 @@ static void make_work(struct work *w, const struct kind *k, struct rng *r)
                                                                           images;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(limber_format_named(names[i], &w->f[i]), LIMBER_STATUS_OK);
-        /* the exact size, so that a sanitizer notices reads beyond */
+        /* a block of the exact size, so that a sanitizer detects reads past its end */
         w->data[i] = malloc((size_t)w->count[i] * w->f[i].size);
         for (int64_t j = 0; j < w->count[i]; j++) {
             double x = draw_number(k, w->f[i], r);
@@ -251,7 +251,7 @@ static void bits_are_the_interpreters(void **state)
 
     (void)state;
 #ifdef LIMBER_HAVE_LLVM
-    if (emulates) /* cmocka resets the SIGILL handler after the group's set-up */
+    if (emulates) /* cmocka installs its own SIGILL handler after the group's set-up */
         assert_true(amx_emulate());
 #endif
     for (int i = 0; i < trials; i++) {

@@ -168,8 +168,8 @@ static const struct {
     { { "f32", "f16", "f32" }, LIMBER_CONTRACT_BITS, 35, "wider" },
 };
 
-/* Products of all schemes have the same bits by prebuilt kernels and by kernels compiled for
- * them. */
+/* Products of all schemes have the same bits, whether a prebuilt kernel computes them or one
+ * compiled for them. */
 static void prebuilt_kernels_have_specialised_bits(void **state)
 {
     struct rng r = { 20 };
@@ -193,7 +193,8 @@ static void prebuilt_kernels_have_specialised_bits(void **state)
         }
 }
 
-/* Random convolutions have the same bits by prebuilt kernels and by kernels compiled for them. */
+/* Random convolutions have the same bits, whether a prebuilt kernel computes them or one
+ * compiled for them. */
 static void prebuilt_convolutions_have_specialised_bits(void **state)
 {
     static const char *const formats[][3] = { { "f32", "f32", "f32" }, { "i8", "i8", "i32" } };
@@ -247,7 +248,7 @@ static void prebuilt_convolutions_have_specialised_bits(void **state)
 
 /* ---- the origin of kernels ------------------------------------------------------------------- */
 
-/* Computes an n x n product by ozaki2 and returns the report. */
+/* Computes an n x n product by the scheme ozaki2 and returns the report. */
 static limber_report report_of(limber_context *ctx, int64_t n)
 {
     double *a = calloc((size_t)(n * n), 8), *c = calloc((size_t)(n * n), 8);
@@ -425,7 +426,8 @@ static void test_used_kernel_is_specialised_once(void **state)
     limber_destroy(ctx);
 }
 
-/* Calls on a machine without a compiler, and calls that must not use the compiler. */
+/* Calls on a machine without a compiler, and calls that must not use the compiler, use prebuilt
+ * kernels or the interpreter. */
 static void test_without_compiler(void **state)
 {
     limber_contract simulate = LIMBER_CONTRACT_INIT;

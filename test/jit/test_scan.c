@@ -28,7 +28,7 @@ static struct mask scan(const void *data, int64_t line, int64_t p, limber_format
     return m;
 }
 
-/* Checks that two scans agree on the matrix as a whole, its lines and its rows of tiles. */
+/* Checks that two scans have the same results for the matrix, its lines and its rows of tiles. */
 static void assert_same_lines(const struct mask *a, const struct mask *b)
 {
     assert_int_equal(a->zero, b->zero);
@@ -67,8 +67,8 @@ static void assert_same_masks(const struct mask *a, const struct mask *b)
     }
 }
 
-/* Checks that mask a covers mask b: a's tiles have wider bounds than b's, or a has no bounds by
- * tile. */
+/* Checks that the scan result `a` includes `b`: a's tiles have bounds at least as wide as b's,
+ * or a has no bounds by tile. */
 static void check_includes(const struct mask *a, const struct mask *b)
 {
     for (int64_t i = 0; i < a->tile_rows * a->tile_cols; i++) {
@@ -84,7 +84,7 @@ static void check_includes(const struct mask *a, const struct mask *b)
 }
 
 /* Overwrites about one element in 450 by NaN, infinity, a tiny or an extreme number, a zero or a
- * tie, so that a scan meets these between many ordinary values. */
+ * tie, so that scans find them between ordinary values. */
 static void sprinkle(struct rng *r, limber_format f, char *x, int64_t count)
 {
     for (int64_t i = 0; i < count; i += 1 + rng_below(r, 900)) {
@@ -219,7 +219,8 @@ static struct conv draw_geometry(struct rng *r)
     return c;
 }
 
-/* Scans operands of convolutions, whose elements may lie anywhere and occur in several lines. */
+/* Operands of convolutions are scanned, whose elements may be anywhere in memory and occur in
+ * several lines. */
 static void operands_of_convolutions_are_scanned(void **state)
 {
     static const char *const some[] = { "f64", "f32", "f16", "i8", "f128" };

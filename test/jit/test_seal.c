@@ -12,7 +12,8 @@ static char why[240];
 
 /* ---- the hash of a seal ---------------------------------------------------------------------- */
 
-/* Test vectors of the reference implementation: key 0, 1, .., 15, input 0, 1, .., n - 1. */
+/* The hash has the values of the reference implementation's test vectors: key 0, 1, .., 15,
+ * input 0, 1, .., n - 1. */
 static void the_hash_is_siphash(void **state)
 {
     static const struct {
@@ -44,7 +45,8 @@ static void the_hash_is_siphash(void **state)
         assert_memory_equal(got, known[i].want, sizeof got);
     }
     limber_seal(&key, text, sizeof text, NULL, 0, whole);
-    for (size_t n = 0; n <= sizeof text; n++) { /* hashed in two pieces, split at every position */
+    /* the text is hashed in two pieces, which meet at every position */
+    for (size_t n = 0; n <= sizeof text; n++) {
         limber_seal(&key, text, n, text + n, sizeof text - n, got);
         assert_memory_equal(got, whole, sizeof got);
     }
@@ -64,8 +66,8 @@ static void write_bad_key(const char *path, size_t size, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-/* A key is generated only if asked for, then read again; another file gets another key.  Others
- * have no access to file and folder. */
+/* A key is generated only if requested, and read again later.  Another file gets another key.
+ * Other users cannot access file and folder. */
 static void a_key_is_generated_once(void **state)
 {
     struct seal_key one, two;

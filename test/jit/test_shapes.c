@@ -185,8 +185,8 @@ static void functions_keep_the_bits(void **state)
     limber_destroy(plain);
 }
 
-/* A batch of n products counts as n calls of its shape, so that the shape gets a function soon. 
- * With the function, the batch has the same bits. */
+/* A batch of n products counts as n calls of its shape, so that a function is soon compiled for
+ * the shape.  With the function, the batch has the same bits. */
 static void batches_use_the_functions_of_their_shape(void **state)
 {
     enum { COUNT_OF_PRODUCTS = 8, SIDE = 5, ALL = COUNT_OF_PRODUCTS * SIDE * SIDE };
@@ -279,7 +279,7 @@ static void write_nothing(const void *a, const void *b, void *c)
     (void)a, (void)b, (void)c;
 }
 
-/* Stands in for the compiler of functions: counts compilations, and fails if the test says so. */
+/* Replaces the compiler of functions: counts compilations, and fails if the test says so. */
 static bool make_function(const struct plan *p, const struct target *t, const struct fixed *f,
                           const struct dump *dump, struct blob *out, struct diag *d)
 {
@@ -291,8 +291,7 @@ static bool make_function(const struct plan *p, const struct target *t, const st
     return out->data != NULL;
 }
 
-/* Stands in for the loader: the loaded function writes nothing, so that C shows whether it was
- * used. */
+/* Replaces the loader: the loaded function writes nothing, so that C shows whether it was used. */
 static bool load_function(const unsigned char *data, size_t size, struct function **out,
                           void **entry, struct diag *d)
 {
@@ -313,7 +312,7 @@ static bool run_direct(const struct fixed *f, const struct scaling *x, const str
                        int size, const void *a, const void *b, void *c)
 {
     (void)f, (void)x, (void)t, (void)size, (void)a, (void)b, (void)c;
-    return false; /* so that the library's own code computes no shape */
+    return false; /* returns false, so that the library's own code computes no shape */
 }
 
 static bool no_prebuilt(const struct plan *p, const struct target *t, struct blob *out,
@@ -355,7 +354,7 @@ static struct product_shape square_shape(int64_t n, int64_t ld)
     return (struct product_shape){ { n, n, n, { ld, 1 }, { ld, 1 }, { ld, 1 }, 0 }, 8 };
 }
 
-/* When the table is full, no more functions are compiled or looked up. */
+/* If the table is full, no more functions are compiled or looked up. */
 static void the_table_is_bounded(void **state)
 {
     enum { SHAPES = 2000, PLACES = 256 };
@@ -443,7 +442,7 @@ struct thread {
     int wrong;
 };
 
-/* Thread: computes random products of the list that all threads share, and requests functions for
+/* Thread: computes random products of a list that all threads share, and requests functions for
  * the first 20. */
 static void *run_thread(void *arg)
 {

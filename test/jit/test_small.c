@@ -182,8 +182,8 @@ static void windows_round_correctly(void **state)
         check_one(&r, formats, COUNT(formats), "accumulator", trial);
 }
 
-/* Operands with every distance between elements and between lines, in memory that ends with the
- * operand.  A distance of eight bytes may also be two FP32 elements. */
+/* Operands may have every distance between elements and between lines, in memory that ends with
+ * the operand.  A distance of eight bytes may also be two FP32 elements. */
 static void lines_may_have_any_stride(void **state)
 {
     static const char *const formats[] = { "f64", "f32" }, *const schemes[] = { NULL,
@@ -236,8 +236,9 @@ static void lines_may_have_any_stride(void **state)
     }
 }
 
-/* Products of a matrix and a few vectors, or of two vectors.  Lengths are around the library's
- * chunks, numbers of rows around its blocks; layouts vary, and memory ends with the operands. */
+/* Products of a matrix and a few vectors, or of two vectors, are correctly rounded.  Lengths are
+ * around multiples of the blocks in which the library sums, and numbers of rows around multiples
+ * of its blocks of rows.  Layouts vary, and memory ends with the operands. */
 static void vectors_round_correctly(void **state)
 {
     static const char *const formats[] = { "f64", "f64", "f32" };
@@ -298,7 +299,7 @@ static void vectors_round_correctly(void **state)
                             scalars & 1 ? alpha : NULL, side[turned], side[!turned],
                             scalars & 2 ? beta : NULL, out, &report))
                 fail_msg("%s", limber_error_text());
-            /* a single multiplication is computed by the way `direct` (another code path) */
+            /* a product of one multiplication is computed by the code path `direct` */
             if (i && (m > 1 || k > 1))
                 assert_string_equal(report.way, "pairs");
             if (i)
@@ -313,8 +314,9 @@ static void vectors_round_correctly(void **state)
     }
 }
 
-/* Rows whose products with a vector cancel, exactly or except for a small number.  Sums in bins of
- * doubles must settle the rounding of all rows, so that none is summed in the long accumulator. */
+/* The products of rows with a vector cancel, exactly or except for a small number.  Sums in bins
+ * of doubles (accumulators for ranges of exponents) must decide the rounding of all rows, so
+ * that none needs the long accumulator. */
 static void cancelling_vectors_are_exact(void **state)
 {
     enum { ROWS = 6, HALF = 2200 };
@@ -337,8 +339,8 @@ static void cancelling_vectors_are_exact(void **state)
                 double x = ldexp(rng_unit(&r) - 0.5, rng_below(&r, 12));
 
                 a[turned ? p * ROWS + i : i * k + p] = x;
-                /* differs from the element before it in the last bit, so that the pair does not
-                 * cancel */
+                /* the element differs from the previous one in the last bit, so that the pair
+                 * does not cancel */
                 if (i % 3 == 1 && p == 0)
                     x = nextafter(x, 9);
                 if (i % 3 == 2)
@@ -367,7 +369,8 @@ static void cancelling_vectors_are_exact(void **state)
     }
 }
 
-/* Products whose magnitudes sum to just less than 2^1000, the limit of bins of doubles. */
+/* Products whose magnitudes sum to just less than 2^1000, the limit of sums in bins of doubles,
+ * are correctly rounded. */
 static void vectors_at_the_limit_of_bins(void **state)
 {
     static const int lengths[] = { 2, 70, 600 };
@@ -402,9 +405,9 @@ static void vectors_at_the_limit_of_bins(void **state)
     }
 }
 
-/* Sums over several parts of k and blocks of C: few binades, sums at their largest (all products
- * equal), sums that cancel, lines whose magnitude is far from 1.  Double-double sums settle the
- * rounding of most of them. */
+/* Long sums, over several parts of k and blocks of C, are correctly rounded: with few binades,
+ * with the largest sums (all products equal), with sums that cancel, and with lines whose
+ * magnitude is far from 1.  Double-double sums decide the rounding of most of them. */
 static void long_sums_round_correctly(void **state)
 {
     enum { M = 37, N = 41, LONG = 2600 };
@@ -461,7 +464,7 @@ static void nan_and_infinities_are_those_of_doubles(void **state)
     limber_format f64 = named("f64"), f32 = named("f32");
 
     (void)state;
-    for (int k = 2; k <= 70; k += 68) /* values at both ends of the words of bit masks */
+    for (int k = 2; k <= 70; k += 68) /* k = 70 takes two words of bit masks */
         for (size_t s = 0; s < COUNT(schemes); s++)
             for (size_t set = 0; set < COUNT(sets) && compiled[set]; set++) {
                 const limber_contract contract = { .size = sizeof(limber_contract),
@@ -480,7 +483,7 @@ static void nan_and_infinities_are_those_of_doubles(void **state)
                     narrow_a[i] = (float)a[i];
                     narrow_b[i] = (float)b[i];
                 }
-                for (int j = 0; j < ALL; j += 9) { /* with few columns, the product is small */
+                for (int j = 0; j < ALL; j += 9) { /* few columns, so that the product is small */
                     int n = ALL - j < 9 ? ALL - j : 9;
                     bool narrow = s == COUNT(schemes) - 1;
                     float results[ALL * 9];
@@ -549,9 +552,9 @@ static void batches_are_served_too(void **state)
     limber_destroy(threads);
 }
 
-/* Only a last term tells whether a sum is above or below the midpoint of two doubles.  The term is
- * at every distance from the largest product, or is the low bits of products whose high bits
- * cancel. */
+/* Only the last term tells whether a sum is above or below the midpoint of two doubles.  The
+ * term is at every distance from the largest product, or is the low bits of products whose high
+ * bits cancel. */
 static void low_terms_decide_ties(void **state)
 {
     static const char *const schemes[] = { NULL, "accumulator" };
@@ -591,8 +594,9 @@ static void low_terms_decide_ties(void **state)
 }
 
 #if defined(__SIZEOF_FLOAT128__)
-/* Random terms, and two more that bring the sum near the midpoint of two doubles.  The distance
- * from the midpoint is about the error bound of double-double sums, or of sums in columns. */
+/* Sums of random terms, and of two more terms that bring the sum near the midpoint of two
+ * doubles.  The distance from the midpoint is about the error bound of double-double sums, or of
+ * sums in columns. */
 static void sums_beside_midpoints(void **state)
 {
     enum { MOST_TERMS = 60000, TRIALS = 900 };
@@ -672,8 +676,8 @@ static void fractions_are_no_integers(void **state)
             }
 }
 
-/* Sums of so many terms that the first column of the exact sum exceeds 64 bits.  Needs 4 GB, so it
- * runs only on request. */
+/* Sums of so many terms that the first column of the long accumulator, a 64-bit integer, would
+ * overflow.  Needs 4 GB, so it runs only on request. */
 static void very_long_sums_are_exact(void **state)
 {
     enum { K = 9000000 };

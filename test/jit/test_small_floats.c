@@ -28,8 +28,8 @@ static int make_context(void **state)
     return ctx ? 0 : -1;
 }
 
-/* Multiplies all bit patterns of a format by one, and compares with the converted patterns. across:
- * lines are strided; right: the patterns are in B. */
+/* Multiplies all bit patterns of a format by one, and compares with the converted patterns.
+ * across: elements of a line are strided; right: the patterns are in B. */
 static void multiply_patterns_by_one(const char *name, limber_format to, bool across, bool right)
 {
     const limber_contract contract = { .size = sizeof contract, .promise = LIMBER_CONTRACT_NATIVE };

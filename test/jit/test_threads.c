@@ -60,7 +60,8 @@ static void every_task_is_done_once(void **state)
     }
 }
 
-/* Tasks that wait for each other, so that they end only if as many threads run them. */
+/* A barrier for tasks that wait for each other, so that they end only if each runs in a thread
+ * of its own. */
 struct meeting {
     pthread_barrier_t at;
 };
@@ -74,8 +75,8 @@ static void meet_others(void *arg, int64_t task, int worker)
     pthread_barrier_wait(&m->at);
 }
 
-/* The CPUs on which each worker may run.  As many tasks wait for each other as there are threads,
- * so that each thread runs one task. */
+/* The CPUs on which each worker may run.  There are as many tasks as threads, which wait for
+ * each other, so that each thread runs one task. */
 enum { MOST = 4 };
 struct cpus {
     struct meeting meeting;
@@ -115,7 +116,8 @@ static cpu_set_t own_cpus(void)
     return own;
 }
 
-/* Each worker of a pinned pool is bound to a CPU of its own; the caller, worker 0, is not bound. */
+/* Each worker of a pinned pool is bound to a CPU of its own; the caller, which is worker 0, is
+ * not bound. */
 static void pinned_workers_have_a_cpu_each(void **state)
 {
     cpu_set_t own = own_cpus();
@@ -145,7 +147,7 @@ static void workers_are_not_pinned_otherwise(void **state)
 
     (void)state;
     for (int pinned = 0; pinned < 2; pinned++) {
-        /* the second pool shall pin more threads than there are CPUs */
+        /* the second pool is asked to pin more threads than there are CPUs */
         int threads = pinned ? CPU_COUNT(&own) + 1 : 2;
         struct pool *p = threads <= MOST ? limber_pool_new(threads, pinned) : NULL;
         struct cpus c;
@@ -180,7 +182,7 @@ static void workers_do_not_inherit_a_bound_caller(void **state)
     limber_pool_free(p);
 }
 
-/* LIMBER_PIN=1 binds workers to CPUs, 0 or no value does not, another value is refused. */
+/* LIMBER_PIN=1 binds workers to CPUs; 0 or no value does not; another value is refused. */
 static void the_environment_pins(void **state)
 {
     static const char *const value[] = { NULL, "0", "1" };
@@ -227,7 +229,7 @@ static void count_other_threads(void *arg, int64_t task, int worker)
         a->region->on_other_threads++;
 }
 
-/* Runs in each thread of an OpenMP parallel region: the pool must run tasks on that thread. */
+/* Runs in each thread of an OpenMP parallel region: the pool must run its tasks on that thread. */
 static void run_in_region(void *arg)
 {
     struct region *g = arg;
@@ -255,7 +257,7 @@ static void openmp_has_its_own_threads(void **state)
     }
     parallel(run_in_region, &g, 2, 0);
     assert_true(g.runs >= 1);
-    if (g.runs > 1) /* otherwise OpenMP granted one thread only */
+    if (g.runs > 1) /* if not, OpenMP granted one thread only */
         assert_int_equal(g.on_other_threads, 0);
     run_once(g.pool, TASKS); /* outside of a region all threads work */
     limber_pool_free(g.pool);
@@ -346,7 +348,7 @@ static void idle_threads_do_not_spin(void **state)
 
     (void)state;
     run_once(p, TASKS);
-    /* beside other programs it may take a while until all workers sleep */
+    /* if other programs run, it may take a while until all workers sleep */
     for (int i = 0; i < 20 && used >= 0.05; i++) {
         const double before = cpu_seconds();
 

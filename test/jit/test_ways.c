@@ -133,14 +133,14 @@ enum contents { REAL, BYTES, UNLIKE, INTEGERS };
 
 struct example {
     enum way_id way;
-    bool x86; /* the code exists, or is chosen, on x86 only */
+    bool x86; /* the code exists only on x86, or is chosen only there */
     limber_promise promise;
     const char *format, *to;
     enum contents data;
     int64_t m, n, k; /* sizes of a product; 0: it is a convolution */
     int64_t groups; /* groups of a convolution; 0: it is a product */
-    int codes; /* set of bits (1 << code): code that must run */
-    int may; /* set of bits: code that runs on some CPUs only, and may run */
+    int codes; /* set of bits (1 << code) of the code that must run */
+    int may; /* set of bits of code that may run, since it runs on some CPUs only */
 };
 
 /* clang-format off */
@@ -190,7 +190,7 @@ static const limber_conv shape = { .size = sizeof shape,
                                    .pad = { 1, 1, 1, 1 },
                                    .dilate = { 1, 1 } };
 
-/* Draws element i of an operand of `all` elements with these contents. */
+/* Returns element i of an operand of `all` elements, with contents of the kind `data`. */
 static double value_of(enum contents data, uint64_t *seed, int64_t i, int64_t all)
 {
     const int64_t byte = (int64_t)((*seed = *seed * 6364136223846793005u + 1) >> 57) - 64;
@@ -258,7 +258,7 @@ static void make_operands(const struct example *e, struct operands *o)
 
 /* ---- each way runs its own code -------------------------------------------------------------- */
 
-/* Returns the set of codes that were called, one bit each. */
+/* Returns the set of code paths that were called, with one bit for each. */
 static int codes_that_ran(void)
 {
     int ran = 0;
@@ -268,7 +268,7 @@ static int codes_that_ran(void)
     return ran;
 }
 
-/* Computes the problem.  The way (code path) that computes it must be the one that the plan names,
+/* Computes the problem.  The code path that computes it must be the one that the plan names,
  * also when a log is written. */
 static void run_as_planned(limber_context *ctx, struct operands *o, const struct example *e,
                            limber_report *report)
@@ -297,8 +297,8 @@ static void run_as_planned(limber_context *ctx, struct operands *o, const struct
     limber_free(text);
 }
 
-/* For each way, an example that the way computes; without this way, by LIMBER_WAYS, another one
- * must give the same bits. */
+/* For each code path, computes an example that this path must compute.  If LIMBER_WAYS forbids
+ * the path, another one must give the same bits. */
 static void each_planned_way_runs(void **state)
 {
     limber_context *ctx = open_context("");

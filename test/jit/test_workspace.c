@@ -94,8 +94,8 @@ static const struct way {
     { "u8", "f64", NULL, LIMBER_CONTRACT_CORRECT },
 };
 
-/* A product of some shape, with or without scalars.  apart: distance between elements of a row of
- * C. */
+/* A product of some shape, with or without scalars. apart: distance between adjacent elements of
+ * a row of C. */
 struct asked {
     const struct way *row;
     limber_format f, out;
@@ -132,7 +132,7 @@ static limber_report multiply_within(const struct asked *p, size_t limit, char *
     return r;
 }
 
-/* Compares a product within LIMIT bytes of memory with one without a limit: the bits, and the
+/* Compares a product within LIMIT bytes of memory with one without a limit: their bits, and the
  * memory that was used. */
 static void compare_with_unlimited(struct rng *r, const struct way *row, enum data data, int m,
                                    int n, int scaled, int threads, bool special)

@@ -74,7 +74,7 @@ static void set_number(struct rng *r, limber_format f, int e, enum look look, vo
         limber_num_encode(to, f, &x, 0, LIMBER_ROUND_ZERO);
 }
 
-/* Negates a number in place.  Of a pair of doubles both parts are negated. */
+/* Negates a number in place; of a double-double both parts. */
 static void negate(limber_format f, char *x)
 {
     uint64_t v = 0;
@@ -146,7 +146,7 @@ struct sweep {
     limber_format fa, fb, fc;
     struct request request;
     int scalars, most, m, k; /* most: largest number of rows m; 0 if there is no limit */
-    int *row; /* [row of A], [column of B]: exponent of the numbers */
+    int *row; /* [row of A], [column of B]: exponent of its numbers */
     int column[COLUMNS];
     char *a, *b, *c0, alpha[16], beta[16];
 };
@@ -159,9 +159,9 @@ static int round_count(void)
     return s && atoi(s) > 0 ? atoi(s) : 1;
 }
 
-/* Chooses the exponent of each row: all near both ends of the range, and about one in `step`
- * between them.  Columns of consecutive exponents add the exponents in between, so that the result
- * has nearly all exponents. */
+/* Chooses the exponent of each row: all exponents near both ends of the range, and about one in
+ * `step` between.  Columns have consecutive exponents, so that results have nearly all
+ * exponents. */
 static void choose_rows(struct sweep *s, struct rng *r)
 {
     int low = lowest_exponent(s->fa), high = highest_exponent(s->fa), span = high - low,
@@ -198,8 +198,8 @@ static void choose_columns(struct sweep *s, struct rng *r)
         s->column[j] = clamp_exponent(s->fb, j < COLUMNS - 4 ? j : more[j - (COLUMNS - 4)]);
 }
 
-/* Makes A, B and C.  Sums have terms of one size, or a single term, or terms that cancel to a small
- * number or to zero. */
+/* Makes A, B and C.  A sum has terms of one size, or a single term, or terms that cancel to a
+ * small number or to zero. */
 static void make_operands(struct sweep *s, struct rng *r)
 {
     size_t sa = s->fa.size, sb = s->fb.size, sc = s->fc.size;
@@ -216,7 +216,7 @@ static void make_operands(struct sweep *s, struct rng *r)
 
         for (int p = 0; p < s->k; p++)
             set_number(r, s->fa, s->row[i], (enum look)(i % LOOKS), a + (size_t)p * sa);
-        /* equal to the first term, or different in one bit, so that columns below cancel both */
+        /* equal to the first term, or different in one bit, so that sums of both cancel */
         if (i % 3 == 1) {
             memcpy(a + sa, a, sa);
             if (rng_below(r, 3) && s->fa.kind != LIMBER_KIND_DD && !s->fa.carried)
@@ -232,7 +232,7 @@ static void make_operands(struct sweep *s, struct rng *r)
         for (int p = 0; p < (j % 3 == 2 ? 1 : s->k); p++)
             set_number(r, s->fb, s->column[j], look, b + (size_t)p * sb);
         if (j == COLUMNS - 2 &&
-            /* the last column's binade needs the accumulator's full width */
+            /* the scheme `accumulator` needs its full width for the last column */
             strcmp(s->request.scheme, "accumulator") == 0)
             set_number(r, s->fb, lowest_exponent(s->fb), look, b + sb);
         if (j % 3 == 1) {
@@ -397,7 +397,7 @@ static struct {
 static int set_count;
 static limber_context *interp;
 
-/* Opens a context for each described machine whose instructions this CPU has. */
+/* Opens a context for each machine of the list whose instructions this CPU has. */
 static void open_sets(void)
 {
     const limber_config plain = { .size = sizeof(limber_config),
@@ -455,8 +455,8 @@ struct tally {
     size_t served[COUNT(requests)];
 };
 
-/* Computes the sweep by the interpreter.  If a scheme supports the request, one instruction set
- * computes it, too, and all bits are compared. */
+/* Computes the sweep by the interpreter and, if a scheme supports the request, on one
+ * instruction set, and compares all bits. */
 static void run_sweep(struct sweep *s, int request, int set, struct rng *r, struct tally *n)
 {
     bool compiles = set_count;
@@ -487,8 +487,8 @@ static void run_sweep(struct sweep *s, int request, int set, struct rng *r, stru
     free_sweep(s);
 }
 
-/* Each scheme and pair of formats runs on one instruction set with one kind of scalars.  Each round
- * takes others. */
+/* Each scheme and pair of formats runs on one instruction set with one kind of scalars.  The
+ * next round tests others. */
 static void every_set_has_the_interpreter_s_bits(void **state)
 {
     struct tally n = { 0 };
@@ -511,12 +511,13 @@ static void every_set_has_the_interpreter_s_bits(void **state)
                 (n.ran > (SANITIZED ? 6 : 60) || !set_count));
 }
 
-/* A first pass with few bits does not determine the rounding of elements whose sums cancel by few
- * or by many bits.  They are recomputed, in various binades of the result.  A sample of the data
- * misses the columns that cancel. */
+/* The first computation, with few bits, does not determine the rounding of elements whose sums
+ * cancel by few or by many bits.  They must be recomputed, in various binades of the result.  The
+ * planner's sample of the data misses the columns that cancel. */
 static void uncertain_elements_are_recomputed_in_every_binade(void **state)
 {
-    /* above these sizes every number of bits has a class of its own */
+    /* matrices of this size are so large that each number of bits has a class (and a plan) of
+     * its own */
     enum { N = 412, CANCEL = 3 };
     static const int cancel[CANCEL] = { 1, 3, 4 };
     static const char *const results[] = { "f32", "f64" };
@@ -577,7 +578,7 @@ static void uncertain_elements_are_recomputed_in_every_binade(void **state)
     free(b);
 }
 
-/* Tests few requests and few rows, on the simulation that runs CUDA kernels on the CPU. */
+/* Tests few requests and few rows on the simulation that runs CUDA kernels on the CPU. */
 static void a_gpu_has_the_interpreter_s_bits(void **state)
 {
     static const struct {

@@ -252,7 +252,7 @@ static limber_context *two_threads(void)
 
 enum { MOST = 150, DEEPEST = 300 };
 
-/* Multiplies matrices with padding between rows, with B row-major or column-major. */
+/* Products are right for matrices with padding between rows, with B row-major or column-major. */
 static void products_are_right(void **state)
 {
     static int8_t a[MOST * (DEEPEST + 3)], b[MOST * (DEEPEST + 3)];
@@ -303,8 +303,8 @@ static int64_t element_index(const limber_conv *s, int64_t channels, int64_t i, 
                                              (i * channels + j) * pixels + k;
 }
 
-/* Windows of one element, whose convolutions are matrix products: forward and for gradients, with
- * as few as one channel or pixel. */
+/* Filters of one element, whose convolutions are matrix products, give right results and
+ * gradients, with as few as one channel or pixel. */
 static void pixels_are_right(void **state)
 {
     enum { CHANNELS = 40, PIXELS = 100, IMAGES = 6 };
@@ -359,7 +359,8 @@ static void pixels_are_right(void **state)
     limber_destroy(ctx);
 }
 
-/* Windows on images of few and of many channels, with padding, strides and dilation. */
+/* Filters on images of few and of many channels, with padding, strides and dilation, give right
+ * results. */
 static void windows_are_right(void **state)
 {
     enum { CHANNELS = 37, SIDE = 40, IMAGES = 2, WINDOW = 3 };
@@ -389,13 +390,13 @@ static void windows_are_right(void **state)
             s.pad[2 * i] = rng_below(&r, (int)(i ? s.s : s.r));
             s.pad[2 * i + 1] = rng_below(&r, (int)(i ? s.s : s.r));
         }
-        if (trial % 10 == 0) { /* pixels whose addresses compete for the same cache sets */
+        if (trial % 10 == 0) { /* pixels whose addresses map to the same cache sets */
             s.n = s.o = 1;
             s.c = (int64_t)512 << rng_below(&r, 3);
             s.h = 5;
             s.w = 6;
         }
-        /* a window of one element that also covers padding after the image */
+        /* a filter of one element that also covers padding after the image */
         if (trial % 10 == 1) {
             s.r = s.s = 1;
             s.pad[0] = s.pad[2] = 0;

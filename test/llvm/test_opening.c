@@ -28,7 +28,7 @@
 extern const struct backend limber_backend_llvm;
 struct code_range limber_llvm_code(void);
 
-enum { PART = 16 }; /* one file in PART is compiled for each machine */
+enum { PART = 16 }; /* one plan file in PART is compiled for each machine */
 enum { FINE = 0, LATE = 1, BROKEN = 2, NO_COMPILER = 77 };
 
 /* ---- counting libLLVM's registrations -------------------------------------------------------- */
@@ -101,7 +101,8 @@ static void ignore_dump(void *user, const char *name, const char *data, size_t s
     (void)user, (void)name, (void)data, (void)size;
 }
 
-/* Compiles functions for fixed shapes, with a dump, whose stages need more of libLLVM. */
+/* Compiles functions for fixed shapes.  They are also dumped, since dumps use further code of
+ * libLLVM. */
 static void compile_functions(struct run *r)
 {
     const struct dump dump = { .file = ignore_dump };
@@ -169,7 +170,8 @@ static void kernels_register_no_destructors(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* The counter must see the registrations that libLLVM makes while it is opened. */
+/* libLLVM registers functions for the program's exit while it is opened.  The test's counter
+ * must see these registrations. */
 static void opening_is_counted(void **state)
 {
     struct target target;

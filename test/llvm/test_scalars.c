@@ -70,7 +70,7 @@ static bool multiply(limber_context *ctx, const char *scheme, limber_format of, 
                        NULL) == LIMBER_STATUS_OK;
 }
 
-/* Draws operands and C.  The upper rows of C are minus the rounded product, so that sums cancel
+/* Draws operands and C.  In the upper rows, C is minus the rounded product, so that sums cancel
  * almost completely. */
 static void set_c(struct rng *r, struct scene *s, limber_context *interp, limber_format of,
                   limber_format to, enum data kind, const char *scheme)
@@ -104,8 +104,8 @@ static int prebuilt_contexts(limber_context **ctx, int most, const struct target
     return contexts;
 }
 
-/* For each scheme and kind of data, products with alpha and beta must have the interpreter's bits
- * on all instruction sets that this CPU has. */
+/* For each scheme and kind of data, products with alpha and beta must have the interpreter's
+ * bits on all instruction sets that this CPU has. */
 static void scalars_have_the_interpreters_bits(void **state)
 {
     limber_context *interp = open_context("interp", LIMBER_KERNELS_AUTO), *ctx[8];
@@ -173,8 +173,8 @@ static void choose_strides(struct rng *r, int64_t rows, int64_t cols, int64_t *r
     }
 }
 
-/* Native products of random layouts with alpha and beta must have the interpreter's bits.  Kernels
- * read B by strips of columns. */
+/* Native products of random layouts with alpha and beta must have the interpreter's bits.
+ * Kernels read strips of a few columns of B. */
 static void strips_have_the_interpreters_bits(void **state)
 {
     static const double more[][2] = { { 1, 0 }, { 0.5, 0 }, { -1, 1 }, { 3, 0 } };
@@ -207,7 +207,7 @@ static void strips_have_the_interpreters_bits(void **state)
         char alpha[8], beta[8];
 
         contract.promise = LIMBER_CONTRACT_NATIVE;
-        /* a named scheme, since the smallest products would otherwise be computed without a
+        /* the scheme is named, since the smallest products would otherwise be computed without a
          * kernel */
         contract.scheme = "native";
         choose_strides(&r, m, k, &a.row_stride, &a.col_stride);

@@ -29,13 +29,14 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
 }
 
 /* Predicted seconds on one core: for each element or limb that is scanned, packed or stored, and
- * for each item (a panel, a row of tiles, a line) that the caller handles between runs. */
+ * for each item (a panel, a row of tiles, a line) that the calling thread handles between runs
+ * of the pool. */
 static const double scan_seconds = 0.25e-9, pack_seconds = 0.5e-9, store_seconds = 0.3e-9,
                     item_seconds = 2e-9;
 
-/* Work and span of a product. work: seconds of all tasks. span: seconds of the longest path through
- * the threads. alone: the part of this path in which one thread works alone, at the end of a run or
- * between runs. */
+/* Work and span of a product, in seconds. work: sum of all tasks. span: time from the beginning
+ * to the end. alone: the part of the span in which one thread works alone, at the end of a run
+ * of the pool or between runs. */
 struct cost {
     double work, span, alone;
     int runs;
@@ -45,7 +46,7 @@ static struct {
     struct cost sum;
     double *task; /* [task] seconds of the current run's tasks */
     int64_t tasks;
-    double side_by_side[4096]; /* [product of a batch] seconds; the products are tasks */
+    double side_by_side[4096]; /* [product of a batch] seconds, if the products are tasks */
     atomic_int groups;
     const struct target *target;
 } model;
@@ -77,8 +78,8 @@ static int64_t next_task(int64_t (*share)[2], int workers, int w)
     return -1;
 }
 
-/* Simulates a run of tasks with these durations on the pool, and adds its cost to model.sum.
- * `before`: the time when all workers but the last have ended. */
+/* Simulates how the pool runs tasks with these durations, and adds the cost to model.sum. alone
+ * is the time after all workers but the last have ended. */
 static void add_run(const double *task, int64_t tasks)
 {
     int workers = tasks < WORKERS ? (int)tasks : WORKERS, w;
@@ -107,8 +108,8 @@ static void add_run(const double *task, int64_t tasks)
     model.sum.runs++;
 }
 
-/* Adds to model.sum the seconds in which the caller handles so many items while no other thread
- * works. */
+/* Adds to model.sum the seconds in which the calling thread handles `items` items while no other
+ * thread works. */
 static void add_caller_seconds(double items)
 {
     model.sum.work += items * item_seconds;
@@ -130,7 +131,7 @@ static void predict_pack(struct kernel_call *c, int64_t task)
 
     lines = lines < c->lines[side] ? lines : c->lines[side];
     model.task[model.tasks++] = pack_seconds * (double)lines * (double)depth * limbs;
-    if (i == 0) /* the caller clears and adds up one number per panel and block */
+    if (i == 0) /* the calling thread clears and adds one number for each panel and block */
         add_caller_seconds((double)(limbs * o->panels * o->blocks +
                                     (o->sums ? limbs * o->chunks * o->sum_lines * 4 : 0)) /
                                64 +
@@ -187,7 +188,7 @@ static bool predict_launch(struct kernel *k, struct call *c, struct diag *d)
     priced.pack = predict_pack;
     priced.block = predict_block;
     all.runner = &runner;
-    all.ways = 0; /* no other code path than the plan's kernel, whose tasks are predicted */
+    all.ways = 0; /* no code path is allowed but the plan's kernel, whose tasks are predicted */
     if (!limber_backend_llvm.launch(&priced, &all, d))
         return false;
     c->out.workspace = all.out.workspace;
@@ -210,7 +211,7 @@ static bool predict_direct(const struct fixed *f, const struct scaling *x, const
 
 static double scan_task, scan_lines;
 
-/* Replaces the pool for a scan: all tasks of a run take equal predicted seconds. */
+/* Replaces the pool for a scan: all tasks of a run get the same predicted seconds. */
 static void predict_scan_run(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     double *task = calloc((size_t)tasks + 1, sizeof *task);
@@ -275,8 +276,8 @@ static const struct work {
     { "doubles of bytes", "f64", "f64", LIMBER_CONTRACT_CORRECT, DATA_bytes, true },
 };
 
-/* busy: least share of the threads' time in which they must work; alone: largest share of the span
- * in which one thread may work alone. */
+/* busy: smallest allowed share of the threads' time in which they work; alone: largest allowed
+ * share of the span in which one thread works alone */
 static const struct shape {
     int64_t m, n, k, count;
     double busy, alone;
@@ -395,7 +396,7 @@ static void threads_are_busy(void **state)
     bool poisons = limber_poisons;
 
     (void)state;
-    limber_poisons = false; /* so that workspaces are counted but not written */
+    limber_poisons = false; /* so that workspaces are counted but not filled with a pattern */
     for (size_t i = 0; i < (SANITIZED ? 1 : COUNT(machines)); i++)
         check_machine(i);
     limber_poisons = poisons;
@@ -458,8 +459,8 @@ static void compare(limber_context *one, limber_context *many, const struct work
     free(y);
 }
 
-/* Shapes for which blocks, packing and scans are divided into smaller tasks if there are many
- * threads. */
+/* Results have the bits of one thread for shapes in which many threads divide blocks, packing
+ * and scans into smaller tasks. */
 static void bits_are_those_of_one_thread(void **state)
 {
     static const struct shape small[] = {

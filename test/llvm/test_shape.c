@@ -141,6 +141,7 @@ static void compare(limber_context *ctx, limber_context *interp, const struct sh
     unmap_guarded(gd);
 }
 
+/* Compiled functions of random shapes and layouts have the interpreter's bits. */
 static void same_bits_as_the_interpreter(void **state)
 {
     static const int64_t edge[] = { 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 23, 31, 33, 48, 65 };
@@ -188,7 +189,8 @@ static void the_largest_shapes_have_the_interpreters_bits(void **state)
     limber_destroy(interp);
 }
 
-/* If C has one row or column, only one of its strides matters. */
+/* Functions for products with one row or column of C, of which only one stride matters, have the
+ * interpreter's bits. */
 static void functions_for_vectors_have_the_interpreters_bits(void **state)
 {
     limber_context *ctx = compiling_context("", ""), *interp = open_context("interp", "", "");
@@ -212,7 +214,8 @@ static void functions_for_vectors_have_the_interpreters_bits(void **state)
     limber_destroy(interp);
 }
 
-/* The engine transposes the product if C has contiguous columns. */
+/* Functions have the interpreter's bits if C has contiguous columns, so that the engine
+ * transposes the product. */
 static void c_by_columns_has_the_interpreters_bits(void **state)
 {
     static const int size[][3] = { { 5, 9, 7 }, { 70, 33, 300 }, { 130, 65, 40 } };
@@ -342,6 +345,7 @@ static void check_on_target(const struct target *t, const struct fixed *f, int c
     limber_plan_clear(&p);
 }
 
+/* Compiled functions sum chains of the given length, on every instruction set that this CPU has. */
 static void chains_on_every_target(void **state)
 {
     static const int chunks[] = { 256, 32, 7 };
@@ -508,7 +512,7 @@ static void functions_are_dumped(void **state)
     discard(dir);
 }
 
-/* More functions are in use than the cache of kernels may hold.  The cache must drop none of
+/* More functions are in use than the cache of kernels may hold.  The cache must not drop any of
  * them. */
 static void functions_in_use_are_not_dropped(void **state)
 {

@@ -16,7 +16,8 @@
 #if defined(__aarch64__)
 #include "ir/cpu.h"
 
-/* N: matrix size; VECTOR, SLICES: largest number of bytes in a slice of ZA, and of slices */
+/* N: size of the matrices; VECTOR: largest number of bytes of a slice of ZA; SLICES: largest
+ * number of slices */
 enum { N = 160, VECTOR = 64, SLICES = 64 };
 
 static double a[N * N], b[N * N], c[N * N];

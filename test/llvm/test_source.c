@@ -84,7 +84,7 @@ static void sources_state_the_configuration(void **state)
     assert_true(test_files_each(LIMBER_TEST_DIR "/run", "*.lir", check_file, NULL) > 25);
 }
 
-/* A plan's source is printed for a machine that is not here, by its name. */
+/* The source of a plan is printed for a machine that is given by its name and is not this one. */
 static void sources_for_other_machines(void **state)
 {
     static const char plan[] = "plan gemm promise=correct wanted=ozaki2 kbits=8 budget=0 {\n"

@@ -38,7 +38,7 @@ static const struct {
     { "integer", "i8", "i32", DATA_bytes },
     { "integer", "u8", "i32", DATA_unit },
     { "integer", "i32", "i64", DATA_ints },
-    /* results rounded to 8 and 16 bits: subnormal, midpoints, overflow */
+    /* results in 8 and 16 bits are rounded: subnormal numbers, midpoints, overflow */
     { "native", "bf16", "bf16", DATA_unit },
     { "native", "f16", "f16", DATA_tiny },
     { "native", "f16", "e4m3", DATA_range },
@@ -64,8 +64,8 @@ struct work {
     size_t workspace; /* bytes; 0: so few that C is computed piece by piece */
 };
 
-/* Makes the plan of a product.  The promise follows from the scheme, or is that of a simulated unit
- * (w->model). */
+/* Makes the plan of a product.  The promise follows from the scheme; with w->model, it is that
+ * of a simulated unit. */
 static void make_plan(struct plan *p, const struct work *w, const char *scheme)
 {
     struct type t = { .format = w->f, .rank = 2, .dim = { -'m', -'k' }, .count = 1 };
@@ -131,8 +131,8 @@ static void run_plan(const struct backend *b, const struct target *t, const stru
     limber_plan_clear(&p);
 }
 
-/* Each scheme and format gives the interpreter's bits on all machines of the list that this CPU can
- * be, by compiled and by prebuilt kernels. */
+/* Each scheme and format gives the interpreter's bits with compiled and with prebuilt kernels,
+ * on all machines of the list whose instructions this CPU has. */
 static void same_bits_everywhere(void **state_)
 {
     const struct backend *const backends[] = { prebuilt_kernels(),
@@ -197,9 +197,9 @@ static void same_bits_everywhere(void **state_)
         assert_true(amx_emulated() > 0);
 }
 
-/* Units whose roundings and blocks FP32 lanes can simulate only with AVX-512, and units that they
- * can simulate with any instruction set.  Each runs on every machine of the list that this CPU can
- * be, and is compiled for the others. */
+/* Simulated units have the interpreter's bits on every machine of the list whose instructions
+ * this CPU has, and are compiled for the others.  FP32 lanes can simulate some of the units only
+ * with AVX-512, some with any instruction set. */
 static void units_are_simulated_everywhere(void **state_)
 {
     static const char *const units[] = {
@@ -349,7 +349,7 @@ static void expect_word(const struct target *t, const struct assembly *a, const 
         fail_msg("%s: the assembly %s \"%s\"", t->isa, there ? "lacks" : "has", word);
 }
 
-/* Simulated units of binary16 use binary16 instructions if the target has them. */
+/* Simulated units of binary16 use binary16 instructions if the target has such instructions. */
 static void binary16_instructions_are_used(void **state_)
 {
     static const char *const units[] = { "in=f16 mul=f16 acc=f16",
@@ -434,7 +434,7 @@ static void small_floats_are_exact_in_binary16(void **state_)
 }
 
 /* All register tiles that a search may choose give the same bits.  With 3, 5, 6 or 7 rows per
- * panel, panels do not fill a strip of 16 lanes, and with these m the last strip ends far beyond
+ * panel, panels do not fill a strip of 16 lanes, and with these m the last strip ends far after
  * the last row. */
 static void tiles_do_not_change_bits(void **state_)
 {

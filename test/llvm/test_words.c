@@ -35,7 +35,7 @@ static void print_list(struct text *t, const char *before)
         limber_text_add(t, "%s%lld", l ? "," : "", (long long)moduli[l]);
 }
 
-/* Makes a plan for unscaled signed integers of 48 bits.  The result is exact, as a
+/* Makes a plan for signed integers of 48 bits without scaling.  The result is exact, as a
  * double-double. */
 static void state_plan(struct plan *p)
 {
@@ -73,8 +73,8 @@ static int64_t make_half_remainders(void)
 
 enum ends { EQUAL, OPPOSITE, MIXED, AROUND };
 
-/* Draws an element of A (side 0) or B (side 1) from the numbers of make_half_remainders: all equal,
- * opposite signs in A and B, random signs, or off by up to 2. */
+/* Draws an element of A (side 0) or B (side 1): the number of make_half_remainders with the same
+ * sign everywhere, with opposite signs in A and B, with random signs, or changed by up to 2. */
 static int64_t draw_value(struct rng *r, enum ends ends, int side)
 {
     int64_t x = make_half_remainders();
@@ -137,8 +137,8 @@ static void check(const struct backend *backend, enum ends ends, int64_t k)
         }
 }
 
-/* Tries all kinds of numbers with lengths around multiples of the chunk.  The interpreter is slow
- * and takes a third of the cases. */
+/* Tries all kinds of numbers with lengths around multiples of the number of products that
+ * kernels sum in 32 bits.  The interpreter is slow and takes a third of the cases. */
 static void check_lengths(const struct backend *backend)
 {
     static const int64_t lengths[] = { 1, 2, 15, 17, 511, 512, 513, 1023, 1024, 1025, 1537, 1700 };

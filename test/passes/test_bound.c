@@ -26,7 +26,7 @@ extern const struct backend limber_backend_llvm;
 
 enum { LINES = 3, MOST_K = 24, MOST_PLANS = 80 };
 
-/* A finished plan as text, and the machine that it is for. */
+/* The text of a plan after all passes, and the machine for which it was made. */
 struct base {
     char *text;
     const char *path;
@@ -47,7 +47,7 @@ static char *print_plan(const struct plan *p)
     return out.s;
 }
 
-/* Finishes the stated product of a file, if there is one that passes do not refuse. */
+/* Runs the passes on the plan of a file, and keeps the result if they do not refuse it. */
 static void add_base(void *user, const char *path)
 {
     char *text = test_file_read(path), target[2100] = "target ";
@@ -97,13 +97,14 @@ static int free_bases(void **state)
 
 /* ---- data of a mask that makes limbs err ----------------------------------------------------- */
 
-/* Exponents and bits that an operand's elements may have. */
+/* The exponents and bits that an operand's elements may have. */
 struct room {
     limber_format f;
     int64_t emin, emax, spread, width, sig;
     bool is_unsigned, scanned;
 };
 
+/* Returns the exponents and bits that the plan allows for operand `index`. */
 static struct room room_of(const struct plan *p, int index)
 {
     struct room r = { .sig = -1 };
@@ -144,8 +145,8 @@ static int64_t between(int64_t least, int64_t most)
     return most <= least ? least : least + rng_below(&rng, (int)(most - least + 1));
 }
 
-/* Returns a significand of `bits` bits in [1, 2): all ones, one bit, random, or close to a midpoint
- * of some shorter one. */
+/* Returns a significand of `bits` bits in [1, 2). kind 0: all ones; 1: random; 2: one bit; 3: a
+ * midpoint of a shorter format; 4: just above a midpoint, if there are enough bits. */
 static double make_significand(int bits, int kind)
 {
     uint64_t m = UINT64_C(1) << (bits - 1), low = m - 1;
@@ -162,7 +163,7 @@ static double make_significand(int bits, int kind)
     return ldexp((double)m, 1 - bits);
 }
 
-/* Fills `lines` lines of k elements. */
+/* Fills `lines` lines of k elements with numbers that have these exponents and bits. */
 static void fill_room(const struct room *r, char *to, int64_t k)
 {
     int kind = rng_below(&rng, 6);
@@ -192,7 +193,7 @@ static void fill_room(const struct room *r, char *to, int64_t k)
     }
 }
 
-/* True if the data is what the plan's mask says. */
+/* True if the data is within the exponents and bits that the plan states (its mask). */
 static bool fits(const struct room *r, const struct mask *m)
 {
     return !m->special &&
@@ -203,9 +204,9 @@ static bool fits(const struct room *r, const struct mask *m)
 
 /* ---- the bound against results --------------------------------------------------------------- */
 
-/* Returns the largest error of C relative to |A||B|, beyond its one rounding; -1 if a result does
- * not fit its format.  Where `native` and `fast` may overflow on the way, as sums in the
- * accumulator's format do, an infinity or a NaN is no error. */
+/* Returns the largest error of C relative to |A||B|, after subtracting the one rounding to C's
+ * format; -1 if a result does not fit its format.  Under `native` and `fast`, sums in the
+ * accumulator's format may overflow, so an infinity or a NaN is no error. */
 static double largest_error(const struct plan *p, const struct room r[2], char *const x[2],
                             const struct call *c)
 {
@@ -229,18 +230,18 @@ static double largest_error(const struct plan *p, const struct room r[2], char *
             ref_load(result, f, at);
             if (!mpfr_number_p(result) && u > 0 &&
                 fabs(mpfr_get_d(sum, MPFR_RNDZ)) >= limber_format_largest(f))
-                continue; /* the format holds no such number */
+                continue; /* the format has no such number */
             if (!mpfr_number_p(result) && may_overflow &&
                 mpfr_get_d(absolute, MPFR_RNDU) >= largest)
                 continue;
             mpfr_sub(sum, sum, result, MPFR_RNDN);
-            if (wraps) { /* the difference modulo 2^bits of least magnitude */
+            if (wraps) { /* the remainder modulo 2^bits that is smallest in magnitude */
                 mpfr_set_ui_2exp(result, 1, limber_format_sig(f) + 1, MPFR_RNDN);
                 mpfr_remainder(sum, sum, result, MPFR_RNDN);
             }
             if (mpfr_zero_p(sum))
                 continue;
-            if (u == 0) /* an integer; one that wraps is exact */
+            if (u == 0) /* C has an integer format; a result that wraps is exact */
                 mpfr_set_d(result, wraps ? 0 : 0.5, MPFR_RNDN);
             else
                 mpfr_mul_d(result, result, p->promise == LIMBER_CONTRACT_NATIVE ? 0 : u, MPFR_RNDU);
@@ -260,8 +261,8 @@ static double largest_error(const struct plan *p, const struct room r[2], char *
 }
 
 #ifdef LIMBER_HAVE_LLVM
-/* Computes the call by a kernel that LLVM compiles, if it serves the plan, and compares the bits to
- * `want`.  Returns true if it ran. */
+/* Computes the call by a kernel that LLVM compiles, if it supports the plan, and compares the
+ * bits to `want`.  Returns true if the kernel ran. */
 static bool compare_compiled(const struct plan *p, struct call call, const char *want, size_t bytes)
 {
     char *c = poisoned(bytes);
@@ -286,8 +287,8 @@ static bool compare_compiled(const struct plan *p, struct call call, const char 
 
 static size_t compiled; /* plans that LLVM compiled */
 
-/* Runs a plan on data of its masks.  Returns its largest error; -1 if it did not run.  compiles: it
- * is also compiled. */
+/* Runs a plan on random data that the plan allows.  Returns the largest error; -1 if the plan
+ * did not run. compiles: whether the plan is also compiled. */
 static double run_plan(const struct plan *p, const struct target *machine, bool compiles)
 {
     struct room r[2] = { room_of(p, 0), room_of(p, 1) };
@@ -332,8 +333,7 @@ static double run_plan(const struct plan *p, const struct target *machine, bool 
     return error;
 }
 
-/* Gives the text to `bound`.  True if it is accepted; then *p is the plan, which the caller
- * clears. */
+/* Runs the pass `bound` on the text.  True if it accepts the plan, which the caller then clears. */
 static bool bound_text(const char *text, const struct target *machine, struct plan *p,
                        struct diag *d)
 {
@@ -424,7 +424,7 @@ static char *change_number(const char *text)
     return replaced(text, digits, n, by);
 }
 
-/* Replaces one word of the text by another that may stand in its place. */
+/* Replaces one word of the text by another that is valid in its place. */
 static char *change_word(const char *text)
 {
     static const char *const words[][2] = {
@@ -495,6 +495,7 @@ static bool check_results(const char *text, const struct base *b, const struct p
     return error >= 0;
 }
 
+/* Plans that the passes made keep their bound on random data. */
 static void finished_plans_keep_their_bound(void **state)
 {
     (void)state;
@@ -513,6 +514,7 @@ static void finished_plans_keep_their_bound(void **state)
     }
 }
 
+/* Plans with a random change are refused, or keep the bound that `bound` computes for them. */
 static void changed_plans_are_refused_or_keep_their_bound(void **state)
 {
     size_t refused = 0, accepted = 0, kept = 0;
@@ -547,7 +549,7 @@ static void changed_plans_are_refused_or_keep_their_bound(void **state)
     assert_true(refused > bases && kept > bases);
 }
 
-/* FP32 from two FP16 limbs, as it is dumped. */
+/* A plan of an FP32 product by two FP16 limbs, as a dump prints it. */
 static const char hilo[] =
     "plan gemm promise=fast wanted=fp32-f kbits=5 budget=any scheme=fp32-f dropped=%s {\n"
     "  %%a = arg index=0 emin=-14 emax=14 spread=12 width=36 sig=24 sign=signed special=0 : "
@@ -582,8 +584,9 @@ static bool bound_hilo(const char *dropped, const char *row, struct plan *p, str
     return bound_hilo_chain(dropped, 64, row, p, d);
 }
 
-/* Without the row of the low limb of A and the high limb of B, the plan is refused, and the row is
- * named.  If its head says so, it is accepted, and errors exceed the complete plan's bound. */
+/* Without the product of A's low limb and B's high limb, the plan is refused, and the error
+ * names the product.  If the plan's head allows this, it is accepted, and errors exceed the
+ * complete plan's bound. */
 static void a_deleted_row_is_named(void **state)
 {
     static const char row[] = "    row %l.1 %r.0 acc=1 w=2^-12 share=2^-11\n";
@@ -608,7 +611,8 @@ static void a_deleted_row_is_named(void **state)
     assert_true(error > 10 * complete && error <= p.spent);
     limber_plan_clear(&p);
     d = (struct diag){ 0 };
-    assert_false(bound_hilo("0", row, &p, &d)); /* the scheme leaves out the low limbs' product */
+    /* the scheme leaves out the product of both low limbs */
+    assert_false(bound_hilo("0", row, &p, &d));
     assert_non_null(strstr(d.text, "the row %l.1 %r.1"));
     d = (struct diag){ 0 };
     assert_false(bound_hilo("2^-22", "    row %l.1 %r.0 acc=1 w=2^-11 share=2^-11\n", &p, &d));
@@ -617,8 +621,8 @@ static void a_deleted_row_is_named(void **state)
     assert_non_null(strstr(d.text, "multiplied twice"));
 }
 
-/* Chains of every length, also those that end within what kernels pack at once, have the
- * interpreter's bits, or kernels refuse them. */
+/* With chains of every length, also of lengths that are no multiple of what kernels pack at
+ * once, results have the interpreter's bits, or kernels refuse the plan. */
 static void chains_of_every_length_have_the_same_bits(void **state)
 {
     static const char row[] = "    row %l.1 %r.0 acc=1 w=2^-12 share=2^-11\n";

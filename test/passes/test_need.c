@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+/* Returns which scan a native product on an H200 needs, with or without cuBLAS. */
 static enum data_need need(limber_format f, int64_t m, int64_t n, int64_t k, bool cublas)
 {
     const limber_contract contract = { .size = sizeof contract, .promise = LIMBER_CONTRACT_NATIVE };
@@ -30,6 +31,7 @@ static enum data_need need(limber_format f, int64_t m, int64_t n, int64_t k, boo
         &t);
 }
 
+/* Operands are scanned only if the product is so large that the scan may save time. */
 static void scans_must_pay(void **state)
 {
     (void)state;
@@ -42,7 +44,7 @@ static void scans_must_pay(void **state)
         assert_int_equal(need(LIMBER_F32, n, n, n, true), NEED_nothing);
     assert_int_equal(need(LIMBER_F32, 2048, 2048, 2048, true), NEED_masks);
     assert_int_equal(need(LIMBER_F32, 1, 1 << 20, 1 << 10, true), NEED_nothing);
-    /* the library's own plan is chosen, since cuBLAS is no candidate for FP16 */
+    /* the library's own plan is chosen, since cuBLAS is not considered for FP16 */
     assert_int_equal(need(LIMBER_F16, 2048, 2048, 2048, true),
                      need(LIMBER_F16, 2048, 2048, 2048, false));
 }

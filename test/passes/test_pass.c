@@ -105,7 +105,8 @@ static void rewrite_expected(const struct trial *t, const char *expect)
     limber_text_clear(&all);
 }
 
-/* True if the outcome is as expected.  An expected error may be a part of the error text. */
+/* True if the outcome is as expected: the plan's text is equal, or the error text contains the
+ * expected one. */
 static bool is_expected(const char *want, const char *have)
 {
     static const char error[] = "; expect error: ";
@@ -165,8 +166,8 @@ static void change_digits(char *s)
     }
 }
 
-/* Changes digits of plans at random.  The passes must finish a valid plan, or refuse it with a text
- * that is no internal error. */
+/* Changes digits of plans at random.  The passes must make a valid plan, or refuse it with a
+ * text that is not about an internal error. */
 static void check_mutated(void *user, const char *path)
 {
     size_t *ran = user;

@@ -25,7 +25,7 @@ extern const struct backend limber_backend_cuda;
 static const char cpu[] = "target llvm isa=avx2 features=avx2,fma vector=256 registers=16 l1=32768 "
                           "l2=262144 group=2 rate.f64=2e10 rate.f32=4e10 rate.i8=8e10";
 
-/* A product with the given limbs, product table and sum. */
+/* A plan of a product with the given limbs, product table and sum. */
 #define PLAN(limbs, products, combine) \
     "plan gemm promise=fast kbits=8 budget=any scheme=native {\n" \
     "  %a = arg index=0 : f32[m,k]\n" \
@@ -60,6 +60,7 @@ static const char uncertain[] =
          "  %c = combine %s reconstruct=crt moduli=" modulus " : exact[m,n]\n")
 static const char words[] = WORDS("4093"), short_words[] = WORDS("2047");
 
+/* Checks that the backend refuses to compile the plan, with a text that contains `why`. */
 static void expect_refused(const struct backend *b, const struct target *t, const char *text,
                            const char *why)
 {
@@ -77,6 +78,7 @@ static void expect_refused(const struct backend *b, const struct target *t, cons
     limber_plan_clear(&p);
 }
 
+/* The LLVM backend refuses plans with operations, attributes or units that it lacks. */
 static void a_cpu_refuses(void **state)
 {
     (void)state;
@@ -97,6 +99,7 @@ static void a_cpu_refuses(void **state)
 #endif
 }
 
+/* The CUDA backend refuses plans with operations, attributes or units that it lacks. */
 static void a_gpu_refuses(void **state)
 {
     struct target t = { 0 };
@@ -111,8 +114,9 @@ static void a_gpu_refuses(void **state)
                    "cuda: %c: attribute uncertain is not served");
 }
 
-/* Backends that support everything except one value of an attribute, and then everything except the
- * attribute itself. */
+/* A plan is refused by backends that support everything except one value of an attribute, and by
+ * backends that lack the attribute.  The refusal must name the first value or attribute that the
+ * backend lacks. */
 static void the_first_unknown_thing_is_named(void **state)
 {
     struct served table = { .backend = "some" };

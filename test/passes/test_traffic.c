@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Checks the memory traffic that is predicted for a finished plan from its tile, its limbs and the
+ * Checks the memory traffic that is predicted for a plan from its tile, its limbs and the
  * caches.  Each expected number is derived by hand, in bytes per element. */
 #include "backends/backend.h"
 #include "passes/passes.h"
@@ -79,12 +79,13 @@ static void bytes_follow_from_the_tile(void **state)
         int l2, matrix;
         double size, moved; /* size: m = n = k; moved: bytes per element */
     } cases[] = {
-        /* sum of: operands; C; packing; A is read by 8 blocks of columns, B by 25 blocks of rows */
+        /* the traffic is the sum of: operands; C; packing; A read by 8 blocks of columns, B by
+         * 25 blocks of rows */
         { whole, floats, MIB, 0, 2048, 16 + 2 * 8 + 2 * 16 + 8 * (8 + 25) },
         { whole, " tile=12,16,1,168,512,256", 2 * MIB, 0, 2048,
           16 + 2 * 8 + 2 * 16 + 8 * (4 + 13) },
-        /* this cache is too small for C: it is read and written again for each part of k but the
-         * first */
+        /* this cache is too small for C, which is read and written again for each part of k but
+         * the first */
         { whole, floats, 512 * KIB, 0, 2048, 16 + 2 * 8 + 2 * 16 + 8 * (8 + 25) + 7 * 2 * 8 },
         /* the limbs of both operands take 1 MiB, which fits in the cache */
         { whole, floats, MIB, 0, 256, 16 + 2 * 8 },
@@ -93,9 +94,9 @@ static void bytes_follow_from_the_tile(void **state)
         /* all data of a block fit in the cache: A is read once, and residues of C are not written
          * to memory */
         { residues, bytes, 2 * MIB, 0, 1024, 16 + 2 * 8 + 2 * 8 + 4 * (1 + 9) },
-        /* Chains of a matrix unit extend over all of k. 320 rows of A of 4096 elements fit in the
-         * cache; rows of 8192 elements do not, and are read again by each of the 8 columns of
-         * register tiles. */
+        /* The sums of a matrix unit extend over all of k. 320 rows of A of 4096 elements fit in
+         * the cache; rows of 8192 elements do not, and are read again by each of the 8 columns
+         * of register tiles. */
         { residues, matrix, 2 * MIB, 16, 4096, 16 + 2 * 8 + 2 * 8 + 4 * (16 + 13) + 4 * (2 + 1) },
         { residues, matrix, 2 * MIB, 16, 8192,
           16 + 2 * 8 + 2 * 8 + 4 * (32 * 8 + 26) + 4 * (2 + 1) },

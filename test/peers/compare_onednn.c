@@ -73,7 +73,7 @@ static double *magnitudes(const struct trial *t, int direction)
     return sum;
 }
 
-/* The number of products in each sum. */
+/* Returns the number of products in each sum. */
 static double sum_length(const struct trial *t, int direction)
 {
     const limber_conv *s = &t->s;
@@ -89,7 +89,7 @@ static limber_operation operation_of(int direction)
     return (limber_operation)(LIMBER_OPERATION_CONV_FORWARD + direction);
 }
 
-/* Convolves with oneDNN.  any: in a layout that oneDNN chooses, else in the caller's. */
+/* Convolves with oneDNN. any: oneDNN chooses the layout of tensors; else it is the caller's. */
 static void convolve_theirs(const struct trial *t, int direction, limber_format f, limber_format to,
                             const char *a, const char *b, char *c, bool any)
 {
@@ -188,8 +188,8 @@ static void expect_agreement(const struct trial *t)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/* Windows, strides, channels and groups are those of the networks.  Images are smaller, and some
- * layers have fewer filters. */
+/* The layers have the filter sizes, strides, channels and groups of the networks.  Images are
+ * smaller, and some layers have fewer filters. */
 static const struct layer resnet18[] = {
     { 1, 3, 28, 64, 7, 2, 3, 1, 1 },   { 1, 64, 10, 64, 3, 1, 1, 1, 1 },
     { 1, 64, 14, 128, 3, 2, 1, 1, 1 }, { 1, 64, 14, 128, 1, 2, 0, 1, 1 },
@@ -207,7 +207,7 @@ static const struct layer mobilenetv2[] = {
     { 1, 960, 7, 960, 3, 1, 1, 1, 960 }, { 1, 960, 7, 160, 1, 1, 0, 1, 1 },
     { 1, 320, 3, 1280, 1, 1, 0, 1, 1 },
 };
-/* Shapes that these networks lack. */
+/* Layers with shapes that these networks lack. */
 static const struct layer others[] = {
     { 3, 16, 13, 24, 3, 1, 2, 2, 1 },
     { 2, 24, 11, 36, 3, 2, 1, 1, 3 },
@@ -323,7 +323,7 @@ static void images_agree(void **state)
     }
     assert_true(array_read(path, false, &images));
     make_trial(&t, &layer, LIMBER_LAYOUT_NCHW);
-    /* the trial's images have one more column, which is zero */
+    /* an image of the trial has one more column, which is zero */
     for (int64_t i = 0; i < t.count[X]; i++) {
         const int64_t x = i % t.s.w, row = i / t.s.w;
 
@@ -334,7 +334,8 @@ static void images_agree(void **state)
     array_clear(&images);
 }
 
-/* A window that is shifted by one pixel, with results of the same size, must not agree. */
+/* Convolutions that differ by a shift of one pixel, with results of the same size, must not
+ * agree. */
 static void another_convolution_does_not_agree(void **state)
 {
     (void)state;

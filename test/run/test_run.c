@@ -104,7 +104,7 @@ static char *read_numbers(const struct trial *t, const char *key, limber_format 
     return to;
 }
 
-/* True if two numbers are equal: all NaN are, and double-doubles are compared by their sums. */
+/* True if two numbers are equal.  All NaN are equal; double-doubles are equal if their sums are. */
 static bool is_same_number(limber_format f, const char *x, const char *y)
 {
     const limber_format wide = named("f128");

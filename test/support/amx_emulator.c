@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * source  Intel 64 and IA-32 Architectures Software Developer's Manual, volumes 1 (chapter 18) and
- * 2 */
+ * Emulates AMX instructions.  Source: Intel 64 and IA-32 Architectures Software Developer's Manual,
+ * volumes 1 (chapter 18) and 2. */
 #define _GNU_SOURCE
 #include "amx_emulator.h"
 #include "fp16_emulator.h"
@@ -94,7 +94,8 @@ static uint8_t *address(const ucontext_t *c, const struct instruction *i)
     return (uint8_t *)a;
 }
 
-/* The distance of a tile's rows in memory, in bytes: SIB's index register times its scale. */
+/* Returns the distance of a tile's rows in memory, in bytes: SIB's index register times its
+ * scale. */
 static int64_t stride(const ucontext_t *c, const struct instruction *i)
 {
     return i->index < 0 || i->index == 4 ? 0 : (int64_t)register_value(c, i->index) * i->scale;

@@ -37,7 +37,7 @@ limber_context *counted_context(const limber_config *c);
 /* Multiplies a 3 x 4 by a 4 x 2 matrix of small integers under a policy for kernels that are not in
  * the cache.  Returns LIMBER_STATUS_INTERNAL if the result is wrong. */
 limber_status gemm_on_miss(limber_context *ctx, limber_on_miss on_miss, limber_report *report);
-/* gemm_on_miss() that waits for the compilation. */
+/* Calls gemm_on_miss() with the policy that waits for the compilation. */
 limber_status small_gemm(limber_context *ctx, limber_report *report);
 
 /* Callback of limber_cache_each(): counts damaged entries in ((int *)user)[0], good ones in [1]. */

@@ -54,7 +54,8 @@ static int drop(void **state)
     return 0;
 }
 
-/* A product of a 3 x 5 by a 5 x 4 matrix with an epilogue.  of: format of A and B; to: of C. */
+/* Returns a product of a 3 x 5 by a 5 x 4 matrix with an epilogue. of: format of A and B; to: of
+ * C. */
 static inline limber_problem small(limber_epilogue *e, limber_format of, limber_format to)
 {
     limber_problem p = LIMBER_PROBLEM_INIT;

@@ -252,7 +252,7 @@ static limber_status conv(limber_context *ctx)
         &window, NULL, a, f64, b, f64, NULL, c, f64, NULL);
 }
 
-/* A gradient of an image with stride 2.  It is computed in phases, each of which stores some
+/* Computes a gradient of an image with stride 2: several phases, each of which stores some
  * pixels. */
 static limber_status strided(limber_context *ctx, limber_conv w, limber_promise promise)
 {
@@ -267,8 +267,8 @@ static limber_status gradient(limber_context *ctx)
     return strided(ctx, window, LIMBER_CONTRACT_CORRECT);
 }
 
-/* A gradient with 1 x 1 filters and stride 2: pixels that no filter position reads are set to
- * zero. */
+/* Computes a gradient with 1 x 1 filters and stride 2: pixels that no filter position reads are
+ * set to zero. */
 static limber_status gradient_with_unread_pixels(limber_context *ctx)
 {
     limber_conv w = window;
@@ -418,7 +418,7 @@ static limber_status epilogue_batch(limber_context *ctx)
     return epilogue_of(ctx, LIMBER_CONTRACT_NATIVE, f32, &t, NULL);
 }
 
-/* A product with a result in f16 whose epilogue overflows to infinities. */
+/* Computes a product with a result in f16 whose epilogue overflows to infinities. */
 static limber_status epilogue_halves(limber_context *ctx)
 {
     const limber_contract k = { .size = sizeof(limber_contract),
@@ -550,7 +550,7 @@ static limber_status make_kernel_again(limber_context *ctx)
     return s;
 }
 
-/* Computes a product by a stated plan. */
+/* Computes a product by the text of a plan before the passes. */
 static limber_status run_plan(limber_context *ctx)
 {
     static const char text[] = "plan gemm promise=correct kbits=8 budget=0 {\n"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * source  Intel 64 and IA-32 Architectures Software Developer's Manual, volumes 1 (chapter 13:
- * XSAVE) and 2 (2.7: EVEX); Intel AVX512-FP16 Architecture Specification */
+ * Emulates AVX512-FP16 instructions.  Sources: Intel 64 and IA-32 Architectures Software
+ * Developer's Manual, volumes 1 (chapter 13: XSAVE) and 2 (2.7: EVEX); Intel AVX512-FP16
+ * Architecture Specification. */
 #define _GNU_SOURCE
 #include "fp16_emulator.h"
 

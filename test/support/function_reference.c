@@ -38,8 +38,8 @@ static void gate(void)
         mpfr_set_zero(y, -1);
 }
 
-/* y = gelu(x) = x erfc(-x / sqrt(2)) / 2.  Large |x| are limited, since there the function is 0 or
- * x to all bits. */
+/* Computes y = gelu(x) = x erfc(-x / sqrt(2)) / 2.  Large |x| are limited, since there the
+ * function is 0 or x to all bits. */
 static void gelu(void)
 {
     mpfr_set(t, x, MPFR_RNDN);
@@ -54,8 +54,8 @@ static void gelu(void)
         mpfr_set_zero(y, -1);
 }
 
-/* y = gelu(x) by its approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, computed as a
- * logistic function of twice the tanh's argument. */
+/* Computes y = gelu(x) by its approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2,
+ * as a logistic function of twice the tanh's argument. */
 static void gelu_tanh(void)
 {
     mpfr_sqr(t, x, MPFR_RNDN);

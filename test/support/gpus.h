@@ -38,7 +38,7 @@ struct gpu_buffer {
 /* Allocates device memory, without and with contents. */
 struct gpu_buffer gpu_allocate(size_t bytes);
 struct gpu_buffer gpu_upload_new(const void *data, size_t bytes);
-/* Copies to a buffer, copies from a buffer, and frees a buffer. */
+/* Copies host memory to a buffer, copies a buffer to host memory, frees a buffer. */
 void gpu_upload(struct gpu_buffer to, const void *data);
 void gpu_download(void *to, struct gpu_buffer from);
 void gpu_free(struct gpu_buffer x);

@@ -26,7 +26,8 @@ static struct type type_of(limber_format f, const char *letters)
     return t;
 }
 
-/* Adds a node for an operand, with the attributes of its mask.  Returns the node. */
+/* Adds a node for an operand, with what a scan found of it (exponents, bits, signs) as
+ * attributes.  Returns the node. */
 static int add_operand(struct plan *p, const char *name, int index, const struct mask *mask,
                        struct type t)
 {
@@ -87,7 +88,7 @@ void build_plan(struct plan *p, const struct planned *x)
     finish(p, limber_plan_add(p, OP_gemm, "c", a, b, type_of(exact_product, "mn")), x);
 }
 
-/* The tensors are x, w and y of a forward convolution; a gradient reads y in place of x or w. */
+/* Adds the tensors x, w and y of a forward convolution; a gradient reads y in place of x or w. */
 void plan_state_conv(struct plan *p, const struct conv_geometry *g, const struct planned *x)
 {
     static const char *const of[][3] = { { "nchw", "odrs", "nopq" },

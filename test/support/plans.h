@@ -13,7 +13,7 @@ struct planned {
     limber_promise promise;
     const char *scheme; /* name of the scheme; NULL if the pass `choose` shall choose one */
     limber_format f, result; /* f: format of both operands; result: format of C */
-    /* masks of A and B, as a scan returns them */
+    /* masks of A and B: what a scan found of exponents, bits and signs */
     const struct mask *a, *b;
     int kbits;
     bool scalars; /* C = alpha A B + beta C; else C = A B */
@@ -21,11 +21,12 @@ struct planned {
 /* Builds the plan of a product of an [m,k] by a [k,n] matrix, before any pass.  Native and fast
  * plans get an error budget.  The caller clears the plan. */
 void build_plan(struct plan *p, const struct planned *x);
-/* Builds the plan of a convolution in two or three dimensions, before any pass, in the direction of
- * its geometry. x->a is the mask of the matrix of filters, x->b that of the im2col matrix. */
+/* Builds the plan of a convolution in two or three dimensions, before any pass, in the direction
+ * of its geometry. x->a and x->b: what scans found in the matrix of filters and in the im2col
+ * matrix. */
 void plan_state_conv(struct plan *p, const struct conv_geometry *g, const struct planned *x);
-/* Compiles a finished plan for the target, loads the kernel and launches it once.  Returns false,
- * with the error in d, if that fails. */
+/* Compiles a plan, on which all passes have run, for the target, loads the kernel and launches
+ * it once.  Returns false, with the error in d, if that fails. */
 bool plan_launch(const struct backend *b, const struct plan *p, const struct target *t,
                  struct call *c, struct diag *d);
 /* Runs all tasks in the caller's thread. */
@@ -48,9 +49,11 @@ struct call place_group(const struct placed *p, int64_t group, struct tensor fil
  * interpreter.  Does nothing if the GPU lacks the unit. */
 void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data,
                   int64_t m, int64_t n, int64_t k);
-/* plan_compare() under `native`, for FP32 and 256 < k <= 1024. */
+/* Compares a plan's kernel with the interpreter as plan_compare() does, under contract `native`.
+ * Only for FP32 and 256 < k <= 1024. */
 void plan_compare_native(const char *scheme, enum data data, int64_t m, int64_t n, int64_t k);
-/* plan_compare() for an exact scheme, with chains of `chunk` products. */
+/* Compares the kernel of an exact scheme with the interpreter as plan_compare() does, with
+ * chains of `chunk` products. */
 void plan_compare_chains(const char *scheme, limber_format f, limber_format result, enum data data,
                          int64_t m, int64_t n, int64_t k, int64_t chunk);
 

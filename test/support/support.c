@@ -28,7 +28,8 @@ bool is_long(void)
     return getenv("LIMBER_TEST_LONG") != NULL;
 }
 
-/* `first` depends on the build and the capability, so that builds take different cases. */
+/* Returns whether a loop takes case i.  The first case depends on the build and on the simulated
+ * GPU's capability, so that builds take different cases. */
 bool is_taken(size_t i, int step)
 {
     const char *capability = getenv("SIMT_CC");

@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-/* A random rounding mode of a unit's description.  random: stochastic rounding (rs) is allowed. */
+/* Returns a random rounding mode of a unit's description. random: stochastic rounding (rs) is
+ * allowed. */
 static const char *any_mode(struct rng *r, bool random)
 {
     static const char *const all[] = { "rn", "rn", "rn", "ra", "rz", "ru", "rd", "ro", "rs" };
@@ -19,7 +20,7 @@ static const char *any_mode(struct rng *r, bool random)
     return all[rng_below(r, random ? 9 : 8)];
 }
 
-/* A random format, named or as (1,e,m).  wide: up to 23 fraction bits. */
+/* Returns a random format, named or as (1,e,m). wide: up to 23 fraction bits. */
 static const char *any_format(struct rng *r, char *text, bool wide)
 {
     static const char *const names[] = { "f16",  "bf16", "tf32", "e4m3", "e5m2",
@@ -48,7 +49,7 @@ static void add_words(char *text, size_t size, const char *form, ...)
     va_end(list);
 }
 
-/* A random format of operands.  Formats without -0 are allowed for operands only. */
+/* Returns a random format of operands.  Formats without -0 are allowed for operands only. */
 static const char *any_operand(struct rng *r, char *text)
 {
     return rng_below(r, 8) ? any_format(r, text, rng_below(r, 3) == 0) :

@@ -22,7 +22,7 @@ struct lost {
     bool inexact, overflow;
 };
 
-/* The largest finite number of a format. */
+/* Returns the largest finite number of a format. */
 static double largest(limber_format f)
 {
     int top = (1 << f.exp_bits) - 1; /* the largest exponent field */
@@ -48,8 +48,8 @@ static double not_finite(limber_format f, bool nan, bool minus)
     return isnan(v) || nan ? v : minus ? -v : v;
 }
 
-/* Rounds y >= 0 to an integer as the step s prescribes.  minus: y is the absolute value of a
- * negative number.  r: random number of `bits` bits for stochastic rounding. */
+/* Rounds y >= 0 to an integer in the rounding mode of s. minus: y is the absolute value of a
+ * negative number. r: random number of `bits` bits for stochastic rounding. */
 static void to_units(mpfr_t y, const limber_step *s, bool minus, uint32_t r, int bits)
 {
     mpfr_t t, d;
@@ -93,8 +93,8 @@ static double unsigned_zero(limber_format f, double v)
     return v == 0 && f.flags & LIMBER_FORMAT_NO_MINUS_ZERO ? 0 : v;
 }
 
-/* Returns x rounded as the step s prescribes: to its precision, with its subnormals and overflow.
- * r: random number of `bits` bits; *lost: what the rounding lost. */
+/* Returns x in the format and rounding of s, with its subnormals and overflow. r: random number
+ * of `bits` bits; *lost: what the rounding lost. */
 static double round_exact(const limber_step *s, const mpfr_t x, uint32_t r, int bits,
                           struct lost *lost)
 {
@@ -155,7 +155,7 @@ static int exponent(double x)
     return e - 1;
 }
 
-/* The exponent of x, but at least that of the smallest normal number. */
+/* Returns the exponent of x, but at least that of the smallest normal number. */
 static int encoded(limber_format f, double x)
 {
     int least = 1 - f.bias, e = x == 0 ? least : exponent(x);
@@ -274,8 +274,8 @@ static void exact_sum(mpfr_t x, double a, const mpfr_t b)
         mpfr_setsign(x, x, signbit(a) && mpfr_signbit(b), MPFR_RNDN);
 }
 
-/* Returns sum + x, computed exactly and rounded by the step s with the random number r.  lost: what
- * the rounding lost. */
+/* Returns sum + x, computed exactly, in the format and rounding of s, with the random number r.
+ * lost: what the rounding lost. */
 static double add_rounded(const struct oracle *o, const limber_step *s, double sum, double x,
                           uint32_t r, struct lost *lost)
 {
@@ -307,7 +307,7 @@ static double count_add(const struct oracle *o, double sum, double x, uint32_t r
     return v;
 }
 
-/* Returns the p-th product, rounded by the unit's `mul` step if it has one. */
+/* Returns the p-th product, rounded to the unit's product format if it has one (`mul`). */
 static double round_product(const struct oracle *o, int64_t p, uint32_t r)
 {
     int64_t at = place(o, p);
@@ -527,8 +527,8 @@ static double sum_lanes(const struct oracle *o, int64_t from, int64_t to, int fi
     x = sum_lanes(o, from, to, first, halves ? 2 * step : 1, width / 2, 2 * node, index);
     y = sum_lanes(o, from, to, first + (halves ? step : width / 2), halves ? 2 * step : 1,
                   width / 2, 2 * node + 1, index);
-    /* The children of node n are 2n and 2n + 1, counted from the root.  With `halves`, the index of
-     * a node in its level is that of its first lane. */
+    /* The children of node n are 2n and 2n + 1, counted from the root.  If the unit joins
+     * halves, the index of a node in its level is that of its first lane. */
     return add_outer(o, &o->u->acc, x, y, 4,
                      index * 16 + (halves ? o->u->lanes / width + first : node));
 }

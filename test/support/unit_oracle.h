@@ -22,7 +22,7 @@ void oracle_load(const limber_unit *u, int side, const double *line, int64_t k,
 double oracle_dot(const limber_unit *u, const struct oracle_value *a, const struct oracle_value *b,
                   int64_t k, double start, int64_t i, int64_t j, limber_statistics *counts);
 
-/* Rounds x by a step of the unit.  r: `bits` random bits for stochastic rounding. */
+/* Rounds x to the format and by the mode of s. r: `bits` random bits for stochastic rounding. */
 double oracle_round(const limber_step *s, double x, uint32_t r, int bits);
 
 #endif

@@ -37,7 +37,7 @@ static mode_t mode_of(const char *path)
     return st.st_mode;
 }
 
-/* Counts the names in the test's folder, since no temporary file may remain. */
+/* Counts the files in the test's folder, since no temporary file may remain. */
 static int count_names(void)
 {
     char command[5000];
@@ -89,6 +89,7 @@ static void files_keep_their_permissions_and_owner(void **state)
     }
 }
 
+/* If writing fails or is given up, the old file stays unchanged and no other file remains. */
 static void a_failure_leaves_the_old_file(void **state)
 {
     struct output o;

@@ -35,7 +35,8 @@ enum {
 
 /* ---- the device: device.c -------------------------------------------------------------------- */
 
-/* Before device_open succeeds, these functions use the host's memory and clock. */
+/* Before device_open succeeds, the functions of the device that follow use the host's memory and
+ * clock. */
 
 /* Opens a GPU with one stream.  pinned: device_alloc gives pinned host memory.  Returns NULL, or
  * the reason for which the GPU cannot be used. */
@@ -78,7 +79,7 @@ void device_graph_free(void *graph);
 const char *device_error(void);
 bool device_lost(void); /* true if the device failed and accepts no more calls */
 void *device_symbol(const char *name); /* a function of the driver; NULL if absent */
-/* Value of an attribute, given its CUdevice_attribute number; -1 if unknown. */
+/* Returns the value of an attribute, given its CUdevice_attribute number; -1 if unknown. */
 int device_attribute(int number);
 
 /* device_watch.c: clocks, temperature and power of the device, which device_stop samples by
@@ -138,7 +139,7 @@ bool pool_fill(struct pool *p, struct data_kind d, limber_format f, int64_t cols
 void pool_clear(struct pool *p);
 
 struct tensor { /* dense, row-major */
-    void *data; /* device memory */
+    void *data; /* address in device memory */
     const struct pool *pool; /* the pool from which the rows were copied; NULL for a result */
     uint64_t seed;
     limber_format format;
@@ -146,12 +147,12 @@ struct tensor { /* dense, row-major */
 };
 size_t tensor_bytes(const struct tensor *t);
 bool tensor_fill(struct tensor *t, const void *device_pool);
-/* Number of elements of a convolution's window, in one channel. */
+/* Returns the number of elements of a filter in one channel. */
 static inline int64_t conv_window_size(const limber_conv *s)
 {
     return (s->t ? s->t : 1) * s->r * s->s;
 }
-/* Number of pixels of a convolution's image. */
+/* Returns the number of pixels of a convolution's image. */
 static inline int64_t conv_pixels(const limber_conv *s)
 {
     return (s->t ? s->d : 1) * s->h * s->w;
@@ -177,7 +178,7 @@ enum variant {
     CALL_bound, /* by a function of limber_bind */
     CALL_shape, /* by a function of limber_bind_shape */
     CALL_prepared, /* A is a prepared operand */
-    CALL_easy, /* operands are well scaled, whatever data the row names */
+    CALL_easy, /* operands are well scaled, whatever data the row of the benchmark names */
     CALL_two_threads,
     CALL_one_thread
 };
@@ -237,7 +238,8 @@ struct contender {
     bool reports; /* true if the next call fills `report` */
 };
 
-/* A row of the benchmark: one problem, and the contenders that compute it. */
+/* A row of the benchmark: one problem, and the contenders (libraries or variants of Limber) that
+ * compute it. */
 struct work {
     const char *group;
     char what[64], data_name[48]; /* data_name is not printed if it is "" */
@@ -332,13 +334,13 @@ struct library {
     /* why_not: why the library cannot be used; "" if it was not needed or could be opened */
     char version[64], kernels[320], why_not[200];
     bool gpu, usable;
-    void *gemm[2]; /* cblas_dgemm, cblas_sgemm */
+    void *gemm[2]; /* addresses of cblas_dgemm and cblas_sgemm */
 };
 
 struct peer {
     /* word: in the benchmark's rows, which several peers may share; name: in tables */
     const char *word, *name;
-    struct library *library; /* NULL if kernels.c or cpfloat.c computes */
+    struct library *library; /* NULL if the code is part of this program (kernels.c or cpfloat.c) */
     /* formats to which operands are converted, and of the result; NULL: the work's formats */
     const char *formats;
     int64_t largest; /* largest n that does not take too long; 0 if any n does */
@@ -409,7 +411,7 @@ const char *dd_kernel(void); /* vector extension in use; NULL if this CPU has no
 bool dd_prepare(struct contender *c);
 bool dd_gemm(struct contender *c); /* double-double by fused multiply-adds */
 bool quad_prepare(struct contender *c);
-bool quad_gemm(struct contender *c); /* the compiler's binary128, blocked */
+bool quad_gemm(struct contender *c); /* a blocked GEMM in the compiler's binary128 */
 
 /* cpfloat.c: dense row-major products by CPFloat, which rounds every product and sum to the unit's
  * format. */
@@ -528,7 +530,7 @@ struct line {
     bool all; /* the JSON lists times of all contenders */
     bool shows_workspace; /* the JSON has the size of the workspace */
 };
-void print_line(struct bench *b, const struct line *l); /* for `limber bench` */
+void print_line(struct bench *b, const struct line *l); /* prints a line of `limber bench` */
 void print_gpu_line(struct bench *b, const struct line *l);
 /* Prints a JSON object for a contender after its first calls and before its timed samples, so that
  * the output shows its state if a later call hangs.  Only for `limber gpu --json`. */

@@ -261,7 +261,7 @@ static const struct first {
       LIMBER_OPERATION_CONV_BACKWARD_FILTER },
 };
 
-/* Number of elements of the largest of operands and result. */
+/* Returns the number of elements of the largest of operands and result. */
 static size_t largest_tensor(const struct first *f)
 {
     const size_t n = (size_t)f->n, c = (size_t)f->channels;

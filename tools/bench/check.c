@@ -15,7 +15,7 @@
  * checked. */
 enum { SUM_BITS = 448, PARTS = 3, CORNER = 8 };
 
-/* Exact sums of elements of the result, chosen at random. */
+/* Exact values of some elements of the result, chosen at random. */
 struct reference {
     /* [pick]: index in the result */
     int64_t place[PICKS];
@@ -23,7 +23,7 @@ struct reference {
     double scale[PICKS]; /* sum of |a b| over the element's products */
 };
 
-/* Unit roundoff of a format; 0 for integers. */
+/* Returns the unit roundoff of a format; 0 for integers. */
 static double unit_roundoff(limber_format f)
 {
     if (f.kind == LIMBER_KIND_DD)
@@ -80,7 +80,7 @@ static void add_product(struct sum *s, const struct work *w, const void *a, cons
     *s->scale += fabs(mpfr_get_d(s->z, MPFR_RNDN));
 }
 
-/* Host address of element (row, col) of a tensor. */
+/* Returns the host address of element (row, col) of a tensor. */
 static const void *element(const struct tensor *t, int64_t row, int64_t col)
 {
     return (const char *)tensor_row(t, row) + col * t->format.size;
@@ -108,7 +108,7 @@ struct place {
     int64_t row, c, z, y, x;
 };
 
-/* Index of an element within its image or filter. */
+/* Returns the index of an element within its image or filter. */
 static int64_t pixel_index(bool nchw, const struct extent *e, const struct place *p)
 {
     const int64_t at = (p->z * e->h + p->y) * e->w + p->x;
@@ -338,7 +338,7 @@ static bool check_element(const struct reference *r, struct contender *c, int pi
 {
     limber_format f = c->now->fy;
     double u = unit_roundoff(f), scale = r->scale[pick], e, most;
-    /* error that the peer's sums of integers may have, as a share of |A||B| */
+    /* error that the contender's sums of integers may have, as a share of |A||B| */
     double lost = c->peer && c->peer->loss ? ldexp(1, -c->peer->loss) : 0;
 
     if (!decode(got, f, c->checked.got[pick])) {

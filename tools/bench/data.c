@@ -122,8 +122,8 @@ size_t tensor_bytes(const struct tensor *t)
     return (size_t)(t->rows * t->cols) * t->format.size;
 }
 
-/* Index in the pool of the row's first element.  It is a multiple of STEP, which keeps device
- * copies aligned. */
+/* Returns the index in the pool of the row's first element.  It is a multiple of STEP, which
+ * keeps device copies aligned. */
 static int64_t row_start(const struct tensor *t, int64_t row)
 {
     const struct pool *p = t->pool;

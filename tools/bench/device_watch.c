@@ -16,7 +16,7 @@ static struct {
     int (*shutdown)(void);
     int (*by_bus)(const char *, void **);
     int (*clock)(void *, int, unsigned *);
-    int (*power)(void *, unsigned *); /* in milliwatts */
+    int (*power)(void *, unsigned *); /* stores milliwatts */
     int (*temperature)(void *, int, unsigned *);
     int (*reasons)(void *, unsigned long long *);
 } nvml;

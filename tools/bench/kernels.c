@@ -69,7 +69,7 @@ bool quad_gemm(struct contender *c)
     } while (0)
 
 struct tile {
-    const double *a, *b; /* packed panels */
+    const double *a, *b; /* packed panels of A and B */
     double *out; /* each row of the tile: vectors of high parts, then vectors of low parts */
     long k;
 };

@@ -98,8 +98,8 @@ static bool fill_sets(struct tensor *list, const struct pool *p, int sets, uint6
     return ok;
 }
 
-/* The distribution of B's data.  B is normal if rows of A are scaled or mixed, since scaling a row
- * of B would not scale a column.  Only A has NaN and infinities. */
+/* Returns the distribution of B's data.  B is normal if rows of A are scaled or mixed, since
+ * scaling a row of B would not scale a column.  Only A has NaN and infinities. */
 static struct data_kind data_of_b(struct data_kind d)
 {
     if (d.data == DATA_scaled || d.data == DATA_mixed)
@@ -148,7 +148,7 @@ static bool check_memory(const struct operand_sets *s, struct work *w)
     return false;
 }
 
-/* Allocates so many sets of operands that repeated calls miss the L2 cache, but at most `most`. */
+/* Allocates enough sets of operands that repeated calls miss the L2 cache, but at most `most`. */
 bool sets_alloc(struct operand_sets *s, struct work *w, uint64_t seed, int most)
 {
     bool checked = w->data.data != DATA_spread; /* sums of DATA_spread may overflow the format */
@@ -598,7 +598,7 @@ static void calibrate(struct contender *c, const struct operand_sets *s, const s
     c->times.best = first; /* an estimate until there are samples */
 }
 
-/* Number of samples.  On a GPU slow calls need fewer, since their times hardly vary. */
+/* Returns the number of samples.  On a GPU slow calls need fewer, since their times hardly vary. */
 static int sample_count(const struct contender *c, const struct timing *t)
 {
     int least = c->times.best > very_slow ? 1 : c->times.best > slow ? 3 : t->runs;

@@ -32,8 +32,8 @@ bool onednn_run(struct contender *c)
     return true;
 }
 
-/* Descriptor of an n x n matrix in row-major order, or column-major order if transposed; NULL on
- * failure. */
+/* Returns the descriptor of an n x n matrix in row-major order, or column-major order if
+ * transposed; NULL on failure. */
 static void *describe_matrix(int n, int type, bool transposed)
 {
     int64_t dims[12] = { n, n }, strides[12] = { transposed ? 1 : n, transposed ? n : 1 };

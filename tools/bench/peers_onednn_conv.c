@@ -43,8 +43,8 @@ static int type_of(limber_format f)
                                          DNN_S8;
 }
 
-/* Descriptor of a tensor, in NCHW or NHWC, or in a layout of oneDNN's choice if `any`.  NULL if
- * oneDNN cannot describe it. */
+/* Returns the descriptor of a tensor, in NCHW or NHWC, or in a layout of oneDNN's choice if
+ * `any`.  NULL if oneDNN cannot describe it. */
 static void *describe(const struct work *w, enum tensor_of which, bool any)
 {
     const limber_conv *s = &w->conv;
@@ -125,7 +125,7 @@ static void *describe_conv(const struct work *w, void *const md[TENSORS])
     return pd;
 }
 
-/* The copy of tensor i to the primitive's layout, or, with `back`, to the caller's. */
+/* Returns the copy of tensor i to the primitive's layout, or, with `back`, to the caller's. */
 static struct dnn_copy copy_of(const struct conv_state *s, int i, bool back)
 {
     const struct dnn_copy to = { s->md[i], s->own_md[i], s->plain[i], s->own[i] };

@@ -24,7 +24,8 @@ static bool on_terminal(void)
 /* Prints on stderr what is being measured. */
 void print_progress(struct bench *b, const char *format, ...)
 {
-    bool lines = b->json && b->gpu; /* a log of lines shows where a killed program was */
+    /* lines of a log, unlike a status line that is overwritten, show where a killed program was */
+    bool lines = b->json && b->gpu;
     va_list args;
 
     if (!lines && (!on_terminal() || b->json))
@@ -396,7 +397,7 @@ void print_mean(struct bench *b, const char *what, double rate, const char *rati
 
 /* ---- lines of `limber gpu` ------------------------------------------------------------------- */
 
-/* Size of a row as text: n, m x n x k, or the batch of a convolution. */
+/* Writes the size of a row as text: n, m x n x k, or the batch of a convolution. */
 static void write_size(const struct work *w, char *text, size_t size)
 {
     if (w->operation != LIMBER_OPERATION_GEMM)
@@ -409,8 +410,8 @@ static void write_size(const struct work *w, char *text, size_t size)
 
 static const char *const splits[] = { "", " ahead", " inside" }; /* [limber_split] */
 
-/* Name of a contender: "Limber fp32-f inside", or the peer's.  A scheme that Limber chose is put in
- * parentheses. */
+/* Writes the name of a contender: "Limber fp32-f inside", or the peer's.  A scheme that Limber
+ * chose is put in parentheses. */
 static void write_contender_name(const struct contender *c, char *text, size_t size)
 {
     if (c->peer)

@@ -12,7 +12,7 @@ enum { LINE = 1024, COUNT = 1 << 22 };
 
 static const struct reduction {
     limber_reduction reduction;
-    const char *name; /* also PyTorch's name */
+    const char *name; /* Limber's and PyTorch's name */
 } reductions[] = { { LIMBER_REDUCTION_SUM, "sum" },
                    { LIMBER_REDUCTION_VARIANCE, "variance" },
                    { LIMBER_REDUCTION_SOFTMAX, "softmax" },

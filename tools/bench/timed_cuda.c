@@ -85,7 +85,8 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)
     return 0;
 }
 
-/* Name of a function.  The latest entry counts, since the driver may reuse an address. */
+/* Returns the name of a function.  The latest entry counts, since the driver may reuse an
+ * address. */
 static const char *name_of(const void *function)
 {
     for (unsigned i = 1; i <= MOST_FUNCTIONS && i <= function_count; i++)

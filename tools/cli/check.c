@@ -225,7 +225,8 @@ static void compare_element(struct comparison *w, limber_format f, const void *g
     w->v.ulp = e > w->v.ulp ? e : w->v.ulp;
 }
 
-/* Index of the i-th element to check: all elements, or SAMPLES of them at nearly even distances. */
+/* Returns the index of the i-th element to check: of all elements, or of SAMPLES of them at
+ * nearly even distances. */
 static int64_t sample_index(int64_t i, int64_t picks, int64_t elements)
 {
     if (picks == elements)
@@ -337,7 +338,7 @@ static void add_term(struct comparison *w, const struct product *p, const int64_
     add_product(w);
 }
 
-/* Multi-index v of the i-th element of a tensor with sizes d. */
+/* Computes the multi-index v of the i-th element of a tensor with sizes d. */
 static void unfold(int64_t i, const int64_t d[MOST_AXES], int64_t v[MOST_AXES])
 {
     for (int axis = MOST_AXES; axis-- > 0; i /= d[axis])

@@ -208,11 +208,13 @@ struct product {
     struct product_scalars scalars;
     struct product_turns turns;
     struct product_steps end;
-    /* product_read sets the fields from here on, and values in the structures above */
+    /* product_read sets the fields from here on, and those values in the structures above that
+     * are no options */
     limber_contract promise;
     limber_unit unit; /* promise.unit points to it */
     limber_statistics statistics; /* promise.statistics points to it, with --statistics */
-    /* --lpgemm's configuration does not list --layer, so the product is native f32 */
+    /* true if --layer is not among the layers that --lpgemm's configuration quantises, so the
+     * product is native f32 */
     bool unquantised;
     struct array a, b, c;
     limber_conv conv;

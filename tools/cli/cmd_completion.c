@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber completion: scripts for shells, made from the tables of commands and options. */
+ * The command `limber completion` prints scripts with which shells complete words.  They are made
+ * from the tables of commands and options. */
 #include "tools/cli/commands.h"
 
 #include <popt.h>

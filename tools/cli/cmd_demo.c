@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber demo: one product, several accuracies, side by side. */
+ * The command `limber demo` compares errors and times of products under all contracts. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 

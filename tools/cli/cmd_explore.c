@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber explore: one product, or all of a captured run, on many simulated units: error, swamping
- * and retention against the accumulator's bits; or with operands stored in many formats; or under
- * many contracts. */
+ * The command `limber explore` computes one product, or all products of a captured run, in many
+ * ways, and prints errors: on many simulated units, with operands stored in many formats, or under
+ * many contracts.  For units it also prints swamping and variance retention. */
 #define _GNU_SOURCE
 #include "tools/cli/explore.h"
 
@@ -395,8 +395,8 @@ static bool try_unit(struct explore *e, limber_context *ctx, struct trial *t, do
     return true;
 }
 
-/* Marks the trials that no other trial beats: none has at most their cost and error, and less of
- * one. */
+/* Marks the Pareto-optimal trials: for each of them, no other trial is better in cost or error
+ * and at least as good in the other. */
 static void mark_frontier(struct explore *e)
 {
     for (int i = 0; i < e->trials; i++) {

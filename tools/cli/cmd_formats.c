@@ -222,8 +222,8 @@ static const char *format_beyond(int e, double less, char *text)
     return text;
 }
 
-/* Writes the overflow threshold, which is half a unit beyond the largest number, with its formula,
- * since both numbers have the same leading digits. */
+/* Writes the threshold of overflow (the largest number plus half its unit in the last place) and
+ * its formula, since the threshold has the same leading digits as the largest number. */
 static const char *format_overflow(int e, int bits, char text[60])
 {
     char value[60];

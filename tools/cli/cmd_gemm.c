@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * limber gemm and limber conv. */
+ * The commands `limber gemm` and `limber conv`, which compute products and convolutions of
+ * files. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
 

@@ -73,7 +73,7 @@ static bool is_input(const struct inputs *in, double x)
            (!in->positive || x > 0);
 }
 
-/* Weight of an input in the means. */
+/* Returns the weight of an input in the means. */
 static double weight_of(const struct inputs *in, double x)
 {
     int exponent;

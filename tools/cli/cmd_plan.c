@@ -114,7 +114,7 @@ static bool predict(const struct product *p, limber_context *ctx, struct explana
     return product_workspace(p, ctx, &o->least, &o->best) == LIMBER_STATUS_OK;
 }
 
-/* Reads masks and parts of the operands.  Convolutions have none. */
+/* Scans both operands and finds the parts of the product.  Convolutions have no parts. */
 static bool inspect_operands(const struct product *p, limber_context *ctx, struct explanation *t)
 {
     return p->is_conv || (product_inspect(p, ctx, t->inspection) == LIMBER_STATUS_OK &&
@@ -128,7 +128,8 @@ static char *target_read(const char *target)
     return !target ? NULL : access(target, F_OK) == 0 ? text_read(target) : strdup(target);
 }
 
-/* Prints the source of the kernel of a product's stated plan, which is the first of `text`. */
+/* Prints the source of the kernel of a product.  `text` begins with the product's plan as it is
+ * before the passes. */
 static int print_source_of(const struct product *p, limber_context *ctx, char *text)
 {
     char *line = text && strncmp(text, "plan ", 5) ? strstr(text, "\nplan ") : NULL;

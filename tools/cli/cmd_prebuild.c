@@ -19,8 +19,8 @@ struct prebuild {
     int made[SOURCES];
 };
 
-/* How the kernel was obtained.  INTERPRETED: no kernel was made, since no compiler was found and
- * the interpreter computed. */
+/* Returns how the kernel was obtained.  INTERPRETED: no kernel was made, since no compiler was
+ * found and the interpreter computed. */
 static enum source source_of(limber_context *ctx, const limber_report *r)
 {
     if (strcmp(r->backend, "interp") == 0 && *limber_fallback_reason(ctx))

@@ -9,8 +9,8 @@ struct poptOption;
 
 struct command {
     const char *name, *about, *page;
-    /* Argument after the command's name, in the form of an option's description: "FILE", a kind of
-     * words, or words with | between.  NULL if there is none. */
+    /* Argument after the command's name, in the form of an option's description: "FILE", a kind
+     * of words, or words with | between.  NULL if there is none. */
     const char *takes;
     int (*run)(int argc, const char **argv);
     bool parts; /* each word of `takes` has options of its own */
@@ -19,7 +19,7 @@ struct command {
 const struct command *command_at(int i);
 const struct command *command_named(const char *name); /* NULL if there is none */
 
-/* Calls visit for each option table that --help prints.  part: NULL, or the word of `takes` whose
+/* Calls visit for each option table that --help prints. part: NULL, or the word of `takes` whose
  * options are meant. */
 void command_options(const struct command *c, const char *part,
                      void (*visit)(void *user, const struct poptOption *table), void *user);

@@ -17,8 +17,8 @@ void captured_clear(struct captured *list, int n)
     free(list);
 }
 
-/* Path of the file that a member of an index line names.  NULL if it names no file in the
- * folder. */
+/* Returns the path of the file that a member of an index line names.  NULL if it names no file
+ * in the folder. */
 static char *captured_path(const char *folder, const cJSON *line, const char *member)
 {
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(line, member));

@@ -27,7 +27,7 @@ bool run_json(const struct run *r, int top); /* returns false, after a message, 
 /* ---- files of other commands ----------------------------------------------------------------- */
 
 enum kind {
-    KIND_RUN, /* LIMBER_REPORT */
+    KIND_RUN, /* a report of a program's run (LIMBER_REPORT) */
     KIND_EXPLORE, /* limber explore --json */
     KIND_SWEEP, /* limber explore --json, a sweep over formats or contracts */
     KIND_BENCH, /* limber bench --json, gpu.json of tools/gpu.py */

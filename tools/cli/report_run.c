@@ -546,8 +546,8 @@ static void print_sites(const struct run *r)
     }
 }
 
-/* Returns the outcome in words.  Some LAPACK calls need no product, for example if a triangle is
- * one block. */
+/* Returns the outcome of a group's calls in words.  Some LAPACK calls need no product, for
+ * example if a triangle is one block. */
 static const char *outcome_of(const struct group *g)
 {
     return *g->outcome || !g->served ? g->outcome : "Limber, without a product";

@@ -320,8 +320,8 @@ const char *word_with_prefix(const struct word_kind *kind, const char *text, int
 
 enum { LONGEST = 40, MOST_NEAR = 4 };
 
-/* Damerau-Levenshtein distance, ignoring case: number of insertions, deletions, replacements and
- * transpositions. */
+/* Returns the Damerau-Levenshtein distance, ignoring case: number of insertions, deletions,
+ * replacements and transpositions. */
 static int edit_distance(const char *a, const char *b)
 {
     int row[3][LONGEST + 1], n = (int)strlen(a), m = (int)strlen(b);

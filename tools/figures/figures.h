@@ -58,7 +58,7 @@ void figure_note(const struct figures *f, const char *format, ...)
 /* Contiguous row-major matrices: A and B of one format, and their product C. */
 struct factors {
     int64_t m, n, k;
-    limber_format format, result; /* of A and B; of C */
+    limber_format format, result; /* format: of A and B; result: of C */
     void *a, *b, *c;
 };
 bool factors_alloc(struct factors *x, int64_t m, int64_t n, int64_t k, const char *format,

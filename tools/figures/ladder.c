@@ -71,8 +71,8 @@ INLINE void tile_scalar(const struct choices o, const double *a, int64_t a_row, 
             c[i * ldc + j] += sum[i][j];
 }
 
-/* Defines tile_N: the same for a full tile, with vectors of N doubles.  Packed A has ROWS elements
- * for each k, packed B the lanes of a tile. */
+/* Defines tile_N, which does for a full tile what tile_scalar does, with vectors of N doubles.
+ * Packed A has ROWS elements for each k, packed B the lanes of a tile. */
 #define TILE(N) \
     INLINE void tile_##N(const struct choices o, const double *a, const double *b, int64_t k, \
                          double *c, int64_t ldc) \

@@ -11,7 +11,8 @@
 
 enum { LINES = 64, LENGTH = 256, SCHEMES = 3 };
 
-/* Data: elements that need little, and wide ones in a share of the tiles. */
+/* Data of the figure: most elements need few bits or binades; those in a share of the tiles are
+ * wide (need many). */
 enum wide {
     WIDE_bits,      /* FP64: integers of seven bits and a sign; wide: all significant bits */
     WIDE_exponents, /* FP64: the same integers; wide: exponents over 120 binades */
@@ -126,7 +127,8 @@ static bool measure_share(struct figures *f, const struct sweep *s, const struct
     for (int i = 0; i < n; i++) {
         table_add(data, "n", 1e3 * time[i]);
         if (!s->decided || i < 1 || strcmp(s->scheme[i - 1], "native"))
-            least = fmin(time[i], least); /* of emulated types, where they are compared */
+            /* the fastest emulated type, if emulated types are compared */
+            least = fmin(time[i], least);
     }
     table_add(data, "wnn", r.scheme, (double)r.parts, decided / least);
     if (decided / least > worst->ratio)

@@ -348,7 +348,7 @@ static void draw_groups_key(const struct drawing *d, double x, double *y)
     }
 }
 
-/* Draws a line of the key for each scheme, with its share of products, predicted seconds and
+/* Draws a line of the legend for each scheme, with its share of products, predicted seconds and
  * error bound.  Advances *y. */
 static void draw_schemes_key(const struct drawing *d, double x, double *y)
 {

@@ -253,7 +253,7 @@ static void fill_normal(float *to, int64_t n, uint64_t seed)
     }
 }
 
-/* Mean distance of two matrices. */
+/* Returns the mean distance of two matrices. */
 static double distance(const float *x, const float *y, int64_t count)
 {
     double sum = 0;
@@ -263,8 +263,8 @@ static double distance(const float *x, const float *y, int64_t count)
     return sum / (double)count;
 }
 
-/* Computes one size: C by the unit in `truth`, in `inner` with FP16 sums of groups, in `outside` by
- * FP32 sums that are rounded once. */
+/* Computes products of one size: `truth` by the simulated unit, `inner` with FP16 sums of
+ * groups, `outside` by FP32 sums that are rounded once. */
 static bool compare_simulators(struct figures *f, const struct factors *x, float *truth,
                                float *inner, float *outside)
 {

@@ -54,7 +54,7 @@ def emit(name, what, f, low, high, degree, weight):
     poly = [mpf(float(c)) for c in interpolate(f, low, high, degree)]
     worst = max(abs((value(poly, x) - f(x)) * weight(x))
                 for x in (low + (high - low) * (mpf(i) + mpf(1) / 2) / 400 for i in range(400)))
-    print(f"/* {what}; within 2^{float(log(worst, 2)):.1f} */")
+    print(f"/* {what}; relative error 2^{float(log(worst, 2)):.1f} */")
     print(f"#define FN_{name}(F) \\")
     print(" \\\n".join(f"    F({double(c)})" for c in reversed(poly)))
     print()
@@ -97,11 +97,11 @@ def quick():
           " */")
     print("#ifndef LIMBER_QUICK_TABLES_H\n#define LIMBER_QUICK_TABLES_H\n")
     half = log(2) / 2
-    emit("QUICK_EXP", "(e^r - 1 - r) / r^2 for |r| <= log(2) / 2",
+    emit("QUICK_EXP", "polynomial in r for (e^r - 1 - r) / r^2, |r| <= log(2) / 2",
          lambda r: (exp(r) - 1 - r) / (r * r), -half, half, 7, lambda r: r * r / exp(r))
-    emit("QUICK_NORMAL", "(1/2 - Q(x)) / x in x^2 for |x| <= 1, Q the normal tail",
+    emit("QUICK_NORMAL", "polynomial in x^2 for (1/2 - Q(x)) / x, |x| <= 1, Q the normal tail",
          lambda z: erf(sqrt(z / 2)) / 2 / sqrt(z), mpf(2) ** -40, mpf(1), 7, lambda z: 2 * z)
-    emit("QUICK_TAIL", "Q(x) e^(x^2/2) (x + 1) in t = (x - 4) / (x + 4) for 1 <= x <= 14.5",
+    emit("QUICK_TAIL", "polynomial in (x-4)/(x+4) for Q(x) e^(x^2/2) (x + 1), 1 <= x <= 14.5",
          mills, mpf(-3) / 5, mpf(21) / 37, 14, lambda t: 1 / mills(t))
     print("#endif")
     return 0
@@ -113,12 +113,15 @@ def main():
     print("/* SPDX-License-Identifier: BSD-3-Clause")
     print(" * Made by tools/functions/coefficients.py: do not edit.  Highest powers first. */")
     print("#ifndef LIMBER_FUNCTION_TABLES_H\n#define LIMBER_FUNCTION_TABLES_H\n")
-    parts("LN2", "log 2: the first part times an exponent is exact", log(2), [40])
+    parts("LN2",
+          "log 2 as a sum: the product of the first part and an exponent is exact", log(2), [40])
     parts("LOG2E", "1 / log 2", 1 / log(2), [53])
     parts("LOG10E", "1 / log 10", 1 / log(10), [53])
-    parts("LOG10_2", "log 2 / log 10: the first part times an exponent is exact",
+    parts("LOG10_2",
+          "log 2 / log 10 as a sum: the product of the first part and an exponent is exact",
           log(2) / log(10), [40])
-    parts("HALF_PI", "pi / 2: two parts of 33 bits, whose products with 20 bits are exact", pi / 2,
+    parts("HALF_PI",
+          "pi / 2 as a sum: products of the first two parts and 20-bit numbers are exact", pi / 2,
           [33, 33])
     parts("QUARTER_TURN", "pi / 2", pi / 2, [53])
     parts("EIGHTH_TURN", "pi / 4", pi / 4, [53])
@@ -127,39 +130,50 @@ def main():
     parts("GELU_CUBE", "2 sqrt(2 / pi) 0.044715", 2 * sqrt(2 / pi) * mpf("0.044715"), [53])
 
     t = [1 / factorial(n) for n in range(20)]
-    series("EXP", "(e^r - 1 - r) / r^2 for |r| <= log(2) / 2: Taylor's, within 2^-57", t[2:14])
-    series("SIN", "(sin r - r) / r^3 in r^2 for |r| <= pi / 4: Taylor's, within 2^-63",
+    series("EXP",
+           "Taylor polynomial in r for (e^r - 1 - r) / r^2, |r| <= log(2) / 2; error below 2^-57",
+           t[2:14])
+    series("SIN",
+           "Taylor polynomial in r^2 for (sin r - r) / r^3, |r| <= pi / 4; error below 2^-63",
            [(-1) ** (i + 1) * 1 / factorial(2 * i + 3) for i in range(8)])
-    series("COS", "(cos r - 1) / r^2 in r^2 for |r| <= pi / 4: Taylor's, within 2^-58",
+    series("COS",
+           "Taylor polynomial in r^2 for (cos r - 1) / r^2, |r| <= pi / 4; error below 2^-58",
            [(-1) ** (i + 1) * 1 / factorial(2 * i + 2) for i in range(8)])
-    series("SINH", "(sinh x - x) / x^3 in x^2 for |x| <= 1: Taylor's, within 2^-61",
+    series("SINH", "Taylor polynomial in x^2 for (sinh x - x) / x^3, |x| <= 1; error below 2^-61",
            [1 / factorial(2 * i + 3) for i in range(9)])
-    series("COSH", "(cosh x - 1) / x^2 in x^2 for |x| <= 1: Taylor's, within 2^-61",
+    series("COSH", "Taylor polynomial in x^2 for (cosh x - 1) / x^2, |x| <= 1; error below 2^-61",
            [1 / factorial(2 * i + 2) for i in range(9)])
-    series("SHRINK", "((x cosh x - sinh x) / x^3 - cosh x / 3) / x^2 in x^2 for |x| <= 1: Taylor's",
+    series("SHRINK",
+           "Taylor polynomial in x^2 for ((x cosh x - sinh x) / x^3 - cosh x / 3) / x^2, |x| <= 1",
            [1 / factorial(2 * i + 4) - 1 / factorial(2 * i + 5) - 1 / factorial(2 * i + 2) / 3
             for i in range(9)])
-    series("NORMAL", "(1/2 - Q(x)) / x in x^2 for |x| <= 1, Q the normal tail: Taylor's, 2^-56",
+    series("NORMAL",
+           "Taylor polynomial in x^2 for (1/2 - Q(x)) / x, |x| <= 1, Q the normal tail; "
+           "error 2^-56",
            [(-1) ** n / (sqrt(2 * pi) * factorial(n) * 2 ** n * (2 * n + 1)) for n in range(15)])
 
     edge = (sqrt(2) - 1) / (sqrt(2) + 1)
-    emit("LOG", "(log((1 + s) / (1 - s)) - 2 s) / s^3 in s^2",
+    emit("LOG", "polynomial in s^2 for (log((1 + s) / (1 - s)) - 2 s) / s^3",
          lambda z: (2 * atanh(sqrt(z)) - 2 * sqrt(z)) / sqrt(z) ** 3, mpf(2) ** -40, edge ** 2, 7,
          lambda z: z / 2)
     turn = sqrt(2) - 1
-    emit("ATAN", "(atan u - u) / u^3 in u^2", lambda z: (atan(sqrt(z)) - sqrt(z)) / sqrt(z) ** 3,
+    emit("ATAN",
+         "polynomial in u^2 for (atan u - u) / u^3",
+         lambda z: (atan(sqrt(z)) - sqrt(z)) / sqrt(z) ** 3,
          mpf(2) ** -40, turn ** 2, 11, lambda z: z)
-    emit("ASIN", "(asin x - x) / x^3 in x^2", lambda z: (asin(sqrt(z)) - sqrt(z)) / sqrt(z) ** 3,
+    emit("ASIN",
+         "polynomial in x^2 for (asin x - x) / x^3",
+         lambda z: (asin(sqrt(z)) - sqrt(z)) / sqrt(z) ** 3,
          mpf(2) ** -40, mpf(1) / 4, 12, lambda z: z)
-    emit("ASINH", "(asinh x - x) / x^3 in x^2",
+    emit("ASINH", "polynomial in x^2 for (asinh x - x) / x^3",
          lambda z: (asinh(sqrt(z)) - sqrt(z)) / sqrt(z) ** 3, mpf(2) ** -40, mpf(1) / 4, 13,
          lambda z: z)
-    emit("TAIL", "Q(x) e^(x^2/2) (x + 1) in t = (x - 4) / (x + 4) for x >= 1, Q the normal tail",
+    emit("TAIL", "polynomial in (x-4)/(x+4) for Q(x) e^(x^2/2) (x + 1), x >= 1",
          mills, mpf(-3) / 5, mpf(1) - mpf(2) ** -30, 22, lambda t: 1 / mills(t))
 
     mp.dps = 420
     bits = int(floor(2 / pi * mpf(2) ** 1280))
-    print("/* 2 / pi: words of 64 bits after the point, the highest first */")
+    print("/* 2 / pi: 64-bit words of the bits after the point, the highest first */")
     print("/* clang-format off */")
     print("#define FN_TWO_OVER_PI_WORDS \\")
     words = [(bits >> (64 * (19 - i))) & (2 ** 64 - 1) for i in range(20)]

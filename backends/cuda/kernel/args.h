@@ -173,8 +173,8 @@ struct multiply_args {
     int32_t cluster;
     int32_t steps;                  /* number of pipeline steps along k of one limb */
     uint32_t inverse_steps;         /* constant with which limber_divide_by divides by `steps` */
-    /* [row or column of tiles][section of k]: 1 if the product uses elements of the operand in that
-     * section; NULL if it uses all */
+    /* [row or column of tiles][section of k]: 1 if the product uses elements of the operand in
+     * that section; NULL if it uses all */
     const uint8_t *shown_a, *shown_b;
     /* number of these sections of k; log2 of the number of steps in a section */
     int32_t shown, shown_shift;

@@ -24,7 +24,8 @@ DEVICE constexpr bool is_binary(limber_format f)
             (f.size == 4 && f.exp_bits == 8 && f.frac_bits == 23 && f.bias == 127));
 }
 
-/* True if this kernel must do nothing, since the guard chose another plan than `mine`. */
+/* True if this kernel must do nothing, since the guard (a check of the data) has chosen another
+ * plan than number `mine`. */
 DEVICE bool is_left(const int32_t *choice, int32_t mine)
 {
     return choice && load<int32_t>(choice) != mine;

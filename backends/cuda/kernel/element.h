@@ -30,7 +30,7 @@ DEVICE int parts_at(limber_num part[2], const struct view &v, int64_t line, int6
 }
 
 /* Returns an element's class as a double: 0, 1, infinity or NaN, with the element's sign.  A sum
- * with NaN and infinities equals the sum of products of classes in all that matters. */
+ * of products that is NaN or infinite is the same if classes replace the elements. */
 template <int S> DEVICE double class_at(const struct view &v, int64_t line, int64_t p)
 {
     limber_num part[2];

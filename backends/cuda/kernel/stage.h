@@ -28,7 +28,7 @@ DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
     }
 }
 
-/* Synchronises the warp or the block. */
+/* Synchronises the threads of the warp or of the block. */
 template <bool of_warp> DEVICE void meet()
 {
     if constexpr (of_warp)

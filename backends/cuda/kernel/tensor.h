@@ -11,8 +11,8 @@
 
 enum {
     THREADS = (GROUPS + 2) * GROUP_THREADS, PLACES = 2, TAKERS = 4 * GROUPS,
-    /* barriers: a place has been filled, a place has been read, all other accumulators have been
-     * read */
+    /* barriers: sums in a place are complete, sums in a place have been read, all other
+     * accumulators have been read */
     FILLED = PARTS, TAKEN = FILLED + 8 * PLACES, OTHERS = TAKEN + 8 * PLACES, ADDRESS = OTHERS + 8,
     /* first column of the block scales, which follow the sums; each stage has columns for A and for
      * B */
@@ -22,8 +22,8 @@ static_assert(BM == 128, "a row of products is a lane");
 static_assert(SCALES_FROM + STAGES * 2 * SCALES <= COLUMNS_TAKEN, "columns");
 static_assert(!SCALES || BN == 128, "scales of 128 lines come together");
 
-/* A place (range of columns) of accumulator 0's sums, and a parity that changes with each round
- * over the places. */
+/* A range of columns of tensor memory (a "place") that holds sums of accumulator 0, and a parity
+ * that changes with each round over the places. */
 struct place { int index; uint32_t parity; };
 
 /* Moves on to the next place; after the last one, to the first one with the other parity. */

@@ -362,8 +362,8 @@ DEVICE void narrow_terms(struct narrow_chains &n, uint32_t stage, int piece)
 
 /* ---- a task: all of k ------------------------------------------------------------------------ */
 
-/* Returns sum + x, rounded to step s.  x: the sum of a group or of a section of k.  h: random
- * number. */
+/* Returns sum + x in the format and rounding of s. x: the sum of a group or of a section of k.
+ * h: random number. */
 DEVICE float narrow_outer(struct narrow_chains &n, limber_step s, float sum, float x, uint32_t h)
 {
     float y = narrow_sum(s, sum, x, SAFE_OUTER);
@@ -374,7 +374,7 @@ DEVICE float narrow_outer(struct narrow_chains &n, limber_step s, float sum, flo
     return y;
 }
 
-/* Adds the sums `part` to `sum`, rounded to step s, and sets `part` to zero. */
+/* Adds the sums `part` to `sum`, in the format and rounding of s, and sets `part` to zero. */
 DEVICE void narrow_add_part(struct narrow_chains &n, limber_step s, lanes &sum, lanes &part,
                             uint32_t stream, uint32_t index)
 {

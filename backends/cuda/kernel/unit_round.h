@@ -60,7 +60,7 @@ DEVICE double wide_special(limber_step s, double x, double v)
            bits_double(double_bits(limber_unit_largest(s.format)) | sign) : __builtin_nan("");
 }
 
-/* Returns y >= 0 rounded to an integer, in the step's rounding mode.  negative: sign of the number.
+/* Returns y >= 0 rounded to an integer in the rounding mode of s. negative: sign of the number.
  * random: bits for stochastic rounding. */
 DEVICE double wide_units(limber_step s, double y, bool negative, uint32_t random)
 {
@@ -90,8 +90,8 @@ DEVICE double wide_units(limber_step s, double y, bool negative, uint32_t random
     return up ? add64(t, 1) : t;
 }
 
-/* Returns x rounded to a step's format, in its rounding mode.  random: bits for stochastic
- * rounding.  beyond: set if x overflowed the format. */
+/* Returns x in the format and rounding mode of s. random: bits for stochastic rounding. beyond:
+ * set if x overflowed the format. */
 DEVICE double wide_round(limber_step s, double x, uint32_t random, bool &beyond)
 {
     limber_format f = s.format;
@@ -141,7 +141,7 @@ DEVICE float odd_of(float cut, float up, float down)
     return bits_float(float_bits(cut) | (up != down));
 }
 
-/* True if the step has FP32's 23 fraction bits, so that instructions round to them directly. */
+/* True if s has FP32's 23 fraction bits, so that instructions round to them directly. */
 DEVICE constexpr bool is_binary32(limber_step s)
 {
     return s.format.frac_bits == 23;
@@ -161,8 +161,8 @@ DEVICE float zero_of(float sum, uint32_t signs)
     return sum == 0 ? bits_float(signs & SIGN32) : sum;
 }
 
-/* Returns a + b in FP32, rounded so that a later rounding to the step's format gives the correct
- * result.  safe: rounding to nearest twice is innocuous. */
+/* Returns a + b in FP32, rounded so that a later rounding to the format of s gives the correct
+ * result. safe: rounding to nearest twice is innocuous. */
 DEVICE float narrow_sum(limber_step s, float a, float b, int safe)
 {
     switch (s.rounding) {
@@ -181,7 +181,7 @@ DEVICE float narrow_sum(limber_step s, float a, float b, int safe)
     }
 }
 
-/* Returns a b + c in FP32, rounded so that a later rounding to the step's format gives the correct
+/* Returns a b + c in FP32, rounded so that a later rounding to the format of s gives the correct
  * result. */
 DEVICE float narrow_fma(limber_step s, float a, float b, float c)
 {
@@ -238,9 +238,9 @@ enum clamp {
     CLAMP_signed
 };
 
-/* Rounds x to a step's format with m <= 21 fraction bits, or 23.  x is exact, or comes from
+/* Rounds x to the format of s, which has m <= 21 fraction bits, or 23. x is exact, or comes from
  * narrow_sum or narrow_fma.  Adding 2^(23 - m) times the power of two of x drops the lower bits.
- * ends: x may be infinite.  beyond: set if x overflowed. */
+ * ends: x may be infinite. beyond: set if x overflowed. */
 DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp clamp, bool ends,
                           bool &beyond)
 {

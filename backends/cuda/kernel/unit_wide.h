@@ -32,8 +32,9 @@ DEVICE double wide_multiply(struct wide_chain &w, float a, float b, uint32_t h)
     return y;
 }
 
-/* Returns sum + x rounded to step s.  Counts a nonzero x that left the sum unchanged (counter
- * `first`), that lost some bits (first + 1), or that made the sum overflow.  h: random number. */
+/* Returns sum + x in the format and rounding of s.  Counts a nonzero x that left the sum
+ * unchanged (counter `first`), that lost some bits (first + 1), or that made the sum overflow.
+ * h: random number. */
 DEVICE double wide_add(struct wide_chain &w, limber_step s, double sum, double x, uint32_t h,
                        int first)
 {

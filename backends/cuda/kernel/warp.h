@@ -372,8 +372,8 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         put_totals(result_of(a.r, t.product), t.acc, i0, j0, total, flushed == 0);
 }
 
-/* Computes a task with float sums.  The first JOINED accumulators are added to a total after every
- * chunk; each other accumulator sums over all of k. */
+/* Computes a task with float sums.  The first JOINED accumulators are added to a total after
+ * every chunk; each other accumulator sums over all of k.  Then stores the sums. */
 template <class sum>
 DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int line_b)
 {

@@ -170,7 +170,7 @@ void FOR_ISA(limber_bytes)(const struct byte_strip *s)
 #else
 SUM_ALL(2, 6)
 #if !defined(__AVXVNNI__)
-SUM_ALL(1, 6) /* for at most eight filters */
+SUM_ALL(1, 6) /* a variant for at most eight filters */
 #endif
 
 void FOR_ISA(limber_bytes)(const struct byte_strip *s)

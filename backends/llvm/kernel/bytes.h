@@ -16,8 +16,8 @@ enum {
     BYTES_UNITS = 4 /* largest number of filter units in a strip */
 };
 
-/* A block of pixels and the strip of filters by which they are multiplied.  A word of 32 bits has
- * four channels of 8 bits or, on CPUs without VNNI, two of 16 bits. */
+/* A block of pixels and the strip (group of filters) by which they are multiplied.  A word of 32
+ * bits has four channels of 8 bits or, on CPUs without VNNI, two of 16 bits. */
 struct byte_strip {
     const uint8_t *const *line; /* [pixel]: address of the pixel's window */
     int64_t pixels;

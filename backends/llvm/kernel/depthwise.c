@@ -138,7 +138,8 @@ static int64_t least(int64_t a, int64_t b)
 #define ALL_WINDOWS(F) \
     FORWARD_WINDOWS(F) \
     F(3, 3, 1, 1) F(2, 2, 1, 1) F(2, 1, 1, 1) F(1, 2, 1, 1) F(1, 1, 1, 1)
-#define WINDOWS_1 FORWARD_WINDOWS /* for images of 8-bit integers */
+/* window sizes with specialised code for images of 8-bit integers */
+#define WINDOWS_1 FORWARD_WINDOWS
 #define WINDOWS_4 ALL_WINDOWS
 #define WINDOWS_8 ALL_WINDOWS
 
@@ -223,8 +224,9 @@ static int64_t parts(int64_t all, int64_t most)
 }
 
 /* True for an NCHW image if lanes are channels; packing then transposes the image, and storing
- * transposes the result.  False if lanes of channels would fill vectors much less than lanes of
- * pixels, or if the packed rows (`length` pixels) for one row of the result are too large. */
+ * transposes the result.  False if vectors of channels would leave many more lanes empty than
+ * vectors of pixels, or if the packed rows (`length` pixels) for one row of the result are too
+ * large. */
 static bool turns(const struct depthwise *d, int64_t lanes, int64_t length)
 {
     const double rows = (double)(d->inputs * d->t) * ((double)(d->r - 1) * d->dilate[0] + 1);
@@ -321,8 +323,8 @@ static bool has_sevens(const struct depthwise *d)
     return is_common(d) && d->stride[1] == 1 && d->s == 7;
 }
 
-/* Returns the number of blocks into which a plane of a window is divided for its gradient: rows of
- * seven taps, or 3 x 3 taps. */
+/* Returns the number of blocks of taps into which a plane of a window is divided for its
+ * gradient: rows of seven taps, or 3 x 3 taps. */
 static int64_t nines_of(const struct depthwise *d)
 {
     return has_sevens(d) ? d->r : parts(d->r, 3) * parts(d->s, 3);

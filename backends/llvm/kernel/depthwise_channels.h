@@ -72,7 +72,8 @@ FLAT void NAME(load_pixels)(struct NAME(joins) *j, const uint8_t *at, const int6
     j->four = _mm512_xor_si512(_mm512_permutexvar_epi32(j->turn, pixels), j->offset);
 }
 
-/* Returns elements that hold the taps of a row, for column k of n columns, of sixteen channels. */
+/* Returns a vector whose 32-bit lane l has, for channel l of sixteen, the bytes that the taps of
+ * a row read, for column k of n columns. */
 FLAT VEC NAME(see_pixel)(struct NAME(joins) *j, const uint8_t *at, const int64_t *place,
                          const some_lanes *each, int k, int n, int stride, bool all)
 {

@@ -79,8 +79,8 @@ FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int strid
     }
 }
 #else
-/* Loads the taps of a row of the window for a vector of results of 8-bit integers: each element of
- * e[0] holds all taps, one byte each. */
+/* Loads the pixels under a row of the window for a vector of results, from an image of 8-bit
+ * integers: each 32-bit lane of e[0] gets the bytes that the taps of the row read. */
 FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int stride, bool back,
                     bool inside, int offset, VEC *e)
 {

@@ -11,8 +11,8 @@
  * use the same code, as a "nine" of one row.  NHWC tensors are read in place.  NCHW tensors, and
  * tensors with several filters for a channel, are packed first. */
 
-/* Pixels of the image and of dy that one nine (block of taps) reads, for one vector of channels.
- * Distances are in bytes. */
+/* Pixels of the image and of dy that one block of taps (a "nine") reads, for one vector of
+ * channels.  Distances are in bytes. */
 struct NAME(met) {
     const struct depthwise *d;
     /* image: the first row of the image's plane; dy: the current row of dy; zeros: a vector of
@@ -36,7 +36,8 @@ struct NAME(met) {
     bool wide;
 };
 
-/* The sums of one nine (block of taps): of the current chain, and the totals of earlier chains. */
+/* The sums of one block of taps (a "nine"): of the current chain, and the totals of earlier
+ * chains. */
 struct NAME(nine) {
     VEC sum[9], total[9];
 };
@@ -249,8 +250,8 @@ MEET(near, 3, 3, 1, true) MEET(apart, 3, 3, 2, true) MEET(other, 3, 3, 1, false)
 MEET(seven, 1, 7, 1, true)
 #undef MEET
 
-/* Adds the products of rows [y, end) of dy to the sums of the current nine, by the code for its
- * geometry. */
+/* Adds the products of rows [y, end) of dy to the sums of the current block of taps, by the code
+ * for its geometry. */
 FLAT void NAME(meet)(struct NAME(met) *m, int64_t y, int64_t end, int64_t done,
                      struct NAME(nine) *sums)
 {
@@ -336,17 +337,17 @@ static void NAME(gather)(const REAL *from, int64_t apart, int64_t pixel, int64_t
             to[l] = from[least(l, channels - 1) * apart];
 }
 
-/* The state of a task.  It computes output j of the channels of p, in plane t of their windows, and
- * there the nines (blocks of taps) [first, end). */
+/* The state of a task.  It computes output j of the channels of p, in plane t of their windows,
+ * and there the blocks of taps [first, end). */
 struct NAME(gradient) {
     struct piece p;
     int64_t j, t, first, end;
-    struct NAME(nine) *nines; /* [vector of channels][nine]: sums of the nine's taps */
+    struct NAME(nine) *nines; /* [vector of channels][block of taps]: sums of the block's taps */
     REAL *room; /* memory for packed rows */
 };
 
-/* Adds the products of rows [y, end) of a plane of dy to all nines of the task, for vector g of
- * channels. */
+/* Adds the products of rows [y, end) of a plane of dy to all blocks of taps of the task, for
+ * vector g of channels. */
 FLAT void NAME(add_rows_to_nines)(const struct NAME(gradient) *x, struct NAME(met) *m, int64_t g,
                                   int64_t y, int64_t end, int64_t done)
 {
@@ -405,8 +406,8 @@ static void NAME(meet_packed)(const struct NAME(gradient) *x, struct NAME(met) *
     NAME(add_rows_to_nines)(x, m, 0, y, end, done);
 }
 
-/* Stores the sums of nine number `of` of a window, for a vector of channels.  With d->add, adds
- * them to the result instead. */
+/* Stores the sums of block of taps number `of` of a window, for a vector of channels.  With
+ * d->add, adds them to the result instead. */
 static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthwise *d,
                              struct NAME(group) group, int64_t of, const VEC total[9])
 {
@@ -441,9 +442,9 @@ static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthw
         }
 }
 
-/* Runs one task of the filter gradient.  A task has plan->groups vectors of channels, one of their
- * `multiplier` outputs and one plane of the windows.  Of that plane's nines (blocks of taps) it has
- * an equal share, 1 / plan->along.  It adds the products of all images' pixels. */
+/* Runs one task of the filter gradient.  A task has plan->groups vectors of channels, one of
+ * their `multiplier` outputs and one plane of the windows.  It computes an equal share,
+ * 1/plan->along, of that plane's blocks of taps, over the products of all images' pixels. */
 static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise_plan *plan,
                                int64_t task, void *room)
 {

@@ -13,8 +13,8 @@
 #include "ir/num/prim.h"
 
 
-/* The sums so far of a block of rows, high + low.  size: upper bounds of the sums of magnitudes;
- * infinite for a row that double-double sums cannot settle. */
+/* The sums so far of a block of rows, high + low. size: upper bounds of the sums of magnitudes;
+ * infinite for a row whose double-double sum cannot be rounded with certainty. */
 struct block {
     double high[BLOCK], low[BLOCK], size[BLOCK];
 };
@@ -386,8 +386,8 @@ static bool has_columns(const struct product *x)
     return x->m > 1 && x->a.line == 1 && x->a.p != 1;
 }
 
-/* Computes up to BLOCK rows: first as double-double sums, and then again those rows whose rounding
- * these leave uncertain. */
+/* Computes up to BLOCK rows: first as double-double sums, and then again those rows whose sums
+ * are not accurate enough to round them with certainty. */
 static void run_block(struct product *x, enum way way, struct segment *s, int64_t i, int64_t rows)
 {
     const bool one = x->m == 1, columns = has_columns(x);

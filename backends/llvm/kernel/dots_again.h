@@ -179,8 +179,8 @@ static double class_of(double v)
     return v - v != 0 || v == 0 ? v : copysign(1, v);
 }
 
-/* Computes and stores a result in the long accumulator, if bins leave its rounding uncertain.
- * finite: no product is NaN or infinite. */
+/* Computes and stores a result in the long accumulator, if its sum in bins is not accurate
+ * enough to round it with certainty. finite: no product is NaN or infinite. */
 static void store_slow(struct product *x, int64_t row, bool finite)
 {
     const struct call *c = x->c;
@@ -248,8 +248,8 @@ FLAT struct sums bounded(const struct product *x, const struct exact_sums *t, vd
                           bins_error(last, x->k + LANES) + below };
 }
 
-/* Sums a row in deep bins.  If these settle the rounding or lose no bits, stores the result and
- * returns true. */
+/* Sums a row in deep bins.  If that sum can be rounded with certainty or lost no bits, stores
+ * the result and returns true. */
 __attribute__((noinline)) static bool store_deep(struct product *x, int64_t row, double size)
 {
     struct bins bins = begin_bins(all_of(0), x->k);
@@ -303,8 +303,8 @@ static double sum_row_magnitudes(const struct product *x, int64_t row)
     return sum_lanes(size);
 }
 
-/* Computes rows that double-double sums left uncertain, one after another along k.  sizes: upper
- * bounds of their sums of magnitudes. */
+/* Computes rows whose double-double sums could not be rounded with certainty, one after another
+ * along k. sizes: upper bounds of their sums of magnitudes. */
 static void run_rows_again(struct product *x, const int64_t *row, int count, double *sizes)
 {
     for (int r = 0; r < count; r += LANES) {
@@ -343,8 +343,9 @@ static void run_groups(const struct product *x, const int64_t *row, int groups, 
     }
 }
 
-/* Computes rows that double-double sums left uncertain, LANES rows at a time, for a matrix whose
- * columns are contiguous.  sizes: upper bounds of their sums of magnitudes. */
+/* Computes rows whose double-double sums could not be rounded with certainty, LANES rows at a
+ * time, for a matrix whose columns are contiguous. sizes: upper bounds of their sums of
+ * magnitudes. */
 static void run_columns_again(struct product *x, int64_t *row, int count, double *sizes)
 {
     enum { GROUPS = BLOCK / LANES / 2 };

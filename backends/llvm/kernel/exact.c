@@ -25,8 +25,11 @@
 
 
 enum {
-    WIDTH = 40, WINDOW = 4 * WIDTH, /* number of bits of a column, and of a window */
-    WINDOWS = 4, /* number of windows that are tried before the long accumulator */
+    /* number of bits of a column of the sum, and of an exponent window: the bits of the sum that
+     * are added in one pass */
+    WIDTH = 40, WINDOW = 4 * WIDTH,
+    /* number of exponent windows that are summed before the long accumulator is used */
+    WINDOWS = 4,
     RUN = 4096, /* largest number of terms whose sum in each column stays exact as a double */
     /* rows, and vectors of columns, of a register tile of double-double sums */
     ROWS = LANES / 2, VECTORS = 2,
@@ -53,16 +56,16 @@ void FOR_ISA(limber_exact_pack)(struct kernel_call *c, int64_t task)
 
 /* ---- sums in windows ------------------------------------------------------------------------- */
 
-/* For each row of A, and for each group of LANES columns of B: a bit set that tells in which of 64
- * equal parts of k it has a nonzero number.  It is filled when the first zero result occurs. */
+/* For each row of A, and for each group of LANES columns of B: a bit set that tells in which of
+ * 64 equal parts of k it has a nonzero number.  It is filled when the first result is zero. */
 struct occupied {
     uint64_t row[KERNEL_EXACT_BLOCK], strip[KERNEL_EXACT_BLOCK / LANES];
     bool known;
 };
 
-/* The computation of LANES elements of C, (i, j) to (i, j + LANES - 1): limbs of their lines, the
- * state of each element, and the columns of its sum.  The last column has weight 2^(top + 2 -
- * WINDOW windows). */
+/* The computation of LANES elements of C, (i, j) to (i, j + LANES - 1): limbs of their lines
+ * (rows of A, columns of B), the state of each element, and the columns of its sum.  The last
+ * column has weight 2^(top + 2 - WINDOW windows). */
 struct strip {
     const struct kernel_call *c;
     struct occupied *occupied;  /* `occupied` of the rows and columns that are computed together */
@@ -139,19 +142,19 @@ FLAT void cut_into_columns(vd x, int from, vd column[4])
     }
 }
 
-/* exponents of products, relative to the window; a product outside of (BELOW, ABOVE) has no bit in
- * the window */
+/* exponents of products, relative to the exponent window; a product outside of (BELOW, ABOVE)
+ * has no bit in the window */
 enum { BELOW = -WINDOW - 3, ABOVE = 107 };
 
-/* Returns a mask of the lanes whose products have bits in the window.  first: this is the first
- * window, so no product lies above it. */
+/* Returns a mask of the lanes whose products have bits in the exponent window. first: this is
+ * the first window, so no product lies above it. */
 FLAT vi lanes_in_window(vi e, bool first)
 {
     return first ? e > BELOW : (e > BELOW) & (e < ABOVE);
 }
 
-/* Adds one product in each lane, cut into the columns.  shift: converts exponents to exponents
- * relative to the window. */
+/* Adds one product in each lane, cut into the columns. shift: converts exponents to exponents
+ * relative to the exponent window. */
 FLAT void add_term(const struct limb *a, const struct limb *b, const struct strip *s, vi shift,
                    int64_t p, bool first, vd column[4])
 {
@@ -170,9 +173,10 @@ FLAT void add_term(const struct limb *a, const struct limb *b, const struct stri
     cut_into_columns(low, first ? 1 : 0, column);
 }
 
-/* Adds those bits of all products that lie in the window, except in lanes that are already certain.
- * If exponents vary much, most terms have no bits in any lane's window.  The terms that do are
- * listed first, since testing them one by one would be an unpredictable branch. */
+/* Adds those bits of all products that lie in the current exponent window, except in lanes whose
+ * rounding is already certain.  If exponents vary much, most products have no bits in any lane's
+ * window.  The products that do are listed first, since testing them one by one would be an
+ * unpredictable branch. */
 FLAT void sum_window(struct strip *s, bool first)
 {
     const struct kernel_config *f = s->c->config;
@@ -415,8 +419,8 @@ static bool is_dense(const struct output_view *c, int64_t j)
     return c->col == 1 && !c->rows && !c->cols && !c->wide && j + LANES <= c->inner;
 }
 
-/* Stores those of the lanes `left` of row r whose rounding the double-double sum settles.  Returns
- * their mask.  r: row of the register tile; i: row of the block. */
+/* Stores those of the lanes `left` of row r whose double-double sum can be rounded with
+ * certainty.  Returns their mask. r: row of the register tile; i: row of the block. */
 APART static int store_pairs(const struct strip *s, const struct pair *x, int r, int64_t i,
                              int64_t j, int left)
 {
@@ -539,7 +543,7 @@ static bool store_zero_at(const struct kernel_call *c, int64_t i, int64_t j)
 }
 
 /* Stores those of the lanes `left` whose products are all zero, as in triangular or sparse
- * operands.  Returns their mask.  Double-double sums never settle a zero. */
+ * operands.  Returns their mask.  The rounding of a zero double-double sum is never certain. */
 APART static int store_zeros(const struct strip *s, const struct pair *x, int line, int64_t i,
                              int64_t j, int left)
 {
@@ -570,8 +574,8 @@ APART static int store_zeros(const struct strip *s, const struct pair *x, int li
     return done;
 }
 
-/* Stores those of the uncertain lanes of row i whose rounding sums in bins settle, or whose sums
- * are exactly zero.  Returns their mask. */
+/* Stores those of the uncertain lanes of row i whose sums in bins can be rounded with certainty,
+ * or are exactly zero.  Returns their mask. */
 APART static int store_binned(const struct strip *s, int64_t i, int64_t j)
 {
     const struct kernel_call *c = s->c;
@@ -606,9 +610,9 @@ static bool stores_fast(const struct kernel_config *f)
     return f->plain && limber_format_is_binary(f->c);
 }
 
-/* Rounds the sum in the first window as a double-double number.  Returns false if that does not
- * settle the rounding of an FP64 or FP32 result.  uncertain: bound of the sum of all bits below the
- * window. */
+/* Rounds the sum in the first exponent window as a double-double number.  Returns false if the
+ * rounding to an FP64 or FP32 result is not certain. uncertain: bound of the sum of all bits
+ * below the window. */
 static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, double uncertain)
 {
     const struct kernel_call *c = s->c;
@@ -669,10 +673,10 @@ static int words_of(const struct strip *s, int lane, int columns, uint64_t *w)
     return words;
 }
 
-/* If the windows summed so far settle the rounding of element (i, j) in this lane, stores it and
- * returns true.  If it returns false, the next window is needed.  terms: number of products with
- * bits below the last window; each changes the sum by at most one unit of that window's last bit.
- * Adds to *lost the number of integers that do not fit C's format. */
+/* If the exponent windows summed so far determine the rounding of element (i, j) in this lane,
+ * stores it and returns true.  If it returns false, the next window is needed. terms: number of
+ * products with bits below the last window; each changes the sum by at most one unit of that
+ * window's last bit.  Adds to *lost the number of integers that do not fit C's format. */
 static bool store_if_certain(struct strip *s, int lane, int64_t i, int64_t j, double terms,
                              int64_t *lost)
 {
@@ -722,8 +726,9 @@ static int store_special(const struct kernel_call *c, int64_t i, int64_t j, int 
     return left;
 }
 
-/* Sums and stores the lanes s->left of row i: in bins, then in windows, then in the long
- * accumulator.  Returns the number of integers that do not fit C's format. */
+/* Sums and stores the lanes s->left of row i: in bins, then in exponent windows, then in the
+ * long accumulator, until the rounding is certain.  Returns the number of integers that do not
+ * fit C's format. */
 static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
 {
     const struct kernel_call *c = s->c;
@@ -754,13 +759,13 @@ static int64_t sum_strip(struct strip *s, int64_t i, int64_t j, int live)
     return lost;
 }
 
-/* Stores rows [i, i + rows) of a strip of columns: from double-double sums where their error bound
- * settles the rounding, else from exact sums (bins or windows).  far: the double-double sums, with
- * row i at index `first`; NULL if there are none.
- *
- * bounds: the error bound is from norms; rows whose rounding it leaves uncertain are summed again
- * with a tighter bound, from sums of magnitudes.  *sized: set if that settles more elements and
- * more than half of the rows were uncertain; then the rest of the block uses the tighter bound. */
+/* Stores rows [i, i + rows) of a strip of columns: from double-double sums if their error bound
+ * makes the rounding certain, else from exact sums (bins or exponent windows). far: the
+ * double-double sums, with row i at index `first`; NULL if there are none. bounds: the error
+ * bound is from norms; rows whose rounding it leaves uncertain are summed again with a tighter
+ * bound, from sums of magnitudes.  *sized: set if the tighter bound makes more elements certain
+ * and more than half of the rows were uncertain; then the rest of the block uses the tighter
+ * bound. */
 static int64_t sum_rows(struct strip *s, int64_t i, int rows, int64_t j, int live,
                         struct far_pairs *far, int64_t first, bool bounds, bool *sized)
 {
@@ -897,8 +902,8 @@ static int64_t run_part(struct kernel_call *c, bool pairs, int64_t i0, int64_t r
 }
 
 /* Entry point kernel_block: computes a block of C.  `scratch` holds the double-double sums.  The
- * rows of the first panel show whether error bounds from norms settle enough elements for the rest
- * of the block. */
+ * rows of the first panel show whether error bounds from norms suffice for the rest of the
+ * block. */
 void FOR_ISA(limber_exact_block)(struct kernel_call *c, int64_t task, char *scratch)
 {
     int64_t i0 = task / c->blocks_j * c->mb, j0 = task % c->blocks_j * c->nb, lost;

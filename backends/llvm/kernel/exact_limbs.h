@@ -9,8 +9,8 @@
 #include "ir/num/prim.h"
 
 enum {
-    PANEL = KERNEL_LANES,           /* number of lines in a panel */
-    /* number of elements along k that are examined, or listed for a window, at once */
+    PANEL = KERNEL_LANES,           /* number of lines (rows of A, columns of B) in a panel */
+    /* number of elements along k that are examined, or listed for an exponent window, at once */
     LISTED = 256,
     /* lowest exponent, relative to the line's largest element, that double-double sums include */
     FAR = -990,
@@ -388,7 +388,8 @@ static void scale_lines(double *v, int64_t k, int32_t *low, const int32_t *high,
     }
 }
 
-/* Packs a panel for double-double sums: lines of doubles, scaled by their largest exponents. */
+/* Packs a panel for double-double sums: lines (rows of A, columns of B) of doubles, scaled by
+ * their largest exponents. */
 static void pack_scaled(const struct kernel_call *c, int side, int64_t panel)
 {
     struct limb l = limb_of(c, true, side, panel, 0);
@@ -408,7 +409,8 @@ static void pack_scaled(const struct kernel_call *c, int side, int64_t panel)
 
 /* ---- packing for windows --------------------------------------------------------------------- */
 
-/* Packs a panel for windows: limbs of fractions and exponents. */
+/* Packs a panel for exact sums in exponent windows: for each element its limbs, each a fraction
+ * and an exponent. */
 static void pack(const struct kernel_call *c, int side, int64_t panel)
 {
     const struct packed *o = &c->op[side];

@@ -52,8 +52,8 @@ ANGLES(tan)
                 x[i] = fn_value(fn_##name(x[i], &nearest), x[i], 0); \
         break;
 
-/* True if the fast approximation leaves the FP32 rounding of some element of the block
- * uncertain. */
+/* True if the fast approximation is too inexact to round some element of the block to FP32 with
+ * certainty. */
 static int is_uncertain(const double y[QUICK_BLOCK])
 {
     int doubt = 0;
@@ -63,8 +63,8 @@ static int is_uncertain(const double y[QUICK_BLOCK])
     return doubt;
 }
 
-/* Uses the fast approximation for full blocks whose FP32 roundings it settles; other blocks are
- * computed by the general function.  Returns the number of elements computed. */
+/* Uses the fast approximation for full blocks that it can round to FP32 with certainty; other
+ * blocks are computed by the general function.  Returns the number of elements computed. */
 #define QUICK(NAME, name) \
     static int64_t quick_##name##s(const struct fn_args *args, double *x, int64_t n) \
     { \

@@ -16,8 +16,8 @@ enum {
     KERNEL_ACCUMULATORS = 64,
     /* elements along k that are packed at once; divides kc, unless one cache block has all of k */
     KERNEL_BLOCK = 16,
-    /* The same for bytes.  A task packs as many elements of a strip of lines, of any format, before
-     * it begins the next strip. */
+    /* bytes along k that are packed at once.  A task packs as many elements of a strip of lines,
+     * of any format, before it begins the next strip. */
     KERNEL_BYTES = 64,
     /* number of lines that are packed at once, and of columns whose totals are combined at once */
     KERNEL_LANES = 16,
@@ -254,7 +254,7 @@ struct planes {
 };
 
 struct kernel_cold;
-/* One part of a launch, as kernels receive it. */
+/* One part of C (and of k) of a launch, as kernels receive it. */
 struct kernel_call {
     const struct kernel_config *config;
     const struct kernel_cold *cold;
@@ -333,8 +333,8 @@ struct kernel_cold {
 };
 extern const struct kernel_cold limber_kernel_cold;
 
-/* True if `accumulator` first computes double-double sums, which settle most FP64 and FP32 results
- * (config.c). */
+/* True if `accumulator` first computes double-double sums, with which most FP64 and FP32 results
+ * can be rounded (config.c). */
 bool limber_sums_pairs(const struct kernel_config *c);
 
 /* Transposes `count` elements, of 4 or 8 bytes, of 16 lines; one function per instruction set
@@ -358,9 +358,9 @@ LIMBER_FALLBACK(LIMBER_DECLARE, kernel_plane_copy, limber_planes_copy)
 /* Sets the function pointers of *x for this CPU (cold.c). */
 void limber_planes_code(struct planes *x);
 
-/* Classes of elements (special.c).  limber_classes_bytes: bytes of memory for `lines` lines;
- * limber_classes_set: divides that memory; limber_classes_fill: a task that records the classes of
- * sixteen lines. */
+/* Classes of elements (special.c): positive, negative, infinite, NaN. limber_classes_bytes:
+ * bytes of memory for `lines` lines; limber_classes_set: divides that memory;
+ * limber_classes_fill: a task that records the classes of sixteen lines. */
 int64_t limber_classes_bytes(int64_t lines, int64_t k);
 void limber_classes_set(struct classes *s, int64_t lines, int64_t k, char *memory);
 void limber_classes_fill(const struct classes *s, const struct view *v, limber_format f,

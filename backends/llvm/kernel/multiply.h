@@ -19,7 +19,8 @@ struct block {
 
 static const int32_t no_bias[KERNEL_NR]; /* biases of zero, for register tiles that start at 0 */
 
-/* True if an operand has tiles that belong to other parts of the product and are read as zeros. */
+/* True if an operand has tiles whose elements are multiplied by other parts of a partitioned
+ * product, and are read as zeros here. */
 FLAT int is_part(const struct kernel_call *c)
 {
     const struct tile_subset *a = c->op[0].view.tile_subset, *b = c->op[1].view.tile_subset;

@@ -9,9 +9,9 @@ enum {
     PIECES = 3 /* largest number of doubles whose sum is an element; loops over them are unrolled */
 };
 
-/* A strip of lines, one in each lane: lines [first, first + 16) of a part of an operand, of which
- * `live` exist, and elements [p0, p0 + len) along k.  If panels have fewer than sixteen lines,
- * several panels share the lanes. */
+/* A strip of lines (rows of A or columns of B), one in each lane: lines [first, first + 16) of a
+ * part of an operand, of which `live` exist, and elements [p0, p0 + len) along k.  If panels
+ * have fewer than sixteen lines, several panels share the lanes. */
 struct strip {
     const struct kernel_call *c;
     const struct packed *o;
@@ -267,7 +267,7 @@ FLAT void add_sums(const struct strip *w, int limb, v16i sum)
         to[i] += sum[i];
 }
 
-/* Returns the address of the first lane's word `row` in AMX tiles of 16 lines by 16 words. */
+/* Returns the address of word `row` of the first lane in AMX tiles of 16 lines by 16 words. */
 FLAT char *tile_at(const struct strip *w, int limb, int64_t row)
 {
     return w->o->data + w->panel * w->o->panel_bytes + limb * w->o->limb_bytes +
@@ -747,7 +747,7 @@ FLAT void fix_singles(const struct strip *w, const char *from, int64_t stride,
     ROLL for (int p = 0; p < w->len; p++) {
         v16f v = scale_sixteen(w, from + p * stride, &s);
 
-        if (BALANCED(w)) /* see half_away */
+        if (BALANCED(w)) /* adds almost a half, as half_away does */
             v += (v16f)(((v16i)v & all_i(INT32_MIN)) | (v16i)all_f(0x1.fffffep-2f));
         x[p] = TO(v16i, v);
     }
@@ -1020,8 +1020,8 @@ FLAT v16i byte_sums(const struct strip *w, v16i word)
     return (word << 24 >> 24) + (word << 16 >> 24) + (word << 8 >> 24) + (word >> 24);
 }
 
-/* Sums of a strip's packed bytes, by line, and the OR of its words, which is nonzero if a byte
- * is. */
+/* The sums of the packed bytes of each line of a strip, and the OR of their words, which is
+ * nonzero if a byte is. */
 struct shown {
     v16i sum, any;
 };
@@ -1255,8 +1255,9 @@ FLAT v8l scales_of(const struct strip *w, int64_t from)
     return TO(v8l, LOAD(v8i, e));
 }
 
-/* Packs lines that are contiguous along k by transposing them directly into their panels.  Returns
- * 0 if the operand does not suit. */
+/* Packs lines that are contiguous along k by transposing them directly into their panels.  Sets
+ * w->len to the number of elements that it packed.  Returns 0, and packs nothing, if the
+ * operand's layout does not allow it. */
 FLAT int pack_along_k(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;

@@ -325,8 +325,8 @@ static void store_exactly(struct product *x, int64_t i, int64_t j, char *to, dou
     x->slow += class - class == 0;
 }
 
-/* Stores those of the lanes `left` whose rounding bins settle, or in which bins lost no bits.
- * Returns the mask of all other lanes. */
+/* Stores those of the lanes `left` whose sums in bins can be rounded with certainty, or lost no
+ * bits.  Returns the mask of all other lanes. */
 static int store_binned(struct product *x, int64_t i, int left, char *const *to, vd old)
 {
     const struct call *c = x->c;

@@ -3,7 +3,7 @@
 #ifndef LIMBER_QUICK_TABLES_H
 #define LIMBER_QUICK_TABLES_H
 
-/* (e^r - 1 - r) / r^2 for |r| <= log(2) / 2; within 2^-43.9 */
+/* polynomial in r for (e^r - 1 - r) / r^2, |r| <= log(2) / 2; relative error 2^-43.9 */
 #define FN_QUICK_EXP(F) \
     F(0x1.72ad3ae3ed777p-19) \
     F(0x1.a136b06babd51p-16) \
@@ -14,7 +14,7 @@
     F(0x1.5555555554f97p-3) \
     F(0x1.fffffffffe069p-2)
 
-/* (1/2 - Q(x)) / x in x^2 for |x| <= 1, Q the normal tail; within 2^-43.1 */
+/* polynomial in x^2 for (1/2 - Q(x)) / x, |x| <= 1, Q the normal tail; relative error 2^-43.1 */
 #define FN_QUICK_NORMAL(F) \
     F(-0x1.1c84a061c1b9dp-25) \
     F(0x1.5ebdb25965fc7p-21) \
@@ -25,7 +25,7 @@
     F(-0x1.1058377dac9c5p-4) \
     F(0x1.9884533d4324ep-2)
 
-/* Q(x) e^(x^2/2) (x + 1) in t = (x - 4) / (x + 4) for 1 <= x <= 14.5; within 2^-45.3 */
+/* polynomial in (x-4)/(x+4) for Q(x) e^(x^2/2) (x + 1), 1 <= x <= 14.5; relative error 2^-45.3 */
 #define FN_QUICK_TAIL(F) \
     F(-0x1.18395091b9704p-19) \
     F(-0x1.8bdb901f50f9ap-19) \

@@ -896,8 +896,8 @@ SLOW void sum_again(const struct kernel_call *c, const struct block *b, int64_t 
         c->cold->exact(c, at_a, at_b);  /* `exact` itself adds its time to recomputed_ns */
 }
 
-/* Stores up to sixteen FP64 sums whose error bounds settle the rounding, and computes all other
- * elements again. */
+/* Stores those of up to sixteen FP64 sums whose error bounds make the rounding certain, and
+ * computes all other elements again. */
 SLOW void store_certain_strip(const struct kernel_call *c, const struct block *b,
                               const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {

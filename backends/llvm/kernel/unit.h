@@ -156,16 +156,15 @@ FLAT struct extremes extremes_of(const struct packed *o, int64_t line, int lines
     return x;
 }
 
-/* kinds of lanes: FP64; FP32 in which sums may overflow; FP32 in which they do not */
+/* kinds of SIMD lanes: FP64; FP32 in which sums may overflow; FP32 in which they do not */
 enum lanes { LANES_wide, LANES_free, LANES_bounded };
 
-/* Chooses the kind of lanes for tile (i, j).  In FP32 lanes, products and sums must be exact before
- * the unit's roundings.  In LANES_bounded, they also must not overflow the unit's formats.
- *
- * A product p is at most 2 |a b| + quantum.  With rounding to nearest or truncation, |acc| is at
- * most 2 times the sum of the |p|, since the rounded sum differs from acc + p by at most |p| (acc
- * itself differs by that).  With other roundings, each rounding may add one unit in the last
- * place. */
+/* Chooses the kind of SIMD lanes for tile (i, j).  In FP32 lanes, products and sums must be
+ * exact before the unit's roundings.  In LANES_bounded, they also must not overflow the unit's
+ * formats.  A product p is at most 2 |a b| + quantum.  With rounding to nearest or truncation,
+ * |acc| is at most 2 times the sum of the |p|, since the rounded sum differs from acc + p by at
+ * most |p| (acc itself differs by that).  With other roundings, each rounding may add one unit
+ * in the last place. */
 FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
 {
     struct extremes a = extremes_of(&c->op[0], i, CONSTANT.mr);

@@ -65,7 +65,7 @@ FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v16u ra
     return half_round(acc + x);
 }
 
-/* Returns sum + x, an outer sum plus a group's sum, rounded to step s. */
+/* Returns sum + x, an outer sum plus a group's sum, in the format and rounding of s. */
 FLAT v32h half_outer(struct half_tile *t, limber_step s, v32h sum, v32h x, v16u random)
 {
     return half_add(t, s, sum, x, random);

@@ -102,7 +102,7 @@ FLAT void store_halves(const struct strip *w, int64_t p, v16f x)
     put_row(w, 0, p, (const char *)&v, 2);
 }
 
-/* Returns the row of the operand at position p of the unit's order of k. */
+/* Returns the row of the operand for position p in the order in which the unit sums along k. */
 FLAT const char *row_at(const struct strip *w, const char *from, int64_t stride, int p, char *room)
 {
     int64_t index;
@@ -206,8 +206,9 @@ FLAT v8d scaled_value(limber_step s, v8d x, v8d scale, v8l *e)
     return v * one;
 }
 
-/* Returns a row of a scaled block, rounded.  *e: set to its exponents or, if terms are sums of
- * neighbouring products, to the exponents of the scales alone. */
+/* Rounds elements low, high of row p under the scales of their block, and returns the results.
+ * *e: set to their exponents or, if each term of a sum adds neighbouring products, to the
+ * exponents of the scales alone. */
 FLAT v16f load_scaled(const struct strip *w, struct scales *scales, int p, v8d low, v8d high,
                       v16i *e)
 {

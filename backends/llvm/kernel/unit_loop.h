@@ -19,10 +19,10 @@ struct F(tile) {
     V most;                     /* largest magnitude of the sums, if sums are tracked */
 };
 
-/* In this order: loads element p of row r of A into all lanes; loads row p of B; returns a * b,
- * rounded; returns acc + x, rounded; returns acc + a * b, with the unit's roundings; adds the sum
- * of a group or of a section of k to an outer sum; adds a fused block; adds a block to which acc is
- * added last.  h: random bits. */
+/* Functions for the number format of the lanes.  In this order: loads element p of row r of A
+ * into all lanes; loads row p of B; returns a * b, rounded; returns acc + x, rounded; returns
+ * acc + a * b, with the unit's roundings; adds the sum of a group or of a section of k to an
+ * outer sum; adds a fused block; adds a block to which acc is added last. h: random bits. */
 FLAT V F(load_a)(const struct F(tile) *t, int64_t p, int r);
 FLAT V F(load_b)(const struct F(tile) *t, int64_t p, int v);
 FLAT V F(multiply)(struct F(tile) *t, V a, V b, RAND h);
@@ -33,7 +33,7 @@ FLAT void F(fused)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
 FLAT void F(late)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
 
 /* Returns random bits number `index` of a stream, for element (r, v).  They are not random if no
- * step of the unit rounds stochastically. */
+ * rounding of the unit is stochastic. */
 FLAT RAND F(number)(const struct F(tile) *t, int r, int v, uint32_t stream, uint32_t index)
 {
     RAND x = t->element[r][v];
@@ -107,8 +107,8 @@ FLAT void F(clear)(V acc[ROWS][VECS])
             acc[r][v] = (V){ 0 };
 }
 
-/* Adds the sum of a group or of a section of k to an outer sum, rounded to step s, for each
- * accumulator. */
+/* Adds the sum of a group or of a section of k to an outer sum, in the format and rounding of s,
+ * for each accumulator. */
 FLAT void F(add_part)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V part[ROWS][VECS],
                       uint32_t stream, int64_t index)
 {

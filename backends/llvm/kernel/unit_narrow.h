@@ -122,8 +122,8 @@ FLAT void narrow_track(struct narrow_tile *t, v16f y)
 #endif
 }
 
-/* Returns acc + x, rounded to step s of the unit.  Counts terms that lose bits.  random: bits for
- * stochastic rounding. */
+/* Returns acc + x in the format and rounding of s.  Counts terms that lose bits. random: bits
+ * for stochastic rounding. */
 FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16u random)
 {
     v16i beyond;
@@ -148,8 +148,8 @@ FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v1
     return narrow_counted(t, 0, acc, x, y, y, beyond);
 }
 
-/* Returns an outer sum plus x, the sum of a group, rounded to step s.  random: bits for stochastic
- * rounding. */
+/* Returns an outer sum plus x, the sum of a group, in the format and rounding of s. random: bits
+ * for stochastic rounding. */
 FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v16u random)
 {
     v16i swamped, partly, over, beyond;
@@ -175,8 +175,8 @@ FLAT v16i narrow_exponents(v16f x)
     return MODEL.zeros ? e : PICK((v16i)(x == 0), all_i(NO_EXPONENT), e);
 }
 
-/* Returns x in units of 1 / up, truncated toward zero to an integer.  Counts products that lose
- * bits, if is_product. */
+/* Returns x times `up`, truncated toward zero to an integer.  Counts products that lose bits, if
+ * is_product. */
 FLAT v16i narrow_term(struct narrow_tile *t, v16f x, v16f up, int is_product)
 {
     v16f whole = x * up;

@@ -51,7 +51,7 @@ FLAT int overflow_of(limber_step s, int negative)
     return s.format.flags & LIMBER_FORMAT_NO_INF ? 2 : 1;
 }
 
-/* Returns the value of a step that overflows: the largest value, infinity or NaN. */
+/* Returns the value that an overflow becomes under s: the largest value, infinity or NaN. */
 FLAT double overflow_value(limber_step s, int negative)
 {
     int kind = overflow_of(s, negative);
@@ -61,7 +61,7 @@ FLAT double overflow_value(limber_step s, int negative)
 
 /* ---- FP64 lanes ------------------------------------------------------------------------------ */
 
-/* Returns v, but for infinite or NaN x what the step's format has instead. */
+/* Returns v, except for infinite or NaN x: then what the format of s has instead of x. */
 FLAT v8d wide_special(limber_step s, v8d x, v8d v)
 {
     v8l sign = (v8l)x & all_l(INT64_MIN), nan = (v8l)(x != x), inf;
@@ -80,8 +80,8 @@ FLAT v8d wide_special(limber_step s, v8d x, v8d v)
                      (v8l)all_d(__builtin_nan("")), (v8l)v);
 }
 
-/* Returns y >= 0 rounded to an integer in the step's rounding mode.  negative: lanes whose number
- * is negative.  random: random bits, `bits` of them. */
+/* Returns y >= 0 rounded to an integer in the rounding mode of s. negative: lanes whose number
+ * is negative. random: random bits, `bits` of them. */
 FLAT v8d wide_units(limber_step s, v8d y, v8l negative, v8l random, int bits)
 {
     v8d t = TRUNC(y), d = y - t;
@@ -111,8 +111,8 @@ FLAT v8d wide_units(limber_step s, v8d y, v8l negative, v8l random, int bits)
     return t + (v8d)(up & (v8l)all_d(1));
 }
 
-/* Returns x rounded to the step's format, in the step's rounding mode.  random: MODEL.random_bits
- * bits.  *beyond: set to the mask of lanes that overflow. */
+/* Returns x in the format and rounding mode of s. random: MODEL.random_bits bits.  *beyond: set
+ * to the mask of lanes that overflow. */
 FLAT v8d wide_round(limber_step s, v8d x, v8l random, v8l *beyond)
 {
     limber_format f = s.format;
@@ -167,7 +167,7 @@ FLAT v16f odd_of(v16f cut, v16f up, v16f down)
     return (v16f)((v16i)cut | ((v16i)(up != down) & 1));
 }
 
-/* True if the step has FP32's precision, so that instructions round to it directly. */
+/* True if s has FP32's precision, so that instructions round to it directly. */
 FLAT int is_binary32(limber_step s)
 {
     return s.format.frac_bits == 23;
@@ -180,8 +180,8 @@ FLAT v16f zero_of(v16f sum, v16i signs)
     return (v16f)PICK((v16i)(sum == 0), signs & INT32_MIN, (v16i)sum);
 }
 
-/* Returns a + b with 24 bits, rounded so that the step's later rounding gives the correct result.
- * safe: rounding to nearest twice is innocuous. */
+/* Returns a + b with 24 bits, rounded so that the later rounding to the format of s gives the
+ * correct result. safe: rounding to nearest twice is innocuous. */
 FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
 {
     switch (s.rounding) {
@@ -200,8 +200,8 @@ FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
     }
 }
 
-/* Returns a * b + c with 24 bits, rounded so that the step's later rounding gives the correct
- * result. */
+/* Returns a * b + c with 24 bits, rounded so that the later rounding to the format of s gives
+ * the correct result. */
 FLAT v16f narrow_fma(limber_step s, v16f a, v16f b, v16f c)
 {
     switch (s.rounding) {
@@ -254,7 +254,7 @@ FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
     }
 }
 
-/* Whether x may be below the step's normal numbers when it is rounded. */
+/* Whether x may be below the normal numbers of the format to which it is rounded. */
 enum clamp {
     CLAMP_none,             /* x is a multiple of the format's smallest positive number */
     CLAMP_low,              /* x may be subnormal; the sign of a zero result does not matter */
@@ -263,7 +263,7 @@ enum clamp {
     CLAMP_signed
 };
 
-/* Returns x, which is exact or comes from narrow_sum, rounded to a step of at most 21 fraction
+/* Returns x, which is exact or comes from narrow_sum, rounded to a format of at most 21 fraction
  * bits, or of 23.  Adding 2^(23-m) times x's power of two drops the bits beyond m fraction bits.
  * bounded: there is no overflow and no infinity. */
 FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int bounded,

@@ -63,8 +63,8 @@ FLAT v8d wide_multiply(struct wide_tile *t, v8d a, v8d b, v8w random)
     return y;
 }
 
-/* Returns sum + x rounded to step s.  Sets masks of the lanes in which this lost all of x
- * (swamped), lost some bits (partly) or overflowed (over). */
+/* Returns sum + x in the format and rounding of s.  Sets masks of the lanes in which this lost
+ * all of x (swamped), lost some bits (partly) or overflowed (over). */
 FLAT v8d wide_rounded_sum(limber_step s, v8d sum, v8d x, v8w random, v8l *swamped, v8l *partly,
                           v8l *over)
 {
@@ -81,8 +81,8 @@ FLAT v8d wide_rounded_sum(limber_step s, v8d sum, v8d x, v8w random, v8l *swampe
     return y;
 }
 
-/* Returns acc + x, rounded to step s.  Counts terms that lose bits.  random: bits for stochastic
- * rounding. */
+/* Returns acc + x in the format and rounding of s.  Counts terms that lose bits. random: bits
+ * for stochastic rounding. */
 FLAT v8d wide_add(struct wide_tile *t, limber_step s, v8d acc, v8d x, v8w random)
 {
     v8l swamped, partly, over;
@@ -102,8 +102,8 @@ FLAT v8d wide_add_product(struct wide_tile *t, v8d acc, v8d a, v8d b, v8w random
     return wide_add(t, MODEL.acc, acc, wide_multiply(t, a, b, random), random);
 }
 
-/* Returns an outer sum plus x, the sum of a group, rounded to step s.  random: bits for stochastic
- * rounding.  Overflow of outer sums is not counted. */
+/* Returns an outer sum plus x, the sum of a group, in the format and rounding of s. random: bits
+ * for stochastic rounding.  Overflow of outer sums is not counted. */
 FLAT v8d wide_outer(struct wide_tile *t, limber_step s, v8d sum, v8d x, v8w random)
 {
     v8l swamped, partly, over;

@@ -45,9 +45,9 @@ SINCE("pthread_setaffinity_np", "GLIBC_2.3.4");
 #else
 OLD(pthread_setaffinity_np);
 #endif
-/* Only programs call this.  The old version expects a pointer to a function that runs the program's
- * constructors.  The newer start file passes NULL, which is right for programs of the wheel: they
- * have no constructors. */
+/* Only programs call this function.  The old version expects a pointer to a function that runs
+ * the program's constructors.  The newer start file passes NULL, which is right for programs of
+ * the wheel: they have no constructors. */
 OLD(__libc_start_main);
 /* clang-format on */
 

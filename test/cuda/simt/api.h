@@ -8,8 +8,8 @@
 /* version of this interface; the driver refuses objects of other versions */
 enum { SIMT_VERSION = 4 };
 
-/* Types of operands of products of 32 bytes along k.  To SIMT_I8, 1 is added if A is signed, and 2
- * if B is signed. */
+/* Types of operands of products, which have 32 bytes along k.  To SIMT_I8, 1 is added if A is
+ * signed, and 2 if B is signed. */
 enum simt_kind { SIMT_I8, SIMT_F16 = 4, SIMT_BF16, SIMT_TF32, SIMT_E4M3, SIMT_E5M2 };
 
 /* Kinds of block-scaled products, named as in PTX instructions. */
@@ -33,7 +33,8 @@ struct simt_now {
 struct simt_api {
     const struct simt_now *now;
 
-    /* The two functions below check an access and return the address of its bytes. */
+    /* The next functions check an access of the running thread and return the host address of
+     * its bytes. */
     void *(*global_read)(const void *p, uint32_t size, uint32_t align, int constant);
     void *(*global_write)(void *p, uint32_t size, uint32_t align);
     void *(*global_atomic)(void *p, uint32_t size, uint32_t align);

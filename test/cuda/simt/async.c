@@ -231,8 +231,8 @@ void barrier_arrive_in(uint32_t at, int rank)
     arrive(block, b, 0);
 }
 
-/* Makes the running thread wait until the barrier's phase of this parity is complete.  The thread
- * then knows what the arrivals of that phase have released. */
+/* Makes the running thread wait until the barrier's phase of this parity is complete.  Everything
+ * released by that phase's arrivals is then ordered before the thread's later accesses. */
 void barrier_wait(uint32_t at, uint32_t parity)
 {
     struct fibre *f = engine.running;
@@ -286,7 +286,7 @@ void async_arrive(uint32_t at, uint32_t blocks, epoch done, const struct clocks 
     }
 }
 
-/* Completes a pending arrival of products at its barrier. */
+/* Completes a pending arrival of asynchronous products at its barrier. */
 static void land_arrival(struct block *block, const struct flight *t)
 {
     struct barrier *b = t->barrier;
@@ -340,7 +340,7 @@ static void check_source(const struct map *m, int x, int y, int z)
         }
 }
 
-/* Fails unless a tensor map lies in the kernel's arguments and is valid.  Returns the map. */
+/* Fails unless a tensor map is in the kernel's arguments and is valid.  Returns the map. */
 static const struct map *check_map(const void *p, const char *what)
 {
     const char *args = engine.launch->args, *map = p;

@@ -18,11 +18,12 @@
 
 enum { LANES = 128, ALL = 512, GROUPS = LANES / 16, LOADED = 64, CELL = 4 };
 
-/* A load by one lane: the registers that it will fill, and their values. */
+/* A load from tensor memory by one lane: the registers that it will fill, and their values. */
 struct load {
     uint32_t *d, value[LOADED / 2];
     uint32_t group, column; /* group of 16 lanes, and column, from which it reads */
-    /* one random lane of the warp: only this load is recorded as a reader of its cells */
+    /* this lane is one that was chosen at random from its warp: only its load is recorded as a
+     * reader of the cells */
     bool witness;
     bool awaited;
 };
@@ -81,8 +82,8 @@ static void check_range(const struct columns *c, uint32_t column, uint32_t count
 
 /* ---- taking and giving ----------------------------------------------------------------------- */
 
-/* Waits until all 32 lanes of a warp have arrived.  Returns their meeting to the last lane, which
- * does the work for all lanes, and NULL to the others. */
+/* Waits until all 32 lanes of a warp have called this function.  Returns the warp's meeting to
+ * the last lane, which does the work for all lanes, and NULL to the others. */
 static struct meeting *whole_warp(const char *what, int kind, void *arg)
 {
     struct meeting *m = my_warp();
@@ -206,7 +207,8 @@ void columns_after(void)
 
 /* ---- products to tensor memory --------------------------------------------------------------- */
 
-/* Returns the clocks of the block's products, which run in order and after its copies. */
+/* Returns the clocks with which accesses of the block's products are checked.  Products run in
+ * order and after the block's copies. */
 static struct witness witness_of_products(const struct columns *c, const struct fibre *f)
 {
     struct witness w = witness_of(f);
@@ -216,7 +218,8 @@ static struct witness witness_of_products(const struct columns *c, const struct 
     return w;
 }
 
-/* Records that a product writes n columns.  keep: the product reads these columns, too. */
+/* Records that a product writes n columns. keep: the product also reads these columns, since it
+ * adds to them. */
 static void write_cells(struct columns *c, const struct fibre *f, uint32_t column, int n, int keep)
 {
     struct witness w = witness_of_products(c, f);

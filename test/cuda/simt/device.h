@@ -30,7 +30,7 @@ typedef long int64_t;
 typedef unsigned long uint64_t;
 typedef unsigned long size_t;
 
-/* Definitions that the library's own headers need. */
+/* Definitions that replace standard headers, for the library's own headers. */
 #define LIMBER_API
 #define NULL 0
 #define INT32_MAX 2147483647
@@ -220,9 +220,7 @@ DEVICE double mul64(double a, double b)
 {
     return a * b;
 }
-/* Returns a + b rounded to binary32 toward zero (SIMT_CUT), up or down. a and b are binary32
- * numbers, or products of two.  The error of the sum in binary64 tells in which direction to
- * move. */
+/* Directions of rounding: toward zero, up and down. */
 enum { SIMT_CUT, SIMT_UP, SIMT_DOWN };
 /* Returns a + b rounded once to binary32, up, down or towards zero.  The double sum and its error
  * decide the direction. */

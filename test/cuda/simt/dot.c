@@ -7,7 +7,7 @@
 
 #include "limber/limber.h"
 
-enum { NONE = -100000 };        /* exponent of zero */
+enum { NONE = -100000 };        /* exponent that zeros get, below all others */
 
 static const struct {
     const char *name;
@@ -24,8 +24,8 @@ int simt_elements(int kind)
 }
 
 /* Sets m to the parameters of a device's tensor cores for this kind of product, from the
- * library's preset for the device.  Returns false if there is no preset, or one that this
- * simulation lacks. */
+ * library's preset for the device.  Returns false if there is no preset, or if it has features
+ * that this simulation lacks. */
 bool simt_model(int kind, int capability, bool columns, struct model *m)
 {
     const char *family = capability < 75  ? "v100" :
@@ -143,8 +143,8 @@ static int split(float x, int64_t *sig)
     return exponent;
 }
 
-/* Returns c plus the products of one fused block of elements.  Terms are aligned to the largest
- * exponent, truncated and added, as the device does. */
+/* Returns c plus the products of one fused block of elements.  All terms are aligned to the
+ * largest exponent, truncated and added, as the device does. */
 static float block(int kind, const struct model *m, const struct line *a, const struct line *b,
                    int from, float c)
 {
@@ -167,7 +167,7 @@ static float block(int kind, const struct model *m, const struct line *a, const 
     return cut(sum, most - m->frac, m->bits);
 }
 
-/* Returns the sum if c or an element of the block is NaN or infinite: NaN, or the infinity. */
+/* Returns the result of a block if c or an element is NaN or infinite: NaN or an infinity. */
 static float special(const struct model *m, const struct line *a, const struct line *b, int from,
                      float c)
 {
@@ -192,8 +192,8 @@ static bool has_special(const struct model *m, const struct line *l, int from)
     return false;
 }
 
-/* Reorders elements so that the first two of each four come first, as devices with `quads` add
- * them. */
+/* Reorders n elements: first the first two of each four, then the others.  Devices with `quads`
+ * add them in this order. */
 static void sort_quads(struct line *to, const struct line *from, int n)
 {
     to->special = from->special;
@@ -308,7 +308,7 @@ bool simt_scaled_line(enum simt_scaled kind, int format, const uint8_t bytes[32]
     l->frac_bits = elements[format].frac_bits;
     l->special = false;
     for (int i = 0; i < l->n; i++) {
-        /* an E2M1 element (format 5) has bits 2 to 5 of its byte */
+        /* in bytes, an E2M1 element (format 5) has bits 2 to 5 */
         int low = in_bytes && format == 5 ? 2 : 0;
         uint32_t code = in_bytes ? (uint32_t)bytes[i] >> low : bytes[i / 2] >> i % 2 * 4 & 15;
 
@@ -364,7 +364,7 @@ static int64_t scaled_term(const struct scaled_line *a, const struct scaled_line
     return scale * sum;
 }
 
-/* Returns the result of a block-scaled product if a term or c is NaN or infinite. */
+/* Returns the result of a block-scaled product if a product or c is NaN or infinite. */
 static float special_of_scaled(const struct scaled_line *a, const struct scaled_line *b, float c)
 {
     double rest = isfinite(c) ? 0 : (double)c;

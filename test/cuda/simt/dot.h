@@ -9,12 +9,12 @@
 
 #include "test/cuda/simt/api.h"
 
-/* Parameters of a unit: products per fused block, fraction bits kept below the largest exponent,
- * smallest exponent, fraction bits of the result. */
+/* Parameters of a tensor core: products per fused block, fraction bits that are kept below the
+ * largest exponent, smallest exponent, fraction bits of the result. */
 struct model {
     int block, frac, floor, bits;
-    /* FP8 is multiplied as two blocks of FP16: the first two elements of each four, added to c, and
-     * the others, added to 0; both sums are added in binary32 */
+    /* FP8 elements are multiplied as two blocks of FP16: the first two elements of each four;
+     * and the others, with 0 as addend. c and both blocks are added in binary32. */
     bool quads;
 };
 
@@ -28,8 +28,9 @@ struct line {
 };
 
 int simt_elements(int kind); /* returns the number of elements in 32 bytes */
-/* Sets the model of a kind of product on a device with this compute capability.  columns: products
- * into tensor memory, which sum FP8 differently.  Returns false if the library has no model. */
+/* Sets *m to the parameters of a device with this compute capability for a kind of product.
+ * columns: products into tensor memory, which sum FP8 differently.  Returns false if the library
+ * has no preset for them. */
 bool simt_model(int kind, int capability, bool columns, struct model *m);
 void simt_line(int kind, const void *bytes, struct line *l);
 float simt_dot(int kind, const struct model *m, const struct line *a, const struct line *b,
@@ -55,8 +56,8 @@ bool simt_scaled_line(enum simt_scaled kind, int format, const uint8_t bytes[32]
 /* Unpacks 16 elements of less than a byte, from the start of each 16 bytes, to one element per
  * byte. Returns false if unused bits are set.  Copies elements of other kinds unchanged. */
 bool simt_unpack(enum simt_scaled kind, int format, const uint8_t from[32], uint8_t to[32]);
-/* Adds the product of two lines to *c.  Returns false if the library's preset has features that
- * this function lacks. */
+/* Adds the dot product of two lines to *c.  Returns false if the library's preset has features
+ * that this function lacks. */
 bool simt_scaled_dot(enum simt_scaled kind, const struct scaled_line *a,
                      const struct scaled_line *b, float *c);
 

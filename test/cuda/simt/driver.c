@@ -127,7 +127,7 @@ static struct {
 } driver;
 static _Thread_local struct context *current[STACK_DEPTH];
 static _Thread_local int depth; /* current[depth] is the current context */
-/* mode of this thread: which captures forbid it unsafe calls */
+/* capture mode of this thread: it tells which captures forbid it unsafe calls */
 static _Thread_local int thread_mode;
 
 /* ---- settings and start of the driver -------------------------------------------------------- */
@@ -312,7 +312,7 @@ static int leave(int e)
 
 /* ---- devices and their properties ------------------------------------------------------------ */
 
-/* Programs may call this before cuInit. */
+/* Stores the driver's version, or 0 before cuInit: programs may call this before cuInit. */
 EXPORT int cuDriverGetVersion(int *version)
 {
     *version = driver.started ? driver.version : (int)setting("SIMT_DRIVER", 13000);
@@ -654,7 +654,8 @@ EXPORT int cuMemHostAlloc(void **at, size_t size, unsigned flags)
     return leave(OK);
 }
 
-/* Frees pinned host memory after all work in all streams, as the real driver does. */
+/* Frees pinned host memory, after all work of all streams has completed, as the real driver
+ * does. */
 EXPORT int cuMemFreeHost(void *at)
 {
     ENTER(NEEDS_safety);
@@ -808,7 +809,7 @@ static bool is_valid(const struct work *w)
                               memory_host_address(w->from + last * w->from_pitch, w->width))));
 }
 
-/* Counts launches and copies between host and device; tests compare the counts. */
+/* Counts launches and copies between host and device, for tests that compare the counts. */
 static void count_work(const struct work *w)
 {
     driver.launches += w->kind == WORK_launch;
@@ -860,7 +861,8 @@ EXPORT long simt_waits(void)
     return driver.waits;
 }
 
-/* Copies the source now if it is pageable host memory, since the caller may overwrite it. */
+/* Copies the source to a buffer now if it is pageable host memory, since the caller may
+ * overwrite it. */
 static void copy_source(struct work *w)
 {
     char *copy;
@@ -1084,7 +1086,8 @@ EXPORT int cuEventSynchronize(struct event *e)
     return leave(device_status());
 }
 
-/* A stream that waits for an event of a captured stream joins that capture. */
+/* Makes a stream wait for an event.  If the event is of a captured stream, the stream joins that
+ * capture. */
 EXPORT int cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags)
 {
     (void)flags;
@@ -1328,7 +1331,8 @@ EXPORT int cuModuleUnload(struct module *m)
     return leave(OK);
 }
 
-/* Returns a number that the compiled kernel carries, such as the size of its arguments. */
+/* Returns the address of a number that the compiled kernel exports, such as the size of its
+ * arguments. */
 static const uint32_t *number_of(struct module *m, const char *name, const char *what)
 {
     char symbol[512];
@@ -1393,8 +1397,8 @@ EXPORT int cuFuncGetAttribute(int *v, int attribute, const struct function *f)
     return OK;
 }
 
-/* Returns how many blocks fit a multiprocessor: at most 32, and as many as its threads and its
- * shared memory allow (1 KiB of each block's is the system's). */
+/* Stores how many blocks fit a multiprocessor: at most 32, and as many as its threads and its
+ * shared memory allow (the system uses 1 KiB of shared memory for each block). */
 EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const struct function *f,
                                                        int threads, size_t shared)
 {
@@ -1522,7 +1526,7 @@ EXPORT int cuLaunchKernelEx(const struct launch_config *c, struct function *f, v
                         c->block[2], c->shared, c->stream, args, extra, cluster, early);
 }
 
-/* Returns how many clusters of the launch fit the device at once. */
+/* Stores how many clusters of the launch fit the device at once. */
 EXPORT int cuOccupancyMaxActiveClusters(int *clusters, const struct function *f,
                                         const struct launch_config *c)
 {

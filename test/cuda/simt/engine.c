@@ -155,8 +155,9 @@ struct meeting *my_warpgroup(void)
     return m;
 }
 
-/* Lets the running thread arrive at a meeting of its warp or warpgroup, and wait for the others.
- * Returns true in the last thread that arrives.  Fails if threads meet for different operations. */
+/* Counts the arrival of the running thread at a rendezvous of its warp or warpgroup, and waits
+ * for the other threads.  Returns true in the last thread that arrives.  Fails if the threads
+ * have called it for different operations. */
 bool meeting_enter(struct meeting *m, const char *what, int kind, void *arg)
 {
     struct fibre *f = engine.running;
@@ -209,8 +210,8 @@ bool is_elected(void)
     return lane == (int)(engine.seed % 32);
 }
 
-/* Records the number of registers that a warp asks for by setmaxnreg.  Fails if all warps together
- * need more than the launch has, since some would wait forever. */
+/* Records the number of registers that a warp requests by setmaxnreg.  Fails if all warps
+ * together need more than the launch has, since some would wait forever. */
 static void share_registers(struct block *b, int warp, int n)
 {
     int warps = b->threads / 32, launched = 65536 / b->threads / 8 * 8, sum = 0;
@@ -243,8 +244,8 @@ struct exchange {
     int mask;
 };
 
-/* Returns the value v of the lane whose number is this lane's XOR its mask; lanes may give
- * different masks. */
+/* Returns the v of another lane of the warp: the one whose number is this lane's XOR `mask`.
+ * Lanes may pass different masks. */
 static uint32_t shuffle_xor(uint32_t v, int mask)
 {
     struct exchange x = { v, v, mask };
@@ -327,8 +328,8 @@ static char *new_stack(void)
     return stack + 4096;
 }
 
-/* Prepares the block's meeting points: of its warps, of its warpgroups of 128 threads, and the 16
- * numbered barriers. */
+/* Prepares the places where threads of a block wait for each other: one for each warp, one for
+ * each warpgroup of 128 threads, and the 16 named barriers. */
 static void start_meetings(struct block *b)
 {
     for (int w = 0; w * 32 < b->threads; w++) {
@@ -345,7 +346,7 @@ static void start_meetings(struct block *b)
         b->bars[i].count = 0;
 }
 
-/* Starts a block: sets up its clocks, meetings and threads. */
+/* Starts a block: resets its vector clocks, shared memory, barriers and threads. */
 static void start_block(struct block *b, int index)
 {
     struct clocks *none;
@@ -476,8 +477,8 @@ static bool is_slow(const struct fibre *f)
     return (h ^ h >> 29) % 4 == 0;
 }
 
-/* Removes a random thread from the ready ones and returns it.  Draws up to three times, since
- * threads marked slow are accepted with probability 1/8 only. */
+/* Removes a random thread from the list of ready threads and returns it.  Draws up to three
+ * times, since threads of slow warps are accepted with probability 1/8 only. */
 static struct fibre *pick_fibre(void)
 {
     uint32_t i = 0;
@@ -533,8 +534,8 @@ static bool has_ended(const struct cluster *c)
     return c->block[0]->threads != 0;
 }
 
-/* Ends a cluster's blocks.  Fails the launch if work is in flight or barriers are left in a wrong
- * state. */
+/* Ends a cluster's blocks.  Fails the launch if asynchronous work is pending or barriers are
+ * left in a wrong state. */
 static void stop_cluster(struct cluster *c)
 {
     for (int i = 0; i < c->size; i++) {

@@ -24,27 +24,30 @@ enum {
     MAX_RESIDENT = 3 * MAX_CLUSTER,
     MAX_SHARED = 227 * 1024,
     STACK = 256 * 1024,
-    /* identities of accessors in epochs: threads, then products of warpgroups, copies to a barrier,
-     * products into tensor memory.  BLOCK_IDS is added for each further block of the cluster. */
+    /* identities of those who access memory, in epochs: threads, then products of warpgroups,
+     * copies to a barrier, products into tensor memory.  BLOCK_IDS is added for each further
+     * block of the cluster. */
     AGENT_GROUP = MAX_THREADS,
     AGENT_BARRIER = AGENT_GROUP + MAX_GROUPS,
     AGENT_TENSOR = AGENT_BARRIER + MAX_BARRIERS,
     AGENTS = MAX_GROUPS + MAX_BARRIERS + 1,
     COUNTERS = 32, /* number of counters in device memory that order.c distinguishes */
     BLOCK_IDS = MAX_THREADS + AGENTS,
-    ID_BARRIER = 0xffe, /* marks bytes that hold a barrier */
-    ID_FLIGHT = 0xfff, /* marks bytes that a pending copy writes */
+    ID_BARRIER = 0xffe, /* identity that marks bytes that hold a barrier */
+    ID_FLIGHT = 0xfff, /* identity that marks bytes that a pending copy writes */
 };
 
 /* ---- which accesses are ordered ---------------------------------------------------------- */
 
-/* Entry of a vector clock: accessor's identity << 20 | its clock, which begins at 1.  0: never. */
+/* Entry of a vector clock: identity of a thread or asynchronous unit << 20 | its clock, which
+ * begins at 1. 0: never. */
 typedef uint32_t epoch;
 enum { CLOCK_BITS = 20, CLOCK_MASK = (1 << CLOCK_BITS) - 1 };
 
-/* A vector clock: for each block of a cluster, the last known clock of each thread and agent, and
- * that of each thread's last write that was fenced for asynchronous units; then how many messages
- * of each counter are known (order.c).  Threads that have met share one vector clock. */
+/* A vector clock.  For each block of a cluster it has the last known clock of each thread and
+ * asynchronous unit, and that of each thread's last write that was fenced for asynchronous
+ * units; then the number of known releases at each counter in device memory (order.c).  Threads
+ * that have waited for each other share one vector clock. */
 struct clocks {
     int refs;
     struct clocks *next;
@@ -56,7 +59,8 @@ struct block;
 /* The clocks that tell whether an access is ordered after earlier ones. */
 struct witness {
     const uint32_t *known; /* vector clock of the accessor */
-    int self; /* identity of the accessor, to which its own accesses are known; -1: none */
+    /* identity of the accessor: all its own earlier accesses are ordered before; -1: no identity */
+    int self;
     uint32_t fenced; /* clock of the accessor's last fenced write */
     bool async; /* an asynchronous unit: sees threads' writes only if they were fenced */
     epoch now; /* epoch of this access, which is recorded */
@@ -94,10 +98,10 @@ struct fibre {
     uint32_t where_at, where_parity;
     void *arg; /* arguments of the operation in which it waits */
     struct clocks *known;
-    /* the thread's clock; its value at the last fence for asynchronous units */
+    /* the thread's clock, and its value at the last fence for asynchronous units */
     uint32_t clock, fenced;
     uint32_t moment; /* index of the moment (order.c) of its last write to device memory */
-    bool began; /* it has waited for the previous launch */
+    bool began; /* the thread has waited for the previous launch */
     struct copy *copies;
     int copy_count, copy_room, copy_group;
     bool group_fenced;
@@ -116,7 +120,7 @@ struct barrier {
     uint32_t phase; /* number of ended phases */
     epoch init;
     bool init_done;
-    /* numbers of copies and product arrivals that were requested, and that have completed */
+    /* number of copies and product arrivals that were requested, and number that have completed */
     uint32_t issued, landed;
     uint32_t arrived; /* value of `landed` at the last product arrival */
     struct clocks *now, *done; /* vector clocks: of arrivals in this phase; of all ended phases */
@@ -161,7 +165,7 @@ struct cell {
 struct cluster {
     struct block *block[MAX_CLUSTER];
     int size, here_count;
-    struct fibre *here[MAX_CLUSTER * MAX_THREADS]; /* threads waiting in sync_cluster */
+    struct fibre *here[MAX_CLUSTER * MAX_THREADS]; /* threads that wait in sync_cluster */
 };
 
 /* A simulated block of threads. */
@@ -227,7 +231,8 @@ void engine_drop(void); /* frees all memory */
 uint32_t engine_random(uint32_t below);
 
 void registers_change(int n);
-/* called by all lanes of a warp; true for one lane, always the same one during a launch */
+/* is called by all lanes of a warp; returns true in one lane, always the same one during a
+ * launch */
 bool is_elected(void);
 void fibre_wait(const char *where, uint32_t at, uint32_t parity);
 void fibre_wake(struct fibre *f);
@@ -243,7 +248,7 @@ struct meeting *my_warpgroup(void);
 /* ---- shared.c -------------------------------------------------------------------------------- */
 
 void shared_start(struct block *b);
-/* Index in a vector clock: of an accessor's clock, and of thread id's last fenced write. */
+/* Return indices in a vector clock: of an epoch's clock, and of thread id's last fenced write. */
 size_t clocks_index(epoch e);
 size_t clocks_fence(int id);
 struct clocks *clocks_new(void);
@@ -253,13 +258,13 @@ void clocks_join(struct clocks *to, const struct clocks *from);
 void clocks_join_fibre(struct clocks *to, const struct fibre *f);
 void clocks_tick(struct fibre *f);
 void fibre_acquire(struct fibre *f, struct clocks *c);
-/* Joins the vector clocks of all these fibres: each knows what any of them knew. */
+/* Joins the vector clocks of all these fibres: each then knows what any of them knew. */
 void clocks_meet(struct fibre *const *fibres, int count);
 bool clocks_know(const struct witness *w, epoch e);
 struct witness fibre_witness(const struct fibre *f);
 /* Checks and records an access.  The range must be inside the block's shared memory. */
 void shared_note(struct block *b, const struct witness *w, uint32_t at, uint32_t size, bool write);
-/* Records a write without a check: of a copy when it starts, and when it completes. */
+/* Records, without a check, a write of a copy: when it starts, and when it completes. */
 void shared_mark(struct block *b, epoch e, uint32_t at, uint32_t size);
 void shared_range(const struct block *b, uint32_t at, uint64_t size, uint32_t align,
                   const char *what);
@@ -278,7 +283,8 @@ void memory_stop(void);
 uint64_t memory_allocate(int device, uint64_t size); /* returns 0 if memory is exhausted */
 bool memory_free(uint64_t at);
 uint64_t memory_left(int device);
-bool memory_inside(uint64_t at); /* inside the address space of any device */
+/* returns whether an address is in the address space of any device */
+bool memory_inside(uint64_t at);
 int memory_device(uint64_t at);
 /* Returns the host address of device memory, NULL unless all bytes are in one allocation. */
 unsigned char *memory_host_address(uint64_t at, uint64_t size);
@@ -295,7 +301,7 @@ void *global_atomic(void *p, uint32_t size, uint32_t align);
 
 /* ---- faults.c: faults that variables of README.md plant -------------------------------------- */
 
-bool fault_is_gone(void); /* an earlier process has lost the device */
+bool fault_is_gone(void); /* returns whether an earlier process has lost the device */
 void fault_before(void); /* called before a launch; may hang or fail */
 void fault_after(const char *kernel); /* called after a launch; may change a byte that it wrote */
 
@@ -303,13 +309,14 @@ void fault_after(const char *kernel); /* called after a launch; may change a byt
 
 void order_start(void);
 void order_end(void);
-uint32_t order_record(void); /* returns an index of a record: who writes now, and when */
+/* records which thread writes now, and when; returns the record's index */
+uint32_t order_record(void);
 /* fails unless the running thread is ordered after the write of that record */
 void order_check(uint64_t at, uint32_t moment);
 /* notes an atomic operation with acquire and release semantics on a counter */
 void order_pass(uint64_t at);
-/* order_begin notes that the thread has waited for the previous launch.  order_began fails if an
- * early launch accesses device memory before that. */
+/* order_begin records that the thread has waited for the previous launch; order_began fails if
+ * an early launch accesses device memory before that. */
 void order_begin(void);
 void order_began(const char *what);
 
@@ -351,8 +358,8 @@ void product_end(struct fibre *f);
 void product_drop(struct block *b);
 void load_fragments(uint32_t *r, uint32_t at);
 void mma(int kind, void *d, const uint32_t *a, const uint32_t *b);
-/* A block-scaled product: for A and B, the format, the index of the first byte used of each word of
- * scales, and the lane of each quad that provides it. */
+/* A block-scaled product.  For A and B: the format, which byte of each word of scales is used
+ * first, and which lane of each four provides the scales. */
 struct scaled_product {
     enum simt_scaled kind;
     int format[2], byte[2], quad[2];

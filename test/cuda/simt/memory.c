@@ -22,7 +22,7 @@ struct piece {
 };
 
 static struct {
-    /* base: first address of all devices; each: bytes of address space per device */
+    /* base: first address of all devices; each: bytes of address space of each device */
     uint64_t base, each;
     uint64_t room; /* bytes of memory per device */
     unsigned char *real, *state;
@@ -41,9 +41,9 @@ static void *reserve(uint64_t size, int protection)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Reserves the simulated memory of all devices; `each`: what one device may allocate.  Programs see
- * addresses from `base`, which cannot be accessed; `real` has the bytes, `state` a state for each
- * byte, `moment` 4 bytes each: the last write. */
+/* Reserves the simulated memory of all devices; `each`: what one device may allocate.  Programs
+ * see addresses from `base` on, which cannot be accessed.  For each byte, `real` has its value,
+ * `state` its state, and `moment` the record of its last write. */
 bool memory_start(uint64_t each)
 {
     memset(&memory, 0, sizeof memory);

@@ -223,8 +223,8 @@ static const char *copy_assembly(FILE *to, const char *p)
     return p;
 }
 
-/* Returns the part of the kernels' device.h from its asm statements on, as calls of simt_asm.  The
- * simulation's device.h replaces the part before. */
+/* Returns the part of the kernels' device.h from its asm statements on, with each asm statement
+ * as a call of simt_asm.  The simulation's own device.h replaces the part before. */
 static char *play_assembly(const char *text)
 {
     static const char mark[] = "#define LIMBER_ASSEMBLY";
@@ -638,8 +638,8 @@ static bool compile(struct program *p, char **options)
         found = access(direct, R_OK) == 0 && take_image(p, direct);
     }
     snprintf(place, sizeof place, "%s", direct);
-    /* a second cache, by the preprocessed text: programs with different unused headers may have the
-     * same text */
+    /* a second cache, with the preprocessed text as key: programs with different unused headers
+     * may have the same text */
     if (good && !found && cache && *cache && p->count > 2) {
         snprintf(text, sizeof text, "%s/simt-text", folder);
         snprintf(output, sizeof output, "%s", text);

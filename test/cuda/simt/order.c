@@ -15,7 +15,8 @@ static size_t place_of(uint64_t at)
     return (size_t)(engine.clocks_size - COUNTERS) + (size_t)(at / 4 % COUNTERS);
 }
 
-/* A record of a thread's writes up to its next release: cluster and epoch. */
+/* A record: the writes of a thread up to its next release, identified by the thread's cluster
+ * and epoch. */
 struct moment {
     int cluster;
     epoch at;
@@ -52,8 +53,8 @@ static int cluster_of(const struct fibre *f)
     return f->block->index / engine.launch->cluster;
 }
 
-/* Returns the index of the record of the running thread's present time, which it adds if there is
- * none. */
+/* Returns the index of the record of the running thread at its current epoch.  Adds the record
+ * if there is none. */
 uint32_t order_record(void)
 {
     struct fibre *f = engine.running;
@@ -68,9 +69,9 @@ uint32_t order_record(void)
     return f->moment = order.moments++;
 }
 
-/* Returns whether the thread has passed a counter after a release that knew of the writes m.
- * Release i is known to the thread if its clock at the counter's place exceeds i.  Only releases of
- * the same cluster count. */
+/* Returns whether a thread is ordered after the writes of record m: it has acquired at a counter
+ * after a release, of m's cluster, that knew of the writes.  Release i is known to a thread if
+ * its clock at the counter's place exceeds i. */
 static bool is_ordered_by_counter(const struct fibre *f, const struct moment *m)
 {
     for (uint32_t i = 0; i < order.releases; i++) {
@@ -96,8 +97,8 @@ void order_check(uint64_t at, uint32_t moment)
                 m->cluster * engine.launch->cluster + (int)(m->at >> CLOCK_BITS) / BLOCK_IDS);
 }
 
-/* Records that the running thread releases and acquires at the counter `at`: what it knows now goes
- * to later threads that pass this counter. */
+/* Records that the running thread releases and acquires at the counter `at`: threads that pass
+ * this counter later are ordered after all that this thread is ordered after. */
 void order_pass(uint64_t at)
 {
     struct fibre *f = engine.running;

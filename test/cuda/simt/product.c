@@ -28,7 +28,7 @@ void product_start(void)
             }
 }
 
-/* Returns the model by which this device sums products of this kind. */
+/* Returns the parameters with which this device sums products of this kind. */
 static const struct model *model_of(int kind, bool columns, const char *what)
 {
     if (!models[columns][kind].good)
@@ -36,9 +36,9 @@ static const struct model *model_of(int kind, bool columns, const char *what)
     return &models[columns][kind].m;
 }
 
-/* Returns what all threads that meet know: the minimum of their vector clocks, entry by entry.  A
- * vector clock that several threads share lacks their own entries, so each of these threads counts
- * as unknown to the others. */
+/* Returns the minimum, entry by entry, of the vector clocks of all threads that take part in an
+ * operation: what all of them know.  A vector clock that several threads share lacks their own
+ * entries, so each of these threads counts as unknown to the others. */
 static struct witness common_witness(const struct meeting *m, int step)
 {
     static uint32_t least[MAX_CLUSTER * (2 * MAX_THREADS + AGENTS)];
@@ -79,7 +79,8 @@ static struct fibre *lane_of(const struct meeting *m, int lane)
 
 /* ---- products of a warp ---------------------------------------------------------------------- */
 
-/* One lane's registers, and its address and leading dimension in shared memory. */
+/* A lane's arguments of load_fragments or wmma_load: its registers, and its address and leading
+ * dimension in shared memory. */
 struct fragments {
     uint32_t *r;
     uint32_t at;
@@ -184,8 +185,8 @@ struct operands {
     const uint32_t *a, *b;
 };
 
-/* mma.sync of a 16 x 8 tile: gathers the lanes' registers into rows of A and columns of B, and adds
- * the product to the sums d of all lanes. */
+/* Simulates mma.sync of a 16 x 8 tile: gathers the lanes' registers into rows of A and columns
+ * of B, and adds the product to the sums d of all lanes. */
 void mma(int kind, void *d, const uint32_t *a, const uint32_t *b)
 {
     struct operands mine = { d, a, b };
@@ -229,8 +230,8 @@ static void read_scaled(const struct scaled_product *x, int side, const uint8_t 
         engine_fail("a scaled product: bits beside an element of operand %d", side);
 }
 
-/* Block-scaled mma.sync of a 16 x 8 tile.  The scales of a line come from the lane of each group of
- * four that x->quad selects. */
+/* Simulates block-scaled mma.sync of a 16 x 8 tile.  The scales of a line come from the lane of
+ * each group of four that x->quad selects. */
 void mma_scaled(const struct scaled_product *x, float *d, const uint32_t *a, const uint32_t *b,
                 uint32_t scales_a, uint32_t scales_b)
 {
@@ -277,7 +278,7 @@ struct operands64 {
     double *d, a, b;
 };
 
-/* mma.sync in FP64: an 8 x 8 tile and 4 elements along k, added in order of k. */
+/* Simulates mma.sync in FP64: an 8 x 8 tile and 4 elements along k, added in order of k. */
 void mma_f64(double *d, double a, double b)
 {
     struct operands64 mine = { d, a, b };
@@ -476,8 +477,8 @@ static struct product *product_of_thread(const struct meeting *m, int thread)
     return lane_of(m, thread)->arg;
 }
 
-/* Returns the sum whose registers are those of the product being issued, and adds it if it is
- * new. */
+/* Returns the sum whose registers are those of the product that is being issued.  Adds a sum if
+ * there is none. */
 static struct sum *find_sum(struct group *g, const struct meeting *m)
 {
     const struct product *first = product_of_thread(m, 0);
@@ -503,7 +504,7 @@ static bool is_poison(const struct sum *s, int thread)
     return true;
 }
 
-/* Takes the start values of a sum from a thread's registers, and checks that other code has not
+/* Reads the start values of a sum from a thread's registers, and checks that other code has not
  * changed these registers without a fence. */
 static void take_registers(struct sum *s, const struct meeting *m, int thread)
 {
@@ -638,7 +639,7 @@ static void retire(struct group *g, const struct meeting *m, int warp, uint32_t 
     }
 }
 
-/* Orders the lanes after the products up to commit group `upto`. */
+/* Orders the lanes of a warp after the products up to commit group `upto`. */
 static void acquire_products(const struct meeting *m, uint32_t upto)
 {
     struct clocks *before = NULL, *after = NULL;

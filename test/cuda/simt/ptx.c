@@ -37,15 +37,15 @@ struct instruction {
     char *op;
     int predicate; /* index of a register; -1: not predicated */
     bool negated;
-    int first, count; /* range of words: its operands */
-    void (*run)(struct frame *); /* executes it; NULL: a branch */
+    int first, count; /* range of words that are its operands */
+    void (*run)(struct frame *); /* the function that executes it; NULL: a branch */
     const struct type *type; /* type: types of a product's operands; n: its number of columns */
     int n;
 };
 struct name {
     char text[MOST_NAME];
-    char type; /* of a register: 'h' (16 bits), 'r' (32 bits) or 'p' (predicate) */
-    int at; /* of a label: index of the next instruction */
+    char type; /* type of a register: 'h' (16 bits), 'r' (32 bits) or 'p' (predicate) */
+    int at; /* for a label: index of the instruction that follows */
 };
 
 /* The parsed assembly of one asm statement. */
@@ -143,7 +143,7 @@ static int add_words(struct program *p, int count)
 
 static struct word parse_word(struct program *p, const char **s);
 
-/* Parses words up to the character `end`; *to: their range. */
+/* Parses words up to the character `end`.  *to becomes a list of these words. */
 static void parse_list(struct program *p, const char **s, char end, struct word *to)
 {
     struct word found[140];
@@ -347,8 +347,9 @@ static const struct simt_operand *argument(const struct frame *f, const struct w
     return o;
 }
 
-/* Reads an operand's value.  Distinguishes sizes, because memcpy of a variable size is a call, and
- * of 4 bytes to 8 stalls the CPU, and this function takes much of the time. */
+/* Reads an operand's value.  Sizes are distinguished for speed, since this function takes much
+ * of the time: a memcpy of variable size is a function call, and copying 4 bytes into 8 stalls
+ * the CPU. */
 static uint64_t read_operand(const struct simt_operand *o)
 {
     uint32_t word;
@@ -583,8 +584,8 @@ static void do_mma(struct frame *f)
     scatter(f, 0, what, 4, sums);
 }
 
-/* Reads the formats and k of an mma.sync instruction's name.  Returns false if the name is not one
- * of mma.sync, or no such product is known. */
+/* Parses the formats and k in the name of an mma.sync instruction.  Returns false if the name is
+ * of another instruction, or no such product is known. */
 static bool resolve_mma(struct instruction *x)
 {
     char d[8], a[8], b[8], c[8];
@@ -610,8 +611,8 @@ static int format_of(const char *name)
     return -1;
 }
 
-/* Kinds of block-scaled products: scales per line, elements along k, and the step of the byte index
- * at which a line's scales may begin. */
+/* Kinds of block-scaled products: number of scales of a line, elements along k, and the distance
+ * between the bytes of a word at which a line's scales may begin. */
 static const struct {
     const char *name, *scale;
     int vector, k, step;
@@ -645,8 +646,8 @@ static bool parse_scaled(const char *op, struct scaled_product *x)
     return false;
 }
 
-/* Block-scaled mma.sync: reads the operands' registers and the selectors of scales, which must be
- * in range, and writes the sums. */
+/* Simulates block-scaled mma.sync: reads the operands' registers and the selectors of scales,
+ * which must be in range, and writes the sums. */
 static void do_mma_scaled(struct frame *f)
 {
     struct scaled_product x;
@@ -692,7 +693,7 @@ static double double_of(uint64_t bits)
     return x;
 }
 
-/* mma in FP64, for one or two blocks of eight rows. */
+/* Simulates mma.sync in FP64, for one or two blocks of eight rows. */
 static void do_mma_f64(struct frame *f, int blocks)
 {
     const struct word *to = list(f, 0, 2 * blocks), *from = list(f, 3, 2 * blocks);
@@ -794,8 +795,8 @@ static void do_wgmma(struct frame *f)
           tile_of(f, 1, ROWS_OF_WGMMA), tile_of(f, 2, ROWS_OF_WGMMA), input(f, 3, 'p') != 0);
 }
 
-/* Reads the formats, n and k of a wgmma.mma_async instruction's name.  Returns false if the name is
- * not one, or no such product is known. */
+/* Parses the formats, n and k in the name of a wgmma.mma_async instruction.  Returns false if
+ * the name is of another instruction, or no such product is known. */
 static bool resolve_wgmma(struct instruction *x)
 {
     char d[8], a[8], b[8];
@@ -898,7 +899,7 @@ static void do_commit(struct frame *f, bool all)
     columns_arrive(shared(f, 0), mask);
 }
 
-/* setmaxnreg: increases (more) or decreases the registers of each thread of a warp. */
+/* Simulates setmaxnreg: increases (more) or decreases the registers of each thread of a warp. */
 static void do_registers(struct frame *f, bool more)
 {
     int n = (int)input(f, 0, 'n'), own = 65536 / engine.launch->threads / 8 * 8;

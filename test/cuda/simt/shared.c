@@ -84,8 +84,8 @@ void clocks_tick(struct fibre *f)
         engine_fail("the harness counts no further: too many meetings of threads");
 }
 
-/* Joins the vector clocks of all these threads: each then knows what any of them knew, and shares
- * one vector clock. */
+/* Joins the vector clocks of all these threads: they then share one, which has what any of them
+ * knew. */
 void clocks_meet(struct fibre *const *fibres, int count)
 {
     struct clocks *all = clocks_new();
@@ -180,8 +180,8 @@ static void conflict(uint32_t at, bool write, epoch e, const char *did)
                 accessor_name(e), who, did);
 }
 
-/* Returns whether an asynchronous access may miss the write e, because no fence.proxy.async
- * followed it. */
+/* Returns whether an asynchronous access may miss the write e, because the writing thread has
+ * not executed fence.proxy.async since. */
 static bool lacks_fence(const struct witness *w, epoch e)
 {
     int id = (int)(e >> CLOCK_BITS);
@@ -336,8 +336,8 @@ void fence_async(void)
     clocks_tick(f);
 }
 
-/* Lets a warp arrive at a barrier of the block.  Called by the warp's last lane, which wakes all
- * threads when the barrier is full. */
+/* Counts a warp's arrival at a barrier of the block.  Called by the warp's last lane, which
+ * wakes all threads when all have arrived. */
 static void warp_arrives(struct meeting *warp, struct meeting *m, int id, int threads)
 {
     struct fibre *f = engine.running;
@@ -382,7 +382,7 @@ void sync_warp(void)
     }
 }
 
-/* Lets a warp arrive at the cluster's barrier.  Called by the warp's last lane. */
+/* Counts a warp's arrival at the cluster's barrier.  Called by the warp's last lane. */
 static void warp_joins(struct meeting *warp, struct cluster *c)
 {
     struct fibre *f = engine.running;

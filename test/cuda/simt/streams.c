@@ -6,7 +6,7 @@
 
 static struct stream legacy, *streams;
 static uint64_t numbers, state;
-static bool eager;              /* with this seed, some work runs as soon as it is queued */
+static bool eager;              /* the seed chose to run work as soon as it is queued */
 
 void streams_seed(uint64_t seed)
 {
@@ -120,7 +120,7 @@ static bool run_any(void)
 }
 
 /* Appends work to a stream (NULL: the default stream).  If not `late`, runs the stream's work at
- * once; else perhaps runs some work of any stream. */
+ * once; else, at random, runs some work of any stream or none. */
 void streams_put(struct stream *s, struct work *w, bool late)
 {
     s = s ? s : &legacy;

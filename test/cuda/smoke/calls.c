@@ -59,7 +59,7 @@ void smoke_attributes(struct report *r)
 
 /* ---- scans by the device --------------------------------------------------------------------- */
 
-/* Counts a run that has one stage.  If the stage is the first wrong one, reports it. */
+/* Counts a run that has one stage, and reports the stage if this is the first wrong run. */
 static void report_stage(struct report *r, struct stage *s, const char *run)
 {
     if (smoke_count_run(r, s->wrong == 0, s->name, run)) {
@@ -245,7 +245,8 @@ void smoke_complex(struct report *r)
 
 enum { GRAPH_M = 140, GRAPH_N = 60, GRAPH_K = 70 };
 
-/* Computes the product that the graph records: on the device (there), or by the interpreter. */
+/* Computes the product that the graph records: on the device (there = true), or by the
+ * interpreter. */
 static limber_status graph_product(const struct numbers3 *x, const limber_contract *c, bool there,
                                    const limber_queue *queue)
 {
@@ -276,8 +277,8 @@ static bool record_product(const struct numbers3 *x, const limber_queue *queue, 
     return ok;
 }
 
-/* Multiplies on a stream, then records the product and replays the graph: on data of the plan's
- * class, and on other data, which the fallback plan computes. */
+/* Multiplies on a stream, then records the product and replays the graph on two sets of data: of
+ * the class that the recorded plan supports, and of another, which the fallback plan computes. */
 static void check_replay(struct report *r, struct numbers3 *x, struct driver *c,
                          const limber_queue *queue)
 {

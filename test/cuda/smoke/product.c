@@ -66,7 +66,7 @@ static void set_element(limber_format f, char *at, double x)
     limber_convert(at, f, &x, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
 }
 
-/* Sets each element to the code of its index, divided by `by` and rounded down. */
+/* Sets each element to the code of its index divided by `by`, rounded down. */
 static void set_positions(struct operand *o, limber_format f, double by)
 {
     for (size_t i = 0; i < o->count; i++)
@@ -265,8 +265,8 @@ static void set_scalars(struct bench *b, char alpha[16], char beta[16])
     }
 }
 
-/* Computes the expected C by the interpreter, a batch as single products.  Returns false on
- * failure. */
+/* Computes the expected C by the interpreter; a batch is computed as single products.  Returns
+ * false on failure. */
 static bool run_reference(const struct bench *b, struct diag *d)
 {
     const struct call *c = &b->t.call;
@@ -342,9 +342,9 @@ static void name_element(const struct bench *b, int side, int64_t index, char to
 
 enum { DIGITS = 4 };
 
-/* Names the element of an operand whose code is a wrong element of C.  value[d]: C in the run in
- * which indices were divided by codes_of to the power of d.  If several elements match, names the
- * one nearest to `due`. */
+/* Names the element of an operand whose code a wrong element of C has.  Each digit of the index
+ * needs a run of its own: value[d] is C's element in the run in which indices were divided by
+ * codes_of to the power of d.  If several elements match, names the one nearest to `due`. */
 static void name_value(const struct bench *b, int side, const double value[DIGITS], int digits,
                        int64_t due, char to[80])
 {
@@ -381,8 +381,8 @@ static void name_value(const struct bench *b, int side, const double value[DIGIT
         snprintf(to + length, 80 - length, " or %lld others", (long long)found - 1);
 }
 
-/* Returns the index of the operand's element that element (i, j) of C must equal in a run of
- * positions, or -1 if it is a zero of the padding. */
+/* Returns the index of the operand's element that element (i, j) of C must equal if operands are
+ * filled with codes of positions; -1 if it is a zero of the padding. */
 static int64_t due_index(const struct bench *b, int side, int64_t g, int64_t i, int64_t j)
 {
     struct view v = view_of(b, side, g);
@@ -392,7 +392,8 @@ static int64_t due_index(const struct bench *b, int side, int64_t g, int64_t i, 
     return at ? (at - b->operand[side].host) / b->t.f.size : -1;
 }
 
-/* Sets each element to the code of its index divided by `by`, and copies them to the device. */
+/* Sets each element of an operand to the code of its index divided by `by`, and copies the
+ * operand to the device. */
 static bool put_positions(const struct bench *b, struct operand *o, double by, struct diag *d)
 {
     set_positions(o, b->t.f, by);
@@ -402,9 +403,9 @@ static bool put_positions(const struct bench *b, struct operand *o, double by, s
         "copying to the device", d);
 }
 
-/* Names the element that each wrong number of C holds.  A format of few bits has few codes, so
- * further runs find the higher digits of the index.  Operands that are scaled do not keep the codes
- * and have no such runs. */
+/* For each wrong number of C, names the element of an operand whose code it is.  A format of few
+ * bits has few codes, so further runs find the higher digits of the index.  Operands that are
+ * scaled do not keep the codes; for them there are no such runs. */
 static void name_differences(struct bench *b, struct stage *s, enum filling how)
 {
     int side = how == FILL_from_b, digits = 1;
@@ -536,10 +537,11 @@ static void compare_scans(struct stage s[2], const struct bench *b, struct repor
 
 /* ---- the order of sums ----------------------------------------------------------------------- */
 
-enum { ORDER_K = 32 }; /* k of two instructions of FP16, one of FP8, eight of FP64 */
+/* elements along k of two instructions in FP16, one in FP8, or eight in FP64 */
+enum { ORDER_K = 32 };
 
 struct summing {
-    struct bench bench; /* of a product with one element of C */
+    struct bench bench; /* a product with one element of C */
     bool there;
     struct diag d;
 };
@@ -746,8 +748,9 @@ static void run_filling(struct report *r, const struct trial *t, const struct sh
 
 /* ---- all runs of a plan ---------------------------------------------------------------------- */
 
-/* Makes a plan for ordinary numbers, which use all bits of their format.  The plan also serves the
- * other runs, whose numbers have fewer bits, so that a kind has one kernel. */
+/* Makes a plan for ordinary numbers, which use all bits of their format.  It also holds for the
+ * other kinds of runs, whose numbers have fewer bits, so that one kernel is compiled for all
+ * runs. */
 static bool make_plan(struct plan *p, const struct spec *s, limber_unit *unit, struct diag *d)
 {
     enum { SIDE = 64 };
@@ -782,10 +785,11 @@ static bool make_plan(struct plan *p, const struct spec *s, limber_unit *unit, s
     return ok;
 }
 
-/* largest k of runs of positions; longer ones would find little more */
+/* largest k for which lines that pick one element are tested; longer ones would find little more */
 enum { MOST_PICKED = 1 << 16 };
 
-/* Runs all shapes of a plan, each with every filling of operands. */
+/* Runs all shapes of a plan with each kind of operands (enum filling) that suits the shape, and
+ * the ragged shapes with one kind each. */
 static void run_shapes(struct report *r, const struct trial *t)
 {
     const struct spec *s = t->spec;
@@ -803,7 +807,7 @@ static void run_shapes(struct report *r, const struct trial *t)
                     (enum filling)(n % FILL_count));
 }
 
-/* Plans and compiles one kind of kernel, and runs it on all shapes of the list.  r: the results. */
+/* Plans and compiles one kind of kernel, and runs it on all its shapes. r: the results. */
 void smoke_product(struct report *r, const struct spec *s)
 {
     static limber_unit unit = LIMBER_UNIT_INIT;

@@ -68,7 +68,7 @@ static int strided_lane(int64_t row, int64_t col)
     return (int)(row % 4 * 8 + col % 8);
 }
 
-/* Returns which warp and lane of the multiply kernel compute element (row, col). */
+/* Returns which tile, warp and lane of the multiply kernel compute element (row, col). */
 static struct place multiply_place(const struct cuda_config *c, int64_t row, int64_t col)
 {
     int64_t r = row % c->bm, x = col % c->bn;
@@ -284,8 +284,8 @@ void smoke_print_json_string(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* Counts a run.  The first wrong run is named in the report; only for that run the function returns
- * true, so that its caller prints details. */
+/* Counts a run.  The first wrong run is named in the report.  Returns true only for that run, so
+ * that its caller prints details. */
 bool smoke_count_run(struct report *r, bool right, const char *stage, const char *run)
 {
     r->runs++;

@@ -30,7 +30,7 @@ void smoke_free(struct memory *m);
 
 /* ---- report.c -------------------------------------------------------------------------------- */
 
-/* Kernels that compute a stage.  They determine an element's tile, warp and lane. */
+/* Kernels that compute a stage; they determine which tile, warp and lane compute an element. */
 enum site { SITE_none, SITE_pack, SITE_multiply, SITE_reconstruct, SITE_element };
 
 enum { MOST_DIFFERENCES = 64 };
@@ -67,8 +67,7 @@ struct report {
     char stage[80], run[80]; /* names of the first wrong stage and run */
     char lacks[500]; /* why the device cannot run a part of the kind; "" if it can */
 };
-/* Counts a run.  Returns true for the first wrong run: the caller then prints details, after the
- * stage and the run's name. */
+/* Counts a run.  Returns true for the first wrong run, whose details the caller then prints. */
 bool smoke_count_run(struct report *r, bool right, const char *stage, const char *run);
 /* Counts a run that ended with an error.  Returns true if it is the first wrong run. */
 bool smoke_failed(struct report *r, const char *stage, const char *run, const char *error);
@@ -98,10 +97,10 @@ struct spec {
     int kbits, size; /* the plan supports k < 2^kbits; size: 7 plans small tiles, 0 large ones */
     limber_split split;
     bool scalars;
-    const char *unit; /* description of a simulated unit */
+    const char *unit; /* text that describes the simulated unit */
     int64_t groups; /* number of products in a batch, at least 2; 0: no batch */
-    bool least; /* use the smallest workspace, which computes C piece by piece */
-    const struct layer *layer; /* a convolution, from which shapes are derived; NULL: a product */
+    bool least; /* use the smallest workspace, so that C is computed piece by piece */
+    const struct layer *layer; /* a convolution, which determines the shapes; NULL: a product */
     struct shape shape[3];
     bool ragged; /* also run many shapes near the first one */
 };
@@ -121,8 +120,8 @@ struct trial {
     uint64_t space_at; /* address of the workspace on the device */
 };
 enum { STAGE_a, STAGE_b, STAGE_sums, STAGE_count };
-/* Compares limbs and sums in the workspace with their expected values.  Stages that leave nothing
- * in the workspace compare nothing. */
+/* Compares limbs and sums in the workspace with their expected values.  A stage that left
+ * nothing in the workspace is not compared. */
 bool smoke_stages(struct stage s[STAGE_count], const struct trial *t, struct diag *d);
 /* Compares a scan on the device with the host's.  In the stage, rows are lines of the operand, and
  * columns are fields of enum scan_field. */

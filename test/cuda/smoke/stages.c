@@ -23,8 +23,8 @@ struct limbs {
     int side;
     int moduli; /* number of distinct moduli */
     uint32_t modulus[LIMBER_MODULI];
-    uint32_t factor[LIMBER_MODULI]; /* [modulus] factor of A's residues */
-    uint32_t wrap[LIMBER_MODULI]; /* [modulus] 2^(64 LIMBER_WIDE), reduced */
+    uint32_t factor[LIMBER_MODULI]; /* [modulus] number by which A's residues are multiplied */
+    uint32_t wrap[LIMBER_MODULI]; /* [modulus] 2^(64 LIMBER_WIDE) modulo this modulus */
     int digits[LIMBER_MODULI]; /* [modulus] number of limbs */
     /* [modulus][residue] its FP8 digits */
     double digit[LIMBER_MODULI][LIMBER_RESIDUES][LIMBER_DIGITS];
@@ -115,8 +115,8 @@ static double residue_limb(const struct limbs *x, int l, const uint64_t w[LIMBER
     return limber_attr_number(x->node, ATTR_sign) == SIGN_signed && 2 * r >= m ? (double)r - m : r;
 }
 
-/* Returns limb l of a value that is split into Hi/Lo limbs: each limb is the rest that earlier
- * limbs leave, rounded. */
+/* Returns limb l of a value that is split into Hi and Lo limbs: limb l is the rounded rest that
+ * earlier limbs leave. */
 static double hilo_limb(const struct limbs *x, int l, double value, int scale)
 {
     double rest = isfinite(value) ? ldexp(value, scale) : 0, limb = 0;
@@ -151,7 +151,8 @@ static double limb_of(const struct limbs *x, int l, const char *at, int scale)
     }
 }
 
-/* Returns the exponent of the power of two that scales a line, from the call's masks. */
+/* Returns the exponent of the power of two that scales a line, from the exponents that the
+ * host's scan found. */
 static int scale_of(const struct trial *t, int side, int64_t matrix, int64_t line)
 {
     const struct cuda_side *s = &t->kernel->config.side[side];
@@ -163,8 +164,8 @@ static int scale_of(const struct trial *t, int side, int64_t matrix, int64_t lin
     return !s->scaled || e == INT32_MIN ? 0 : s->top - 1 - e;
 }
 
-/* Returns the format in which a product reads a limb.  Of slices in bytes that are not balanced
- * only the first is signed. */
+/* Returns the format in which a product reads a limb.  If slices in bytes are not balanced
+ * digits, only the first is signed. */
 static limber_format format_of(const struct limbs *x, int limb)
 {
     return x->node->op == OP_slices && x->limb.size == 1 && !is_balanced(x) && limb ? LIMBER_U8 :
@@ -180,7 +181,7 @@ static double value_of(limber_format f, const char *at)
     return limber_format_value(f, at);
 }
 
-/* Compares a stored limb with `want`.  Zeros of both signs are equal, since those of the padding
+/* Compares a stored limb with `want`.  Zeros of both signs are equal, since zeros of the padding
  * beyond k have either sign. */
 static void compare_limb(struct stage *s, const struct limbs *x, int limb, int64_t row, int64_t p,
                          const char *got, double want)
@@ -333,9 +334,9 @@ static bool has_limbs(const struct cuda_config *f)
            !f->inside && f->packed == 1;
 }
 
-/* Compares the limbs of both operands, and the accumulators' sums, which the multiply kernel left
- * in the workspace, with expected ones.  Without a workspace for all of C at once, the stages stay
- * empty.  Returns false if memory is exhausted. */
+/* Compares what the kernels left in the workspace with expected values: limbs of both operands,
+ * and sums of all accumulators.  If the workspace does not hold all of C at once, compares
+ * nothing.  Returns false if memory is exhausted. */
 bool smoke_stages(struct stage s[STAGE_count], const struct trial *t, struct diag *d)
 {
     static const char *const limbs[] = { "limbs of A", "limbs of B" };
@@ -377,8 +378,8 @@ bool smoke_stages(struct stage s[STAGE_count], const struct trial *t, struct dia
 
 /* ---- scans by the device --------------------------------------------------------------------- */
 
-/* Sets the fields (enum scan_field) that the host's scan finds for a line.  Other fields, and for
- * zero lines those without a meaning, are copied from the device's result. */
+/* Sets the fields (enum scan_field) of a line that the host's scan finds.  All others are copied
+ * from the device's result; for a line of zeros also fields that then have no meaning. */
 static bool scan_line(int32_t want[SCAN_fields], const int32_t got[SCAN_fields],
                       const struct view *v, limber_format f, int64_t line, int64_t length,
                       struct diag *d)
@@ -401,7 +402,8 @@ static bool scan_line(int32_t want[SCAN_fields], const int32_t got[SCAN_fields],
     return ok;
 }
 
-/* Returns the scan kernel for format f, which is kept until another format is asked for. */
+/* Returns the scan kernel for format f.  It is kept until a kernel for another format is
+ * requested. */
 static struct kernel *scan_kernel(struct report *r, limber_format f, struct diag *d)
 {
     static struct kernel *kept;
@@ -424,8 +426,8 @@ static struct kernel *scan_kernel(struct report *r, limber_format f, struct diag
     return kept;
 }
 
-/* Scans an operand on the device and compares each line's fields with the host's scan.  The stage
- * has a row for each line and a column for each field. */
+/* Scans an operand on the device and compares each line's fields with the host's scan.  The
+ * stage's matrix has a row for each line and a column for each field. */
 bool smoke_scan(struct report *r, struct stage *s, const struct view *host,
                 const struct view *there, limber_format f, int64_t lines, int64_t length,
                 struct diag *d)

@@ -54,8 +54,8 @@ static int fork_once(void)
     return status_of(child);
 }
 
-/* Forks a child that computes nothing.  The child must write no report, neither of the parent's
- * calls nor of its own. */
+/* Forks a child that computes nothing.  The child must write no report: neither of calls that
+ * the parent made nor of its own. */
 static int fork_idle(void)
 {
     pid_t child = fork();
@@ -99,7 +99,7 @@ static void *report_on(void *arg)
     return NULL;
 }
 
-/* Forks while other threads are at any point of a call. */
+/* Forks while other threads are at arbitrary points of calls. */
 static int fork_among_threads(void)
 {
     pthread_t thread;
@@ -113,8 +113,7 @@ static int fork_among_threads(void)
     return STATUS;
 }
 
-/* Behaves like a single MPI process whose MPI library sets the rank in the environment for a
- * while. */
+/* Plays a single MPI process whose MPI library sets the variable of the rank for some time only. */
 static void be_ranked(void)
 {
     static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
@@ -160,8 +159,8 @@ static int holds_my_pid(const char *path)
     return strstr(text, mine) != NULL;
 }
 
-/* Returns whether a thread of the library has written this process's report, under its name or with
- * a suffix. */
+/* Returns whether a thread of the library has written this process's report, to the file that
+ * the user named or to that name with a suffix. */
 static int has_report(void)
 {
     char pattern[4096];

@@ -44,7 +44,7 @@ typedef void product(const char *, const char *, const int64_t *, const int64_t 
                      const int64_t *, const double *, double *, const int64_t *, size_t, size_t);
 
 /* Multiplies and checks the result.  Functions with 32-bit integers read the same sizes from the
- * lower halves. */
+ * lower halves of the integers. */
 static int is_right(product *dgemm)
 {
     const int64_t two = 2;

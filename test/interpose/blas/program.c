@@ -266,8 +266,8 @@ static void expect_error(const char *what, int before, int info, const struct ma
     failures++;
 }
 
-/* Checks errors of batches: xerbla gets those of Fortran calls, cblas_xerbla those of C calls,
- * which the mock marks by negative numbers. */
+/* Checks how errors of batches are reported: those of Fortran calls to xerbla, those of C calls
+ * to cblas_xerbla, which the mock marks by negative numbers. */
 static void check_invalid_batches(void)
 {
     const INTEGER m[] = { M, M }, n[] = { N, N }, k[] = { K, K }, lead[] = { LEAD, LEAD },

@@ -23,7 +23,7 @@ static double now(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* A matrix as triples of row, column (from 0) and value. */
+/* A sparse matrix as triples of row, column (from 0) and value. */
 struct grid {
     int n, count;
     int *row, *column;
@@ -135,7 +135,7 @@ static void mumps(int n, double *seconds, double *error)
         x[i] = 1;
     dmumps_c(&s);
     for (int i = 0; i < 4; i++)
-        s.icntl[i] = i < 3 ? -1 : 0; /* no messages */
+        s.icntl[i] = i < 3 ? -1 : 0; /* turns off messages */
     for (int i = 0; i < g.count; i++) {
         g.row[i]++;
         g.column[i]++;

@@ -70,8 +70,9 @@ static int first_product(const char *dir, bool old, limber_report *r)
     return 1 + r->from;
 }
 
-/* Checks the origin of the kernel of a node's first product.  old: the node has an older CPU. from:
- * 0 if the kernel must be compiled, 1 if from disk, 2 if from memory.  *r: the report. */
+/* Checks where the kernel of a node's first product comes from. old: the node has an older CPU.
+ * from: 0 if the kernel must be compiled, 1 if it is read from disk, 2 if it is in memory.  *r:
+ * the report. */
 static void expect_origin(const char *dir, bool old, int from, limber_report *r)
 {
     static const char *const name[] = { "compiled", "from disk", "from memory" };

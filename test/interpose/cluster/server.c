@@ -35,7 +35,7 @@ __attribute__((constructor)) static void start(void)
     server = at == MAP_FAILED ? NULL : at;
 }
 
-/* Waits as long as the file server takes to answer.  The server answers one request after the
+/* Waits as long as a file server would need to answer.  The server answers one request after the
  * other. */
 static void wait_for_server(int lock)
 {

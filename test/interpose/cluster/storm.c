@@ -32,7 +32,8 @@ struct story {
     /* seconds from the release of all ranks until the context, the first product, all products */
     double context, first, all;
     double cpu; /* CPU seconds of this process */
-    /* number of products by the origin of their kernel: compiled, disk, memory, interpreter */
+    /* [origin] number of products whose kernel was compiled, read from disk, found in memory, or
+     * replaced by the interpreter */
     int from[4];
     int wrong;
 };
@@ -54,8 +55,8 @@ static int element_at(int i, int j)
     return (i * 31 + j * 17) % 19 - 9;
 }
 
-/* Multiplies in the formats of kernel 0 to 31, no two of which share code.  *from: the kernel's
- * origin. */
+/* Multiplies in one of 32 combinations of formats (`kernel`), no two of which share code.  *from:
+ * the kernel's origin. */
 static int multiply(limber_context *ctx, int kernel, int *from)
 {
     static const char *const formats[] = { "f64", "f32", "f16", "bf16" };
@@ -200,8 +201,8 @@ static void release_ranks(struct crowd *c, int ranks, int kernels)
     close(out[1]);
 }
 
-/* Reads stories until all ranks have closed the pipe, and returns their number, or -1 if some rank
- * is still running after PATIENCE seconds. */
+/* Reads the ranks' results until all ranks have closed the pipe.  Returns the number of results,
+ * or -1 if some rank is still running after PATIENCE seconds. */
 static int read_stories(struct crowd *c, struct story *story)
 {
     double end = now() + PATIENCE;
@@ -316,8 +317,8 @@ static int is_cache_usable(int kernels)
     return !damaged && !wrong;
 }
 
-/* Starts ranks for this many seconds and kills some at random moments.  The others must end, and
- * the cache must stay usable. */
+/* For this many seconds, starts ranks and kills some at random moments.  The others must end,
+ * and the cache must stay usable. */
 static int kill_some(double seconds)
 {
     enum { RANKS = 4, KERNELS = 2 };
@@ -333,7 +334,7 @@ static int kill_some(double seconds)
         double wait = usual * (rand() / (RAND_MAX + 1.0)), start = now();
         struct crowd crowd;
 
-        /* the first round has no victims, and measures how long a round takes */
+        /* no rank is killed in the first round, which measures how long a round takes */
         victims = usual > 0 ? victims : 0;
         release_ranks(&crowd, RANKS, KERNELS);
         nanosleep(&(struct timespec){ (time_t)wait, (long)(1e9 * (wait - floor(wait))) }, NULL);

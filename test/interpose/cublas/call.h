@@ -114,6 +114,7 @@ static inline void call_element(const struct call *x, const char *a, const char 
     out[1] = alpha[0] * sum[1] + alpha[1] * sum[0] + beta[0] * v[1] + beta[1] * v[0];
 }
 
-enum { CAPTURED_MARK = 0x40a00000 }; /* what the mock stores in the result of a captured call */
+/* bits that the mock stores in the result of a captured call */
+enum { CAPTURED_MARK = 0x40a00000 };
 
 #endif

@@ -15,7 +15,7 @@
 
 enum { EXECUTION_FAILED = 13 };
 
-static struct driver driver; /* has no functions if all memory is the host's */
+static struct driver driver; /* its functions are NULL if all memory is the host's */
 
 EXPORT int cublasCreate_v2(struct handle **handle)
 {
@@ -168,6 +168,7 @@ static int strided(struct handle *h, const struct call *x, const void *alpha, co
     return status;
 }
 
+/* Computes a batch whose matrices are given by lists of addresses. */
 static int array(struct handle *h, const struct call *x, const void *alpha, const void *const *a,
                  const void *const *b, const void *beta, void *const *c, int64_t count)
 {

@@ -61,8 +61,8 @@ static void *find_function(void *plugin, const char *name)
     return f;
 }
 
-/* Multiplies by the plugin's call of cublasDgemm and, if `by_address`, also from here, by the
- * address that the plugin has of it. */
+/* Multiplies by the plugin's call of cublasDgemm and, if `by_address`, also from this program by
+ * the address of cublasDgemm that the plugin found. */
 static void compute(void *plugin, const char *name, int by_address)
 {
     void *(*make_handle)(void);

@@ -20,7 +20,7 @@
 
 enum { M = 5, N = 4, K = 7, COUNT = 3, MOST = 4096 };
 
-static struct driver driver;    /* has no functions if there is no device */
+static struct driver driver;    /* its functions are NULL if there is no device */
 static struct handle *handle;
 static bool served;
 static int failures, checks;
@@ -86,7 +86,8 @@ struct function {
     const char *name;
     int (*call)(struct args *y);
     enum form form;
-    int type;                   /* 0: the function is tested with each of types[] */
+    /* index of the type in types[]; 0: the function is tested with each of types[] */
+    int type;
     bool states_types;
 };
 #define ROW_ONE(NAME, INT, TYPE, P) { #NAME, call_##NAME, FORM_one, TYPE, false },
@@ -210,7 +211,7 @@ static const void *place_scalar(const struct call *x, const double v[2], char *h
     return device;
 }
 
-/* Returns arguments for a function by which it multiplies the operands of its t-th combination of
+/* Returns the arguments with which a function multiplies operands of its t-th combination of
  * types. */
 static struct args make_args(const struct function *f, int t, int op_a, int op_b)
 {
@@ -287,8 +288,8 @@ static void print_operand(FILE *to, const struct many *x, int64_t g, int type, i
     fprintf(to, "\n");
 }
 
-/* Prints operands, which are compared with those that LIMBER_CAPTURE writes: a line with the
- * function's name, and a line of numbers for each of A and B. */
+/* Prints operands, so that they can be compared with those that LIMBER_CAPTURE writes: a line
+ * with the function's name, and a line of numbers for each of A and B. */
 static void print_operands(const struct args *y, const char *name)
 {
     static FILE *to;
@@ -416,7 +417,7 @@ static void check_refusals(void)
 
     give_scalars(&good, 0);
     y = good;
-    y.step_c = 0; /* results overlap */
+    y.step_c = 0; /* so that results overlap */
     check_refusal(y, f, CUBLAS_SUCCESS, "overlap");
     y = good;
     y.x.m = -1;
@@ -457,7 +458,7 @@ static void check_refusals(void)
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_DEVICE);
     give_scalars(&y, 1);
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
-    y.alpha = &alpha; /* in host memory, in agreement with the pointer mode */
+    y.alpha = &alpha; /* alpha is in host memory, as the pointer mode says */
     y.beta = &beta;
     expect(f->call(&y) == CUBLAS_SUCCESS && is_right(&y), "scalars of the host", f->name);
 }
@@ -476,6 +477,7 @@ static double one_element(struct args *y, const struct function *f, const double
     return sum;
 }
 
+/* Checks scalars on the device, a sum that cancels, and alpha = 0, with which A is not read. */
 static void special_cases(void)
 {
     const struct function *f = find_function("cublasDgemm_v2");
@@ -483,7 +485,7 @@ static void special_cases(void)
     struct args y = make_args(f, 0, 0, 0);
     int calls = handle->calls;
 
-    /* without a driver, memory of the device is host memory */
+    /* without a driver, the library takes host memory as device memory */
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_DEVICE);
     try_call(f, 0, 0, 1, 1);
     cublasSetPointerMode_v2(handle, CUBLAS_POINTER_HOST);
@@ -495,8 +497,8 @@ static void special_cases(void)
     expect(handle->calls == calls, "reached the mock", f->name);
 }
 
-/* Makes a call on a stream that is captured: the call reaches the mock, and the capture stays
- * valid. */
+/* Makes a call on a stream that is being captured: the call reaches the mock, and the capture
+ * stays valid. */
 static void check_capture(const struct function *f, int t, int mode, int scalars)
 {
     struct args y = make_args(f, t, 0, 0);
@@ -532,8 +534,7 @@ static void check_captures(void)
     }
 }
 
-/* Calls on a stream that is not captured must be computed by Limber while another stream is
- * captured. */
+/* While another stream is being captured, Limber must compute calls on a stream that is not. */
 static void check_beside_capture(int mode)
 {
     void *other, *graph = NULL;
@@ -575,6 +576,7 @@ static void run_on_device(int device, void (*work)(void *stream))
     handle = NULL;
 }
 
+/* Runs all checks that need one device. */
 static void first_device(void *stream)
 {
     all_functions(stream);
@@ -642,6 +644,7 @@ static void fill_rounding(char *p, int type)
     }
 }
 
+/* Under `reproducible`, products in all types must have the bits of the documented order. */
 static void sums_have_one_order(void *stream)
 {
     static char at_a[ROOM], at_b[ROOM], at_c[ROOM], got[ROOM], host[2][32];

@@ -27,9 +27,9 @@ static bool is_danger(const limber_variable *v, const char *danger)
     return strcmp(v->danger, danger) == 0;
 }
 
-/* Returns an assignment to the variable, whose value leaves a trace if it is used: a library that
- * creates a file, a path in the trap's folder, or a secret.  For other variables the value is
- * invalid, so that its use is reported.  The caller frees the result. */
+/* Returns an assignment to the variable, whose value leaves a trace if a program uses it: a
+ * library that creates a file, a path in the trap's folder, or a secret.  Other variables get an
+ * invalid value, so that their use is reported.  The caller frees the result. */
 static char *make_bait(const limber_variable *v)
 {
     char *s = NULL;
@@ -73,8 +73,8 @@ static void make_trap(void)
     free(name);
 }
 
-/* True if a file lies in the folder `trap`, to which every variable points: it then holds more than
- * . and .., or it has gone. */
+/* True if a variable was used: the folder `trap`, to which all variables point, is not empty or
+ * has been removed. */
 static bool has_sprung(void)
 {
     char *name = in_dir("trap");
@@ -140,8 +140,8 @@ static bool needs_gpu(const char *name)
            strstr(name, "CUBINS");
 }
 
-/* Checks each variable by itself, with the user's own rights; variables of GPUs only if there is a
- * GPU. */
+/* Checks each variable by itself in a program that runs with the user's own rights.  Variables
+ * of GPUs are checked only if there is a GPU. */
 static int check_own_rights(const char *program)
 {
     char said[4096], *file = in_dir("trap/loaded"), *at = NULL;
@@ -152,11 +152,12 @@ static int check_own_rights(const char *program)
     for (int i = 0; limber_variable_at(i); i++) {
         const limber_variable *v = limber_variable_at(i);
         char contract[] = "LIMBER_CONTRACT=correct", *it = make_bait(v), *other = NULL;
-        /* so that a compiler is used, which prebuilt kernels would make unnecessary */
+        /* prebuilt kernels would make a compiler unnecessary */
         char compiled[] = "LIMBER_KERNELS=specialised";
         char *environment[] = { at, contract, compiled, it, NULL, NULL };
 
-        if (is_danger(v, "runs")) { /* the cache and its key are used together only */
+        /* the variables of the cache and of its key have an effect only together */
+        if (is_danger(v, "runs")) {
             bool key = strstr(v->name, "KEY") || strstr(v->name, "STATE");
 
             if (asprintf(&other, key ? "LIMBER_CACHE_DIR=%s/other" : "LIMBER_CACHE_KEY=%s/key",

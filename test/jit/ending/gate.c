@@ -24,7 +24,8 @@ static void fault(const char *what)
 static void destroy(void)
 {
     destroyed = 1;
-    /* a thread of the program still compiles: the library has not waited for it */
+    /* a thread of the program still compiles: the library has not waited for it, which is an
+     * error */
     if (running && !gate_in_background && !gate_lost)
         fault("destructors run while a thread compiles\n");
 }

@@ -53,7 +53,7 @@ static limber_context *make_context(void)
     return new;
 }
 
-/* Loads the library as a plug-in is loaded, so that it can be unloaded. */
+/* Loads the library by dlopen, so that it can be unloaded. */
 static void open_library(void)
 {
     handle = dlopen(LIMBER_SHARED, RTLD_NOW | RTLD_LOCAL);
@@ -137,7 +137,7 @@ static bool bind_one(limber_context *x)
     return true;
 }
 
-/* Checks that the library still computes.  compiles: whether a compiler must be available. */
+/* Checks that the library still computes. compiles: whether a compiler must be available. */
 static void check_service(bool compiles)
 {
     const limber_contract correct = { .size = sizeof correct, .promise = LIMBER_CONTRACT_CORRECT };
@@ -206,7 +206,7 @@ static void reach_state(void)
         sched_yield();
 }
 
-/* Opens the gate, unless this run leaves the compilation in it. */
+/* Opens the gate, unless the thread that compiles must never continue in this run. */
 static void let_go(void)
 {
     gate_shut = state == LOST;
@@ -221,9 +221,9 @@ static void let_go_with_thread(void *unused)
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
 extern void *__dso_handle;
 
-/* Opens the gate in a destructor of this thread, which runs after those that the library registered
- * for the thread.  At its end, a thread that has used the library waits for a compiler that is
- * being opened. */
+/* Opens the gate in a destructor of this thread that runs after those which the library
+ * registered for the thread: a thread that has used the library waits at its end for a compiler
+ * that is being opened. */
 static void leave_gate_to_thread(void)
 {
     if (state == OPENING)
@@ -237,8 +237,8 @@ static const char *const ways[] = { "return", "thread", "quick",   "early", "lat
 enum way { RETURN, THREAD, QUICK, EARLY, LATE, STATIC, CLOSE, DESTROY, FORKED, WAYS };
 static enum way way;
 
-/* Exit function that runs before the library's own: the library must still compute.  In the way
- * LATE, a compiler that was being opened until the thread ended is not available. */
+/* Exit function that runs before the library's own: the library must still compute.  A compiler
+ * need not be available if it was still being opened and the process ends in the way LATE. */
 static void compute_at_exit(void)
 {
     let_go();

@@ -10,7 +10,8 @@ enum { R_32F = 0, R_8I = 3, R_32I = 10, R_E4M3 = 28, TRANSA = 3, OP_T = 1, BAD =
 enum { AS_32F = 68, AS_32I = 72 };
 
 struct numbers {
-    /* layout: type, rows, columns, leading dimension; product: v[0] is the transposition */
+    /* of a layout: type, rows, columns, leading dimension; of a product: v[0] is the
+     * transposition */
     int64_t v[4];
 };
 

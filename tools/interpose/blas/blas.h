@@ -90,7 +90,7 @@ struct lapack_memory {
     int64_t room, least_room;
 };
 
-/* State of a call between limber_blas_serve and limber_blas_end. */
+/* State of a call between limber_blas_serve, which chooses who computes it, and limber_blas_end. */
 struct served {
     bool handed_on;
     /* the thread's number of calls for which a library had been chosen when this call began */
@@ -135,8 +135,8 @@ struct request {
  * that the program's own xerbla reports them. */
 bool limber_blas_serve(struct request *r);
 void limber_blas_end(struct request *r);
-/* Calls from these addresses only test the library and are forwarded.  Empty, unless
- * libblastrampoline loaded it. */
+/* Addresses of code whose calls only test this library; such calls are forwarded.  The range is
+ * empty, unless libblastrampoline loaded the library. */
 extern _Atomic uintptr_t limber_blas_tests_from, limber_blas_tests_to;
 /* Reports a call that Limber did not compute, and for which no other BLAS was found. */
 void limber_blas_serve_without_blas(struct request *r);
@@ -179,8 +179,8 @@ void *limber_blas_look_up_routine(const struct request *r, const char *routine);
 /* True if names without a suffix take 64-bit integers.  LIMBER_ILP64 tells this; without it, a test
  * call of the function `isamax` of the BLAS to which calls are forwarded. */
 bool limber_blas_is_wide(const char *isamax, const void *caller);
-/* True if calls of this function are forwarded to liblimber_lapack32.so or liblimber_lapack64.so,
- * which have one order of sums for all machines. */
+/* True if calls of this function are forwarded to liblimber_lapack32.so or
+ * liblimber_lapack64.so, whose sums have the same order on all machines. */
 bool limber_blas_is_fixed(const char *name, const void *caller);
 /* True if another copy of this library precedes this one, which then only forwards calls. */
 bool limber_blas_is_second(void);

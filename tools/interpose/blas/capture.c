@@ -99,7 +99,7 @@ static void capture_sided(const struct request *r, const struct interpose_settin
         capture_product(r, s, b, a, (char[]){ 'N', op });
 }
 
-/* Captures the operands of a call.  What is not handled otherwise is a product of two full
+/* Captures the operands of a call.  A routine without a case of its own is a product of two full
  * matrices. */
 static void capture_call(const struct request *r, const struct interpose_setting *s)
 {

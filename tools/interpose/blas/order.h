@@ -2,8 +2,9 @@
  * Short dot products and rank-one updates in order 1 (limber.h, LIMBER_CONTRACT_REPRODUCIBLE), in
  * the real type T.  order.c includes this file once for each type. */
 
-/* A dot product in order 1: chains of CHAIN products, whose sums are then added in turn.  All
- * chains are summed at once, since in a chain each product waits for the one before. */
+/* Returns a dot product in order 1 of limber.h: chains of CHAIN products, whose sums are then
+ * added in turn.  All chains are summed at once, since in a chain each product waits for the one
+ * before. */
 WITH_FMA static T NAME(dot)(int64_t n, const T *x, int64_t step_x, const T *y, int64_t step_y)
 {
     const int64_t whole = n / CHAIN, rest = n - whole * CHAIN;

@@ -61,8 +61,8 @@ static void open_named_blas(void)
         named_blas = NULL;
 }
 
-/* Names that LIMBER_BLAS lacks, such as other spellings, are looked up in the program's own
- * BLAS. */
+/* Looks up the name in the library of LIMBER_BLAS.  A name that this library lacks, such as
+ * another spelling, is looked up in the program's own BLAS. */
 bool limber_blas_designated(const char *name, const void *caller, void **function)
 {
     static atomic_flag printed = ATOMIC_FLAG_INIT;

@@ -100,7 +100,8 @@ static bool serve_call(struct request *r, bool alone)
 }
 
 PUBLIC void cblas_qgemm(QGEMM);
-/* cblas_qgemm: computes by Limber, forwards to the program's QBLAS, or reports a wrong argument. */
+/* Defines cblas_qgemm: computes by Limber, forwards to the program's QBLAS, or reports a wrong
+ * argument. */
 PUBLIC void cblas_qgemm(QGEMM)
 {
     struct request r = { .name = "cblas_qgemm",

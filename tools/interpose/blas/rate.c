@@ -49,7 +49,7 @@ static double time_product(gemm *behind, const int64_t size[3], const void *alph
     return limber_blas_now() - start;
 }
 
-/* For qsort: the order of doubles, smallest first. */
+/* Compares doubles for qsort, smallest first. */
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -118,7 +118,8 @@ struct shape {
     double seconds;
 };
 
-/* The entry of the hash table for a shape, or an unused entry.  The caller holds the lock. */
+/* Returns the entry of the hash table for a shape, or an unused entry.  The caller holds the
+ * lock. */
 static struct shape *find_shape(char type, const int64_t size[3])
 {
     static struct shape all[SHAPES];

@@ -121,7 +121,7 @@ static void record_call(const struct request *r, const struct job *j)
     interpose_record_call(&t);
 }
 
-/* computed by Limber; left to the other BLAS; computed by none */
+/* who computed a call: Limber, the other BLAS, nobody */
 enum outcome { SERVED, LEFT, LOST };
 
 /* Prints one line for LIMBER_VERBOSE: by which scheme Limber computed a call, or why it did not. */
@@ -143,8 +143,9 @@ static void print_outcome(const struct request *r, const struct job *j, enum out
     print_call(r, text);
 }
 
-/* True if calls that the other BLAS makes inside this forwarded call are ignored.  Those of a
- * LAPACK routine are not: Limber may compute them, or the report counts them. */
+/* True if the report ignores the calls that the other BLAS makes while it computes this
+ * forwarded call.  For a LAPACK routine it does not: Limber may compute such calls, or the
+ * report counts them. */
 static bool hides_inner_calls(const struct request *r)
 {
     const struct interpose_options *o = interpose_options();
@@ -360,7 +361,7 @@ bool limber_blas_serve(struct request *r)
         return false;
     if (s->on && s->contract.promise == LIMBER_CONTRACT_REPRODUCIBLE && limber_blas_is_lapack(r) &&
         limber_blas_is_fixed(r->name, r->caller))
-        /* that LAPACK has one order of sums, because Limber computes the BLAS calls that it
+        /* the other LAPACK has one order of sums, because Limber computes the BLAS calls that it
          * makes */
         return false;
     why = reason_to_forward(r, s);

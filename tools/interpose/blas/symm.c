@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * symm and hemm.  Panels of rows of the symmetric matrix are expanded one after the other, so that
- * each element of the result is a single sum. */
+ * The BLAS routines symm and hemm.  Panels of rows of the symmetric matrix are expanded one
+ * after the other, so that each element of the result is a single sum. */
 #include "product.h"
 
 #include <stdlib.h>
@@ -50,8 +50,8 @@ static bool multiply_panels(struct job *j, struct view s, bool upper, int64_t n,
     return true;
 }
 
-/* symm and hemm: expands the stored triangle by panels of rows, and multiplies each panel.  If a
- * product fails, restores C and returns false. */
+/* Computes symm or hemm: expands the stored triangle by panels of rows, and multiplies each
+ * panel.  If a product fails, restores C and returns false. */
 bool limber_blas_symm(struct job *j)
 {
     const struct request *r = j->r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * gemmt, syrk, herk, syr2k and her2k: one triangle of a product.  Off-diagonal blocks are computed
- * in place.  Diagonal blocks are computed in separate memory, so that C's other triangle is neither
- * read nor written. */
+ * The BLAS routines gemmt, syrk, herk, syr2k and her2k, which compute one triangle of a product.
+ * Off-diagonal blocks are computed in place.  Diagonal blocks are computed in separate memory, so
+ * that C's other triangle is neither read nor written. */
 #include "product.h"
 
 #include <stdlib.h>
@@ -117,7 +117,8 @@ static bool update_twice(struct job *j, const struct task *t, struct view a, str
     return compute_all(j, two, 2);
 }
 
-/* syrk, herk, syr2k, her2k and gemmt. op(A) is n x k, and so is op(B) of syr2k and her2k. */
+/* Computes syrk, herk, syr2k, her2k or gemmt. op(A) is n x k, and so is op(B) of syr2k and
+ * her2k. */
 bool limber_blas_triangle(struct job *j)
 {
     const struct request *r = j->r;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trmm.  Blocks of rows of the triangle are expanded with explicit zeros, and multiplied by the
- * other matrix.  The result is computed in separate memory, and copied when it is complete. */
+ * The BLAS routine trmm.  Blocks of rows of the triangle are expanded with explicit zeros, and
+ * multiplied by the other matrix.  The result is computed in separate memory, and copied when it
+ * is complete. */
 #include "product.h"
 #include "triangular.h"
 
@@ -52,8 +53,8 @@ static bool multiply_block_row(struct job *j, const struct triangular *t, struct
     return true;
 }
 
-/* trmm: computes the product in memory of its own and then copies it to b.  Refuses operands that
- * are not finite. */
+/* Computes trmm: the product in memory of its own, which is then copied to b.  Refuses operands
+ * that are not finite. */
 bool limber_blas_trmm(struct job *j)
 {
     const struct triangular t = limber_blas_triangular(j->r);

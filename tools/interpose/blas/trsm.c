@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * trsm.  For each block of LARGE rows, a product subtracts the contribution of all solved rows, and
- * then within it for each block of BLOCK rows.  The other BLAS solves these small triangles; under
- * `reproducible`, substitute.c does. */
+ * The BLAS routine trsm.  For each block of LARGE rows, and then for each block of BLOCK rows in
+ * it, a product subtracts the contribution of all solved rows.  The other BLAS solves these
+ * small triangles; under `reproducible`, substitute.c does. */
 #include "product.h"
 #include "triangular.h"
 
@@ -60,8 +60,9 @@ static bool solve_rows(struct job *j, const struct triangular *t, trsm *solve, i
     return true;
 }
 
-/* trsm: solves by blocks, whose products Limber computes.  Small blocks are solved by the other
- * BLAS or, under `reproducible`, by substitution.  If that fails, restores b and returns false. */
+/* Computes trsm: solves by blocks, whose products Limber computes.  Small blocks are solved by
+ * the other BLAS or, under `reproducible`, by substitution.  If that fails, restores b and
+ * returns false. */
 bool limber_blas_trsm(struct job *j)
 {
     const struct triangular t = limber_blas_triangular(j->r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Levels 1 and 2.  Each routine becomes one or more products of matrices of which one has a single
- * row or column, so that elements have the bits of a matrix product.  Band, packed and symmetric
- * matrices are expanded, a block of rows at a time. */
+ * The BLAS routines of levels 1 and 2.  Each routine becomes one or more products of matrices of
+ * which one has a single row or column, so that elements have the bits of a matrix product.
+ * Band, packed and symmetric matrices are expanded, a block of rows at a time. */
 #include "product.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 
 enum { BLOCK = 128, CHAIN = 256, MOST_SOLVED = 4096 };
 
-/* Number of elements of a vector whose products form one chain of order 1 (limber.h).  A complex
- * product takes two of a chain's products. */
+/* Returns the number of elements of a vector whose products form one chain of order 1
+ * (limber.h).  A complex product takes two of a chain's products. */
 static int64_t chain_length(const struct job *j)
 {
     return j->is_complex ? CHAIN / 2 : CHAIN;
@@ -93,7 +93,8 @@ static void set_real(const struct job *j, void *x, int64_t i, double value)
         ((double *)x)[i] = value;
 }
 
-/* dot, dotu and dotc; and sdsdot as one product, sb + x.y, whose error the contract bounds. */
+/* Computes dot, dotu or dotc; also sdsdot, as one product, sb + x.y, whose error the contract
+ * bounds. */
 static bool dot(struct job *j)
 {
     const struct request *r = j->r;
@@ -167,7 +168,8 @@ static double *extend(struct job *j, const struct argument *x, int64_t n)
     return to;
 }
 
-/* dsdot; and sdsdot under `reproducible`, which adds sb to the sum in doubles, and then rounds. */
+/* Computes dsdot; also sdsdot under `reproducible`, which adds sb to the sum in doubles, and
+ * then rounds. */
 static bool extended_dot(struct job *j)
 {
     const struct request *r = j->r;
@@ -182,7 +184,7 @@ static bool extended_dot(struct job *j)
     return done;
 }
 
-/* asum: the dot product of absolute values and ones. */
+/* Computes asum: the dot product of absolute values and ones. */
 static bool sum_magnitudes(struct job *j)
 {
     const struct request *r = j->r;
@@ -205,7 +207,8 @@ static bool sum_magnitudes(struct job *j)
     return done;
 }
 
-/* Norm of a vector of floats, whose squares are added as doubles, which hold them exactly. */
+/* Computes the norm of a vector of floats, whose squares are added as doubles, which hold them
+ * exactly. */
 static bool compute_float_norm(struct job *j)
 {
     const struct request *r = j->r;
@@ -218,9 +221,9 @@ static bool compute_float_norm(struct job *j)
     return done;
 }
 
-/* nrm2: the square root of the sum of squares.  If the sum is so small or so large that squares may
- * have left the range of doubles, sums again, with all elements scaled by the power of two that
- * brings the largest into [1, 2). */
+/* Computes nrm2: the square root of the sum of squares.  If the sum is so small or so large that
+ * squares may have left the range of doubles, sums again, with all elements scaled by the power
+ * of two that brings the largest into [1, 2). */
 static bool compute_norm(struct job *j)
 {
     const struct request *r = j->r;
@@ -267,7 +270,7 @@ static bool compute_norm(struct job *j)
     return done;
 }
 
-/* axpy: y = alpha x + y; and scal: x = alpha x. */
+/* Computes axpy, y = alpha x + y, or scal, x = alpha x. */
 static bool add_scaled(struct job *j)
 {
     const struct request *r = j->r;
@@ -299,8 +302,8 @@ static bool add_scaled(struct job *j)
     return done;
 }
 
-/* rot: x = c x + s y and y = c y - s x.  Each operation rounds, since -ffp-contract=off forbids
- * FMA. */
+/* Computes rot: x = c x + s y and y = c y - s x.  Each operation rounds, since -ffp-contract=off
+ * forbids FMA. */
 static bool rotate(struct job *j)
 {
     const struct request *r = j->r;
@@ -466,7 +469,7 @@ static void expand_rows(const struct job *j, const struct stored *s, int64_t i, 
 
 /* ---- matrix times vector --------------------------------------------------------------------- */
 
-/* gemv: y = alpha A x + beta y. */
+/* Computes gemv: y = alpha A x + beta y. */
 static bool multiply_general(struct job *j)
 {
     const struct request *r = j->r;
@@ -486,8 +489,8 @@ static bool multiply_general(struct job *j)
     return done;
 }
 
-/* Request for a level 3 routine with the matrix on the left, and the contiguous column x as its
- * other operand. */
+/* Returns the request for a level 3 routine with the matrix on the left, and the contiguous
+ * column x as its other operand. */
 static struct request request_with_column(const struct request *r, enum routine routine,
                                           struct view x)
 {
@@ -618,8 +621,8 @@ static void fill_diagonal(const struct job *j, struct view a, bool upper, int64_
         limber_blas_make_real(j, n, tile);
 }
 
-/* symv or hemv, with each stored element read once.  A tile, as wide as a chain, is used twice: for
- * its own rows and, mirrored, for the rows of the other triangle. */
+/* Computes symv or hemv, with each stored element read once.  A tile, as wide as a chain, is
+ * used twice: for its own rows and, mirrored, for the rows of the other triangle. */
 static bool multiply_by_tiles(struct job *j, struct view x, struct view y)
 {
     const struct request *r = j->r;
@@ -661,7 +664,7 @@ static bool multiply_by_tiles(struct job *j, struct view x, struct view y)
     return done;
 }
 
-/* symv or hemv, computed as symm or hemm with one column. */
+/* Computes symv or hemv as symm or hemm with one column. */
 static bool multiply_by_symm(struct job *j, struct view x, struct view y)
 {
     const struct request *r = j->r;
@@ -675,7 +678,7 @@ static bool multiply_by_symm(struct job *j, struct view x, struct view y)
     return done;
 }
 
-/* symv, hemv and products of general or symmetric band or packed matrices by a vector. */
+/* Computes symv, hemv and products of general or symmetric band or packed matrices by a vector. */
 static bool multiply_partly_stored(struct job *j)
 {
     const struct request *r = j->r;
@@ -708,7 +711,7 @@ static bool call_level_3(struct job *j, struct view x)
     struct view full = { NULL };
     bool done = true;
 
-    /* trsm gets op(A), expanded and column-major */
+    /* trsm needs op(A) as an expanded, column-major matrix */
     if (r->routine == BLAS_TBSV || r->routine == BLAS_TPSV) {
         const struct stored s = stored_of(r);
 
@@ -731,7 +734,7 @@ static bool call_level_3(struct job *j, struct view x)
     return done;
 }
 
-/* x = A x for a band or packed triangle. */
+/* Computes x = A x for a band or packed triangle. */
 static bool multiply_triangle(struct job *j, struct view x)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
@@ -749,7 +752,7 @@ static bool multiply_triangle(struct job *j, struct view x)
     return done;
 }
 
-/* trmv, trsv and their band and packed forms. */
+/* Computes trmv, trsv and their band and packed forms. */
 static bool triangular(struct job *j)
 {
     const struct request *r = j->r;
@@ -769,7 +772,7 @@ static bool triangular(struct job *j)
 
 /* ---- updates --------------------------------------------------------------------------------- */
 
-/* ger, geru and gerc. */
+/* Computes ger, geru or gerc. */
 static bool rank_one(struct job *j)
 {
     const struct request *r = j->r;

@@ -92,7 +92,7 @@ struct xla_frame {
  * when the handler is registered. */
 struct xla_extension {
     size_t size;
-    int type; /* METADATA */
+    int type; /* XLA's constant METADATA */
     struct xla_extension *next;
     struct xla_metadata {
         size_t size;

@@ -10,7 +10,7 @@ struct pair {
     double high, low;
 };
 
-/* a + b, exactly, as a pair. */
+/* Returns a + b, exactly, as a pair. */
 static inline struct pair sum_of(double a, double b)
 {
     const double s = a + b, of_b = s - a;
@@ -18,7 +18,7 @@ static inline struct pair sum_of(double a, double b)
     return (struct pair){ s, (a - (s - of_b)) + (b - of_b) };
 }
 
-/* a b, exactly, as a pair. */
+/* Returns a b, exactly, as a pair. */
 static inline struct pair product_of(double a, double b)
 {
     const double p = a * b;

@@ -10,7 +10,7 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-/* ../blas/real.c recognises this library by this symbol. */
+/* a symbol by which ../blas/real.c recognises this library */
 extern const char limber_lapack_is_here[];
 const char limber_lapack_is_here[] = "";
 
@@ -24,7 +24,8 @@ HIDDEN void _gfortran_concat_string(size_t size, char *to, size_t size_a, const 
         to[i] = i < size_a ? a[i] : i - size_a < size_b ? b[i - size_a] : ' ';
 }
 
-/* second and dsecnd return 0; only programs call them. */
+/* Replaces libgfortran's function for the LAPACK routines SECOND and DSECND, which then return
+ * 0; only programs call them. */
 HIDDEN void _gfortran_etime(void *array, float *seconds);
 HIDDEN void _gfortran_etime(void *array, float *seconds)
 {
@@ -34,10 +35,10 @@ HIDDEN void _gfortran_etime(void *array, float *seconds)
 
 /* ---- wrong arguments ------------------------------------------------------------------------- */
 
-/* Reports a wrong argument to the program's own xerbla, since Python's LAPACK has one that raises
- * an exception; without one, on stderr.  Returns: no routine of this library ends the program. */
 void LIMBER_XERBLA(const char *routine, const void *argument, size_t size);
-/* Reports a wrong argument by the program's own xerbla or, if it has none, by a message. */
+/* Reports a wrong argument by the program's own xerbla (Python's LAPACK has one that raises an
+ * exception) or, if it has none, by a message on stderr.  Unlike the reference xerbla it
+ * returns. */
 void LIMBER_XERBLA(const char *routine, const void *argument, size_t size)
 {
 #if LIMBER_LAPACK_WIDTH == 64

@@ -28,8 +28,8 @@ static double value_of(struct pair x)
 
 /* ---- logarithm and exponential --------------------------------------------------------------- */
 
-/* Logarithm of a positive, finite x = m 2^e: log m = 2 (s + s^3/3 + s^5/5 + ...) with s = (m -
- * 1)/(m + 1). */
+/* Returns the logarithm of a positive, finite x = m 2^e: log m = 2 (s + s^3/3 + s^5/5 + ...)
+ * with s = (m - 1)/(m + 1). */
 static struct pair logarithm(double x)
 {
     int e;
@@ -48,7 +48,7 @@ static struct pair logarithm(double x)
     return add(multiply(pair_of(e), ln2), (struct pair){ 2 * sum.high, 2 * sum.low });
 }
 
-/* e^x, from the Taylor series about a multiple of ln 2. */
+/* Returns e^x, from the Taylor series about a multiple of ln 2. */
 static double exponential(struct pair x)
 {
     const double n = rint(x.high / ln2.high);
@@ -76,7 +76,7 @@ HIDDEN double limber_lapack_log10(double x)
     return value_of(divide(logarithm(x), ln10));
 }
 
-/* x^y as exp(y log |x|) in double-double arithmetic, with the special cases of C's pow. */
+/* Returns x^y as exp(y log |x|) in double-double arithmetic, with the special cases of C's pow. */
 HIDDEN double limber_lapack_pow(double x, double y)
 {
     const int whole = y == rint(y), odd = whole && fmod(y, 2) != 0;
@@ -98,8 +98,8 @@ HIDDEN double limber_lapack_pow(double x, double y)
 
 /* ---- sine and cosine ------------------------------------------------------------------------- */
 
-/* x - n pi/2, and n modulo 4.  |x| must be below 2^20, since more digits of larger numbers would be
- * lost. */
+/* Returns x - n pi/2, and sets *n to n modulo 4. |x| must be below 2^20, since more digits of
+ * larger numbers would be lost. */
 static struct pair reduce_angle(double x, int64_t *n)
 {
     const double quarters = rint(x / half_pi[0]);
@@ -111,7 +111,7 @@ static struct pair reduce_angle(double x, int64_t *n)
     return rest;
 }
 
-/* Taylor series of sine (first = 1) or cosine (first = 0), divided by x^first. */
+/* Returns the Taylor series of sine (first = 1) or cosine (first = 0), divided by x^first. */
 static struct pair sum_series(struct pair x, int first)
 {
     const struct pair square = multiply(x, x), minus = { -square.high, -square.low };
@@ -160,8 +160,8 @@ HIDDEN double limber_lapack_cos(double x)
 
 /* ---- arc tangent ----------------------------------------------------------------------------- */
 
-/* Arc tangent of t, 0 <= t <= 1.  Each step halves the angle: tan(a/2) = t / (1 + sqrt(1 +
- * t^2)). */
+/* Returns the arc tangent of t, 0 <= t <= 1.  Each step halves the angle: tan(a/2) = t / (1 +
+ * sqrt(1 + t^2)). */
 static struct pair arc_tangent(struct pair t)
 {
     enum { HALVINGS = 3 };
@@ -179,7 +179,7 @@ static struct pair arc_tangent(struct pair t)
     return (struct pair){ ldexp(sum.high, HALVINGS), ldexp(sum.low, HALVINGS) };
 }
 
-/* The angle of (x, y), in double-double arithmetic, with the special cases of C's atan2. */
+/* Returns the angle of (x, y), in double-double arithmetic, with the special cases of C's atan2. */
 HIDDEN double limber_lapack_atan2(double y, double x)
 {
     const double a = fabs(y), b = fabs(x);
@@ -236,7 +236,8 @@ static double complex complex_of(double re, double im)
 HIDDEN double complex limber_lapack_csqrt(double complex z)
 {
     const double a = creal(z), b = cimag(z), size = fmax(fabs(a), fabs(b));
-    const int shift = size > 1 ? -1 : size < 0x1p-900 ? 100 : 0; /* of the root, in binades */
+    /* z is scaled by 2^(2 shift), its root by 2^shift */
+    const int shift = size > 1 ? -1 : size < 0x1p-900 ? 100 : 0;
     double x, big;
 
     if (isinf(b))

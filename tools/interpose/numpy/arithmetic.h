@@ -88,7 +88,8 @@ typedef int64_t longs __attribute__((vector_size(WIDTH)));
     sum = (longs)_mm256_add_epi64((__m256i)sum, _mm256_mul_epi32((__m256i)(x), (__m256i)(y)))
 #else
 #define MANY 4
-/* The halves of each lane. */
+/* For each 32-bit lane: adds the product of the lower halves of x and y and that of the upper
+ * halves to the sum. */
 #define BOTH(sum, x, y) sum += ((x) << 16 >> 16) * ((y) << 16 >> 16) + ((x) >> 16) * ((y) >> 16)
 #define SHORTLY PLAINLY
 #endif
@@ -100,7 +101,8 @@ TILE(multiply_short_longs, int64_t, longs, MANY, 2, SHORTLY)
 
 #if WIDTH == 32
 /* AVX2 has no product of 64-bit integers.  With x = xh 2^32 + xl and y likewise, the product is
- * xl yl + (xl yh + xh yl) 2^32 modulo 2^64.  The crossed products are summed apart, modulo 2^32. */
+ * xl yl + (xl yh + xh yl) 2^32 modulo 2^64.  The sums xl yh + xh yl have an accumulator of their
+ * own, modulo 2^32. */
 enum { multiply_longs_rows = 6, multiply_longs_columns = 4 };
 INLINE void multiply_longs_of(const int rows, const int64_t *a, const int64_t *b, int64_t k,
                               int64_t *c, int64_t stride)
@@ -164,7 +166,7 @@ INLINE uint32_t widen(uint16_t h)
 }
 
 #if WIDTH == 16 && !defined(__ARM_FP16_FORMAT_IEEE)
-/* Rounds a binary32 to nearest-even. */
+/* Rounds a binary32 to binary16, to nearest even. */
 INLINE uint16_t narrow(uint32_t x)
 {
     const uint32_t sign = x >> 16 & 0x8000, u = x & 0x7fffffff;
@@ -285,7 +287,7 @@ INLINE void row_halves(const char *from, int64_t step, int64_t n, float *to)
     }
 }
 
-/* Defines NAME_a and NAME_b, which pack lanes of one element. */
+/* Defines NAME_a and NAME_b, which pack A and B into lanes of one element each. */
 #define PACK(NAME, TYPE, SIZE, READ) \
     static void NAME##_a(const struct place *a, int rows, int filled, int64_t k, TYPE *out) \
     { \
@@ -314,7 +316,8 @@ PACK(floats, float, 2, row_halves)
 PACK(words, int32_t, 4, row_i32)
 PACK(longs, int64_t, 8, row_i64)
 
-/* Defines NAME_a and NAME_b, which pack two int16 of successive k in a lane. */
+/* Defines NAME_a and NAME_b, which pack A and B into lanes of two int16 each, successive along
+ * k. */
 #define PACK_PAIRS(NAME, SIZE, READ) \
     static void NAME##_a(const struct place *a, int rows, int filled, int64_t k, int16_t *out) \
     { \
@@ -452,7 +455,8 @@ static uint64_t scan(enum element from, const char *data, int64_t n)
             } \
     } while (0)
 
-/* Stores at most DEPTH sums as halves. */
+/* Stores at most DEPTH sums as binary16.  Returns the exceptions of the conversion; sets *nan if
+ * a result is NaN. */
 static int store_halves(const float *sums, int64_t n, char *to, int64_t step, bool *nan)
 {
     uint16_t half[DEPTH] = { 0 };
@@ -500,8 +504,8 @@ static int store(enum lanes from, enum element type, const void *sums, int64_t n
 
 /* ---- vectors ------------------------------------------------------------------------------- */
 
-/* Elements of NumPy's arrays lie at multiples of their size when a loop gets them, but for loops
- * that a program calls itself. */
+/* Elements are loaded by memcpy: NumPy aligns arrays before it calls a loop, but a program may
+ * call a loop itself. */
 #define DOT(TYPE, SUM) \
     do { \
         const char *x = a, *y = b; \
@@ -575,7 +579,7 @@ static bool meets(const uint8_t *a, const uint8_t *b, int64_t n)
 {
     int64_t i = 0;
 
-    for (; i < 16 && i < n; i++) /* dense data ends here */
+    for (; i < 16 && i < n; i++) /* dense data usually has a match among the first 16 elements */
         if (a[i] && b[i])
             return true;
     for (; i < n; i += DEPTH) {
@@ -608,7 +612,8 @@ static void to_bits(const uint8_t *row, int64_t n, uint64_t *bits)
             uint64_t eight;
 
             memcpy(&eight, part + j, 8);
-            /* the top bit of each byte that is not zero; the product gathers the eight bits */
+            /* sets the lowest bit of each byte that is not zero; the product then collects the
+             * eight bits */
             eight = (eight | ((eight & 0x7f7f7f7f7f7f7f7f) + 0x7f7f7f7f7f7f7f7f)) >> 7 &
                     0x0101010101010101;
             word |= (eight * 0x0102040810204080 >> 56) << j;

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 static limber_context *context;
-static bool is_native; /* the context's backend compiles */
+static bool is_native; /* true if the context's backend compiles kernels */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void create(void)
@@ -33,7 +33,8 @@ static limber_format format_of(enum element type)
     }
 }
 
-/* Sets *elements to a distance of bytes.  False if it is none of whole elements forward. */
+/* Converts a distance in bytes to elements in *elements.  False if the distance is negative or
+ * no whole number of elements. */
 static bool in_elements(int64_t bytes, int64_t size, int64_t *elements)
 {
     *elements = bytes / size;

@@ -6,7 +6,7 @@
 
 #include <limber/limber.h>
 
-/* The context of all loops, made at first use; NULL if it could not be made. */
+/* Returns the context that all loops use, made at the first call; NULL if it could not be made. */
 limber_context *limber_numpy_context(void);
 
 /* Computes a product of integers modulo 2^bits.  False if Limber has no kernel for it; C is then

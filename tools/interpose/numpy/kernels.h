@@ -13,9 +13,10 @@
 
 enum {
     DEPTH = 128, /* lanes along k of a block of A and of B */
-    STRIDE = DEPTH + 8, /* lanes from row to row of a block of A; not a multiple of 4096 bytes */
-    STRIP = 32, /* most columns of a tile */
-    WORDS_OF_BITS = 32 /* of 64 bits, most that `join` takes in a row */
+    /* lanes from row to row of a block of A; the distance is not a multiple of 4096 bytes */
+    STRIDE = DEPTH + 8,
+    STRIP = 32, /* largest number of columns of a tile */
+    WORDS_OF_BITS = 32 /* largest number of 64-bit words of a row of bits */
 };
 
 /* Types of elements, as far as arithmetic tells them apart. */
@@ -26,44 +27,46 @@ enum lanes {
     FLOATS, /* binary32: rounded after each addition, in the order of k */
     PAIRS, /* two int16 of successive k: both products are added to an int32, modulo 2^32 */
     WORDS, /* int32, modulo 2^32 */
-    SHORT_LONGS, /* int64 that are int32 by value, modulo 2^64 */
+    SHORT_LONGS, /* int64 whose values fit int32; products and sums modulo 2^64 */
     LONGS, /* int64, modulo 2^64 */
     LANES
 };
 
-/* Elements along k of a lane. */
+/* Number of elements along k in one lane. */
 #define ELEMENTS_OF(lanes) ((lanes) == PAIRS ? 2 : 1)
 #define BYTES_OF(lanes) ((lanes) >= SHORT_LONGS ? 8 : 4)
 
 struct multiplier {
-    int rows, columns; /* of a register tile */
+    int rows, columns; /* sizes of a register tile */
     /* Adds the product of `rows` rows of A and a strip of B, k lanes deep, to c. */
     void (*run)(int rows, const void *a, const void *b, int64_t k, void *c, int64_t stride);
 };
 
-/* Elements of a matrix, by distances in bytes. */
+/* A matrix as lines (rows of A, columns of B); distances are in bytes. */
 struct place {
     const char *data;
-    int64_t line, k; /* from line to line (row of A, column of B), and along k */
+    int64_t line, k; /* from one line to the next, and from one element to the next along k */
 };
 
 struct kernels {
     const char *name;
     struct multiplier multiply[LANES];
-    /* Writes `rows` rows of A, k elements each, and rows of zeros up to `filled`. */
+    /* Packs `rows` rows of A, k elements each, into lanes; adds rows of zeros up to `filled`
+     * rows. */
     void (*pack_a)(enum lanes to, enum element from, const struct place *a, int rows, int filled,
                    int64_t k, void *out);
-    /* Writes a strip of B with k elements along k.  Columns from `live` on become zeros. */
+    /* Packs a strip of `columns` columns of B, k elements each, into lanes.  Columns from `live`
+     * on become zeros. */
     void (*pack_b)(enum lanes to, enum element from, const struct place *b, int live, int columns,
                    int64_t k, void *out);
-    /* Returns the OR of all elements, each XORed with its sign: it has as many bits as the number
-     * of most bits, its sign left out. */
+    /* Returns the OR of all elements, each XORed with its sign.  It has as many significant
+     * bits, without the sign, as the element that needs most. */
     uint64_t (*scan)(enum element from, const char *data, int64_t n);
     /* Stores n sums at `to`, `step` bytes apart.  HALF: returns the exceptions of the conversion
      * (FE_OVERFLOW, FE_UNDERFLOW), and sets *nan if a result is NaN. */
     int (*store)(enum lanes from, enum element to_type, const void *sums, int64_t n, char *to,
                  int64_t step, bool *nan);
-    /* Return sums of products of n elements that lie behind each other. */
+    /* Return the dot product of n elements that are contiguous in both arrays. */
     uint64_t (*dot)(enum element from, const void *a, const void *b, int64_t n);
     float (*dot_of_halves)(const uint16_t *a, const uint16_t *b, int64_t n);
     /* Adds x times row[j] to sum[j], for n integers of one type. */
@@ -74,8 +77,8 @@ struct kernels {
     void (*to_bits)(const uint8_t *row, int64_t n, uint64_t *bits);
     /* Sets row[j] to bit j, for j < n. */
     void (*from_bits)(const uint64_t *bits, int64_t n, uint8_t *row);
-    /* ORs those of k rows of `bits` whose byte of `take` is nonzero to `sum`, until all bits of
-     * `full` are set.  A row has 1, 8 or WORDS_OF_BITS words. */
+    /* Adds rows of bits: ORs to `sum` each of the k rows of `bits` whose byte of `take` is
+     * nonzero, until all bits of `full` are set.  A row has 1, 8 or WORDS_OF_BITS words. */
     void (*join)(const uint8_t *take, const uint64_t *bits, int64_t k, int words,
                  const uint64_t *full, uint64_t *sum);
 };

@@ -28,7 +28,8 @@ static struct quad from_longdouble(const char *at)
     x.high = (uint64_t)(top & 0x8000) << 48;
     top &= 0x7fff;
     fraction = m << 1 >> 1;
-    if (top == 0x7fff ? m != (uint64_t)1 << 63 : top && !(m >> 63)) { /* NaN, or no number at all */
+    /* NaN, or an invalid encoding */
+    if (top == 0x7fff ? m != (uint64_t)1 << 63 : top && !(m >> 63)) {
         top = 0x7fff;
         fraction |= (uint64_t)1 << 62;
     } else if (top == 0 && m >> 63) { /* x87 may encode the smallest exponent as 0 */
@@ -39,7 +40,7 @@ static struct quad from_longdouble(const char *at)
     return x;
 }
 
-/* Returns the low bits of a binary128 number that a long double lacks. */
+/* Returns the low bits of a binary128 number for which a long double of 80 bits has no room. */
 static uint64_t rest_of(struct quad x)
 {
     return x.low & (((uint64_t)1 << 49) - 1);
@@ -47,7 +48,7 @@ static uint64_t rest_of(struct quad x)
 
 static const uint64_t half = (uint64_t)1 << 48;
 
-/* Stores x rounded to nearest.  error: 0, or a number with the sign of the exact value less x. */
+/* Stores x rounded to nearest. error: the exact value minus x (only its sign matters), or 0. */
 static void to_longdouble(struct quad x, struct quad error, char *at)
 {
     const uint64_t rest = rest_of(x);
@@ -66,7 +67,7 @@ static void to_longdouble(struct quad x, struct quad error, char *at)
             up = is_zero ? m & 1 : (error.high >> 63) == (x.high >> 63);
     }
     m += up;
-    if (up && (m == 0 || ((top & 0x7fff) == 0 && m >> 63))) { /* the next binade */
+    if (up && (m == 0 || ((top & 0x7fff) == 0 && m >> 63))) { /* a carry leads to the next binade */
         m = (uint64_t)1 << 63;
         top++;
     }
@@ -101,7 +102,8 @@ static bool is_tie(struct quad x)
 #endif
 
 #if LDBL_MANT_DIG == 64 || LDBL_MANT_DIG == 113
-/* Copies `count` matrices of rows x columns elements behind each other. */
+/* Copies `count` matrices of rows x columns elements to contiguous memory, converted to
+ * binary128. */
 static void copy(struct quad *to, const char *from, const int64_t extents[3],
                  const int64_t steps[3])
 {
@@ -111,7 +113,8 @@ static void copy(struct quad *to, const char *from, const int64_t extents[3],
                 *to++ = from_longdouble(from + g * steps[0] + i * steps[1] + j * steps[2]);
 }
 
-/* Computes the stack with copies of A, B and C.  beta: NULL, or 1. */
+/* Computes C = A B, with beta C = A B + C, for all products of the stack, rounded once to
+ * binary128. beta: NULL, or the number 1. */
 static bool multiply(const struct shape *x, const struct quad *a, const struct quad *b,
                      struct quad *c, const struct quad *beta)
 {
@@ -136,7 +139,8 @@ static bool multiply(const struct shape *x, const struct quad *a, const struct q
     return limber_run(limber_numpy_context(), &problem, NULL) == LIMBER_STATUS_OK;
 }
 
-/* Sets error[i] to the exact value less c[i], rounded, for all n elements. */
+/* Sets error[i] to the exact value minus c[i], rounded to binary128, for all elements of the
+ * stack. */
 static bool find_errors(const struct shape *x, const struct quad *a, const struct quad *b,
                         const struct quad *c, struct quad *error)
 {

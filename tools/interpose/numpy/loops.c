@@ -22,7 +22,8 @@ const char *limber_numpy_use(const char *most)
 
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    /* the instructions of x86-64-v3 and -v4, names that older compilers do not know */
+    /* the instructions of x86-64-v3 and x86-64-v4 are tested one by one, since older compilers
+     * do not know these names */
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
         __builtin_cpu_supports("bmi2") && strcmp(most, "plain") != 0)
         with = &limber_numpy_avx2;
@@ -37,7 +38,8 @@ const char *limber_numpy_use(const char *most)
     return with->name;
 }
 
-/* Not one operation, which takes as long as a small product's loop; threads may lose counts. */
+/* Adds 1 to a counter by a load and a store, since an atomic addition would take as long as a
+ * small product.  Concurrent calls may lose counts. */
 static void count(_Atomic uint64_t *calls)
 {
     atomic_store_explicit(calls, atomic_load_explicit(calls, memory_order_relaxed) + 1,
@@ -74,8 +76,8 @@ static struct shape read_shape(enum ufunc ufunc, const npy_intp *d, const npy_in
     return x;
 }
 
-/* Makes one product of a stack of which one operand is the same everywhere, where the others lie as
- * one matrix. */
+/* If all products of the stack share one operand, and the other operands and the results lie in
+ * memory as one matrix each, makes the stack one product. */
 static void join_stack(struct shape *x)
 {
     const int64_t *s = x->stack;
@@ -103,10 +105,10 @@ static bool is_vector(const struct shape *x)
     return x->m == 1 || x->n == 1;
 }
 
-/* Multiply-adds from which on Limber is faster; of halves less, of truth values more. */
+/* Smallest numbers of multiply-adds for which Limber is faster than NumPy's loops, by type. */
 enum { LEAST = 1200, LEAST_OF_VECTORS = 512, LEAST_OF_HALVES = 300, LEAST_OF_BOOL = 8000 };
 
-/* True if NumPy's loop is faster for a stack of products of so few multiply-adds. */
+/* True if a stack of products has so few multiply-adds that NumPy's loop is faster. */
 static inline bool is_tiny(enum ufunc ufunc, int type, const npy_intp *d)
 {
     const bool matrices = ufunc == MATMUL && d[0] == 1 && d[1] != 1 && d[3] != 1;
@@ -123,8 +125,8 @@ static inline bool is_tiny(enum ufunc ufunc, int type, const npy_intp *d)
                                         LEAST);
 }
 
-/* False for products of matrices of so few multiply-adds that NumPy's loop is faster.  product.c
- * and truth.c leave it further products, such as those with a short vector. */
+/* False if a product of matrices has so few multiply-adds that NumPy's loop is faster. product.c
+ * and truth.c refuse further products, such as those with a short vector. */
 static bool is_worth_it(const struct shape *x, int type)
 {
     const double work = (double)x->m * (double)x->n * (double)x->k;
@@ -136,7 +138,8 @@ static bool is_worth_it(const struct shape *x, int type)
     return work >= (type == FLOAT16 ? LEAST_OF_HALVES : type == BOOL ? LEAST_OF_BOOL : LEAST);
 }
 
-/* Returns NumPy's loop.  Python without a lock may call a new loop before it is known. */
+/* Returns NumPy's loop.  In Python without a global lock, another thread may call Limber's loop
+ * before the address of NumPy's is stored; it then waits here. */
 static loop_function *original(enum ufunc ufunc, int type)
 {
     loop_function *old;
@@ -148,7 +151,7 @@ static loop_function *original(enum ufunc ufunc, int type)
 
 /* ---- the loops ----------------------------------------------------------------------------- */
 
-/* Elements of NumPy's types of integers, by type number: int8, uint8, int16 and so on. */
+/* Returns the type of elements for NumPy's type number. */
 static enum element element_of(int type)
 {
     static const enum element of[] = { 0, I8, U8, I16, I16, I32, I32, 0, 0, I64, I64 };
@@ -158,14 +161,14 @@ static enum element element_of(int type)
     return type == LONG || type == ULONG ? (sizeof(long) == 8 ? I64 : I32) : of[type];
 }
 
-/* Has NumPy's loop compute `count` elements, each the sum over k of a and b, at c; from one to the
- * next these are apart as `apart` says. */
+/* Calls NumPy's loop for `count` elements of C, each a dot product of length k. args: addresses
+ * for the first element; apart: distances in bytes to those of the next element. */
 static void compute_elements(enum ufunc ufunc, int type, const struct shape *x, char *const args[3],
                              int64_t count, const npy_intp apart[3], void *data)
 {
     npy_intp extents[] = { count, 1, 1, 1 }, steps[9] = { apart[0], apart[1], apart[2] };
 
-    /* a stack of products of which all extents are 1 but that of k */
+    /* the call is a stack of `count` products whose extents are all 1, except k */
     extents[ufunc == VECDOT || ufunc == VECMAT ? 1 : 2] = x->k;
     steps[ufunc == MATMUL || ufunc == MATVEC ? 4 : 3] = x->ak;
     steps[ufunc == VECDOT || ufunc == VECMAT ? 4 : 5] = x->bk;
@@ -180,8 +183,8 @@ static bool is_nan_of_halves(const char *at)
     return (half & 0x7fff) > 0x7c00;
 }
 
-/* Has NumPy's loop compute halves that are NaN in n elements of C, because their bits and
- * exceptions depend on how its code was compiled. */
+/* Computes those of n elements of C again by NumPy's loop that are NaN in binary16, because the
+ * bits of NaN and the exceptions depend on how NumPy's code was compiled. */
 static void mend_halves(enum ufunc ufunc, const struct shape *x, char *const args[3], int64_t n,
                         const npy_intp apart[3], void *data)
 {
@@ -196,8 +199,8 @@ static void mend_halves(enum ufunc ufunc, const struct shape *x, char *const arg
     }
 }
 
-/* Takes the exceptions of NumPy's loop for a long double that is NaN, infinite or subnormal, and
- * the bits of NaN. */
+/* If an element of C is NaN, infinite or subnormal, computes it also by NumPy's loop, which
+ * raises the exceptions.  A NaN gets the bits of NumPy's result. */
 static void mend_longdouble(enum ufunc ufunc, const struct shape *x, char *const args[3],
                             void *data)
 {
@@ -213,6 +216,8 @@ static void mend_longdouble(enum ufunc ufunc, const struct shape *x, char *const
         memcpy(args[2], &other, sizeof other);
 }
 
+/* Computes those results again by NumPy's loop whose NaN bits or floating-point exceptions Limber
+ * does not compute. */
 static void mend(enum ufunc ufunc, int type, const struct shape *x, char *const *args, void *data)
 {
     const bool one_column = x->n == 1;
@@ -236,7 +241,7 @@ static void mend(enum ufunc ufunc, int type, const struct shape *x, char *const 
         }
 }
 
-/* Computes a stack of products.  False if one of them could not be computed. */
+/* Computes all products of a stack.  False if one of them could not be computed. */
 static bool run_stack(const struct shape *x, int type, char *const *args, int *raised, bool *nan)
 {
     const struct kernels *with = atomic_load_explicit(&chosen, memory_order_acquire);
@@ -266,7 +271,8 @@ static bool run_stack(const struct shape *x, int type, char *const *args, int *r
     return true;
 }
 
-/* Computes products of halves.  The exceptions that remain are those of NumPy's loop. */
+/* Computes products of binary16 matrices.  Raises the floating-point exceptions that NumPy's
+ * loop would raise. */
 static bool run_halves(enum ufunc ufunc, const struct shape *x, char *const *args, void *data)
 {
     int raised = 0;
@@ -294,6 +300,7 @@ static bool run_longdoubles(enum ufunc ufunc, const struct shape *x, char *const
     return true;
 }
 
+/* Computes a stack of products by Limber if that is worth it and possible, else by NumPy's loop. */
 static __attribute__((noinline)) void run(enum ufunc ufunc, int type, char **args,
                                           const npy_intp *extents, const npy_intp *steps,
                                           void *data)
@@ -312,7 +319,7 @@ static __attribute__((noinline)) void run(enum ufunc ufunc, int type, char **arg
         original(ufunc, type)(args, extents, steps, data);
 }
 
-/* A loop.  What is tiny goes to NumPy's loop at once. */
+/* Defines a loop that NumPy calls.  Tiny products are passed to NumPy's loop. */
 #define LOOP(NAME, ufunc, type) \
     static void NAME##_##type(char **args, const npy_intp *d, const npy_intp *steps, void *data) \
     { \
@@ -360,6 +367,7 @@ bool limber_numpy_take(replace_function *replace, void *object, int ufunc, int t
         return false;
     if (was == new)
         return true;
-    replace(object, was, types, &new); /* somebody else's loop stays */
+    /* another program has replaced Limber's loop; its loop stays */
+    replace(object, was, types, &new);
     return false;
 }

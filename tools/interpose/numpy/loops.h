@@ -12,40 +12,41 @@ typedef intptr_t npy_intp;
 typedef void loop_function(char **args, const npy_intp *extents, const npy_intp *steps, void *data);
 
 enum ufunc { MATMUL, VECDOT, MATVEC, VECMAT, UFUNCS };
-enum { TYPES = 24 }; /* of NumPy's type numbers, as many as are used here */
+enum { TYPES = 24 }; /* number of NumPy's types, as far as they are used here */
 /* NumPy's type numbers.  1 to 10 are integers, of the C types from signed char to unsigned long
  * long. */
 enum { BOOL = 0, LONG = 7, ULONG = 8, LONGDOUBLE = 13, FLOAT16 = 23 };
 
-/* A stack of products of m x k by k x n matrices.  Distances are in bytes: from product to product
- * (stack), from row to row, and so on. */
+/* A stack of products of m x k by k x n matrices.  Distances are in bytes. stack: from product
+ * to product; am: from row to row of A; ak: along k in A; and so on. */
 struct shape {
     int64_t count, m, n, k;
-    int64_t stack[3]; /* of A, B and C */
+    int64_t stack[3]; /* strides of A, of B and of C between products of the stack */
     int64_t am, ak, bk, bn, cm, cn;
 };
 
-/* Computes products of long doubles, each element rounded once.  False if Limber cannot; C is then
- * unchanged. */
+/* Computes products of long doubles, each element rounded once.  False if Limber cannot compute
+ * them; C is then unchanged. */
 bool limber_numpy_longdouble(const struct shape *x, char *const *args);
 
 /* ---- what Python calls --------------------------------------------------------------------- */
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Uses at most these instructions: "plain", "avx2" or "avx512"; others mean all that there are.
- * Returns the name of those that are used. */
+/* Limits the instruction set: "plain", "avx2" or "avx512"; for any other word all that the CPU
+ * has is used.  Returns the name of the set that is used. */
 EXPORT const char *limber_numpy_use(const char *most);
 /* NumPy's PyUFunc_ReplaceLoopBySignature(object, new loop, types, old loop), which returns 0 or
  * -1. */
 typedef int replace_function(void *object, loop_function *, const int *, loop_function **);
-/* Puts Limber's loop in the place of NumPy's, which is kept, or takes it away.  object is the
- * ufunc.  The caller holds Python's lock.  False if the ufunc has no such loop, or, in taking away,
- * has another loop than Limber's; nothing is then changed. */
+/* limber_numpy_put replaces NumPy's loop of this ufunc and type by Limber's, and stores NumPy's;
+ * limber_numpy_take puts NumPy's back. object: the ufunc.  The caller holds Python's global
+ * lock.  False, with nothing changed, if the ufunc has no such loop or, when putting it back, if
+ * its loop is not Limber's. */
 EXPORT bool limber_numpy_put(replace_function *replace, void *object, int ufunc, int type);
 EXPORT bool limber_numpy_take(replace_function *replace, void *object, int ufunc, int type);
-/* Returns how many calls of loops Limber has computed; those that it gave to NumPy's loops if
- * `given`.  Some are not counted where threads multiply at the same time. */
+/* Returns the number of calls that Limber's loops have computed or, if `given`, have passed to
+ * NumPy's loops.  Some calls are not counted if threads multiply at the same time. */
 EXPORT uint64_t limber_numpy_calls(int given);
 
 #endif

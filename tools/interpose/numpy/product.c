@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum {
-    BLOCK_ROWS = 384, /* rows of a block of C: a multiple of all tiles' */
+    BLOCK_ROWS = 384, /* rows of a block of C: a multiple of the rows of each tile */
     BLOCK_COLUMNS = 256,
-    WIDE = 16 /* extents from which on the values of integers are looked at */
+    WIDE = 16 /* smallest extent for which the values of integers are scanned */
 };
 
 static const int size_of[ELEMENTS] = {
@@ -27,7 +27,7 @@ static int64_t round_up(int64_t n, int64_t multiple)
     return (n + multiple - 1) / multiple * multiple;
 }
 
-/* Exchanges the operands, so that C^T = B^T A^T is computed. */
+/* Exchanges A and B, so that C^T = B^T A^T is computed. */
 static void transpose(struct product *x)
 {
     const struct place a = x->a;
@@ -41,7 +41,8 @@ static void transpose(struct product *x)
     x->cn = cm;
 }
 
-/* Returns the OR of a matrix's elements, each XORed with its sign; all bits if they lie apart. */
+/* Returns the OR of a matrix's elements, each XORed with its sign.  Returns all bits set if
+ * neither lines nor elements along k are contiguous. */
 static uint64_t scan(const struct kernels *with, enum element type, const struct place *v,
                      int64_t lines, int64_t k)
 {
@@ -59,21 +60,22 @@ static uint64_t scan(const struct kernels *with, enum element type, const struct
     return all;
 }
 
-/* True if Limber's kernels are faster than tiles where the values are bytes. */
+/* True if Limber's kernels are faster than the tiles of this file, provided that the values are
+ * bytes. */
 static bool is_large(const struct product *x)
 {
     return (double)x->m * (double)x->n * (double)x->k >=
            (x->type == I8 || x->type == U8 ? 1 << 26 : 1 << 29);
 }
 
-/* The lanes in which the values of two integer matrices can be multiplied. */
+/* How the values of two integer matrices can be multiplied. */
 struct choice {
     enum lanes lanes;
-    bool bytes; /* all are numbers of eight bits, signed or unsigned */
+    bool bytes; /* all values are numbers of eight bits, signed or unsigned */
 };
 
-/* Chooses lanes by the type and the values.  PAIRS of I64 are such that sums over a block along k
- * fit in int32. */
+/* Chooses the type of lanes by the elements' type and values.  For PAIRS of I64, sums over a
+ * block along k fit int32. */
 static struct choice choose(const struct kernels *with, const struct product *x)
 {
     uint64_t a, b, both;
@@ -82,7 +84,8 @@ static struct choice choose(const struct kernels *with, const struct product *x)
         return (struct choice){ FLOATS, false };
     if (x->type == I8 || x->type == U8)
         return (struct choice){ PAIRS, true };
-    if (x->type != I16 && least(least(x->m, x->n), x->k) < WIDE) /* a look would take longer */
+    /* a scan of the values would take longer than it saves */
+    if (x->type != I16 && least(least(x->m, x->n), x->k) < WIDE)
         return (struct choice){ x->type == I32 ? WORDS : LONGS, false };
     if (x->type == I16 && !is_large(x))
         return (struct choice){ PAIRS, false };
@@ -99,13 +102,14 @@ static struct choice choose(const struct kernels *with, const struct product *x)
                             both >> 8 == 0 };
 }
 
-/* Memory of one product. */
+/* Memory for the blocks of one product. */
 struct memory {
     char *all, *a, *b, *sums;
-    int64_t *total; /* sums of int64 that are computed as PAIRS, else NULL */
-    int64_t stride; /* lanes from row to row of the sums */
+    int64_t *total; /* sums of int64 whose products are computed as PAIRS; else NULL */
+    int64_t stride; /* lanes from one row of the sums to the next */
 };
 
+/* Allocates memory for blocks of A, B and C, in lanes of this type.  False if memory runs out. */
 static bool allocate(struct memory *w, const struct product *x, enum lanes lanes,
                      const struct multiplier *tile)
 {
@@ -127,13 +131,14 @@ static bool allocate(struct memory *w, const struct product *x, enum lanes lanes
     return true;
 }
 
-/* Rows of a tile that are computed where `live` are left. */
+/* Returns the number of rows of a tile that are computed if `live` rows are left. */
 static int tile_rows(const struct multiplier *tile, int64_t live)
 {
     return live == 1 ? 1 : live <= tile->rows - 2 ? (int)round_up(live, 2) : tile->rows;
 }
 
-/* Multiplies the blocks [i, i + m) by [j, j + n) at [p, p + k). */
+/* Multiplies rows [i, i + m) of A by columns [j, j + n) of B over [p, p + k), and adds the
+ * products to the block's sums. at: i, j, p; extent: m, n, k. */
 static void multiply_block(const struct kernels *with, const struct product *x, enum lanes lanes,
                            const struct memory *w, const int64_t at[3], const int64_t extent[3])
 {
@@ -160,7 +165,7 @@ static void multiply_block(const struct kernels *with, const struct product *x, 
     }
 }
 
-/* Computes the block of C from (i, j) on. */
+/* Computes the block of C that begins at (i, j), over all of k. */
 static void compute_block(const struct kernels *with, struct product *x, enum lanes lanes,
                           const struct memory *w, int64_t i0, int64_t j0)
 {
@@ -190,6 +195,8 @@ static void compute_block(const struct kernels *with, struct product *x, enum la
                                  x->c + (i0 + i) * x->cm + j0 * x->cn, x->cn, &x->nan);
 }
 
+/* Computes a product by Limber's engine if that is faster, else block by block.  False if memory
+ * runs out. */
 static bool by_tiles(const struct kernels *with, struct product *x)
 {
     const struct choice choice = choose(with, x);
@@ -212,19 +219,21 @@ static bool by_tiles(const struct kernels *with, struct product *x)
 /* ---- vectors ------------------------------------------------------------------------------- */
 
 enum {
-    LINES = 2048, /* lines whose sums are kept while rows are added */
-    /* NumPy's loops are as fast where sums have fewer elements, or rows that are added */
+    LINES = 2048, /* elements of C whose sums are kept in by_multiples */
+    /* below these sizes NumPy's loops are as fast: elements of a dot product, elements that are
+     * added at once, multiply-adds */
     LEAST_DEPTH = 16,
     LEAST_LINES = 16,
     LEAST_WORK = 512,
-    FEW = 4, /* lines of halves, or of matrices, from which on they are computed by tiles */
-    /* NumPy's loops are as fast as tiles if both operands have fewer lines, or if the lines of one
-     * times k are fewer */
+    /* from this number of lines on, products of binary16, and of matrices, are computed by tiles */
+    FEW = 4,
+    /* NumPy's loops are as fast as tiles if both operands have fewer than NARROW lines, or if
+     * the smaller number of lines times k is below THIN */
     NARROW = 8,
     THIN = 16
 };
 
-/* Copies n elements of `size` bytes. */
+/* Copies n elements of `size` bytes; steps are in bytes. */
 static void copy(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n,
                  int size)
 {
@@ -244,7 +253,7 @@ static void copy(char *to, int64_t to_step, const char *from, int64_t from_step,
 #undef COPY
 }
 
-/* Computes each element by a dot product. */
+/* Computes each element of C = A v by a dot product. */
 static void by_dots(const struct kernels *with, struct product *x, const char *v)
 {
     for (int64_t i = 0; i < x->m; i++) {
@@ -262,7 +271,8 @@ static void by_dots(const struct kernels *with, struct product *x, const char *v
     }
 }
 
-/* Computes all elements together: adds, for each k, a multiple of the elements there. */
+/* Computes all elements of C = A v together: for each k adds the k-th column of A times the k-th
+ * element of v. */
 static void by_multiples(const struct kernels *with, struct product *x, const char *v)
 {
     const int size = size_of[x->type];
@@ -278,8 +288,9 @@ static void by_multiples(const struct kernels *with, struct product *x, const ch
     }
 }
 
-/* True if NumPy's loop is as fast for this vector, or the layout has no way here. */
-static bool is_left(const struct product *x)
+/* True if NumPy's loop is as fast for this product with a vector, or if this file has no code
+ * for the layout of A. */
+static bool is_left_to_numpy(const struct product *x)
 {
     const int size = size_of[x->type];
 
@@ -300,7 +311,7 @@ bool limber_numpy_vector(const struct kernels *with, struct product *x)
 
     if (x->m == 1)
         transpose(x);
-    if (is_left(x))
+    if (is_left_to_numpy(x))
         return false;
     if (x->type == HALF && x->m >= FEW)
         return by_tiles(with, x);
@@ -319,7 +330,7 @@ bool limber_numpy_vector(const struct kernels *with, struct product *x)
     return true;
 }
 
-/* Computes a product with few columns, one by one. */
+/* Computes a product with few columns as one product with a vector for each column. */
 static bool by_vectors(const struct kernels *with, const struct product *x)
 {
     for (int64_t j = 0; j < x->n; j++) {

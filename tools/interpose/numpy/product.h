@@ -5,24 +5,25 @@
 
 #include "kernels.h"
 
-/* C = A B.  Distances are in bytes, and may be of any sign. */
+/* The product C = A B.  Distances are in bytes, and may be negative. */
 struct product {
     enum element type;
     int64_t m, n, k;
     struct place a, b; /* m rows of A, n columns of B */
     char *c;
-    int64_t cm, cn; /* from row to row and from column to column of C */
-    /* of HALF, set by the functions below: exceptions of the conversions (FE_OVERFLOW,
-     * FE_UNDERFLOW), and whether an element of C is NaN */
+    int64_t cm, cn; /* from row to row, and from column to column, of C */
+    /* out, for HALF: exceptions of the conversions (FE_OVERFLOW, FE_UNDERFLOW), and whether an
+     * element of C is NaN */
     int raised;
     bool nan;
 };
 
-/* Each computes C.  False if there is not enough memory, or no way for the layout; C may then be
- * partly written. */
+/* Each function computes C.  False if memory is short, or there is no code for the layout; C may
+ * then be partly written. */
 bool limber_numpy_matrix(const struct kernels *with, struct product *x);
 bool limber_numpy_vector(const struct kernels *with, struct product *x);
-/* The types are bool: an element of C is true if A and B are both true at some k. */
+/* Compute products of truth values (bool): an element of C is true if the elements of A and B
+ * are both true at some k.  False if NumPy's loop is faster or memory is short. */
 bool limber_numpy_truth(const struct kernels *with, const struct product *x);
 bool limber_numpy_truth_vector(const struct kernels *with, const struct product *x);
 

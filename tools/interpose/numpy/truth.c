@@ -10,19 +10,20 @@
 enum {
     ROWS = 512, /* rows of a block of C */
     FIRST = 16, /* rows of the first block of B */
-    LAST = 1024, /* of later ones, at most */
+    LAST = 1024, /* largest number of rows of the later blocks of B */
     COLUMNS = 64 * WORDS_OF_BITS,
-    LEAST = 16, /* extents from which on bits are faster than NumPy's loop, for sparse data */
-    SQUARE = 64, /* extents from which on they are for all data */
-    LONG = 48 /* products that NumPy's loop tries for an element of sparse data */
+    /* smallest extent for which rows of bits are faster than NumPy's loop, if data is sparse */
+    LEAST = 16,
+    SQUARE = 64, /* smallest extent for which they are faster for any data */
+    LONG = 48 /* positions along k that are tested to find out whether an element is sparse */
 };
 
 struct truth {
     const struct kernels *with;
     const struct product *x;
-    int words; /* of a row of bits */
+    int words; /* number of 64-bit words of a row of bits */
     uint64_t *bits, *sums, *full;
-    uint8_t *bytes; /* of a row of A or of B that lies otherwise */
+    uint8_t *bytes; /* memory for a copy of a row of A or B that is not contiguous */
 };
 
 static const uint8_t *gather(const char *from, int64_t step, int64_t n, uint8_t *to)
@@ -34,7 +35,8 @@ static const uint8_t *gather(const char *from, int64_t step, int64_t n, uint8_t 
     return to;
 }
 
-/* Adds the block [p, p + k) to rows of C from i on.  True if each of them is complete. */
+/* ORs rows [p, p + k) of B (range: p, k) to those of rows [i0, i0 + m) of C whose elements of A
+ * are true.  Returns true if each row of C is complete: all of its bits are set. */
 static bool add_block(const struct truth *t, int64_t i0, int64_t m, int64_t j, int64_t n,
                       const int64_t range[2])
 {
@@ -58,6 +60,7 @@ static bool add_block(const struct truth *t, int64_t i0, int64_t m, int64_t j, i
     return complete;
 }
 
+/* Computes the block of C that begins at (i0, j0), until all of its bits are set or k ends. */
 static void compute_block(const struct truth *t, int64_t i0, int64_t j0)
 {
     const struct product *x = t->x;
@@ -85,8 +88,8 @@ static void compute_block(const struct truth *t, int64_t i0, int64_t j0)
     }
 }
 
-/* NumPy's loop ends an element at the first k where A and B are true.  True if it goes far for the
- * element (i, j). */
+/* True if A and B are not both true at any of the first LONG positions along k for element (i,
+ * j).  NumPy's loop ends an element at the first such position, so it then takes long. */
 static bool goes_far(const struct product *x, int64_t i, int64_t j)
 {
     const char *a = x->a.data + i * x->a.line, *b = x->b.data + j * x->b.line;

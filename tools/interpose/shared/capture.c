@@ -140,7 +140,7 @@ static void write_elements(FILE *f, const struct capture_operand *o, bool by_col
 
 static bool write_operand(const char *path, const struct capture_operand *o)
 {
-    const bool by_columns = o->row == 1; /* false: row-major */
+    const bool by_columns = o->row == 1; /* otherwise rows are contiguous */
     struct output to;
 
     if (!output_open(&to, path))

@@ -53,8 +53,8 @@ static void handle_signal(int signal)
 
     if (!notify_thread(signal))
         end_by(signal);
-    /* The thread ends the process by end_by().  If the interrupted code holds a lock that the
-     * thread needs, the program goes on after half a second. */
+    /* The thread that writes the report ends the process by end_by().  If the interrupted code
+     * holds a lock that the thread needs, the program goes on after half a second. */
     for (int i = 0; i < 50; i++)
         sleep_10_ms();
     errno = before;

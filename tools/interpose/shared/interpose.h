@@ -94,8 +94,8 @@ struct interpose_options {
 };
 const struct interpose_options *interpose_options(void);
 
-/* Configuration of contexts, with those values of the file that no environment variable
- * overrides. */
+/* Returns the configuration of contexts, with those values of the file that no environment
+ * variable overrides. */
 limber_config interpose_config(void);
 
 /* Properties of a call that a rule may test. */

@@ -48,8 +48,8 @@ static void *find(const char *name, const char *suffix)
     return f;
 }
 
-/* Returns the number of calls that the BLAS has counted, or -1.  blas: its file, which is loaded
- * already, or NULL. */
+/* Returns how many calls the mock BLAS has counted, or -1 if it has no counter. blas: its file,
+ * which must be loaded already; NULL: the library that the program opened. */
 static int calls_of(const char *blas)
 {
     void *behind = blas ? dlopen(blas, RTLD_LAZY | RTLD_NOLOAD) : NULL;
@@ -73,6 +73,8 @@ static void multiply(const char *suffix, const char *blas)
     printf("dgemm_%s is %s, %d behind\n", suffix, compare(), calls_of(blas) - before);
 }
 
+/* Multiplies by cblas_dgemm, and prints whether the result is right and how many calls the mock
+ * BLAS has counted. bits: width of its integers. */
 static void multiply_cblas(const char *suffix, int bits, const char *blas)
 {
     const int before = calls_of(blas);
@@ -98,7 +100,7 @@ static void forward(const char *file, int clear)
     printf("%s\n", lbt_forward(file, clear, 0, NULL) > 0 ? "forwarded" : "refused");
 }
 
-/* Lets libblastrampoline forward to a BLAS and to the shim in turn, and checks after each change
+/* Lets libblastrampoline forward to a BLAS and to the shim in turn, and prints after each change
  * which library computes. */
 static void through_trampoline(int bits, const char *blas, const char *shim)
 {

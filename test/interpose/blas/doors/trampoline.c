@@ -75,8 +75,8 @@ static int integer_width(void *function)
     }
 }
 
-/* Returns whether the library's functions take their arguments and return numbers as this program
- * calls them. */
+/* Returns whether the library's functions take arguments and return complex and float numbers by
+ * the convention with which this file calls them. */
 static int is_normal(void *library, const char *suffix)
 {
     const int64_t zero = 0, one = 1;
@@ -96,9 +96,9 @@ static int is_normal(void *library, const char *suffix)
            cdotc(&zero, &c, &zero, &c, &zero) == 0 && sdot(&one, &half, &one, &half, &one) == .25F;
 }
 
-/* Forwards all functions to those of a library, as libblastrampoline does: finds its suffix and its
- * integers' width by test calls. clear: first undoes all forwards.  Returns the number of forwarded
- * functions. */
+/* Forwards all functions to those of a library, as libblastrampoline does: finds the suffix of
+ * the library's names and the width of its integers by test calls. clear: first undoes all
+ * forwards.  Returns the number of forwarded functions. */
 int32_t lbt_forward(const char *file, int32_t clear, int32_t verbose, const char *hint)
 {
     const char *suffixes[] = { hint ? hint : "", "", "64", "_64", "64_" }, *suffix = NULL;
@@ -132,7 +132,8 @@ __attribute__((constructor)) static void clear(void)
 
 /* ---- functions that programs call ------------------------------------------------------------ */
 
-/* The wrappers jump instead of calling, so that the function sees the program's return address. */
+/* The wrappers jump instead of calling, so that the function sees the return address of the
+ * caller. */
 #if defined __x86_64__
 #define JUMP "jmp *%rax"
 #define FORWARD(name, i, wide) \

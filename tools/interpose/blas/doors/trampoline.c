@@ -70,7 +70,8 @@ static struct behind *find_forward(const char *name)
     return b;
 }
 
-/* True if calls of the function `name` are served by this library, or are made by it. */
+/* True if calls of the function `name` are computed by this library, or if this library calls
+ * it. */
 static bool is_wanted(void *self, const char *name)
 {
     static const char *const called[] = { "isamax_", "xerbla", "larft_" };

@@ -118,8 +118,8 @@ static bool compute_routine(struct job *j, struct view a, struct view b, int64_t
            (j->r->routine == LAPACK_POTRF || *info > 0 || solve_all(j, a, b));
 }
 
-/* potrf, potrs and posv: factors a matrix, solves, or both.  If a part fails, restores the
- * program's matrices and returns false. */
+/* Computes potrf, potrs or posv: factors a matrix, solves, or both.  If a part fails, restores
+ * the program's matrices and returns false. */
 bool limber_lapack_cholesky(struct job *j)
 {
     const struct request *r = j->r;
@@ -181,7 +181,8 @@ bool limber_lapack_invert_triangle(struct job *j, char uplo, char diag, int64_t 
            limber_lapack_invert_triangle(j, uplo, diag, right, corner);
 }
 
-/* trtri: inverts a triangle in place.  If that fails, restores the triangle and returns false. */
+/* Computes trtri: inverts a triangle in place.  If that fails, restores the triangle and returns
+ * false. */
 bool limber_lapack_invert(struct job *j)
 {
     const struct request *r = j->r;

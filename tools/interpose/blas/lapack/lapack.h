@@ -26,9 +26,10 @@ bool limber_lapack_solve(struct job *j, const struct triangle_solve *s);
 bool limber_lapack_update(struct job *j, int64_t m, int64_t n, int64_t k, double alpha,
                           struct view a, struct view b, struct view c);
 
-/* Conjugate transpose of a view; for real matrices, which ignore `conj`, the transpose. */
+/* Returns the conjugate transpose of a view; for real matrices, which ignore `conj`, the
+ * transpose. */
 struct view limber_lapack_adjoint(struct view v);
-/* The letter of op for a conjugate transpose, or for real matrices a transpose. */
+/* Returns the letter of op for a conjugate transpose, or for real matrices a transpose. */
 static inline char limber_lapack_adjoint_letter(const struct job *j)
 {
     return j->is_complex ? 'C' : 'T';
@@ -39,7 +40,7 @@ void limber_lapack_set_results(const struct job *j, int64_t info);
 
 bool limber_lapack_lu(struct job *j); /* getrf, getrs, gesv and getri */
 bool limber_lapack_cholesky(struct job *j); /* potrf, potrs and posv */
-bool limber_lapack_invert(struct job *j); /* trtri */
+bool limber_lapack_invert(struct job *j); /* routine trtri */
 bool limber_lapack_qr(struct job *j); /* geqrf, ormqr and orgqr */
 
 /* Inverts a triangle in place.  Its diagonal must have no zero. */

@@ -167,8 +167,8 @@ static bool compute_routine(struct job *j, struct view a, struct view b, int64_t
     }
 }
 
-/* getrf, getrs, gesv and getri: factors a matrix, solves, inverts.  If a part fails, restores the
- * program's matrices and returns false. */
+/* Computes getrf, getrs, gesv or getri: factors a matrix, solves, inverts.  If a part fails,
+ * restores the program's matrices and returns false. */
 bool limber_lapack_lu(struct job *j)
 {
     const struct request *r = j->r;

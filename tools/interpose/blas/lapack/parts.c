@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* trtrs. */
+/* Computes trtrs: solves a triangular system. */
 static bool solve_triangle(struct job *j)
 {
     const struct request *r = j->r;

@@ -93,8 +93,8 @@ static bool apply_block(struct job *j, struct reflectors *f, int64_t n, bool adj
     return limber_lapack_update(j, m, wide, n, -1, f->v, limber_lapack_adjoint(f->w), c);
 }
 
-/* geqrf: factors blocks of columns, and applies each block's reflectors to the columns to its
- * right. */
+/* Computes geqrf: factors blocks of columns, and applies each block's reflectors to the columns
+ * to its right. */
 static bool factor(struct job *j, struct reflectors *f, int64_t n)
 {
     const int64_t k = f->rows < n ? f->rows : n;
@@ -115,9 +115,9 @@ static bool factor(struct job *j, struct reflectors *f, int64_t n)
     return true;
 }
 
-/* ormqr: computes C = op(Q) C or, if not `left`, C = C op(Q), which is computed as C' = op(Q)' C'.
- * Q is the product of k reflectors.  wide: columns of C, or its rows if not `left`.  False on
- * failure. */
+/* Computes ormqr: C = op(Q) C or, if not `left`, C = C op(Q), which is computed as C' = op(Q)'
+ * C'.  Q is the product of k reflectors. wide: columns of C, or its rows if not `left`.  False
+ * on failure. */
 static bool apply_q(struct job *j, struct reflectors *f, int64_t k, bool left, bool adjoint,
                     int64_t wide, struct view c)
 {
@@ -137,8 +137,8 @@ static bool apply_q(struct job *j, struct reflectors *f, int64_t k, bool left, b
     return true;
 }
 
-/* orgqr: makes the first n columns of Q, by applying the blocks to the identity from last to first.
- * A block does not change columns before its own. */
+/* Computes orgqr: makes the first n columns of Q, by applying the blocks to the identity from
+ * last to first.  A block does not change columns before its own. */
 static bool make_columns(struct job *j, struct reflectors *f, int64_t n, int64_t k, struct view q)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0);
@@ -171,7 +171,7 @@ static bool compute_routine(struct job *j, struct reflectors *f, struct view c)
     }
 }
 
-/* The result replaces a, or for ormqr c. */
+/* Computes geqrf, orgqr or ormqr.  The result replaces a, or for ormqr c. */
 bool limber_lapack_qr(struct job *j)
 {
     const struct request *r = j->r;

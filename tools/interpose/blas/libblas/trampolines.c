@@ -26,7 +26,7 @@ void limber_blas_missing(atomic_char *text)
 #define MISSING(name) "lea limber_text_" name "(%rip), %rdi\n jmp limber_blas_missing\n"
 #elif defined __aarch64__
 #define JUMP(name) \
-    "hint 34\n adrp x16, limber_slot_" name "\n"      /* bti c */ \
+    "hint 34\n adrp x16, limber_slot_" name "\n"      /* hint 34 is bti c */ \
     "ldr x16, [x16, :lo12:limber_slot_" name "]\n br x16\n"
 #define MISSING(name) \
     "hint 34\n adrp x0, limber_text_" name "\n" \

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Number formats as data.
- *
- * A format says what an element means and how it lies in memory.  Floats are (1,e,m): one sign
- * bit, e exponent bits, m fraction bits.  Named formats are stored as themselves (f16 in two
- * bytes, e4m3 in one, dd as two doubles, high first); tf32 and the free (1,e,m) formats are
- * stored in a carrier, float for e <= 8 and m <= 23 and double for e <= 11 and m <= 52, whose
- * values must be members of the format (conversion to the format makes them so).
- *
- * All functions here are pure and thread-safe. */
+ * The declarations of limber/format.h as they were in version 0.2.  include/limber/format.h
+ * documents them.  The test abi_program is compiled with these headers and runs with the newest
+ * library. */
 #ifndef LIMBER_FORMAT_H
 #define LIMBER_FORMAT_H
 
@@ -24,7 +18,6 @@ extern "C" {
 #define LIMBER_API __attribute__((visibility("default")))
 #endif
 
-/* The initialiser of a structure that starts with its size. */
 #ifdef __cplusplus
 extern "C++" {
 template <class T> inline T limber_sized()
@@ -40,49 +33,45 @@ template <class T> inline T limber_sized()
 #endif
 
 typedef enum limber_kind {
-    LIMBER_KIND_NONE,   /* no format */
-    LIMBER_KIND_FLOAT,  /* (1, exp_bits, frac_bits) */
-    LIMBER_KIND_INT,    /* two's complement of `size` bytes */
-    LIMBER_KIND_UINT,   /* unsigned, of `size` bytes */
-    LIMBER_KIND_DD,     /* unevaluated sum of two binary64, |low| <= ulp(high)/2 */
-    LIMBER_KIND_EXACT   /* inside plans only: an exact dyadic number */
+    LIMBER_KIND_NONE,
+    LIMBER_KIND_FLOAT,
+    LIMBER_KIND_INT,
+    LIMBER_KIND_UINT,
+    LIMBER_KIND_DD,
+    LIMBER_KIND_EXACT
 } limber_kind;
 
 enum limber_format_flags {
-    LIMBER_FORMAT_NO_INF = 1,       /* no infinities; the top exponent holds numbers (OCP e4m3) */
-    LIMBER_FORMAT_NO_SUBNORMAL = 2, /* values below the smallest normal are flushed to zero */
-    LIMBER_FORMAT_SATURATE = 4,     /* overflow gives the largest finite value */
-    LIMBER_FORMAT_FINITE = 8        /* neither infinities nor NaN (OCP fp6, fp4): all codes are
-                         numbers, overflow saturates, NaN becomes 0 */
+    LIMBER_FORMAT_NO_INF = 1,
+    LIMBER_FORMAT_NO_SUBNORMAL = 2,
+    LIMBER_FORMAT_SATURATE = 4,
+    LIMBER_FORMAT_FINITE = 8
 };
 
-/* Plain data of eight bytes; compare with limber_format_equal. */
 typedef struct limber_format {
-    uint8_t kind;       /* limber_kind */
-    uint8_t exp_bits;   /* floats: 1..15 */
-    uint8_t frac_bits;  /* floats: 0..112 */
-    uint8_t flags;      /* limber_format_flags */
-    int16_t bias;       /* floats: value of a normal is 2^(field - bias) * 1.f */
-    uint8_t size;       /* bytes of one element in memory */
-    uint8_t carried;    /* 1: stored in a binary32 or binary64 carrier of `size` bytes */
+    uint8_t kind;
+    uint8_t exp_bits;
+    uint8_t frac_bits;
+    uint8_t flags;
+    int16_t bias;
+    uint8_t size;
+    uint8_t carried;
 } limber_format;
 
-/* Every named format, once:
- *   ROW(NAME, name, kind, exponent bits, fraction bits, bias, flags, bytes, carried) */
 /* clang-format off */
 #define LIMBER_FORMATS(ROW) \
-    ROW(F16, f16, FLOAT, 5, 10, 15, 0, 2, 0)   /* IEEE 754-2019 binary16 */ \
-    ROW(BF16, bf16, FLOAT, 8, 7, 127, 0, 2, 0)   /* bfloat16: binary32's upper half */ \
-    ROW(TF32, tf32, FLOAT, 8, 10, 127, 0, 4, 1)   /* NVIDIA A100 white paper */ \
-    ROW(E4M3, e4m3, FLOAT, 4, 3, 7, LIMBER_FORMAT_NO_INF, 1, 0)   /* OCP FP8 1.0: largest 448 */ \
-    ROW(E5M2, e5m2, FLOAT, 5, 2, 15, 0, 1, 0)   /* OCP FP8 1.0 */ \
-    ROW(E3M2, e3m2, FLOAT, 3, 2, 3, LIMBER_FORMAT_FINITE, 1, 0)   /* OCP MX 1.0 FP6: largest 28 */ \
-    ROW(E2M3, e2m3, FLOAT, 2, 3, 1, LIMBER_FORMAT_FINITE, 1, 0)  /* OCP MX 1.0 FP6: to 7.5 */ \
-    ROW(E2M1, e2m1, FLOAT, 2, 1, 1, LIMBER_FORMAT_FINITE, 1, 0)   /* OCP MX 1.0 FP4: largest 6 */ \
-    ROW(F32, f32, FLOAT, 8, 23, 127, 0, 4, 0)   /* binary32 */ \
-    ROW(F64, f64, FLOAT, 11, 52, 1023, 0, 8, 0)   /* binary64 */ \
-    ROW(F128, f128, FLOAT, 15, 112, 16383, 0, 16, 0)   /* binary128 */ \
-    ROW(DD, dd, DD, 0, 0, 0, 0, 16, 0)   /* two binary64, high first */ \
+    ROW(F16, f16, FLOAT, 5, 10, 15, 0, 2, 0)   \
+    ROW(BF16, bf16, FLOAT, 8, 7, 127, 0, 2, 0)   \
+    ROW(TF32, tf32, FLOAT, 8, 10, 127, 0, 4, 1)   \
+    ROW(E4M3, e4m3, FLOAT, 4, 3, 7, LIMBER_FORMAT_NO_INF, 1, 0)   \
+    ROW(E5M2, e5m2, FLOAT, 5, 2, 15, 0, 1, 0)   \
+    ROW(E3M2, e3m2, FLOAT, 3, 2, 3, LIMBER_FORMAT_FINITE, 1, 0)   \
+    ROW(E2M3, e2m3, FLOAT, 2, 3, 1, LIMBER_FORMAT_FINITE, 1, 0)  \
+    ROW(E2M1, e2m1, FLOAT, 2, 1, 1, LIMBER_FORMAT_FINITE, 1, 0)   \
+    ROW(F32, f32, FLOAT, 8, 23, 127, 0, 4, 0)   \
+    ROW(F64, f64, FLOAT, 11, 52, 1023, 0, 8, 0)   \
+    ROW(F128, f128, FLOAT, 15, 112, 16383, 0, 16, 0)   \
+    ROW(DD, dd, DD, 0, 0, 0, 0, 16, 0)   \
     ROW(I8, i8, INT, 0, 0, 0, 0, 1, 0) \
     ROW(I16, i16, INT, 0, 0, 0, 0, 2, 0) \
     ROW(I32, i32, INT, 0, 0, 0, 0, 4, 0) \
@@ -91,16 +80,15 @@ typedef struct limber_format {
 /* clang-format on */
 
 typedef enum limber_rounding {
-    LIMBER_ROUND_NEAREST,  /* to nearest, ties to even */
-    LIMBER_ROUND_ZERO,  /* toward zero */
-    LIMBER_ROUND_UP,  /* toward plus infinity */
-    LIMBER_ROUND_DOWN,  /* toward minus infinity */
-    LIMBER_ROUND_AWAY,  /* to nearest, ties away from zero */
-    LIMBER_ROUND_ODD,  /* to odd: inexact results get an odd last bit */
-    LIMBER_ROUND_STOCHASTIC   /* stochastic: in units only (unit.h) */
+    LIMBER_ROUND_NEAREST,
+    LIMBER_ROUND_ZERO,
+    LIMBER_ROUND_UP,
+    LIMBER_ROUND_DOWN,
+    LIMBER_ROUND_AWAY,
+    LIMBER_ROUND_ODD,
+    LIMBER_ROUND_STOCHASTIC
 } limber_rounding;
 
-/* The named formats as constants: LIMBER_F16, LIMBER_F64, LIMBER_E4M3 and so on. */
 #define LIMBER_FORMAT_ROW(NAME, name, kind, e, m, bias, flags, size, carried) \
     static const limber_format LIMBER_##NAME = { \
         LIMBER_KIND_##kind, e, m, flags, bias, size, carried \
@@ -108,24 +96,14 @@ typedef enum limber_rounding {
 LIMBER_FORMATS(LIMBER_FORMAT_ROW)
 #undef LIMBER_FORMAT_ROW
 
-/* The format called name (as in the list above, in lower case), or "(1,e,m)" with IEEE rules,
- * 2 <= e <= 11 and 1 <= m, in a binary32 or binary64 carrier.  BAD_ARGUMENT when
- * the name is unknown or the carrier cannot hold it; *out is then KIND_NONE. */
 LIMBER_API limber_status limber_format_named(const char *name, limber_format *out);
 
-/* Writes the name of f (as limber_format_named reads it) into text, at most size bytes with the
- * closing zero; returns text. */
 LIMBER_API const char *limber_format_name(limber_format f, char *text, size_t size);
 
-/* The name of row i of LIMBER_FORMATS, from 0 on; NULL behind the last one. */
 LIMBER_API const char *limber_format_at(int i);
 
 LIMBER_API int limber_format_equal(limber_format a, limber_format b);
 
-/* Converts count elements.  Every source value is rounded once, by mode; NaN and Inf follow the
- * target's rules (no infinity: Inf becomes NaN, or the largest value when it saturates).
- * Integers saturate; NaN becomes 0.  dst and src must not overlap.
- * Source: IEEE 754-2019, sections 3.4, 4.3, 5.4; OCP 8-bit floating point specification 1.0. */
 LIMBER_API limber_status limber_convert(void *dst, limber_format to, const void *src,
                                         limber_format from, size_t count, limber_rounding mode);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the libraries that stand before a BLAS (liblimber_blas, liblimber_cublas) did with a call.
- * They export these functions beside the BLAS's names; a program that wants to know whether it runs
- * on them looks the names up by dlsym(RTLD_DEFAULT, ...). */
+ * The declarations of limber/interpose.h as they were in version 0.2.  include/limber/interpose.h
+ * documents them.  The test abi_program is compiled with these headers and runs with the newest
+ * library. */
 #ifndef LIMBER_INTERPOSE_H
 #define LIMBER_INTERPOSE_H
 
@@ -12,21 +12,16 @@ extern "C" {
 #endif
 
 typedef struct limber_blas_call {
-    size_t size;            /* from LIMBER_BLAS_CALL_INIT */
-    char routine[40];       /* the function's name */
-    int64_t m, n, k; /* of the product, or of the largest of those that the call was made of */
-    int served; /* flag: by Limber, as `report` says; 0: by the BLAS behind */
-    char why_not[160]; /* why it was handed on; "" when it was served */
-    limber_report *report; /* in: NULL, or the caller's; filled where the call was served */
+    size_t size;
+    char routine[40];
+    int64_t m, n, k;
+    int served;
+    char why_not[160];
+    limber_report *report;
 } limber_blas_call;
 
-/* The last level-3 call of this thread that came by.  Answers 0, and *call is all zero, where there
- * was none.  Thread-safe. */
 LIMBER_API int limber_blas_last_call(limber_blas_call *call);
 
-/* Writes the report that LIMBER_REPORT asks for, of all calls so far; it is written again when the
- * process ends.  path NULL: the variable's.  Errors: BAD_ARGUMENT (neither names a file), IO.
- * limber_error_text does not tell of them.  Thread-safe. */
 LIMBER_API limber_status limber_blas_write_report(const char *path);
 
 #ifdef __cplusplus

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a call can answer.  Define LIMBER_STATUS_ROW and expand LIMBER_STATUSES to read the list. */
+ * The declarations of limber/status.h as they were in version 0.2.  include/limber/status.h
+ * documents them.  The test abi_program is compiled with these headers and runs with the newest
+ * library. */
 #ifndef LIMBER_STATUS_H
 #define LIMBER_STATUS_H
 
