@@ -454,18 +454,8 @@ struct device_ops {
                   struct diag *);
 };
 
-/* Limits of library code without packing. */
-enum {
-    LIMBER_SMALL_K = 256, /* largest number of terms along k that are summed in one chain */
-    /* Largest numbers of multiply-adds for which cpu_ops.direct and cpu_ops.small are used.  By
-     * measurement, packed panels are as fast for larger products. */
-    LIMBER_DIRECT_WORK = 128 * 128 * 128,
-    LIMBER_SMALL_WORK = 64 * 64 * 64,
-    /* Largest k and m n of an update of low rank for which cpu_ops.direct is faster, for any number
-     * of multiply-adds, since such an update mostly reads and writes C. */
-    LIMBER_DIRECT_SHORT = 64,
-    LIMBER_DIRECT_SHORT_MOST = 1 << 22
-};
+/* largest number of terms along k that library code without packing sums in one chain */
+enum { LIMBER_SMALL_K = 256 };
 
 /* Address range of code: [from, to). */
 struct code_range {

@@ -2,16 +2,28 @@
  * Small native products of one float format, computed without scan, key, plan or packing.  Each
  * element is one chain of k fused multiply-adds, as in every kernel of the scheme `native` if k is
  * at most one chunk. */
+#include "jit/tasks.h"
 #include "jit/ways.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-/* True if a product of low rank is computed without packing although it is large. */
+enum { BLOCK = 48 }; /* rows that cpu_ops.direct computes for one copy of some columns of B */
+
+/* Predicted seconds of a group on one core.  Small products reach half of the unit's rate. */
+static double direct_seconds(const struct target *t, const struct problem *p)
+{
+    return (double)p->m * (double)p->n * (double)p->k /
+           (0.5 * t->rate[p->fc.size == 8 ? UNIT_f64 : UNIT_f32]);
+}
+
+/* True if a product of low rank is computed without packing although it is large.  Such an update
+ * mostly reads and writes C.  The limits were measured: the target does not say how fast C is. */
 static bool is_short(int64_t m, int64_t n, int64_t k)
 {
-    return k > 0 && k <= LIMBER_DIRECT_SHORT && m > 0 && n > 0 && m <= LIMBER_DIRECT_SHORT_MOST &&
-           n <= LIMBER_DIRECT_SHORT_MOST && m * n <= LIMBER_DIRECT_SHORT_MOST;
+    enum { K = 64, MOST = 1 << 22 };
+
+    return k > 0 && k <= K && m > 0 && n > 0 && m <= MOST && n <= MOST && m * n <= MOST;
 }
 
 /* Returns the reason why the way `direct` (a code path) cannot compute the call, as text; NULL if
@@ -49,31 +61,30 @@ struct direct {
     struct spread a, b, c; /* addresses of each group's matrices */
     const struct scaling *scaling; /* alpha and beta; NULL if C = A B or C += A B */
     limber_kernel code; /* function compiled for this shape; NULL if there is none */
-    int64_t rows; /* rows of C that a task computes */
+    bool large; /* its rows may be divided; other products may have a function of their shape */
     atomic_bool refused; /* set if the library has no code for this machine */
 };
 
-/* Task: computes some rows of one group's product.  False if the library has no code for this
- * machine. */
-static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
+/* Computes some blocks of rows of one group's product or, unless `large`, all of it.  Does nothing
+ * if the library has no code for this machine. */
+static void run_piece(void *arg, const struct piece *w)
 {
     struct direct *x = arg;
     const struct problem *p = x->p;
-    const int64_t tasks = (p->m - 1) / x->rows + 1, g = task / tasks,
-                  first = task % tasks * x->rows, size = x->shape.size;
-    const char *a = limber_spread_at(p->a.data, &x->a, g),
-               *c = limber_spread_at(p->c.data, &x->c, g);
+    const char *a = limber_spread_at(p->a.data, &x->a, w->group),
+               *c = limber_spread_at(p->c.data, &x->c, w->group);
     struct product_shape shape = x->shape;
-    bool ok;
 
-    (void)worker, (void)d;
-    shape.fixed.m = p->m - first < x->rows ? p->m - first : x->rows;
-    ok = limber_shape_run(x->ctx, &shape, x->scaling, x->code, a + first * shape.fixed.a.row * size,
-                          limber_spread_at(p->b.data, &x->b, g),
-                          (void *)(uintptr_t)(c + first * shape.fixed.c.row * size));
-    if (!ok)
+    if (x->large) {
+        const int64_t first = w->first * BLOCK, end = w->end * BLOCK;
+
+        shape.fixed.m = (end < p->m ? end : p->m) - first;
+        a += first * shape.fixed.a.row * shape.size;
+        c += first * shape.fixed.c.row * shape.size;
+    }
+    if (!limber_shape_run(x->ctx, &shape, x->scaling, x->code, a,
+                          limber_spread_at(p->b.data, &x->b, w->group), (void *)(uintptr_t)c))
         atomic_store(&x->refused, true);
-    return ok;
 }
 
 double limber_native_bound(int64_t k, int64_t size)
@@ -97,8 +108,7 @@ void limber_shape_report(const limber_context *ctx, const struct product_shape *
     r->way = WAY_direct;
 }
 
-/* Runs the way `direct` (a code path).  Computes a large product in tasks of some rows of C, small
- * ones in one task for each group.  RAN_not if the library has no code for this machine. */
+/* Runs the way `direct` (a code path).  RAN_not if the library has no code for this machine. */
 static enum ran run_direct(struct attempt *at)
 {
     limber_context *ctx = at->ctx;
@@ -119,18 +129,18 @@ static enum ran run_direct(struct attempt *at)
                                    .size = p->fc.size } };
     struct scaling scaling;
     double start = r ? limber_now() : 0;
-    const double work = (double)p->m * (double)p->n * (double)p->k;
-    const bool large = work > LIMBER_DIRECT_WORK;
 
-    x.rows = large ? limber_task_lines(ctx, p->m, work, LIMBER_DIRECT_WORK) : p->m;
+    x.large = !limber_is_direct_size(p->m, p->n, p->k);
     if (limber_scaling(p->alpha, p->beta, p->fc.size, &scaling))
         x.scaling = &scaling;
-    else if (!large)
+    else if (!x.large)
         x.code = limber_shape_code(ctx, &x.shape, p->groups);
-    if (large)
-        limber_tasks_run(ctx, ((p->m - 1) / x.rows + 1) * p->groups, true, run_task, &x);
-    else
-        limber_groups_run_small(ctx, p, LIMBER_DIRECT_WORK, run_task, &x);
+    limber_divide(ctx,
+                  &(struct division){ .groups = p->groups,
+                                      .lines = x.large ? (p->m - 1) / BLOCK + 1 : 1,
+                                      .vectors = 1,
+                                      .seconds = direct_seconds(&ctx->machine.target, p) },
+                  run_piece, &x);
     if (r && !x.refused)
         limber_shape_report(ctx, &x.shape, x.code, limber_now() - start, r);
     return limber_ran(!x.refused);

@@ -1,24 +1,69 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Native products of integers by plain loops modulo 2^64: products with a vector, small products,
- * and larger ones whose elements have so many bits that limbs or residues would take longer.  Sums
+ * Native products of integers by plain loops modulo 2^64, if limbs or residues would take longer:
+ * products with a vector, small products, and larger ones whose elements have many bits.  Sums
  * wrap, so every order of additions gives the same bits. */
+#include "jit/tasks.h"
 #include "jit/ways.h"
 
 #include "ir/num/prim.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
-    SMALL = 1 << 13, /* multiply-adds up to which this code computes all products */
-    /* multiply-adds up to which it computes products whose elements have many bits */
-    LARGE = 1 << 25,
-    BITS = 32, /* elements have many bits if one of A and one of B have more than this together */
     SAMPLE = 32, /* elements of an operand that are sampled */
     COLUMNS = 8, /* columns of C whose sums are in registers */
     DEPTH = 512, /* elements along k that are extended to 64 bits at once */
-    ROWS = 1024, /* rows whose sums are on the stack */
-    TASK = 1 << 16 /* smallest number of multiply-adds of a task */
+    ROWS = 1024 /* rows whose sums are on the stack */
 };
+
+/* ---- what this code and a kernel cost -------------------------------------------------------- */
+
+/* Cycles, fitted to times on a Zen 4 with AVX2 and with VNNI: products of i16, i32 and i64 of 7 to
+ * 63 bits, n = 8 to 320 */
+enum {
+    STORE = 10, /* of this code, to store an element of C */
+    START = 9000, /* of a kernel: scan, key and launch */
+    ELEMENT = 3, /* of a kernel, to scan, pack or store an element */
+    LIMB = 2, /* more for each of its limbs, which have eight bits */
+    WORD = 150, /* to combine the limbs of a sum, for each word of 64 bits after the first */
+    PANEL = 16 /* columns that a kernel packs and stores together */
+};
+
+/* Returns cycles per second of one core.  Floating-point units do two vectors a cycle. */
+static double clock_rate(const struct target *t)
+{
+    return t->rate[UNIT_f64] / (2 * (t->vector_bits / 64.0));
+}
+
+static double padded(int64_t n, int64_t to)
+{
+    return (double)((n + to - 1) / to * to);
+}
+
+/* Predicted seconds of a group on one core: one multiply-add a cycle. */
+static double loops_seconds(const struct target *t, const struct problem *p)
+{
+    const double n = limber_has_vector(p) ? (double)p->n : padded(p->n, COLUMNS);
+
+    return (double)p->m * (n * (double)p->k + (double)p->n * STORE) / clock_rate(t);
+}
+
+/* Predicted seconds of a group on one core by a kernel that multiplies limbs, if elements have so
+ * many bits. */
+static double limbs_seconds(const struct target *t, const struct problem *p, int bits_a, int bits_b)
+{
+    const double m = (double)p->m, k = (double)p->k, n = padded(p->n, PANEL);
+    const int a = (bits_a + 7) / 8, b = (bits_b + 7) / 8;
+    const int words = (bits_a + bits_b + ilogb(k) + 6) / 64; /* after the first */
+    /* products of limbs above 2^64 are not computed */
+    const int rows = a + b > 9 ? a * b - (a + b - 8) * (a + b - 9) / 2 : a * b;
+    const double elements = m * k + k * n + m * n;
+
+    return (START + elements * (ELEMENT + LIMB * (a + b) / 2.0) + m * n * words * WORD) /
+               clock_rate(t) +
+           m * n * k * rows / t->rate[UNIT_i8];
+}
 
 /* Returns the reason why the way `integers` (a code path) cannot compute the call, as text; NULL if
  * it can. */
@@ -31,9 +76,8 @@ static const char *why_not_integers(const limber_context *ctx, const struct prob
         return "it serves integers on CPUs";
     if (p->fa.size + p->fb.size == 2)
         return "bytes are faster as limbs";
-    if (p->k == 0 || p->m > LARGE || p->n > LARGE ||
-        (!limber_has_vector(p) &&
-         (p->k > LARGE || p->m * p->n > LARGE || p->m * p->n * p->k > LARGE)))
+    if (p->k == 0 || loops_seconds(&ctx->machine.target, p) >
+                         limbs_seconds(&ctx->machine.target, p, 8 * p->fa.size, 8 * p->fb.size))
         return "the product is large, or has k = 0";
     return p->c.inner >= p->n && limber_is_strided(p) ? NULL : "the operands lie otherwise";
 }
@@ -52,15 +96,19 @@ static int sampled_bits(const struct view *v, limber_format f, int64_t lines, in
     return all ? 65 - __builtin_clzll(all) : 1;
 }
 
-/* True if plain loops are expected to be faster than limbs or residues: the product has a vector,
- * is small, or its elements have many bits. */
+/* True if plain loops are expected to be faster than limbs or residues of as many bits as the data
+ * seem to have. */
 static bool integers_suit_data(struct attempt *x)
 {
     const struct problem *p = x->p;
     const struct view a = limber_group_a(p, 0), b = limber_group_b(p, 0);
+    const struct target *t = &x->ctx->machine.target;
+    const double seconds = loops_seconds(t, p);
 
-    return limber_has_vector(p) || p->m * p->n * p->k <= SMALL ||
-           sampled_bits(&a, p->fa, p->m, p->k) + sampled_bits(&b, p->fb, p->n, p->k) > BITS;
+    /* any data have a bit, so that small products are not sampled */
+    return seconds <= limbs_seconds(t, p, 1, 1) ||
+           seconds <= limbs_seconds(t, p, sampled_bits(&a, p->fa, p->m, p->k),
+                                    sampled_bits(&b, p->fb, p->n, p->k));
 }
 
 /* ---- loops over vectors and matrices --------------------------------------------------------- */
@@ -113,9 +161,6 @@ static void add_multiple(limber_format f, const char *from, int64_t step, int64_
 /* The state of a call while its tasks run. */
 struct integers {
     const struct problem *p;
-    /* number of rows of C (columns if `turned`); how many of these a task computes; tasks of a
-     * group */
-    int64_t lines, rows, tasks;
     bool turned; /* C has one row, so C^T = B^T A^T is computed */
 };
 
@@ -187,24 +232,20 @@ static void run_matrix(const struct problem *p, const struct view *a, const stru
         }
 }
 
-/* Task: computes some rows of one group's product. */
-static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
+/* Computes some rows of one group's product. */
+static void run_piece(void *arg, const struct piece *w)
 {
     const struct integers *x = arg;
     const struct problem *p = x->p;
-    const int64_t g = task / x->tasks, first = task % x->tasks * x->rows,
-                  end = first + x->rows < x->lines ? first + x->rows : x->lines;
-    const struct view a = limber_group_a(p, g), b = limber_group_b(p, g);
-    const struct output_view c = limber_group_c(p, g);
+    const struct view a = limber_group_a(p, w->group), b = limber_group_b(p, w->group);
+    const struct output_view c = limber_group_c(p, w->group);
 
-    (void)worker, (void)d;
     if (x->turned)
-        run_vector(x, &b, p->fb, &a, p->fa, &c, first, end);
+        run_vector(x, &b, p->fb, &a, p->fa, &c, w->first, w->end);
     else if (p->n == 1)
-        run_vector(x, &a, p->fa, &b, p->fb, &c, first, end);
+        run_vector(x, &a, p->fa, &b, p->fb, &c, w->first, w->end);
     else
-        run_matrix(p, &a, &b, &c, first, end);
-    return true;
+        run_matrix(p, &a, &b, &c, w->first, w->end);
 }
 
 static void report_integers(struct attempt *x)
@@ -219,15 +260,15 @@ static enum ran run_integers(struct attempt *at)
     const struct problem *p = at->p;
     const double start = at->r ? limber_now() : 0;
     struct integers x = { .p = p, .turned = p->n != 1 && p->m == 1 };
-    const double work = (double)p->m * (double)p->n * (double)p->k;
 
     if (!integers_suit_data(at))
         return RAN_not;
-    x.lines = x.turned ? p->n : p->m;
-    x.rows = limber_task_lines(at->ctx, x.lines, work, TASK);
-    x.tasks = (x.lines - 1) / x.rows + 1;
-    limber_tasks_run(at->ctx, x.tasks * p->groups, work * (double)p->groups > 2.0 * TASK, run_task,
-                     &x);
+    limber_divide(at->ctx,
+                  &(struct division){ .groups = p->groups,
+                                      .lines = x.turned ? p->n : p->m,
+                                      .vectors = 1,
+                                      .seconds = loops_seconds(&at->ctx->machine.target, p) },
+                  run_piece, &x);
     if (at->r) {
         report_integers(at);
         at->r->seconds_run = limber_now() - start;

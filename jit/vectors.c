@@ -4,14 +4,14 @@
  * (limber.h). */
 #include "ir/num/prim.h"
 #include "jit/operators/inside.h"
+#include "jit/tasks.h"
 #include "jit/ways.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Smallest number of multiply-adds of a task, and number of rows whose sums are on the stack at
- * once. */
-enum { TASK = 1 << 17, ROWS = 512 };
+/* number of rows whose sums are on the stack at once */
+enum { ROWS = 512 };
 /* FEW: largest number of vectors that are multiplied one by one, by a matrix of at least LEAST_ROWS
  * rows. */
 enum { FEW = 8, LEAST_ROWS = 256 };
@@ -28,7 +28,6 @@ struct vectors {
     const struct problem *p;
     int64_t m, k, row, col, step, to; /* to: elements from one element of C to the next */
     int64_t vectors, next, next_to;
-    int64_t rows; /* number of rows that a task computes */
     int width; /* sums of a row: 2 of a complex matrix, else 1 */
     bool by_row; /* the matrix is B */
     struct scaling scaling;
@@ -199,16 +198,13 @@ static void run_converted(const struct vectors *x, int64_t first, int64_t end, c
     }
 }
 
-/* Task: computes some rows of one group's product. */
-static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
+/* Computes some rows of one group's product. */
+static void run_piece(void *arg, const struct piece *w)
 {
     const struct vectors *x = arg;
     const struct problem *p = x->p;
-    const int64_t blocks = (x->m + x->rows - 1) / x->rows, g = task / (blocks * x->vectors),
-                  v = task % x->vectors, first = task / x->vectors % blocks * x->rows,
-                  end = first + x->rows < x->m ? first + x->rows : x->m;
-    const struct view a = limber_group_a(p, g), b = limber_group_b(p, g);
-    const struct output_view c = limber_group_c(p, g);
+    const struct view a = limber_group_a(p, w->group), b = limber_group_b(p, w->group);
+    const struct output_view c = limber_group_c(p, w->group);
     const int size = p->fc.size;
     double sum[ROWS];
     struct vector_sums s = { .size = size,
@@ -216,34 +212,41 @@ static bool run_task(void *arg, int64_t task, int worker, struct diag *d)
                              .row = x->row,
                              .col = x->col,
                              .step = x->step,
-                             .x = (const char *)(x->by_row ? a.data : b.data) + v * x->next * size,
+                             .x = (const char *)(x->by_row ? a.data : b.data) +
+                                  w->vector * x->next * size,
                              .pairs = x->width == 2 };
     const char *matrix = x->by_row ? b.data : a.data;
 
-    (void)worker, (void)d;
     if (needs_conversion(p)) {
-        run_converted(x, first, end, matrix, s.x, c.data);
-        return true;
+        run_converted(x, w->first, w->end, matrix, s.x, c.data);
+        return;
     }
-    for (int64_t i = first; i < end; i += s.m) {
-        char *to = (char *)c.data + (i * x->to + v * x->next_to) * size;
+    for (int64_t i = w->first; i < w->end; i += s.m) {
+        char *to = (char *)c.data + (i * x->to + w->vector * x->next_to) * size;
         const bool direct = x->to == x->width && !x->scales && x->scaling.beta == 0;
         const int64_t most = ROWS / x->width;
 
-        s.m = direct || end - i < most ? end - i : most;
+        s.m = direct || w->end - i < most ? w->end - i : most;
         s.a = matrix + i * x->row * size;
         s.sum = direct ? (void *)to : sum;
         x->ctx->machine.cpu->vectors(&s, &x->ctx->machine.target);
         for (int q = 0; q < x->width && !direct; q++)
             scale_and_store(x, (const char *)sum + q * size, s.m, to + q * size);
     }
-    return true;
 }
 
 static void report_vectors(struct attempt *x)
 {
     limber_report_library(x->r, x->ctx->machine.backend->name, "native",
                           limber_native_bound(x->p->k, sums_single(x->p) ? 4 : 8));
+}
+
+/* Predicted seconds of a group on one core.  Chains in the order of k reach a tenth of the rate of
+ * binary64, in both formats; a matrix beyond the caches takes twice as long. */
+static double vectors_seconds(const struct vectors *x)
+{
+    return (double)x->m * (double)x->k * (double)x->vectors /
+           (0.1 * x->ctx->machine.target.rate[UNIT_f64]);
 }
 
 /* Runs the way `vectors` (a code path): computes the product in tasks of some rows of the
@@ -270,8 +273,7 @@ static enum ran run_vectors(struct attempt *at)
                          .fa = by_row ? p->fb : p->fa,
                          .fx = by_row ? p->fa : p->fb,
                          .size = sums_single(p) ? 4 : 8 };
-    const double start = at->r ? limber_now() : 0, work = (double)x.m * (double)x.k;
-    const bool shared = work * (double)p->groups > 2.0 * TASK;
+    const double start = at->r ? limber_now() : 0;
 
     if (!needs_conversion(p)) {
         x.scales = limber_scaling(p->alpha, p->beta, p->fc.size, &x.scaling);
@@ -281,12 +283,13 @@ static enum ran run_vectors(struct attempt *at)
         if (p->beta)
             limber_values_widen(ctx, limber_scalar_format(p->fc), p->beta, &x.beta, 1);
     }
-    x.rows = shared ? limber_task_lines(ctx, x.m, work, TASK) : x.m;
-    /* all vectors are multiplied by one block of rows in turn, so that the block stays in a
-     * cache */
-    if (x.vectors > 1 && x.rows > ROWS)
-        x.rows = ROWS;
-    limber_tasks_run(ctx, ((x.m - 1) / x.rows + 1) * x.vectors * p->groups, shared, run_task, &x);
+    limber_divide(ctx,
+                  &(struct division){ .groups = p->groups,
+                                      .lines = x.m,
+                                      .vectors = x.vectors,
+                                      .most = x.vectors > 1 ? ROWS : 0,
+                                      .seconds = vectors_seconds(&x) },
+                  run_piece, &x);
     if (at->r) {
         report_vectors(at);
         at->r->seconds_run = limber_now() - start;

@@ -339,7 +339,9 @@ static bool sums_are_exact(const struct problem *p, const struct scan_result *f)
 
 struct scan_wants limber_scan_wants(const limber_context *ctx, const struct problem *p)
 {
-    enum { WORK = 1 << 26 }; /* multiply-adds below which partitioning does not pay */
+    /* Multiply-adds below which partitioning does not pay.  This is no price, since the bits of
+     * native results depend on it. */
+    enum { WORK = 1 << 26 };
     const struct target *t = &ctx->machine.target;
     const struct product_request r = limber_request(p);
     const enum data_need need = limber_data_need(&r, t);

@@ -5,7 +5,10 @@
 #include "contexts.h"
 #include "engine_support.h"
 
+#include "jit/tasks.h"
+
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -482,6 +485,73 @@ static void threads_do_not_change_bits(void **state)
     compare_thread_counts("i8", "i32", LIMBER_CONTRACT_NATIVE, 3000);
 }
 
+enum { GROUPS = 40, VECTORS = 3, LINES = 200 };
+
+/* Pieces of a call that were computed. */
+struct divided {
+    atomic_int done[GROUPS][VECTORS][LINES]; /* how often each line was computed */
+    atomic_int pieces;
+    atomic_llong longest; /* lines of the longest piece */
+};
+
+static void note_piece(void *arg, const struct piece *w)
+{
+    struct divided *x = arg;
+    const long long lines = w->end - w->first;
+
+    for (int64_t i = w->first; i < w->end; i++)
+        x->done[w->group][w->vector][i]++;
+    x->pieces++;
+    for (long long before = x->longest; before < lines;)
+        if (atomic_compare_exchange_weak(&x->longest, &before, lines))
+            break;
+}
+
+/* Divides a call and checks that each line of each group and vector is computed once. */
+static void divide(limber_context *ctx, const struct division *how, struct divided *x)
+{
+    memset(x, 0, sizeof *x);
+    limber_divide(ctx, how, note_piece, x);
+    for (int64_t g = 0; g < GROUPS; g++)
+        for (int64_t v = 0; v < VECTORS; v++)
+            for (int64_t i = 0; i < LINES; i++)
+                if (x->done[g][v][i] != (g < how->groups && v < how->vectors && i < how->lines))
+                    fail_msg("line %d of group %d, vector %d was computed %d times", (int)i, (int)g,
+                             (int)v, x->done[g][v][i]);
+    if (how->most && x->longest > how->most)
+        fail_msg("a piece has %lld lines", (long long)x->longest);
+}
+
+/* Every line of a call is computed once, however long the call is, and short calls and those on one
+ * thread are not divided. */
+static void every_line_is_computed_once(void **state)
+{
+    struct divided *x = calloc(1, sizeof *x);
+    struct rng r = { 5 };
+
+    (void)state;
+    assert_non_null(x);
+    for (int threads = 1; threads <= 3; threads++) {
+        limber_context *ctx = planless_context(LIMBER_KERNELS_PREBUILT, threads, true);
+
+        for (int i = 0; i < 60; i++)
+            divide(ctx,
+                   &(struct division){ .groups = 1 + rng_below(&r, GROUPS),
+                                       .lines = 1 + rng_below(&r, LINES),
+                                       .vectors = 1 + rng_below(&r, VECTORS),
+                                       .most = rng_below(&r, 2) ? 1 + rng_below(&r, 64) : 0,
+                                       .seconds = ldexp(1, rng_below(&r, 24) - 24) },
+                   x);
+        divide(ctx, &(struct division){ .groups = 1, .lines = 200, .vectors = 1, .seconds = 1e-5 },
+               x);
+        assert_int_equal(x->pieces, 1);
+        divide(ctx, &(struct division){ .groups = 1, .lines = 200, .vectors = 1, .seconds = 1 }, x);
+        assert_int_equal(x->pieces, threads == 1 ? 1 : threads == 2 ? 16 : 23);
+        limber_destroy(ctx);
+    }
+    free(x);
+}
+
 static void *fails_alone(void *arg)
 {
     (void)arg;
@@ -520,6 +590,7 @@ int main(void)
         cmocka_unit_test(a_forked_child_can_compute),
         cmocka_unit_test(threads_share_a_context),
         cmocka_unit_test(threads_do_not_change_bits),
+        cmocka_unit_test(every_line_is_computed_once),
         cmocka_unit_test(error_texts_are_each_threads_own),
     };
 

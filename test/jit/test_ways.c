@@ -129,7 +129,7 @@ static limber_context *open_context(const char *ways)
 
 /* ---- the problem of an example --------------------------------------------------------------- */
 
-enum contents { REAL, BYTES, UNLIKE, INTEGERS };
+enum contents { REAL, BYTES, UNLIKE, INTEGERS, WIDE, WIDER };
 
 struct example {
     enum way_id way;
@@ -156,6 +156,7 @@ static const struct example examples[] = {
     { WAY_direct, false, LIMBER_CONTRACT_REPRODUCIBLE, "f64", "f64", REAL, 400, 410, 32, 0,
       1 << DIRECT },
     { WAY_integers, false, LIMBER_CONTRACT_NATIVE, "i64", "i64", INTEGERS, 16, 16, 16, 0, 0 },
+    { WAY_integers, true, LIMBER_CONTRACT_NATIVE, "i32", "i64", WIDER, 48, 48, 48, 0, 0 },
     { WAY_depthwise, false, LIMBER_CONTRACT_NATIVE, "f32", "f32", REAL, 0, 0, 0, 16,
       1 << DEPTHWISE },
     { WAY_pairs, false, LIMBER_CONTRACT_CORRECT, "f64", "f64", REAL, 16, 16, 16, 0,
@@ -173,6 +174,8 @@ static const struct example examples[] = {
     { WAY_unpacked, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 20, 400, 400, 0,
       1 << UNPACKED | 1 << LAUNCH },
     { WAY_packed, false, LIMBER_CONTRACT_CORRECT, "f64", "f64", REAL, 160, 160, 160, 0,
+      1 << LAUNCH },
+    { WAY_packed, true, LIMBER_CONTRACT_NATIVE, "i32", "i64", WIDE, 160, 160, 160, 0,
       1 << LAUNCH },
 };
 /* clang-format on */
@@ -199,6 +202,9 @@ static double value_of(enum contents data, uint64_t *seed, int64_t i, int64_t al
     switch (data) {
     case BYTES: return (double)byte;
     case INTEGERS: return (double)(byte * 7);
+    /* integers of 22 and of 30 bits, whose sums fit and do not fit 64 bits */
+    case WIDE: return (double)byte * 0x1p15;
+    case WIDER: return (double)byte * 0x1p23;
     /* a tenth of the elements have all significant bits and various exponents, the others are
      * bytes */
     case UNLIKE: return i < all / 10 ? ldexp(x, (int)byte * 2) : (double)byte;
