@@ -146,6 +146,6 @@ static enum ran run_direct(struct attempt *at)
     return limber_ran(!x.refused);
 }
 
-const struct way limber_way_direct = { .id = WAY_direct,
-                                       .refuses = why_not_direct,
-                                       .run = run_direct };
+const struct way limber_way_direct = {
+    .id = WAY_direct, .at_once = limber_direct_at_once, .refuses = why_not_direct, .run = run_direct
+};

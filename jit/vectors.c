@@ -297,6 +297,16 @@ static enum ran run_vectors(struct attempt *at)
     return RAN_done;
 }
 
-const struct way limber_way_vectors = {
-    .id = WAY_vectors, .refuses = why_not_vectors, .run = run_vectors, .report = report_vectors
-};
+/* Leaves vectors to the general path, unless they are so short that `direct` computes them faster.
+ */
+static bool leave_vectors(limber_context *ctx, const struct gemm_arguments *x,
+                          struct report *report, const struct way *const *at)
+{
+    return !limber_is_long_vector(x->m, x->n, x->k) && limber_pass_on(ctx, x, report, at);
+}
+
+const struct way limber_way_vectors = { .id = WAY_vectors,
+                                        .at_once = leave_vectors,
+                                        .refuses = why_not_vectors,
+                                        .run = run_vectors,
+                                        .report = report_vectors };

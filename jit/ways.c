@@ -174,6 +174,11 @@ static const struct way *next_way(struct attempt *x, bool looks, struct text *ou
     return NULL;
 }
 
+bool limber_ways_at_once(limber_context *ctx, const struct gemm_arguments *x, struct report *report)
+{
+    return ways[0]->at_once && ways[0]->at_once(ctx, x, report, ways);
+}
+
 /* Computes a product by the first way (code path) that accepts it.  False on failure. */
 bool limber_ways_run(struct attempt *x)
 {

@@ -43,6 +43,20 @@ static inline enum ran limber_ran(bool done)
     return done ? RAN_done : RAN_not;
 }
 
+/* A plain product: the arguments of limber_gemm, by their addresses. */
+struct gemm_arguments {
+    const limber_contract *contract;
+    int64_t m, n, k;
+    const limber_matrix *a, *b;
+    const limber_output *c;
+    const void *alpha, *beta;
+};
+/* Computes a plain product before its arguments are checked, if a way can do so fast.  at: this
+ * way's place in the list.  report: NULL, or filled except for its order.  False if nothing was
+ * done, so that the product must be stated as a problem. */
+typedef bool at_once(limber_context *, const struct gemm_arguments *, struct report *report,
+                     const struct way *const *at);
+
 /* A way (code path) to compute calls. */
 struct way {
     enum way_id id; /* WAY_none: the backend tells which way it took */
@@ -53,6 +67,8 @@ struct way {
      * depends on the call's form alone (jit/accepted.h): on neither addresses, scalars nor data. */
     const char *(*refuses)(const limber_context *, const struct problem *);
     enum ran (*run)(struct attempt *);
+    /* NULL if the way only computes problems; then no later way is asked for a plain product. */
+    at_once *at_once;
     /* Returns whether the data suits the way.  NULL if all data does, or if `plan` finds out. */
     bool (*suits)(struct attempt *);
     /* Computes the bytes of workspace.  NULL if the way needs none. */
@@ -79,6 +95,20 @@ bool limber_ways_read(const char *text, uint32_t *ways, struct diag *d);
 /* Returns the set of ways that accept a call.  Bit WAY_none is always set, since a kernel computes
  * every call. */
 uint32_t limber_ways_open(const limber_context *ctx, const struct problem *p);
+
+/* Passes a plain product on to the next way of the list. */
+static inline bool limber_pass_on(limber_context *ctx, const struct gemm_arguments *x,
+                                  struct report *report, const struct way *const *at)
+{
+    at_once *next = at[1]->at_once;
+
+    return next && next(ctx, x, report, at + 1);
+}
+at_once limber_direct_at_once; /* at_once.c: the member of the way `direct` */
+/* Computes a plain product by the first ways of the list.  False if it did nothing, because the
+ * product must be stated as a problem. */
+bool limber_ways_at_once(limber_context *ctx, const struct gemm_arguments *x,
+                         struct report *report);
 
 /* The functions below try the ways in order, for a call with at least one element of C.
  * limber_ways_run computes the call, and writes no log line. */

@@ -79,23 +79,11 @@ void limber_widen_end(limber_context *ctx, void *const memory[2]);
 bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d);
 
-/* The arguments of limber_gemm, by their addresses. */
-struct gemm_arguments {
-    const limber_contract *contract;
-    int64_t m, n, k;
-    const limber_matrix *a, *b;
-    const limber_output *c;
-    const void *alpha, *beta;
-};
 /* gemm.c: if a product of this form was accepted before and the addresses are valid, converts it to
  * the engine's structure *to and returns its form, to be released.  Else NULL. */
+struct gemm_arguments;
 struct accepted *limber_gemm_find_form(const limber_context *ctx, const struct gemm_arguments *x,
                                        struct problem *to);
-/* at_once.c: computes a small product without options.  Returns false, and computes nothing, if the
- * product needs the general path. report: NULL, or filled. */
-bool limber_gemm_at_once(limber_context *ctx, const struct gemm_arguments *x,
-                         limber_report *report);
-
 /* problem.c: limber_run, with error texts that begin with `name`. */
 limber_status limber_run_as(const char *name, limber_context *ctx, const limber_problem *problem,
                             limber_report *report);

@@ -4,6 +4,7 @@
 #include "jit/accepted.h"
 #include "jit/api/api.h"
 #include "jit/operators/operators.h"
+#include "jit/ways.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -295,6 +296,28 @@ static bool run_accepted(const char *name, limber_context *ctx, const struct gem
     return true;
 }
 
+/* Computes a plain product and fills its report, before its arguments are checked.  False if it
+ * needs the general path, and was not computed.  Not inlined, since a report needs much stack. */
+static __attribute__((noinline)) bool
+report_at_once(limber_context *ctx, const struct gemm_arguments *x, limber_report *report)
+{
+    struct report r;
+
+    if (report->size != sizeof *report || report->part_size != sizeof(limber_part) ||
+        report->part_room < 0 || (!report->part && report->part_room) ||
+        !limber_ways_at_once(ctx, x, &r))
+        return false;
+    r.order = x->contract ? limber_order(x->contract) : 0;
+    limber_report_out(report, &r);
+    return true;
+}
+
+static inline bool run_at_once(limber_context *ctx, const struct gemm_arguments *x,
+                               limber_report *report)
+{
+    return ctx && (report ? report_at_once(ctx, x, report) : limber_ways_at_once(ctx, x, NULL));
+}
+
 /* True if a problem has nothing but what limber_gemm takes. */
 static bool is_plain_gemm(const limber_problem *p)
 {
@@ -313,7 +336,7 @@ limber_status limber_run(limber_context *ctx, const limber_problem *p, limber_re
     if (plain) {
         x = (struct gemm_arguments){ p->contract, p->m,  p->n,     p->k,   &p->a,
                                      &p->b,       &p->c, p->alpha, p->beta };
-        if (limber_gemm_at_once(ctx, &x, report))
+        if (run_at_once(ctx, &x, report))
             return LIMBER_STATUS_OK;
     }
     CALL_SCOPE;
@@ -483,7 +506,7 @@ limber_status limber_gemm(limber_context *ctx, const limber_contract *contract, 
     limber_status status;
     limber_problem p;
 
-    if (limber_gemm_at_once(ctx, &x, report))
+    if (run_at_once(ctx, &x, report))
         return LIMBER_STATUS_OK;
     CALL_SCOPE;
     if (run_accepted("gemm", ctx, &x, report, &status))

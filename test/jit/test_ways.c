@@ -149,6 +149,8 @@ static const struct example examples[] = {
       1 << VECTORS },
     { WAY_vectors, false, LIMBER_CONTRACT_REPRODUCIBLE, "f32", "f32", REAL, 1, 70, 1000, 0,
       1 << VECTORS },
+    { WAY_vectors, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 1, 90, 90, 0,
+      1 << VECTORS },
     { WAY_direct, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 16, 16, 16, 0,
       1 << DIRECT },
     { WAY_direct, false, LIMBER_CONTRACT_NATIVE, "f64", "f64", REAL, 40, 1, 60, 0,

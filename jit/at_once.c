@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The entry of the way `direct` for single small products without options, which come to it before
- * they are stated as problems: under the native contract, of doubles or of floats, with dense rows
- * or columns.  Each test is a cheap form of a test on the general path (problem.c, gemm.c,
- * jit/direct.c).  A product that fails a test goes down the list of ways.  The entry takes no lock
- * and does not wait, so cancellation needs no protection. */
-#include "jit/api/api.h"
+ * The way `direct` (a code path) for plain products, before they are checked and stated: small
+ * ones, under the native contract, of doubles or of floats, with dense rows or columns.  Each test
+ * is a cheap form of a test on the general path (problem.c, gemm.c, direct.c).  A product that
+ * fails a test takes that path.  This code takes no lock and does not wait, so cancellation needs
+ * no protection. */
 #include "jit/shapes.h"
-
-/* limber_gemm_at_once leaves calls to ways that are listed before `direct`; it tests only for
- * `vectors`. */
-_Static_assert(WAY_vectors == 1 && WAY_direct == 2, "only vectors stands above direct");
+#include "jit/ways.h"
 
 /* True if the contract is native or reproducible and sets no other option. */
 static bool is_plain_contract(const limber_contract *k)
@@ -75,22 +71,15 @@ static inline bool check_places(const struct product_shape *s, const struct made
     return ok && is_apart(in_a, in_c) && is_apart(in_b, in_c);
 }
 
-static bool is_plain_report(const limber_report *r)
-{
-    return !r || (r->size == sizeof *r && r->part_size == sizeof(limber_part) &&
-                  r->part_room >= 0 && (r->part || !r->part_room));
-}
-
 /* Multiplies by the function `made` or, if that is NULL, by code for any shape.  False if the
  * library has no such code for this machine.  Fills the report unless it is NULL. */
-static bool multiply_directly(limber_context *ctx, const struct gemm_arguments *x,
-                              const struct product_shape *s, const struct scaling *scaling,
-                              const struct made *made, limber_report *report)
+static inline bool multiply_directly(limber_context *ctx, const struct gemm_arguments *x,
+                                     const struct product_shape *s, const struct scaling *scaling,
+                                     const struct made *made, struct report *report)
 {
     const limber_kernel code = made ? made->code : scaling ? NULL : limber_shape_code(ctx, s, 1);
     const void *a = x->a->data, *b = x->b->data;
     void *c = x->c->data;
-    struct report r;
     double start;
 
     if (!report && made) {
@@ -102,16 +91,14 @@ static bool multiply_directly(limber_context *ctx, const struct gemm_arguments *
     start = limber_now();
     if (!limber_shape_run(ctx, s, scaling, code, a, b, c))
         return false;
-    limber_shape_report(ctx, s, code, limber_now() - start, &r);
-    r.order = x->contract ? limber_order(x->contract) : 0;
-    limber_report_out(report, &r);
+    limber_shape_report(ctx, s, code, limber_now() - start, report);
     return true;
 }
 
-/* Computes C = alpha A B + beta C directly, without a plan, if the call is simple enough: native
- * contract, one format (binary32 or binary64) and valid arguments.  Otherwise returns false and
- * changes nothing. */
-bool limber_gemm_at_once(limber_context *ctx, const struct gemm_arguments *x, limber_report *report)
+/* Computes C = alpha A B + beta C if the call is simple enough: native contract, one format
+ * (binary32 or binary64) and valid arguments.  Else passes it on. */
+bool limber_direct_at_once(limber_context *ctx, const struct gemm_arguments *x,
+                           struct report *report, const struct way *const *at)
 {
     const limber_matrix *a = x->a, *b = x->b;
     const limber_output *c = x->c;
@@ -120,15 +107,13 @@ bool limber_gemm_at_once(limber_context *ctx, const struct gemm_arguments *x, li
     struct scaling scaling;
     bool scaled;
 
-    if (limber_is_long_vector(x->m, x->n, x->k)) /* the way `vectors` computes it */
-        return false;
-    if (!ctx || !limber_has_way(ctx, WAY_direct) || !ctx->machine.cpu || ctx->tells.verbose > 0 ||
-        !is_plain_contract(x->contract) || !is_plain_report(report) ||
-        !limber_same_format(a->format, c->format) || !limber_same_format(b->format, c->format))
-        return false;
+    if (!limber_has_way(ctx, WAY_direct) || !ctx->machine.cpu || ctx->tells.verbose > 0 ||
+        !is_plain_contract(x->contract) || !limber_same_format(a->format, c->format) ||
+        !limber_same_format(b->format, c->format))
+        return limber_pass_on(ctx, x, report, at);
     s.size = limber_same_format(c->format, LIMBER_F64) ? 8 : 4;
     if (s.size == 4 && !limber_same_format(c->format, LIMBER_F32))
-        return false;
+        return limber_pass_on(ctx, x, report, at);
     MODE_SCOPE; /* denormals-are-zero would make subnormal scalars 0 */
     s.fixed.m = x->m;
     s.fixed.n = x->n;
