@@ -10,7 +10,6 @@
  *   proof   docs/accuracy.md, "Pairs"
  *   source  Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005), algorithm 5.3 */
 #include "backends/llvm/kernel/dots_again.h"
-#include "ir/num/prim.h"
 
 
 /* The sums so far of a block of rows, high + low. size: upper bounds of the sums of magnitudes;

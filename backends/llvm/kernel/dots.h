@@ -4,8 +4,8 @@
 #ifndef LIMBER_KERNEL_DOTS_H
 #define LIMBER_KERNEL_DOTS_H
 
-#include "backends/llvm/kernel/bins.h"
 #include "backends/llvm/kernel/kernel.h"
+#include "backends/llvm/kernel/settle.h"
 
 /* ROWS: number of rows that are summed together.  CHUNK: number of elements along k whose
  * magnitudes are summed before their products.  SEGMENT: number of elements of the vector that are
@@ -102,28 +102,22 @@ struct sums {
 
 /* Stores the results of those of `live` rows whose rounding is certain, or whose error is at most
  * `allowed` times the sum of magnitudes.  Returns the mask of all other rows. */
-__attribute__((noinline)) static int store_certain(const struct product *x, const int64_t *row,
-                                                   int live, struct sums s, double allowed)
+static int store_certain(const struct product *x, const int64_t *row, int live, struct sums s,
+                         double allowed)
 {
-    const double share = allowed * fabs(x->alpha), *beta = x->c->beta ? &x->beta : NULL;
-    vd old = { 0 }, r, up, down;
-    int left = 0;
+    const bool usual = all((vl)(s.size - s.size == 0) & (vl)(s.size != 0));
+    struct results o;
+    int open = 0, zero = 0;
 
-    for (int l = 0; l < live && beta; l++)
-        old[l] = double_at(result_at(x, row[l]), x->fc.size);
-    if (x->c->alpha || beta)
-        scale_pair(&s.high, &s.low, &s.uncertain, x->alpha, beta, old);
-    ends_of(s.high, s.low, x->fc.size == 4, &s.uncertain, &r, &up, &down);
-    for (int l = 0; l < live; l++) {
-        char *to = result_at(x, row[l]);
-
-        if (s.size[l] == 0 && store_zero(to, x->fc.size, x->alpha, beta))
-            continue;
-        if (s.size[l] - s.size[l] != 0 || s.size[l] == 0 ||
-            !store_sure(to, x->fc.size, up[l], down[l], r[l], s.uncertain[l] <= share * s.size[l]))
-            left |= 1 << l;
+    set_results(&o, x->c, x->fc, live, x->alpha, &x->beta);
+    for (int l = 0; l < live; l++)
+        o.to[l] = result_at(x, row[l]);
+    for (int l = 0; l < live && !usual; l++) {
+        zero |= (s.size[l] == 0) << l;
+        open |= (s.size[l] - s.size[l] != 0) << l;
     }
-    return left;
+    return store_results(&o, open | zero, zero, s.high, s.low, s.uncertain,
+                         s.size * (allowed * fabs(x->alpha)));
 }
 
 #endif

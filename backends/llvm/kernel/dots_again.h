@@ -8,7 +8,6 @@
 #define LIMBER_KERNEL_DOTS_AGAIN_H
 
 #include "backends/llvm/kernel/dots.h"
-#include "ir/num/dot.h"
 
 /* ---- sums in bins ---------------------------------------------------------------------------- */
 
@@ -183,17 +182,14 @@ static double class_of(double v)
  * enough to round it with certainty. finite: no product is NaN or infinite. */
 static void store_slow(struct product *x, int64_t row, bool finite)
 {
-    const struct call *c = x->c;
-    const struct limber_scalars sc = { c->alpha, c->beta, x->fc };
     double class = 0;
 
     for (int64_t p = 0; p < x->k && !finite; p++)
         class += class_of(double_at(a_at(x, row, p), x->fa.size)) *
                  class_of(double_at(x_at(x, p), x->fb.size));
-    limber_dot_store(result_at(x, row), x->fc,
-                     &(struct limber_lines){ &x->a, &x->b, x->fa, x->fb, row, 0, x->k }, class,
-                     &sc);
-    x->slow += class - class == 0;
+    x->slow += store_exactly(x->c, result_at(x, row), x->fc,
+                             &(struct limber_lines){ &x->a, &x->b, x->fa, x->fb, row, 0, x->k },
+                             class);
 }
 
 /* Returns an upper bound of a sum of k magnitudes, given the computed sum.  It also covers the

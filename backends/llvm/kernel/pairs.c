@@ -9,9 +9,7 @@
  *   proof   docs/accuracy.md, "Pairs"
  *   source  Ogita, Rump, Oishi, SIAM J. Sci. Comput. 26 (2005), algorithm 5.3 */
 #include "backends/llvm/kernel/kernel.h"
-#include "backends/llvm/kernel/bins.h"
-#include "ir/num/dot.h"
-#include "ir/num/prim.h"
+#include "backends/llvm/kernel/settle.h"
 
 
 /* ROWS: number of rows of A in registers; BLOCK: number of rows of A whose largest magnitudes are
@@ -47,6 +45,12 @@ struct sums { vd high, low, size; };
  * that starts far from zero.  SIZED: as a double-double number, together with the sum of
  * magnitudes; this works for any finite products. */
 enum way { CHAIN, PAIR, SIZED };
+
+/* Returns the address of element (i, j) of the result. */
+FLAT char *result_at(const struct product *x, int64_t i, int64_t j)
+{
+    return (char *)x->to.data + (i * x->to.row + j * x->to.col) * x->fc.size;
+}
 
 /* Returns upper bounds of the sums of magnitudes of row i's products, which cover their own
  * rounding errors. */
@@ -215,12 +219,6 @@ FLAT vd uncertain_of(const struct product *x, const struct sums *s, enum way way
     return s->size * (4 * terms * terms * 0x1p-106) + x->below;
 }
 
-/* Replaces the sums by alpha times the sums plus beta times C's old values. */
-FLAT void scale(const struct product *x, struct sums *s, vd *uncertain, vd old)
-{
-    scale_pair(&s->high, &s->low, uncertain, x->alpha, x->c->beta ? &x->beta : NULL, old);
-}
-
 /* True if each product of row i and column `lane` of the strip has a factor that is zero. */
 static bool are_zero(const struct product *x, int64_t i, int lane)
 {
@@ -313,50 +311,28 @@ static struct bins sum_in_bins(const struct product *x, int64_t i)
     return s;
 }
 
-/* Stores element (i, j) from a sum in the long accumulator.  class: NaN or an infinity if such
- * elements determine the sum. */
-static void store_exactly(struct product *x, int64_t i, int64_t j, char *to, double class)
+/* Stores those of the results `left` whose rounding bins settle, or in which bins lost no bits.
+ * Returns the mask of all others. */
+static int store_binned(struct product *x, int64_t i, const struct results *o, int left)
 {
-    const struct call *c = x->c;
-    const struct limber_scalars sc = { c->alpha, c->beta, x->fc };
-
-    limber_dot_store(to, x->fc, &(struct limber_lines){ &x->a, &x->b, x->fa, x->fb, i, j, c->k },
-                     class, &sc);
-    x->slow += class - class == 0;
-}
-
-/* Stores those of the lanes `left` whose sums in bins can be rounded with certainty, or lost no
- * bits.  Returns the mask of all other lanes. */
-static int store_binned(struct product *x, int64_t i, int left, char *const *to, vd old)
-{
-    const struct call *c = x->c;
-    const bool plain = !c->alpha && !c->beta;
     const struct bins s = sum_in_bins(x, i);
     const struct exact_sums t = finish_bins(&s);
-    vd high = t.high, low = t.low + t.rest, uncertain = bins_error(s.second, c->k) + x->below;
-    vd r, up, down;
 
-    if (!plain)
-        scale_pair(&high, &low, &uncertain, x->alpha, c->beta ? &x->beta : NULL, old);
-    ends_of(high, low, x->fc.size == 4, &uncertain, &r, &up, &down);
-    for (int l = 0; l < LANES; l++) {
-        if (!(left >> l & 1))
-            continue;
-        if (store_sure(to[l], x->fc.size, up[l], down[l], r[l], false))
-            left &= ~(1 << l);
-        else if (plain && t.rest[l] == 0 &&
-                 bins_are_exact(s.second[l], c->k,
-                                lowest_bit_of_row(x, i) + lowest_bit_of_column(x, l))) {
-            put_number(x->fc.size, to[l], t.high[l], narrow_of(t.high[l], t.low[l]));
+    left &= store_results(o, ~left, 0, t.high, t.low + t.rest,
+                          bins_error(s.second, x->c->k) + x->below, all_of(-1));
+    for (int l = 0; l < LANES; l++)
+        if (left >> l & 1 && o->plain && t.rest[l] == 0 &&
+            bins_are_exact(s.second[l], x->c->k,
+                           lowest_bit_of_row(x, i) + lowest_bit_of_column(x, l))) {
+            put_number(o->size, o->to[l], t.high[l], narrow_of(t.high[l], t.low[l]));
             left &= ~(1 << l);
         }
-    }
     return left;
 }
 
-/* Stores the lanes `left`, whose rounding the double-double sums leave uncertain.  size: upper
+/* Stores the results `left`, whose rounding the double-double sums leave uncertain.  size: upper
  * bounds of the sums of magnitudes. */
-static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *const *to, vd old,
+static void store_rest(struct product *x, int64_t i, int64_t j, const struct results *o, int left,
                        vd size)
 {
     const vl finite = (vl)(size - size == 0);
@@ -368,10 +344,13 @@ static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *
     if (odd)
         class = class_sums(x, i);
     else if (is_far(x, i, 1))
-        left = store_binned(x, i, left, to, old);
+        left = store_binned(x, i, o, left);
     for (int l = 0; l < LANES; l++)
         if (left >> l & 1)
-            store_exactly(x, i, j + l, to[l], finite[l] ? 0 : class[l]);
+            x->slow += store_exactly(x->c, o->to[l], x->fc,
+                                     &(struct limber_lines){ &x->a, &x->b, x->fa, x->fb, i, j + l,
+                                                             x->c->k },
+                                     finite[l] ? 0 : class[l]);
 }
 
 /* Stores a row of LANES elements if the rounding of all is certain and none is zero.  Otherwise
@@ -379,7 +358,7 @@ static void store_rest(struct product *x, int64_t i, int64_t j, int left, char *
 FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live, struct sums s,
                         enum way way)
 {
-    char *to = (char *)x->to.data + (i * x->to.row + j * x->to.col) * x->fc.size;
+    char *to = result_at(x, i, j);
     bool single = x->fc.size == 4;
     vd uncertain = uncertain_of(x, &s, way), old = { 0 }, r, up, down;
     vf narrow = { 0 }, other;
@@ -394,7 +373,7 @@ FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live,
         memcpy(&old, to, sizeof old);
     }
     if (x->c->alpha || x->c->beta)
-        scale(x, &s, &uncertain, old);
+        scale_pair(&s.high, &s.low, &uncertain, x->alpha, x->c->beta ? &x->beta : NULL, old);
     ends_of(s.high, s.low, single, &uncertain, &r, &up, &down);
     if (single) {
         narrow = __builtin_convertvector(up, vf);
@@ -414,12 +393,8 @@ FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live,
 static void store_row(struct product *x, int64_t i, int64_t j, int live, struct sums *s,
                       enum way way)
 {
-    char *to[LANES];
-    struct sums before;
-    vd uncertain, old = { 0 }, r, up, down;
-    double share = x->allowed * fabs(x->alpha);
-    bool plain = !x->c->alpha && !x->c->beta;
-    int left = 0;
+    struct results o;
+    int open = 0, zero = 0, left;
 
     if (store_certain(x, i, j, live, *s, way))
         return;
@@ -427,27 +402,16 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
         sum_block(x, i, 1, way = PAIR, s);
     if (way == PAIR && x->allowed > 0)
         sum_block(x, i, 1, way = SIZED, s);
-    before = *s;
-    uncertain = uncertain_of(x, s, way);
+    set_results(&o, x->c, x->fc, live, x->alpha, &x->beta);
     for (int l = 0; l < live; l++) {
-        to[l] = (char *)x->to.data + (i * x->to.row + (j + l) * x->to.col) * x->fc.size;
-        if (x->c->beta)
-            old[l] = double_at(to[l], x->fc.size);
+        o.to[l] = result_at(x, i, j + l);
+        open |= (s->size[l] - s->size[l] != 0) << l;
+        zero |= (s->high[l] == 0 && are_zero(x, i, l)) << l;
     }
-    if (!plain)
-        scale(x, s, &uncertain, old);
-    ends_of(s->high, s->low, x->fc.size == 4, &uncertain, &r, &up, &down);
-    for (int l = 0; l < live; l++) {
-        if (before.high[l] == 0 && are_zero(x, i, l) &&
-            store_zero(to[l], x->fc.size, x->alpha, x->c->beta ? &x->beta : NULL))
-            continue;
-        if (before.size[l] - before.size[l] != 0 ||
-            !store_sure(to[l], x->fc.size, up[l], down[l], r[l],
-                        uncertain[l] <= share * before.size[l]))
-            left |= 1 << l;
-    }
+    left = store_results(&o, open, zero, s->high, s->low, uncertain_of(x, s, way),
+                         s->size * (x->allowed * fabs(x->alpha)));
     if (left)
-        store_rest(x, i, j, left, to, old, before.size);
+        store_rest(x, i, j, &o, left, s->size);
 }
 
 /* Computes `rows` rows of A, from row i0 on, for all strips of columns of B. */
