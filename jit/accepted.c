@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The table of forms of products that were accepted.  Calls find a form without a lock.  Its memory
+ * The table of forms of calls that were accepted.  Calls find a form without a lock.  Its memory
  * is reused for another form, when no call uses it, but not freed before the table is. */
 #include "jit/accepted.h"
 
@@ -14,28 +14,41 @@ struct forms *limber_forms_new(void)
     return calloc(1, sizeof(struct forms));
 }
 
-static uint64_t form_hash(const struct form *f)
+static inline uint64_t add_to_hash(uint64_t sum, const void *from, size_t words)
 {
-    uint64_t word[sizeof *f / 8], sum = 0;
+    uint64_t word;
 
-    memcpy(word, f, sizeof *f);
-    for (size_t i = 0; i < COUNT(word); i++)
-        sum = (sum ^ word[i] ^ sum >> 32) * UINT64_C(0x9e3779b97f4a7c15);
+    for (size_t i = 0; i < words; i++) {
+        memcpy(&word, (const char *)from + 8 * i, 8);
+        sum = (sum ^ word ^ sum >> 32) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+    return sum;
+}
+
+static inline __attribute__((always_inline)) uint64_t form_hash(const struct form *f)
+{
+    uint64_t sum = add_to_hash(0, f, sizeof *f / 8);
+
+    if (f->flags & FORM_long)
+        sum = add_to_hash(sum, f + 1, (sizeof(struct long_form) - sizeof *f) / 8);
     return sum | 1;
 }
 
-/* Finds a form whose hash is known. */
-static struct accepted *find_form(struct forms *all, const struct form *f, uint64_t hash)
+struct accepted *limber_accepted_find(const limber_context *ctx, const struct form *f)
 {
-    _Atomic(struct accepted *) *set = all->place[hash >> (64 - FORM_BITS)];
+    const uint64_t hash = form_hash(f);
+    _Atomic(struct accepted *) *set;
 
+    if (!ctx->forms)
+        return NULL;
+    set = ctx->forms->place[hash >> (64 - FORM_BITS)];
     for (int i = 0; i < FORM_PLACES; i++) {
         struct accepted *w = atomic_load_explicit(&set[i], memory_order_acquire);
 
         if (!w || atomic_load_explicit(&w->hash, memory_order_relaxed) != hash)
             continue;
         if (atomic_fetch_add_explicit(&w->users, 1, memory_order_acquire) >= 0 &&
-            memcmp(&w->form, f, sizeof *f) == 0) {
+            memcmp(&w->form, f, limber_form_size(f)) == 0) {
             if (!atomic_load_explicit(&w->used, memory_order_relaxed))
                 atomic_store_explicit(&w->used, true, memory_order_relaxed);
             return w;
@@ -43,11 +56,6 @@ static struct accepted *find_form(struct forms *all, const struct form *f, uint6
         atomic_fetch_sub_explicit(&w->users, 1, memory_order_relaxed);
     }
     return NULL;
-}
-
-struct accepted *limber_accepted_find(const limber_context *ctx, const struct form *f)
-{
-    return ctx->forms ? find_form(ctx->forms, f, form_hash(f)) : NULL;
 }
 
 /* Takes the kernels out of a form.  *list gets them. */
@@ -118,23 +126,25 @@ static struct accepted *claim_place(_Atomic(struct accepted *) *set)
 struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
                                      const struct problem *p, open_ways *ways)
 {
-    const uint64_t hash = form_hash(f);
     struct found *old[MOST_FOUND] = { NULL };
-    struct accepted *w = ctx->forms ? find_form(ctx->forms, f, hash) : NULL;
+    struct accepted *w = limber_accepted_find(ctx, f);
     struct scan_wants wants;
+    uint64_t hash;
     uint32_t open;
 
-    if (w || !ctx->forms ||
-        atomic_exchange(&ctx->forms->seen[hash >> (64 - FORM_BITS)], hash) != hash)
+    if (w || !ctx->forms)
+        return w;
+    hash = form_hash(f);
+    if (atomic_exchange(&ctx->forms->seen[hash >> (64 - FORM_BITS)], hash) != hash)
         return w;
     wants = limber_scan_wants(ctx, p);
     open = ways(ctx, p);
     pthread_mutex_lock(&ctx->lock);
-    w = find_form(ctx->forms, f, hash);
+    w = limber_accepted_find(ctx, f);
     if (!w && (w = claim_place(ctx->forms->place[hash >> (64 - FORM_BITS)]))) {
         atomic_store(&w->hash, 0);
         take_kernels(w, old);
-        w->form = *f;
+        memcpy(&w->form, f, limber_form_size(f));
         w->bytes_a = bytes_of(f->a, f->m, f->k, f->fa.size);
         w->bytes_b = bytes_of(f->b, f->k, f->n, f->fb.size);
         w->bytes_c = bytes_of(f->c, f->m, f->n, f->fc.size);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products that were accepted before.  The checks of a product, the ways that may compute it and
- * the layouts of its kernels depend on its form: all but addresses, scalars and data.  A table
- * keeps for each form what was decided, so that the next call of this form looks it up by one
- * hash. */
+ * Calls that were accepted before.  The ways that may compute a call and the layouts of its kernels
+ * depend on its form: all but addresses, scalars and data, and so do most checks of a single
+ * product.  A table keeps for each form what was decided, so that the next call of this form looks
+ * it up by one hash. */
 #ifndef LIMBER_JIT_ACCEPTED_H
 #define LIMBER_JIT_ACCEPTED_H
 
@@ -17,9 +17,31 @@ struct form {
     struct strides a, b, c;
     limber_format fa, fb, fc;
     int32_t promise, bits, slices, split, on_miss;
-    int32_t scalars; /* 1: alpha is not 1; 2: beta is not 0; 3: both */
+    int32_t flags; /* set of FORM_... */
 };
 _Static_assert(sizeof(struct form) == 9 * 8 + 3 * 8 + 6 * 4, "a form has no padding");
+/* FORM_alpha: alpha is not 1.  FORM_beta: beta is not 0.  FORM_long: the form is the first part of a
+ * struct long_form.  The others are only in long forms.  FORM_one: beta is 1.  FORM_a, FORM_b: the
+ * operand is prepared.  FORM_listed_a and so on: a batch lists the addresses of its matrices. */
+enum form_flag {
+    FORM_alpha = 1,
+    FORM_beta = 2,
+    FORM_long = 4,
+    FORM_one = 8,
+    FORM_a = 16,
+    FORM_b = 32,
+    FORM_listed_a = 64,
+    FORM_listed_b = 128,
+    FORM_listed_c = 256
+};
+
+/* The form of a batch, a convolution or a call with prepared operands. */
+struct long_form {
+    struct form form; /* strides are 0 for a convolution */
+    int64_t operation; /* a limber_operation */
+    int64_t groups, step[3]; /* products of a batch, and elements between their matrices; else 0 */
+    int64_t conv[23]; /* the numbers of a limber_conv; 0 for products */
+};
 
 /* A kernel that has computed products of a form. */
 struct found {
@@ -41,7 +63,7 @@ struct accepted {
     atomic_uint_fast64_t hash; /* the form's; 0 if there is no form */
     atomic_int users;
     atomic_bool used; /* some call has used the form since it was last passed over for reuse */
-    struct form form;
+    struct long_form form; /* only its first part is set, unless it has FORM_long */
     uint32_t open; /* set of the ways (code paths) that accept the form; bit WAY_none: the kernel */
     int64_t bytes_a, bytes_b, bytes_c; /* from a matrix's first element to the end of its last */
     struct scan_wants wants;
@@ -64,6 +86,11 @@ void limber_forms_free(struct forms *all);
 /* Returns what was decided for a form, which must be released; NULL if nothing is known.  Takes no
  * lock. */
 struct accepted *limber_accepted_find(const limber_context *ctx, const struct form *f);
+/* Returns the number of bytes of a form. */
+static inline size_t limber_form_size(const struct form *f)
+{
+    return f->flags & FORM_long ? sizeof(struct long_form) : sizeof *f;
+}
 /* w may be NULL. */
 static inline void limber_accepted_release(struct accepted *w)
 {
@@ -71,7 +98,7 @@ static inline void limber_accepted_release(struct accepted *w)
         atomic_fetch_sub_explicit(&w->users, 1, memory_order_release);
 }
 
-/* Keeps a form whose product, the problem p, has passed all checks.  ways: returns the ways that
+/* Keeps a form whose call, the problem p, has passed all checks.  ways: returns the ways that
  * are open to it.  Returns the form, to be released.  NULL if it is not kept: it comes for the
  * first time, memory runs out, or calls use all of its places. */
 typedef uint32_t open_ways(const limber_context *ctx, const struct problem *p);

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* All ways, best first. */
-static const struct way *const ways[] = {
+const struct way *const limber_ways[] = {
 #define ROW(name, about) &limber_way_##name,
     LIMBER_CALL_WAYS(ROW) ROW(kernel, "")
 #undef ROW
@@ -16,7 +15,7 @@ uint32_t limber_ways_planless(void)
 {
     uint32_t set = 0;
 
-    for (const struct way *const *w = ways; *w; w++)
+    for (const struct way *const *w = limber_ways; *w; w++)
         set |= (*w)->plan ? 0 : limber_way_bit((*w)->id);
     return set;
 }
@@ -118,7 +117,7 @@ static void begin_plans(struct attempt *x)
 
 static void begin_attempt(struct attempt *x)
 {
-    x->at = ways;
+    x->at = limber_ways;
     x->plans = false;
     x->again = limber_ways_run;
     x->plan_again = limber_ways_plan;
@@ -143,7 +142,7 @@ uint32_t limber_ways_open(const limber_context *ctx, const struct problem *p)
     const struct problem *q = transpose(ctx, p, &turned);
     uint32_t open = 0;
 
-    for (const struct way *const *w = ways; *w; w++)
+    for (const struct way *const *w = limber_ways; *w; w++)
         if (!refusal(ctx, (*w)->plans ? q : p, *w))
             open |= limber_way_bit((*w)->id);
     return open;
@@ -172,11 +171,6 @@ static const struct way *next_way(struct attempt *x, bool looks, struct text *ou
             limber_text_add(out, "; not %s: %s\n", limber_way_name(w->id), why);
     }
     return NULL;
-}
-
-bool limber_ways_at_once(limber_context *ctx, const struct gemm_arguments *x, struct report *report)
-{
-    return ways[0]->at_once && ways[0]->at_once(ctx, x, report, ways);
 }
 
 /* Computes a product by the first way (code path) that accepts it.  False on failure. */

@@ -64,7 +64,8 @@ struct way {
     bool plans;
     bool keeps_memory; /* the way allocates memory, even if the caller gives a workspace */
     /* Returns NULL if the way may compute the call, else the reason why not, as text.  The answer
-     * depends on the call's form alone (jit/accepted.h): on neither addresses, scalars nor data. */
+     * depends on the call's form alone (jit/accepted.h): on neither addresses nor data, and of
+     * scalars only on what the form has of them. */
     const char *(*refuses)(const limber_context *, const struct problem *);
     enum ran (*run)(struct attempt *);
     /* NULL if the way only computes problems; then no later way is asked for a plain product. */
@@ -84,6 +85,7 @@ LIMBER_CALL_WAYS(DECLARE)
 #undef DECLARE
 /* launches the kernel of one plan, for which a backend then chooses one of LIMBER_LAUNCH_WAYS */
 extern const struct way limber_way_kernel;
+extern const struct way *const limber_ways[]; /* all ways, best first; NULL at the end */
 
 /* Returns the set of ways that have no plan. */
 uint32_t limber_ways_planless(void);
@@ -107,8 +109,13 @@ static inline bool limber_pass_on(limber_context *ctx, const struct gemm_argumen
 at_once limber_direct_at_once; /* at_once.c: the member of the way `direct` */
 /* Computes a plain product by the first ways of the list.  False if it did nothing, because the
  * product must be stated as a problem. */
-bool limber_ways_at_once(limber_context *ctx, const struct gemm_arguments *x,
-                         struct report *report);
+static inline bool limber_ways_at_once(limber_context *ctx, const struct gemm_arguments *x,
+                                       struct report *report)
+{
+    at_once *first = limber_ways[0]->at_once;
+
+    return first && first(ctx, x, report, limber_ways);
+}
 
 /* The functions below try the ways in order, for a call with at least one element of C.
  * limber_ways_run computes the call, and writes no log line. */

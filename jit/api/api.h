@@ -54,11 +54,11 @@ bool limber_check_batch(const limber_batch *t, const struct product *x, struct d
  * on failure. */
 bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d);
-/* Keeps the form of a product that passed all checks (jit/accepted.h).  x: the result of
- * limber_gemm_state.  NULL if it is not kept; else it must be released. */
+/* Keeps the form of a call that passed all checks (jit/accepted.h).  x: the result of
+ * limber_gemm_state or limber_conv_state.  NULL if it is not kept; else it must be released. */
 struct accepted;
-struct accepted *limber_gemm_keep_form(limber_context *ctx, const limber_problem *p,
-                                       const struct problem *x);
+struct accepted *limber_keep_form(limber_context *ctx, const limber_problem *p,
+                                  const struct problem *x);
 bool limber_conv_run(limber_context *ctx, const limber_problem *p, struct report *report,
                      struct diag *d);
 /* Computes the workspace of a convolution in bytes, as limber_workspace does.  The stride phases of

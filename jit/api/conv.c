@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Convolutions: checks the arguments and converts the problem to an implicit GEMM (ir/conv.h). */
+#include "jit/accepted.h"
 #include "jit/api/conv_shape.h"
 
 #include <math.h>
@@ -479,9 +480,16 @@ bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t 
 bool limber_conv_run(limber_context *ctx, const limber_problem *p, struct report *report,
                      struct diag *d)
 {
+    struct accepted *accepted;
     struct problem x;
+    bool ok;
 
     if (p->conv && has_phases(p))
         return run_phases(ctx, p, report, d);
-    return limber_conv_state(ctx, p, true, &x, d) && limber_engine_run(ctx, &x, NULL, report, d);
+    if (!limber_conv_state(ctx, p, true, &x, d))
+        return false;
+    accepted = limber_keep_form(ctx, p, &x);
+    ok = limber_engine_run(ctx, &x, accepted, report, d);
+    limber_accepted_release(accepted);
+    return ok;
 }

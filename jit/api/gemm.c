@@ -155,7 +155,7 @@ static bool is_plain_contract(const limber_contract *k)
     return k->size == sizeof *k && !k->scheme && !k->unit && !k->statistics;
 }
 
-/* Writes the form of a product to *f.  False if a form cannot represent the contract. */
+/* Reads the form of a single product.  False if the contract has more than a form holds. */
 static inline bool read_form(const limber_contract *k, const struct product *x, bool alpha,
                              bool beta, struct form *f)
 {
@@ -175,20 +175,56 @@ static inline bool read_form(const limber_contract *k, const struct product *x, 
                         .slices = k->slices,
                         .split = (int32_t)k->split,
                         .on_miss = (int32_t)k->on_miss,
-                        .scalars = alpha + 2 * beta };
+                        .flags = (alpha ? FORM_alpha : 0) | (beta ? FORM_beta : 0) };
     return true;
 }
 
-struct accepted *limber_gemm_keep_form(limber_context *ctx, const limber_problem *p,
-                                       const struct problem *x)
+/* Adds to a form what single products do not have: a batch, prepared operands. */
+static void extend_form(const limber_problem *p, const struct problem *x, struct long_form *f)
 {
-    const struct product product = { p->m, p->n, p->k, p->a, p->b, limber_as_matrix(p->c) };
-    struct form f;
+    const limber_batch *t = p->batch;
 
-    if (p->batch || p->queue || p->epilogue || p->prepared_a || p->prepared_b ||
-        !read_form(p->contract, &product, x->alpha, x->beta, &f))
+    f->form.flags |= FORM_long | (p->prepared_a ? FORM_a : 0) | (p->prepared_b ? FORM_b : 0) |
+                     (x->beta && !limber_scalar(x->beta, x->fc, 1) ? FORM_one : 0);
+    f->operation = (int64_t)p->operation;
+    if (!t)
+        return;
+    f->groups = t->count;
+    f->step[0] = t->a;
+    f->step[1] = t->b;
+    f->step[2] = t->c;
+    f->form.flags |= (t->address_a ? FORM_listed_a : 0) | (t->address_b ? FORM_listed_b : 0) |
+                     (t->address_c ? FORM_listed_c : 0);
+}
+
+/* Adds the convolution to a form.  Its strides are not read. */
+static void extend_by_conv(const limber_conv *s, struct long_form *f)
+{
+    enum { FIRST = offsetof(limber_conv, n), LAYOUT = offsetof(limber_conv, layout) };
+    enum { DEPTH = offsetof(limber_conv, d), BEFORE = (LAYOUT - FIRST) / 8 };
+    const char *from = (const char *)s;
+
+    /* all fields but `layout`, which is followed by padding, are numbers of 64 bits */
+    _Static_assert(sizeof f->conv == LAYOUT - FIRST + 8 + sizeof *s - DEPTH, "all numbers");
+    memcpy(f->conv, from + FIRST, LAYOUT - FIRST);
+    f->conv[BEFORE] = s->layout;
+    memcpy(f->conv + BEFORE + 1, from + DEPTH, sizeof *s - DEPTH);
+    f->form.a = f->form.b = f->form.c = (struct strides){ 0, 0 };
+}
+
+struct accepted *limber_keep_form(limber_context *ctx, const limber_problem *p,
+                                  const struct problem *x)
+{
+    const struct product product = { x->m, x->n, x->k, p->a, p->b, limber_as_matrix(p->c) };
+    struct long_form f = { .groups = 0 };
+
+    if (p->queue || p->epilogue || !read_form(p->contract, &product, x->alpha, x->beta, &f.form))
         return NULL;
-    return limber_accepted_add(ctx, &f, x, limber_ways_open);
+    if (p->batch || p->conv || p->prepared_a || p->prepared_b)
+        extend_form(p, x, &f);
+    if (p->conv)
+        extend_by_conv(p->conv, &f);
+    return limber_accepted_add(ctx, &f.form, x, limber_ways_open);
 }
 
 /* True if the addresses from p on, `bytes` of them, and those of C do not overlap. */

@@ -234,7 +234,7 @@ static bool run_product(limber_context *ctx, const limber_problem *p, struct rep
         return limber_complex_run(ctx, p, r, d);
     if (!limber_gemm_state(ctx, p, true, &x, d))
         return false;
-    accepted = limber_gemm_keep_form(ctx, p, &x);
+    accepted = limber_keep_form(ctx, p, &x);
     ok = limber_engine_run(ctx, &x, accepted, r, d);
     limber_accepted_release(accepted);
     return ok;

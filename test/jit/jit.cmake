@@ -34,6 +34,6 @@ if(LIMBER_LLVM AND NOT LIMBER_SANITIZE AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_
   target_link_options(warm_program PRIVATE -no-pie)
   target_link_libraries(warm_program PRIVATE limber_static)
   add_test(NAME warm COMMAND sh ${PROJECT_SOURCE_DIR}/test/warm/warm.sh
-           $<TARGET_FILE:warm_program> native=60 correct=150)
+           $<TARGET_FILE:warm_program> native=60 correct=150 conv=130 batch=430)
   set_tests_properties(warm PROPERTIES SKIP_RETURN_CODE 77)
 endif()

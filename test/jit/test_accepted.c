@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Products whose form was accepted before: they have the bits of a context that accepts every call
+ * Calls whose form was accepted before: they have the bits of a context that accepts every call
  * anew, whatever data follows, their addresses are checked in each call, their table is bounded,
  * and threads share it. */
 #include "engine_support.h"
@@ -8,11 +8,11 @@
 
 #include <pthread.h>
 
-/* Returns a context that caches accepted calls (`ctx->forms`).  Skips the test if no backend of
- * this build and machine supports that. */
-static limber_context *keeping_context(limber_kernels kernels)
+/* Returns a context that keeps forms.  Skips the test if this build or machine has no backend that
+ * does. */
+static limber_context *keeping_context(limber_kernels kernels, int threads)
 {
-    limber_context *ctx = planless_context(kernels, 1, true);
+    limber_context *ctx = planless_context(kernels, threads, true);
 
     if (ctx->forms)
         return ctx;
@@ -144,7 +144,7 @@ static struct accepted *only_form(limber_context *ctx)
 /* Cached accepted calls give the bits and reports of calls that are not cached. */
 static void forms_keep_the_bits(void **state)
 {
-    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT), *other = forgetful_context();
+    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT, 1), *other = forgetful_context();
     struct trial *t = calloc(1, sizeof *t);
     struct rng r = { 31 };
 
@@ -179,7 +179,7 @@ static void each_class_of_data_has_its_kernel(void **state)
                                        DATA_ints, DATA_range, DATA_unit,  DATA_special,
                                        DATA_ints, DATA_tiny,  DATA_zeros, DATA_unit };
     static const limber_promise promises[] = { LIMBER_CONTRACT_NATIVE, LIMBER_CONTRACT_CORRECT };
-    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT), *other = forgetful_context();
+    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT, 1), *other = forgetful_context();
     struct trial *t = calloc(1, sizeof *t);
     struct rng r = { 35 };
 
@@ -206,6 +206,139 @@ static void each_class_of_data_has_its_kernel(void **state)
     free(t);
     limber_destroy(ctx);
     limber_destroy(other);
+}
+
+/* A convolution or, if channels is 0, a batch of products.  channels: input channels that a filter
+ * of a convolution sees. */
+static const struct other_call {
+    limber_promise promise;
+    const char *format;
+    int64_t channels;
+    limber_operation operation;
+    int64_t size; /* m, n and k of a product */
+    bool listed; /* a batch gives the addresses of its matrices */
+    bool shared; /* the products of a batch have one B */
+    bool prepared; /* filters or A are prepared */
+} other_calls[] = {
+    { LIMBER_CONTRACT_NATIVE, "f32", 16, LIMBER_OPERATION_CONV_FORWARD, .prepared = false },
+    { LIMBER_CONTRACT_NATIVE, "f32", 16, LIMBER_OPERATION_CONV_FORWARD, .prepared = true },
+    { LIMBER_CONTRACT_NATIVE, "f32", 16, LIMBER_OPERATION_CONV_BACKWARD_DATA, .prepared = false },
+    { LIMBER_CONTRACT_NATIVE, "f32", 16, LIMBER_OPERATION_CONV_BACKWARD_FILTER, .size = 0 },
+    { LIMBER_CONTRACT_NATIVE, "f64", 1, LIMBER_OPERATION_CONV_FORWARD, .size = 0 },
+    { LIMBER_CONTRACT_CORRECT, "f32", 1, LIMBER_OPERATION_CONV_FORWARD, .size = 0 },
+    { LIMBER_CONTRACT_CORRECT, "f64", 8, LIMBER_OPERATION_CONV_FORWARD, .size = 0 },
+    { LIMBER_CONTRACT_CORRECT, "f64", 8, LIMBER_OPERATION_CONV_BACKWARD_FILTER, .size = 0 },
+    { LIMBER_CONTRACT_NATIVE, "f64", 0, LIMBER_OPERATION_GEMM, .size = 12 },
+    { LIMBER_CONTRACT_NATIVE, "bf16", 0, LIMBER_OPERATION_GEMM, .size = 40, .listed = true },
+    { LIMBER_CONTRACT_NATIVE, "bf16", 0, LIMBER_OPERATION_GEMM, .size = 40 },
+    { LIMBER_CONTRACT_CORRECT, "f64", 0, LIMBER_OPERATION_GEMM, .size = 70, .shared = true },
+    { LIMBER_CONTRACT_CORRECT, "f64", 0, LIMBER_OPERATION_GEMM, .size = 70 },
+    { LIMBER_CONTRACT_CORRECT, "f64", 0, LIMBER_OPERATION_GEMM, .size = 70, .prepared = true },
+};
+enum { COUNT_OF_BATCH = 3 };
+
+/* Computes a call to t->c[to].  beta: 0, 1 or 2. */
+static void compute_other(limber_context *ctx, const struct other_call *e, struct trial *t, int to,
+                          int beta, limber_report *report)
+{
+    const limber_conv conv = { .size = sizeof conv,
+                               .n = 1,
+                               .c = 16,
+                               .h = 12,
+                               .w = 11,
+                               .o = 16,
+                               .r = 3,
+                               .s = 3,
+                               .stride = { 1, 1 },
+                               .pad = { 1, 1, 1, 1 },
+                               .dilate = { 1, 1 },
+                               .groups = e->channels ? 16 / e->channels : 1 };
+    const int64_t n = e->size, step = n * n, size = t->f.size;
+    const void *a[COUNT_OF_BATCH], *b[COUNT_OF_BATCH];
+    void *c[COUNT_OF_BATCH];
+    limber_batch batch = { .size = sizeof batch,
+                           .count = COUNT_OF_BATCH,
+                           .a = e->prepared ? 0 : step,
+                           .b = e->shared ? 0 : step,
+                           .c = step };
+    const limber_matrix left = { t->a, t->f, n, 1 };
+    limber_prepared *prepared = NULL;
+    const double number = beta;
+    limber_problem p;
+    char scalar[16];
+
+    limber_convert(scalar, t->f, &number, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    for (int64_t g = 0; g < COUNT_OF_BATCH; g++) {
+        a[g] = (char *)t->a + g * step * size;
+        b[g] = (char *)t->b + (COUNT_OF_BATCH - 1 - g) * step * size;
+        c[g] = (char *)t->c[to] + g * step * size;
+    }
+    p = e->channels ?
+            conv_problem(&t->contract, &conv, NULL, t->a, t->f, t->b, t->f, beta ? scalar : NULL,
+                         t->c[to], t->f) :
+            gemm_problem(&t->contract, n, n, n, NULL, left, (limber_matrix){ t->b, t->f, n, 1 },
+                         beta ? scalar : NULL, (limber_output){ t->c[to], t->f, n, 1 });
+    p.operation = e->operation;
+    if (!e->channels)
+        p.batch = &batch;
+    if (e->listed) {
+        batch.address_a = a;
+        batch.address_b = b;
+        batch.address_c = c;
+    }
+    if (e->prepared && e->channels)
+        assert_int_equal(limber_prepare_filters(ctx, &conv, t->b, t->f, NULL, &p.prepared_b),
+                         LIMBER_STATUS_OK);
+    else if (e->prepared)
+        assert_int_equal(limber_prepare(ctx, left, n, n, LIMBER_SIDE_A, NULL, &p.prepared_a),
+                         LIMBER_STATUS_OK);
+    prepared = p.prepared_a ? p.prepared_a : p.prepared_b;
+    assert_int_equal(limber_run(ctx, &p, report), LIMBER_STATUS_OK);
+    limber_prepared_free(prepared);
+}
+
+/* Compares convolutions, batches and calls with prepared operands on these threads with those of a
+ * context that keeps no forms, for various data and betas. */
+static void compare_other_calls(int threads)
+{
+    static const int betas[] = { 0, 0, 0, 1, 1, 1, 2, 2, 1, 2, 0 };
+    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT, threads);
+    limber_context *other = forgetful_context();
+    struct trial *t = calloc(1, sizeof *t);
+    struct rng r = { 41 };
+
+    assert_non_null(t);
+    for (size_t i = 0; i < COUNT(other_calls); i++) {
+        const struct other_call *e = &other_calls[i];
+
+        t->contract = (limber_contract)LIMBER_CONTRACT_INIT;
+        t->contract.promise = e->promise;
+        t->f = named(e->format);
+        t->room = COUNT_OF_BATCH * 70 * 70;
+        for (size_t run = 0; run < COUNT(betas); run++) {
+            limber_report now = LIMBER_REPORT_INIT, before = LIMBER_REPORT_INIT;
+
+            draw_data(&r, t);
+            compute_other(ctx, e, t, 0, betas[run], &now);
+            compute_other(other, e, t, 1, betas[run], &before);
+            expect_same(t);
+            assert_string_equal(now.scheme, before.scheme);
+            assert_string_equal(now.way, before.way);
+            assert_string_equal(now.kernel, before.kernel);
+            assert_true(now.bound == before.bound);
+        }
+    }
+    assert_int_equal(count_forms(ctx), 3 * COUNT(other_calls));
+    free(t);
+    limber_destroy(ctx);
+    limber_destroy(other);
+}
+
+static void other_calls_keep_the_bits(void **state)
+{
+    (void)state;
+    compare_other_calls(1);
+    compare_other_calls(3);
 }
 
 static void addresses_are_checked_in_each_call(void **state)
@@ -252,7 +385,7 @@ static void addresses_are_checked_in_each_call(void **state)
 /* If the table of accepted calls is full, further products are still right. */
 static void the_table_is_bounded(void **state)
 {
-    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT), *other = forgetful_context();
+    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT, 1), *other = forgetful_context();
     struct trial *t = calloc(1, sizeof *t);
     struct rng r = { 33 };
 
@@ -275,7 +408,7 @@ static void the_table_is_bounded(void **state)
 /* A kernel that replaces another one is used, and kept in its place. */
 static void replaced_kernels_are_not_used(void **state)
 {
-    limber_context *ctx = keeping_context(LIMBER_KERNELS_BOTH);
+    limber_context *ctx = keeping_context(LIMBER_KERNELS_BOTH, 1);
     struct trial *t = calloc(1, sizeof *t);
     struct rng r = { 34 };
     struct accepted *w;
@@ -356,7 +489,7 @@ static void *multiply_often(void *arg)
 static void threads_share_forms(void **state)
 {
     struct part part[THREADS];
-    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT), *other = forgetful_context();
+    limber_context *ctx = keeping_context(LIMBER_KERNELS_PREBUILT, 1), *other = forgetful_context();
 
     (void)state;
     for (int i = 0; i < THREADS; i++) {
@@ -377,6 +510,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms_keep_the_bits),
         cmocka_unit_test(each_class_of_data_has_its_kernel),
+        cmocka_unit_test(other_calls_keep_the_bits),
         cmocka_unit_test(addresses_are_checked_in_each_call),
         cmocka_unit_test(the_table_is_bounded),
         cmocka_unit_test(replaced_kernels_are_not_used),

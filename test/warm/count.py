@@ -1,5 +1,5 @@
 # Runs inside gdb: counts function calls from counting_begins() to the first call of run_pack(),
-# which packs operands.  CALLS_FUNCTIONS names a file with the addresses and names of the functions.
+# which packs operands, or of limber_unpacked_run(), which multiplies without packing.  CALLS_FUNCTIONS names a file with the addresses and names of the functions.
 import os
 
 import gdb
@@ -14,7 +14,7 @@ class Counted(gdb.Breakpoint):
 
     def stop(self):
         calls.append(self.name)
-        return self.name == "run_pack"
+        return self.name in ("run_pack", "limber_unpacked_run")
 
 
 for setting in ("pagination off", "confirm off", "breakpoint pending off"):

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Computes a product repeatedly.  warm.sh counts, with a debugger, the function calls of the last
- * one.
+ * Computes a product, a convolution or a batch repeatedly.  warm.sh counts, with a debugger, the
+ * function calls of the last one.
  *
- *   program native | correct */
+ *   program native | correct | conv | batch */
 #include <limber/limber.h>
 
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { N = 256 };
+enum { N = 256, SMALL = 96, COUNT = 4 };
 
 /* A breakpoint at which the debugger begins to count. */
 void counting_begins(void);
@@ -27,6 +27,23 @@ static double number(uint64_t *seed)
 int main(int count, char **word)
 {
     static double a[N * N], b[N * N], c[N * N];
+    const limber_conv conv = { .size = sizeof conv,
+                               .n = 1,
+                               .c = 64,
+                               .h = 28,
+                               .w = 28,
+                               .o = 64,
+                               .r = 3,
+                               .s = 3,
+                               .stride = { 1, 1 },
+                               .pad = { 1, 1, 1, 1 },
+                               .dilate = { 1, 1 },
+                               .groups = 1 };
+    const limber_batch batch = { .size = sizeof batch,
+                                 .count = COUNT,
+                                 .a = SMALL * SMALL,
+                                 .b = SMALL * SMALL,
+                                 .c = SMALL * SMALL };
     limber_config config = LIMBER_CONFIG_INIT;
     limber_contract contract = LIMBER_CONTRACT_INIT;
     limber_context *ctx;
@@ -34,7 +51,9 @@ int main(int count, char **word)
 
     if (count < 2)
         return 2;
-    contract.promise = strcmp(word[1], "native") ? LIMBER_CONTRACT_CORRECT : LIMBER_CONTRACT_NATIVE;
+    contract.promise = !strcmp(word[1], "native") || !strcmp(word[1], "conv") ?
+                           LIMBER_CONTRACT_NATIVE :
+                           LIMBER_CONTRACT_CORRECT;
     config.threads = 1;
     config.cache_dir = "";
     config.kernels = LIMBER_KERNELS_PREBUILT;
@@ -47,11 +66,28 @@ int main(int count, char **word)
         b[i] = number(&seed);
     }
     for (int run = 0; run < 5; run++) {
+        limber_problem p = LIMBER_PROBLEM_INIT;
+        limber_status status;
+
+        p.contract = &contract;
+        p.m = p.n = p.k = SMALL;
+        p.a = (limber_matrix){ a, LIMBER_F64, SMALL, 1 };
+        p.b = (limber_matrix){ b, LIMBER_F64, SMALL, 1 };
+        p.c = (limber_output){ c, LIMBER_F64, SMALL, 1 };
+        p.batch = &batch;
         if (run == 4)
             counting_begins();
-        if (limber_gemm(ctx, &contract, N, N, N, NULL, (limber_matrix){ a, LIMBER_F64, N, 1 },
-                        (limber_matrix){ b, LIMBER_F64, N, 1 }, NULL,
-                        (limber_output){ c, LIMBER_F64, N, 1 }, NULL)) {
+        if (!strcmp(word[1], "conv"))
+            status = limber_conv2d(ctx, &contract, &conv, NULL, a, LIMBER_F32, b, LIMBER_F32, NULL,
+                                   c, LIMBER_F32, NULL);
+        else if (!strcmp(word[1], "batch"))
+            status = limber_run(ctx, &p, NULL);
+        else
+            status =
+                limber_gemm(ctx, &contract, N, N, N, NULL, (limber_matrix){ a, LIMBER_F64, N, 1 },
+                            (limber_matrix){ b, LIMBER_F64, N, 1 }, NULL,
+                            (limber_output){ c, LIMBER_F64, N, 1 }, NULL);
+        if (status) {
             fprintf(stderr, "%s\n", limber_error_text());
             return 1;
         }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Counts the function calls of a warm product of 256 x 256 doubles before its first operand is
-# packed, and the functions called.  Inlined functions do not count, nor do those of the C library
+# Counts the function calls of a warm call before its first operand is packed, and the functions
+# called.  Inlined functions do not count, nor do those of the C library
 # and those that read the lines of operands, which are the scan itself.
 #
 #   warm.sh PROGRAM [CONTRACT=MOST...]    status 1: there are more calls
