@@ -91,10 +91,8 @@ double limber_native_bound(int64_t k, int64_t size)
 {
     const int64_t chain = k < NATIVE_CHAIN ? k : NATIVE_CHAIN,
                   chains = (k + NATIVE_CHAIN - 1) / NATIVE_CHAIN;
-    const double u = size == 8 ? 0x1p-53 : 0x1p-24, all = (double)(chain + chains - 1) * u,
-                 one = (double)chain * u / (1 - (double)chain * u);
 
-    return all < 0.5 ? all / (1 - all) : one + (double)(chains - 1) * u * (1 + one);
+    return limber_chain_bound((double)chain, (double)(chains - 1), size == 8 ? 0x1p-53 : 0x1p-24);
 }
 
 void limber_shape_report(const limber_context *ctx, const struct product_shape *s,

@@ -117,11 +117,9 @@ static double limb_range_error(const struct plan *p, const struct node *products
     return INFINITY;
 }
 
-/* Returns the relative error of a chain of n products, to which `others` further sums are added. u
- * is the unit round-off.  If u times the number of all additions is 0.5 or more, all / (1 - all)
- * bounds nothing useful, so only the chain's own error gets a denominator: docs/accuracy.md,
- * "Native chains". */
-static double chain_error(double n, double others, double u)
+/* If u times the number of all additions is 0.5 or more, all / (1 - all) bounds nothing useful, so
+ * only the chain's own error gets a denominator. */
+double limber_chain_bound(double n, double others, double u)
 {
     double all = (n + others) * u, chain = n * u / (1 - n * u);
 
@@ -153,8 +151,8 @@ static double sum_error(const struct plan *p, const struct node *products,
         return tensor_sum_error(p, products, &model, k, length) +
                limb_range_error(p, products, acc);
     u = limber_format_roundoff(acc);
-    n = chain_error(fmin(k, chunk), fmax(ceil(length / chunk), 1) * limber_most_rows(products) - 1,
-                    u) +
+    n = limber_chain_bound(fmin(k, chunk),
+                           fmax(ceil(length / chunk), 1) * limber_most_rows(products) - 1, u) +
         limb_range_error(p, products, acc);
     /* the bound of `native` sums does not include overflow and underflow */
     if (p->promise == LIMBER_CONTRACT_BITS)

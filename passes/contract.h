@@ -112,6 +112,9 @@ int limber_first_pass_bits(const struct product_request *r, const struct target 
 
 /* True if sums in binary64 may be accurate enough to round most elements of the result. */
 bool limber_wants_chains(const struct product_request *r, const struct target *t);
+/* bound.c: returns the relative error of a chain of n products, to which `others` further sums are
+ * added (docs/accuracy.md, "Native chains").  u: the unit round-off. */
+double limber_chain_bound(double n, double others, double u);
 /* Returns the error bound of a sum in binary64, relative to the product of the Euclidean norms of
  * its row and its column. */
 double limber_chain_share(const struct product_request *r);
