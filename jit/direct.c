@@ -133,12 +133,12 @@ static enum ran run_direct(struct attempt *at)
         x.scaling = &scaling;
     else if (!x.large)
         x.code = limber_shape_code(ctx, &x.shape, p->groups);
-    limber_divide(ctx,
-                  &(struct division){ .groups = p->groups,
-                                      .lines = x.large ? (p->m - 1) / BLOCK + 1 : 1,
-                                      .vectors = 1,
-                                      .seconds = direct_seconds(&ctx->machine.target, p) },
-                  run_piece, &x);
+    limber_run_pieces(ctx,
+                      &(struct division){ .groups = p->groups,
+                                          .lines = x.large ? (p->m - 1) / BLOCK + 1 : 1,
+                                          .vectors = 1,
+                                          .seconds = direct_seconds(&ctx->machine.target, p) },
+                      run_piece, &x);
     if (r && !x.refused)
         limber_shape_report(ctx, &x.shape, x.code, limber_now() - start, r);
     return limber_ran(!x.refused);

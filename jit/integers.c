@@ -27,7 +27,8 @@ enum {
     ELEMENT = 3, /* of a kernel, to scan, pack or store an element */
     LIMB = 2, /* more for each of its limbs, which have eight bits */
     WORD = 150, /* to combine the limbs of a sum, for each word of 64 bits after the first */
-    PANEL = 16 /* columns that a kernel packs and stores together */
+    LINES = 4, /* rows and columns that a kernel packs and stores together */
+    PANEL = 16
 };
 
 /* Returns cycles per second of one core.  Floating-point units do two vectors a cycle. */
@@ -53,7 +54,7 @@ static double loops_seconds(const struct target *t, const struct problem *p)
  * many bits. */
 static double limbs_seconds(const struct target *t, const struct problem *p, int bits_a, int bits_b)
 {
-    const double m = (double)p->m, k = (double)p->k, n = padded(p->n, PANEL);
+    const double m = padded(p->m, LINES), k = (double)p->k, n = padded(p->n, PANEL);
     const int a = (bits_a + 7) / 8, b = (bits_b + 7) / 8;
     const int words = (bits_a + bits_b + ilogb(k) + 6) / 64; /* after the first */
     /* products of limbs above 2^64 are not computed */
@@ -263,12 +264,12 @@ static enum ran run_integers(struct attempt *at)
 
     if (!integers_suit_data(at))
         return RAN_not;
-    limber_divide(at->ctx,
-                  &(struct division){ .groups = p->groups,
-                                      .lines = x.turned ? p->n : p->m,
-                                      .vectors = 1,
-                                      .seconds = loops_seconds(&at->ctx->machine.target, p) },
-                  run_piece, &x);
+    limber_run_pieces(at->ctx,
+                      &(struct division){ .groups = p->groups,
+                                          .lines = x.turned ? p->n : p->m,
+                                          .vectors = 1,
+                                          .seconds = loops_seconds(&at->ctx->machine.target, p) },
+                      run_piece, &x);
     if (at->r) {
         report_integers(at);
         at->r->seconds_run = limber_now() - start;

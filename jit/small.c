@@ -162,15 +162,15 @@ static enum ran run_pairs(struct attempt *x)
     const double start = x->r ? limber_now() : 0;
 
     (void)can_keep_contract(p, &s.allowed);
-    limber_divide(x->ctx,
-                  &(struct division){ .groups = p->groups,
-                                      .lines = !s.vectors  ? 1 :
-                                               p->m > p->n ? p->m :
-                                                             p->n,
-                                      .vectors = s.vectors ? s.vectors : 1,
-                                      .most = s.vectors > 1 ? BLOCK_LINES : 0,
-                                      .seconds = pairs_seconds(&x->ctx->machine.target, p) },
-                  run_piece, &s);
+    limber_run_pieces(x->ctx,
+                      &(struct division){ .groups = p->groups,
+                                          .lines = !s.vectors  ? 1 :
+                                                   p->m > p->n ? p->m :
+                                                                 p->n,
+                                          .vectors = s.vectors ? s.vectors : 1,
+                                          .most = s.vectors > 1 ? BLOCK_LINES : 0,
+                                          .seconds = pairs_seconds(&x->ctx->machine.target, p) },
+                      run_piece, &s);
     if (x->r) {
         limber_pairs_report(x);
         x->r->recomputed = s.slow;

@@ -50,8 +50,8 @@ static int64_t count_tasks(const limber_context *ctx, double seconds)
     return seconds < shortest * (double)most ? (int64_t)(seconds / shortest) : most;
 }
 
-void limber_divide(limber_context *ctx, const struct division *x,
-                   void (*fn)(void *arg, const struct piece *), void *arg)
+void limber_run_pieces(limber_context *ctx, const struct division *x,
+                       void (*fn)(void *arg, const struct piece *), void *arg)
 {
     const int64_t tasks = count_tasks(ctx, x->seconds * (double)x->groups);
     struct dividing s = { .x = x, .fn = fn, .arg = arg };

@@ -22,7 +22,7 @@ struct piece {
 
 /* Calls fn, which cannot fail, for every piece: on all threads if the call takes long enough, else
  * in order on the caller's thread. */
-void limber_divide(limber_context *ctx, const struct division *x,
-                   void (*fn)(void *arg, const struct piece *), void *arg);
+void limber_run_pieces(limber_context *ctx, const struct division *x,
+                       void (*fn)(void *arg, const struct piece *), void *arg);
 
 #endif

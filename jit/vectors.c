@@ -283,13 +283,13 @@ static enum ran run_vectors(struct attempt *at)
         if (p->beta)
             limber_values_widen(ctx, limber_scalar_format(p->fc), p->beta, &x.beta, 1);
     }
-    limber_divide(ctx,
-                  &(struct division){ .groups = p->groups,
-                                      .lines = x.m,
-                                      .vectors = x.vectors,
-                                      .most = x.vectors > 1 ? ROWS : 0,
-                                      .seconds = vectors_seconds(&x) },
-                  run_piece, &x);
+    limber_run_pieces(ctx,
+                      &(struct division){ .groups = p->groups,
+                                          .lines = x.m,
+                                          .vectors = x.vectors,
+                                          .most = x.vectors > 1 ? ROWS : 0,
+                                          .seconds = vectors_seconds(&x) },
+                      run_piece, &x);
     if (at->r) {
         report_vectors(at);
         at->r->seconds_run = limber_now() - start;

@@ -511,7 +511,7 @@ static void note_piece(void *arg, const struct piece *w)
 static void divide(limber_context *ctx, const struct division *how, struct divided *x)
 {
     memset(x, 0, sizeof *x);
-    limber_divide(ctx, how, note_piece, x);
+    limber_run_pieces(ctx, how, note_piece, x);
     for (int64_t g = 0; g < GROUPS; g++)
         for (int64_t v = 0; v < VECTORS; v++)
             for (int64_t i = 0; i < LINES; i++)
