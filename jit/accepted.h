@@ -20,9 +20,9 @@ struct form {
     int32_t flags; /* set of FORM_... */
 };
 _Static_assert(sizeof(struct form) == 9 * 8 + 3 * 8 + 6 * 4, "a form has no padding");
-/* FORM_alpha: alpha is not 1.  FORM_beta: beta is not 0.  FORM_long: the form is the first part of a
- * struct long_form.  The others are only in long forms.  FORM_one: beta is 1.  FORM_a, FORM_b: the
- * operand is prepared.  FORM_listed_a and so on: a batch lists the addresses of its matrices. */
+/* FORM_alpha: alpha is not 1.  FORM_beta: beta is not 0.  FORM_long: the form is the first part of
+ * a struct long_form.  The others are only in long forms.  FORM_one: beta is 1.  FORM_a, FORM_b:
+ * the operand is prepared.  FORM_listed_a and so on: a batch lists addresses of its matrices. */
 enum form_flag {
     FORM_alpha = 1,
     FORM_beta = 2,

@@ -10,8 +10,9 @@
 
 /* WORK, NATIVE_WORK: largest numbers of multiply-adds, in general and where native products of
  * binary64 keep the contract, for every k of their class: those of at most NATIVE_BITS bits.
- * FEW: a matrix of so many vectors is multiplied vector by vector; kernels are faster beyond.
- * BLOCK_LINES: rows that several vectors read in turn, so that they stay in a cache.
+ * FEW: a matrix is multiplied by at most this many vectors one by one; for more vectors kernels are
+ * faster.  BLOCK_LINES: rows by which several vectors are multiplied in turn, so that the rows stay
+ * in a cache.
  *
  * These are no prices, since under contracts in bits the results' bits depend on who computes them,
  * and should not depend on the machine's rates.  On a Zen 4 pairs take 0.60 of a kernel's time for

@@ -155,7 +155,7 @@ static bool is_plain_contract(const limber_contract *k)
     return k->size == sizeof *k && !k->scheme && !k->unit && !k->statistics;
 }
 
-/* Reads the form of a single product.  False if the contract has more than a form holds. */
+/* Writes the form of a single product to *f.  False if a form cannot represent the contract. */
 static inline bool read_form(const limber_contract *k, const struct product *x, bool alpha,
                              bool beta, struct form *f)
 {

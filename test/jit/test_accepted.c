@@ -8,8 +8,8 @@
 
 #include <pthread.h>
 
-/* Returns a context that keeps forms.  Skips the test if this build or machine has no backend that
- * does. */
+/* Returns a context that caches accepted calls (`ctx->forms`).  Skips the test if no backend of
+ * this build and machine supports that. */
 static limber_context *keeping_context(limber_kernels kernels, int threads)
 {
     limber_context *ctx = planless_context(kernels, threads, true);

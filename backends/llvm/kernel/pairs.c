@@ -311,8 +311,8 @@ static struct bins sum_in_bins(const struct product *x, int64_t i)
     return s;
 }
 
-/* Stores those of the results `left` whose rounding bins settle, or in which bins lost no bits.
- * Returns the mask of all others. */
+/* Stores those of the results `left` whose sums in bins can be rounded with certainty, or lost no
+ * bits.  Returns the mask of all others. */
 static int store_binned(struct product *x, int64_t i, const struct results *o, int left)
 {
     const struct bins s = sum_in_bins(x, i);
