@@ -1697,6 +1697,24 @@ class Charts(unittest.TestCase):
                 for x, word in re.findall(r'<text x="(\d+)" y="\d+">([^<]*)<', text):
                     self.assertLess(int(x) + 7.3 * len(word), width, word)
 
+    def test_bars_start_at_the_base(self):
+        from limber.chart import chart
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "chart.svg")
+            chart(path, "Title", "across", "up", ["a", "b"], {"s": [4, None], "t": [0.5, 1]},
+                  base=1)
+            with open(path) as f:
+                text = f.read()
+        bars = {name: (float(x), float(y), float(w), float(h)) for x, y, w, h, name in re.findall(
+            r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"'
+            r'[^>]*><title>([^<]*)', text)}
+        self.assertEqual(set(bars), {"s: 4", "t: 0.5", "t: 1"})
+        up, down = bars["s: 4"], bars["t: 0.5"]
+        self.assertAlmostEqual(up[1] + up[3], down[1], delta=0.2)   # both end at the base
+        self.assertAlmostEqual(up[3], 2 * down[3], delta=0.2)       # 4 is two octaves, 0.5 one
+        self.assertGreaterEqual(down[0] + 0.2, up[0] + up[2])       # beside each other
+        self.assertEqual(bars["t: 1"][3], 0)
+
 
 @unittest.skipUnless(numpy, "NumPy is absent")
 class Units(unittest.TestCase):

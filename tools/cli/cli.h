@@ -100,6 +100,9 @@ bool file_beside(const char *name, char *path);
  * its path as file_beside does.  Also sets LIMBER_LIBRARY, so that a Python program finds the
  * library of this build. */
 bool example_beside(const char *name, char *path);
+/* Returns the first Python that has PyTorch and NumPy, else the first that has NumPy, of those of
+ * PATH and of the system; "python3" if none has.  Lets it find the package limber. */
+const char *python_for_examples(void);
 
 /* Reads an array, of a format that its content tells: .npy, .npz ("FILE.npz:NAME" if it has
  * several), Matrix Market, IDX (also gzipped) or CSV; "-" is standard input.  wide: decimal text
