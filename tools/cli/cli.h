@@ -71,6 +71,7 @@ struct array {
     void *data;
     limber_format format;
     bool pairs; /* elements are complex, two numbers of the format */
+    bool unnamed; /* read from a file that gives the size of elements, but not their type */
     bool images; /* read from an IDX file, which has no axis for channels */
     int rank;
     int64_t dim[MOST_AXES];
@@ -108,6 +109,9 @@ const char *python_for_examples(void);
  * several), Matrix Market, IDX (also gzipped) or CSV; "-" is standard input.  wide: decimal text
  * becomes binary128.  On failure prints a message and returns false; *a is then empty. */
 bool array_read(const char *path, bool wide, struct array *a);
+/* The same, of elements of this format, which has the size of those of the file; NULL: of the
+ * file's. */
+bool array_read_as(const char *path, bool wide, const char *format, struct array *a);
 /* Writes an array as .npy, .npz, .mtx or .csv, which the file name's extension tells; "-", "mtx:-",
  * "csv:-" and "npz:-" are standard output.  array_writable: if the name tells no format, prints a
  * message and returns false. */
@@ -203,7 +207,7 @@ struct product_steps {
 /* A product that the command line describes. */
 struct product {
     char *contract, *scheme, *c0, *backend; /* values of options; owned */
-    char *lpgemm, *layer, *split, *name[2];
+    char *lpgemm, *layer, *split, *name[2], *format[2];
     char *plan; /* owned; the text of a plan that computes the product; or NULL */
     int slices, threads, count, run;
     struct product_output output;

@@ -2,6 +2,7 @@
  * limber reproduce: lists the figures and tables of the papers that Limber builds on, and computes
  * them here, beside the numbers that the papers' texts give. */
 #define _GNU_SOURCE
+#include "tools/cli/commands.h"
 #include "tools/figures/figures.h"
 
 #include <cjson/cJSON.h>
@@ -314,6 +315,21 @@ static const struct item *item_named(const char *name)
             (items[i].figure && !strcmp(items[i].figure->name, name)))
             return &items[i];
     return NULL;
+}
+
+const char *reproduced_word(int i)
+{
+    return i < ITEMS ? items[i].name : NULL;
+}
+
+void reproduced_tell(const char *word)
+{
+    const struct item *x = item_named(word);
+
+    if (x->source)
+        printf("  %s, %s.\n", x->source, x->place);
+    else
+        printf("  Limber's own: %s.\n", x->figure->about);
 }
 
 static bool are_known(const char *const *names)

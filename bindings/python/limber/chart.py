@@ -51,7 +51,8 @@ def chart(path, title, across, up, names, series, log=False, lines=False, base=N
     series       {name: [value or None or (low, middle, high) for each place]}
     log          a scale of powers of 10, on which a 0 is drawn at the lower edge, hollow
     lines        joins a series' values
-    base         draws bars from this value up or down, on a scale of powers, beside each other
+    base         draws bars from this value up or down, on a scale of powers; those of a place are
+                 beside each other, without gaps for series that have no value there
 
     The file appears when it is whole."""
     def middle(value):
@@ -105,11 +106,16 @@ def chart(path, title, across, up, names, series, log=False, lines=False, base=N
     for i, name in enumerate(names):
         out.append(f'<text x="{x(i):.1f}" y="{bottom + 18 + 14 * row[i]}" text-anchor="middle">'
                    f'{escape(name)}</text>')
-    wide = 0.8 * step / len(series)                         # of a bar
+    present = [[s for s, values in enumerate(series.values()) if values[i] is not None]
+               for i in range(len(names))]
+    wide = 0.8 * step / max(1, *map(len, present))          # of a bar
     for s, (name, values) in enumerate(series.items()):
         colour = COLOURS[s % len(COLOURS)]
-        shift = 0 if lines else (s - (len(series) - 1) / 2) * (7 if base is None else wide)
+        shift = 0 if lines else (s - (len(series) - 1) / 2) * 7
         places = [(x(i) + shift, v) for i, v in enumerate(values) if v is not None]
+        if base is not None:
+            places = [(x(i) + (present[i].index(s) - (len(present[i]) - 1) / 2) * wide, v)
+                      for i, v in enumerate(values) if v is not None]
         if lines and len(places) > 1:
             points = " ".join(f"{at:.1f},{y(middle(v)):.1f}" for at, v in places)
             out.append(f'<polyline points="{points}" fill="none" stroke="{colour}"/>')
