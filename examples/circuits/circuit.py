@@ -218,7 +218,8 @@ def show(path, qubits, reference, found, chosen):
     print("format     seconds  in products  largest error of an amplitude, relative")
     for name, (seconds, inside, error, relative, refused) in found.items():
         note = f"  ({refused} products native: beyond the scheme's range)" if refused else ""
-        print(f"{by + name:10} {seconds:7.3f}  {inside:11.3f}  {error:<29.2g}  {relative:.2g}{note}")
+        print(f"{by + name:10} {seconds:7.3f}  {inside:11.3f}  {error:<29.2g}  {relative:.2g}"
+              f"{note}")
     chances = np.concatenate([(part ** 2).sum(0) for part in pieces(reference[0])])
     for i in np.argsort(-chances, kind="stable")[:chosen.largest]:
         re, im = reference[0][:, i]
