@@ -34,8 +34,8 @@ enum { RECTANGLE_PARTS = 2 * SCHEMES - 1 };
 static const double worth = 0.9, worth_tiles = 0.75;
 /* Cost of each part of a rectangle beside one plan (its scan and packing, sums through scratch
  * memory), as a share of the parts' limb products: measured on a Zen 5 with FP32-F and FP32-B at
- * n = 1024.  Only where the caller names several schemes, whose choice must not depend on a machine's
- * rates, since bits do. */
+ * n = 1024.  It is used where the caller names several schemes for limbs of floats.  Their choice
+ * must not depend on a machine's rates, since bits depend on it. */
 static const double part_overhead = 0.15;
 
 /* State while a partition is being made. */
@@ -579,9 +579,13 @@ static bool prefer_one_scheme(struct work *w, const struct partition_part *part,
     const struct mask a = mask_of_group(&w->p->side[0], one->group[0]),
                       b = mask_of_group(&w->p->side[1], one->group[1]);
     double share = 0, parts = 0;
+    struct scheme_range ignored;
 
     for (int i = 0; i < n; i++) {
         const struct mask ma = mask_of_part(w, &part[i], 0), mb = mask_of_part(w, &part[i], 1);
+
+        if (!limber_scheme_range(limber_scheme_find(part[i].scheme), &ignored))
+            return false; /* the ratio of its price to others depends on the machine */
 
         share += part[i].share;
         parts += part[i].share * product_price(w, &ma, &mb, part[i].scheme, part[i].roundings);
@@ -589,7 +593,6 @@ static bool prefer_one_scheme(struct work *w, const struct partition_part *part,
     parts *= 1 + part_overhead * n;
     for (int i = 1; i < w->named.count; i++) {
         const char *name = w->named.scheme[i]->name;
-        struct scheme_range ignored;
 
         if (!limber_scheme_range(w->named.scheme[i], &ignored) ||
             share * product_price(w, &a, &b, name, 0) > parts)

@@ -3,8 +3,9 @@
  *
  *   needs   operands whose values are values of binary64, and a float result
  *   leaves  operands as the unit loads them, and one row on unit `model`.  A model that is a chain
- *           of binary64 FMAs runs on the CPU's own unit, unless its rounding errors are counted.  For `tensor-mx` the products get the
- *           attribute `sums` of the instructions that the model describes
+ *           of binary64 FMAs runs on the CPU's own unit, unless rounding errors are counted.  For
+ *           `tensor-mx` the products get the attribute `sums` of the instructions that the model
+ *           describes
  *   source  docs/simulation.md */
 #include "passes/scheme/scheme_split.h"
 

@@ -12,7 +12,7 @@
 
 enum { M = 27, N = 37, K = 150, BLOCKS = 1100 };
 
-/* Units, and formats of stored operands whose products, as the unit loads them, are exact in FP64 */
+/* Units, and formats of stored operands.  Products of loaded operands are exact in FP64. */
 static const struct {
     const char *text, *a, *b, *c;
     bool compiled; /* compiled kernels serve it */
