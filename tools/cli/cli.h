@@ -109,9 +109,8 @@ const char *python_for_examples(void);
  * several), Matrix Market, IDX (also gzipped) or CSV; "-" is standard input.  wide: decimal text
  * becomes binary128.  On failure prints a message and returns false; *a is then empty. */
 bool array_read(const char *path, bool wide, struct array *a);
-/* The same, of elements of this format, which has the size of those of the file; NULL: of the
- * file's. */
-bool array_read_as(const char *path, bool wide, const char *format, struct array *a);
+/* Also reads files that do not name the type of their elements: see `unnamed`. */
+bool array_read_unnamed(const char *path, bool wide, struct array *a);
 /* Writes an array as .npy, .npz, .mtx or .csv, which the file name's extension tells; "-", "mtx:-",
  * "csv:-" and "npz:-" are standard output.  array_writable: if the name tells no format, prints a
  * message and returns false. */

@@ -3,7 +3,6 @@
  * tells. */
 #define _GNU_SOURCE
 #include "tools/cli/cli.h"
-#include "tools/cli/commands.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -174,34 +173,21 @@ static bool looks_like_csv(const char *path, const unsigned char *s, size_t n)
 
 /* Reads an array from a file, whose first bytes tell its format.  On failure prints a message and
  * returns false. */
-/* Lets the elements that were read have the format of this name, or that of the file if it is
- * NULL. */
-static bool set_format(const char *path, const char *name, struct array *a)
-{
-    limber_format f;
-
-    if (!name)
-        return !a->unnamed || !complain("%s: the file does not name the type of its elements; "
-                                        "gemm and conv take --format-a, --format-b",
-                                        path);
-    if (limber_format_named(name, &f) != LIMBER_STATUS_OK || f.kind == LIMBER_KIND_EXACT)
-        return complain("--format-a, -b: no format is called \"%s\" (see limber formats)%s", name,
-                        words_near(word_kind_named("format"), name)),
-               false;
-    if (f.size != a->format.size)
-        return complain("--format-a, -b: %s has %d bytes, elements of %s have %d", name, f.size,
-                        path, a->format.size),
-               false;
-    a->format = f;
-    return true;
-}
-
 bool array_read(const char *path, bool wide, struct array *a)
 {
-    return array_read_as(path, wide, NULL, a);
+    bool ok = array_read_unnamed(path, wide, a);
+
+    if (ok && a->unnamed) {
+        complain("%s: the file does not name the type of its elements; gemm and conv take "
+                 "--format-a, --format-b",
+                 path);
+        array_clear(a);
+        ok = false;
+    }
+    return ok;
 }
 
-bool array_read_as(const char *path, bool wide, const char *format, struct array *a)
+bool array_read_unnamed(const char *path, bool wide, struct array *a)
 {
     const char *name;
     unsigned char start[9] = { 0 }, *magic = start;
@@ -234,7 +220,6 @@ bool array_read_as(const char *path, bool wide, const char *format, struct array
     else
         ok = (complain("%s: none of .npy, .npz, Matrix Market, IDX and CSV", path), false);
     fclose(f);
-    ok = ok && set_format(path, format, a);
     if (!ok)
         array_clear(a);
     return ok;

@@ -441,6 +441,28 @@ static bool to_single(struct array *a)
     return ok;
 }
 
+/* Reads an operand, whose elements have the format of this name, or that of the file if it is NULL.
+ * On failure prints a message and returns false. */
+static bool read_operand(const char *path, bool wide, const char *format, struct array *a)
+{
+    limber_format f;
+
+    if (!format)
+        return array_read(path, wide, a);
+    if (limber_format_named(format, &f) != LIMBER_STATUS_OK || f.kind == LIMBER_KIND_EXACT)
+        return complain("--format-a, -b: no format is called \"%s\" (see limber formats)%s", format,
+                        words_near(word_kind_named("format"), format)),
+               false;
+    if (!array_read_unnamed(path, wide, a))
+        return false;
+    if (f.size != a->format.size)
+        return complain("--format-a, -b: %s has %d bytes, elements of %s have %d", format, f.size,
+                        path, a->format.size),
+               false;
+    a->format = f;
+    return true;
+}
+
 /* Reads the operands and scalars of a product and finds its shape and result format.  On failure
  * prints a message and returns false. files: NULL if the operands have sizes only. */
 bool product_open(struct product *p, const char *const *files)
@@ -452,8 +474,8 @@ bool product_open(struct product *p, const char *const *files)
 
     if (!files)
         files = none;
-    else if (!array_read_as(files[0], wide, p->format[0], &p->a) ||
-             !array_read_as(files[1], wide, p->format[1], &p->b))
+    else if (!read_operand(files[0], wide, p->format[0], &p->a) ||
+             !read_operand(files[1], wide, p->format[1], &p->b))
         return false;
     return (!p->unquantised || (to_single(&p->a) && to_single(&p->b))) &&
            (p->is_conv ? find_conv_shape(p, files) : find_gemm_shape(p, files)) &&
