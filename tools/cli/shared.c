@@ -214,18 +214,16 @@ const char *python_for_examples(void)
                              *const needed[] = { "import torch, numpy", "import numpy" },
                              *const packages[] = { "../../bindings/python",
                                                    "../share/limber/python" };
-    const char *python = NULL, *old = getenv("PYTHONPATH");
-    char place[PATH_MAX], path[2 * PATH_MAX];
+    const char *python = NULL;
+    char place[PATH_MAX];
 
     for (int i = 0; i < 6 && !python; i++)
         if (python_runs(pythons[i % 3], needed[i / 3]))
             python = pythons[i % 3];
     python = python ? python : pythons[0];
     for (int i = 0; i < 2 && !python_runs(python, "import limber"); i++)
-        if (file_beside(packages[i], place)) {
-            snprintf(path, sizeof path, "%s%s%s", old ? old : "", old ? ":" : "", place);
-            setenv("PYTHONPATH", path, 1);
-        }
+        if (file_beside(packages[i], place))
+            setenv("PYTHONPATH", place, 0);
     return python;
 }
 
