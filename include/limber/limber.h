@@ -745,9 +745,10 @@ LIMBER_API limber_status limber_plan_text(limber_context *ctx, const char *plan,
 LIMBER_API limber_status limber_plan_source(limber_context *ctx, const char *plan,
                                             const char *target, char **source);
 
-/* Runs a plan in that form on a problem's operands: a stated plan, or a finished one with limbs and
- * rows of its own, if the pass `bound` accepts it.  What the backend does not serve is interpreted,
- * unless the context names the backend.
+/* Runs a plan in that form on a problem's operands.  The plan is as it is before the passes, or
+ * after them; then its limbs and rows need not be those that the library would choose, if the pass
+ * `bound` accepts them.  A plan that the backend does not support is interpreted, unless the
+ * context names the backend.
  * problem  as of limber_run, with a real product, a batch or a convolution; no epilogue, no
  *          prepared operands, and no contract, which the plan states.  report may be NULL.
  * Errors   BAD_ARGUMENT (the text names what of the call is not what the plan is for), NO_SCHEME

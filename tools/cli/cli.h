@@ -102,7 +102,8 @@ bool file_beside(const char *name, char *path);
  * library of this build. */
 bool example_beside(const char *name, char *path);
 /* Returns the first Python that has PyTorch and NumPy, else the first that has NumPy, of those of
- * PATH and of the system; "python3" if none has.  Lets it find the package limber, unless PYTHONPATH is set. */
+ * PATH and of the system; "python3" if none has.  Lets it find the package limber, unless
+ * PYTHONPATH is set. */
 const char *python_for_examples(void);
 
 /* Reads an array, of a format that its content tells: .npy, .npz ("FILE.npz:NAME" if it has
