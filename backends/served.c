@@ -73,8 +73,10 @@ static bool check_node(const struct served *more, const struct node *n, struct d
 
 bool limber_plan_served(const struct plan *p, const struct served *more, struct diag *d)
 {
+    const struct node *products = limber_plan_find(p, OP_products);
+
     if (p->model && !more->all_doubles && limber_format_equal(p->model->acc.format, LIMBER_F64) &&
-        !limber_unit_is_chain(p->model))
+        products && limber_attr_number(products, ATTR_unit) == UNIT_model)
         return limber_fail(d, LIMBER_STATUS_DEVICE,
                            "%s: of units in f64 only chains of FMAs are served", more->backend);
     for (size_t i = 0; i < p->nodes; i++)

@@ -4,6 +4,7 @@
     python apps.py                                  # all of them: minutes
     python apps.py --quick --apps lu,components     # some, in small sizes
     python apps.py --pictures FOLDER --json         # with the pictures of docs/applications.md
+    python apps.py --figure 9 --pictures FOLDER     # figure 9 of Ape (or 13)
 
 Each program runs with --json in a process of its own.  This file computes medians of the times, the
 share of products, and speedups over a plain BLAS, and prints one table for each program.  If a
@@ -36,7 +37,8 @@ class App(NamedTuple):
     needs           what the program needs: torch, and folders in --data
     seconds         the field of rows that holds the time
     picture         a file, and the index of the command that draws it
-    repeats         whether the program has the option --runs"""
+    repeats         whether the program has the option --runs
+    once            whether one run is enough, since times are not of interest"""
     name: str
     program: str
     what: str
@@ -50,28 +52,31 @@ class App(NamedTuple):
     seconds: str = "seconds"
     picture: Optional[tuple] = None
     repeats: bool = False
+    once: bool = False
 
 
-BLAS = (("--blas", "f64"), ("--blas", "f32"), ())
-FORMATS = ("--formats", "f64,correct,f32,fp32-f,fp32-b")
+TYPES = ("fp32-f", "fp32-b", "mixed")           # of Ape, beside FP32
+LIMBS = {name: name for name in TYPES}
+DIGITS = {"exact": "blas f64", "blas f64": "blas f64", "blas f32": "blas f32",
+          **{name: "blas f32" for name in TYPES}}
+BLAS = (("--blas", "f64"), ("--blas", "f32"), (), *(("--scheme", name) for name in TYPES))
+FORMATS = ("--formats", "f64,correct,f32,fp32-f,fp32-b,mixed,f16")
 APPS = [
     App("components", "digits/components.py", "principal components of digits",
-        ("error", "error of the covariance, of its largest element"), "blas f64",
-        {"exact": "exact"}, BLAS, quick=("--count", "1000"), needs="mnist",
+        ("error", "error of the covariance, of its largest element"), DIGITS,
+        {"exact": "exact", **LIMBS}, BLAS, quick=("--count", "1000"), needs="mnist",
         picture=("components.png", 2)),
     App("neighbours", "digits/neighbours.py", "nearest neighbours of digits",
-        ("others", "images with other neighbours than the exact ones"), "blas f64",
-        {"exact": "exact"}, BLAS, quick=("--count", "1000"), needs="mnist"),
+        ("others", "images with other neighbours than the exact ones"), DIGITS,
+        {"exact": "exact", **LIMBS}, BLAS, quick=("--count", "1000"), needs="mnist"),
     App("clusters", "digits/clusters.py", "clusters of digits",
-        ("others", "images in other clusters than the exact ones"), "blas f64",
-        {"exact": "exact"}, BLAS, quick=("--count", "1000"), needs="mnist",
+        ("others", "images in other clusters than the exact ones"), DIGITS,
+        {"exact": "exact", **LIMBS}, BLAS, quick=("--count", "1000"), needs="mnist",
         picture=("centres.png", 2)),
     App("circuits", "circuits/circuit.py", "quantum circuits",
         ("largest_error", "largest error of an amplitude"),
-        {"f64": "blas f64", "correct": "blas f64", "f32": "blas f32", "fp32-f": "blas f32",
-         "fp32-b": "blas f32", "blas f64": "blas f64", "blas f32": "blas f32"},
-        {"f64": "native", "correct": "correct", "f32": "native, FP32", "fp32-f": "fp32-f",
-         "fp32-b": "fp32-b"},
+        {"f64": "blas f64", "correct": "blas f64", "f32": "blas f32", "f16": "blas f32", **DIGITS},
+        {"f64": "native", "correct": "correct", "f32": "native, FP32", **LIMBS},
         (("--blas", "f64"), ("--blas", "f32"), FORMATS), needs="qasm",
         picture=("circuits.svg", 2)),
     App("lu", "lu/lu.py", "a dense system, as HPL solves it", ("hpl", "HPL's measure, below 16"),
@@ -81,6 +86,10 @@ APPS = [
         ("distance", "distance of embeddings from FP64"), "torch",
         {"native": "native", "correct": "correct"}, (("--by", "torch,native,correct"),),
         quick=("The cat sleeps.",), needs="torch", repeats=True),
+    App("bert", "encoder/encoder.py", "an encoder of BERT-base's size, random weights",
+        ("distance", "distance of embeddings from FP64"), "torch", LIMBS,
+        (("--bert", "--by", ",".join(("torch", *TYPES))),),
+        quick=("--length", "2", "A random sentence."), needs="torch", repeats=True),
     App("resnet", "resnet/resnet.py", "ResNet-18, forward and backward",
         ("error", "distance of outputs from FP64"), "torch",
         {"native": "native", "correct": "correct", "fp32-b": "fp32-b"},
@@ -91,6 +100,16 @@ APPS = [
         quick=("--count", "1000", "--bits", "5", "--groups", "0", "--seeds", "1", "--epochs", "1"),
         needs="torch mnist", seconds="seconds_a_step"),
 ]
+# figure 13: FP16's errors beside those of Ape's types, on a random circuit, too
+AMPLITUDES = App(
+    "amplitudes", "circuits/circuit.py", "amplitudes of quantum circuits",
+    ("largest_relative_error", "largest relative error of an amplitude"), "f32", {},
+    (("--formats", "f32,fp32-f,fp32-b,f16", "--against", "f64", "--relative"),),
+    full=("qv_25", "--fuse", "6"), quick=("qv_8",), needs="qasm", picture=("ape-13.svg", 0),
+    once=True)
+# the applications of Ape's figures, and the series of their picture
+FIGURES = {9: (("circuits", "components", "neighbours", "clusters", "bert"), TYPES),
+           13: (("amplitudes",), ())}
 
 
 class Missing(Exception):
@@ -187,7 +206,7 @@ def measure(app, chosen, env, show):
         commands = arguments_of(app, chosen)
         # If this file repeats the runs, the first run of each command compiles kernels and does not
         # count.
-        turns = range(1) if app.repeats or chosen.quick else range(chosen.runs + 1)
+        turns = range(1 if app.repeats or app.once or chosen.quick else chosen.runs + 1)
         runs = {}
         for turn in turns:      # commands take turns, so that other load affects all of them alike
             for i, arguments in enumerate(commands):
@@ -243,7 +262,7 @@ def table(made):
               f"{products:>11}   {row['beside']:8}  {row['accuracy']:.3g}")
 
 
-def draw(folder, found):
+def draw(folder, found, figure=None):
     """Draws the speedup of products over the BLAS, or of whole programs if the times of products
     are not known."""
     sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
@@ -255,16 +274,16 @@ def draw(folder, found):
     for i, made in enumerate(shown):
         contracts = by_name(made["name"]).series
         for row in made["rows"]:
-            if row["by"] in contracts:
+            if row["by"] in contracts and (not figure or row["by"] in FIGURES[figure][1]):
                 values = series.setdefault(contracts[row["by"]], [None] * len(shown))
                 values[i] = row["speed_of_products"] or row["speed"]
-    series["the BLAS"] = [1] * len(shown)
-    chart(os.path.join(folder, "apps.svg"), "Products of applications beside a plain BLAS",
-          "application", "times its speed", [made["name"] for made in shown], series, log=True)
+    title = "Products of applications beside a plain BLAS" + (", FP32" if figure else "")
+    chart(os.path.join(folder, f"ape-{figure}.svg" if figure else "apps.svg"), title,
+          "application", "times its speed", [made["name"] for made in shown], series, base=1)
 
 
 def by_name(name):
-    return next(app for app in APPS if app.name == name)
+    return next(app for app in (*APPS, AMPLITUDES) if app.name == name)
 
 
 def progress(text):
@@ -278,6 +297,7 @@ def read_options():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--apps", default=",".join(app.name for app in APPS), metavar="NAME,NAME",
                    help="some of " + ", ".join(app.name for app in APPS))
+    p.add_argument("--figure", type=int, choices=FIGURES, help="what this figure of Ape has")
     p.add_argument("--data", default=os.environ.get("LIMBER_DATA"), metavar="FOLDER",
                    help="holds mnist/ and qasm/ (LIMBER_DATA)")
     p.add_argument("--quick", action="store_true", help="small sizes, each once")
@@ -286,9 +306,9 @@ def read_options():
     p.add_argument("--json", action="store_true", help="print one object")
     p.add_argument("--pictures", metavar="FOLDER", help="draw what the programs draw, and speeds")
     chosen = p.parse_args()
-    chosen.apps = chosen.apps.split(",")
+    chosen.apps = FIGURES[chosen.figure][0] if chosen.figure else chosen.apps.split(",")
     for name in chosen.apps:
-        if name not in [app.name for app in APPS]:
+        if not chosen.figure and name not in [app.name for app in APPS]:
             p.error(f"--apps: {name} is none of {', '.join(app.name for app in APPS)}")
     if not 1 <= chosen.runs <= 99:
         p.error("--runs: a number from 1 to 99")
@@ -332,7 +352,7 @@ def main():
     if chosen.json:
         print(json.dumps({**head, "applications": found}, indent=1))
     if chosen.pictures:
-        draw(chosen.pictures, found)
+        draw(chosen.pictures, found, chosen.figure)
     return int(any("failed" in made for made in found))
 
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static const struct named {
     const char *name;
@@ -36,10 +37,10 @@ static const struct {
 static const limber_format *find_format(const char *name)
 {
     for (size_t i = 0; i < COUNT(named); i++)
-        if (!strcmp(name, named[i].name))
+        if (!strcasecmp(name, named[i].name))
             return &named[i].format;
     for (size_t i = 0; i < COUNT(other_names); i++)
-        if (!strcmp(name, other_names[i].name))
+        if (!strcasecmp(name, other_names[i].name))
             return &named[other_names[i].at].format;
     return NULL;
 }

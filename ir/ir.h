@@ -103,7 +103,7 @@ double limber_format_round(limber_format f, double x);
 bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d);
 bool limber_unit_verify(const limber_unit *unit, struct diag *d);
 /* Returns true if the unit computes one chain of FMAs in binary64, or one for each group, as CPUs
- * can. */
+ * can.  Operands may be rounded to a smaller format before. */
 bool limber_unit_is_chain(const limber_unit *unit);
 /* Which of NVIDIA's block-scaled MMA instructions a unit models, however the unit rounds
  * operands. */
@@ -503,12 +503,12 @@ struct target {
     unsigned cpu;
     bool no_compiler; /* true if no compiler may be used; not part of the target's text */
 };
-/* Returns the unit whose measured rate and tile apply to this unit.  For i16 it is i8: the CPUs
- * with i16 multiply bytes by the same instruction, which sums two products of 16-bit words
- * (group = 2). */
+/* Returns the unit whose rate and tile hold for this unit.  For i16 it is i8: the CPUs with i16
+ * multiply bytes by the same instruction, which sums two products of 16-bit words (group = 2).  For
+ * f16d it is f64, whose FMAs of FP16 numbers give the same bits. */
 static inline enum unit limber_rated_unit(int64_t unit)
 {
-    return unit == UNIT_i16 ? UNIT_i8 : (enum unit)unit;
+    return unit == UNIT_i16 ? UNIT_i8 : unit == UNIT_f16d ? UNIT_f64 : (enum unit)unit;
 }
 /* Returns true for a device with memory and threads of its own. */
 static inline bool limber_is_device(const struct target *t)

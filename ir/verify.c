@@ -612,6 +612,9 @@ static bool check_unit_takes(const struct check *c, const struct node *limb,
         return (limb->op == OP_whole &&
                 limber_format_equal(limb->type.format, c->p->node[limb->in[0]].type.format)) ||
                bad(c, "unit exact takes whole operands, in their own format");
+    if (limb->op == OP_quantize && num(c->n, ATTR_unit) == UNIT_f64)
+        return (limber_unit_is_chain(c->p->model) && is_format(limb->type.format, "f64")) ||
+               bad(c, "the model is no chain of binary64, whose operands unit f64 takes");
     if ((num(c->n, ATTR_unit) == UNIT_model) != (limb->op == OP_quantize))
         return bad(c, "unit model takes quantized operands, and nothing else does");
     if (num(c->n, ATTR_unit) == UNIT_i16 && limb->op != OP_residues)

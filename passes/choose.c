@@ -201,7 +201,7 @@ static bool try_scheme(const struct plan *p, const struct scheme *s, const struc
     bool ok = limber_plan_copy(&copy, p) ||
               limber_fail(why, LIMBER_STATUS_NO_MEMORY, "choose: out of memory");
 
-    if (ok && t->rate[s->unit] <= 0)
+    if (ok && t->rate[limber_rated_unit(s->unit)] <= 0)
         ok = limber_fail(why, LIMBER_STATUS_NO_SCHEME, "%s has no %s unit", t->backend,
                          limber_units[s->unit].name);
     copy.scheme = s->name;

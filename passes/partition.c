@@ -8,8 +8,8 @@
  *           to be summed in parts, a rectangle has up to three parts, by classes of tiles:
  *           narrow x narrow, wide x all, narrow x wide.  A tile is narrow if its exponents or bits
  *           have a small range (struct narrow).  If the caller names schemes "A+B+C", there are
- *           three classes: the tiles that suit A, those that suit B, all others; blocks with NaN or
- *           infinities are groups of their own, for C
+ *           three classes: the tiles that suit A, those that suit B, all others, unless B for all
+ *           of them is not slower; blocks with NaN or infinities are groups of their own, for C
  *   proof   docs/accuracy.md, "Mixed products"
  *   source  Ma et al., ICS 2022, sections 5.2 and 5.3: classes of tiles, and counting pairs of
  *           tiles by a product of the masks */
@@ -32,6 +32,11 @@ enum { RECTANGLE_PARTS = 2 * SCHEMES - 1 };
  * are not predicted: results that pass through scratch memory, panels that straddle blocks, shorter
  * chains. */
 static const double worth = 0.9, worth_tiles = 0.75;
+/* Cost of each part of a rectangle beside one plan (its scan and packing, sums through scratch
+ * memory), as a share of the parts' limb products: measured on a Zen 5 with FP32-F and FP32-B at
+ * n = 1024.  It is used where the caller names several schemes for limbs of floats.  Their choice
+ * must not depend on a machine's rates, since bits depend on it. */
+static const double part_overhead = 0.15;
 
 /* State while a partition is being made. */
 struct work {
@@ -555,6 +560,50 @@ static bool take_whole(struct work *w, const int group[2], struct partition_part
     return special || !w->tiles;
 }
 
+/* Returns the predicted seconds of a multiply-add by a scheme for these masks, packing and storing
+ * left out; infinity if there is no plan. */
+static double product_price(struct work *w, const struct mask *a, const struct mask *b,
+                            const char *scheme, int roundings)
+{
+    struct price price;
+
+    w->failed = w->failed || !w->in->price(w->in->user, a, b, scheme, roundings, &price, w->d);
+    return w->failed ? INFINITY : price.product;
+}
+
+/* True if one of the named schemes for limbs of floats suits a whole rectangle, and is not dearer
+ * than its n parts.  Then stores its only part in *one. */
+static bool prefer_one_scheme(struct work *w, const struct partition_part *part, int n,
+                              struct partition_part *one)
+{
+    const struct mask a = mask_of_group(&w->p->side[0], one->group[0]),
+                      b = mask_of_group(&w->p->side[1], one->group[1]);
+    double share = 0, parts = 0;
+    struct scheme_range ignored;
+
+    for (int i = 0; i < n; i++) {
+        const struct mask ma = mask_of_part(w, &part[i], 0), mb = mask_of_part(w, &part[i], 1);
+
+        if (!limber_scheme_range(limber_scheme_find(part[i].scheme), &ignored))
+            return false; /* the ratio of its price to others depends on the machine */
+
+        share += part[i].share;
+        parts += part[i].share * product_price(w, &ma, &mb, part[i].scheme, part[i].roundings);
+    }
+    parts *= 1 + part_overhead * n;
+    for (int i = 1; i < w->named.count; i++) {
+        const char *name = w->named.scheme[i]->name;
+
+        if (!limber_scheme_range(w->named.scheme[i], &ignored) ||
+            share * product_price(w, &a, &b, name, 0) > parts)
+            continue;
+        one->scheme = name;
+        one->seconds = predict_seconds(w, &a, &b, name, 0, share);
+        return true;
+    }
+    return false;
+}
+
 /* Cuts each rectangle along k where that gains, or where the caller named several schemes.  Returns
  * the predicted seconds of all rectangles. apply: also stores the parts. */
 static double cut_tiles(struct work *w, bool apply)
@@ -574,6 +623,10 @@ static double cut_tiles(struct work *w, bool apply)
 
             if (n == 0 || !is_worthwhile(w, n, seconds, w->seconds[g][h])) {
                 w->uncut += n > 0 && w->named.count > 1;
+                n = 1;
+                seconds = one.seconds;
+                part[0] = one;
+            } else if (n > 1 && prefer_one_scheme(w, part, n, &one)) {
                 n = 1;
                 seconds = one.seconds;
                 part[0] = one;

@@ -226,6 +226,10 @@ bool limber_cuda_config(const struct plan *p, const struct target *t, struct cud
                            "cuda: halve=, unroll= and join= of units are not served");
     if (!products || !combine || !out)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "cuda: the plan is not finished");
+    if (p->model && limber_attr_number(products, ATTR_unit) == UNIT_f64 &&
+        limber_plan_find(p, OP_quantize))
+        return limber_fail(d, LIMBER_STATUS_DEVICE,
+                           "cuda: operands that a unit rounds and sums in f64 are not served");
     set_side(p, products->in[0], c, &c->side[0]);
     set_side(p, products->in[1], c, &c->side[1]);
     c->result = out->type.format;

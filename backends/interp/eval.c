@@ -300,10 +300,13 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* Evaluates `quantize`: rounds elements to the format in which the simulated unit loads them. */
+/* Evaluates `quantize`: rounds elements to the format in which the simulated unit loads them.  The
+ * unit f64 takes them as limbs. */
 static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f = e->p->node[n->in[0]].type.format;
+    const struct node *products = limber_plan_find(e->p, OP_products);
+    const bool limbs = products && limber_attr_number(products, ATTR_unit) != UNIT_model;
     double *line = alloc_array(e, e->k, 1, 1, sizeof *line);
 
     v->view = e->val[n->in[0]].view;
@@ -317,7 +320,12 @@ static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
                          v->loaded + i * e->k);
     }
     free(line);
-    return line && v->loaded && v->scale;
+    if (!line || !v->loaded || !v->scale || !limbs)
+        return line && v->loaded && v->scale;
+    v->limb = alloc_array(e, v->lines, e->k, 1, sizeof *v->limb);
+    for (int64_t i = 0; v->limb && i < v->lines * e->k; i++)
+        v->limb[i] = v->loaded[i].value;
+    return v->limb;
 }
 
 static bool eval_products(struct eval *e, const struct node *n, struct val *v)
@@ -624,7 +632,7 @@ static const struct served served = {
     .words = {
         [ATTR_order] = W(ORDER_rsc),
         [ATTR_axis] = W(AXIS_all),
-        [ATTR_unit] = W(UNIT_i16),
+        [ATTR_unit] = W(UNIT_i16) | W(UNIT_f16d),
         [ATTR_sums] = W(SUMS_v100) | W(SUMS_t4) | W(SUMS_a100) | W(SUMS_ada) | W(SUMS_h100) |
                       W(SUMS_b200) | W(SUMS_any),
         [ATTR_split] = W(SPLIT_ahead) | W(SPLIT_inside),

@@ -15,7 +15,8 @@
 static const struct served served = {
     .backend = "llvm",
     .op = { LIMBER_SERVES(combine, LIMBER_READS(uncertain)) },
-    .words = { [ATTR_axis] = LIMBER_WORD(AXIS_all), [ATTR_unit] = LIMBER_WORD(UNIT_i16) },
+    .words = { [ATTR_axis] = LIMBER_WORD(AXIS_all),
+               [ATTR_unit] = LIMBER_WORD(UNIT_i16) | LIMBER_WORD(UNIT_f16d) },
 };
 
 bool limber_llvm_serves(const struct plan *p, struct diag *d)
@@ -127,6 +128,13 @@ static int packed_bytes(int group)
     return group < 4 ? 4 / group : 1;
 }
 
+/* True if packing finds which cache blocks of an operand's limbs are zero.  Those of whole operands
+ * count as nonzero. */
+static bool marks_blocks(const struct plan *p, int limbs)
+{
+    return p->node[limbs].op != OP_whole && p->node[limbs].op != OP_quantize;
+}
+
 /* Copies the register tile and the cache blocks from a plan.  Returns false if they do not suit
  * kernels. */
 static bool set_tile(const struct plan *p, const struct node *products, struct kernel_config *k,
@@ -134,7 +142,6 @@ static bool set_tile(const struct plan *p, const struct node *products, struct k
 {
     const struct dims_list *tile = limber_attr_list(products, ATTR_tile);
     const int64_t piece = k->unit == UNIT_i8 ? KERNEL_BYTES : KERNEL_BLOCK;
-    const bool whole = p->node[products->in[0]].op == OP_whole;
     const int kbits = p->kbits;
 
     if (k->unit == UNIT_exact) {
@@ -157,10 +164,8 @@ static bool set_tile(const struct plan *p, const struct node *products, struct k
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "llvm: chains of %lld products do not end with blocks of %lld",
                            (long long)k->chunk, (long long)k->kc);
-    /* A piece's flags of nonzero limbs are those of the block in which it begins.  Products of
-     * whole elements do not read them. */
-    if (k->unit != UNIT_model && !whole && k->kc % piece != 0 && kbits < 62 &&
-        k->kc < (int64_t)1 << kbits)
+    if ((marks_blocks(p, products->in[0]) || marks_blocks(p, products->in[1])) &&
+        k->kc % piece != 0 && kbits < 62 && k->kc < (int64_t)1 << kbits)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                            "llvm: blocks of %lld elements, but %lld are packed at once",
                            (long long)k->kc, (long long)piece);
@@ -487,6 +492,21 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
     k->tracks = avx512 && k->frees && k->largest < 2048;
 }
 
+/* Lets operands of a chain of FMAs in FP64 be rounded as the unit loads them, while they are packed
+ * like whole operands. */
+static void set_loads(const struct plan *p, struct kernel_config *k)
+{
+    const limber_unit *u = p->model;
+
+    k->model = *u;
+    for (int i = 0; i < 2; i++) {
+        k->side[i].limb_kind = LIMB_KIND_whole;
+        k->side[i].copied = 0;
+        k->side[i].rounds = !limber_format_embeds(k->side[0].f, u->a.format) ||
+                            !limber_format_embeds(k->side[1].f, u->b.format);
+    }
+}
+
 /* True if some accumulator occurs in no row of the product table. */
 static bool has_unused_accumulator(const struct kernel_config *k)
 {
@@ -542,6 +562,8 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
                                "llvm: slices of %d bits, at most 22 are cut", k->side[i].step);
     if (k->unit == UNIT_model)
         set_model(p, k, cpu);
+    else if (p->model && limber_plan_find(p, OP_quantize))
+        set_loads(p, k);
     if (!can_read_format(k->side[0].f, d) || !can_read_format(k->side[1].f, d))
         return false;
     k->c = out->type.format;

@@ -268,9 +268,11 @@ static bool read_text(struct emit *e, const char *text, size_t size)
 static void dump_texts(const struct target *t, const char *text, const struct dump *dump)
 {
     LLVMMemoryBufferRef assembly;
-    const char *constants = strstr(text, "@limber_constants") ?
-                                "; @limber_constants: limber_kernel_constants of kernel.c\n" :
-                                "";
+    const char *constants =
+        strstr(text, "@limber_constants") ?
+            "; @limber_constants: limber_kernel_constants of kernel.c, whose comments count "
+            "bytes\n" :
+            "";
     struct diag ignored = { 0 };
     struct text all = { 0 };
     struct emit e;

@@ -29,11 +29,11 @@ static const struct prebuilt {
     kernel_block *block;
 } prebuilt[] = { LIMBER_PREBUILT(ROW){ 0 } };
 
-/* True if the prebuilt kernel makes the limbs of this configuration.  On CPUs without VNNI (groups
- * of two) only 12-bit residues are prebuilt. */
+/* True if the prebuilt kernel makes the limbs of this configuration.  No prebuilt kernel rounds
+ * operands.  On CPUs without VNNI (groups of two) only 12-bit residues are prebuilt. */
 static bool has_limbs(const struct prebuilt *p, const struct kernel_config *k)
 {
-    return p->limb_kind == k->side[0].limb_kind &&
+    return p->limb_kind == k->side[0].limb_kind && !k->side[0].rounds &&
            (p->limb_kind != LIMB_KIND_residues || (p->group == 2) == (k->wide != 0));
 }
 

@@ -247,7 +247,8 @@ static void print_field(struct text *out, const struct field *f, const char *p)
     limber_text_add(out, " }");
 }
 
-/* Prints a configuration as the members of an initialiser. */
+/* Prints a configuration as the members of an initialiser, each with its offset in bytes, as LLVM's
+ * IR has it. */
 static void print_config(struct text *out, const struct kernel_config *k)
 {
     const char *name = texts;
@@ -266,7 +267,8 @@ static void print_config(struct text *out, const struct kernel_config *k)
                 continue;
             limber_text_add(out, f->rows > 1 ? "    .%s[%d] = " : "    .%s = ", name, r);
             print_field(out, f, p);
-            limber_text_add(out, *comment ? ", /* %s */\n" : ",\n", comment);
+            limber_text_add(out, *comment ? ", /* %d: %s */\n" : ", /* %d */\n",
+                            f->at + r * (int)bytes, comment);
         }
         name = comment + strlen(comment) + 1;
     }

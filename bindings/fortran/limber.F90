@@ -426,6 +426,12 @@ module limber
       type(c_ptr), intent(out) :: text
       integer(c_int) :: status
     end function
+    function limber_run_plan(ctx, plan, problem, report) bind(c) result(status)
+      import
+      type(c_ptr), value :: ctx, plan, report
+      type(limber_problem), intent(inout) :: problem
+      integer(c_int) :: status
+    end function
     function limber_conv2d(ctx, contract, conv, alpha, x, xf, w, wf, beta, y, yf, report) bind(c) &
         result(status)
       import

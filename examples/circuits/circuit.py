@@ -10,11 +10,13 @@ the program works with every format and scheme of Limber.
     python circuit.py qft_n18.qasm --formats fp32-f,f64    # some of them
     python circuit.py qft_n18.qasm --blas f32              # NumPy's BLAS
     python circuit.py *.qasm --picture errors.svg          # the errors of several circuits
+    python circuit.py qv_25 --against f64 --relative       # a random circuit of 25 qubits
 
 Source: Ma et al., "Ape" (section 6.2.1 and figure 13: the largest error of an amplitude)."""
 import argparse
 import json
 import os
+import re
 import sys
 import time
 
@@ -31,8 +33,10 @@ FORMATS = {
     "f32": (np.float32, "f32", "native", None),
     "fp32-f": (np.float32, "f32", "fast", "fp32-f"),
     "fp32-b": (np.float32, "f32", "fast", "fp32-b"),
+    "mixed": (np.float32, "f32", "fast", "ape"),
     "f16": (np.float16, "f16", "native", None),
 }
+NEGLIGIBLE = 2.0 ** -40
 NOTHING = 2.0 ** -50     # smaller elements of a matrix become 0, such as cos(pi / 2) in doubles
 
 
@@ -131,13 +135,32 @@ def amplitudes(state, arithmetic):
     """Converts a state to doubles; returns (doubles, what they lack of binary128 numbers or 0)."""
     if arithmetic.quad:
         return arithmetic.limber.Quad.of_words(state).to_pairs()
-    return state.astype(np.float64), 0
+    return state, 0
 
 
-def largest_error(state, reference):
-    hi, lo = state
-    d = (hi - reference[0]) + (lo - reference[1])
-    return np.sqrt((d ** 2).sum(0)).max()
+def largest_errors(state, reference):
+    """Returns the largest error of an amplitude, and the largest one in units of its amplitude.
+    Amplitudes that rounding alone may have made, below NEGLIGIBLE times the largest one, have no
+    error of their own."""
+    (hi, lo), (exact, rest) = state, reference
+    least = NEGLIGIBLE * np.sqrt(max((part ** 2).sum(0).max() for part in pieces(exact)))
+    largest, relative = 0.0, 0.0
+    for h, l, e, r in zip(pieces(hi), pieces(lo), pieces(exact), pieces(rest)):
+        off = np.sqrt((((h - e) + (l - r)) ** 2).sum(0))
+        size = np.sqrt((e ** 2).sum(0))
+        largest = max(largest, float(off.max()))
+        relative = max(relative, float((off[size > least] / size[size > least]).max(initial=0)))
+    return largest, relative
+
+
+def pieces(state):
+    """Yields parts of a state [2][2^qubits], so that what is computed of them needs little memory;
+    for 0 yields 0 for ever."""
+    if np.ndim(state) == 0:
+        while True:
+            yield state
+    for at in range(0, state.shape[1], 1 << 20):
+        yield state[:, at:at + (1 << 20)].astype(np.float64)
 
 
 def bar(name):
@@ -153,41 +176,51 @@ def bar(name):
 
 
 def measure(path, names, chosen):
-    """Simulates a circuit in each format.  Returns (qubits, state in binary128, {name: (seconds,
-    seconds in products, largest error, products that `native` computed)})."""
+    """Simulates a circuit in each format.  Returns (qubits, state in the format --against, {name:
+    (seconds, seconds in products, largest error, largest relative error, products that `native`
+    computed)})."""
+    made = re.fullmatch(r"qv_(\d{1,3})", path)
     try:
-        qubits, gates = qasm.read(path, chosen.most)
+        if made:
+            qubits = int(made[1])
+            if not 2 <= qubits <= chosen.most:
+                raise qasm.Error(f"{path}: from 2 to --most {chosen.most} qubits")
+            gates = qasm.volume(qubits, chosen.depth)
+        else:
+            qubits, gates = qasm.read(path, chosen.most)
     except (qasm.Error, OSError) as e:
         raise SystemExit(f"circuit.py: {e}")
     fused = fuse(gates, chosen.fuse)
     if not chosen.json:
         print(f"{path}: {qubits} qubits, {len(gates)} gates, {len(fused)} products")
     found, reference = {}, None
-    for name in ["binary128"] + [name for name in names if name != "binary128"]:
-        arithmetic = Arithmetic(name, chosen.blas if name != "binary128" else None)
+    for name in [chosen.against] + [name for name in names if name != chosen.against]:
+        arithmetic = Arithmetic(name, chosen.blas if name != chosen.against else None)
         start = time.perf_counter()
         state = simulate(qubits, fused, arithmetic, bar(name))
         seconds = time.perf_counter() - start
         state = amplitudes(state, arithmetic)
         reference = reference or state
-        error = float(largest_error(state, reference))
-        found[name] = seconds, arithmetic.seconds, error, arithmetic.refused
+        found[name] = (seconds, arithmetic.seconds, *largest_errors(state, reference),
+                       arithmetic.refused)
     return qubits, reference, {name: found[name] for name in names}
 
 
 def show(path, qubits, reference, found, chosen):
     by = "blas " if chosen.blas else ""
     if chosen.json:
-        for name, (seconds, inside, error, refused) in found.items():
+        for name, (seconds, inside, error, relative, refused) in found.items():
             print(json.dumps({"circuit": os.path.basename(path), "qubits": qubits,
                               "by": by + name, "seconds": seconds, "seconds_in_products": inside,
-                              "largest_error": error, "products_native": refused}))
+                              "largest_error": error, "largest_relative_error": relative,
+                              "products_native": refused}))
         return
-    print("format     seconds  in products  largest error of an amplitude")
-    for name, (seconds, inside, error, refused) in found.items():
+    print("format     seconds  in products  largest error of an amplitude, relative")
+    for name, (seconds, inside, error, relative, refused) in found.items():
         note = f"  ({refused} products native: beyond the scheme's range)" if refused else ""
-        print(f"{by + name:10} {seconds:7.3f}  {inside:11.3f}  {error:.2g}{note}")
-    chances = (reference[0] ** 2).sum(0)
+        print(f"{by + name:10} {seconds:7.3f}  {inside:11.3f}  {error:<29.2g}  {relative:.2g}"
+              f"{note}")
+    chances = np.concatenate([(part ** 2).sum(0) for part in pieces(reference[0])])
     for i in np.argsort(-chances, kind="stable")[:chosen.largest]:
         re, im = reference[0][:, i]
         print(f"|{i:0{qubits}b}>  {re:+.6f} {im:+.6f}i  probability {chances[i]:.6f}")
@@ -195,14 +228,20 @@ def show(path, qubits, reference, found, chosen):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("circuits", metavar="FILE.qasm", nargs="+")
+    p.add_argument("circuits", metavar="FILE.qasm", nargs="+",
+                   help="files, or qv_N: a quantum-volume circuit of N qubits, made here")
     p.add_argument("--formats", default=",".join(FORMATS),
                    help=f"with commas between: {', '.join(FORMATS)}")
     p.add_argument("--fuse", type=int, default=5,
                    help="qubits of a fused gate, at most (5; up to 10)")
     p.add_argument("--blas", choices=["f64", "f32"], help="products by NumPy's BLAS instead")
-    p.add_argument("--most", type=int, default=24, help="qubits, at most (24); a state of Q in "
+    p.add_argument("--most", type=int, default=25, help="qubits, at most (25); a state of Q in "
                    "binary64 has 2^(Q+4) bytes")
+    p.add_argument("--depth", type=int, default=8, help="layers of a circuit qv_N (8)")
+    p.add_argument("--against", choices=["binary128", "f64"], default="binary128",
+                   help="format without errors (binary128, which takes minutes from 20 qubits on)")
+    p.add_argument("--relative", action="store_true",
+                   help="draw errors in units of their amplitudes")
     p.add_argument("--largest", type=int, default=3, help="amplitudes to print (3)")
     p.add_argument("--json", action="store_true", help="one object for each circuit and format")
     p.add_argument("--picture", type=writable, metavar="FILE.svg", help="draw the largest errors")
@@ -215,16 +254,18 @@ def main():
         p.error("--fuse: a number from 1 to 10")
     if chosen.largest < 0:
         p.error("--largest: a number from 0 on")
+    if chosen.depth < 1:
+        p.error("--depth: a number from 1 on")
     errors = {}
     for path in chosen.circuits:
         measured = measure(path, names, chosen)
         show(path, *measured, chosen)
         errors[os.path.basename(path).split(".")[0]] = measured[2]
     if chosen.picture:
-        series = {name: [found[name][2] for found in errors.values()]
-                  for name in names if name != "binary128"}
-        chart(chosen.picture, "Largest error of an amplitude, against binary128", "circuit",
-              "error", list(errors), series, log=True)
+        series = {name: [found[name][3 if chosen.relative else 2] for found in errors.values()]
+                  for name in names if name != chosen.against}
+        chart(chosen.picture, f"Largest {'relative ' * chosen.relative}error of an amplitude, "
+              f"against {chosen.against}", "circuit", "error", list(errors), series, log=True)
 
 
 main()

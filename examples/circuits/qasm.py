@@ -417,6 +417,23 @@ class Reader:
         return self.qubits, self.gates
 
 
+def volume(qubits, depth, seed=1):
+    """Returns the gates of a quantum-volume circuit: `depth` layers, each of which pairs the qubits
+    at random and applies a random matrix of SU(4) to each pair (Cross et al., "Validating quantum
+    computers using randomized model circuits", Phys. Rev. A 100, 2019)."""
+    random = np.random.default_rng(seed)
+    gates = []
+    for _ in range(depth):
+        order = random.permutation(qubits)
+        for first, second in zip(order[::2], order[1::2]):
+            drawn = random.standard_normal((4, 4)) + 1j * random.standard_normal((4, 4))
+            unitary, upper = np.linalg.qr(drawn)    # uniform, once the diagonal's phases are gone
+            unitary = unitary * (np.diag(upper) / abs(np.diag(upper)))
+            gates.append(Gate("su4", unitary / np.linalg.det(unitary) ** 0.25,
+                              (int(first), int(second))))
+    return gates
+
+
 def read(path, most=LARGEST):
     """Reads a file; returns (number of qubits, list of Gate).  More qubits than `most` are an
     error."""

@@ -37,14 +37,14 @@ def main():
     images, labels = load(chosen.data, chosen.count)
     if chosen.k > len(images):
         raise SystemExit(f"--k {chosen.k}: there are {len(images)} images")
-    product = Products(chosen.blas)
+    product = Products(chosen.blas, chosen.scheme)
     turns, members, sums, sizes = cluster(images, chosen.k, chosen.turns, product)
     times = product.times()
     pure = sum(np.bincount(labels[members == c], minlength=10).max() for c in range(chosen.k))
     lines = [f"{len(images)} images, {chosen.k} clusters, {turns} turns: "
              f"{100 * pure / len(images):.2f}% have their cluster's most frequent label"]
     others = 0
-    if chosen.blas:
+    if chosen.blas or chosen.scheme:
         exact = cluster(images, chosen.k, chosen.turns, Products())
         others = (members != exact[1]).sum()
         lines.append(f"{others} images are in other clusters than by exact products, which take "

@@ -6,7 +6,8 @@ exact product of integers gives sum x x', and the numerator is exact without fir
 mean from every pixel.  Only the division by n^2 rounds.  Eigenvectors come from LAPACK.
 
     python components.py --data FOLDER --picture components.png
-    python components.py --data FOLDER --blas f32          # the same by NumPy's BLAS"""
+    python components.py --data FOLDER --blas f32          # the same by NumPy's BLAS
+    python components.py --data FOLDER --scheme mixed      # the same by limbs (Ape)"""
 import numpy as np
 
 from digits import Products, load, options, picture, tell
@@ -21,7 +22,7 @@ def covariance(images, product):
 def main():
     chosen = options(__doc__.splitlines()[0], components=(30, "components"))
     images, _ = load(chosen.data, chosen.count)
-    product = Products(chosen.blas)
+    product = Products(chosen.blas, chosen.scheme)
     values, vectors = np.linalg.eigh(covariance(images, product))
     times = product.times()
     values, vectors = values[::-1], vectors[:, ::-1]
@@ -29,9 +30,10 @@ def main():
     lines = [f"{len(images)} images: {chosen.components} of 784 components hold {100 * part:.2f}% "
              f"of the variance, the first {values[0]:.10g}"]
     off = 0
-    if chosen.blas:             # the error that rounding in the BLAS's products causes
+    if chosen.blas or chosen.scheme:    # the error that rounding in products causes
         exact = covariance(images, Products())
-        off = np.abs(covariance(images, Products(chosen.blas)) - exact).max() / np.abs(exact).max()
+        rounded = covariance(images, Products(chosen.blas, chosen.scheme))
+        off = np.abs(rounded - exact).max() / np.abs(exact).max()
         lines.append(f"largest error of the covariance, of its largest element: {off:.2g}")
     tell(chosen, times, lines, images=len(images), error=float(off))
     if chosen.picture:

@@ -14,6 +14,10 @@ import numpy as np
 from limber.chart import writable, write_whole
 
 
+# types of Ape, with their schemes: FP32 from limbs of FP16, of BF16, and of what each tile allows
+SCHEMES = {"fp32-f": "fp32-f", "fp32-b": "fp32-b", "mixed": "ape"}
+
+
 def options(description, **more):
     """Parses the options that all programs have, and the integers `more`, {name: (default,
     help)}."""
@@ -22,11 +26,14 @@ def options(description, **more):
                    help="holds mnist/t10k-images-idx3-ubyte.gz and -labels-idx1- (LIMBER_DATA)")
     p.add_argument("--count", type=int, default=10000, help="images, at most (10000)")
     p.add_argument("--blas", choices=["f64", "f32"], help="products by NumPy's BLAS, to compare")
+    p.add_argument("--scheme", choices=list(SCHEMES), help="products in FP32 by limbs, to compare")
     p.add_argument("--picture", type=writable, metavar="FILE.png", help="draw the result")
     p.add_argument("--json", action="store_true", help="one object in the place of lines")
     for name, (default, meaning) in more.items():
         p.add_argument("--" + name, type=int, default=default, help=f"{meaning} ({default})")
     chosen = p.parse_args()
+    if chosen.blas and chosen.scheme:
+        p.error("--blas and --scheme exclude each other")
     if not chosen.data:
         p.error("--data: where the images are (or LIMBER_DATA)")
     for name in ["count", *more]:
@@ -60,22 +67,27 @@ def load(folder, count):
 
 
 class Products:
-    """Products of integers: exact ones by Limber, or products of floats by NumPy's BLAS.
+    """Products of integers: exact ones by Limber, or those of floats by NumPy's BLAS or by limbs.
 
     seconds     time in all products so far
     scheme      what computed the last product: a scheme of Limber, or BLAS"""
 
-    def __init__(self, blas=None):
-        self.blas, self.seconds, self.start = blas, 0, time.perf_counter()
+    def __init__(self, blas=None, scheme=None):
+        self.blas, self.type, self.seconds, self.start = blas, scheme, 0, time.perf_counter()
         self.scheme = "BLAS"
         if blas is None:
             import limber
             self.context = limber.Context()
 
     def __call__(self, a, b):
-        """Returns a b, in int64 by Limber, in float64 or float32 by the BLAS."""
+        """Returns a b: exact in int64, in float32 by a type of SCHEMES, in float64 or float32 by
+        the BLAS."""
         start = time.perf_counter()
-        if self.blas is None:
+        if self.type:
+            c, made = self.context.matmul(a.astype(np.float32), b.astype(np.float32),
+                                          contract="fast", scheme=SCHEMES[self.type], report=True)
+            self.scheme = made.scheme
+        elif self.blas is None:
             c, made = self.context.matmul(a, b, contract="exact", dtype=np.int64, report=True)
             self.scheme = made.scheme
         else:
@@ -87,7 +99,7 @@ class Products:
     def times(self):
         """Returns the seconds since this object was made and those in products, and what
         computed."""
-        return {"by": "exact" if self.blas is None else f"blas {self.blas}",
+        return {"by": self.type or ("exact" if self.blas is None else f"blas {self.blas}"),
                 "computed_by": self.scheme, "seconds": time.perf_counter() - self.start,
                 "seconds_in_products": self.seconds}
 
@@ -97,7 +109,8 @@ def tell(chosen, times, lines, **facts):
     if chosen.json:
         print(json.dumps({**times, **facts}))
         return
-    by = f"NumPy's BLAS, {chosen.blas}" if chosen.blas else "Limber, exact"
+    by = (f"NumPy's BLAS, {chosen.blas}" if chosen.blas else
+          f"Limber, {chosen.scheme or 'exact'}")
     print(f"{by}: {times['seconds_in_products']:.3f} s in products, {times['seconds']:.3f} s in "
           "all")
     for line in lines:

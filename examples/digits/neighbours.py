@@ -32,7 +32,7 @@ def main():
     split = len(images) * 4 // 5
     if not 0 < chosen.k <= split < len(images):
         raise SystemExit(f"--k {chosen.k}: {split} known images")
-    product = Products(chosen.blas)
+    product = Products(chosen.blas, chosen.scheme)
     found = nearest(images[:split], images[split:], chosen.k, product)
     times = product.times()
     guess = vote(labels[:split][found])
@@ -40,7 +40,7 @@ def main():
     lines = [f"{split} known, {len(images) - split} asked, k = {chosen.k}: {100 * right:.2f}% "
              "right"]
     others = 0
-    if chosen.blas:
+    if chosen.blas or chosen.scheme:
         exact = nearest(images[:split], images[split:], chosen.k, Products())
         others = (found != exact).any(1).sum()
         lines.append(f"{others} images have other neighbours than by exact distances")

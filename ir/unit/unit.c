@@ -416,21 +416,31 @@ static bool check_step(const char *key, const limber_step *s, bool loads, struct
     return true;
 }
 
-/* Checks a unit in f64.  All of its roundings must be to f64, to nearest, as CPUs compute. */
+/* Checks a unit with a step in f64.  All of its steps must be f64, rounded to nearest, as CPUs
+ * compute; but operands may be loaded as smaller floats. */
 static bool check_f64(const limber_unit *u, struct diag *d)
 {
     const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total, &u->out };
 
-    for (size_t i = 0; i < COUNT(all); i++)
-        if (all[i]->format.kind &&
-            (!is_f64(all[i]) || all[i]->rounding || all[i]->overflow || all[i]->format.flags))
+    for (size_t i = 0; i < COUNT(all); i++) {
+        const bool loads = i < 2;
+
+        if (loads && !is_f64(all[i])) {
+            if (!check_step(i ? "b" : "a", all[i], true, d))
+                return false;
+        } else if (all[i]->format.kind && (!is_f64(all[i]) || all[i]->rounding ||
+                                           all[i]->overflow || all[i]->format.flags)) {
             return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                               "in: f64 is for units that are f64:rn "
-                               "throughout");
+                               "%s: f64 is for units whose products and sums are f64:rn "
+                               "throughout",
+                               is_f64(&u->acc) ? "acc" : "in");
+        }
+    }
     if ((u->block != 1 && !(u->tree && u->mul.format.kind)) || u->start_c || u->scale)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
-                           "in: f64 is for products that are added one by one, and for trees of "
-                           "rounded ones");
+                           "%s: f64 is for products that are added one by one, and for trees of "
+                           "rounded ones",
+                           is_f64(&u->a) ? "in" : "acc");
     return true;
 }
 

@@ -395,7 +395,7 @@ limber_status limber_run_plan(limber_context *ctx, const char *plan, const limbe
     limber_report_clear(&o.r);
     if (!plan)
         limber_fail(&o.d, LIMBER_STATUS_BAD_ARGUMENT, "plan is NULL");
-    else if (open_real(&o, problem, true) &&
+    else if (open_real(&o, problem, false) &&
              check_planned(&o.c.problem, problem->contract != NULL, &o.d) &&
              read_plan(&o.c, plan, &parsed, &o.d) &&
              (o.c.problem.conv ? limber_conv_state(ctx, &o.c.problem, true, &x, &o.d) :

@@ -17,6 +17,12 @@
 
 enum { CHUNK = 64, LIMBS = 3 };
 
+/* True if limbs are numbers of FP16. */
+static bool is_f16(enum unit u)
+{
+    return u == UNIT_f16 || u == UNIT_f16d;
+}
+
 /* Returns the number of bits of its operand that one limb represents: the fraction, the hidden bit,
  * and one bit that the sign of the next limb saves. */
 static int limb_bits(enum unit u)
@@ -27,7 +33,7 @@ static int limb_bits(enum unit u)
 /* Finds the exponents [*low, *top) of a line's elements at which the limbs are accurate enough. */
 static void exact_range(const struct scheme *s, int *low, int *top)
 {
-    if (s->unit == UNIT_f16) {
+    if (is_f16(s->unit)) {
         *top = 15; /* from 2^15 on, the scaled lo may overflow */
         /* if limbs have no scale of their own, the low limb must be a normal number, too */
         *low = s->shift ? -14 : -2;
@@ -43,7 +49,7 @@ static void exact_range(const struct scheme *s, int *low, int *top)
 static void unscaled_range(const struct scheme *s, int *low, int *top)
 {
     exact_range(s, low, top);
-    if (s->unit == UNIT_f16)
+    if (is_f16(s->unit))
         return;
     *low = s->unit == UNIT_bf16 ? -110 : -114;
     *top = 127;
@@ -56,7 +62,7 @@ bool limber_scheme_range(const struct scheme *s, struct scheme_range *r)
     if (s->split != limber_split_hilo)
         return false;
     unscaled_range(s, &low, &top);
-    *r = (struct scheme_range){ top - low, top - 1, s->unit != UNIT_f16 || !s->scaled };
+    *r = (struct scheme_range){ top - low, top - 1, !is_f16(s->unit) || !s->scaled };
     return true;
 }
 
@@ -194,15 +200,16 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
                   &p->dropped);
     for (size_t i = 0; i < n; i++)
         accumulators = table[i].acc >= accumulators ? table[i].acc + 1 : accumulators;
-    return limber_split_finish(p, &s,
-                               &(const struct product_table){ .a = a,
-                                                              .b = b,
-                                                              .unit = scheme->unit,
-                                                              .chunk = CHUNK,
-                                                              .row = table,
-                                                              .rows = n,
-                                                              .accumulators = accumulators,
-                                                              .reconstruct = RECONSTRUCT_sum },
-                               d) &&
+    return limber_split_finish(
+               p, &s,
+               &(const struct product_table){ .a = a,
+                                              .b = b,
+                                              .unit = scheme->unit,
+                                              .chunk = scheme->unit == UNIT_f16d ? WHOLE_K : CHUNK,
+                                              .row = table,
+                                              .rows = n,
+                                              .accumulators = accumulators,
+                                              .reconstruct = RECONSTRUCT_sum },
+               d) &&
            (!tensor || (limber_split_sums(p, t, d) && join_sums(p, scheme, t)));
 }

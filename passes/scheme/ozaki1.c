@@ -39,6 +39,11 @@ static void slice_shape(enum unit u, int kbits, bool fast, int *step, int64_t *c
         *chunk = 32768; /* 255 * 255 * 2^15 < 2^31 */
         return;
     }
+    if (u == UNIT_f16d) {
+        *step = 12;
+        *chunk = (int64_t)1 << 31; /* 2^11 * 2^11 * 2^31 = 2^53 */
+        return;
+    }
     if (u == UNIT_e4m3) {
         *step = 5;
         *chunk = 65536; /* 16 * 16 * 2^16 = 2^24 */
@@ -244,6 +249,9 @@ bool limber_split_ozaki1(struct plan *p, const struct scheme *scheme, const stru
 
     if (!limber_find_stated_gemm(p, &s, d))
         return false;
+    if (scheme->unit == UNIT_f16d && limber_is_device(t))
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "%s sums no FP16 products in FP64",
+                           t->backend);
     if (s.wraps)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result wraps, scaled operands do not");
     slice_shape(scheme->unit, p->kbits, p->slices > 0 && p->promise == LIMBER_CONTRACT_FAST, &step,

@@ -5,6 +5,8 @@
 
 #include "passes/scheme.h"
 
+#define WHOLE_K ((int64_t)1 << 40) /* longer than any k, so that there is one chain */
+
 #define SPLIT(name) \
     bool limber_split_##name(struct plan *, const struct scheme *, const struct target *, \
                              struct diag *)

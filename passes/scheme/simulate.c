@@ -3,22 +3,23 @@
  *
  *   needs   operands whose values are values of binary64, and a float result
  *   leaves  operands as the unit loads them, and one row on unit `model`.  A model that is a chain
- *           of binary64 FMAs runs on the CPU's own unit.  For `tensor-mx` the products get the
- *           attribute `sums` of the instructions that the model describes
+ *           of binary64 FMAs runs on the CPU's own unit, unless rounding errors are counted.  For
+ *           `tensor-mx` the products get the attribute `sums` of the instructions that the model
+ *           describes
  *   source  docs/simulation.md */
 #include "passes/scheme/scheme_split.h"
 
-#define WHOLE_K ((int64_t)1 << 40) /* longer than any k, so that there is one chain */
-
-/* Adds a node that converts an operand to a format (OP_whole), or rounds it as the unit does when
- * it loads an operand (OP_quantize, whose block scales run along `axis`).  Returns the node's
- * index, negative if memory runs out. */
-static int add_loaded_operand(struct plan *p, enum op op, int operand, int axis, const char *format)
+/* Adds a node that converts an operand to the accumulator's format (OP_whole) or, unless the unit
+ * loads all of it unchanged, rounds it as the unit does then (OP_quantize, whose block scales run
+ * along `axis`).  Returns the node's index, negative if memory runs out. */
+static int add_loaded_operand(struct plan *p, bool chain, int operand, int axis)
 {
     struct type t = p->node[operand].type;
+    const limber_step *s = axis == AXIS_row ? &p->model->a : &p->model->b;
+    const enum op op = chain && limber_format_equal(s->format, LIMBER_F64) ? OP_whole : OP_quantize;
     int n;
 
-    limber_format_named(format, &t.format);
+    t.format = limber_format_equal(p->model->acc.format, LIMBER_F64) ? LIMBER_F64 : LIMBER_F32;
     n = limber_plan_add(p, op, NULL, operand, -1, t);
     if (n >= 0 && op == OP_quantize)
         limber_node_set(&p->node[n], ATTR_axis, axis);
@@ -31,7 +32,6 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
 {
     struct row row = { .share = __builtin_inf() };
     struct stated s;
-    const char *f;
     bool chain;
     int a, b;
 
@@ -45,10 +45,9 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
     if (s.result.kind != LIMBER_KIND_FLOAT && s.result.kind != LIMBER_KIND_DD &&
         s.result.kind != LIMBER_KIND_POSIT)
         return limber_fail(d, LIMBER_STATUS_NO_SCHEME, "the result is no float");
-    chain = limber_unit_is_chain(p->model);
-    f = limber_format_equal(p->model->acc.format, LIMBER_F64) ? "f64" : "f32";
-    a = add_loaded_operand(p, chain ? OP_whole : OP_quantize, s.a, AXIS_row, f);
-    b = a < 0 ? -1 : add_loaded_operand(p, chain ? OP_whole : OP_quantize, s.b, AXIS_col, f);
+    chain = limber_unit_is_chain(p->model) && !p->counts;
+    a = add_loaded_operand(p, chain, s.a, AXIS_row);
+    b = a < 0 ? -1 : add_loaded_operand(p, chain, s.b, AXIS_col);
     return limber_split_finish(p, &s,
                                &(const struct product_table){
                                    .a = a,

@@ -169,12 +169,14 @@ static float draw(struct rng *r, enum kind kind)
 }
 
 /* Fills an operand with tiles of random kinds, which are stored in kinds[block][tile]. most: the
- * last kind that occurs. */
+ * last kind that occurs; one tile in eight is wide if it is that, since FP32-B for all would not be
+ * dearer otherwise. */
 static void fill_tiles(struct rng *r, float *x, int64_t lines, int64_t k, int most,
                        unsigned char *kinds)
 {
     for (int64_t t = 0; t < blocks_of(lines) * tiles_of(k); t++)
-        kinds[t] = (unsigned char)rng_below(r, most + 1);
+        kinds[t] = (unsigned char)(most == KIND_wide && rng_below(r, 4) ? KIND_narrow :
+                                                                          rng_below(r, most + 1));
     for (int64_t i = 0; i < lines; i++)
         for (int64_t p = 0; p < k; p++)
             x[i * k + p] = draw(r, (enum kind)kinds[i / BLOCK * tiles_of(k) + p / TILE]);
@@ -338,6 +340,32 @@ static void tiles_take_the_scheme_that_suits_them(void **state)
         limber_cut_free(&cut);
         free_work(&w);
     }
+}
+
+/* Where most tiles are wide, FP32-B for all costs no more than parts do, and is taken; a tile that
+ * it does not hold forbids that.  The choice does not depend on the backend. */
+static void one_scheme_is_taken_where_parts_cost_more(void **state)
+{
+    static const char *const schemes[] = { "ape", "fp32-f+fp32-b" };
+    struct rng r = { 65 };
+
+    (void)state;
+    for (int beyond = 0; beyond < 2; beyond++)
+        for (int s = 0; s < 2 - beyond; s++) {
+            struct work w = new_work(256, 128, 1024, schemes[s]);
+            unsigned char kinds[64];
+
+            fill_tiles(&r, w.b, w.n, w.k, KIND_narrow, kinds);
+            for (int64_t i = 0; i < w.m; i++)
+                for (int64_t q = 0; q < w.k; q++)
+                    w.a[i * w.k + q] = draw(&r, i < 64             ? KIND_narrow :
+                                                beyond && q >= 768 ? KIND_beyond :
+                                                                     KIND_wide);
+            try_work(&w, 60);
+            assert_int_equal(w.report.parts > 1, beyond);
+            assert_string_equal(w.report.scheme, beyond ? "mixed" : "fp32-b");
+            free_work(&w);
+        }
 }
 
 /* The plan's text draws the tiles and names the scheme of each part. */
@@ -840,6 +868,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_take_the_scheme_that_suits_them),
+        cmocka_unit_test(one_scheme_is_taken_where_parts_cost_more),
         cmocka_unit_test(the_plan_tells_the_tiles),
         cmocka_unit_test(small_products_take_the_first_that_suits),
         cmocka_unit_test(one_element_is_outside),

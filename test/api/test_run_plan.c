@@ -168,6 +168,76 @@ static void stated_plans_run(void **state)
     assert_int_equal(limber_run_plan(ctx, text, &p, NULL), LIMBER_STATUS_OK);
 }
 
+/* A batch by a finished plan has the bits of single products, also through addresses, with alpha
+ * and beta where the plan has them. */
+static void batches_run(void **state)
+{
+    enum { COUNT = 5, BM = 4, BK = 8, BN = 3 };
+    const limber_contract k = { .size = sizeof k,
+                                .promise = LIMBER_CONTRACT_CORRECT,
+                                .scheme = "ozaki1-i8" };
+    limber_problem p = LIMBER_PROBLEM_INIT;
+    limber_batch batch = {
+        .size = sizeof batch, .count = COUNT, .a = BM * BK, .b = BK * BN, .c = BM * BN
+    };
+    const void *from_a[COUNT], *from_b[COUNT];
+    void *to[COUNT];
+    double want[COUNT * BM * BN], c[COUNT * BM * BN], alpha = 3, beta = 0.3;
+    char *text = NULL;
+
+    (void)state;
+    p.m = BM;
+    p.n = BN;
+    p.k = BK;
+    p.a = (limber_matrix){ a, LIMBER_F64, BK, 1 };
+    p.b = (limber_matrix){ b, LIMBER_F64, BN, 1 };
+    p.c = (limber_output){ want, LIMBER_F64, BN, 1 };
+    p.alpha = &alpha;
+    p.beta = &beta;
+    p.contract = &k;
+    assert_int_equal(limber_plan(ctx, &p, &text, NULL), LIMBER_STATUS_OK);
+    text = last_plan(text);
+    for (int i = 0; i < COUNT * BM * BN; i++)
+        want[i] = i;
+    for (int g = 0; g < COUNT; g++) {
+        p.a.data = a + g * BM * BK;
+        p.b.data = b + g * BK * BN;
+        p.c.data = want + g * BM * BN;
+        from_a[g] = p.a.data;
+        from_b[g] = p.b.data;
+        to[g] = c + g * BM * BN;
+        assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
+    }
+    p.contract = NULL;
+    p.batch = &batch;
+    for (int which = 0; which < 4; which++) {
+        p.a.data = a;
+        p.b.data = b;
+        p.c.data = c;
+        if (which > 1) {
+            batch.address_a = from_a;
+            batch.address_b = from_b;
+            batch.address_c = to;
+        }
+        for (int i = 0; i < COUNT * BM * BN; i++)
+            c[i] = i;
+        if (limber_run_plan(which % 2 ? interp : ctx, text, &p, NULL) != LIMBER_STATUS_OK)
+            fail_msg("%s\n%s", limber_error_text(), text);
+        assert_memory_equal(c, want, sizeof c);
+    }
+    p.domain = LIMBER_DOMAIN_COMPLEX;
+    assert_int_equal(limber_run_plan(ctx, text, &p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "problem.domain: limber_run_plan serves real"));
+    assert_memory_equal(c, want, sizeof c);
+    p.domain = LIMBER_DOMAIN_REAL;
+    a[3 * BM * BK + 1] = __builtin_inf(); /* one matrix is not what the plan is for */
+    assert_int_equal(limber_run_plan(ctx, text, &p, NULL), LIMBER_STATUS_BAD_ARGUMENT);
+    assert_non_null(strstr(limber_error_text(), "a: has NaN or infinities"));
+    assert_memory_equal(c, want, sizeof c);
+    a[3 * BM * BK + 1] = 0.25;
+    free(text);
+}
+
 /* A convolution's plan gives the bits of the call; another geometry is refused. */
 static void convolutions_run(void **state)
 {
@@ -367,6 +437,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finished_plans_have_their_bits),
         cmocka_unit_test(stated_plans_run),
+        cmocka_unit_test(batches_run),
         cmocka_unit_test(convolutions_run),
         cmocka_unit_test(what_does_not_fit_is_named),
         cmocka_unit_test(other_data_is_refused),

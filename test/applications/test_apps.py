@@ -104,7 +104,7 @@ class Runs(unittest.TestCase):
 
     def test_list(self):
         """Every program is listed; rows of pictures and of comparisons are named."""
-        for app in apps.APPS:
+        for app in (*apps.APPS, apps.AMPLITUDES):
             self.assertTrue(os.path.isfile(os.path.join(FOLDER, app.program)), app.program)
             if app.picture:
                 self.assertLess(app.picture[1], len(app.commands))
@@ -145,9 +145,11 @@ class Program(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(set(os.listdir(folder)), {"apps.svg", "components.png", "centres.png"})
         found = json.loads(done.stdout)["applications"]
-        self.judge(found[0], {"blas f64": 0, "blas f32": 1e-4, "exact": 0})
+        self.judge(found[0], {"blas f64": 0, "blas f32": 1e-4, "exact": 0,
+                              **dict.fromkeys(apps.TYPES, 1e-4)})
         for made in found[1:]:
-            self.judge(made, {"blas f64": 0, "blas f32": 1000, "exact": 0})
+            self.judge(made, {"blas f64": 0, "exact": 0, "blas f32": 1000,
+                              **dict.fromkeys(apps.TYPES, 1000)})
 
     @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "qasm")), "no circuits in LIMBER_DATA")
     def test_circuits(self):
@@ -155,7 +157,30 @@ class Program(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.judge(json.loads(done.stdout)["applications"][0],
                    {"blas f64": 1e-15, "f64": 1e-15, "correct": 1e-16, "blas f32": 1e-6,
-                    "f32": 1e-6, "fp32-f": 1e-6, "fp32-b": 1e-6})
+                    "f32": 1e-6, "f16": 1e-2, **dict.fromkeys(apps.TYPES, 1e-6)})
+
+    @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "qasm")), "no circuits in LIMBER_DATA")
+    def test_figures(self):
+        """Figures of Ape have its applications; figure 13 has FP16."""
+        for number, names in (9, apps.FIGURES[9][0]), (13, ("amplitudes",)):
+            with tempfile.TemporaryDirectory() as folder:
+                done = run_it("--quick", "--json", "--figure", str(number), "--pictures", folder)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                with open(os.path.join(folder, f"ape-{number}.svg")) as file:
+                    text = file.read()
+            found = json.loads(done.stdout)["applications"]
+            self.assertEqual([made["name"] for made in found], list(names))
+            for name in apps.TYPES if number == 9 else ("f16", "fp32-f", "fp32-b", "f32"):
+                self.assertIn(f"{name}: ", text)
+        rows = {row["by"]: row["accuracy"] for row in found[0]["rows"]}
+        self.assertGreater(rows["f16"], 100 * max(rows[name] for name in rows if name != "f16"))
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "no PyTorch")
+    def test_encoder_of_berts_size(self):
+        done = run_it("--quick", "--json", "--apps", "bert")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.judge(json.loads(done.stdout)["applications"][0],
+                   dict.fromkeys(("torch", *apps.TYPES), 1e-5))
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "no PyTorch")
     def test_network(self):
@@ -209,9 +234,20 @@ class CommandLine(unittest.TestCase):
                           env={**os.environ, "LD_LIBRARY_PATH": beside})
             self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, "^limber: bench apps: there is no .*/apps.py beside this")
-        done = run_it("bench", "apps", program=[CLI], env={**os.environ, "PATH": folder})
-        self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, "^limber: bench apps: python3: ")
+
+    def test_other_python(self):
+        """Where the first Python of PATH has no NumPy, one of the system that has it is taken."""
+        with tempfile.TemporaryDirectory() as folder:
+            first = os.path.join(folder, "python3")
+            with open(first, "w") as file:
+                file.write(f"#!/bin/sh\necho asked >> {folder}/log\nexit 1\n")
+            os.chmod(first, 0o755)
+            env = {**os.environ, "PATH": folder + ":" + os.environ["PATH"]}
+            done = run_it("bench", "apps", "--quick", "--apps", "lu", program=[CLI], env=env)
+            self.assertTrue(os.path.isfile(os.path.join(folder, "log")))
+        ours = subprocess.run(["/usr/bin/python3", "-c", "import numpy"], capture_output=True,
+                              check=False).returncode == 0
+        self.assertEqual(done.returncode == 0, ours, done.stderr)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 """Tests the reader of OpenQASM and the simulator of examples/circuits.  Gates are compared with
 compositions of U and CX, by which the language defines them, and the simulator with a simulation
 that neither fuses gates nor multiplies matrices."""
+import json
 import math
 import os
 import random
@@ -253,6 +254,29 @@ class Program(unittest.TestCase):
                                              ("f16", 1e-6, 1e-2)]:
                     self.assertTrue(least < errors[name] < most_of, (name, errors[name]))
 
+    def test_quantum_volume(self):
+        """Gates of a random circuit are unitary, each layer pairs all qubits, and FP16 alone errs
+        by much in units of an amplitude."""
+        gates = qasm.volume(5, 3)
+        self.assertEqual(len(gates), 6)
+        for gate in gates:
+            np.testing.assert_allclose(gate.matrix @ gate.matrix.conj().T, np.eye(4), atol=1e-14)
+            self.assertAlmostEqual(np.linalg.det(gate.matrix), 1)
+        for layer in range(3):
+            pairs = [q for gate in gates[2 * layer:2 * layer + 2] for q in gate.qubits]
+            self.assertEqual(len(set(pairs)), 4)
+        done = subprocess.run([sys.executable, os.path.join(PROGRAMS, "circuit.py"), "qv_9",
+                               "--depth", "9", "--against", "f64", "--json", "--formats",
+                               "f64,f32,fp32-f,fp32-b,mixed,f16"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        errors = {row["by"]: row for row in map(json.loads, done.stdout.splitlines())}
+        self.assertEqual(errors["f64"]["largest_relative_error"], 0)
+        for name, least, most in [("f32", 1e-7, 1e-4), ("fp32-f", 1e-7, 1e-4),
+                                  ("fp32-b", 1e-7, 1e-4), ("mixed", 1e-7, 1e-4),
+                                  ("f16", 1e-3, 1)]:
+            self.assertTrue(least < errors[name]["largest_relative_error"] < most, errors[name])
+            self.assertLess(errors[name]["largest_error"], errors[name]["largest_relative_error"])
+
     def test_blas(self):
         text = 'OPENQASM 2.0; include "qelib1.inc"; qreg q[2]; h q[0]; cx q[0], q[1];'
         for name in "f32", "f64":
@@ -263,7 +287,7 @@ class Program(unittest.TestCase):
 
     def test_bad_uses(self):
         text = 'OPENQASM 2.0; include "qelib1.inc"; qreg q[30]; ccx q[0], q[1], q[2];'
-        self.assertIn("30 qubits, more than --most 24", self.run_on(text, ok=False))
+        self.assertIn("30 qubits, more than --most 25", self.run_on(text, ok=False))
         self.assertIn("--formats: f99 is none of", self.run_on(text, "--formats", "f99", ok=False))
         self.assertIn("ccx has 3 qubits",
                       self.run_on(text, "--fuse", "2", "--most", "30", ok=False))
@@ -271,6 +295,7 @@ class Program(unittest.TestCase):
         text = 'OPENQASM 2.0; qreg q[1]; U(1, 2, 3) q[0];'
         for options, words in [(("--fuse", "0"), "--fuse: a number from 1 to 10"),
                                (("--largest", "-1"), "--largest: "),
+                               (("--depth", "0"), "--depth: "), (("qv_99",), "qv_99: from 2 to "),
                                (("--picture", "/nowhere/x.svg"), "/nowhere: no such folder"),
                                (("--picture", "/"), "--picture: /: Is a directory")]:
             self.assertIn(words, self.run_on(text, *options, ok=False))

@@ -223,6 +223,7 @@ contains
     type(limber_batch), target :: batch
     type(limber_cache_info) :: info
     character(len=20) :: kernels
+    character(len=400), target :: stated
     type(limber_inspection) :: look
     type(limber_format) :: unknown
     type(limber_prepare_config), target :: config
@@ -266,6 +267,17 @@ contains
     call ok(limber_plan(ctx, problem, text, c_null_ptr), 'limber_plan')
     call check(c_associated(text), 'a plan')
     call limber_free(text)
+    c = 0
+    problem%contract = c_null_ptr
+    stated = 'plan gemm promise=correct kbits=6 budget=0 {' // new_line('a') // &
+             '%a = arg index=0 : i8[m,k]' // new_line('a') // &
+             '%b = arg index=1 : i8[k,n]' // new_line('a') // &
+             '%c = gemm %a %b : exact[m,n]' // new_line('a') // &
+             '%d = epilogue %c alpha=one beta=zero wrap=0 : i32[m,n]' // new_line('a') // &
+             'ret %d' // new_line('a') // '}' // new_line('a') // c_null_char
+    call ok(limber_run_plan(ctx, c_loc(stated), problem, c_null_ptr), 'limber_run_plan')
+    exact = matmul(int(a, c_int32_t), int(b, c_int32_t))
+    call check(all(c == exact), 'a product by a plan')
     call ok(limber_cache_describe(ctx, info), 'limber_cache_describe')
     call get_environment_variable('LIMBER_KERNELS', kernels)   ! prebuilt ones are not stored
     call check(info%entries > 0 .neqv. kernels == 'prebuilt', 'limber_cache_info')

@@ -558,6 +558,45 @@ class Buffers(unittest.TestCase):
                          (2, 3, 1, -2, 2, 4))
         self.assertEqual((seen.tiles[0][0].emin, seen.tiles[0][0].emax), (-2, 2))
 
+    def test_run_plan(self):
+        """A plan's text computes what it states, stacks too; what does not fit is named, and the
+        result is as it was."""
+        stated = """plan gemm promise=correct kbits=6 budget=0 {
+  %a = arg index=0 : f64[m,k]
+  %b = arg index=1 : f64[k,n]
+  %c = gemm %a %b : exact[m,n]
+  %d = epilogue %c alpha=one beta=zero wrap=0 : f64[m,n]
+  ret %d
+}
+"""
+        a, b = buffer(draw(5, 7)), buffer(draw(7, 4))
+        made, report = self.ctx.run_plan(stated, a, b, report=True)
+        self.assertEqual(memoryview(made).tolist(),
+                         memoryview(self.ctx.matmul(a, b, contract="correct")).tolist())
+        self.assertIn(report.scheme, limber.schemes())
+        out = buffer([[7.0] * 4 for _ in range(5)])
+        for options, why in [({"alpha": 2}, "alpha: the plan has alpha=one"),
+                             ({"beta": 2}, "beta: the plan has beta=zero"),
+                             ({"plan": "plan gemm {"}, "plan: ")]:
+            with self.assertRaisesRegex(limber.BadArgument, why):
+                self.ctx.run_plan(options.pop("plan", stated), a, b, out=out, **options)
+        self.assertEqual(memoryview(out).tolist(), [[7.0] * 4] * 5)
+
+    @unittest.skipUnless(numpy, "NumPy is absent")
+    def test_run_plan_of_arrays(self):
+        random = numpy.random.default_rng(47)
+        a, b = random.standard_normal((3, 20, 30)), random.standard_normal((3, 30, 10))
+        text = self.ctx.plan(a[0], b[0], contract="fast", scheme="ozaki1-i8", slices=3)
+        at = text.rindex("plan gemm")
+        text = text[at:text.index("\n}\n", at) + 3]            # the finished one
+        due = [self.ctx.matmul(x, y, contract="fast", scheme="ozaki1-i8", slices=3)
+               for x, y in zip(a, b)]
+        numpy.testing.assert_array_equal(self.ctx.run_plan(text, a, b), due)
+        with self.assertRaisesRegex(limber.BadArgument, "a: is f32, the plan's %a is f64"):
+            self.ctx.run_plan(text, a.astype("f4"), b)
+        with self.assertRaisesRegex(limber.BadArgument, "domain: limber_run_plan serves real"):
+            self.ctx.run_plan(text, a + 0j, b + 0j)
+
     def test_options(self):
         with limber.Context(cache_dir="", whole=True, kernels="prebuilt") as ctx:
             ctx.matmul(buffer(draw(3, 3)), buffer(draw(3, 3)))
@@ -1696,6 +1735,24 @@ class Charts(unittest.TestCase):
                     self.assertLessEqual(int(y), height)
                 for x, word in re.findall(r'<text x="(\d+)" y="\d+">([^<]*)<', text):
                     self.assertLess(int(x) + 7.3 * len(word), width, word)
+
+    def test_bars_start_at_the_base(self):
+        from limber.chart import chart
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "chart.svg")
+            chart(path, "Title", "across", "up", ["a", "b"], {"s": [4, None], "t": [0.5, 1]},
+                  base=1)
+            with open(path) as f:
+                text = f.read()
+        bars = {name: (float(x), float(y), float(w), float(h)) for x, y, w, h, name in re.findall(
+            r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"'
+            r'[^>]*><title>([^<]*)', text)}
+        self.assertEqual(set(bars), {"s: 4", "t: 0.5", "t: 1"})
+        up, down = bars["s: 4"], bars["t: 0.5"]
+        self.assertAlmostEqual(up[1] + up[3], down[1], delta=0.2)   # both end at the base
+        self.assertAlmostEqual(up[3], 2 * down[3], delta=0.2)       # 4 is two octaves, 0.5 one
+        self.assertGreaterEqual(down[0] + 0.2, up[0] + up[2])       # beside each other
+        self.assertEqual(bars["t: 1"][3], 0)
 
 
 @unittest.skipUnless(numpy, "NumPy is absent")

@@ -739,6 +739,8 @@ static void names_read_back(void **state)
     LIMBER_FORMAT_NAMES(CHECK_OTHER)
     assert_true(limber_format_equal(format("float8_e4m3fn"), LIMBER_E4M3));
     assert_true(limber_format_equal(format("double"), LIMBER_F64));
+    assert_true(limber_format_equal(format("INT4"), LIMBER_I4));
+    assert_true(limber_format_equal(format("BF16"), LIMBER_BF16));
     assert_null(limber_format_at(rows));
     assert_null(limber_format_at(-1));
     assert_string_equal(limber_format_name(format("exact"), text, sizeof text), "exact");

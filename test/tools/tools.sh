@@ -19,6 +19,13 @@ expect 0 'i64' "$limber" gemm i.mtx i.mtx --contract exact --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --alpha 2 --beta 0.5 --c a.mtx --contract correct --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --trans-a --trans-b --contract correct --check
 expect 0 'interp' "$limber" gemm a.mtx a.mtx --backend interp
+# int4 as ml_dtypes writes it: (1 -8; 7 -1), of which the upper four bits are not read
+printf '\223NUMPY\001\000\166\000%-117s\n\001\370\367\377' "{'descr': '<V1', 'fortran_order': False, 'shape': (2, 2), }" > i4.npy
+expect 0 'i64' "$limber" gemm i4.npy i.mtx --format-a INT4 -o i4.csv
+expect 0 '^-23,-30 4,10 $' sh -c 'tr "\n" " " < i4.csv'
+expect 1 'i4.npy: the file does not name the type of its elements; gemm and conv take --format-a' "$limber" gemm i4.npy i.mtx
+expect 1 'format-a, -b: bf16 has 2 bytes, elements of i4.npy have 1' "$limber" gemm i4.npy i.mtx --format-a bf16
+expect 1 'format-a, -b: no format is called "int5".*near: int8, int4' "$limber" gemm i4.npy i.mtx --format-a int5
 # epilogues: (1 2; 3 4)^2 = (7 10; 15 22); inputs per column, per row, per element, and a scalar
 printf '1,-30\n' > column.csv
 printf '1\n-30\n' > row.csv

@@ -77,6 +77,14 @@ expect 0 '^ozaki1-f64: a scheme' "$limber" help ozaki1
 expect 0 '^h100-bf16: a unit' "$limber" help h100
 expect 0 '^formats: a command' "$limber" help format
 expect 0 '^correct$' "$limber" help contract
+expect 0 '^ape-8: a figure' "$limber" help ape-8
+expect 0 '^ladder: a figure' "$limber" help LADDER
+expect 0 'More: limber reproduce lpgemm-table-4' "$limber" help lpgemm-table-4
+"$limber" reproduce | sed -n 's/^  \([a-z0-9-]*\) .*/\1/p' > figures.txt
+expect 0 '' [ "$(wc -l < figures.txt)" -gt 15 ]
+while read -r name; do
+    expect 0 "^$name: a figure" "$limber" help "$name"
+done < figures.txt
 expect 0 'Page: docs/contracts.md' "$limber" help correct
 expect 0 'docs/contracts.md' "$limber" help contracts
 expect 0 'prebuild' "$limber" help warm

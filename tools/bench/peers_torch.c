@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * PyTorch, if python3 has it: a child process that computes elementwise functions, reductions of
+ * PyTorch, if a Python has it: a child process that computes elementwise functions, reductions of
  * lines of 1024 elements, and convolutions on request, and replies with their times. */
 #include "tools/bench/bench.h"
 
@@ -93,9 +93,10 @@ static bool read_reply(char *line, size_t size)
     return fgets(line, (int)size, torch.from) && line[0] && line[0] != '\n';
 }
 
-/* Starts python3 with pipes to its stdin and stdout. */
+/* Starts Python with pipes to its stdin and stdout. */
 static bool start_process(void)
 {
+    const char *python = python_for_examples();
     int in[2], out[2];
 
     if (pipe(in))
@@ -110,7 +111,7 @@ static bool start_process(void)
         dup2(out[1], 1);
         close(in[0]), close(in[1]), close(out[0]), close(out[1]);
         dup2(open("/dev/null", O_WRONLY), 2);
-        execlp("python3", "python3", "-c", script, (char *)NULL);
+        execlp(python, python, "-c", script, (char *)NULL);
         _exit(1);
     }
     close(in[0]), close(out[1]);

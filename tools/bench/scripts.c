@@ -39,13 +39,13 @@ int bench_script(int which, int argc, const char **argv)
         free(args);
         return 1;
     }
-    args[0] = "python3";
+    args[0] = (char *)(uintptr_t)python_for_examples();
     args[1] = script;
     for (int i = 1; i < argc; i++)
         args[i + 1] = (char *)argv[i];
     fflush(stdout);
     execvp(args[0], args);
-    complain("bench %s: python3: %s", word, strerror(errno));
+    complain("bench %s: %s: %s", word, args[0], strerror(errno));
     free(args);
     return 1;
 }

@@ -71,6 +71,7 @@ struct array {
     void *data;
     limber_format format;
     bool pairs; /* elements are complex, two numbers of the format */
+    bool unnamed; /* read from a file that gives the size of elements, but not their type */
     bool images; /* read from an IDX file, which has no axis for channels */
     int rank;
     int64_t dim[MOST_AXES];
@@ -100,11 +101,17 @@ bool file_beside(const char *name, char *path);
  * its path as file_beside does.  Also sets LIMBER_LIBRARY, so that a Python program finds the
  * library of this build. */
 bool example_beside(const char *name, char *path);
+/* Returns the first Python that has PyTorch and NumPy, else the first that has NumPy, of those of
+ * PATH and of the system; "python3" if none has.  Lets it find the package limber, unless
+ * PYTHONPATH is set. */
+const char *python_for_examples(void);
 
 /* Reads an array, of a format that its content tells: .npy, .npz ("FILE.npz:NAME" if it has
  * several), Matrix Market, IDX (also gzipped) or CSV; "-" is standard input.  wide: decimal text
  * becomes binary128.  On failure prints a message and returns false; *a is then empty. */
 bool array_read(const char *path, bool wide, struct array *a);
+/* Also reads files that do not name the type of their elements: see `unnamed`. */
+bool array_read_unnamed(const char *path, bool wide, struct array *a);
 /* Writes an array as .npy, .npz, .mtx or .csv, which the file name's extension tells; "-", "mtx:-",
  * "csv:-" and "npz:-" are standard output.  array_writable: if the name tells no format, prints a
  * message and returns false. */
@@ -200,7 +207,7 @@ struct product_steps {
 /* A product that the command line describes. */
 struct product {
     char *contract, *scheme, *c0, *backend; /* values of options; owned */
-    char *lpgemm, *layer, *split, *name[2];
+    char *lpgemm, *layer, *split, *name[2], *format[2];
     char *plan; /* owned; the text of a plan that computes the product; or NULL */
     int slices, threads, count, run;
     struct product_output output;

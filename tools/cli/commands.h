@@ -60,6 +60,9 @@ const char *topic_word(int i);
 const char *topic_about(const char *word); /* NULL if it is no topic */
 const char *topic_page(const char *word);
 void topic_tell(const char *word);
+/* cmd_reproduce.c: names of figures and tables of papers. */
+const char *reproduced_word(int i);
+void reproduced_tell(const char *word);
 const char *routine_word(int i);
 void routine_tell(const char *word);
 const char *function_word(int i);

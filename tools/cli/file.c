@@ -175,6 +175,20 @@ static bool looks_like_csv(const char *path, const unsigned char *s, size_t n)
  * returns false. */
 bool array_read(const char *path, bool wide, struct array *a)
 {
+    bool ok = array_read_unnamed(path, wide, a);
+
+    if (ok && a->unnamed) {
+        complain("%s: the file does not name the type of its elements; gemm and conv take "
+                 "--format-a, --format-b",
+                 path);
+        array_clear(a);
+        ok = false;
+    }
+    return ok;
+}
+
+bool array_read_unnamed(const char *path, bool wide, struct array *a)
+{
     const char *name;
     unsigned char start[9] = { 0 }, *magic = start;
     FILE *f;

@@ -132,6 +132,7 @@ static const struct type {
     { "u8", 8, "i64", true, false },  { "f2", 2, "f16", false, false },
     { "f4", 4, "f32", false, false }, { "f8", 8, "f64", false, false },
     { "c8", 4, "f32", false, true },  { "c16", 8, "f64", false, true },
+    { "V1", 1, "u8", false, false },  { "V2", 2, "i16", false, false },
 };
 
 /* Returns the type of elements that npy's `descr` names.  NULL, after a message, if it is not
@@ -182,6 +183,7 @@ bool npy_read(FILE *f, const char *path, struct array *a)
     parts = t->pairs ? 2 : 1;
     a->format = format_of(t->format);
     a->pairs = t->pairs;
+    a->unnamed = t->code[0] == 'V';
     a->rank = h.rank ? h.rank : 1;
     memcpy(a->dim, h.dim, sizeof a->dim);
     if (h.rank == 0)

@@ -441,6 +441,28 @@ static bool to_single(struct array *a)
     return ok;
 }
 
+/* Reads an operand, whose elements have the format of this name, or that of the file if it is NULL.
+ * On failure prints a message and returns false. */
+static bool read_operand(const char *path, bool wide, const char *format, struct array *a)
+{
+    limber_format f;
+
+    if (!format)
+        return array_read(path, wide, a);
+    if (limber_format_named(format, &f) != LIMBER_STATUS_OK || f.kind == LIMBER_KIND_EXACT)
+        return complain("--format-a, -b: no format is called \"%s\" (see limber formats)%s", format,
+                        words_near(word_kind_named("format"), format)),
+               false;
+    if (!array_read_unnamed(path, wide, a))
+        return false;
+    if (f.size != a->format.size)
+        return complain("--format-a, -b: %s has %d bytes, elements of %s have %d", format, f.size,
+                        path, a->format.size),
+               false;
+    a->format = f;
+    return true;
+}
+
 /* Reads the operands and scalars of a product and finds its shape and result format.  On failure
  * prints a message and returns false. files: NULL if the operands have sizes only. */
 bool product_open(struct product *p, const char *const *files)
@@ -452,7 +474,8 @@ bool product_open(struct product *p, const char *const *files)
 
     if (!files)
         files = none;
-    else if (!array_read(files[0], wide, &p->a) || !array_read(files[1], wide, &p->b))
+    else if (!read_operand(files[0], wide, p->format[0], &p->a) ||
+             !read_operand(files[1], wide, p->format[1], &p->b))
         return false;
     return (!p->unquantised || (to_single(&p->a) && to_single(&p->b))) &&
            (p->is_conv ? find_conv_shape(p, files) : find_gemm_shape(p, files)) &&
@@ -531,6 +554,10 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
           "the result's format; default: the wider "
           "operand's, i64 for integers",
           "FORMAT" },
+        { "format-a", 0, POPT_ARG_STRING, &p->format[0], 0,
+          "what elements of the first file are, such as e4m3 or int4 where NumPy has no type",
+          "FORMAT" },
+        { "format-b", 0, POPT_ARG_STRING, &p->format[1], 0, "those of the second", "FORMAT" },
         { "contract", 0, POPT_ARG_STRING, &p->contract, 0,
           "native (default), reproducible, correct, bits=1..160, exact, fast or \"simulate=UNIT\"",
           "CONTRACT" },
@@ -618,7 +645,7 @@ void product_clear(struct product *p)
                          &p->backend,       &p->shape.stride,   &p->shape.pad,    &p->shape.dilate,
                          &p->shape.layout,  &p->shape.backward, &p->shape.size,   &p->lpgemm,
                          &p->layer,         &p->plan,           &p->split,        &p->output.svg,
-                         &p->name[0],       &p->name[1] };
+                         &p->name[0],       &p->name[1],        &p->format[0],    &p->format[1] };
 
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
         free(*strings[i]); /* allocated by popt */

@@ -5,8 +5,10 @@
 #include "tools/plain_text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <popt.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +189,42 @@ bool example_beside(const char *name, char *path)
     if (file_beside("../liblimber.so", library))
         setenv("LIMBER_LIBRARY", library, 0);
     return true;
+}
+
+/* True if this Python executes a line without an error. */
+static bool python_runs(const char *python, const char *line)
+{
+    const char *const command[] = { python, "-c", line, NULL };
+    posix_spawn_file_actions_t quiet;
+    pid_t child;
+    int error;
+
+    posix_spawn_file_actions_init(&quiet);
+    posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&quiet, 2, "/dev/null", O_WRONLY, 0);
+    error = posix_spawnp(&child, python, &quiet, NULL, (char **)(uintptr_t)command, environ);
+    posix_spawn_file_actions_destroy(&quiet);
+    return !error && child_status(child) == 0;
+}
+
+const char *python_for_examples(void)
+{
+    static const char *const pythons[] = { "python3", "/usr/local/bin/python3",
+                                           "/usr/bin/python3" },
+                             *const needed[] = { "import torch, numpy", "import numpy" },
+                             *const packages[] = { "../../bindings/python",
+                                                   "../share/limber/python" };
+    const char *python = NULL;
+    char place[PATH_MAX];
+
+    for (int i = 0; i < 6 && !python; i++)
+        if (python_runs(pythons[i % 3], needed[i / 3]))
+            python = pythons[i % 3];
+    python = python ? python : pythons[0];
+    for (int i = 0; i < 2 && !python_runs(python, "import limber"); i++)
+        if (file_beside(packages[i], place))
+            setenv("PYTHONPATH", place, 0);
+    return python;
 }
 
 int child_status(pid_t child)

@@ -197,6 +197,7 @@ static const struct word_kind kinds[] = {
     { "variable", "docs/environment.md", NULL, variable_word, tell_variable },
     { "function", "docs/operators.md", NULL, function_word, function_tell },
     { "routine", "docs/blas.md", NULL, routine_word, routine_tell },
+    { "figure", "docs/papers.md", "limber reproduce %s", reproduced_word, reproduced_tell },
     { "topic", NULL, NULL, topic_word, topic_tell, topic_page },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };

@@ -2,6 +2,7 @@
  * limber reproduce: lists the figures and tables of the papers that Limber builds on, and computes
  * them here, beside the numbers that the papers' texts give. */
 #define _GNU_SOURCE
+#include "tools/cli/commands.h"
 #include "tools/figures/figures.h"
 
 #include <cjson/cJSON.h>
@@ -202,9 +203,9 @@ static const struct item items[] = {
       APE,
       "figure 9",
       NULL,
-      { "apps.py", "--pictures", "%s" },
+      { "apps.py", "--figure", "9", "--pictures", "%s" },
       "A100: circuits 1.65, PCA 1.19, kNN 1.78, kMeans 1.75, BERT 1.77 times FP32",
-      "A CPU has no unit that makes FP32-F faster than FP32; `exact` gains from INT8." },
+      "A CPU has no unit that makes FP32-F faster than FP32.  Minutes." },
     { "ape-10",
       APE,
       "figure 10",
@@ -230,9 +231,11 @@ static const struct item items[] = {
       APE,
       "figure 13",
       NULL,
-      { "apps.py", "--apps", "circuits", "--pictures", "%s" },
+      { "apps.py", "--figure", "13", "--pictures", "%s" },
       "qv_25: FP32-F, FP32-B and FP32 err by 9%, FP16 by 172%",
-      "Circuits of at most 24 qubits, without qv_25." },
+      "Errors relative to their amplitudes.  qv_25 is a random circuit of 8 layers, since the "
+      "paper "
+      "gives no number.  Four minutes of one core, 2 GB." },
     { "ape-14",
       APE,
       "figure 14",
@@ -314,6 +317,21 @@ static const struct item *item_named(const char *name)
     return NULL;
 }
 
+const char *reproduced_word(int i)
+{
+    return i < ITEMS ? items[i].name : NULL;
+}
+
+void reproduced_tell(const char *word)
+{
+    const struct item *x = item_named(word);
+
+    if (x->source)
+        printf("  %s, %s.\n", x->source, x->place);
+    else
+        printf("  Limber's own: %s.\n", x->figure->about);
+}
+
 static bool are_known(const char *const *names)
 {
     for (; *names; names++)
@@ -335,7 +353,7 @@ static bool is_wanted(const char *const *names, const struct item *item)
 static int run_program(const struct figures *f, const struct item *item)
 {
     char script[PATH_MAX], argument[PATH_MAX];
-    const char *args[10] = { "python3", script };
+    const char *args[10] = { NULL, script };
     pid_t child;
     int n = 2, error;
 
@@ -351,10 +369,11 @@ static int run_program(const struct figures *f, const struct item *item)
     }
     if (f->quick && !strcmp(item->program[0], "apps.py"))
         args[n++] = "--quick";
+    args[0] = python_for_examples();
     fflush(stdout);
     error = posix_spawnp(&child, args[0], NULL, NULL, (char **)(uintptr_t)args, environ);
     if (error)
-        return complain("%s: python3: %s", item->name, strerror(error));
+        return complain("%s: %s: %s", item->name, args[0], strerror(error));
     return child_status(child);
 }
 

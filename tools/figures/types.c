@@ -200,8 +200,10 @@ static const char script[] =
     "plot for [i=2:9] $data every 2 using 1:(e(column(i))) with lines lw 2 dt i-1 lc i-1 "
     "title word('FP16 BF16 TF32 FP32-F FP32-M FP32-T FP32-B FP32', i-1)\n"
     "set title 'scaled by lines, as the library multiplies'\n"
-    "c(i) = i == 10 ? 4 : i - 5\n"
-    "plot for [i=10:12] $data every 2 using 1:(e(column(i))) with lines lw 2 dt c(i) lc c(i) "
+    /* FP32-F is drawn wide, since the curve of FP32-T lies on it */
+    "c(i) = i == 10 ? 4 : i - 5\nd(i) = i == 10 ? 1 : c(i)\n"
+    "plot for [i=10:12] $data every 2 using 1:(e(column(i))) with lines lw (i == 10 ? 6 : 2) "
+    "dt d(i) lc c(i) "
     "title word('FP32-F FP32-T FP32-B', i-9), "
     "$data every 2 using 1:(e($13)) with lines lw 2 dt 2 lc 4 title 'FP32-F beside 1'\n"
     "unset multiplot";

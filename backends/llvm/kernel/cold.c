@@ -5,6 +5,7 @@
 #include "ir/cpu.h"
 #include "ir/num/dot.h"
 #include "ir/num/small.h"
+#include "ir/unit/num.h"
 
 #include <math.h>
 #include <string.h>
@@ -555,6 +556,16 @@ static void load_doubles(limber_format f, const char *from, double *to, int n)
     }
 }
 
+/* Implements kernel_cold.round: rounds elements as the simulated unit loads operands. */
+static void round_operands(const struct kernel_call *c, int side, double v[KERNEL_LANES])
+{
+    struct loaded x[KERNEL_LANES];
+
+    limber_unit_load(&c->config->model, side, v, KERNEL_LANES, x);
+    for (int i = 0; i < KERNEL_LANES; i++)
+        v[i] = x[i].value;
+}
+
 /* ---- storing results ------------------------------------------------------------------------- */
 
 /* Returns the address of element (i, j) of this part of C. */
@@ -719,6 +730,7 @@ static double element_value(limber_format f, const char *p)
 }
 
 const struct kernel_cold limber_kernel_cold = {
-    read_rows,   pack_panel, words_of_bytes, load_doubles, store_special, store_words,
-    store_total, store_sum,  store_near,     store_exact,  element_value, nanoseconds
+    read_rows,   pack_panel,    words_of_bytes, load_doubles, store_special,
+    store_words, store_total,   store_sum,      store_near,   store_exact,
+    element_value, nanoseconds, round_operands
 };

@@ -330,6 +330,8 @@ struct kernel_cold {
     /* Returns the element at p, rounded to FP64. */
     double (*value)(limber_format f, const char *p);
     int64_t (*nanoseconds)(void);       /* reads a monotonic clock */
+    /* Rounds sixteen elements as the simulated unit loads operands. */
+    void (*round)(const struct kernel_call *c, int side, double v[16]);
 };
 extern const struct kernel_cold limber_kernel_cold;
 

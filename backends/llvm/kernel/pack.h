@@ -633,6 +633,17 @@ FLAT void pack_whole(const struct strip *w, const char *from, int64_t stride)
             load_eight(w, from + p * stride, w->scale_low, low);
             load_eight(w, from + p * stride + 8 * w->as->f.size, w->scale_high, high);
         }
+#ifndef KERNEL_PREBUILT
+        if (w->as->rounds) {
+            double v[KERNEL_LANES];
+
+            STORE(v, low[0]);
+            STORE(v + 8, high[0]);
+            w->c->cold->round(w->c, w->side, v);
+            low[0] = LOAD(v8d, v);
+            high[0] = LOAD(v8d, v + 8);
+        }
+#endif
         store_float_row(w, 0, p, low[0], high[0]);
         squares[0] = FMA(low[0], low[0], squares[0]);
         squares[1] = FMA(high[0], high[0], squares[1]);

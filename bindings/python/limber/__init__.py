@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 
 __all__ = ["matmul", "dot", "tensordot", "einsum", "convert", "quantize", "fixed", "statistics",
-           "explore", "plan", "inspect", "prepare", "solve", "SolveReport",
+           "explore", "plan", "run_plan", "inspect", "prepare", "solve", "SolveReport",
            "conv1d", "conv2d", "conv3d", "conv1d_backward_data", "conv2d_backward_data",
            "conv3d_backward_data", "conv1d_backward_filter", "conv2d_backward_filter",
            "conv3d_backward_filter", "default_context", "finfo", "formats", "schemes", "spacing",
@@ -93,6 +93,7 @@ fixed = _function(Context.fixed)
 statistics = _function(Context.statistics)
 explore = _function(Context.explore)
 plan = _function(Context.plan)
+run_plan = _function(Context.run_plan)
 inspect = _function(Context.inspect)
 prepare = _function(Context.prepare)
 solve = _function(Context.solve)

@@ -239,6 +239,16 @@ class Context(Closing):
         return _product.plan(self, a, b, _contraction.MATMUL, contract, alpha, beta, scheme,
                              format, dtype, slices)
 
+    def run_plan(self, plan: str, a: Array, b: Array, out: Array = None, alpha: Scalar = 1,
+                 beta: Scalar = 0, report: bool = False, format: Formats = None,
+                 dtype: DType = None, result: str = "numpy") -> Any:
+        """a b by a plan's text (docs/ir.md): a stated one, whose contract chooses the scheme, or a
+        finished one with limbs and rows of its own.  What is not as the plan states is refused by
+        name: formats, sizes, the data's range, alpha and beta.  Options as matmul; operands are
+        real, stacks are batches."""
+        return _product.multiply(self, a, b, _contraction.MATMUL, None, out, alpha, beta, None,
+                                 report, format, dtype, result=result, plan=str(plan).encode())
+
     def conv2d(self, x: Array, w: Array, stride: Sizes = 1, pad: Sizes = 0, dilation: Sizes = 1,
                groups: int = 1, layout: str = "NCHW", contract: Optional[str] = None,
                out: Array = None, alpha: Scalar = 1, beta: Scalar = 0, scheme: Optional[str] = None,

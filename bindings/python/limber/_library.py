@@ -295,6 +295,7 @@ PROTOTYPES = {
     "limber_unit_retention": (c_double, [_P(Unit), c_int64]),
     "limber_run": (c_int, [c_void_p, _P(Problem), _P(Report)]),
     "limber_plan": (c_int, [c_void_p, _P(Problem), _P(c_void_p), _P(Report)]),
+    "limber_run_plan": (c_int, [c_void_p, c_char_p, _P(Problem), _P(Report)]),
     "limber_prepare": (c_int, [c_void_p, Matrix, c_int64, c_int64, c_int,
                                        _P(PrepareConfig), _P(c_void_p)]),
     "limber_prepare_filters": (c_int, [c_void_p, _P(Conv), c_void_p, Format, _P(PrepareConfig),

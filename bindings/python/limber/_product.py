@@ -194,7 +194,8 @@ class Product:
             _addresses(matrix.data or 0, extents, [steps[i] for _, steps in loops])
             for i, matrix in enumerate((problem.a, problem.b, problem.c))])
 
-    def run(self, report, epilogue, conj_a, conj_b):
+    def run(self, report, epilogue, conj_a, conj_b, plan=None):
+        """Computes the product, by the text of a plan if there is one."""
         self.result.check_beta(self.beta)
         problem = self.problem()
         problem.domain = int(self.pairs)
@@ -204,7 +205,11 @@ class Product:
         if self.shapes.loops:
             batch = self._batch(problem)
             problem.batch = ctypes.pointer(batch)
-        check(lib.limber_run(self.ctx, byref(problem), report and byref(report)))
+        if plan is None:
+            check(lib.limber_run(self.ctx, byref(problem), report and byref(report)))
+        else:
+            problem.contract = None
+            check(lib.limber_run_plan(self.ctx, plan, byref(problem), report and byref(report)))
         if self.aside:
             self.aside.put()
         return problem
@@ -252,11 +257,11 @@ def _addresses(data, extents, steps):
 
 def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, scheme=None,
              report=False, format=None, dtype=None, slices=0, conj_a=False, conj_b=False,
-             epilogue=None, inputs=None, nan_to_zero=False, result="numpy"):
+             epilogue=None, inputs=None, nan_to_zero=False, result="numpy", plan=None):
     """Multiplies two operands by a labelling function of _contraction with its argument;
-    Context.matmul describes the rest."""
+    Context.matmul and Context.run_plan describe the rest."""
     key = None
-    if not report and epilogue is None and inputs is None and not nan_to_zero:
+    if not report and plan is None and epilogue is None and inputs is None and not nan_to_zero:
         key = _repeat.key_of(a, b, labels, contract, out, alpha, beta, (
             scheme, format, dtype, slices, conj_a, conj_b, result, context.contract,
             context.background))
@@ -277,7 +282,7 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
             steps = epilogue_of(held, epilogue, inputs, nan_to_zero,
                                 product=(p.stack, p.shapes.m, p.shapes.n))
             try:
-                problem = p.run(r, steps, conj_a, conj_b)
+                problem = p.run(r, steps, conj_a, conj_b, plan)
             except BadArgument:     # the result may overlap an operand
                 if not p.set_aside():
                     raise

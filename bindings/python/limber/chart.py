@@ -36,7 +36,14 @@ def ticks(low, high):
     return [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def chart(path, title, across, up, names, series, log=False, lines=False):
+def powers(low, high):
+    """The numbers 1, 2, 5 times powers of 10 in a range."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    every = [m * 10.0 ** e for e in range(first, last + 1) for m in (1, 2, 5)]
+    return [v for v in every if low <= v <= high]
+
+
+def chart(path, title, across, up, names, series, log=False, lines=False, base=None):
     """Draws series over named places.
 
     across, up   what the axes are
@@ -44,6 +51,8 @@ def chart(path, title, across, up, names, series, log=False, lines=False):
     series       {name: [value or None or (low, middle, high) for each place]}
     log          a scale of powers of 10, on which a 0 is drawn at the lower edge, hollow
     lines        joins a series' values
+    base         draws bars from this value up or down, on a scale of powers; those of a place are
+                 beside each other, without gaps for series that have no value there
 
     The file appears when it is whole."""
     def middle(value):
@@ -53,7 +62,12 @@ def chart(path, title, across, up, names, series, log=False, lines=False):
         return (value[0], value[2]) if isinstance(value, tuple) else (value, value)
 
     every = [e for values in series.values() for v in values if v is not None for e in ends(v)]
-    if log:
+    if base is not None:
+        every = [v for v in every if v > 0] + [base]
+        low, high = math.log10(min(every) / 1.2), math.log10(max(every) * 1.2)
+        marks = [(math.log10(v), f"{v:g}") for v in powers(10 ** low, 10 ** high)]
+        log = True
+    elif log:
         every = [math.log10(v) for v in every if v > 0] or [0]
         low, high = math.floor(min(every)) - 1, math.ceil(max(every))
         step = -(-(high - low) // 9)
@@ -92,14 +106,25 @@ def chart(path, title, across, up, names, series, log=False, lines=False):
     for i, name in enumerate(names):
         out.append(f'<text x="{x(i):.1f}" y="{bottom + 18 + 14 * row[i]}" text-anchor="middle">'
                    f'{escape(name)}</text>')
+    present = [[s for s, values in enumerate(series.values()) if values[i] is not None]
+               for i in range(len(names))]
+    wide = 0.8 * step / max(1, *map(len, present))          # of a bar
     for s, (name, values) in enumerate(series.items()):
         colour = COLOURS[s % len(COLOURS)]
         shift = 0 if lines else (s - (len(series) - 1) / 2) * 7
         places = [(x(i) + shift, v) for i, v in enumerate(values) if v is not None]
+        if base is not None:
+            places = [(x(i) + (present[i].index(s) - (len(present[i]) - 1) / 2) * wide, v)
+                      for i, v in enumerate(values) if v is not None]
         if lines and len(places) > 1:
             points = " ".join(f"{at:.1f},{y(middle(v)):.1f}" for at, v in places)
             out.append(f'<polyline points="{points}" fill="none" stroke="{colour}"/>')
-        for at, v in places:
+        for at, v in places if base is not None else ():
+            upper, lower = sorted((y(v), y(base)))
+            out.append(f'<rect x="{at - wide / 2:.1f}" y="{upper:.1f}" width="{wide:.1f}" '
+                       f'height="{lower - upper:.1f}" fill="{colour}"><title>{escape(name)}: '
+                       f'{v:.4g}</title></rect>')
+        for at, v in places if base is None else ():
             if isinstance(v, tuple):
                 out.append(f'<path d="M{at:.1f} {y(v[0]):.1f}V{y(v[2]):.1f}" stroke="{colour}"/>')
             fill = "none" if log and not middle(v) else colour
@@ -108,4 +133,6 @@ def chart(path, title, across, up, names, series, log=False, lines=False):
         at = TOP + 18 * s
         out.append(f'<circle cx="{WIDTH + 14}" cy="{at}" r="4" fill="{colour}"/>'
                    f'<text x="{WIDTH + 24}" y="{at + 4}">{escape(name)}</text>')
+    if base is not None:
+        out.append(f'<path d="M{LEFT} {y(base):.1f}H{WIDTH}" stroke="#000"/>')
     write_whole(path, "\n".join(out) + "</svg>\n")
