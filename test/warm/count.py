@@ -1,5 +1,6 @@
 # Runs inside gdb: counts function calls from counting_begins() to the first call of run_pack(),
-# which packs operands, or of limber_unpacked_run(), which multiplies without packing.  CALLS_FUNCTIONS names a file with the addresses and names of the functions.
+# which packs operands, or of limber_unpacked_run(), which multiplies without packing.
+# CALLS_FUNCTIONS names a file with the addresses and names of the functions.
 import os
 
 import gdb
