@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Counts the function calls of a warm call before its first operand is packed, and the functions
-# called.  Inlined functions do not count, nor do those of the C library
-# and those that read the lines of operands, which are the scan itself.
+# called.  Inlined functions do not count, nor do those of the C library and those that read the
+# lines of operands, which are the scan itself.
 #
 #   warm.sh PROGRAM [CONTRACT=MOST...]    status 1: there are more calls
 #   CALLS_SHOW=1                          prints each of them
