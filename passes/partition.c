@@ -626,7 +626,7 @@ static double cut_tiles(struct work *w, bool apply)
                 n = 1;
                 seconds = one.seconds;
                 part[0] = one;
-            } else if (n > 1 && prefer_one_scheme(w, part, n, &one)) {
+            } else if (n > 1 && w->named.count > 1 && prefer_one_scheme(w, part, n, &one)) {
                 n = 1;
                 seconds = one.seconds;
                 part[0] = one;
