@@ -95,6 +95,15 @@ PRODUCTS = {
     "einsum": [((3, 4), (4, 5)), ((4, 4), (4, 4))],
 }
 SUBSCRIPTS = "ij,jk->ik"
+# The plan of a correctly rounded product of doubles, before the passes.
+STATED = """plan gemm promise=correct kbits=6 budget=0 {
+  %a = arg index=0 : f64[m,k]
+  %b = arg index=1 : f64[k,n]
+  %c = gemm %a %b : exact[m,n]
+  %d = epilogue %c alpha=one beta=zero wrap=0 : f64[m,n]
+  ret %d
+}
+"""
 # Convolutions: shapes of both tensors, and options.
 CONVOLUTIONS = {}
 for _axes, _size in (("conv1d", (6,)), ("conv2d", (5, 6)), ("conv3d", (3, 4, 5))):
@@ -105,7 +114,7 @@ for _axes, _size in (("conv1d", (6,)), ("conv2d", (5, 6)), ("conv3d", (3, 4, 5))
         (1, 3, *_output), (3, 2, *_window), {"size": _size}
     CONVOLUTIONS[_axes + "_backward_filter"] = \
         (1, 2, *_size), (1, 3, *_output), {"window": _window}
-OTHERS = {"convert", "quantize", "fixed", "solve", "statistics"}
+OTHERS = {"convert", "quantize", "fixed", "run_plan", "solve", "statistics"}
 # Functions that return no array that the package has made.
 WITHOUT = {"explore", "plan", "inspect", "prepare", "default_context", "finfo", "formats",
            "schemes", "spacing", "units", "unit", "retention", "unit_retention", "reveal",
@@ -207,6 +216,11 @@ class Guarded(unittest.TestCase):
             self.calls_agree((format, result), lambda context: context.solve(a, b, **options))
         z = copied(numpy.eye(3) * (1 + 1j))
         self.calls_agree("complex", lambda context: context.solve(z, z[0]))
+
+    def test_plans(self):
+        for one, other in PRODUCTS["matmul"]:
+            a, b = self.operand("f64", one), self.operand("f64", other)
+            self.calls_agree((one, other), lambda context: context.run_plan(STATED, a, b))
 
     def test_statistics(self):
         a, b = self.operand("f16", (3, 4)), self.operand("f16", (4, 5))
