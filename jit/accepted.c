@@ -6,7 +6,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* added to the number of users while a form is being changed */
+/* value that is added to `users` while a form's other fields are being changed; it makes `users`
+ * negative */
 enum { IN_CHANGE = INT_MIN / 2 };
 
 struct forms *limber_forms_new(void)
@@ -99,8 +100,9 @@ static int64_t bytes_of(struct strides s, int64_t rows, int64_t cols, int size)
     return rows > 0 && cols > 0 ? ((rows - 1) * s.row + (cols - 1) * s.col + 1) * size : 0;
 }
 
-/* Returns a place of the set that no call uses, ready to be changed: a new one, one without a form,
- * or one whose form was not used for long.  The context's lock is held.  NULL if there is none. */
+/* Returns an entry of the set that no call uses, for a new form: a new entry, an empty one, or one
+ * whose form was not used for long.  Locks it (`users` becomes negative).  The context's lock is
+ * held.  NULL if memory is short or calls use all entries. */
 static struct accepted *claim_place(_Atomic(struct accepted *) *set)
 {
     for (int turn = 0; turn < 3; turn++)
@@ -114,7 +116,7 @@ static struct accepted *claim_place(_Atomic(struct accepted *) *set)
                 atomic_store_explicit(&set[i], w, memory_order_release);
                 return w;
             }
-            /* first places without a form, then those that were not used since the last search */
+            /* first entries without a form, then those that were not used since the last search */
             if (turn == 0 ? atomic_load(&w->hash) != 0 : atomic_exchange(&w->used, false))
                 continue;
             if (atomic_compare_exchange_strong(&w->users, &(int){ 0 }, IN_CHANGE))
@@ -150,7 +152,7 @@ struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
         w->bytes_c = bytes_of(f->c, f->m, f->n, f->fc.size);
         w->wants = wants;
         w->open = open;
-        /* not a plain store, because calls that found the place in this state may still have to
+        /* not a plain store, because calls that found the entry in this state may still have to
          * subtract 1 from `users` */
         atomic_fetch_sub_explicit(&w->users, IN_CHANGE - 1, memory_order_acq_rel);
         atomic_store_explicit(&w->hash, hash, memory_order_release);
@@ -195,7 +197,7 @@ struct found *limber_accepted_kernel(struct accepted *w, const struct kernel_key
             continue;
         if (!atomic_load_explicit(&x->e->stale, memory_order_relaxed))
             return x;
-        atomic_store(&w->hash, 0); /* the next call keeps the new kernel in another place */
+        atomic_store(&w->hash, 0); /* the next call keeps the new kernel in another entry */
         return NULL;
     }
     return NULL;

@@ -10,8 +10,8 @@
 
 #include <stdatomic.h>
 
-/* The form of a product of two matrices under a contract without pointers.  Compared and hashed as
- * bytes, so it has no padding. */
+/* The form of a product: its sizes, strides, formats and contract (one without pointers), which
+ * calls that are repeated have in common.  Compared and hashed as bytes, so it has no padding. */
 struct form {
     int64_t m, n, k;
     struct strides a, b, c;
@@ -20,9 +20,10 @@ struct form {
     int32_t flags; /* set of FORM_... */
 };
 _Static_assert(sizeof(struct form) == 9 * 8 + 3 * 8 + 6 * 4, "a form has no padding");
-/* FORM_alpha: alpha is not 1.  FORM_beta: beta is not 0.  FORM_long: the form is the first part of
- * a struct long_form.  The others are only in long forms.  FORM_one: beta is 1.  FORM_a, FORM_b:
- * the operand is prepared.  FORM_listed_a and so on: a batch lists addresses of its matrices. */
+/* Flags of a form.  FORM_alpha: alpha is not 1. FORM_beta: beta is not 0. FORM_long: the form is
+ * the first part of a struct long_form.  The flags that follow are set in long forms only.
+ * FORM_one: beta is 1. FORM_a, FORM_b: the operand is prepared.  FORM_listed_a, _b, _c: a batch
+ * lists addresses of these matrices. */
 enum form_flag {
     FORM_alpha = 1,
     FORM_beta = 2,
@@ -57,8 +58,9 @@ struct found {
 
 enum { MOST_FOUND = 4 }; /* kernels that a form keeps */
 
-/* A form, and what was decided for it.  `users` counts the calls that use it.  While it is negative
- * the other fields are being changed. */
+/* An entry of the table: a form of calls, and what was decided for it (kernels, ways to compute).
+ * `users` counts the calls that use the entry; while it is negative, the other fields are being
+ * changed. */
 struct accepted {
     atomic_uint_fast64_t hash; /* the form's; 0 if there is no form */
     atomic_int users;
@@ -71,7 +73,8 @@ struct accepted {
     _Atomic(struct found *) found[MOST_FOUND];
 };
 
-/* A table of forms.  The form's hash selects a set of places, any of which may hold the form. */
+/* The table of forms.  A form's hash selects a set of FORM_PLACES entries, any of which may hold
+ * the form. */
 enum { FORM_BITS = 6, FORM_PLACES = 4 };
 struct forms {
     /* hash of the set's last form that was not kept; a form is kept when it comes a second time */
@@ -98,9 +101,10 @@ static inline void limber_accepted_release(struct accepted *w)
         atomic_fetch_sub_explicit(&w->users, 1, memory_order_release);
 }
 
-/* Keeps a form whose call, the problem p, has passed all checks.  ways: returns the ways that
- * are open to it.  Returns the form, to be released.  NULL if it is not kept: it comes for the
- * first time, memory runs out, or calls use all of its places. */
+/* Keeps the form of a call (the problem p) that has passed all checks.  ways: a function that
+ * returns the set of ways (code paths) that may compute the call.  Returns the form's entry, to be
+ * released.  NULL if the form is not kept: it comes for the first time, memory runs out, or calls
+ * use all entries of its set. */
 typedef uint32_t open_ways(const limber_context *ctx, const struct problem *p);
 struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
                                      const struct problem *p, open_ways *ways);
@@ -108,8 +112,9 @@ struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
  * runs out.  On success the form keeps the caller's use of e. */
 bool limber_accepted_keep(struct accepted *w, const struct kernel_key *key, bool unscanned,
                           struct entry *e);
-/* Returns the form's kernel of a key or, if key is NULL, that of unscanned data.  NULL if there is
- * none, or the kernel was replaced; then the form is forgotten. */
+/* Returns the form's kernel for this key (data of a class) or, if key is NULL, its kernel for data
+ * that was not scanned.  NULL if there is none, or if another kernel has replaced it; then the
+ * form's entry is cleared. */
 struct found *limber_accepted_kernel(struct accepted *w, const struct kernel_key *key);
 
 #endif

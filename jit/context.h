@@ -122,8 +122,8 @@ static inline const struct machine *limber_host(const limber_context *ctx)
     return ctx->host.backend ? &ctx->host : &ctx->machine;
 }
 
-/* Returns the vector code for elementwise functions on that machine; NULL if there is none, or no
- * context. */
+/* Returns the vector code for elementwise functions of the machine that computes on host memory;
+ * NULL if there is none, or no context. */
 static inline const struct function_ops *limber_host_functions(const limber_context *ctx)
 {
     const struct cpu_ops *cpu = ctx ? limber_host(ctx)->cpu : NULL;

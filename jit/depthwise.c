@@ -287,12 +287,13 @@ static void fill_report(const struct running *x, const char *scheme, double boun
     r->workspace = x->bytes;
 }
 
-/* Computes a depthwise convolution. r: report with its error bound, or NULL. False if it cannot
- * be computed so. */
+/* Computes a depthwise convolution.  r: report with its error bound, or NULL.  False, with nothing
+ * computed, if there is no code for the convolution or memory runs out. */
 bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct report *r)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
-    /* k u, from which the relative error bound of one chain of k fused multiply-adds follows */
+    /* k times the unit roundoff u, from which the error bound of a sum of k fused multiply-adds
+     * follows */
     const double n = (double)p->k * (p->fc.size == 8 ? 0x1p-53 : 0x1p-24);
     const bool rounds = limber_needs_native_sums(&p->contract) && !are_bytes(p);
     const double begin = r ? limber_now() : 0;

@@ -106,7 +106,8 @@ void limber_shape_report(const limber_context *ctx, const struct product_shape *
     r->way = WAY_direct;
 }
 
-/* Runs the way `direct` (a code path).  RAN_not if the library has no code for this machine. */
+/* The way `direct` (a code path): computes native products without packing.  RAN_not if the library
+ * has no code for this machine. */
 static enum ran run_direct(struct attempt *at)
 {
     limber_context *ctx = at->ctx;

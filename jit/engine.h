@@ -129,9 +129,9 @@ bool limber_statistics_fill(limber_context *ctx, const struct problem *p,
 
 /* ---- kernel_key.c ---------------------------------------------------------------------------- */
 
-/* The properties of a call that determine the stated plan of its kernel.  Keys are compared as
- * bytes, so a key must be cleared before it is filled.  Fields that are usually empty come last,
- * because comparisons stop before them. */
+/* The properties of a call that determine its plan before the passes, and so its kernel.  Keys are
+ * compared as bytes, so a key must be cleared before it is filled.  Fields that are usually empty
+ * come last, because comparisons stop before them. */
 struct kernel_key {
     limber_format fa, fb, fc;
     int32_t promise, bits, slices, kbits;

@@ -19,15 +19,17 @@ enum {
 
 /* ---- what this code and a kernel cost -------------------------------------------------------- */
 
-/* Cycles, fitted to times on a Zen 4 with AVX2 and with VNNI: products of i16, i32 and i64 of 7 to
- * 63 bits, n = 8 to 320 */
+/* Cycles of one core, fitted to times on a Zen 4 with AVX2 and with VNNI: products of i16, i32 and
+ * i64 of 7 to 63 bits, n = 8 to 320. */
 enum {
-    STORE = 10, /* of this code, to store an element of C */
-    START = 9000, /* of a kernel: scan, key and launch */
-    ELEMENT = 3, /* of a kernel, to scan, pack or store an element */
-    LIMB = 2, /* more for each of its limbs, which have eight bits */
-    WORD = 150, /* to combine the limbs of a sum, for each word of 64 bits after the first */
-    LINES = 4, /* rows and columns that a kernel packs and stores together */
+    STORE = 10, /* plain loops: to store an element of C */
+    START = 9000, /* kernel of limbs: to scan, find the kernel and launch it */
+    ELEMENT = 3, /* kernel of limbs: to scan, pack or store an element */
+    LIMB = 2, /* kernel of limbs: to make one limb (eight bits) of an element */
+    /* kernel of limbs: to combine a sum's limbs, for each word of 64 bits after the first */
+    WORD = 150,
+    /* LINES: a kernel packs and stores this many rows together.  PANEL: this many columns. */
+    LINES = 4,
     PANEL = 16
 };
 
@@ -50,8 +52,8 @@ static double loops_seconds(const struct target *t, const struct problem *p)
     return (double)p->m * (n * (double)p->k + (double)p->n * STORE) / clock_rate(t);
 }
 
-/* Predicted seconds of a group on one core by a kernel that multiplies limbs, if elements have so
- * many bits. */
+/* Predicted seconds of a group on one core, if a kernel multiplies limbs.  bits_a, bits_b: bits
+ * that elements of A and B need. */
 static double limbs_seconds(const struct target *t, const struct problem *p, int bits_a, int bits_b)
 {
     const double m = padded(p->m, LINES), k = (double)p->k, n = padded(p->n, PANEL);

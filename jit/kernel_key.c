@@ -73,8 +73,8 @@ bool limber_kernel_key_make(limber_context *ctx, struct kernel_key *key, const s
     return true;
 }
 
-/* Returns the type with numbers as dimensions, for a function of one shape; other plans have
- * letters. */
+/* Returns type t with the dimensions rows and cols, as plans of functions for one shape have them.
+ * Types of other plans have letters as dimensions. */
 static struct type fixed_type(struct type t, int64_t rows, int64_t cols)
 {
     t.dim[0] = rows;

@@ -227,8 +227,9 @@ static void add_call(struct launching *l, const struct call *call)
         pthread_mutex_unlock(&l->lock);
 }
 
-/* Returns the backend's call for group g, with the results of scans, the index maps and the kept
- * limbs. of: memory for the objects through which the kernel gets kept limbs. */
+/* Returns the backend's call for group g, with the results of scans, the index maps and, for
+ * prepared operands, their stored limbs.  of: memory for the objects through which the kernel gets
+ * these limbs. */
 static struct call call_of(const struct launching *l, int64_t g, struct keeping of[2])
 {
     const struct problem *p = l->p;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* largest number of characters of a line; of lines of a printed matrix of tiles; of printed runs of
- * blocks */
+/* WIDE, HIGH: largest numbers of characters of a line, and of lines, of a printed map of tiles.
+ * RUNS: largest number of printed runs of equal blocks. */
 enum { WIDE = 64, HIGH = 32, RUNS = 24 };
 
 _Static_assert((int)LIMBER_TILE_ZERO == (int)CLASS_zero &&
@@ -141,7 +141,8 @@ static void print_kinds(struct text *out, const struct cut *cut, int side)
     }
 }
 
-/* Prints "a" for a group of lines, or "a:nW" for its narrow and wide tiles. */
+/* Prints which lines of an operand a part reads: "a" for the group a; "a:nW" if it reads only the
+ * group's narrow (n) and wide (W) tiles. */
 static void print_side(struct text *out, const limber_part *p, int side)
 {
     char name[8];

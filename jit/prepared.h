@@ -6,9 +6,9 @@
 #include "jit/cache/cache.h"
 #include "jit/scan/scan.h"
 
-/* Copies the mask (what the scan found) of the part `place` of the operand to *m, as a scan of
- * this depth would make it.  The prepared operand still owns the arrays of *m.  If there is only
- * one place, its mask is used for all groups of a call. */
+/* Copies to *m the mask (exponents and bits that a scan found) of the operand's part `place`, as a
+ * scan of this depth would make it.  The prepared operand still owns the arrays of *m.  If there is
+ * only one part, its mask is used for all groups of a call. */
 void limber_prepared_mask(const limber_prepared *o, int64_t place, struct mask *m,
                           enum scan_depth depth);
 /* Lets one kernel use the limbs that the operand keeps.  The kernel reads the operand as A (side

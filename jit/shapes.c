@@ -24,8 +24,9 @@ void limber_shapes_free(struct shapes *all)
     free(all);
 }
 
-/* Returns the place that counts the shape: the shape's own place, or the one with the lowest count,
- * which is then reused for this shape.  NULL if all places of the set have functions. */
+/* Returns the table entry that counts products of a shape: the shape's own entry, or the one with
+ * the lowest count, which from now on counts this shape.  NULL if all entries of the set have
+ * functions. */
 static struct place *counter_of(struct place *set, uint64_t hash)
 {
     struct place *least = NULL;
@@ -89,8 +90,8 @@ limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape 
 
 /* ---- the background thread's jobs ------------------------------------------------------------ */
 
-/* Returns a free place for the function of a shape.  NULL if the shape has a function already, or
- * all places have one. */
+/* Returns an entry of the set without a function, for the function of a shape.  NULL if the shape
+ * has a function already, or all entries have one. */
 static struct place *free_place(struct place *set, const struct product_shape *s)
 {
     struct place *found = NULL;

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-/* The table has SETS sets of PLACES places. */
+/* The table has SETS sets of PLACES entries. */
 enum { SET_BITS = 6, SETS = 1 << SET_BITS, PLACES = 4 };
 
 /* A function for one shape.  Immutable, and freed with the table. */
@@ -18,8 +18,8 @@ struct made {
     limber_kernel code;
 };
 
-/* A table of functions, each for one shape.  The shape's hash selects a set of places, any of which
- * may hold the shape. */
+/* A table of functions, each for one shape.  The shape's hash selects a set of entries, any of
+ * which may hold the shape. */
 struct shapes {
     struct place {
         _Atomic(struct made *) made;

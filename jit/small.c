@@ -8,16 +8,15 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* WORK, NATIVE_WORK: largest numbers of multiply-adds, in general and where native products of
- * binary64 keep the contract, for every k of their class: those of at most NATIVE_BITS bits.
- * FEW: a matrix is multiplied by at most this many vectors one by one; for more vectors kernels are
+/* WORK: largest number of multiply-adds of a product that this code computes.  NATIVE_WORK: the
+ * same where native sums in binary64 keep the contract, which is so up to bits=NATIVE_BITS.  FEW: a
+ * matrix is multiplied by at most this many vectors one by one; for more vectors kernels are
  * faster.  BLOCK_LINES: rows by which several vectors are multiplied in turn, so that the rows stay
- * in a cache.
- *
- * These are no prices, since under contracts in bits the results' bits depend on who computes them,
- * and should not depend on the machine's rates.  On a Zen 4 pairs take 0.60 of a kernel's time for
- * 64 x 64 x 64 doubles of random data and 0.75 for 128 x 128 x 128 (floats: 0.80, 1.07), and 0.43
- * of a native kernel's time for 16 x 16 x 16, 1.02 for 32 x 32 x 32. */
+ * in a cache.  These limits are constants, not predictions from the machine's rates: under
+ * contracts in bits the results' bits depend on which code computes them, and should not depend on
+ * the machine.  On a Zen 4 double-double sums take 0.60 of a kernel's time for 64 x 64 x 64 doubles
+ * of random data and 0.75 for 128 x 128 x 128 (floats: 0.80, 1.07), and 0.43 of a native kernel's
+ * time for 16 x 16 x 16, 1.02 for 32 x 32 x 32. */
 enum {
     WORK = 64 * 64 * 64,
     NATIVE_WORK = 16 * 16 * 16,
@@ -88,8 +87,9 @@ struct small {
     limber_context *ctx;
     const struct problem *p;
     double allowed;
-    /* number of vectors, the columns of B or the rows of A, each of which is multiplied by rows or
-     * columns of the other operand; 0 for other products, which are not divided */
+    /* If B's columns or A's rows are few: their number.  Each of these vectors is multiplied by
+     * rows or columns of the other operand.  0 for other products, which are not divided into
+     * tasks. */
     int64_t vectors;
     atomic_llong slow; /* number of elements that were recomputed exactly */
 };
@@ -155,7 +155,7 @@ void limber_pairs_report(struct attempt *x)
     r->seconds_scan = scan;
 }
 
-/* Runs the way `pairs` (a code path). */
+/* The way `pairs` (a code path): computes small products by double-double sums. */
 static enum ran run_pairs(struct attempt *x)
 {
     const struct problem *p = x->p;

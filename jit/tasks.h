@@ -14,8 +14,9 @@ struct division {
     double seconds; /* predicted for a group, on one core */
 };
 
-/* A piece of a call: lines [first, end) of a group's C, for one of the vectors.  The vectors of
- * some lines follow one another, so that the lines stay in a cache. */
+/* A piece of a call: lines (rows or columns) [first, end) of a group's C, for one of the vectors by
+ * which a matrix is multiplied.  Pieces of the same lines follow one another, one for each vector,
+ * so that these lines stay in a cache. */
 struct piece {
     int64_t group, vector, first, end;
 };

@@ -15,20 +15,22 @@ enum { ROWS = 512 };
 /* FEW: largest number of vectors that are multiplied one by one, by a matrix of at least LEAST_ROWS
  * rows. */
 enum { FEW = 8, LEAST_ROWS = 256 };
-/* Number of rows that are converted at once, and of elements along k of a single row, which are
- * whole chains. */
+/* LINES: rows of a matrix that are converted at once.  LENGTH: elements along k of a single row
+ * that are converted at once, a multiple of the length of a chain of sums. */
 enum { LINES = 16, LENGTH = LINES * NATIVE_CHAIN };
 
 /* The product as a matrix of m x k times `vectors` vectors.  If C has fewer rows than columns, the
- * product is computed transposed, as C^T = B^T A^T, and m is the caller's n.  row, col: strides of
- * the matrix, step: stride of a vector, in elements.  next, next_to: distance between vectors, and
- * between their results. */
+ * product is computed transposed, as C^T = B^T A^T, and m is the caller's n. */
 struct vectors {
     limber_context *ctx;
     const struct problem *p;
-    int64_t m, k, row, col, step, to; /* to: elements from one element of C to the next */
+    /* row, col: strides of the matrix; step: stride of a vector; to: distance from one element of a
+     * result to the next.  All are in elements. */
+    int64_t m, k, row, col, step, to;
+    /* next, next_to: distance from one vector to the next, and from one result to the next, in
+     * elements */
     int64_t vectors, next, next_to;
-    int width; /* sums of a row: 2 of a complex matrix, else 1 */
+    int width; /* sums of a row: 2 for a complex matrix, else 1 */
     bool by_row; /* the matrix is B */
     struct scaling scaling;
     /* alpha and beta must be applied */
@@ -59,8 +61,9 @@ static bool needs_conversion(const struct problem *p)
            !limber_format_equal(p->fb, p->fc);
 }
 
-/* True for the product of a complex matrix with contiguous columns and a vector, as
- * jit/api/complex.c states it if the operands need no conversion. */
+/* True for the product of a complex matrix with contiguous columns and a vector, which complex.c
+ * has converted to a real product with two columns, if the operands need no conversion of
+ * format. */
 static bool has_complex_columns(const struct problem *p)
 {
     return p->n == 2 && p->a.pairs && p->a.pairs->kind == PAIRS_along && p->a.line == 2 &&

@@ -148,8 +148,9 @@ uint32_t limber_ways_open(const limber_context *ctx, const struct problem *p)
     return open;
 }
 
-/* Returns the next way that accepts the call's arguments and, if `looks`, its data.  NULL if none
- * is left.  Unless out is NULL, writes there why the ways before it refuse. */
+/* Returns the next way (code path) of the list that accepts the call's arguments and, if `looks`,
+ * its data.  NULL if no way is left.  Writes to `out`, unless it is NULL, why the ways before it
+ * refuse. */
 static const struct way *next_way(struct attempt *x, bool looks, struct text *out)
 {
     const struct way *w;

@@ -51,9 +51,9 @@ struct gemm_arguments {
     const limber_output *c;
     const void *alpha, *beta;
 };
-/* Computes a plain product before its arguments are checked, if a way can do so fast.  at: this
- * way's place in the list.  report: NULL, or filled except for its order.  False if nothing was
- * done, so that the product must be stated as a problem. */
+/* Computes a plain product before its arguments are checked, if a way (code path) can do so fast.
+ * at: this way's entry in the list of ways.  report: NULL, or filled except for the order of sums.
+ * False if nothing was done, so that the call must be converted to a struct problem. */
 typedef bool at_once(limber_context *, const struct gemm_arguments *, struct report *report,
                      const struct way *const *at);
 
@@ -64,11 +64,13 @@ struct way {
     bool plans;
     bool keeps_memory; /* the way allocates memory, even if the caller gives a workspace */
     /* Returns NULL if the way may compute the call, else the reason why not, as text.  The answer
-     * depends on the call's form alone (jit/accepted.h): on neither addresses nor data, and of
-     * scalars only on what the form has of them. */
+     * depends on the call's form alone (jit/accepted.h): not on addresses or data, and on scalars
+     * only by the form's flags for alpha and beta. */
     const char *(*refuses)(const limber_context *, const struct problem *);
     enum ran (*run)(struct attempt *);
-    /* NULL if the way only computes problems; then no later way is asked for a plain product. */
+    /* Computes a plain product (struct gemm_arguments) before it is checked.  NULL if the way needs
+     * a struct problem; then the later ways of the list are not tried for plain products,
+     * either. */
     at_once *at_once;
     /* Returns whether the data suits the way.  NULL if all data does, or if `plan` finds out. */
     bool (*suits)(struct attempt *);
@@ -107,8 +109,8 @@ static inline bool limber_pass_on(limber_context *ctx, const struct gemm_argumen
     return next && next(ctx, x, report, at + 1);
 }
 at_once limber_direct_at_once; /* at_once.c: the member of the way `direct` */
-/* Computes a plain product by the first ways of the list.  False if it did nothing, because the
- * product must be stated as a problem. */
+/* Computes a plain product by the first ways of the list.  False if nothing was done, so that the
+ * call must be converted to a struct problem. */
 static inline bool limber_ways_at_once(limber_context *ctx, const struct gemm_arguments *x,
                                        struct report *report)
 {

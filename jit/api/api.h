@@ -61,8 +61,8 @@ struct accepted *limber_keep_form(limber_context *ctx, const limber_problem *p,
                                   const struct problem *x);
 bool limber_conv_run(limber_context *ctx, const limber_problem *p, struct report *report,
                      struct diag *d);
-/* Computes the workspace of a convolution in bytes, as limber_workspace does.  The stride phases of
- * backward data run one after another in the same memory. */
+/* Computes the workspace of a convolution in bytes: *least suffices, with *best the call is
+ * fastest.  The stride phases of backward data run one after another in the same memory. */
 bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t *least,
                            size_t *best, struct diag *d);
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,

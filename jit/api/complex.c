@@ -137,8 +137,8 @@ static bool find_wider_format(limber_format f, limber_format *out)
     return f.size < 8 && limber_format_named(name[f.size], out) == LIMBER_STATUS_OK;
 }
 
-/* True if the way `vectors` reads A's columns as they lie, for which it needs the rows of B's real
- * form together. */
+/* True if A is a column-major matrix, and the code path `vectors` multiplies it by the vector B in
+ * place.  That code needs contiguous rows of B's real form. */
 static bool reads_columns(const struct complex_product *x)
 {
     return x->n == 1 && x->a.m.row_stride == 1 && x->a.m.col_stride != 1 &&
@@ -559,7 +559,8 @@ static bool run_product(struct complex_product *x, const limber_contract *contra
     if (!check_call(x, contract, d))
         return false;
     x->contract = *contract;
-    /* one of several real products could be refused after the first was computed */
+    /* a missing kernel is compiled even if the contract says `refuse`: one of several real products
+     * could be refused after the first was computed */
     if (contract->on_miss == LIMBER_ON_MISS_REFUSE)
         x->contract.on_miss = LIMBER_ON_MISS_COMPILE;
     x->alpha = pair_or_null(x->alpha, x->c.format, 1);

@@ -263,8 +263,8 @@ static int64_t tensor_elements(const limber_conv *s)
     return s->n * s->c * (limber_conv_is_deep(s) ? s->d : 1) * s->h * s->w;
 }
 
-/* What keeps C unchanged if a stride phase fails: enough workspace for every phase, if with that no
- * phase can fail; else a copy of C. */
+/* Memory that keeps C unchanged if a stride phase fails: a workspace large enough for every phase,
+ * if no phase can fail with it; else a copy of C. */
 struct reserve {
     bool sure; /* true if no phase can fail */
     limber_queue queue; /* if `sure`: the queue whose workspace suffices for each phase */

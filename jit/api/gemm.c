@@ -117,8 +117,8 @@ static void set_problem(struct problem *to, const limber_contract *contract,
     };
 }
 
-/* Checks a GEMM's arguments and describes it as an internal problem. stores: C is written, so
- * its place is checked too. */
+/* Checks a GEMM's arguments and describes it as an internal problem.  stores: C is written, so its
+ * address and its overlap with A and B are checked, too. */
 bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d)
 {
@@ -227,7 +227,7 @@ struct accepted *limber_keep_form(limber_context *ctx, const limber_problem *p,
     return limber_accepted_add(ctx, &f.form, x, limber_ways_open);
 }
 
-/* True if the addresses from p on, `bytes` of them, and those of C do not overlap. */
+/* True if the `bytes` bytes at p do not overlap the `bytes_c` bytes at c. */
 static bool is_apart(const void *p, int64_t bytes, const void *c, int64_t bytes_c)
 {
     const uintptr_t from = (uintptr_t)p, from_c = (uintptr_t)c;

@@ -116,8 +116,8 @@ bool limber_report_check(const limber_report *r, struct diag *d)
     return r->part_room == 0 || check_parts(r->part_size, "report", d);
 }
 
-/* Copies a report to the caller's structure, as far as that reaches, with as many parts as it
- * has room for. */
+/* Copies a report to the caller's structure: only the fields that this has (it may be of an older
+ * version), and as many parts as fit the caller's array. */
 void limber_report_out(limber_report *to, const struct report *from)
 {
     limber_report r = {

@@ -135,7 +135,7 @@ limber_status limber_reveal(limber_reveal_fn *sum, void *user, int64_t k, limber
     if (run_reveal(&s, &order, &words, &d)) {
         *tree = order.s;
         order.s = NULL;
-        /* for some orders the words contradict each other, so that they describe no unit */
+        /* there is no unit for some orders; then limber_unit_read refuses the words */
         if (unit && words.s && limber_unit_read(words.s, &full, &refused)) {
             *unit = words.s;
             words.s = NULL;

@@ -16,8 +16,8 @@ enum { KEY_BYTES = 32, KEY_HEX = 2 * KEY_BYTES };
  * read-only segments if there is none.  So a rebuilt library never loads kernels of an older
  * one. */
 void limber_key_build(unsigned char build[16]);
-/* Computes a disk key from `size` bytes at `what` (the text of a stated plan), a target's text and
- * the library's build. */
+/* Computes a disk key from `size` bytes at `what` (the text of a plan before the passes), a
+ * target's text and the library's build. */
 void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16], const void *what,
                      size_t size, const char *target);
 /* Writes 2 * bytes hexadecimal digits and a closing zero to hex. */
@@ -88,9 +88,9 @@ bool limber_kernels_offer(struct kernel_cache *m, const void *key, size_t size,
                           struct kernel_maker kernel_maker);
 size_t limber_kernels_count(struct kernel_cache *m);
 
-/* Returns a copy of the stated plan of the entry whose key begins with these bytes; the caller
- * frees it.  NULL if there is no such entry (*known is false), or if memory runs out (*known is
- * true). */
+/* Returns a copy of the plan (before the passes) of the entry whose key begins with these bytes;
+ * the caller frees it.  NULL if there is no such entry (*known is false), or if memory runs out
+ * (*known is true). */
 char *limber_kernels_stated(struct kernel_cache *m, const unsigned char *key, size_t size,
                             bool *known);
 /* True if limber_kernels_get would find the entry.  Does not count as a use. */

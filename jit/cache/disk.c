@@ -195,8 +195,9 @@ int limber_disk_root(struct disk *disk, bool create, bool *site)
     return -1;
 }
 
-/* Reads the key that seals entries, once. create: makes it if there is none.  False if there is
- * none, which also gives the cache up if it was required. */
+/* Gets the key that seals entries, which is read from its file once.  create: makes the key if it
+ * is absent.  False if there is no key.  If the key is refused, or cannot be made, the cache is no
+ * longer used. */
 bool limber_disk_key(struct disk *disk, bool create, struct seal_key *key)
 {
     char why[240] = "";

@@ -142,8 +142,8 @@ static bool is_trusted_owner(uid_t user)
     return user == 0 || user == geteuid();
 }
 
-/* True if others cannot change this directory or link.  A directory in which others may write only
- * their own files (sticky, such as /tmp) is safe: they cannot replace ours. */
+/* True if no other user can change this directory or link.  A directory in which others may write
+ * only their own files (sticky, such as /tmp) is safe: they cannot replace ours. */
 static bool is_safe(struct walk *w, const char *name, const struct stat *st)
 {
     char reason[80];
@@ -161,7 +161,8 @@ static bool is_safe(struct walk *w, const char *name, const struct stat *st)
     return true;
 }
 
-/* Makes fd the directory that the walk has reached.  False if others can change that directory. */
+/* Makes fd the directory that the walk has reached.  False if other users can change that
+ * directory. */
 static bool step_to(struct walk *w, int fd)
 {
     struct stat st;

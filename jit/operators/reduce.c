@@ -20,8 +20,8 @@ enum { PIECE = 256, COLUMNS = 16, LANES = 16, ROOM = 1024, SMALL_TASK = 1 << 14 
 struct line {
     struct long_sum exact;
     float sum[LANES], lost[LANES];
-    /* mean: of the line; second: the sum of squares or exponentials of the second pass, or the
-     * divisor of the results */
+    /* mean: the line's mean.  second: what divides the line's results (a root of a sum of squares,
+     * or a sum of exponentials), or the line's only result. */
     double chain, most, mean, second;
     uint64_t swallowed;
 };

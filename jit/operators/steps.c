@@ -8,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* largest number of elements of a piece; bytes of its memory; elements of a task */
+/* PIECE: largest number of elements of a piece of a row.  ROOM: bytes of memory of a piece.  TASK:
+ * elements of C that a task computes. */
 enum { PIECE = 256, ROOM = 1 << 13, TASK = 1 << 15 };
 
 /* A piece of a row: the addresses of all values that the steps read, and memory for those that must

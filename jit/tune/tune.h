@@ -5,8 +5,8 @@
 
 #include "jit/context.h"
 
-/* Candidates: rows of a register tile; rows of a block, as multiples of the register tile's;
- * columns of a block. */
+/* Sizes that the tuner tries: rows of a register tile (limber_tile_rows); rows of a block, as
+ * multiples of the tile's (limber_tile_tall); columns of a block (limber_tile_wide). */
 static const int limber_tile_rows[] = { 12, 8, 14, 6 }, limber_tile_tall[] = { 10, 20, 5 },
                  limber_tile_wide[] = { 256, 512, 1024 };
 

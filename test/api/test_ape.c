@@ -169,8 +169,8 @@ static float draw(struct rng *r, enum kind kind)
 }
 
 /* Fills an operand with tiles of random kinds, which are stored in kinds[block][tile]. most: the
- * last kind that occurs; one tile in eight is wide if it is that, since FP32-B for all would not be
- * dearer otherwise. */
+ * last kind that occurs.  If that is KIND_wide, most tiles are narrow, because with many wide tiles
+ * the library would compute the whole product by FP32-B. */
 static void fill_tiles(struct rng *r, float *x, int64_t lines, int64_t k, int most,
                        unsigned char *kinds)
 {
@@ -342,8 +342,9 @@ static void tiles_take_the_scheme_that_suits_them(void **state)
     }
 }
 
-/* Where most tiles are wide, FP32-B for all costs no more than parts do, and is taken; a tile that
- * it does not hold forbids that.  The choice does not depend on the backend. */
+/* If most tiles are wide (need FP32-B), FP32-B computes the whole product, since a division into
+ * parts would not cost less.  If some tile exceeds even FP32-B's range, the product is divided.
+ * The choice does not depend on the backend. */
 static void one_scheme_is_taken_where_parts_cost_more(void **state)
 {
     static const char *const schemes[] = { "ape", "fp32-f+fp32-b" };

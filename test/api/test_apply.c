@@ -228,9 +228,9 @@ static void test_binary32_codes(void **state)
         }
 }
 
-/* Only under LIMBER_TEST_LONG.  For binary32 operands these functions are computed in binary64,
- * which must suffice to round the result.  Compares them, for all operands, with the results for
- * equal binary64 operands, which are computed in double-double. */
+/* For binary32 operands, exp, tanh, gelu and similar functions are computed in binary64, which must
+ * suffice to round the result.  Compares them, for all operands, with the results for equal
+ * binary64 operands, which are computed in double-double.  Runs only if LIMBER_TEST_LONG is set. */
 static void test_every_single(void **state)
 {
     static const limber_function quick[] = { LIMBER_FUNCTION_EXP,       LIMBER_FUNCTION_TANH,

@@ -72,6 +72,7 @@ static void expect_refused(struct trial *t, const char *word)
         expect_refused(&t, word); \
     } while (0)
 
+/* The valid call that all tests change slightly is accepted and gives the right C. */
 static void a_good_call_passes(void **state)
 {
     struct trial t;
@@ -84,6 +85,7 @@ static void a_good_call_passes(void **state)
     assert_true(t.c[12] == 7);
 }
 
+/* Negative sizes and NULL pointers are refused, with the argument's name. */
 static void sizes_and_pointers(void **state)
 {
     (void)state;
@@ -200,6 +202,7 @@ static void blocks_of_one_array(void **state)
     expect_refused(&t, "overlaps a");
 }
 
+/* Invalid formats of A, B and C are refused, with the argument's name. */
 static void formats(void **state)
 {
     (void)state;

@@ -218,6 +218,7 @@ static void try_kind(limber_context *ctx, size_t kind, struct rng *r, int way)
     free_trial(&t);
 }
 
+/* Batches of all kinds, formats and layouts have the bits of single products on every backend. */
 static void batches_are_products(void **state)
 {
     struct rng r = { 1 };

@@ -97,6 +97,8 @@ static void threads_are_cancelled_after_a_call(void **state)
     each_call(cancel_call);
 }
 
+/* A thread with a pending cancellation creates a context completely, and is cancelled only
+ * afterwards. */
 static void cancelled_after_creating_a_context(void **state)
 {
     (void)state;

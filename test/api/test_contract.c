@@ -504,7 +504,7 @@ static void named_counts_hold(void **state)
                 ran++;
             } else {
                 assert_non_null(strstr(limber_error_text(), "contract.slices = "));
-                /* no number that is too small may follow one that suffices */
+                /* if a number of slices suffices, all larger ones must, too */
                 assert_int_equal(ran, 0);
                 refused++;
             }

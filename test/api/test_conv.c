@@ -186,6 +186,8 @@ static void every_scheme_convolves(void **state)
     }
 }
 
+/* Random convolutions in FP32 and FP64 under `native` and `correct` have the elements of the
+ * definition. */
 static void random_shapes_match_the_definition(void **state)
 {
     (void)state;

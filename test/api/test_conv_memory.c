@@ -167,6 +167,8 @@ static void check_memory(const struct kind *k, const struct layer *l, bool nhwc,
     free(c);
 }
 
+/* Convolutions of all layers and directions take at most the documented memory, and their first
+ * kernels are prebuilt. */
 static void memory_is_limited_and_first_kernels_are_prebuilt(void **state)
 {
     (void)state;

@@ -559,6 +559,7 @@ static void prepare_and_compare(int i, const struct kind *k, int direction, bool
     trial_close(&t);
 }
 
+/* Convolutions and gradients with prepared filters have the bits of those with plain filters. */
 static void filters_are_prepared(void **state)
 {
     static const struct kind native[] = { { LIMBER_CONTRACT_NATIVE, NULL, "f32", "f32", NULL },

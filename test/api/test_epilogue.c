@@ -8,8 +8,8 @@ enum { STEPS = 6 };
 
 /* ---- a random expression --------------------------------------------------------------------- */
 
-/* A line of an expression.  of: numbers of its operands: 0 is x, then follow the inputs, then the
- * earlier lines; -1 is the constant `number`. */
+/* A line of an expression.  of: numbers of the operands.  0 is x, the inputs have the next numbers,
+ * and the results of earlier lines follow; -1 is the constant `number`. */
 struct line {
     char op[16];
     int of[2];

@@ -111,6 +111,7 @@ static void check_codes(const char *name)
     assert_true(converted(f, nextafter(1 + x.epsilon / 2, 2)) == 1 + x.epsilon);
 }
 
+/* The facts of all small formats agree with the values of all their bit patterns. */
 static void test_codes(void **state)
 {
     static const char *const names[] = { "f16",      "bf16",     "e4m3", "e5m2", "e3m2",

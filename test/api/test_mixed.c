@@ -248,7 +248,9 @@ static void pairs_of_schemes(void **state)
         const char *scheme, *format;
         enum kind a, b;
         int least;
-        double share; /* so small where FP32-B for all would otherwise not be dearer */
+        /* share of tiles that differ from the others; with a larger one, a single scheme would cost
+         * less than two */
+        double share;
     } cases[] = {
         { "fp32-f+fp32-b", "f32", KIND_wide_tiles, KIND_wide_tiles, 2, 0.2 },
         { "fp32-f+fp32-b", "f32", KIND_wide_tiles, KIND_plain, 2, 0.4 },

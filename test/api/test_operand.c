@@ -280,6 +280,8 @@ static void check_both_sides(limber_context *ctx, struct rng *r, const struct tr
     free_operands(&o);
 }
 
+/* Prepared operands of every scheme give the bits of unprepared ones in compiled kernels, in many
+ * layouts. */
 static void test_every_scheme(void **state)
 {
     struct rng r = { 11 };
@@ -290,6 +292,7 @@ static void test_every_scheme(void **state)
             check_both_sides(fast, &r, &trials[i], 70 + i, 90 - i, 67 + 7 * layout, layout);
 }
 
+/* Prepared operands give the bits of unprepared ones in the interpreter. */
 static void test_interp(void **state)
 {
     struct rng r = { 12 };
@@ -626,6 +629,7 @@ static void expect_changes_noticed(limber_context *ctx, int trial, int layout)
     free_operands(&o);
 }
 
+/* Calls and limber_prepared_check notice that elements of a prepared operand have changed. */
 static void test_changed_operands_are_noticed(void **state)
 {
     (void)state;

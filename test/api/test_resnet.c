@@ -238,6 +238,7 @@ static void expect_one_kernel(const struct backend *backend)
     limber_destroy(ctx);
 }
 
+/* All convolutions of a training step of ResNet need only few kernels of the CPU backend. */
 static void a_network_needs_few_kernels(void **state)
 {
     (void)state;
@@ -270,6 +271,7 @@ static void a_step_needs_few_cubins(void **state)
         run_network(&limber_backend_cuda, &work[i], 3, MOST - SCAN);
 }
 
+/* Convolutions that differ only in padding and stride share one kernel, on CPUs and GPUs. */
 static void geometry_is_no_part_of_a_kernel(void **state)
 {
     (void)state;

@@ -168,8 +168,8 @@ static void stated_plans_run(void **state)
     assert_int_equal(limber_run_plan(ctx, text, &p, NULL), LIMBER_STATUS_OK);
 }
 
-/* A batch by a finished plan has the bits of single products, also through addresses, with alpha
- * and beta where the plan has them. */
+/* A batch that is computed by the text of a plan after all passes has the bits of single products,
+ * also if matrices are given by address, and with alpha and beta if the plan has them. */
 static void batches_run(void **state)
 {
     enum { COUNT = 5, BM = 4, BK = 8, BN = 3 };

@@ -53,6 +53,8 @@ static void structures_of_other_sizes_are_read(void **state)
     assert_non_null(strstr(d.text, "LIMBER_..._INIT"));
 }
 
+/* A caller's structure of an older, smaller version gets only the fields that it has; memory behind
+ * it is unchanged. */
 static void smaller_structures_are_filled_partially(void **state)
 {
     struct today older = { offsetof(struct today, b), 0, 7 }, from = { sizeof from, 5, 6 };

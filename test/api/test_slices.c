@@ -344,6 +344,8 @@ static void estimate_one(int k, double phi, enum kind kind, bool single)
     end_trial(&p);
 }
 
+/* For short and long sums, and data of narrow and wide ranges, the estimated number of slices gives
+ * errors at most as large as those of conventional sums. */
 static void estimates_give_the_accuracy_of_conventional_sums(void **state)
 {
     static const int ks[] = { 64, 300, 1024, 4096, 16384 };

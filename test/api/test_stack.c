@@ -28,7 +28,8 @@ static unsigned char *stack; /* follows an inaccessible page */
 struct stack_call {
     const struct every_call *call;
     const char *backend, *folder;
-    /* of the call whose kernel is compiled, read from disk, found in memory */
+    /* results of three calls: one whose kernel is compiled, one that reads it from disk, one that
+     * finds it in memory */
     limber_status status[3];
     char text[256];
 };

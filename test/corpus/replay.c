@@ -148,7 +148,8 @@ static void print_marks(FILE *out, const char *line, const struct marks *m)
     fputc('\n', out);
 }
 
-/* Parses the marks that print_marks() wrote after the problem. */
+/* Parses the second line of a problem, which has a mark (a hash) for each kind of text and each
+ * machine. */
 static bool parse_marks(const char *s, struct marks *m)
 {
     for (int k = 0; k < KIND_count; k++) {

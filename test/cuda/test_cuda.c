@@ -492,6 +492,8 @@ static void integers_are_exact(void **state)
         45);
 }
 
+/* The scheme `accumulator` (exact sums in a long accumulator) has the interpreter's bits for data
+ * of any range, and with NaN and infinities. */
 static void long_accumulators_serve_any_data(void **state)
 {
     (void)state;
@@ -512,6 +514,8 @@ static void check_plan(const char *scheme, enum data data, int64_t m, int64_t n,
     plan_compare(scheme, named("f32"), named("f32"), data, m, n, k);
 }
 
+/* FP32 products by limbs on tensor cores have the bits of the interpreter, which models the order
+ * in which tensor cores add. */
 static void limbs_have_the_bits_of_tensor_cores(void **state)
 {
     static const char *const schemes[] = { "fp32-f", "fp32-t", "fp32-b", "fp32-b9" };
@@ -787,6 +791,8 @@ static int run_faulty(void *sizes)
     return memcmp(c, want, 200 * 200 * 8) ? 0 : 1;
 }
 
+/* Each fault planted in the kernels must change the result or stop the kernel.  Faults of single
+ * elements and of line ends are tested with unaligned lines. */
 static void planted_faults_are_found(void **state)
 {
     struct faulty dense = { 700, 700 }, odd = { 698, 699 }, short_lines = { 699, 700 };
@@ -797,6 +803,7 @@ static void planted_faults_are_found(void **state)
     gpu_faults_are_found(faults_of_ends, COUNT(faults_of_ends), run_faulty, &short_lines);
 }
 
+/* Products with k = 0 give beta C, or zeros without beta; products without rows succeed. */
 static void empty_products_are_beta_c(void **state)
 {
     (void)state;

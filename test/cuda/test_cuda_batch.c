@@ -333,6 +333,8 @@ static void faults_of_batches_are_found(void **state)
     gpu_faults_are_found(scales, COUNT(scales), batch_is_right, &units[1]);
 }
 
+/* Each scheme's batch takes as many launches as a batch of two products, with matrices at constant
+ * strides, shared, or listed by address, and C is right. */
 static void batches_take_as_many_launches_as_one_product(void **state)
 {
     (void)state;
@@ -369,7 +371,7 @@ static limber_status run_complex(limber_context *ctx, const struct scheme *s,
     return limber_run(ctx, &p, NULL);
 }
 
-/* A complex batch of MOST products takes as many launches as one of two, and has the
+/* A complex batch of MOST products takes as many launches as a batch of two products, and has the
  * interpreter's bits.  A batch with operands both on the host and on the device is refused. */
 static void complex_batches_take_one_launch_per_step(void **state)
 {

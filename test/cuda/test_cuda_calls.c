@@ -272,6 +272,8 @@ static void check_recorded(limber_contract contract, const char *format, const c
     free(got);
 }
 
+/* Products are recorded into CUDA graphs and replayed, also on data that the recorded plan does not
+ * support, which the fallback plan computes. */
 static void calls_are_recorded_into_graphs(void **state)
 {
     limber_contract residues = correct;

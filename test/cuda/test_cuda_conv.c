@@ -391,8 +391,8 @@ static int64_t compare_conv(struct conv_run how, const struct layer *l, size_t *
     return at;
 }
 
-/* Compares as compare_conv does and fails if an element differs.  Returns the bytes of workspace; 0
- * if the device lacks a unit. */
+/* Fails the test unless the device's plan gives the interpreter's bits.  Returns the bytes of
+ * workspace that the device used; 0 if the device lacks a unit. */
 static size_t same_run(struct conv_run how, const struct layer *l)
 {
     const char *scheme = how.scheme;
@@ -707,6 +707,8 @@ static void faults_of_gradients_are_found(void **state)
     gpu_faults_are_found(lines, COUNT(lines), run_faulty_gradient, &filter);
 }
 
+/* If the library estimates the number of slices from an image (scheme ozaki1 under `fast`), host
+ * and device choose the same plan. */
 static void slices_of_images_are_estimated(void **state)
 {
     const limber_contract fast = { .size = sizeof(limber_contract),

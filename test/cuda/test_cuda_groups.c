@@ -284,6 +284,8 @@ static void try_shape(const struct scheme *s, size_t k, int operation)
     free_trial(&t);
 }
 
+/* A grouped convolution takes as many launches as one with fewer groups, and C has the bits of the
+ * interpreter or of single groups. */
 static void groups_take_one_launch_per_step(void **state)
 {
     (void)state;

@@ -277,6 +277,8 @@ static void parts_have_the_same_bits(void **state)
     cuda = whole;
 }
 
+/* Convolutions on block-scaled tensor cores have the bits of the simulated units in the
+ * interpreter. */
 static void convolutions_are_computed(void **state)
 {
     limber_context *const both[] = { reference, cuda };

@@ -54,8 +54,9 @@ static int is_right(const char *format, const char *result, const double *a, con
 
 /* ---- at the ends of the range --------------------------------------------------------------- */
 
-/* Checks the rounding of sums of two products that have one bit more than the result's format:
- * near 1, near both ends of the format's range, and beyond them.  Returns what is_right returns. */
+/* Checks the rounding of sums of two products that have one bit more than the result's format: near
+ * 1, near both ends of the format's range, and beyond them.  Returns 1 if all are right, 0 if not,
+ * 3 if the fault was not planted. */
 static int round_at_ends(void *format)
 {
     static const int scales[2][3] = { { 53, 1074, 1023 },
@@ -86,8 +87,9 @@ static int round_at_ends(void *format)
     return is_right(format, format, x[0], x[1], 2);
 }
 
-/* Checks products of subnormal numbers in A and large ones in B.  Some lines hold subnormals
- * only, some also normal numbers.  Returns what is_right returns. */
+/* Checks products of subnormal numbers in A and large ones in B.  Some lines hold subnormals only,
+ * some also normal numbers.  Returns 1 if all are right, 0 if not, 3 if the fault was not
+ * planted. */
 static int multiply_subnormals(void *format)
 {
     bool is_double = named(format).size == 8;
@@ -115,9 +117,10 @@ struct tails {
     int depth, more;
 };
 
-/* Checks sums that are near a tie of the rounding.  A row of A holds a number, half a unit in
- * its last place, a small tail, a term at the tail's last bit, and minus the number (in narrow
- * formats 2^(1-half)).  B selects terms and signs.  Returns what is_right returns. */
+/* Checks sums that are near a tie of the rounding.  A row of A holds a number, half a unit in its
+ * last place, a small tail, a term at the tail's last bit, and minus the number (in narrow formats
+ * 2^(1-half)).  B selects terms and signs.  Returns 1 if all are right, 0 if not, 3 if the fault
+ * was not planted. */
 static int round_tails(void *arg)
 {
     const struct tails *t = arg;

@@ -74,6 +74,7 @@ static int compare_slices(void *what)
     return same == 1 ? !memcmp(c, right, sizeof c) : same == 4 ? 1 : same;
 }
 
+/* Slices on each kind of unit, of operands in all formats, give the interpreter's bits. */
 static void slices_have_the_interpreters_bits(void **state)
 {
     static const char *const schemes[] = { "ozaki1-i8", "ozaki1-f16", "ozaki1-bf16", "ozaki1-f64",

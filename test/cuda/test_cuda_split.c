@@ -35,9 +35,9 @@ static int open_device(void **state)
 
 /* ---- one plan on both backends --------------------------------------------------------------- */
 
-/* Layouts of an operand.  ALONG: elements of a line are contiguous; ACROSS: elements of
- * different lines are; BOTH_STRIDED: neither. odd: the leading dimension is no multiple of 16
- * bytes; moved: the address is no multiple. */
+/* Layouts of an operand.  ALONG: elements of a line (row of A or column of B) are contiguous;
+ * ACROSS: neighbouring elements of different lines are; BOTH_STRIDED: neither.  odd: the leading
+ * dimension is no multiple of 16 bytes; moved: the operand's address is no multiple of 16 bytes. */
 enum lies { ALONG, ALONG_odd, ALONG_moved, ACROSS, ACROSS_odd, BOTH_STRIDED };
 
 struct operand {

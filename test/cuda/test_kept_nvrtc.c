@@ -85,6 +85,7 @@ static void compiled_programs_are_cached(void **state)
             expect_cubin(&all[i].given, !round, all[i].want);
 }
 
+/* A program that fails to compile is compiled again at the next call. */
 static void failed_compilations_are_not_cached(void **state)
 {
     static const struct given wrong = { "wrong", { { "h", "t" } }, { "o" } };
@@ -123,6 +124,7 @@ static void damaged_entries_are_recompiled(void **state)
     expect_cubin(&given, 0, "a|h|t o");
 }
 
+/* If the cache's folder does not exist, or no folder is named, each call compiles. */
 static void without_a_folder_nothing_is_cached(void **state)
 {
     static const struct given given = { "a", { { "h", "t" } }, { "o" } };

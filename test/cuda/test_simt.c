@@ -95,7 +95,7 @@ struct args {
 
 /* Part of the error about a read that comes too early: another thread's write to shared memory
  * is not ordered before it. */
-#define MIXED "shared memory"
+#define UNORDERED "shared memory"
 
 struct kernel {
     const char *source;
@@ -257,7 +257,7 @@ static const char *run_job(const struct kernel *k, const struct job *d, const ch
     return told;
 }
 
-/* text: the fault to plant; told: a part of the error that must follow. */
+/* text: the fault to plant; told: text that the error must then contain. */
 struct fault {
     const char *text, *told;
 };
@@ -308,16 +308,16 @@ static void shared_memory_is_watched(void **state)
         1
     };
     static const struct fault faults[] = {
-        { "sync_block(); // first=>", MIXED },
-        { "sync_block(); // second=>", MIXED },
-        { "sync_block(); // third=>", MIXED },
-        { "sync_block(); // first=>sync_warp();", MIXED },
-        { "sync_block(); // first=>sync_some<1, 64>();", MIXED },
+        { "sync_block(); // first=>", UNORDERED },
+        { "sync_block(); // second=>", UNORDERED },
+        { "sync_block(); // third=>", UNORDERED },
+        { "sync_block(); // first=>sync_warp();", UNORDERED },
+        { "sync_block(); // first=>sync_some<1, 64>();", UNORDERED },
         { "4 * (127 - t)=>4 * (128 - t)", "load of bytes 512 to 515" },
         { "4 * (127 - t)=>4 * (127 - t) + 2", "not aligned" },
         { "block() * 128 + t));=>block() * 128 + t + 1));", "out of bounds" },
-        { "store_shared<int>(4 * t, v);=>if (t != 77) store_shared<int>(4 * t, v);", MIXED },
-        { "store_shared<int>(4 * t, v);=>store_shared<uint16_t>(4 * t, v);", MIXED },
+        { "store_shared<int>(4 * t, v);=>if (t != 77) store_shared<int>(4 * t, v);", UNORDERED },
+        { "store_shared<int>(4 * t, v);=>store_shared<uint16_t>(4 * t, v);", UNORDERED },
         { "args.c + 4 * (block() * 128 + t)=>args.c + 4 * (block() * 128 + t + 1)",
           "out of bounds" },
         { "sync_block(); // first=>if (t) sync_block();", "" },
@@ -388,9 +388,9 @@ static void copies_of_16_bytes_land_late(void **state)
     static const struct fault faults[] = {
         { "copy_wait<1>(); // wait=>", "in flight" },
         { "copy_wait<1>(); // wait=>copy_wait<2>();", "in flight" },
-        { "sync_block(); // meet=>", MIXED },
-        { "(i + 2) % 3=>(i + 1) % 3", MIXED },
-        { "i % 3 * 1024 + 16=>(i + 1) % 3 * 1024 + 16", MIXED },
+        { "sync_block(); // meet=>", UNORDERED },
+        { "(i + 2) % 3=>(i + 1) % 3", UNORDERED },
+        { "i % 3 * 1024 + 16=>(i + 1) % 3 * 1024 + 16", UNORDERED },
         { "copy_group(); // commit=>if (step != 3) copy_group();", "in flight" },
         { "step < args.n=>step <= args.n", "out of bounds" },
         { "\"cp.async.commit_group;\"=>\"\"", "in flight" },
@@ -553,7 +553,7 @@ static void words_are_packed(void **state)
         { "cvt.f32.f16 %1, h=>cvt.f32.f16 %1, l", "wrong" },
         { "mov.b32 {l, h}=>mov.b32 {h, l}", "wrong" },
         { "bar.sync %0, %1=>bar.sync 0, %1", "bar.sync 0" },
-        { "bar.sync %0, %1=>bar.sync %0, 32", MIXED },
+        { "bar.sync %0, %1=>bar.sync %0, 32", UNORDERED },
     };
     uint32_t a[64];
     struct {
@@ -627,7 +627,7 @@ static void warps_multiply(void **state)
               "divergent" },
             { "PRODUCT(d, a, b); // product=>if (l < 16) PRODUCT(d, a, b); else sync_block();",
               "divergent" },
-            { "sync_warp(); // meet=>", MIXED },
+            { "sync_warp(); // meet=>", UNORDERED },
         };
         static const struct fault of_assembly[] = {
             { "sa \".\" sb \".s32 \"=>sb \".\" sa \".s32 \"", "wrong" },
@@ -1043,11 +1043,11 @@ static void the_portable_form_multiplies(void **state)
         1
     };
     static const struct fault faults[] = {
-        { "sync_warp(); // one=>", MIXED },
-        { "sync_warp(); // two=>", MIXED },
-        { "sync_warp(); // three=>", MIXED },
+        { "sync_warp(); // one=>", UNORDERED },
+        { "sync_warp(); // two=>", UNORDERED },
+        { "sync_warp(); // three=>", UNORDERED },
         { "b, 768, 16=>b, 784, 16", "not aligned" },
-        { "b, 768, 16=>b, 768, 24", MIXED },
+        { "b, 768, 16=>b, 768, 24", UNORDERED },
         { "wmma_f16(d, a, b)=>wmma_f16(d, b, a)", "wrong" },
         { "m16n16k16.row.shared.f16=>m16n16k16.col.shared.f16", "not played" },
         { "\"{%8,%9,%10,%11,%12,%13,%14,%15}, {%16=>\"{%16,%9,%10,%11,%12,%13,%14,%15}, {%8",
@@ -1155,7 +1155,7 @@ static void warpgroups_multiply(void **state)
         1
     };
     static const struct fault faults[] = {
-        { "barrier_wait(FULL + s % STAGES * 8, s / STAGES & 1); // full=>", MIXED },
+        { "barrier_wait(FULL + s % STAGES * 8, s / STAGES & 1); // full=>", UNORDERED },
         { "barrier_wait(FULL=>if (t % 128 < 96) barrier_wait(FULL", "" },
         { "barrier_wait(EMPTY + s % STAGES * 8, (s / STAGES & 1) ^ 1); // empty=>", "" },
         { "(s / STAGES & 1) ^ 1); // empty=>s / STAGES & 1);", "deadlock" },
@@ -1266,7 +1266,7 @@ static void products_read_what_was_fenced(void **state)
     static const struct fault faults[] = {
         { "fence_async(); // fence=>", "without fence_async" },
         { "fence_async(); // fence\\n    sync_block();=>sync_block(); fence_async();", "" },
-        { "sync_block(); // meet=>", MIXED },
+        { "sync_block(); // meet=>", UNORDERED },
         { "group_wait<0>(); // wait=>", "" },
         { "128 * r + 16 * (t % 8 ^ (r & 7))=>128 * r + 16 * (t % 8)", "wrong" },
         { "group_i8<64, 1, 0>=>group_i8<64, 1, 1>", "wrong" },
@@ -1425,7 +1425,7 @@ static void products_go_to_tensor_memory(void **state)
         { "w == 1 && is_chosen()=>w == 1", "products of threads" },
         { "barrier_wait(TAKEN + 8 * place, (s / 4 & 1) ^ 1); // taken=>", "being read" },
         { "columns_after(); // told=>", "columns_after" },
-        { "barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full=>", MIXED },
+        { "barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full=>", UNORDERED },
         { "columns + 64 * place=>columns + 32 * place", "" },
         { "columns + 64 * place=>columns + 64 * place + 128", "are this block's" },
         { "columns + 64 * place=>64 * place", "" },
@@ -1610,7 +1610,7 @@ static void products_with_scales_go_to_tensor_memory(void **state)
         { "at + 24576 + 512 * i)=>at + 24576 + 512 * i + 16)", "" },
         { "to + SC + i * SC / 16 * 4=>to", "wrong" },
         { "FORMATS, i * SC / 4 % 4)=>FORMATS, 0)", "wrong" },
-        { "barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full=>", MIXED },
+        { "barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full=>", UNORDERED },
         /* fault in device.h */
         { "(uint64_t)8 << 32=>(uint64_t)16 << 32", "" },
         { "(uint64_t)8 << 32 | (uint64_t)1 << 46=>(uint64_t)8 << 32", "rows of 16 bytes" },
@@ -1781,13 +1781,13 @@ static void blocks_of_a_cluster_share_copies(void **state)
         { "barrier_init_done(); // init=>", "barrier_init_done" },
         { "barrier_init(EMPTY + 8 * i, 2)=>barrier_init(EMPTY + 8 * i, 1)", "" },
         { "barrier_wait(EMPTY + s % 2 * 8, (s / 2 & 1) ^ 1); // empty=>", "" },
-        { "barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full=>", MIXED },
+        { "barrier_wait(FULL + s % 2 * 8, s / 2 & 1); // full=>", UNORDERED },
         { "barrier_expect(full, STAGE); // bytes=>barrier_expect(full, STAGE / 2);", "" },
         { "32 * s, 8 * rank, 0=>32 * s, 8 - 8 * rank, 0", "wrong" },
         { "at + 1024 * rank=>at", "" },
         { "0, full, 3)=>0, full, 1 << rank)", "deadlock" },
         { "0, full, 3)=>0, full, 7)", "cluster of 2" },
-        { "sync_warp(); // read=>", MIXED },
+        { "sync_warp(); // read=>", UNORDERED },
         { "if (lane() < 2)=>if (lane() == rank)", "deadlock" },
         { "s % 2 * 8, lane());=>s % 2 * 8, 2 * lane());", "cluster of 2" },
         { "\"h\"((uint16_t)blocks)=>\"h\"((uint16_t)(blocks >> 1))", "deadlock" },
@@ -2056,7 +2056,7 @@ static void counters_pass_on_what_blocks_wrote(void **state)
         { "!= blocks() - 1=>!= blocks() - 2", "" },
         { "load<int>(args.c + 4 + 4 * i)=>load_constant<int>(args.c + 4 + 4 * i)",
           "as a constant" },
-        { "sync_block(); // known=>", MIXED },
+        { "sync_block(); // known=>", UNORDERED },
     };
     int32_t in[5 * 64], zero = 0, out[1 + 5 * 64] = { 0 };
     struct job d = { in, &zero, out, sizeof in, 4, sizeof out, 0, 0, NULL };

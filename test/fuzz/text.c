@@ -28,7 +28,7 @@ static const char *const seeds[] = {
 };
 enum { SEEDS = sizeof seeds / sizeof *seeds };
 
-/* Returns a context that calls share. */
+/* Returns a context of the interpreter, which is replaced by a new one after 500 uses. */
 static limber_context *shared_context(void)
 {
     static limber_context *ctx;

@@ -189,7 +189,7 @@ static void contradictions_name_their_key(void **state)
 }
 
 /* A contract without a unit, with an invalid unit, or with settings that a unit excludes, is
- * refused by name. */
+ * refused, and the error names what is wrong. */
 static void calls_ask_for_a_whole_unit(void **state)
 {
     float x = 1, y = 0, half = 0.5f;
@@ -250,7 +250,8 @@ static double add_products(const double *a, const double *b, int from, int to, i
     return s;
 }
 
-/* Returns the expected result of the i-th unit of the test below, written out for 21 products. */
+/* Returns the sum of 21 products a[p] b[p], added as unit i of doubles_are_summed_as_described adds
+ * them. */
 static double expected_double(int i, const double *a, const double *b)
 {
     double s = 0, x[24] = { 0 }, lane[4];
@@ -287,6 +288,8 @@ static double expected_double(int i, const double *a, const double *b)
     }
 }
 
+/* Nine units that add FP64 products in various orders have the results of sums that are written out
+ * in this test. */
 static void doubles_are_summed_as_described(void **state)
 {
     static const char *const units[] = {
@@ -419,6 +422,7 @@ static void check_all_pairs(size_t at, const char *format, const char *more)
     free(want);
 }
 
+/* Products and sums of all pairs of values of formats of at most eight bits are right. */
 static void all_pairs_of_eight_bits_are_right(void **state)
 {
     static const char *const formats[] = { "(1,5,2)", "(1,4,3)", "e4m3", "e5m2", "(1,3,4)",
@@ -624,6 +628,7 @@ static void old_structures_lose_no_words(void **state)
     assert_int_equal(u.block, 0);
 }
 
+/* Units with random descriptions have the results and counters of the reference implementation. */
 static void random_units_compute_what_they_describe(void **state)
 {
     struct rng r = { 4 };
@@ -814,6 +819,7 @@ static double measure_retention(const char *text, int n, int many)
     return s.retention;
 }
 
+/* The variance that sums of simulated units retain is that of a published Monte Carlo study. */
 static void retention_is_as_published(void **state)
 {
     static const struct {

@@ -84,6 +84,7 @@ static void compare(int instruction, int kind, struct rng *r)
     free(x);
 }
 
+/* Each Arm instruction of the list, run in QEMU, gives the bits of the unit that simulates it. */
 static void instructions_have_the_units_bits(void **state)
 {
     struct rng r = { 22 };

@@ -88,6 +88,7 @@ static int count_equal_rows(limber_context *ctx, const struct set *s, const stru
     return good;
 }
 
+/* Simulated units give the bits that were recorded on real GPUs (folder LIMBER_DATA). */
 static void units_have_the_bits_of_real_tensor_cores(void **state)
 {
     static const struct set sets[] = {

@@ -30,8 +30,8 @@ static const struct {
     { "in=f16 acc=f64 group=16 lanes=4 split=2", "f64", "f32", "f64", false },
 };
 
-/* Draws numbers of FP16's range and, one in sixteen, others: beyond the range, subnormal, zero,
- * infinite and NaN. */
+/* Draws numbers in FP16's range; one in sixteen is beyond the range, subnormal or zero.  special:
+ * a few numbers are infinite or NaN. */
 static void draw(struct rng *r, double *x, int64_t count, bool special)
 {
     static const double odd[] = { 65519, 65520, -65536, 0x1p-25, 0x1.8p-25, -0.0, 1e-30, 1e30 };
@@ -136,6 +136,8 @@ static void compare(size_t row, int64_t k, bool special)
     free(ly);
 }
 
+/* Units with FP64 sums have the results of MPFR, for one and for many products, and with special
+ * values. */
 static void sums_in_f64_agree_with_mpfr(void **state)
 {
     (void)state;
@@ -175,8 +177,8 @@ static void rounding_errors_are_counted(void **state)
     assert_int_equal(s.swamped, 2);
 }
 
-/* Schemes on an FP16 unit with FP64 sums have the interpreter's bits, and errors that do not grow
- * with k: those of their limbs, and one rounding. */
+/* Schemes on an FP16 unit with FP64 sums have the interpreter's bits.  The error is at most that of
+ * the division into limbs plus one rounding, so it does not grow with k. */
 static void schemes_use_such_a_unit(void **state)
 {
     static const struct {

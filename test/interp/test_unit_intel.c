@@ -93,6 +93,7 @@ __attribute__((target("avx512f,avx512bf16"))) static void vdpbf16ps(struct produ
 }
 #endif
 
+/* The unit that simulates AVX512-BF16 gives the bits of this CPU's instruction. */
 static void avx512_bf16(void **state)
 {
     (void)state;
@@ -145,6 +146,7 @@ static bool request_tiles(void)
 }
 #endif
 
+/* The unit that simulates AMX-BF16 gives the bits of this CPU's instruction. */
 static void amx_bf16(void **state)
 {
     (void)state;
@@ -157,6 +159,7 @@ static void amx_bf16(void **state)
     skip_because("this CPU has no AMX-BF16");
 }
 
+/* The unit that simulates AMX-FP16 gives the bits of this CPU's instruction. */
 static void amx_fp16(void **state)
 {
     (void)state;

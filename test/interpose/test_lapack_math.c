@@ -48,6 +48,8 @@ static void square_roots_are_those_of_the_c_library(void **state)
         }
 }
 
+/* Absolute values of complex numbers, whose parts are all pairs of values, are those of the C
+ * library. */
 static void magnitudes_are_those_of_the_c_library(void **state)
 {
     (void)state;

@@ -85,6 +85,8 @@ static void check_posit(limber_format f, uint64_t code)
     }
 }
 
+/* Conversions to and from posits are right for all or for random bit patterns, their midpoints and
+ * the ends of the range; other roundings than to nearest are refused. */
 static void test_posits(void **state)
 {
     static const double ends[] = { INFINITY, -INFINITY,    NAN,        DBL_MAX,
@@ -134,8 +136,8 @@ static void test_posits_of_wide_floats(void **state)
         mpfr_t x;
 
         limber_convert(wide, LIMBER_F128, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-        /* near a midpoint of posits: a posit of one more bit, and sometimes a further bit far
-         * below */
+        /* near a midpoint of two posits: the midpoint is a posit with one more bit; sometimes a
+         * further bit is added far below it */
         if (rng_below(&r, 2))
             limber_convert(wide, LIMBER_F128,
                            &(double){ ref_posit(33, rng_next(&r) >> rng_below(&r, 31)) },
@@ -166,6 +168,7 @@ static double rounded(double v, int mode)
     }
 }
 
+/* Conversions to i4 and i2 round in every mode, saturate, and leave unused bits zero. */
 static void test_short_integers(void **state)
 {
     const limber_format formats[] = { LIMBER_I4, LIMBER_I2 };
@@ -220,6 +223,8 @@ static void test_units_are_within_the_format(void **state)
     }
 }
 
+/* Conversions to the format e8m0 (powers of two) round in every mode; zero, negative numbers, NaN
+ * and infinity become NaN. */
 static void test_powers(void **state)
 {
     limber_format f = LIMBER_E8M0;

@@ -136,6 +136,7 @@ static void decodes_every_code(const char *name)
     }
 }
 
+/* Every bit pattern of each format of one or two bytes is decoded to its value. */
 static void codes_are_read(void **state)
 {
     (void)state;
@@ -233,6 +234,8 @@ static void rounds_between_codes(const char *name)
         assert_true(isnan(decoded(s.f, encoded(s.f, NAN, LIMBER_ROUND_NEAREST))));
 }
 
+/* Numbers at, between and near all neighbouring values of small formats are rounded right in every
+ * mode. */
 static void small_floats_round(void **state)
 {
     (void)state;
@@ -374,6 +377,7 @@ static void check_float(limber_format f, const struct limber_num *x, int mode)
     mpfr_clears(exact, want, have, (mpfr_ptr)0);
 }
 
+/* Random numbers, also near the ends of the range, are rounded to binary128 as by MPFR. */
 static void binary128_rounds(void **state)
 {
     static const int middle[] = { 0, -16382, -16440, -16494, 16383, 3000 };
@@ -387,6 +391,7 @@ static void binary128_rounds(void **state)
     }
 }
 
+/* Random numbers are rounded to random formats (1,e,m) as by MPFR. */
 static void free_formats_round(void **state)
 {
     (void)state;
@@ -454,6 +459,8 @@ static void dd_is_nearest_twice(void **state)
     mpfr_clears(exact, high, low, (mpfr_ptr)0);
 }
 
+/* Decoding a double-double gives its exact value, or truncates it by less than one unit and reports
+ * that. */
 static void dd_is_read_exactly(void **state)
 {
     mpfr_t sum, have, unit;
@@ -486,6 +493,8 @@ static void dd_is_read_exactly(void **state)
     mpfr_clears(sum, have, unit, (mpfr_ptr)0);
 }
 
+/* Double-doubles are unchanged by conversion to themselves and by way of binary128; infinities, NaN
+ * and zeros are converted right. */
 static void dd_converts(void **state)
 {
     limber_format dd = format("dd"), f128 = format("f128"), f64 = format("f64");
@@ -600,6 +609,8 @@ static void lost_bits_are_reported(void **state)
     assert_true(isinf(sticky_f32(1, 1000000, 0, 0, LIMBER_ROUND_NEAREST, &loss)));
 }
 
+/* The flags of a format decide whether numbers saturate, subnormals become zero, and which special
+ * values exist. */
 static void flags_decide_special_values(void **state)
 {
     limber_format sat = format("e4m3"), flush = format("e5m2"), f32 = format("f32");
@@ -648,6 +659,7 @@ static int64_t to_int(const char *name, double v, limber_rounding mode)
     return wide;
 }
 
+/* Conversions to integers round in every mode and saturate; NaN becomes 0. */
 static void integers_round_and_saturate(void **state)
 {
     static const struct {
@@ -678,6 +690,7 @@ static void integers_round_and_saturate(void **state)
     assert_int_equal(to_int("i32", NAN, LIMBER_ROUND_NEAREST), 0);
 }
 
+/* All 16-bit integers, and the ends of 64-bit ones, are converted to doubles right. */
 static void integers_are_read(void **state)
 {
     double v;
@@ -698,6 +711,7 @@ static void integers_are_read(void **state)
 
 /* ---- names and ranges of formats ------------------------------------------------------------- */
 
+/* The printed name of each format is parsed to the same format; malformed names are refused. */
 static void names_read_back(void **state)
 {
     static const char *const bad[] = { "",
@@ -759,6 +773,7 @@ static void names_read_back(void **state)
     assert_string_equal(limber_format_name(f, text, 5), "(1,4");
 }
 
+/* Each invalid description of a format is refused with a text that names the field. */
 static void invalid_formats_are_refused_by_field(void **state)
 {
     static const struct {
@@ -814,6 +829,7 @@ static void invalid_formats_are_refused_by_field(void **state)
         LIMBER_STATUS_OK);
 }
 
+/* Exponent ranges, precisions, and which formats include all values of another are as expected. */
 static void ranges_are_known(void **state)
 {
     (void)state;

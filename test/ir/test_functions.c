@@ -92,6 +92,7 @@ static void test_f32(void **state)
 /* largest error in units in the last place; docs/operators.md promises this bound */
 enum { MOST_ULP = 5 };
 
+/* Results in binary64 have an error of at most MOST_ULP units in the last place. */
 static void test_f64(void **state)
 {
     (void)state;
@@ -198,6 +199,7 @@ static void test_edges(void **state)
                 }
 }
 
+/* Each function is found by its name; unknown names and indices are refused. */
 static void test_names(void **state)
 {
     limber_function f;

@@ -123,6 +123,7 @@ static void assert_prints(const char *text, const char *want)
     limber_plan_clear(&p);
 }
 
+/* Plans in canonical form are printed as they were parsed, and the verifier accepts them. */
 static void texts_come_back(void **state)
 {
     struct diag d = { 0 };
@@ -138,6 +139,8 @@ static void texts_come_back(void **state)
     }
 }
 
+/* A plan's text with comments, free spacing and attributes in any order is printed in canonical
+ * form. */
 static void loose_text_becomes_canonical(void **state)
 {
     (void)state;
@@ -152,6 +155,7 @@ static void loose_text_becomes_canonical(void **state)
         "  %b = whole %a : f64[m,k]x1\n  ret %a\n}\n");
 }
 
+/* A copy of a plan is complete after the original was freed. */
 static void copies_are_deep(void **state)
 {
     (void)state;
@@ -169,6 +173,7 @@ static void copies_are_deep(void **state)
     }
 }
 
+/* Plans are parsed and printed with decimal points in locales that have a decimal comma. */
 static void text_ignores_the_locale(void **state)
 {
     static const char *const commas[] = { "de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C.UTF-8" };
@@ -239,6 +244,7 @@ static const struct {
       "line 5: '%a.0': not the operand" },
 };
 
+/* Each malformed text of a plan is refused with the number of the line and the faulty word. */
 static void bad_text_is_refused_by_line_and_word(void **state)
 {
     (void)state;
@@ -255,6 +261,7 @@ static void bad_text_is_refused_by_line_and_word(void **state)
     }
 }
 
+/* Texts that are too long, too deeply nested or have too long lists are refused. */
 static void sizes_are_limited(void **state)
 {
     static const struct {
@@ -560,6 +567,7 @@ static void errors_keep_the_first(void **state)
 
 /* ---- targets and masks ----------------------------------------------------------------------- */
 
+/* Targets are printed as they were parsed; malformed texts of targets are refused. */
 static void targets_come_back(void **state)
 {
     static const char *const good_texts[] = {

@@ -49,6 +49,8 @@ static void expect_unit(const char *text, const char *layer, int wanted, const c
                         limber_unit_text(&same, (char[512]){ 0 }, 512));
 }
 
+/* LPGEMM configurations give the expected unit for each layer, and none for layers that are not
+ * quantised. */
 static void configurations_are_read(void **state)
 {
     const char *fp8 = "in=(1,5,2) mul=(1,5,2) acc=(1,5,2) group=16 outer=(1,5,2)";
@@ -83,6 +85,7 @@ static void expect_refused(const char *text, const char *layer, const char *why)
         fail_msg("\"%s\" does not say \"%s\"", limber_error_text(), why);
 }
 
+/* Each invalid LPGEMM configuration is refused with the line and the key. */
 static void bad_configurations(void **state)
 {
     limber_unit unit = LIMBER_UNIT_INIT;

@@ -57,6 +57,8 @@ static double draw_number_or_midpoint(struct rng *r, limber_format f)
     return rng_below(r, 2) ? x : -x;
 }
 
+/* limber_store_near stores a sum only if both ends of its error interval round to the stored
+ * number; else it stores nothing. */
 static void results_are_stored_if_both_ends_round_to_them(void **state)
 {
     struct rng r = { 4711 };

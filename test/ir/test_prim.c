@@ -22,6 +22,7 @@ static void expect_quotient(int64_t n, int32_t d)
         fail_msg("%lld / %d is %d", (long long)n, (int)d, (int)q);
 }
 
+/* Quotients by a precomputed inverse are those of an integer division. */
 static void quotients_are_those_of_a_division(void **state)
 {
     enum { SMALL = 300, RANDOM = 200000 };
@@ -48,6 +49,8 @@ static void quotients_are_those_of_a_division(void **state)
     }
 }
 
+/* Remainders by a precomputed inverse are those of an integer division, in the range that residues
+ * need. */
 static void remainders_are_those_of_a_division(void **state)
 {
     enum { TURNS = 4000 };

@@ -124,8 +124,7 @@ static int count_forms(limber_context *ctx)
     return count;
 }
 
-/* Returns the cached accepted call that has kernels and the trial's properties; fails if there
- * are several. */
+/* Returns the only cached form; NULL if none is cached.  Fails the test if there are several. */
 static struct accepted *only_form(limber_context *ctx)
 {
     struct accepted *found = NULL;
@@ -341,6 +340,8 @@ static void other_calls_keep_the_bits(void **state)
     compare_other_calls(3);
 }
 
+/* Also in repeated calls, whose form is cached, C that overlaps an operand and NULL pointers are
+ * refused. */
 static void addresses_are_checked_in_each_call(void **state)
 {
     limber_context *ctx = planless_context(LIMBER_KERNELS_PREBUILT, 1, true);
@@ -405,7 +406,8 @@ static void the_table_is_bounded(void **state)
     limber_destroy(other);
 }
 
-/* A kernel that replaces another one is used, and kept in its place. */
+/* If a kernel was replaced by another one, calls use the new kernel, and the form's entry keeps the
+ * new one. */
 static void replaced_kernels_are_not_used(void **state)
 {
     limber_context *ctx = keeping_context(LIMBER_KERNELS_BOTH, 1);

@@ -226,6 +226,7 @@ static char *with_an_entry(void)
     return dir;
 }
 
+/* A cache folder that its group or other users may write to is neither read nor written. */
 static void directories_that_others_write_to_are_refused(void **state)
 {
     char *dir = with_an_entry();
@@ -239,6 +240,7 @@ static void directories_that_others_write_to_are_refused(void **state)
     discard(dir);
 }
 
+/* A cache folder that belongs to another user is neither read nor written. */
 static void foreign_directories_are_refused(void **state)
 {
     char *dir;
@@ -662,8 +664,8 @@ static int reader_of_roots(const char *own, const char *site)
     return wrong;
 }
 
-/* Run as root: root's entries in a user's folder are not trusted by a user, those in root's folder
- * are; root itself needs the right seal. */
+/* Entries that root owns are trusted by other users only in a folder of root's, not in a user's own
+ * folder.  Root itself needs the right seal.  The test must run as root. */
 static void ownership_of_root_counts_in_roots_folders_only(void **state)
 {
     char *own, *site, command[10000], path[5000];

@@ -225,7 +225,8 @@ static void choose_trial(struct rng *r, struct trial *t, enum work work)
     t->bytes = t->count[2] * t->result.size;
 }
 
-/* Allocates a trial's tensors at inaccessible pages, and fills them with random data. */
+/* Allocates a trial's tensors so that they begin or end at an inaccessible page, and fills them
+ * with random data. */
 static void fill_trial(struct rng *r, struct trial *t)
 {
     const size_t a = t->count[0], b = t->count[1];

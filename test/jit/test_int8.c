@@ -440,6 +440,7 @@ static void check_conv(struct rng *r, int trial)
     free(filters);
 }
 
+/* Random convolutions of floats that hold 8-bit integers have the interpreter's bits. */
 static void convolutions_are_the_interpreters(void **state)
 {
     struct rng r = { 13 };

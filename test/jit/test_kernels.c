@@ -128,8 +128,9 @@ static void *offer_slow(void *arg)
     return NULL;
 }
 
-/* limber_kernels_offer does not wait for a thread that makes the kernel.  No thread waits for
- * one that makes a kernel by this function, or fails because that thread fails. */
+/* limber_kernels_offer returns at once if another thread is making the kernel.  While a thread
+ * makes a kernel by this function, limber_kernels_get in other threads does not wait for it, and
+ * does not fail if it fails. */
 static void no_thread_waits_for_an_offer(void **state)
 {
     const struct kernel_maker kernel_maker = { make_at_once, NULL };

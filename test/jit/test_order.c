@@ -285,6 +285,7 @@ static void few_vectors_have_the_bits_of_the_loop(void **state)
     }
 }
 
+/* Sums without terms are +0 in every layout, with or without scalars. */
 static void empty_sums_are_plus_zero(void **state)
 {
     (void)state;

@@ -174,7 +174,7 @@ static void expect_refused(const char *path, const char *reason)
         fail_msg("%s: \"%s\" does not say \"%s\"", path, why, reason);
 }
 
-/* Makes each folder of the path in turn writable by other users. */
+/* If any folder on the path to the key can be written by other users, the path is refused. */
 static void permissions_of_every_parent_folder_are_checked(void **state)
 {
     static const char *const ancestor[] = { "a", "a/b", "a/b/c" };

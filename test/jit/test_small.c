@@ -159,6 +159,8 @@ static void check_one(struct rng *r, const char *const *formats, int count, cons
     }
 }
 
+/* Random small products by double-double sums (scheme `pairs`) have the interpreter's bits, and
+ * compile no kernel. */
 static void pairs_round_correctly(void **state)
 {
     static const char *const formats[] = { "f64", "f32" };
@@ -171,6 +173,8 @@ static void pairs_round_correctly(void **state)
         assert_int_equal(limber_kernels_count(compiled[i]->memory), 0);
 }
 
+/* Random small products by the long accumulator (scheme `accumulator`) have the interpreter's bits
+ * in many formats. */
 static void windows_round_correctly(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128", "dd",  "f16",
@@ -594,9 +598,9 @@ static void low_terms_decide_ties(void **state)
 }
 
 #if defined(__SIZEOF_FLOAT128__)
-/* Sums of random terms, and of two more terms that bring the sum near the midpoint of two
- * doubles.  The distance from the midpoint is about the error bound of double-double sums, or of
- * sums in columns. */
+/* Sums of random terms, and of two more terms that bring the sum near the midpoint of two doubles,
+ * are correctly rounded.  Some sums are so near the midpoint that double-double arithmetic, or a
+ * sum in bins of doubles, cannot decide the rounding. */
 static void sums_beside_midpoints(void **state)
 {
     enum { MOST_TERMS = 60000, TRIALS = 900 };

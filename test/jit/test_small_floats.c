@@ -80,6 +80,8 @@ static void multiply_patterns_by_one(const char *name, limber_format to, bool ac
     free(c);
 }
 
+/* Products by 1 of all bit patterns of small formats, as A or B, contiguous or strided, are the
+ * patterns' values. */
 static void every_code_is_its_number(void **state)
 {
     static const char *const names[] = {

@@ -304,6 +304,7 @@ static void run_outer(void *arg, int64_t task, int worker)
     r.run(r.self, 10, run_inner, n);
 }
 
+/* A task of the pool may itself run tasks on the pool; all of them are done. */
 static void nested_runs_complete(void **state)
 {
     struct nest n = { .pool = limber_pool_new(4, false) };
@@ -322,6 +323,7 @@ static void *many_runs(void *arg)
     return NULL;
 }
 
+/* Six threads use one pool at the same time; each thread's tasks are done exactly once. */
 static void threads_share_a_pool(void **state)
 {
     struct pool *p = limber_pool_new(3, false);
@@ -474,6 +476,8 @@ static void compare_thread_counts(const char *in, const char *out, limber_promis
     free(c[1]);
 }
 
+/* Products that all threads share have the bits of one thread, in five combinations of format and
+ * contract. */
 static void threads_do_not_change_bits(void **state)
 {
     (void)state;

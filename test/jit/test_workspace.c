@@ -177,8 +177,8 @@ static void compare_with_unlimited(struct rng *r, const struct way *row, enum da
     free(want);
 }
 
-/* Long dot products of every way are computed within the limit of workspace, with the bits of the
- * computation without a limit. */
+/* Long dot products of every scheme in the list are computed within the limit of workspace, with
+ * the bits of the computation without a limit. */
 static void long_sums_keep_the_bound(void **state)
 {
     struct rng r = { 5 };
@@ -273,6 +273,7 @@ static void sum_long(const struct way *row, int64_t k)
     free(file);
 }
 
+/* A sum of more than 2^31 products is right.  Runs only if long tests are requested. */
 static void sums_are_longer_than_two_to_the_31(void **state)
 {
     static const struct way bytes = { "i8", "i64", NULL, LIMBER_CONTRACT_EXACT };

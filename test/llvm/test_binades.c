@@ -232,7 +232,8 @@ static void make_operands(struct sweep *s, struct rng *r)
         for (int p = 0; p < (j % 3 == 2 ? 1 : s->k); p++)
             set_number(r, s->fb, s->column[j], look, b + (size_t)p * sb);
         if (j == COLUMNS - 2 &&
-            /* the scheme `accumulator` needs its full width for the last column */
+            /* the column with the highest exponent also gets the lowest one, so that the scheme
+             * `accumulator` needs its full width */
             strcmp(s->request.scheme, "accumulator") == 0)
             set_number(r, s->fb, lowest_exponent(s->fb), look, b + sb);
         if (j % 3 == 1) {
@@ -487,8 +488,8 @@ static void run_sweep(struct sweep *s, int request, int set, struct rng *r, stru
     free_sweep(s);
 }
 
-/* Each scheme and pair of formats runs on one instruction set with one kind of scalars.  The
- * next round tests others. */
+/* Each scheme and pair of formats has the interpreter's bits on one instruction set with one kind
+ * of scalars; the next round tests another combination. */
 static void every_set_has_the_interpreter_s_bits(void **state)
 {
     struct tally n = { 0 };

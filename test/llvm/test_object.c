@@ -74,6 +74,8 @@ static const struct {
     { EM_X86_64, R_X86_64_64, 0x123456789abcdef0, 0, 0x123456789abcdef0 },
 };
 
+/* Each relocation of the list changes the instruction as a linker would, or is refused without a
+ * change. */
 static void relocations_are_those_of_the_linker(void **state)
 {
     (void)state;
@@ -101,6 +103,7 @@ static void relocations_are_those_of_the_linker(void **state)
     }
 }
 
+/* The width of relocations that the loader does not know is 0. */
 static void unknown_relocations_have_no_width(void **state)
 {
     (void)state;

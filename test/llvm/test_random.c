@@ -130,6 +130,8 @@ static bool check_random_product(struct rng *r, limber_context *compiled, limber
     return kept;
 }
 
+/* Random products by compiled kernels, with random threads and workspaces, have the interpreter's
+ * bits. */
 static void compiled_products_equal_the_interpreter(void **state)
 {
     const int products = EMULATED ? 30 : SANITIZED ? 40 : is_long() ? 250 : 110;

@@ -391,6 +391,8 @@ static void check_machine(size_t machine)
     limber_destroy(ctx);
 }
 
+/* On each machine of the list, threads work for the required share of a product's predicted
+ * time. */
 static void threads_are_busy(void **state)
 {
     bool poisons = limber_poisons;

@@ -166,6 +166,7 @@ static void same_bits_as_the_interpreter(void **state)
     limber_destroy(interp);
 }
 
+/* Functions of the largest supported sizes have the interpreter's bits. */
 static void the_largest_shapes_have_the_interpreters_bits(void **state)
 {
     limber_context *ctx = compiling_context("", ""), *interp = open_context("interp", "", "");
@@ -416,6 +417,8 @@ static void *ask_all(void *arg)
     return NULL;
 }
 
+/* Threads that request functions of the same shapes at once all get the same functions, which are
+ * compiled once. */
 static void threads_get_one_function(void **state)
 {
     struct worker w[THREADS] = { { NULL, { NULL } } };
@@ -454,6 +457,8 @@ static int damage(void *user, const limber_cache_entry *e)
     return 0;
 }
 
+/* A function comes from the disk cache without compiling; another shape, which would be compiled,
+ * is refused; a damaged entry is compiled again. */
 static void functions_are_cached_on_disk(void **state)
 {
     limber_context *ctx;
@@ -482,7 +487,8 @@ static void functions_are_cached_on_disk(void **state)
     discard(dir);
 }
 
-/* Callback of nftw: counts files of a dump that each compilation writes once. */
+/* Callback of nftw: counts (in `compiles`) those files of a dump that each compilation writes
+ * once. */
 static int count_file(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     const char *name = path + ftw->base;
@@ -494,6 +500,7 @@ static int count_file(const char *path, const struct stat *st, int flag, struct 
     return 0;
 }
 
+/* A function for one shape writes four files to the dump folder: plans, IR and assembly. */
 static void functions_are_dumped(void **state)
 {
     limber_context *ctx;
@@ -553,6 +560,8 @@ static void check_refused(limber_context *ctx, struct request r, limber_status w
     assert_true(f == NULL);
 }
 
+/* Each invalid or unsupported request for a function of one shape is refused with a text that names
+ * the argument. */
 static void errors_name_the_argument(void **state)
 {
     limber_context *ctx = open_context("llvm", "", "");

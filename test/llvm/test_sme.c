@@ -98,6 +98,8 @@ static void check_product(void)
         }
 }
 
+/* If the caller uses the ZA register of SME, kernels save it to the caller's buffer before they use
+ * ZA themselves. */
 static void callers_za_is_saved(void **state)
 {
     limber_context *ctx;

@@ -511,6 +511,7 @@ static void tiles_do_not_change_bits(void **state_)
     free(got);
 }
 
+/* Register tiles that no kernel supports, in a target's description, are refused by name. */
 static void illegal_tiles_are_refused(void **state_)
 {
     static const int bad[][3] = { { 17, 17, 64 }, { 4, 6, 64 }, { 4, 8, 63 } };
@@ -534,6 +535,8 @@ static void illegal_tiles_are_refused(void **state_)
     }
 }
 
+/* The assembly for each target has the instruction that its unit needs and none that the CPU lacks;
+ * code for other CPUs is not loaded. */
 static void assembly_has_its_instructions(void **state_)
 {
     struct target here;

@@ -59,6 +59,7 @@ static void all_shapes(kernel_transpose *code)
             }
 }
 
+/* The code of each instruction set that this CPU has transposes lines of all lengths. */
 static void lines_are_transposed(void **state)
 {
     struct rng r = { 11 };

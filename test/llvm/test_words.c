@@ -163,8 +163,7 @@ static void extreme_sums_are_exact(void **state)
     check_lengths(&limber_backend_interp);
 }
 
-/* Returns whether this CPU's kernels multiply 16-bit words, which this test's plans need.  If not,
- * prints that the test is skipped. */
+/* Returns whether kernels multiply 16-bit words on this CPU, as the plans of this test do. */
 static bool multiplies_words(void)
 {
     struct target t;
@@ -183,6 +182,7 @@ static void extreme_sums_are_exact_prebuilt(void **state)
     check_lengths(prebuilt_kernels());
 }
 
+/* Sums of the largest remainders are exact in specialised kernels that multiply 16-bit words. */
 static void extreme_sums_are_exact_specialised(void **state)
 {
     (void)state;

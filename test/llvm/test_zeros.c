@@ -29,6 +29,8 @@ static void fill_words(struct rng *r, size_t size, int rare)
             from[i + (size_t)rng_below(r, 4)] = (unsigned char)rng_next(r);
 }
 
+/* Bytes with few or many zeros are the same after packing and unpacking, and packed bytes have at
+ * most the documented size. */
 static void packed_bytes_are_unpacked(void **state)
 {
     static const size_t sizes[] = { 0, 4, 8, 4096, MOST };

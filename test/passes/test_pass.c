@@ -196,6 +196,7 @@ static void check_mutated(void *user, const char *path)
     free(t.text);
 }
 
+/* Passes on plans whose digits were changed at random make a valid plan or refuse it. */
 static void passes_survive_strange_plans(void **state)
 {
     const char *s = getenv("LIMBER_SEED");
@@ -208,6 +209,7 @@ static void passes_survive_strange_plans(void **state)
     assert_true(ran > 100);
 }
 
+/* The name of a pass that does not exist is refused by name. */
 static void unknown_passes_are_named(void **state)
 {
     struct plan p = { 0 };

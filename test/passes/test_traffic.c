@@ -70,6 +70,8 @@ static struct traffic predict_traffic(const char *form, const char *tile, int l2
     return x;
 }
 
+/* The predicted memory traffic of products is that which follows from tile sizes and cache sizes,
+ * computed by hand. */
 static void bytes_follow_from_the_tile(void **state)
 {
     static const char floats[] = " tile=12,16,1,84,256,256", bytes[] = " tile=12,32,4,120,256,1024",

@@ -307,6 +307,7 @@ static void bytes_agree(void **state)
     }
 }
 
+/* Convolutions of images of handwritten digits agree with oneDNN's. */
 static void images_agree(void **state)
 {
     static const struct layer layer = { 64, 1, 28, 6, 5, 1, 2, 1, 1 };

@@ -294,6 +294,8 @@ static void run_file(void *user, const char *path)
 
 static char **named_files; /* files from the command line; NULL for all files */
 
+/* The plan of each file, or of the files named on the command line, gives the results that the file
+ * states. */
 static void plans_give_their_bits(void **state)
 {
     (void)state;

@@ -39,8 +39,9 @@ void trial_close(struct trial *t)
         free(t->v[i]);
 }
 
-/* For output element i of the forward convolution, computes each product that it sums, and adds it
- * to the element to which the direction's result adds it. */
+/* Computes each product that element i of the forward convolution's output sums.  Adds the product
+ * to the element of `sum` that has it as a term in this direction: an element of the output, or of
+ * the gradient of the image or of the filters. */
 static void add_products_of_output(const struct trial *t, int direction, int64_t i, double *sum)
 {
     const limber_conv *s = &t->s;

@@ -85,7 +85,7 @@ static limber_status gemm_mixed(limber_context *ctx)
                               tiles, N, N, LONG);
 }
 
-/* Multiplies ROWS rows for 90 bits. */
+/* Multiplies ROWS rows under the contract bits=90. */
 static limber_status gemm_in_parts(limber_context *ctx)
 {
     return multiply_left_by_b(ctx,
@@ -542,7 +542,8 @@ static limber_status make_kernel_again(limber_context *ctx)
 
     if (s == LIMBER_STATUS_OK)
         s = limber_kernel_plan(ctx, r.kernel, &text);
-    /* calls after the first store nothing; restores the contents that c had before the first one */
+    /* limber_kernel_plan and limber_kernel_make do not write c; restores what c had before the
+     * product, so that its contents do not depend on whether these calls succeed */
     memcpy(c, before, sizeof c);
     if (s == LIMBER_STATUS_OK)
         s = limber_kernel_make(ctx, text, &r);

@@ -35,11 +35,13 @@ struct gpu_buffer {
     uint64_t at;
     size_t bytes;
 };
-/* Allocates device memory, without and with contents. */
+/* Allocates device memory. */
 struct gpu_buffer gpu_allocate(size_t bytes);
+/* Allocates device memory and copies `bytes` bytes of data to it. */
 struct gpu_buffer gpu_upload_new(const void *data, size_t bytes);
-/* Copies host memory to a buffer, copies a buffer to host memory, frees a buffer. */
+/* Copies host memory to a buffer. */
 void gpu_upload(struct gpu_buffer to, const void *data);
+/* Copies a buffer to host memory. */
 void gpu_download(void *to, struct gpu_buffer from);
 void gpu_free(struct gpu_buffer x);
 

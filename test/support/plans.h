@@ -49,11 +49,11 @@ struct call place_group(const struct placed *p, int64_t group, struct tensor fil
  * interpreter.  Does nothing if the GPU lacks the unit. */
 void plan_compare(const char *scheme, limber_format f, limber_format result, enum data data,
                   int64_t m, int64_t n, int64_t k);
-/* Compares a plan's kernel with the interpreter as plan_compare() does, under contract `native`.
- * Only for FP32 and 256 < k <= 1024. */
+/* Fails the test unless a plan's kernel for FP32 under `native` gives the interpreter's bits on
+ * this GPU.  Only for 256 < k <= 1024. */
 void plan_compare_native(const char *scheme, enum data data, int64_t m, int64_t n, int64_t k);
-/* Compares the kernel of an exact scheme with the interpreter as plan_compare() does, with
- * chains of `chunk` products. */
+/* Fails the test unless the kernel of an exact scheme, with chains of `chunk` products, gives the
+ * interpreter's bits on this GPU. */
 void plan_compare_chains(const char *scheme, limber_format f, limber_format result, enum data data,
                          int64_t m, int64_t n, int64_t k, int64_t chunk);
 

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-/* Returns a random bit pattern of binary16 (half) or bfloat16: any (kind 0), of middle exponents
- * (1), of small ones (others), or just above 1 (3). */
+/* Returns a random bit pattern of binary16 (half) or bfloat16. Kind 0: any pattern; 1: of middle
+ * exponents; 2: of small exponents; 3: just above 1 in magnitude. */
 uint16_t any_code(struct rng *r, int kind, bool half)
 {
     const int fraction = half ? 10 : 7, bias = half ? 15 : 127;

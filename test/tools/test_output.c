@@ -52,6 +52,7 @@ static int count_names(void)
     return n;
 }
 
+/* A new file gets the permissions that the umask allows. */
 static void new_files_have_the_umask(void **state)
 {
     static const mode_t masks[] = { 022, 077, 027, 0 };
@@ -69,6 +70,7 @@ static void new_files_have_the_umask(void **state)
     }
 }
 
+/* A replaced file keeps its permissions and its owner. */
 static void files_keep_their_permissions_and_owner(void **state)
 {
     static const mode_t modes[] = { 0600, 0640, 0664, 0400 };
@@ -111,6 +113,8 @@ static void a_failure_leaves_the_old_file(void **state)
     assert_int_equal(errno, EISDIR);
 }
 
+/* Writing to a symbolic link, also to a link to a link or to a missing file, writes its target; the
+ * link stays. */
 static void links_are_followed(void **state)
 {
     (void)state;
@@ -121,7 +125,7 @@ static void links_are_followed(void **state)
     assert_true(write_text(in_dir("two"), "new", true));
     assert_holds(in_dir("target"), "new");
     assert_true(S_ISLNK(mode_of(in_dir("one"))) && S_ISLNK(mode_of(in_dir("two"))));
-    assert_true(write_text(in_dir("three"), "new", true));      /* the link's target is created */
+    assert_true(write_text(in_dir("three"), "new", true)); /* the link's target is created */
     assert_true(S_ISLNK(mode_of(in_dir("three"))));
     assert_holds(in_dir("made"), "new");
     assert_int_equal(count_names(), 5);
@@ -133,6 +137,7 @@ static void *read_pipe(void *path)
     return NULL;
 }
 
+/* Text is written to a named pipe itself, which is not replaced by a file. */
 static void pipes_are_written_to(void **state)
 {
     char path[5000];

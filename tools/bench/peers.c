@@ -469,7 +469,8 @@ struct library limber_blas = { .name = "Limber before a BLAS",
 
 /* ---- the table of all peers ------------------------------------------------------------------ */
 
-/* Types of cuBLAS (R_32F and so on), its compute types, types of oneDNN. */
+/* Constants of cuBLAS: types of matrices, and compute types (IN_...).  DNN_...: oneDNN's types of
+ * elements. */
 enum { R32F = 0, R64F = 1, R16F = 2, R8I = 3, R32I = 10, R16BF = 14, E4M3 = 28 };
 enum { IN_32F = 68, IN_64F = 70, IN_32I = 72, IN_TF32 = 77, IN_BF16X9 = 78, IN_FIXED = 79 };
 enum { DNN_ANY = 1, DNN_F32 = 3, DNN_S32 = 4, DNN_S8 = 5, DNN_U8 = 6 };

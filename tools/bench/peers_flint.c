@@ -144,8 +144,8 @@ bool flint_run(struct contender *c)
     return true;
 }
 
-/* Copies the result.  Arb's results are its midpoints, with which an arb_t begins, rounded to
- * multiples of 2^-226. */
+/* Copies the result.  An arb_t begins with its midpoint, which is rounded here to a multiple of
+ * 2^-226 and taken as Arb's result. */
 void flint_fetch(struct contender *c)
 {
     struct matrices *s = c->prepared;

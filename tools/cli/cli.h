@@ -110,7 +110,8 @@ const char *python_for_examples(void);
  * several), Matrix Market, IDX (also gzipped) or CSV; "-" is standard input.  wide: decimal text
  * becomes binary128.  On failure prints a message and returns false; *a is then empty. */
 bool array_read(const char *path, bool wide, struct array *a);
-/* Also reads files that do not name the type of their elements: see `unnamed`. */
+/* Reads an array like array_read, but also from files that give only the size of the elements, not
+ * their type; a->unnamed is then true. */
 bool array_read_unnamed(const char *path, bool wide, struct array *a);
 /* Writes an array as .npy, .npz, .mtx or .csv, which the file name's extension tells; "-", "mtx:-",
  * "csv:-" and "npz:-" are standard output.  array_writable: if the name tells no format, prints a
@@ -194,7 +195,7 @@ struct product_turns {
     int trans_a, trans_b, conj_a, conj_b;
 };
 
-/* --epilogue and --input, as options (owned), and what they say. */
+/* The options --epilogue and --input as texts (owned), and what was read from them. */
 struct product_steps {
     char *epilogue, **inputs;
     int nan_to_zero;
@@ -215,8 +216,8 @@ struct product {
     struct product_scalars scalars;
     struct product_turns turns;
     struct product_steps end;
-    /* product_read sets the fields from here on, and those values in the structures above that
-     * are no options */
+    /* product_read sets the fields from here on and, in the structures above, those fields that
+     * are no options but follow from options. */
     limber_contract promise;
     limber_unit unit; /* promise.unit points to it */
     limber_statistics statistics; /* promise.statistics points to it, with --statistics */
@@ -335,10 +336,13 @@ bool plan_svg_write(const char *path, const struct product *p,
 
 enum { UNIT_TEXT = 512 }; /* bytes for the canonical text of a unit */
 
-/* Set the contract: from "--contract simulate=words"; from --lpgemm and --layer; for --statistics.
- * On failure they print a message and return false. */
+/* Sets the contract from the unit in "--contract simulate=words".  On failure prints a message and
+ * returns false. */
 bool unit_of_words(struct product *p, const char *words);
+/* Sets the contract from --lpgemm and --layer.  On failure prints a message and returns false. */
 bool unit_of_lpgemm(struct product *p);
+/* If --statistics is given, lets the simulated unit count statistics.  On failure prints a message
+ * and returns false. */
 bool unit_counts(struct product *p);
 void statistics_print(const limber_unit *u, const limber_statistics *s);
 struct cJSON *statistics_json(const limber_statistics *s);

@@ -21,8 +21,8 @@ static char *word_of(const char *plan, const char *operation, const char *key, c
     return at ? strndup(at + strlen(key), strcspn(at + strlen(key), end)) : NULL;
 }
 
-/* Sets what the plan states: contract, format of the result, and geometry of a convolution.  The
- * library checks the plan; a text that is none gets no values here. */
+/* Reads from the plan's text the contract, the format of the result and the geometry of a
+ * convolution.  If the text is no plan, sets nothing; the library refuses it later. */
 static void read_plan(struct product *p)
 {
     const char *conv = strstr(p->plan, " = conv ") ? " = conv " : " = patches ";

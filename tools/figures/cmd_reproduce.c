@@ -177,12 +177,15 @@ double factors_time(const struct figures *f, limber_context *ctx, const limber_c
 #define LPGEMM "Huang et al., LPGEMM, 2024"
 #define GUIDE "guide to FP16 and BF16 operators"
 
-/* A figure or table: of a source, or Limber's own (source NULL). */
+/* A figure or table of a source, or one of Limber's own (source is NULL). */
 struct item {
     const char *name, *source, *place;
-    const struct figure *figure; /* NULL: a program of examples/ computes it */
-    const char *program[6]; /* its path in examples/ and its arguments; %s: the folder */
-    const char *published, *here; /* numbers of the source's text; why ours differ */
+    /* NULL if a program of examples/ computes it */
+    const struct figure *figure;
+    /* the program's path in examples/ and its arguments; %s stands for the output folder */
+    const char *program[6];
+    /* published: numbers that the source's text gives; here: why ours differ from them */
+    const char *published, *here;
 };
 static const struct item items[] = {
     { "ape-types",

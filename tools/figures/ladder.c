@@ -16,8 +16,9 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Sizes of blocks: a block of B (DEPTH x WIDE) should lie in the last cache, one of A (TALL x
- * DEPTH) in the second.  A tile of C has ROWS x LANES elements. */
+/* Sizes of blocks: a block of B (DEPTH x WIDE) should fit the last-level cache, one of A (TALL x
+ * DEPTH) the L2 cache.  A register tile of C has ROWS rows of VECTORS vectors, at most MOST_LANES
+ * numbers.  AHEAD: by how many steps along k packed blocks are prefetched. */
 enum { DEPTH = 256, TALL = 96, WIDE = 1024, ROWS = 4, VECTORS = 2, AHEAD = 8, MOST_LANES = 16 };
 
 struct choices {
@@ -47,8 +48,8 @@ INLINE int64_t least(int64_t x, int64_t y)
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
-/* Adds A[rows][k] B[k][lanes] to a tile of C.  a and b: first elements, with their strides along
- * rows, along k, and along k. */
+/* Adds A[rows][k] B[k][lanes] to a tile of C.  a and b are the addresses of the first elements.
+ * a_row, a_k: strides of A along rows and along k.  b_k: stride of B along k. */
 INLINE void tile_scalar(const struct choices o, const double *a, int64_t a_row, int64_t a_k,
                         const double *b, int64_t b_k, int64_t k, int64_t rows, int64_t lanes,
                         double *c, int64_t ldc)

@@ -29,8 +29,8 @@ static double draw_element(enum wide kind, bool wide, uint64_t *state)
     return ldexp(x, binades ? (int)(random_unit(state) * binades) - binades / 2 : 0);
 }
 
-/* Fills A with blocks of wide lines, or with wide tiles in random places.  B has such tiles in
- * random places, too, or none. */
+/* Fills A and B with data of this kind.  tiles: tiles in random places of A and of B are wide, so
+ * that their share is `share`; else the first blocks of A's lines are wide, and no tile of B is. */
 static void fill_operands(const struct factors *x, double share, bool tiles, enum wide kind)
 {
     uint64_t state = 8;

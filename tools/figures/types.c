@@ -69,8 +69,8 @@ static bool is_representable(const struct type *t, float x)
     return published_error(t, x) <= ldexp(1, -t->bits);
 }
 
-/* Returns the largest x such that all numbers from 1 to x are represented with that error; found by
- * bisection over bit patterns. */
+/* Returns the largest x such that the type's limbs represent all numbers from 1 to x with a
+ * relative error of at most 2^-bits.  Found by bisection over bit patterns. */
 static float largest_representable(const struct type *t)
 {
     float one = 1, most = FLT_MAX, x;
@@ -92,8 +92,9 @@ static float largest_representable(const struct type *t)
     return x;
 }
 
-/* Returns the smallest number, midway between two values of the first limb, that is not represented
- * with that error, below largest_representable(). */
+/* Returns the smallest number below largest_representable() that lies midway between two values of
+ * the first limb, and that the limbs do not represent with a relative error of at most 2^-bits.
+ * NAN if there is none. */
 static double lost_tie(const struct type *t)
 {
     double end = largest_representable(t);
@@ -105,8 +106,9 @@ static double lost_tie(const struct type *t)
     return NAN;
 }
 
-/* Adds a line of the summary: the range of binades around 1 that are representable, and its largest
- * error.  error[b] is of binade LOWEST + b. */
+/* Adds a line of the summary: the range of binades around 1 in which errors are at most 2^-bits,
+ * and the largest error in it.  error[b]: largest error in binade LOWEST + b.  to: end of the range
+ * if it is known, else NAN.  tie: result of lost_tie(), or NAN. */
 static void add_summary_line(struct table *s, const char *name, const char *limbs, int bits,
                              const double *error, double to, double tie)
 {
@@ -130,8 +132,9 @@ struct samples {
     float x[BINADES * MOST];
 };
 
-/* Measures the largest error in each of `binades` binades from index b on.  On failure prints a
- * message and returns false. */
+/* Measures the largest error in each of `binades` binades from index b on: multiplies rows that
+ * hold one number or, if `beside`, a number and a 1. On failure prints a message and returns
+ * false. */
 static bool multiply(limber_context *ctx, const struct type *t, const struct samples *s, int b,
                      int binades, bool beside, double *error)
 {
@@ -163,8 +166,8 @@ static bool multiply(limber_context *ctx, const struct type *t, const struct sam
            !complain("%s", limber_error_text());
 }
 
-/* Measures the errors of schemes that scale rows: of rows with one number, of all binades at once,
- * and of rows with a number and a 1, binade by binade. */
+/* Measures the errors of schemes that scale rows.  error[0]: of rows with one number, all binades
+ * in one product.  error[1]: of rows with a number and a 1, one product for each binade. */
 static bool multiply_all(struct figures *f, const struct samples *s,
                          double error[2][SCALING][BINADES])
 {

@@ -248,8 +248,9 @@ struct meeting *my_warpgroup(void);
 /* ---- shared.c -------------------------------------------------------------------------------- */
 
 void shared_start(struct block *b);
-/* Return indices in a vector clock: of an epoch's clock, and of thread id's last fenced write. */
+/* Returns the index in a vector clock of the thread or agent to which the epoch e belongs. */
 size_t clocks_index(epoch e);
+/* Returns the index in a vector clock of the last fenced write of thread id. */
 size_t clocks_fence(int id);
 struct clocks *clocks_new(void);
 void clocks_drop(struct clocks *c);
@@ -264,7 +265,8 @@ bool clocks_know(const struct witness *w, epoch e);
 struct witness fibre_witness(const struct fibre *f);
 /* Checks and records an access.  The range must be inside the block's shared memory. */
 void shared_note(struct block *b, const struct witness *w, uint32_t at, uint32_t size, bool write);
-/* Records, without a check, a write of a copy: when it starts, and when it completes. */
+/* Records epoch e as the last write of these bytes, without a check.  e may be FLIGHT (a pending
+ * copy will write them) or IS_BARRIER (they hold a barrier). */
 void shared_mark(struct block *b, epoch e, uint32_t at, uint32_t size);
 void shared_range(const struct block *b, uint32_t at, uint64_t size, uint32_t align,
                   const char *what);

@@ -53,8 +53,8 @@ static int cluster_of(const struct fibre *f)
     return f->block->index / engine.launch->cluster;
 }
 
-/* Returns the index of the record of the running thread at its current epoch.  Adds the record
- * if there is none. */
+/* Returns the index of the record of the writes that the running thread makes until its next
+ * release.  Adds the record if there is none. */
 uint32_t order_record(void)
 {
     struct fibre *f = engine.running;
@@ -69,9 +69,9 @@ uint32_t order_record(void)
     return f->moment = order.moments++;
 }
 
-/* Returns whether a thread is ordered after the writes of record m: it has acquired at a counter
- * after a release, of m's cluster, that knew of the writes.  Release i is known to a thread if
- * its clock at the counter's place exceeds i. */
+/* Returns whether a thread is ordered after the writes of record m by an atomic counter: a thread
+ * of m's cluster has released at the counter after these writes, and the thread f has acquired
+ * there later.  The thread knows release i if its entry for the counter exceeds i. */
 static bool is_ordered_by_counter(const struct fibre *f, const struct moment *m)
 {
     for (uint32_t i = 0; i < order.releases; i++) {

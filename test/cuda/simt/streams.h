@@ -31,7 +31,8 @@ struct stream {
     struct stream *next;
 };
 
-/* The fields are private to streams.c.  In all functions NULL means the legacy default stream. */
+/* In this header a NULL stream is the legacy default stream.  Only streams.c uses a stream's
+ * fields. */
 void streams_add(struct stream *s);
 void streams_remove(struct stream *s); /* the stream's work must be done */
 /* first of all streams except the NULL stream, linked by `next` */

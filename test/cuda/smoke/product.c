@@ -141,8 +141,9 @@ static struct conv_geometry geometry_of(const struct layer *l)
                                    .direction = l->direction };
 }
 
-/* Places the tensors of a convolution in the direction's product.  count: elements of the filters,
- * the image and the result, or of the tensors that replace them in a gradient. */
+/* Sets the sizes and index maps of a convolution or gradient.  count: numbers of elements of the
+ * left operand, the right operand and the result (filters, image and output in a forward
+ * convolution). */
 static void place_layer(struct bench *b, const struct layer *l, size_t count[3])
 {
     struct conv_geometry g = geometry_of(l);

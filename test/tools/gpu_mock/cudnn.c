@@ -11,8 +11,8 @@ struct found {
     size_t memory;
     int determinism, math, reserved[3];
 };
-/* Descriptors.  Tensors and filters: whether NHWC, then n, c, h, w.  Convolutions: two paddings,
- * two strides. */
+/* A descriptor.  Of a tensor or of filters it holds the layout (1: NHWC, 0: NCHW) and the four
+ * sizes; of a convolution, two paddings and two strides. */
 struct numbers {
     int v[5];
 };

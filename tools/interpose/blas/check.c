@@ -16,7 +16,8 @@ enum { MOST = 64, EVERY = 64 };
 
 struct element {
     int64_t i, j;
-    /* C's element before the product, which beta multiplies; a float uses the first half */
+    /* the element of C before the product, which beta multiplies: its bytes in the call's type,
+     * which may fill only a part of the array */
     double before[2];
 };
 

@@ -76,7 +76,7 @@ void limber_blas_start(struct job *j, const struct request *r, const limber_cont
     bool is_complex = r->type == 'c' || r->type == 'z',
          is_single = r->type == 's' || r->type == 'c';
 
-    /* not the kilobytes after these members, which need no zeros */
+    /* clears only the members before `part`; the kilobytes after them need no zeros */
     memset(j, 0, offsetof(struct job, part));
     j->why[0] = '\0';
     j->r = r;

@@ -144,8 +144,8 @@ void *limber_blas_look_up_routine(const struct request *r, const char *routine)
     return limber_blas_real(name, r->caller, true);
 }
 
-/* True if the library has a gemm of any type, under any of the usual names (with SciPy's prefix,
- * CBLAS's, or a suffix for 64-bit integers). */
+/* True if the library has a gemm of some type under one of its usual names: with SciPy's prefix,
+ * with CBLAS's, or with a suffix for 64-bit integers. */
 bool limber_blas_has_gemm(void *library)
 {
     static const char *const before[] = { "", "scipy_", "cblas_", "scipy_cblas_" };

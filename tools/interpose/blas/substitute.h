@@ -67,9 +67,9 @@ static void NAME(divide)(T *re, T *im, T by_re, T by_im)
     }
 }
 
-/* Solves as solve_real does, for WIDE columns of complex numbers: x[r] has the WIDE real parts of
- * row r, then its imaginary parts.  Each complex product is rounded to real and imaginary part
- * before it is subtracted. */
+/* Solves a triangular system for WIDE columns of complex right-hand sides: x[r] has the WIDE real
+ * parts of row r, then its imaginary parts.  Subtracts products in the order in which rows were
+ * solved.  Each product is rounded to real and imaginary part before it is subtracted. */
 static void NAME(complex)(const struct small_triangle *t, T x[][2 * WIDE])
 {
     for (int64_t s = 0; s < t->n; s++) {

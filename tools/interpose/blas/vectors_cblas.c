@@ -66,7 +66,7 @@ CBLAS_SPELLINGS(AXPY, daxpy, 'd', double, VALUE)
 CBLAS_SPELLINGS(AXPY, caxpy, 'c', const void *, ADDRESS)
 CBLAS_SPELLINGS(AXPY, zaxpy, 'z', const void *, ADDRESS)
 
-/* complex scal only: a product of real numbers has equal bits in every BLAS */
+/* Only complex scal is replaced: a product of real numbers has equal bits in every BLAS. */
 #define SCAL(name, prefix, suffix, letter_of_type) \
     ENTRY(name, prefix, suffix, (int64_t n, const void *alpha, void *x, int64_t incx), \
           (n, alpha, x, incx), COLUMNS, .routine = BLAS_SCAL, .type = letter_of_type, \

@@ -485,7 +485,8 @@ static void write_row(FILE *f, const struct row *r)
     fprintf(f, " }");
 }
 
-/* Returns the sums over all rows of calls that Limber computed (or did not, by `served`). */
+/* Returns the sums over all rows of calls that Limber computed (`served` is 1), or over those that
+ * were forwarded (0). */
 static struct row sum_rows(int served)
 {
     struct row sum = { .served = served };
