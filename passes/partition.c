@@ -33,7 +33,7 @@ enum { RECTANGLE_PARTS = 2 * SCHEMES - 1 };
  * chains. */
 static const double worth = 0.9, worth_tiles = 0.75;
 /* Cost of each part of a rectangle beside one plan (its scan and packing, sums through scratch
- * memory), as a share of the parts' limb products: measured on a Zen 5 with FP32-F and FP32-B at
+ * memory), as a share of the parts' limb products: measured on a Zen 4 with FP32-F and FP32-B at
  * n = 1024.  It is used where the caller names several schemes for limbs of floats.  Their choice
  * must not depend on a machine's rates, since bits depend on it. */
 static const double part_overhead = 0.15;
