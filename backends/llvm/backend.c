@@ -96,8 +96,8 @@ struct layout {
     };
 };
 
-/* Finds the first way that accepts the call.  *l must not be copied: it contains pointers into
- * itself and to the call. */
+/* Finds the first way (code path) that accepts the call.  *l must not be copied: it contains
+ * pointers into itself and to the call. */
 static void find_way(const struct kernel *k, const struct call *c, struct layout *l)
 {
     if (!(l->why[WAY_windows] = limber_windows_refuses(k, c, &l->windows))) {
@@ -231,7 +231,7 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
     return (size_t)(beside + limber_extent_bytes(f, c, &w, &x));
 }
 
-/* Computes the launch by library code: by the way `windows` or the way `unpacked`. */
+/* Computes the launch by the library's code of the way `windows` or `unpacked`, as l->way says. */
 static bool run_library(const struct kernel *k, struct call *c, struct layout *l, struct diag *d)
 {
     const struct launch_memory none = { NULL };
@@ -252,8 +252,8 @@ static bool run_library(const struct kernel *k, struct call *c, struct layout *l
     return true;
 }
 
-/* Implements backend.launch: computes by the first way that accepts the call.  For the way
- * `packed`, prepares scales and special values first. */
+/* Implements backend.launch: computes by the first way (code path) that accepts the call.  For the
+ * way `packed`, first computes scales and records NaN and infinities. */
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
     const struct kernel_config *f = &k->config;
@@ -374,8 +374,8 @@ static void print_description(const struct layout *l, const struct kernel_config
             limber_text_add(out, "\n; not %s: %s", limber_way_name((enum way_id)i), l->why[i]);
 }
 
-/* Implements backend.way: returns the way of this call under this plan, and prints why earlier ways
- * refuse it. */
+/* Implements backend.way: returns the way (code path) that computes this call under this plan, and
+ * prints why earlier ways refuse the call. */
 static enum way_id way(const struct plan *p, const struct target *t, const struct call *of,
                        struct text *out)
 {

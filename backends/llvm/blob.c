@@ -20,7 +20,7 @@ static size_t object_at(const struct blob_head *head)
 }
 
 /* Writes head, compressed configuration and object file into one new blob.  The object file is
- * empty if the kernel's code is part of this library.  7: bytes of padding before it, at most. */
+ * empty if the kernel's code is part of this library; at most 7 bytes of padding precede it. */
 static bool join_blob(const struct kernel_config *k, unsigned cpu, const struct blob *object,
                       struct blob *out, struct diag *d)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Operations, attributes and words that this backend supports beyond those of backends/served.c.
- * Kernels read no index maps, since the views that they get contain them. */
+ * A plan's index maps (of convolutions) need no support, since the operands' views contain them. */
 static const struct served served = {
     .backend = "llvm",
     .op = { LIMBER_SERVES(combine, LIMBER_READS(uncertain)) },
@@ -128,8 +128,8 @@ static int packed_bytes(int group)
     return group < 4 ? 4 / group : 1;
 }
 
-/* True if packing finds which cache blocks of an operand's limbs are zero.  Those of whole operands
- * count as nonzero. */
+/* True if packing finds which cache blocks of an operand's limbs are zero.  The blocks of operands
+ * that are packed whole, as one limb, count as nonzero. */
 static bool marks_blocks(const struct plan *p, int limbs)
 {
     return p->node[limbs].op != OP_whole && p->node[limbs].op != OP_quantize;

@@ -59,8 +59,9 @@ static void return_spare(struct spare *s, int workers)
     free(old);
 }
 
-/* Gets workspace for a call, from the first of these that there is: the queue, the allocator, the
- * kept workspace.  Returns false with an error if memory is short. */
+/* Gets workspace for a call: the workspace of the caller's queue if it has one, else memory from
+ * the caller's allocator if there is one, else a buffer that the process keeps.  Returns false with
+ * an error if memory is short. */
 bool limber_workspace_take(const struct call *c, size_t bytes, struct launch_memory *r,
                            struct diag *d)
 {

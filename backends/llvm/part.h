@@ -54,8 +54,8 @@ static inline bool is_scaled(const struct side *s)
     return s->limb_kind != LIMB_KIND_whole && s->limb_kind < LIMB_KIND_unit && s->axis != AXIS_none;
 }
 
-/* Numbers of the ways in which a prepared operand may be packed (struct keeper).  For panels
- * (parts.c) the numbers are 0 and above; these are all others. */
+/* Numbers of the layouts in which a prepared operand may be packed (struct keeper).  Layouts of
+ * panels (parts.c) have the numbers 0 and above; the other layouts have these numbers. */
 enum {
     KEPT_strips = -1, /* packed strips of columns of B, for unpacked.c */
     KEPT_rows = -2, /* rows of A gathered in a buffer, for unpacked.c */

@@ -43,7 +43,7 @@ static char *buffer_address(const struct staged *s, int64_t i, int64_t j)
     return s->buffer + (i * s->row + j) * s->size;
 }
 
-/* Copies a block of C to the buffer, stretch by stretch. */
+/* Copies a block of C to the buffer, one stretch (columns of constant distance) after another. */
 void limber_stage_load(const struct staged *s)
 {
     int64_t row = s->c->row * s->size, col = s->c->col * s->size;

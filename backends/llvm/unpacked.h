@@ -116,11 +116,14 @@ struct planar {
 bool limber_planar_init(const struct call *c, struct planar *x);
 /* Returns the bytes of the copies of image and gradient. */
 double limber_planar_bytes(const struct planar *x, int size);
-/* Steps of a launch, in this order: complete x->call, which then points to *x; assign memory; copy
- * the image; copy the gradient to C. */
+/* The four functions below are the steps of a launch, in this order.  Completes x->call, which then
+ * points into *x. */
 void limber_planar_call(struct planar *x, int size);
+/* Assigns memory for the copies of image and gradient. */
 void limber_planar_place(struct planar *x, char *memory);
+/* Copies the image to NCHW. */
 void limber_planar_fill(struct planar *x);
+/* Copies the gradient to C. */
 void limber_planar_store(const struct planar *x);
 
 /* ---- unpacked.c ------------------------------------------------------------------------------ */

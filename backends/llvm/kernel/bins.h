@@ -11,12 +11,13 @@
 
 #include "backends/llvm/kernel/lanes.h"
 
-/* Finished sums.  A sum is high + low + rest, which do not overlap. */
+/* The sum of each lane's bins: high + low + rest, three doubles whose bits do not overlap. */
 struct exact_sums {
     vd high, low, rest;
 };
 
-/* Bins to which products are added.  `products` sums the products, `lost` what that bin loses, and
+/* Bins to which products are added.  A bin is a sum with so large a start value that what an
+ * addition loses is exact.  `products` sums the products, `lost` what that bin loses, and
  * `errors` the products' rounding errors.  What `lost` and `errors` lose is added to `low` or, in
  * deep sums, to the bins lost_again and errors_again; `low` then sums what these two lose.  first,
  * second, third: start values of the three levels of bins. */

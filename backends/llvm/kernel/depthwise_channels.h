@@ -54,8 +54,9 @@ FLAT struct NAME(joins) NAME(joins)(const struct NAME(strip) *x)
     return j;
 }
 
-/* Loads `count` pixels, at most four, and interleaves them by groups of four channels.  all: no
- * masks are needed. */
+/* Loads `count` pixels, at most four, and interleaves them by groups of four channels.  place:
+ * offset of each pixel from `at`.  each: mask of the channels that are loaded of each pixel.  all:
+ * all channels are loaded, so no masks are needed. */
 FLAT void NAME(load_pixels)(struct NAME(joins) *j, const uint8_t *at, const int64_t *place,
                             const some_lanes *each, int count, bool all)
 {

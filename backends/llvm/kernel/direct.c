@@ -88,9 +88,9 @@ enum { ROWS = 8, VECTORS = 3, HALVES = 1 };
 #define LANES_OF(n) ((__mmask16)((1u << (n)) - 1))
 #include "backends/llvm/kernel/direct.h"
 #elif defined(__aarch64__)
-/* A vector is two registers.  Partial loads and stores take the number of leading lanes.  PART:
- * several elements of a row of A in one register, for which five rows leave registers free.
- * TOGETHER: elements along k in one round of the loop. */
+/* A vector (VEC) is two registers.  Partial loads and stores take the number of leading lanes.  A
+ * PART is one register with several elements of a row of A; tiles of five rows leave registers free
+ * for it.  TOGETHER: number of elements along k in one round of the loop. */
 enum { ROWS = 5, VECTORS = 2, TOGETHER = 4, HALVES = 0 };
 #define ROW_OF(T, rows) T(rows, 1) T(rows, 2)
 #define TILES(T) ROW_OF(T, 1) ROW_OF(T, 2) ROW_OF(T, 3) ROW_OF(T, 4) ROW_OF(T, 5)

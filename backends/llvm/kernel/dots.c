@@ -28,7 +28,7 @@ struct segment {
 };
 
 /* How rows are summed.  CHAIN: products of binary32 in plain binary64 chains.  PAIR: double-double
- * sums that start far from zero. */
+ * sums with a start value above all partial sums, so that rounding errors need no comparisons. */
 enum way { CHAIN, PAIR };
 
 /* ---- copying the vector ---------------------------------------------------------------------- */
@@ -98,8 +98,9 @@ FLAT double sum_magnitudes(const char *a, int size, int64_t n)
 }
 
 /* Returns an upper bound of a sum of |a x|, if the |a| sum to `size` and |x| <= most.  It is
- * infinite outside of the range in which sums can start far from zero.  It covers its own rounding
- * errors, and those of the sum of up to CHUNK magnitudes, which are below 2^-40 of it. */
+ * infinite if it is so large or small that no start value for add_far is possible.  It covers its
+ * own rounding errors, and those of the sum of up to CHUNK magnitudes, which are below 2^-40 of
+ * it. */
 FLAT double bound_of(double size, double most)
 {
     const double bound = size * most * (1 + 0x1p-40);

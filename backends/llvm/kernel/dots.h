@@ -100,8 +100,8 @@ struct sums {
     vd high, low, size, uncertain;
 };
 
-/* Stores the results of those of `live` rows whose rounding is certain, or whose error is at most
- * `allowed` times the sum of magnitudes.  Returns the mask of all other rows. */
+/* Of the first `live` rows, stores the results whose rounding is certain, or whose error is at most
+ * `allowed` times the sum of magnitudes.  Returns the mask of the rows that are not stored. */
 static int store_certain(const struct product *x, const int64_t *row, int live, struct sums s,
                          double allowed)
 {

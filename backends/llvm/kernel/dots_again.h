@@ -215,7 +215,7 @@ static void sum_row(const struct product *x, int64_t row, double size, bool deep
     join_lanes(&s, r, to);
 }
 
-/* Stores lane r of finished sums, if the bins lost no bits.  Returns false if it stored nothing.
+/* Stores the result in lane r of *t, if the bins lost no bits.  Returns false if it stored nothing.
  * last: start value of the row's last level of bins. */
 static bool store_exact(struct product *x, int64_t row, const struct exact_sums *t, int r,
                         double last)
@@ -233,7 +233,7 @@ static bool store_exact(struct product *x, int64_t row, const struct exact_sums 
     return true;
 }
 
-/* Returns the finished sums of rows with their error bounds.  last: start values of the last level
+/* Returns the sums *t of rows with their error bounds.  last: start values of the last level
  * of bins. */
 FLAT struct sums bounded(const struct product *x, const struct exact_sums *t, vd size, vd last)
 {

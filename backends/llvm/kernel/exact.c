@@ -64,8 +64,8 @@ struct occupied {
 };
 
 /* The computation of LANES elements of C, (i, j) to (i, j + LANES - 1): limbs of their lines
- * (rows of A, columns of B), the state of each element, and the columns of its sum.  The last
- * column has weight 2^(top + 2 - WINDOW windows). */
+ * (rows of A, columns of B), the state of each element, and the columns (digits of WIDTH bits) of
+ * its sum.  The last column has weight 2^(top + 2 - WINDOW windows). */
 struct strip {
     const struct kernel_call *c;
     struct occupied *occupied;  /* `occupied` of the rows and columns that are computed together */
@@ -106,8 +106,9 @@ static void find_exponent_range(struct strip *s)
         }
 }
 
-/* Adds exact doubles to the columns of the current window, and propagates carries.  After that, all
- * columns but the first are in [0, 2^WIDTH). */
+/* Adds the doubles in column[], which are exact, to the sum's columns (digits of WIDTH bits) in the
+ * current exponent window, and propagates carries.  Then all columns but the first are in
+ * [0, 2^WIDTH). */
 static void flush_columns(struct strip *s, vd column[4])
 {
     static const double up[4] = { 0x1p40, 0x1p80, 0x1p120, 0x1p160 };
@@ -127,9 +128,9 @@ static void flush_columns(struct strip *s, vd column[4])
         column[at] = (vd){ 0 };
 }
 
-/* Adds x, |x| < 1, to the columns.  Each column receives the bits of x above the column's own
- * lowest bit; the remaining bits go to the next column.  Columns before `from` lie above all bits
- * of x. */
+/* Adds x, |x| < 1, to the columns (digits) of a sum.  Each column receives the bits of x above the
+ * column's own lowest bit; the remaining bits go to the next column.  Columns before `from` lie
+ * above all bits of x. */
 FLAT void cut_into_columns(vd x, int from, vd column[4])
 {
     static const double at[4] = { 0x1.8p12, 0x1.8p-28, 0x1.8p-68, 0x1.8p-108 };
@@ -153,8 +154,8 @@ FLAT vi lanes_in_window(vi e, bool first)
     return first ? e > BELOW : (e > BELOW) & (e < ABOVE);
 }
 
-/* Adds one product in each lane, cut into the columns. shift: converts exponents to exponents
- * relative to the exponent window. */
+/* Adds one product in each lane to the sum's columns (digits), cut into the bits of each column.
+ * shift: converts exponents to exponents relative to the exponent window. */
 FLAT void add_term(const struct limb *a, const struct limb *b, const struct strip *s, vi shift,
                    int64_t p, bool first, vd column[4])
 {
@@ -220,8 +221,8 @@ struct pair {
     vd high, low, off; /* off: bound of the error of high + low */
 };
 
-/* Double-double sums of a strip of LANES columns, while products are added; `high` starts far from
- * zero. */
+/* Double-double sums of a strip of LANES columns, while products are added.  `high` starts at a
+ * number above all partial sums, so that rounding errors need no comparisons (add_far). */
 struct far_pairs {
     vd high[KERNEL_EXACT_BLOCK], low[KERNEL_EXACT_BLOCK]; /* [row of the block] */
     /* [row of the block]: upper bounds of the sums of the products' magnitudes */
@@ -419,8 +420,9 @@ static bool is_dense(const struct output_view *c, int64_t j)
     return c->col == 1 && !c->rows && !c->cols && !c->wide && j + LANES <= c->inner;
 }
 
-/* Stores those of the lanes `left` of row r whose double-double sum can be rounded with
- * certainty.  Returns their mask. r: row of the register tile; i: row of the block. */
+/* Of the lanes in the mask `left` of row r, stores those whose double-double sum can be rounded
+ * with certainty.  Returns the mask of the stored lanes.  r: row of the register tile; i: row of
+ * the block. */
 APART static int store_pairs(const struct strip *s, const struct pair *x, int r, int64_t i,
                              int64_t j, int left)
 {
@@ -542,8 +544,9 @@ static bool store_zero_at(const struct kernel_call *c, int64_t i, int64_t j)
                       c->config->has_beta ? &c->beta_f64 : NULL);
 }
 
-/* Stores those of the lanes `left` whose products are all zero, as in triangular or sparse
- * operands.  Returns their mask.  The rounding of a zero double-double sum is never certain. */
+/* Of the lanes in the mask `left`, stores those whose products are all zero, as in triangular or
+ * sparse operands.  Returns the mask of the stored lanes.  The rounding of a zero double-double sum
+ * is never certain. */
 APART static int store_zeros(const struct strip *s, const struct pair *x, int line, int64_t i,
                              int64_t j, int left)
 {
@@ -574,8 +577,8 @@ APART static int store_zeros(const struct strip *s, const struct pair *x, int li
     return done;
 }
 
-/* Stores those of the uncertain lanes of row i whose sums in bins can be rounded with certainty,
- * or are exactly zero.  Returns their mask. */
+/* Of the lanes of row i whose rounding is still uncertain, stores those whose sums in bins can be
+ * rounded with certainty or are exactly zero.  Returns the mask of the stored lanes. */
 APART static int store_binned(const struct strip *s, int64_t i, int64_t j)
 {
     const struct kernel_call *c = s->c;
@@ -656,8 +659,8 @@ static bool round_fast(const struct strip *s, int lane, int64_t j, int64_t i, do
     return true;
 }
 
-/* Converts the columns of a lane to words of a two's complement integer.  Returns the number of
- * words. */
+/* Converts the columns (digits of WIDTH bits) of a lane's sum to 64-bit words of a two's complement
+ * integer.  Returns the number of words. */
 static int words_of(const struct strip *s, int lane, int columns, uint64_t *w)
 {
     int words = (WIDTH * (columns - 1) + 63) / 64 + 2;

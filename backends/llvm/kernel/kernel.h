@@ -29,7 +29,7 @@ enum {
     KERNEL_WIDE_COLUMN = 36,    /* bits of a column in the reconstruction from 12-bit residues */
     /* smallest modulus of 12-bit residues; with larger ones quotients fit FP32 */
     KERNEL_WIDE_LEAST = 2048,
-    /* largest number of columns in the reconstruction from residues */
+    /* largest number of columns (an integer's digits) in the reconstruction from residues */
     KERNEL_COLUMNS = 10,
     /* `accumulator`: bytes of a packed element, a double and a 32-bit exponent */
     KERNEL_EXACT = 12,
@@ -145,7 +145,7 @@ struct kernel_config {
     /* [accumulator]: exponent of the accumulator's weight */
     int32_t weight[KERNEL_ACCUMULATORS];
     struct limber_crt crt;
-    /* number of columns in use, at most KERNEL_COLUMNS */
+    /* number of columns (digits of the reconstructed integers) in use, at most KERNEL_COLUMNS */
     int32_t columns;
     /* [modulus][digit]: 2^(base * digit) mod p, in [-p/2, p/2] */
     float power[LIMBER_MODULI][KERNEL_DIGITS];
@@ -153,11 +153,11 @@ struct kernel_config {
     float fold[LIMBER_MODULI][2];
     float inverse[LIMBER_MODULI];   /* [modulus p]: 1/p */
     /* Weight of a total: `share` is the weight divided by P, the product of the moduli; `cofactor`
-     * has the weight's columns.  Chains of 8-bit residues have already been multiplied by the
-     * inverse; for 12-bit residues the weight includes the inverse. */
+     * has the weight's columns (digits).  Chains of 8-bit residues have already been multiplied by
+     * the inverse; for 12-bit residues the weight includes the inverse. */
     double share[LIMBER_MODULI];
     double cofactor[LIMBER_MODULI][KERNEL_COLUMNS];
-    /* columns of P, the product of the moduli */
+    /* columns (digits) of P, the product of the moduli */
     double product[KERNEL_COLUMNS];
 };
 
@@ -381,7 +381,8 @@ LIMBER_FALLBACK(LIMBER_DECLARE, kernel_pairs, limber_pairs_run)
 kernel_pairs limber_dots_run;
 LIMBER_FALLBACK(LIMBER_DECLARE, kernel_pairs, limber_dots_run)
 
-/* Products of rows and a vector, summed in order 1 of limber.h, of f64 and of f32 (vectors.c). */
+/* Products of rows and a vector, of f64 and of f32 (vectors.c).  Sums have the order that limber.h
+ * documents as "order 1". */
 typedef void kernel_sums(const struct vector_sums *s);
 kernel_sums limber_vectors_sums64;
 LIMBER_FALLBACK(LIMBER_DECLARE, kernel_sums, limber_vectors_sums64)

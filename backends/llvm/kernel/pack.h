@@ -1053,7 +1053,7 @@ FLAT v16i packed_bytes(const struct strip *w, int64_t p, v16i word, struct shown
 }
 
 /* Adds the sums in *x to the operand's sums of packed values, if the other operand has offsets, and
- * records whether the strip has a nonzero byte, if no operand has. */
+ * records whether the strip has a nonzero byte, if no operand has an offset. */
 FLAT void note_bytes(const struct strip *w, const struct shown *x)
 {
     if (w->s->sums)

@@ -42,8 +42,9 @@ struct product {
 struct sums { vd high, low, size; };
 
 /* How a sum is computed.  CHAIN: in plain FP64, for FP32 elements.  PAIR: as a double-double number
- * that starts far from zero.  SIZED: as a double-double number, together with the sum of
- * magnitudes; this works for any finite products. */
+ * with a start value above all partial sums, so that rounding errors need no comparisons (add_far).
+ * SIZED: as a double-double number that starts at zero, together with the sum of magnitudes; this
+ * works for any finite products. */
 enum way { CHAIN, PAIR, SIZED };
 
 /* Returns the address of element (i, j) of the result. */
@@ -59,8 +60,8 @@ FLAT vd bound_magnitudes(const struct product *x, int64_t i)
     return x->most * (x->most_a[i - x->line0] * (double)(x->c->k + 1));
 }
 
-/* True if double-double sums of these rows can start far from zero: their bounds are finite, and
- * the rounding errors of products are representable. */
+/* True if the sums of these rows can use PAIR, whose start value is above all partial sums: that
+ * value is finite, and the rounding errors of products are representable. */
 static bool is_far(const struct product *x, int64_t i, int rows)
 {
     for (int r = 0; r < rows; r++)
@@ -120,8 +121,8 @@ FLAT void sum_rows_unrolled(const struct product *x, int64_t i, int rows, int si
             sum_rows(x, i + r, 1, size, way, s + r);
 }
 
-/* Sums `rows` rows of A as `way` says, but by SIZED if double-double sums cannot start far from
- * zero. */
+/* Sums the products of `rows` rows of A, from row i on, as `way` says.  PAIR needs a start value
+ * above all partial sums; where there is none, SIZED is used. */
 static void sum_block(const struct product *x, int64_t i, int rows, enum way way, struct sums *s)
 {
     if (way == PAIR && !is_far(x, i, rows))
@@ -311,8 +312,8 @@ static struct bins sum_in_bins(const struct product *x, int64_t i)
     return s;
 }
 
-/* Stores those of the results `left` whose sums in bins can be rounded with certainty, or lost no
- * bits.  Returns the mask of all others. */
+/* Of the results in the mask `left`, stores those whose sums in bins can be rounded with certainty
+ * or lost no bits.  Returns the mask of the results that are not stored. */
 static int store_binned(struct product *x, int64_t i, const struct results *o, int left)
 {
     const struct bins s = sum_in_bins(x, i);
@@ -330,8 +331,8 @@ static int store_binned(struct product *x, int64_t i, const struct results *o, i
     return left;
 }
 
-/* Stores the results `left`, whose rounding the double-double sums leave uncertain.  size: upper
- * bounds of the sums of magnitudes. */
+/* Stores the results in the mask `left`, whose rounding the double-double sums leave uncertain.
+ * size: upper bounds of the sums of magnitudes. */
 static void store_rest(struct product *x, int64_t i, int64_t j, const struct results *o, int left,
                        vd size)
 {
@@ -388,8 +389,9 @@ FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live,
     return true;
 }
 
-/* Stores row i from its sums.  If its rounding is uncertain, repeats chains as double-double sums
- * and, if an error is allowed, double-double sums together with sums of magnitudes. */
+/* Stores row i from its sums.  If the rounding of some elements is uncertain, first sums the row
+ * again: plain FP64 chains as double-double sums and, if the caller allows an error, double-double
+ * sums together with the sums of magnitudes, to which that error is relative. */
 static void store_row(struct product *x, int64_t i, int64_t j, int live, struct sums *s,
                       enum way way)
 {

@@ -51,8 +51,8 @@ PRIM double quick_e(double x)
     return FN_FMA(s, p, s);
 }
 
-/* Outside of the bounds in the following functions, values round to 0, to infinity or to the
- * operand. */
+/* Returns e^x.  For x outside of the bounds here and in the functions below, results round to 0, to
+ * infinity or to the operand. */
 PRIM double quick_exp(double x)
 {
     double y = quick_e(fn_cut(x, -110, 90));

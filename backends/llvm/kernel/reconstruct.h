@@ -158,13 +158,15 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
 
 /* ---- totals of several words, added by columns ----------------------------------------------- */
 
-/* Returns the number of bits of a column of an integer. */
+/* Integers are summed as several columns, digits of a fixed number of bits that doubles hold.
+ * Returns that number of bits. */
 FLAT int column_bits(void)
 {
     return FIXED(wide) ? KERNEL_WIDE_COLUMN : KERNEL_COLUMN;
 }
 
-/* Computes the columns of eight integers from their 12-bit residues. */
+/* Computes the columns (digits of column_bits() bits) of eight integers from their 12-bit
+ * residues. */
 FLAT void columns_of_eight(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
                            v8d column[KERNEL_COLUMNS])
 {
@@ -186,9 +188,10 @@ FLAT void columns_of_eight(const struct kernel_call *c, const char *total, int64
         column[d] = FMA(share, all_d(-CFG(c).product[d]), column[d]);
 }
 
-/* Computes the columns of sixteen integers from their residues.  Column d has weight 2^(column_bits
- * d) and is below 2^53: at most 49 residues of 8 bits times 39 bits of P/p_l, or 29 residues of
- * 11.2 bits times 36 bits.  Computing sixteen integers together saves loads of constants. */
+/* Computes the columns (digits) of sixteen integers from their residues.  Column d has weight
+ * 2^(column_bits d) and is below 2^53: it sums at most 49 residues of 8 bits times 39 bits of
+ * P/p_l, or 29 residues of 11.2 bits times 36 bits.  Computing sixteen integers together saves
+ * loads of constants. */
 FLAT void columns_of(const struct kernel_call *c, const char *total, int64_t i, int64_t j,
                      v8d low[KERNEL_COLUMNS], v8d high[KERNEL_COLUMNS])
 {
@@ -232,9 +235,9 @@ FLAT void add_term(v8d x, v8d *high, v8d *low)
     *high = sum;
 }
 
-/* Sets *high + *low to the double-double sum of the columns, added from the highest column down.
- * The sum is exact up to 106 bits;
- * otherwise its relative error is below 2^-100. */
+/* Sets *high + *low to the double-double sum of the columns (an integer's digits), added from the
+ * highest column down.  The sum is exact up to 106 bits; otherwise its relative error is below
+ * 2^-100. */
 FLAT void sum_columns(const v8d column[KERNEL_COLUMNS], v8d *high, v8d *low)
 {
     *high = *low = all_d(0);
@@ -311,7 +314,7 @@ FLAT v8l round_narrow(const struct kernel_call *c, v8d high, v8d low, v8l scale,
 
     scale = (scale << 52) & ~zero;
     sure = (v8l)(about < size) & normal;
-    /* the sum of two columns is exactly two doubles */
+    /* the sum of two columns (digits of the integer) is exactly high + low */
     exact = (v8l)(rest == 0) & (normal | zero) &
             (FIXED(columns) <= 2 && RECONSTRUCT == RECONSTRUCT_crt && !CFG(c).uncertain_count ?
                  all_l(-1) :
@@ -580,9 +583,9 @@ FLAT int round_strip(const struct kernel_call *c, const struct block *b, const c
     return store_sums(c, b, i, j0, cols, high, low, 0, first, second, scale);
 }
 
-/* True if vector code rounds several results at a time: double-double sums; without scalars also
- * binary32, binary64 and floats of 8 and 16 bits, and double-double and binary128 results of
- * residues whose uncertain elements are not counted. */
+/* True if vector code can round several results at a time: with alpha and beta, if double-double
+ * sums can add beta's term; without them, results in binary64, binary32 and floats of 8 and 16
+ * bits, and double-double and binary128 results from residues without an error bound. */
 FLAT int rounds_at_once(const struct kernel_call *c)
 {
     int pair = CFG(c).c.kind == LIMBER_KIND_DD || limber_num_is_f128(CFG(c).c);

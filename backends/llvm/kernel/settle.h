@@ -18,7 +18,7 @@ struct results {
     const double *beta;
 };
 
-/* Describes results of a call, but for their addresses. */
+/* Sets the fields of *o for `live` results of a call, except their addresses. */
 FLAT void set_results(struct results *o, const struct call *c, limber_format f, int live,
                       double alpha, const double *beta)
 {

@@ -19,17 +19,24 @@ struct F(tile) {
     V most;                     /* largest magnitude of the sums, if sums are tracked */
 };
 
-/* Functions for the number format of the lanes.  In this order: loads element p of row r of A
- * into all lanes; loads row p of B; returns a * b, rounded; returns acc + x, rounded; returns
- * acc + a * b, with the unit's roundings; adds the sum of a group or of a section of k to an
- * outer sum; adds a fused block; adds a block to which acc is added last. h: random bits. */
+/* Returns element p of row r of A, in all lanes. */
 FLAT V F(load_a)(const struct F(tile) *t, int64_t p, int r);
+/* Returns vector v of row p of B. */
 FLAT V F(load_b)(const struct F(tile) *t, int64_t p, int v);
+/* Returns a * b, rounded as the unit rounds products.  h: random bits for stochastic rounding. */
 FLAT V F(multiply)(struct F(tile) *t, V a, V b, RAND h);
+/* Returns acc + x, in the format and rounding of s.  h: random bits for stochastic rounding. */
 FLAT V F(add)(struct F(tile) *t, limber_step s, V acc, V x, RAND h);
+/* Returns acc + a * b, with the unit's roundings.  h: random bits for stochastic rounding. */
 FLAT V F(add_product)(struct F(tile) *t, V acc, V a, V b, RAND h);
+/* Adds x, the sum of a group or of a section of k, to `sum`, an outer sum.  Returns the result in
+ * the format and rounding of s.  h: random bits for stochastic rounding. */
 FLAT V F(outer)(struct F(tile) *t, limber_step s, V sum, V x, RAND h);
+/* Adds products [p, p + n) along k to each accumulator.  Products and accumulator are aligned to
+ * their largest exponent, and their sum is rounded once. */
 FLAT void F(fused)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
+/* Adds products [p, p + n) along k to each accumulator in two steps: first the products are aligned
+ * and summed without the accumulator, then the accumulator is added to that sum. */
 FLAT void F(late)(struct F(tile) *t, V acc[ROWS][VECS], int64_t p, int64_t n);
 
 /* Returns random bits number `index` of a stream, for element (r, v).  They are not random if no

@@ -28,8 +28,8 @@ FLAT v16f narrow_load_b(const struct narrow_tile *t, int64_t p, int v)
     return LOAD(v16f, t->b + (p * CONSTANT.nr + 16 * v) * 4);
 }
 
-/* Returns the random bits of an addition: the upper random_bits of h.  Products use the lower half
- * of `random`. */
+/* Returns the random bits of an addition: the upper MODEL.random_bits bits of `random`.  Products
+ * use its lower half. */
 FLAT v16i narrow_bits(v16u random)
 {
     return (v16i)(random >> (uint32_t)(32 - MODEL.random_bits));

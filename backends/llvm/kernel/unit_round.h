@@ -61,7 +61,8 @@ FLAT double overflow_value(limber_step s, int negative)
 
 /* ---- FP64 lanes ------------------------------------------------------------------------------ */
 
-/* Returns v, except for infinite or NaN x: then what the format of s has instead of x. */
+/* Returns v in the lanes where x is finite.  Where x is infinite or NaN, returns the value by which
+ * the format of s replaces it. */
 FLAT v8d wide_special(limber_step s, v8d x, v8d v)
 {
     v8l sign = (v8l)x & all_l(INT64_MIN), nan = (v8l)(x != x), inf;

@@ -31,8 +31,8 @@ FLAT v8d wide_load_b(const struct wide_tile *t, int64_t p, int v)
     return TO(v8d, LOAD(v8f, t->b + (p * CONSTANT.nr + 8 * v) * 4));
 }
 
-/* Returns the random bits of an addition: the upper random_bits of h.  Products use the lower half
- * of `random`. */
+/* Returns the random bits of an addition: the upper MODEL.random_bits bits of `random`.  Products
+ * use its lower half. */
 FLAT v8l wide_bits(v8w random)
 {
     return TO(v8l, random >> (uint32_t)(32 - MODEL.random_bits));
