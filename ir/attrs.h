@@ -27,24 +27,26 @@ ATTR(reconstruct, WORD,
 ATTR(moduli, LIST, "")             /* residues, combine: moduli, pairwise coprime, at most 4096 */
 ATTR(uncertain, INT, "")             /* combine: |error| < 2^uncertain; see docs/ir.md */
 ATTR(index, INT, "")             /* arg: which operand of the call */
-ATTR(emin, INT, "")             /* mask: |x| >= 2^emin for every nonzero x */
-ATTR(emax, INT, "")             /* mask: |x| < 2^(emax+1) for every finite x */
-ATTR(spread, INT, "") /* mask: largest emax-emin of one line (row of A, column of B) */
-/* mask: largest number of bits of a line's scaled integers: emax-lsb+1, where emax is the
+/* The attributes from emin to reach say what a scan found in an operand (its mask).
+ * arg: |x| >= 2^emin for every nonzero x */
+ATTR(emin, INT, "")
+ATTR(emax, INT, "")             /* arg: |x| < 2^(emax+1) for every finite x */
+ATTR(spread, INT, "") /* arg: largest emax-emin of one line (row of A, column of B) */
+/* arg: largest number of bits of a line's scaled integers: emax-lsb+1, where emax is the
  * largest exponent of the line, and lsb the exponent of its lowest set bit */
 ATTR(width, INT, "")
-ATTR(sig, INT, "") /* mask: largest number of significant bits of one element */
-/* mask, limbs: whether negative values occur.  balanced: all slices are signed digits */
+ATTR(sig, INT, "") /* arg: largest number of significant bits of one element */
+/* arg, limbs: whether negative values occur.  balanced: all slices are signed digits */
 ATTR(sign, WORD, LIMBER_WORDS(LIMBER_SIGNS))
-ATTR(special, INT, "") /* mask: 1 if NaN or infinities occur */
-/* mask: bits of scaled integers if all lines share one scale; absent if these are too many to be
- * useful */
+ATTR(special, INT, "") /* arg: 1 if NaN or infinities occur */
+/* arg: bits of scaled integers if all lines (rows of A, columns of B) share one scale; absent if
+ * these are too many to be useful */
 ATTR(reach, INT, "")
 ATTR(unit, WORD, LIMBER_WORDS(LIMBER_UNITS)) /* products: what multiplies and adds */
 ATTR(chunk, INT, "") /* products: longest chain in one accumulator of the unit */
 ATTR(sums, WORD, LIMBER_WORDS(LIMBER_SUMS)) /* products: order and rounding of float sums */
-/* products: 1 if every accumulator of tensor cores is added to the total after each chunk; absent:
- * only the first one is */
+/* products on tensor cores: 1 if every accumulator is added to the total after each chunk of k;
+ * absent if only the first accumulator is */
 ATTR(joins, INT, "")
 ATTR(tile, LIST, "") /* products: mr, nr, group, mb, nb, kc; on devices see docs/ir.md */
 /* products: where Hi/Lo limbs are made, before the multiply kernel or in it */

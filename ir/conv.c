@@ -30,8 +30,6 @@ static size_t index_in_geometry(size_t j, size_t each, size_t count)
     return count > 2 * each ? (j + 2 * each) % count : j;
 }
 
-/* Reads the geometry of a convolution from a node's attributes.  Attributes that the node lacks
- * get neutral values: steps of 1, no padding, one group. */
 const struct node *limber_conv_node(const struct plan *p)
 {
     const struct node *conv = limber_plan_find(p, OP_conv);
@@ -39,6 +37,8 @@ const struct node *limber_conv_node(const struct plan *p)
     return conv ? conv : limber_plan_find(p, OP_patches);
 }
 
+/* Reads the geometry of a convolution from a node's attributes.  Attributes that the node lacks
+ * get neutral values: steps of 1, no padding, one group. */
 void limber_conv_read(const struct node *n, struct conv_geometry *g)
 {
     for (size_t i = 0; i < COUNT(fields); i++) {
@@ -58,8 +58,8 @@ void limber_conv_read(const struct node *n, struct conv_geometry *g)
     }
 }
 
-/* Sets those attributes of a node that its operation has from the geometry g.  False if memory
- * runs out. */
+/* Copies the geometry g to those attributes of a node that its operation has.  Returns false if
+ * memory runs out. */
 bool limber_conv_write(struct plan *p, struct node *n, const struct conv_geometry *g)
 {
     for (size_t i = 0; i < COUNT(fields); i++) {
@@ -214,7 +214,8 @@ int64_t limber_conv_part(const struct conv *c)
            limber_conv_lattice(c, 1).first;
 }
 
-/* Sets c's stride phase to the one that reads this part of the filters. False if there is none. */
+/* Sets c's stride phase to the one that reads this part of the filters.  Returns false if there is
+ * none. */
 bool limber_conv_set_part(struct conv *c, int64_t part)
 {
     const struct conv_geometry *g = &c->geometry;

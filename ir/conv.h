@@ -77,8 +77,8 @@ struct lattice {
      * much the index decreases from one element of the window to the next */
     int64_t at, dilate;
 };
-/* Returns the lattice of a phase, or of a convolution without strides, in dimension `of`: 0
- * vertical, 1 horizontal, 2 depth. */
+/* Returns the lattice (grid of pixels) of a stride phase, or of a convolution without strides, in
+ * dimension `of`: 0 vertical, 1 horizontal, 2 depth. */
 struct lattice limber_conv_lattice(const struct conv *c, int of);
 
 /* Sizes in the third dimension (depth) of image, window and result.  All are 1 for a convolution of
@@ -103,9 +103,11 @@ void limber_conv_map(struct index_map *m, enum op op, const struct conv *c, int 
  * data with strides reads the filters phase by phase: part 1 + p has every stride-th element of the
  * window from element p on. */
 int64_t limber_conv_parts(const struct conv *c);
-/* Returns the number of the part of the filters that this convolution, or its phase, reads. */
+/* Returns the number of the part of the filters that this convolution, or its stride phase,
+ * reads. */
 int64_t limber_conv_part(const struct conv *c);
-/* Sets c's phase to the one that reads this part; Returns false if there is none. */
+/* Sets c's stride phase to the one that reads this part of the filters.  Returns false if there is
+ * none. */
 bool limber_conv_set_part(struct conv *c, int64_t part);
 /* Returns the number of elements along k, with the padding of order=rsc. */
 int64_t limber_conv_length(const struct conv *c, int bytes);

@@ -147,7 +147,7 @@ static void find_features(void)
     wide_reads = v[EBX] == AUTH && found & CPU_avx512 && found & CPU_avxvnni;
 }
 
-/* Returns the features that the limit allows. */
+/* Returns the set of features that the process's limit (limber_cpu_set_limit) allows. */
 static unsigned allowed_features(void)
 {
     const unsigned v3 = CPU_avx2 | CPU_fma | CPU_f16c;

@@ -99,8 +99,9 @@ double limber_format_round(limber_format f, double x);
 
 /* ---- unit.c: simulated units -------------------------------------------------------------- */
 
-/* Do limber_unit_parse and limber_unit_check, and report errors in d. */
+/* Reads a unit's description like limber_unit_parse, and reports errors in d. */
 bool limber_unit_read(const char *text, limber_unit *unit, struct diag *d);
+/* Checks a unit like limber_unit_check, and reports errors in d. */
 bool limber_unit_verify(const limber_unit *unit, struct diag *d);
 /* Returns true if the unit computes one chain of FMAs in binary64, or one for each group, as CPUs
  * can.  Operands may be rounded to a smaller format before. */
@@ -140,7 +141,8 @@ enum attr {
 };
 
 enum attr_kind { ATTR_INT, ATTR_LIST, ATTR_WORD };
-/* Flags of operations, see ir/ops.h. */
+/* Flags of operations.  OP_EXACT: adds no error.  OP_MANY: its value is a set of limbs or
+ * accumulators.  OP_ROWS: has a product table. */
 enum op_flags { OP_EXACT = 1, OP_MANY = 2, OP_ROWS = 4 };
 
 /* An operation of the IR. */
@@ -406,25 +408,25 @@ struct mask {
 enum { LIMBER_TILE = 64 };
 enum tile_flags { TILE_zero = 1, TILE_special = 2, TILE_negative = 4 };
 void limber_mask_clear(struct mask *m);
-/* Gives each line the exponents and the lowest bit of the complete operand, so that a GPU can split
- * an image into limbs once for all windows.  Returns false, and leaves m unchanged, if the operand
- * has NaN or infinities, or if its exponents differ so much that windows usually need far fewer
- * bits. */
+/* Gives each line of *m the exponents and the lowest bit of the complete operand, so that a GPU can
+ * split an image into limbs once for all windows.  Returns false, and leaves m unchanged, if the
+ * operand has NaN or infinities, or if its exponents differ so much that windows usually need far
+ * fewer bits. */
 bool limber_mask_make_uniform(struct mask *m);
 /* Returns the exponent of the operand's lowest set bit; INT_MIN if it is not known, INT_MAX if all
  * elements are zero. */
 int limber_mask_low(const struct mask *m);
-/* Makes the mask of the part of an operand that a tile subset selects: `count` of m's blocks,
- * without tiles.  If the subset omits tiles, all lines of a block get the block's largest
- * exponent. */
+/* Makes *out, the mask (exponents and bits that a scan found) of the part of an operand that a tile
+ * subset selects: `count` of m's blocks, without tiles.  If the subset omits tiles, all lines of a
+ * block get the block's largest exponent. */
 struct tile_subset;
 void limber_mask_join(struct mask *out, const struct mask *m, const struct tile_subset *x,
                       int64_t count);
-/* Does limber_mask_join, and fills the arrays per line, which launches need.  Returns false if
- * memory runs out. */
+/* Makes the mask of a tile subset like limber_mask_join, and also fills the arrays with an entry
+ * for each line, which launches need.  Returns false if memory runs out. */
 bool limber_mask_subset(struct mask *out, const struct mask *m, const struct tile_subset *x,
                         int64_t count);
-/* How the results of a scan are rounded to a class.  Data of one class use the same kernels. */
+/* How the results of a scan are rounded to a class, so that similar data use the same kernels. */
 enum class_use {
     /* fewer classes, since small products take less time than compiling more kernels */
     CLASS_coarse = 1,
@@ -438,8 +440,9 @@ enum class_use {
 };
 /* The attributes of an arg node that describe its data are neighbours in ir/attrs.h. */
 enum { DATA_FIRST = ATTR_emin, DATA_LAST = ATTR_reach, DATA_ATTRS = DATA_LAST - DATA_FIRST + 1 };
-/* The class of a mask: exponents and bits of an operand, rounded, as attributes of an arg node.
- * Compared as bytes: what is not set is 0. */
+/* What a scan found of an operand's exponents and bits, rounded so that operands with similar data
+ * share a plan (a class).  The values are attributes of an arg node.  Two classes are compared by
+ * memcmp, so values that are not set must be 0. */
 struct data_class {
     uint64_t has; /* bit i is set if attribute DATA_FIRST + i is set */
     int64_t value[DATA_ATTRS];
@@ -453,10 +456,10 @@ static inline int64_t limber_class_get(const struct data_class *c, enum attr a)
 {
     return c->value[a - DATA_FIRST];
 }
-/* Finds the class of a mask; empty if the operand was not scanned. f: the operand's format. use:
- * set of enum class_use. */
+/* Rounds what a scan found (m) to the class of such data, in *to; the class is empty if the operand
+ * was not scanned.  f: the operand's format.  use: set of enum class_use. */
 void limber_mask_class(const struct mask *m, limber_format f, unsigned use, struct data_class *to);
-/* Writes a class into an arg node. */
+/* Writes a class (rounded results of a scan) into the attributes of an arg node. */
 void limber_class_write(const struct data_class *c, struct node *arg);
 
 /* ---- target.c: a machine as passes see it ---------------------------------------------------- */

@@ -67,7 +67,7 @@ int limber_mask_low(const struct mask *m)
 
 _Static_assert((int)LIMBER_TILE == (int)LIMBER_BLOCK, "blocks are rows of tiles");
 
-/* Merges what the scan found in a block into m. */
+/* Merges what the scan found in a block of lines into m, what it found in the operand. */
 static void combine_block(struct mask *m, const struct block_mask *b)
 {
     m->special = m->special || b->flags & TILE_special;
@@ -135,8 +135,8 @@ void limber_mask_join(struct mask *out, const struct mask *m, const struct tile_
     }
 }
 
-/* Makes the mask of a subset of blocks and tiles, with arrays per line.  False if memory runs
- * out. */
+/* Makes the mask (what a scan found) of a subset of blocks and tiles, with arrays that have an
+ * entry for each line.  Returns false if memory runs out. */
 bool limber_mask_subset(struct mask *out, const struct mask *m, const struct tile_subset *x,
                         int64_t count)
 {
@@ -176,8 +176,9 @@ static int64_t round_up_to(const int *steps, size_t n, int64_t x, int64_t multip
     return (x + multiple - 1) / multiple * multiple;
 }
 
-/* Stands for all numbers of bits above the largest class.  It is used with coarse classes, for
- * data whose own kernel would cost more than it saves. */
+/* Stands for all numbers of bits above the largest class (number to which numbers of bits are
+ * rounded).  It is used with coarse classes, for data whose own kernel would cost more than it
+ * saves. */
 enum { ANY = 1 << 16 };
 
 /* Returns the smallest of `steps` that is at least x; ANY beyond the last one. */
@@ -186,8 +187,9 @@ static int64_t round_up_or_any(const int *steps, size_t n, int64_t x)
     return x > steps[n - 1] ? ANY : round_up_to(steps, n, x, 1);
 }
 
-/* Rounds the number of bits of a line (row of A or column of B) up to a class. coarse: use few
- * classes, for small products. all: use also the coarse classes above 128 bits. */
+/* Rounds the number of bits of a line (row of A or column of B) up to one of a few values, its
+ * class, so that similar data share kernels.  coarse: use fewer classes, for small products.  all:
+ * use also the coarse classes above 128 bits. */
 static int64_t width_class(int64_t x, bool coarse, bool all)
 {
     static const int steps[] = { 0, 1, 7, 8, 11, 15, 16, 22, 24, 31, 32, 40, 48, 53 };
@@ -201,9 +203,9 @@ static int64_t width_class(int64_t x, bool coarse, bool all)
                     round_up_to(steps, COUNT(steps), x, 4);
 }
 
-/* Rounds the difference of the largest and smallest exponent of a line up to a class.  Of the
- * coarse classes, 28 is the difference that Hi/Lo limbs can represent in FP16, and 99 that in
- * BF16 and TF32. */
+/* Rounds the difference of the largest and smallest exponent of a line up to one of a few values,
+ * its class.  coarse: use fewer classes.  Of these, 28 is the difference that Hi/Lo limbs can
+ * represent in FP16, and 99 the difference that they can represent in BF16 and TF32. */
 static int64_t spread_class(int64_t x, bool coarse)
 {
     static const int few[] = { 0, 8, 16, 28, 64, 99, 128, 256 };
@@ -211,8 +213,8 @@ static int64_t spread_class(int64_t x, bool coarse)
     return coarse ? round_up_or_any(few, COUNT(few), x) : (x + 3) / 4 * 4;
 }
 
-/* Rounds the significant bits of an element up to a class. coarse: use few classes, for small
- * products. */
+/* Rounds the significant bits of an element up to one of a few values, their class.  coarse: use
+ * fewer classes, for small products. */
 static int64_t sig_class(int64_t x, bool coarse)
 {
     static const int steps[] = { 0, 8, 11, 16, 22, 24, 53, 64, 113, 128 };
@@ -227,11 +229,11 @@ static int64_t round_down_to(int64_t x, int64_t multiple)
     return (x >= 0 ? x : x - multiple + 1) / multiple * multiple;
 }
 
-/* Rounds the range of exponents to a class.  Kernels get exponents as arguments, so the class
- * only tells which formats can hold the elements and their products: binary16 (from 2^-2 on the
- * low limb needs no scale), binary32 with or without room for products, binary64 with room for
- * products, or none of them.  If a scheme is named, a further class has the numbers of binary32
- * whose BF16 or TF32 limbs need no scale. */
+/* Rounds the range of exponents that a scan found to a class, in *to.  Kernels get exponents as
+ * arguments, so the class only tells which formats can hold the elements and their products:
+ * binary16 (from 2^-2 on the low limb needs no scale), binary32 with or without room for products,
+ * binary64 with room for products, or none of them.  If a scheme is named, a further class has the
+ * numbers of binary32 whose BF16 or TF32 limbs need no scale. */
 static void range_class(const struct mask *m, limber_format f, unsigned use, struct data_class *to)
 {
     static const int range[][2] = { { -2, 14 },    { -14, 14 },   { -30, 30 },  { -60, 39 },
@@ -260,8 +262,8 @@ static void range_class(const struct mask *m, limber_format f, unsigned use, str
     limber_class_set(to, ATTR_emax, high);
 }
 
-/* Sets `reach`, the bits of scaled integers if all lines share one scale, rounded to a class, if
- * they are few. */
+/* Sets the attribute `reach` of a class: the bits of scaled integers if all lines share one scale,
+ * rounded up to one of a few values.  Does not set it if the bits are many. */
 static void reach_class(const struct mask *m, struct data_class *to)
 {
     static const int steps[] = { 7, 8, 15, 16, 23, 24 };

@@ -341,7 +341,7 @@ static const char *choose_prefix(const struct steps *s, const char *const names[
     return underscores + sizeof underscores - 1 - n;
 }
 
-/* Prints operand i of a step.  prefix: see choose_prefix. */
+/* Prints operand i of a step.  prefix: begins the printed names of steps. */
 static void print_operand(struct text *out, const struct epilogue_step *s, int i,
                           const char *const names[], const char *prefix)
 {

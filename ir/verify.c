@@ -118,7 +118,7 @@ static int64_t group_count(const struct check *c, int i)
     return map && limber_node_has(map, ATTR_groups) ? num(map, ATTR_groups) : 1;
 }
 
-/* Checks that operand i comes from this operand of the call. */
+/* Checks that the value's operand i comes from the call's operand number `index`. */
 static bool check_factor(const struct check *c, int i, int64_t index)
 {
     int64_t is = num(limber_source(c->p, c->n->in[i]), ATTR_index);

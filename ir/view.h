@@ -20,8 +20,8 @@
 enum { LIMBER_BLOCK = 64 };
 
 /* The part of a matrix that a product reads: some blocks of lines (rows of A or columns of B), in a
- * new order, and of these blocks some tiles.  A tile has 2^shift elements along k.  Elements of
- * tiles whose class is not in `keep` are replaced by zeros. */
+ * new order, and of these blocks some tiles.  A tile has 2^shift elements along k, and a class, a
+ * number from 0 to 31.  Elements of tiles whose class is not in `keep` are replaced by zeros. */
 struct tile_subset {
     /* line i is line i % LIMBER_BLOCK of the matrix's block number block[i / LIMBER_BLOCK] */
     const int32_t *block;
@@ -60,8 +60,8 @@ struct view {
 };
 
 /* The index map of a convolution; ir/conv.c makes it.  A convolution of three dimensions is mapped
- * to two: index c counts pairs (channel, plane of the window), and image pairs (image, plane of the
- * result). */
+ * to one of two dimensions: the index `c` then counts the pairs (channel, plane of the window), and
+ * the index `image` counts the pairs (image, plane of the result). */
 struct patch {
     int64_t h, w; /* size of the image */
     int64_t r, s; /* size of the window; p = (c*r + y)*s + x if depth is 0 */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Columns: modulus p, number of digits, `by`, and the largest digits of A and of B.  `by` makes the
+/* Each entry has: modulus p, number of digits, `by`, largest digits of A and of B.  `by` makes the
  * product of the last two as small as possible; test_digits recomputes it. */
 /* clang-format off */
 const struct limber_digits limber_digits[] = {
@@ -64,7 +64,8 @@ static void find_least_numbers(int p, int number[LIMBER_RESIDUES])
         }
 }
 
-/* Sets class[i] to the residue modulo p of digit i of r, for one of the p choices of l or z. */
+/* Sets class[i] to the residue modulo p of digit i of r, for one of the p possible values of the
+ * digit that is free to choose (l or z in digits.h). */
 static void digit_classes(const struct limber_digits *d, int side, int r, int choice,
                           int class[LIMBER_DIGITS])
 {

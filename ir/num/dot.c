@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Some formats are stored in elements of binary32 or binary64, and decoded as these; the lowest
- * bit is then that of the format in memory. */
+/* Returns the exponent of the lowest bit that a sum of products can have.  Formats that are stored
+ * in elements of binary32 or binary64 are decoded as these, so their lowest bit counts. */
 int limber_dot_base(limber_format a, limber_format b)
 {
     return limber_format_quantum(limber_num_carrier(a)) +

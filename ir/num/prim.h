@@ -225,8 +225,9 @@ PRIM int32_t limber_symmetric(uint32_t r, uint32_t p)
 
 /* ---- columns: sums of 32-bit digits, without carries between columns ------------------------- */
 
-/* Adds t 2^weight to the columns. stride: distance of columns in memory.  Columns stay below 2^63
- * for up to 2^15 additions. */
+/* Adds t 2^weight to the columns of a sum, 64-bit integers that hold 32-bit digits and their
+ * carries.  stride: distance of columns in memory.  Columns stay below 2^63 for up to 2^15
+ * additions. */
 PRIM void limber_columns_add(int64_t *column, int64_t stride, int64_t t, int weight)
 {
     for (int i = 0; i < 4; i++) {
@@ -237,8 +238,8 @@ PRIM void limber_columns_add(int64_t *column, int64_t stride, int64_t t, int wei
     }
 }
 
-/* Propagates carries, and converts columns to `words` 64-bit words in two's complement.  `words`
- * must be enough for the sum. */
+/* Propagates carries, and converts a sum's columns (32-bit digits) to `words` 64-bit words in two's
+ * complement.  `words` must be enough for the sum. */
 PRIM void limber_columns_words(const int64_t *column, int64_t stride, int columns, uint64_t *w,
                                int words)
 {

@@ -96,8 +96,8 @@ PRIM int64_t limber_unit_group_index(const limber_unit *u, int64_t p)
     return (p + u->group - 1) / u->group;
 }
 
-/* Returns the number of additions of lanes and of groups in `length` positions that begin with a
- * group. */
+/* Returns how many additions join the lanes (partial sums) of groups and add groups to the outer
+ * sum, in `length` positions along k that begin with a group. */
 PRIM int64_t limber_unit_groups(const limber_unit *u, int64_t length)
 {
     return u->group ? (length + u->group - 1) / u->group * (u->lanes ? u->lanes : 1) : 0;

@@ -416,8 +416,8 @@ static bool check_step(const char *key, const limber_step *s, bool loads, struct
     return true;
 }
 
-/* Checks a unit with a step in f64.  All of its steps must be f64, rounded to nearest, as CPUs
- * compute; but operands may be loaded as smaller floats. */
+/* Checks a unit that rounds to f64 in some step.  All of its steps must round to f64, to nearest,
+ * as CPUs do; but operands may be loaded as smaller floats. */
 static bool check_f64(const limber_unit *u, struct diag *d)
 {
     const limber_step *all[] = { &u->a, &u->b, &u->mul, &u->acc, &u->outer, &u->total, &u->out };
