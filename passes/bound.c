@@ -117,8 +117,9 @@ static double limb_range_error(const struct plan *p, const struct node *products
     return INFINITY;
 }
 
-/* If u times the number of all additions is 0.5 or more, all / (1 - all) bounds nothing useful, so
- * only the chain's own error gets a denominator. */
+/* Returns the relative error of a chain of n products, to which `others` further sums are added:
+ * all / (1 - all), where `all` is u times the number of all roundings.  If `all` is 0.5 or more,
+ * this bounds nothing useful, so only the chain's own error gets a denominator. */
 double limber_chain_bound(double n, double others, double u)
 {
     double all = (n + others) * u, chain = n * u / (1 - n * u);

@@ -119,7 +119,8 @@ double limber_chain_bound(double n, double others, double u);
  * its row and its column. */
 double limber_chain_share(const struct product_request *r);
 /* `open` is the share of elements whose rounding sums in binary64 leave uncertain.  Returns the
- * number r of a class with open <= 2^-r; 1 if the share is more than 2^-4; 0 if it is NAN. */
+ * largest of a few numbers r with open <= 2^-r; 1 if the share is more than 2^-4; 0 if it is
+ * NAN. */
 int limber_decided(double open);
 
 /* True if the scheme `accumulator` may sum in double-double first.  Such a sum leaves an element's
@@ -129,8 +130,8 @@ bool limber_wants_pairs(const struct product_request *r, const struct target *t)
  * its row and its column. */
 double limber_pair_share(const struct product_request *r);
 /* `open` is the share of elements whose rounding double-double sums leave uncertain.  Returns the
- * number r of a class with open <= 2^-r; 1 if the share is more than 2^-4; 0 if it is too small to
- * matter, or NAN. */
+ * largest of a few numbers r with open <= 2^-r; 1 if the share is more than 2^-4; 0 if it is too
+ * small to matter, or NAN. */
 int limber_paired(double open);
 
 /* True if sums must be integers.  Then fractions among the operands may be an error. */
@@ -143,8 +144,8 @@ struct request_class {
     char wanted[SCHEME_LIST]; /* name of the scheme or of the list of schemes, or "" */
     struct data_class data[2]; /* [A, B]: what a scan found in the operand, rounded to a class */
 };
-/* Computes the class of a request.  fractional: some elements are not integers, so sums that must
- * be integers may not be. */
+/* Sets *out to the class of a request, the properties that calls with one plan have in common.
+ * fractional: some elements are not integers, so sums that must be integers may not be. */
 void limber_request_class(struct request_class *out, const struct product_request *r,
                           const struct target *t, const struct mask *a, const struct mask *b,
                           const struct first_pass *first_pass, bool fractional);

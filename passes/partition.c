@@ -114,8 +114,8 @@ static int width_key(const struct mask *m, int32_t block)
     return b->flags & TILE_zero ? 0 : (b->width + 3) / 4 * 4;
 }
 
-/* Collects at most THRESHOLDS of the width keys in a group, all below the largest one, in rising
- * order.  Returns how many were collected. */
+/* Collects at most THRESHOLDS of the width keys (numbers of bits, see width_key) of a group's
+ * blocks, all below the largest one, in rising order.  Returns how many were collected. */
 static int collect_thresholds(const struct partition_side *s, int g, int out[THRESHOLDS])
 {
     enum { KEYS = 1100 };
@@ -387,8 +387,8 @@ static int best_top(const struct tile *t, int64_t n, int binades)
     return best;
 }
 
-/* Moves tiles of a block from class `from` to the class before it, if they are narrow by these
- * limits. t: scratch. */
+/* Classes of tiles are numbered from the narrowest to the widest.  Moves tiles of a block from
+ * class `from` to the class before it, if they are narrow by these limits.  t: scratch. */
 static void lower_class(struct partition_side *s, int32_t block, int from,
                         const struct narrow *limits, struct tile *t)
 {

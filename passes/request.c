@@ -244,8 +244,9 @@ bool limber_wants_first_pass(const struct product_request *r, const struct targe
  * 2^12 products. */
 enum { MOST_FIRST_PASS_BITS = 164 };
 
-/* Rounds a number of bits up to a class; 0 if it exceeds all classes. wide: also allows the largest
- * class.  A scheme that the caller names needs it, because it would otherwise be refused. */
+/* Rounds a number of bits up to one of a few values, so that fewer kernels are made; returns 0 if
+ * it exceeds all of them.  wide: also allows the largest value.  A scheme that the caller names
+ * needs it, because it would otherwise be refused. */
 static int first_pass_class(int bits, bool coarse, bool wide)
 {
     enum { STEP = 4 };
@@ -334,9 +335,9 @@ int limber_paired(double open)
 
 /* ---- classes of requests, for which one plan serves ------------------------------------------ */
 
-/* Class of the size of C, on which depends how often operands are reused, and so the choice of a
- * scheme.  Plans for CPUs have size 0 or COARSE_SIZE. The smallest class of a device is for small
- * C; the others follow the smaller of m and n. */
+/* Sizes of C are rounded to few classes.  The size decides how often operands are reused, and so
+ * the choice of a scheme.  Plans for CPUs have size 0 or COARSE_SIZE.  The smallest class of a
+ * device is for small C; the other classes follow the smaller of m and n. */
 enum { COARSE_SIZE = 8 };
 
 static int size_class(const struct product_request *r)
@@ -370,7 +371,7 @@ static int coarse_k_class(int kbits)
     return kbits <= 12 ? 12 : kbits <= 16 ? 16 : kbits <= 24 ? 24 : kbits;
 }
 
-/* Returns which properties of the scanned data the class of a request keeps (CLASS_* flags).
+/* Returns how the results of scans are rounded for this request, as a set of enum class_use.
  * CLASS_reach is not used on devices, because the bounds that a device checks in a captured call
  * have no `reach`. */
 static unsigned use_of_classes(const struct product_request *r, const struct target *t, bool coarse)
@@ -383,7 +384,7 @@ static unsigned use_of_classes(const struct product_request *r, const struct tar
 }
 
 /* Gives operands with similar numbers of bits the same number, so that only few pairs of classes
- * occur. */
+ * (kinds of data that need a kernel of their own) occur. */
 static void join_widths(struct data_class *a, struct data_class *b, bool first_pass, bool correct)
 {
     enum { BYTE = 8, SHORT = 24 };

@@ -60,8 +60,8 @@ struct scheme_range {
     int binades, top;
     bool fixed;
 };
-/* Sets *r to the range of exponents that the scheme's limbs can hold.  False if they can hold
- * any. */
+/* Sets *r to the range of exponents that the scheme's limbs can hold.  Returns false if they can
+ * hold any exponents. */
 bool limber_scheme_range(const struct scheme *s, struct scheme_range *r);
 /* True if the caller may set the number of slices or moduli (limber_contract.slices). */
 bool limber_scheme_has_count(const struct scheme *s);

@@ -78,8 +78,8 @@ static bool fits_unscaled(const struct plan *p, const struct scheme *s, const st
             (limber_attr_number(m, ATTR_emin) >= low && limber_attr_number(m, ATTR_emax) < top));
 }
 
-/* True if the operand's exponents fit the limbs.  *scale: true if its lines must first be scaled
- * to below 2^top.  False, with a reason, if they do not fit. */
+/* Returns whether the operand's exponents fit the limbs; if not, *d says why.  Sets *scale to
+ * whether lines (rows of A, columns of B) must first be scaled. */
 static bool fits_range(const struct scheme *s, const struct node *m, bool *scale, struct diag *d)
 {
     int low, top;
@@ -152,9 +152,9 @@ static size_t fill_rows(const struct scheme *s, bool published, bool joins, stru
     return n;
 }
 
-/* Lets the sums of all accumulators end with a chunk, if tensor cores truncate after 8 products:
- * sums over all of k of the small products of three limbs would lose more than `native` allows
- * at some k. */
+/* If tensor cores truncate after 8 products, sets the attribute `joins`: all accumulators are added
+ * to the total after each chunk of k.  Sums over all of k of the small products of three limbs
+ * would lose more than `native` allows at some k. */
 static bool join_sums(struct plan *p, const struct scheme *s, const struct target *t)
 {
     if (s->limbs > 2 && p->promise == LIMBER_CONTRACT_NATIVE &&
