@@ -601,15 +601,15 @@ LIMBER_API limber_status limber_explain(limber_context *ctx, const limber_proble
                                         limber_cut *cut, limber_report *report);
 LIMBER_API void limber_cut_free(limber_cut *cut);
 
-/* limber_run of a real GEMM that has only these arguments: the usual case in one line.  A NULL
- * contract is native. */
+/* Does limber_run for a real GEMM that has only these arguments: the usual case in one line.  A
+ * NULL contract is native. */
 LIMBER_API limber_status limber_gemm(limber_context *ctx, const limber_contract *contract,
                                      int64_t m, int64_t n, int64_t k, const void *alpha,
                                      limber_matrix a, limber_matrix b, const void *beta,
                                      limber_output c, limber_report *report);
 
-/* limber_run of a backward convolution: dx = alpha conv^T(dy, w) + beta dx, and dw = alpha (the sum
- * over images and pixels of x times dy) + beta dw.  conv is the geometry of the forward
+/* Do limber_run for a backward convolution: dx = alpha conv^T(dy, w) + beta dx, and dw = alpha (the
+ * sum over images and pixels of x times dy) + beta dw.  conv is the geometry of the forward
  * convolution.  A NULL contract is native. */
 LIMBER_API limber_status limber_conv2d_backward_data(
     limber_context *ctx, const limber_contract *contract, const limber_conv *conv,
@@ -620,7 +620,7 @@ LIMBER_API limber_status limber_conv2d_backward_filter(
     const void *alpha, const void *x, limber_format xf, const void *dy, limber_format dyf,
     const void *beta, void *dw, limber_format dwf, limber_report *report);
 
-/* limber_run of a forward convolution, y = alpha conv(x, w) + beta y.  A NULL contract is
+/* Does limber_run for a forward convolution, y = alpha conv(x, w) + beta y.  A NULL contract is
  * native. */
 LIMBER_API limber_status limber_conv2d(limber_context *ctx, const limber_contract *contract,
                                        const limber_conv *conv, const void *alpha, const void *x,

@@ -82,7 +82,7 @@ enum limber_scale_rule {
     LIMBER_SCALE_RULE_EVEN
 };
 
-/* value of limber_unit.floor if there is none */
+/* value of limber_unit.floor if the exponents to which terms are aligned have no lower limit */
 enum { LIMBER_NO_FLOOR = -10000 };
 
 /* A simulated unit. */
