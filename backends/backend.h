@@ -170,10 +170,10 @@ struct call {
     struct launch_result out;
 };
 
-/* Computes m dot products: rows of a matrix times a vector of k elements, added in order 1
- * (limber.h).  All numbers are binary64 (size 8) or binary32 (size 4).  row, col and step are
- * distances in elements between rows, between columns and between elements of the vector.  The m
- * sums are stored contiguously. */
+/* Arguments for computing m dot products: rows of a matrix times a vector of k elements, added in
+ * the order that limber.h documents as "order 1".  All numbers are binary64 (size 8) or binary32
+ * (size 4).  row, col and step are distances in elements between rows, between columns and between
+ * elements of the vector.  The m sums are stored contiguously. */
 struct vector_sums {
     int size;
     int64_t m, k, row, col, step;
@@ -367,9 +367,10 @@ struct scan_job {
     int32_t *found, *tiles;
 };
 
-/* Copies data for the real product that also applies complex alpha and beta.  Copies `value` to
- * `factors`.  If width is 4, also copies each complex number of the m x n matrix c to the third and
- * fourth number of its group of four at `to` (integers become int64_t). */
+/* Arguments for copying what alpha X + beta C of complex numbers needs, which is computed as one
+ * real product.  Copies the scalars, `value`, to `factors`.  If width is 4, also copies each
+ * complex number of the m x n matrix c to the third and fourth number of its group of four at `to`
+ * (integers become int64_t). */
 struct terms_job {
     const void *c;
     int64_t row, col; /* strides of c, in numbers */
@@ -380,9 +381,9 @@ struct terms_job {
     char value[128]; /* the scalars as 2 * width numbers in the format of those at `to` */
 };
 
-/* Computes weighted sums of absolute values: to[i] = sum over p of |x_ip| weights[p], in binary64,
- * from p = 0 on.  NaN and infinities count as 0.  x_ip is element (i, p) of the view or, if
- * `across` is set, element (p, i). */
+/* Arguments for weighted sums of absolute values: to[i] = sum over p of |x_ip| weights[p], in
+ * binary64, from p = 0 on.  NaN and infinities count as 0.  x_ip is element (i, p) of the view or,
+ * if `across` is set, element (p, i). */
 struct weigh_job {
     const struct view *view;
     bool across;
@@ -391,8 +392,9 @@ struct weigh_job {
     double *to; /* `weights` and `to` are in host memory */
 };
 
-/* Computes re + im, or re - im if `minus`, of outer x inner complex numbers.  Steps are counted in
- * real numbers.  Results of integers have twice the operands' size; 64-bit integers wrap. */
+/* Arguments for computing re + im, or re - im if `minus`, of outer x inner complex numbers.  Steps
+ * are counted in real numbers.  Results of integers have twice the operands' size; 64-bit integers
+ * wrap. */
 struct sums_job {
     const void *from;
     int64_t outer, inner, outer_step, inner_step;
@@ -404,8 +406,8 @@ struct sums_job {
     uint64_t most; /* out, if `measures` is set: the largest magnitude of an integer */
 };
 
-/* Combines three real products of `count` numbers each into complex results that are `width`
- * numbers apart (jit/operators/complex3.c). */
+/* Arguments for combining three real products of `count` numbers each into complex results that are
+ * `width` numbers apart (jit/operators/complex3.c). */
 struct pairs_job {
     const void *product[3];
     int64_t count, width;
@@ -430,16 +432,21 @@ struct device_ops {
     bool (*records)(const limber_queue *, int device);
     /* Loads the kernel's code onto the device. */
     bool (*ready)(struct kernel *, int device, struct diag *);
-    /* Does the copies of a terms_job.  The kernel must be the one that scans c's format.  Runs in
-     * the queue's order if there is a queue. */
+    /* Copies scalars and C for a complex product, as struct terms_job describes.  The kernel must
+     * be the one that scans C's format.  Runs in the queue's order if there is a queue. */
     bool (*terms)(struct kernel *, const struct terms_job *, int device, const limber_queue *,
                   struct diag *);
+    /* Computes weighted sums of absolute values, as struct weigh_job describes. */
     bool (*weigh)(struct kernel *, const struct weigh_job *, int device, const limber_queue *,
                   struct diag *);
-    /* Does a sums_job or a pairs_job.  The kernel must be the one that scans the numbers' format
-     * (i64 for the integers of a pairs_job).  Runs in the queue's order if there is a queue. */
+    /* Computes sums or differences of real and imaginary parts, as struct sums_job describes.  The
+     * kernel must be the one that scans the numbers' format.  Runs in the queue's order if there is
+     * a queue. */
     bool (*sums)(struct kernel *, struct sums_job *, int device, const limber_queue *,
                  struct diag *);
+    /* Combines three real products into complex results, as struct pairs_job describes.  The kernel
+     * must be the one that scans the numbers' format, for integers i64.  Runs in the queue's order
+     * if there is a queue. */
     bool (*pairs)(struct kernel *, const struct pairs_job *, int device, const limber_queue *,
                   struct diag *);
     /* Allocates and frees device memory in the queue's order. */
@@ -484,7 +491,8 @@ struct cpu_ops {
      * were recomputed with exact sums. */
     int64_t (*small)(const struct call *, const struct target *, limber_format a, limber_format b,
                      limber_format c, double allowed);
-    /* Computes dot products in order 1 of limber.h, without allocating. */
+    /* Computes dot products without allocating, added in the order that limber.h documents as
+     * "order 1". */
     void (*vectors)(const struct vector_sums *, const struct target *);
     const struct depthwise_ops *depthwise;
     const struct function_ops *functions;

@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* Ways that jit chooses for a call.  Each has a structure `limber_way_NAME` in a file of jit
- * (jit/ways.h). */
+/* Ways to compute a call (code paths) among which the folder jit chooses.  Each has a structure
+ * `limber_way_NAME` in a file of jit (jit/ways.h). */
 #define LIMBER_CALL_WAYS(WAY) \
     WAY(vectors, "a matrix times a vector, or two vectors, native or reproducible") \
     WAY(direct, "native products of one float format that are small or have short sums, in place") \
@@ -19,8 +19,8 @@
     WAY(depthwise_exact, "depthwise convolutions whose sums are exact for this data") \
     WAY(depthwise_pairs, "depthwise convolutions to a contract, summed as pairs of doubles") \
     WAY(parts, "several plans, each for the part of the data that suits it")
-/* Ways that a backend chooses for a launch of one plan.  `windows` and `unpacked` run library code
- * instead of the plan's kernel. */
+/* Ways to compute a launch of one plan (code paths) among which the backend chooses.  `windows` and
+ * `unpacked` run library code instead of the plan's kernel. */
 #define LIMBER_LAUNCH_WAYS(WAY) \
     WAY(windows, "bytes as integers: windows are read where an image lies") \
     WAY(unpacked, "native products of floats: A is read as it lies, B in strips") \
@@ -40,7 +40,7 @@ enum way_id {
 const char *limber_way_name(enum way_id way);
 const char *limber_way_about(enum way_id way);
 
-/* Returns the bit of a way in a set of ways. */
+/* Returns the bit that stands for a way (code path) in a set of ways. */
 static inline uint32_t limber_way_bit(enum way_id way)
 {
     return (uint32_t)1 << way;
