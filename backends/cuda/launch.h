@@ -74,9 +74,10 @@ struct kernel {
     } *loaded[CUDA_DEVICES];
 };
 
-/* launch.c implements functions of struct backend.  scan.c, terms.c, weigh.c, planes.c and steps.c
- * implement functions of struct device_ops (backends/backend.h). */
+/* Implements backend.launch: computes a call (launch.c). */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d);
+/* The functions below implement the members of struct device_ops (backends/backend.h) with these
+ * names, in scan.c, terms.c, weigh.c, planes.c and steps.c. */
 bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, int device,
                       const limber_queue *queue, struct diag *d);
 bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
@@ -93,9 +94,12 @@ bool limber_cuda_alloc(void **p, size_t bytes, const char *what, int device,
                        const limber_queue *queue, struct diag *d);
 void limber_cuda_free(void *p, int device, const limber_queue *queue);
 
-/* These three are also members of struct device_ops and struct backend. */
+/* Implements device_ops.records: true if the queue's stream is being captured into a graph. */
 bool limber_cuda_is_capturing(const limber_queue *queue, int device);
+/* Implements device_ops.ready: loads the kernel's code onto the device. */
 bool limber_cuda_ready(struct kernel *k, int device, struct diag *d);
+/* Implements code_ops.workspace: computes the least workspace of a call, and the one that holds all
+ * limbs at once, in bytes. */
 void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t *least,
                            size_t *most);
 /* Launches calls that are captured into a graph, with a guard, which checks the data when the graph
@@ -169,9 +173,9 @@ struct run {
     int64_t images;
     char *staged; /* dense copy of C in host memory; NULL if C is on the device */
 };
-/* True if p is memory that kernels can access.  limber_cuda_on_device is the variant for a call in
- * progress. */
+/* True if kernels on the device with this index can access the memory at p. */
 bool limber_cuda_is_device_memory(const void *p, int device);
+/* True if kernels can access the memory at p, during a call whose context is current. */
 bool limber_cuda_on_device(const struct run *r, const void *p);
 /* Makes all operands of a call accessible on the device.  Returns false with an error. */
 bool limber_cuda_upload(struct run *r, struct diag *d);

@@ -59,8 +59,8 @@ static bool launch_sums(struct run *r, struct sums_job *j, cu_pointer most, stru
                          "copying from the device", d));
 }
 
-/* Implements device_ops.sums for a sums_job.  Waits if there is no queue or a magnitude is
- * measured. */
+/* Implements device_ops.sums: computes sums or differences of real and imaginary parts (struct
+ * sums_job).  Waits if there is no queue or the largest magnitude is measured. */
 bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const limber_queue *queue,
                       struct diag *d)
 {
@@ -81,7 +81,8 @@ bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const li
     return ok;
 }
 
-/* Does a pairs_job: combines three real products to complex results. */
+/* Implements device_ops.pairs: combines three real products to complex results (struct
+ * pairs_job). */
 bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
                        const limber_queue *queue, struct diag *d)
 {

@@ -17,7 +17,7 @@ static int64_t grid_blocks(const struct run *r, const struct terms_job *j)
     return j->width < 4 || blocks < 1 ? 1 : blocks < most ? blocks : most;
 }
 
-/* Launches the kernel that makes the copies of a terms_job. */
+/* Launches the kernel that copies scalars and C for a complex product (struct terms_job). */
 static bool launch_terms(struct run *r, const struct terms_job *j, struct diag *d)
 {
     struct terms_args args = {
@@ -47,7 +47,8 @@ static bool launch_terms(struct run *r, const struct terms_job *j, struct diag *
     return ok;
 }
 
-/* Implements device_ops.terms: does a terms_job, and waits for it if there is no queue. */
+/* Implements device_ops.terms: copies scalars and C for a complex product (struct terms_job), and
+ * waits for the copies if there is no queue. */
 bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
                        const limber_queue *queue, struct diag *d)
 {

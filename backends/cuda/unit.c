@@ -11,8 +11,9 @@ enum { LEAST = -50 }; /* nonzero magnitudes of elements must be at least 2^LEAST
 /* Properties of a unit that kernel/unit_narrow.h relies on; docs/simulation.md proves why. */
 struct limits {
     /* fused: blocks are fused sums.  safe: rounding to FP32 and then to acc's format is innocuous.
-     * safe_outer: so it is for outer and total.  clamps: products may be below the range of acc's
-     * format.  ends: some format has few exponents, so the kernel checks for overflow. */
+     * safe_outer: rounding to FP32 and then to the formats of outer and total is innocuous.
+     * clamps: products may be below the range of acc's format.  ends: some format has few
+     * exponents, so the kernel checks for overflow. */
     bool fused, safe, safe_outer, clamps, ends;
     int head; /* bound on products: |a b| < 2^(sum of both exponents + head) */
     int most; /* magnitudes of elements are below 2^most */

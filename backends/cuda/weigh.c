@@ -32,7 +32,8 @@ static bool launch_weigh(struct run *r, const struct weigh_job *j, cu_pointer we
                           "copying from the device", d);
 }
 
-/* Does a weigh_job: allocates device memory, launches the kernel, and waits for the sums. */
+/* Implements device_ops.weigh: computes weighted sums of absolute values (struct weigh_job), and
+ * waits for them. */
 bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,
                        const limber_queue *queue, struct diag *d)
 {

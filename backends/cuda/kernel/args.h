@@ -204,8 +204,8 @@ struct element_args {
     struct result_args r;
 };
 
-/* The fields of struct terms_job (backends/backend.h): copies C and the scalars for a complex
- * product. */
+/* Arguments of the kernel that copies C and the scalars for a complex product: the fields of struct
+ * terms_job (backends/backend.h). */
 struct terms_args {
     const char *c;
     int64_t row, col, m, n, width, count;
@@ -214,8 +214,8 @@ struct terms_args {
     char value[128];
 };
 
-/* The fields of struct sums_job (backends/backend.h): sums (minus: differences) of real and
- * imaginary part of [count][outer][inner] complex numbers. */
+/* Arguments of the kernel that computes sums (minus: differences) of real and imaginary part of
+ * [count][outer][inner] complex numbers: the fields of struct sums_job (backends/backend.h). */
 struct sums_args {
     const char *from;
     int64_t outer, inner, outer_step, inner_step, count;
@@ -227,8 +227,8 @@ struct sums_args {
     int32_t minus;
 };
 
-/* The fields of struct pairs_job (backends/backend.h): combines three real products to a complex
- * one. */
+/* Arguments of the kernel that combines three real products to a complex one: the fields of struct
+ * pairs_job (backends/backend.h). */
 struct pairs_args {
     const char *product[3];
     int64_t count, width;
@@ -236,8 +236,8 @@ struct pairs_args {
     int32_t plus;
 };
 
-/* The fields of struct numbers (backends/backend.h) except the format, which is a constant of the
- * kernel's source. */
+/* An array of numbers that an epilogue's kernel reads or writes: the fields of struct numbers
+ * (backends/backend.h) except the format, which is a constant of the kernel's source. */
 struct steps_numbers {
     char *data;
     int64_t row, col, plane;
@@ -250,7 +250,8 @@ struct steps_args {
     struct steps_numbers from, to, input[8];
 };
 
-/* The fields of struct weigh_job (backends/backend.h): weighted sums of magnitudes. */
+/* Arguments of the kernel for weighted sums of magnitudes: the fields of struct weigh_job
+ * (backends/backend.h). */
 struct weigh_args {
     struct operand_args operand;
     int32_t across;

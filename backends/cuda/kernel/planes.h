@@ -59,8 +59,8 @@ DEVICE void note(uint64_t &most, int64_t re, int64_t im)
 constexpr bool IS_INTEGER = SIDES[0].f.kind == LIMBER_KIND_INT ||
                             SIDES[0].f.kind == LIMBER_KIND_UINT;
 
-/* Does a sums_job: stores Re + Im or Re - Im of each complex number, and the largest magnitude of
- * integer parts. */
+/* Stores Re + Im or Re - Im of each complex number, and the largest magnitude of integer parts, as
+ * struct sums_job (backends/backend.h) describes. */
 KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
 {
     typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;
@@ -82,9 +82,9 @@ KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
         atomic_max(args.most, most);
 }
 
-/* Does a pairs_job: Re = P1 - s t P2 and Im = P3 - P1 - s t P2 (jit/api/complex3.c).  s and t are
- * the signs of the imaginary parts of A and B; args.plus means that s t = -1.  Integers have 64
- * bits. */
+/* Combines three real products P1, P2, P3 into complex results: Re = P1 - s t P2 and Im = P3 - P1 -
+ * s t P2 (jit/operators/complex3.c).  s and t are the signs of the imaginary parts of A and B;
+ * args.plus means that s t = -1.  Integers have 64 bits. */
 KERNEL(limber_pairs, struct pairs_args, PACK_THREADS, 1)
 {
     typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;
