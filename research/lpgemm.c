@@ -242,8 +242,8 @@ static bool read_assignment(struct reader *r, struct word line)
     return describe(r, &alone, &ignored);
 }
 
-/* Sets *listed to true if the key quantLayer is absent or names the wanted layer.  If no layer
- * is wanted: if the key names any layer. */
+/* Sets *listed to whether the layer is quantised: true if the key quantLayer is absent, or names
+ * the wanted layer, or, if no layer is wanted, names any layer. */
 static bool find_listed(struct reader *r, int *listed)
 {
     struct word v = r->all.value[LAYERS];
