@@ -200,8 +200,8 @@ bool limber_may_cut(const limber_context *ctx, const struct problem *p)
                        limber_view_strided(&p->a) && limber_view_strided(&p->b));
 }
 
-/* True if, by a sample, many elements need few bits although some need many, so that partitioning
- * may pay. */
+/* True if a sample of both operands suggests that dividing the product into parts may pay: many
+ * pairs of tiles need few bits, or some tiles are zero. */
 static bool seems_mixed(const struct problem *p)
 {
     const struct sample a = limber_scan_sample(&p->a, p->fa, p->m, p->k),

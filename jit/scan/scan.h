@@ -5,7 +5,8 @@
 
 #include "backends/backend.h"
 
-/* SCAN_probe stops as soon as a line needs more than SCAN_narrow bits. */
+/* How thoroughly an operand is scanned.  SCAN_probe stops as soon as a line (row of A or column of
+ * B) needs more than SCAN_narrow bits. */
 enum scan_depth { SCAN_full, SCAN_probe };
 enum { SCAN_narrow = 16 };
 

@@ -93,8 +93,8 @@ static void load_tile(const struct side *s, int64_t line0, int64_t lines, int64_
     }
 }
 
-/* Adds a tile's part of a job's sums, each in the order of the device's kernel: from p = 0 on, or
- * from line 0 on if j->across. */
+/* Adds a tile's products to the weighted sums of magnitudes of a job, each in the order of the
+ * device's kernel: from p = 0 on, or from line 0 on if j->across. */
 static void weigh_tile(const struct weigh_job *j, const double *tile, int64_t line0, int64_t lines,
                        int64_t p0, int64_t length)
 {
@@ -113,7 +113,8 @@ static void weigh_tile(const struct weigh_job *j, const double *tile, int64_t li
     memcpy(j->to + line0, sum, (size_t)lines * sizeof *sum);
 }
 
-/* Computes the sums of jobs on the host, reading the operand once. */
+/* Computes the weighted sums of magnitudes of `count` jobs on the host, reading the operand
+ * once. */
 static void weigh_on_host(const struct side *s, const struct weigh_job *jobs, int count)
 {
     double tile[TILE_LINES * TILE_LENGTH] = { 0 };
@@ -129,8 +130,8 @@ static void weigh_on_host(const struct side *s, const struct weigh_job *jobs, in
         }
 }
 
-/* Computes the sums of the jobs over one operand; sets the jobs' view and sizes first.  False if
- * the device fails. */
+/* Computes the weighted sums of magnitudes of `count` jobs over one operand, on the device or the
+ * host; sets the jobs' view and sizes first.  Returns false if the device fails. */
 static bool weigh(limber_context *ctx, const struct problem *p, const struct side *s,
                   struct weigh_job *jobs, int count, struct diag *d)
 {
@@ -241,7 +242,8 @@ static bool load_lines(limber_context *ctx, const struct problem *p, struct side
     return ok;
 }
 
-/* Computes the sums S of the chosen lines of x and all lines of y.  *least: the smallest so far. */
+/* Computes the sums S (struct side) of the chosen lines of x and all lines of y.  *least: lowered
+ * to the smallest S. */
 static bool meet_lines(limber_context *ctx, const struct problem *p, const struct side *x,
                        struct side *y, int count, double *least, struct diag *d)
 {
@@ -264,7 +266,8 @@ static bool meet_lines(limber_context *ctx, const struct problem *p, const struc
     return true;
 }
 
-/* Computes the sums of both operands by which lines are chosen. */
+/* Computes, for both operands, the sums by which lines are chosen: `own`, the sum of a line's
+ * magnitudes, and `met`, the sum of their products with the other operand's `profile`. */
 static bool sum_sides(limber_context *ctx, const struct problem *p, struct side side[2],
                       struct diag *d)
 {
@@ -294,8 +297,8 @@ static bool sum_sides(limber_context *ctx, const struct problem *p, struct side 
     return ok;
 }
 
-/* Computes S for the chosen lines of both operands.  *least: the smallest S found; INFINITY if
- * all products are zero. */
+/* Computes the sums S (struct side) for the chosen lines of both operands.  *least: set to the
+ * smallest S found; INFINITY if all products are zero. */
 static bool find_least(limber_context *ctx, const struct problem *p, struct side side[2],
                        double *least, struct diag *d)
 {

@@ -9,8 +9,9 @@
 
 #include <immintrin.h>
 
-/* Fields as in measure_wide.h.  Elements of binary64 are not shifted, since AVX2 compares only
- * signed integers. */
+/* Extremes of elements: the largest, the smallest nonzero one, the bitwise or of the nonzero ones,
+ * and the smallest exponent of a lowest set bit.  The sign of binary32 elements is shifted out.
+ * Elements of binary64 are not shifted, since AVX2 compares only signed integers. */
 struct wide {
     __m256i most[2], least[2], any[2], low[2];
 };
