@@ -161,8 +161,8 @@ struct call {
     const struct capture_check *guard;
     const struct finisher *finish; /* applies the epilogue to blocks of C; NULL if there is none */
     /* Where a backend keeps, allocated by malloc, what it finds out about launches of this kernel
-     * that differ only in addresses, scalars, masks and data.  *layout is NULL at first; it is set
-     * once, atomically, and freed by its owner.  NULL: nothing is kept. */
+     * that differ only in addresses, scalars, masks (results of scans) and data.  *layout is NULL
+     * at first; it is set once, atomically, and freed by its owner.  NULL: nothing is kept. */
     void **layout;
     bool dry; /* true if the launch only counts overflows and stores nothing */
     /* set of allowed ways (bits by way_id); launches look only at WAY_windows and WAY_unpacked */

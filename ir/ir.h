@@ -422,8 +422,8 @@ int limber_mask_low(const struct mask *m);
 struct tile_subset;
 void limber_mask_join(struct mask *out, const struct mask *m, const struct tile_subset *x,
                       int64_t count);
-/* Makes the mask of a tile subset like limber_mask_join, and also fills the arrays with an entry
- * for each line, which launches need.  Returns false if memory runs out. */
+/* Makes the mask (what a scan found) of a tile subset like limber_mask_join, and also fills the
+ * arrays with an entry for each line, which launches need.  Returns false if memory runs out. */
 bool limber_mask_subset(struct mask *out, const struct mask *m, const struct tile_subset *x,
                         int64_t count);
 /* How the results of a scan are rounded to a class, so that similar data use the same kernels. */

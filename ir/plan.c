@@ -192,8 +192,8 @@ int limber_plan_add(struct plan *p, enum op op, const char *name, int a, int b, 
 #include "ir/ops.h"
 #undef A
 
-/* Returns the index of an attribute's place among those that the operation can have; NODE_ATTRS if
- * it cannot have it. */
+/* Returns the position of an attribute among those that the operation can have; NODE_ATTRS if the
+ * operation cannot have it. */
 static int attr_index(const struct node *n, enum attr a)
 {
     uint64_t attrs = limber_ops[n->op].attrs, bit = UINT64_C(1) << a;

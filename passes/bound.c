@@ -231,8 +231,8 @@ static void critical_ks(const struct plan *p, double least, double most, double 
         at[i] = fmin(fmax(at[i], least), most);
 }
 
-/* Returns the smallest budget - spent over all k of the plan's class; *k is the k with this
- * minimum. */
+/* Returns the smallest difference of budget and spent error over all k that the plan must compute
+ * (its class); *k is the k with this minimum. */
 static double smallest_slack(const struct plan *p, double *k)
 {
     double u = result_roundoff(p), most = ldexp(1, p->kbits), least = most, at[POINTS],

@@ -104,9 +104,9 @@ static bool rounds_many(limber_format f, const struct node *out)
     return f.kind == LIMBER_KIND_FLOAT && !f.carried && (f.size == 8 || f.size == 4 || small);
 }
 
-/* Returns the nanoseconds per result that `accumulator` takes to recompute elements exactly, if
- * double-double sums are not accurate enough to round them.  The exact sum is computed for a
- * vector of results even if only one of its elements needs it. */
+/* Returns the nanoseconds per result that the scheme `accumulator` takes to recompute elements
+ * exactly, if double-double sums are not accurate enough to round them.  The exact sum is computed
+ * for a vector of results even if only one of its elements needs it. */
 static double undecided_ns(const struct plan *p, const struct target *t)
 {
     /* measured with AVX2: 4 ns per vector and term */

@@ -149,7 +149,7 @@ struct request_class {
 void limber_request_class(struct request_class *out, const struct product_request *r,
                           const struct target *t, const struct mask *a, const struct mask *b,
                           const struct first_pass *first_pass, bool fractional);
-/* Returns the error that the promise allows at the smallest k of the plan's class, relative to
+/* Returns the error that the promise allows at the smallest k that the plan computes, relative to
  * |A||B|. c is the result's format. */
 double limber_stated_budget(const struct plan *p, limber_format c);
 

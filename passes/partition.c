@@ -560,8 +560,8 @@ static bool take_whole(struct work *w, const int group[2], struct partition_part
     return special || !w->tiles;
 }
 
-/* Returns the predicted seconds of a multiply-add by a scheme for these masks, packing and storing
- * left out; infinity if there is no plan. */
+/* Returns the predicted seconds of a multiply-add by a scheme for data with these scan results
+ * (masks), without packing and storing; infinity if there is no plan. */
 static double product_price(struct work *w, const struct mask *a, const struct mask *b,
                             const char *scheme, int roundings)
 {

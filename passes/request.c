@@ -46,8 +46,8 @@ static int k_class(int64_t k)
     return k_classes[i];
 }
 
-/* Returns the smallest k of a class.  An error bound for k = 1 also holds for k = 0, which has no
- * error. */
+/* Returns the smallest k of a class (the values of k that one kernel computes).  An error bound for
+ * k = 1 also holds for k = 0, which has no error. */
 static double least_k(int kbits)
 {
     double least = 1;

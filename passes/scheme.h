@@ -128,7 +128,7 @@ enum { MOST_CHAIN_ERROR = -20 };
  * the proof. */
 double limber_error_bound(const struct plan *p, double k);
 /* Returns the smallest difference between the allowed error and the error bound, over all inner
- * dimensions k of the plan's class. */
+ * dimensions k that the plan must compute (its class). */
 double limber_smallest_slack(const struct plan *p);
 
 #endif

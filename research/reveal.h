@@ -33,7 +33,8 @@ struct reveal {
     int top, bottom;
     int unit; /* exponent of the unit of test values */
     int bits; /* fraction bits that sums keep */
-    /* exponents of M (see reveal.c), and of the small terms, the ones, that vanish beside M */
+    /* exponents of the two large terms M and -M, which cancel, and of the small terms, the ones,
+     * that vanish beside M */
     int large, one;
     int64_t counted; /* largest number of ones in one sum */
     struct tree found, said; /* the tree found from results, and the tree of a candidate unit */

@@ -353,8 +353,8 @@ static bool find_operand(struct reveal *r, const struct level *l, limber_unit *u
         r->unit - f.bits > r->bottom) {
         const double x = 1 + ldexp(1, -f.bits);
 
-        /* kept if products keep more bits than a factor does, so that the factor itself was
-         * rounded */
+        /* `kept` becomes true if products keep more bits than the factor did, so that the factor
+         * itself was rounded */
         if (2 * f.bits <= u->acc.format.frac_bits &&
             !ask_remainder(r, l, 1 + ldexp(2, -f.bits), (double[2]){ x, x }, ldexp(1, -2 * f.bits),
                            &kept))

@@ -27,7 +27,8 @@ static int64_t line_count(const struct call *c, int side)
     return limber_cuda_matrix_count(c, side) * (side ? c->n : c->m);
 }
 
-/* Assigns the workspace that begins at `at` to the guard's arrays. */
+/* Assigns the workspace that begins at `at` to the arrays of the guard, the check of a captured
+ * call's data. */
 static struct guard_memory divide_workspace(cu_pointer at, const struct call *c)
 {
     const int64_t lines[2] = { line_count(c, 0), line_count(c, 1) };
@@ -104,8 +105,8 @@ static cu_pointer scale_exponents(const struct kernel *k, const struct call *c,
     }
 }
 
-/* Queues the kernels of the plan or of the fallback.  They do nothing unless the guard's choice
- * equals `mine` when the graph runs. */
+/* Queues the kernels of the plan or of the fallback.  When the graph runs, they do nothing unless
+ * the guard (the check of the data) has chosen plan number `mine`. */
 static bool run_kernel(struct kernel *k, struct call *c, const struct guard_memory *memory,
                        int32_t mine, struct diag *d)
 {

@@ -758,8 +758,8 @@ static bool is_one_kind_of_memory(const struct run *r, int which)
 }
 
 /* Implements device_ops.takes_groups: true if one launch can compute all products of the call.  A
- * captured call cannot upload a list of addresses, and its guard does not support groups of a
- * convolution. */
+ * captured call cannot upload a list of addresses, and its guard (the check of its data) does not
+ * support groups of a convolution. */
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
 {
     struct diag ignored = { 0 };
@@ -825,7 +825,8 @@ void limber_cuda_leave(struct run *r)
     r->driver->cuCtxPopCurrent_v2(&before);
 }
 
-/* Computes by cuBLAS if plan and call allow it, else by the plan's kernel.  Sets the call's way. */
+/* Computes by cuBLAS if plan and call allow it, else by the plan's kernel.  Sets the call's way
+ * (code path). */
 bool limber_cuda_run(struct run *r, struct diag *d)
 {
     const bool asks = r->call->ways & limber_way_bit(WAY_cublas);
@@ -866,8 +867,8 @@ bool limber_cuda_ready(struct kernel *k, int device, struct diag *d)
     return true;
 }
 
-/* Implements code_ops.workspace.  *least: the smallest part of C and the guard; *most: all of C at
- * once and the guard. */
+/* Implements code_ops.workspace.  *least: bytes for the smallest part of C; *most: bytes for all of
+ * C at once.  Both include what the guard, the check of a captured call's data, needs. */
 void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t *least,
                            size_t *most)
 {
@@ -908,7 +909,7 @@ bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, str
 }
 
 /* Implements backend.launch: makes operands accessible, runs the kernels, and copies results back.
- * A captured call is launched with its guard instead. */
+ * A captured call is launched with its guard, a check of its data, instead. */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)
 {
     struct run r = { .kernel = k, .call = c };

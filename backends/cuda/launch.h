@@ -105,7 +105,8 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
 /* Launches calls that are captured into a graph, with a guard, which checks the data when the graph
  * runs (guard.c; struct capture_check of backends/backend.h). */
 bool limber_cuda_guarded(struct kernel *k, struct call *c, struct diag *d);
-/* Returns the bytes of the caller's workspace that the guard needs. */
+/* Returns the bytes of the caller's workspace that the guard (the check of a captured call's data)
+ * needs. */
 size_t limber_cuda_guard_bytes(const struct call *c);
 
 /* Tile subsets of A and of B, with device addresses.  `block` of a subset is NULL if all elements
@@ -131,9 +132,9 @@ struct run_memory {
 
 /* The plan that a captured call's check chose. */
 struct run_guard {
-    /* Device address of the number of the plan that the guard chose (0: this plan, 1: the
-     * fallback); the address is 0 if the call has no guard.  With a guard, kernels of this run do
-     * nothing if that number is not `mine`. */
+    /* Device address of the number of the plan that the guard, the check of the data, chose (0:
+     * this plan, 1: the fallback); the address is 0 if the call has no guard.  With a guard,
+     * kernels of this run do nothing if that number is not `mine`. */
     cu_pointer choice;
     int32_t mine;
 };

@@ -172,8 +172,8 @@ static bool make_operand_accessible(struct run *r, int side, cu_pointer *copy, s
     return copy_matrices(r, side, bytes, copy, d);
 }
 
-/* Uploads the arrays of an operand's tile subset: the block of each line, and the classes of
- * tiles. */
+/* Uploads the arrays of an operand's tile subset: the block of each line, and the class of each
+ * tile, by which the product reads or skips it. */
 static bool upload_tile_subset(struct run *r, int side, struct diag *d)
 {
     const struct tile_subset *x = r->view[side].tile_subset;

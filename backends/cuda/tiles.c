@@ -38,8 +38,8 @@ static struct block_shape large_shape(const struct node *n, const struct target 
 }
 
 /* Returns the tiles of a plan.  A small C gets smaller tiles, so that more thread blocks run at
- * once.  An exception are plans for tensor cores whose stages hold all limbs: their kernel may
- * split elements into limbs itself, and needs the warps of a large block for that. */
+ * once.  An exception are plans for tensor cores whose pipeline stages hold all limbs: their kernel
+ * may split elements into limbs itself, and needs the warps of a large block for that. */
 static struct block_shape shape_of(const struct plan *p, const struct node *n,
                                    const struct target *t, bool side_by_side)
 {
@@ -84,8 +84,8 @@ static int64_t stages_of(const struct plan *p, const struct target *t, bool insi
     }
     stages = available / limbs > 4 ? 4 : available / limbs;
     if (limber_attr_number(n, ATTR_unit) == UNIT_f16 && !limber_target_has(t, "mma"))
-        /* on this GPU copies are synchronous, so more than two stages gain nothing; sums also need
-         * shared memory */
+        /* on this GPU copies are synchronous, so more than two pipeline stages gain nothing; sums
+         * also need shared memory */
         return stages < 2 ? stages : 2;
     return stages;
 }

@@ -72,7 +72,8 @@ static int add_finite(struct limber_num *out, struct limber_num x, struct limber
     return sticky;
 }
 
-/* Adds x and y, which may be NaN or infinite.  Returns the sticky bit, as add_finite does. */
+/* Adds x and y, which may be NaN or infinite.  Returns 1 if nonzero bits below *out's last bit were
+ * dropped, else 0. */
 static int add_numbers(struct limber_num *out, const struct limber_num *x,
                        const struct limber_num *y)
 {

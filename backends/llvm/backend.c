@@ -88,7 +88,7 @@ static bool is_empty(const struct call *c)
 struct layout {
     enum way_id way;
     int64_t bytes; /* bytes of workspace; 0 for WAY_packed, which determines its workspace later */
-    /* [way]: reason why this way refuses the call; NULL if it accepts */
+    /* [way]: reason why this way (code path) refuses the call; NULL if it accepts */
     const char *why[WAY_count];
     union {
         struct windows windows;
@@ -350,8 +350,8 @@ static const char *rows_name(const struct product *p)
                                      "rows";
 }
 
-/* Prints how operands are read, on the plan's line that names the way, and then a line for each way
- * that refuses the call. */
+/* Prints how operands are read, on the plan's line that names the way (code path), and then a line
+ * for each way that refuses the call. */
 static void print_description(const struct layout *l, const struct kernel_config *f,
                               const struct call *c, struct text *out)
 {

@@ -453,8 +453,8 @@ static bool is_bfdot(const limber_unit *u, int counts, unsigned cpu)
 #endif
 }
 
-/* Sets the constants of a simulated unit, and which kinds of lanes (FP64, FP32, FP16) may compute
- * it. */
+/* Sets the constants of a simulated unit, and which kinds of SIMD lanes (FP64, FP32, FP16) may
+ * compute it. */
 static void set_model(const struct plan *p, struct kernel_config *k, unsigned cpu)
 {
     const limber_unit *u = p->model;

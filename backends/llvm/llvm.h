@@ -103,8 +103,8 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
  * without making a kernel (prebuilt.c).  Returns false if the library has no such code. */
 bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
                    const void *a, const void *b, void *c);
-/* Returns the micro-kernel of the way `unpacked` for these CPU features, or NULL if there is none
- * (prebuilt.c). */
+/* Returns the micro-kernel of the way (code path) `unpacked` for these CPU features, or NULL if
+ * there is none (prebuilt.c). */
 kernel_strip *limber_strip_code(unsigned cpu);
 /* The library's functions that multiply 8-bit integers (kernel/bytes.c) for given CPU features.
  * The pointers are NULL if there are none. */

@@ -297,8 +297,8 @@ static void emit_group(const struct kernel_config *k, const struct step *s, int 
     }
 }
 
-/* Variant of emit_group for I8MM, with a vector of A that holds two rows, which SVE repeats in
- * each 128 bits. */
+/* Emits the loads and multiply-adds of one group along k for I8MM instructions.  A vector of A
+ * holds two rows, which SVE repeats in each 128 bits. */
 static void emit_matrix_group(const struct kernel_config *k, const struct step *s, int nv,
                               const struct copy *c, const char *loop, struct text *out)
 {

@@ -168,8 +168,9 @@ struct part_size {
     bool sums;
 };
 
-/* The way of a launch and, for WAY_packed, its division among threads and blocks.  call.layout
- * keeps them for later launches that differ only in addresses, scalars, masks and data. */
+/* The way (code path) of a launch and, for WAY_packed, its division among threads and blocks.
+ * call.layout keeps them for later launches that differ only in addresses, scalars, masks (results
+ * of scans) and data. */
 struct kept_layout {
     enum way_id way;
     bool stores; /* as in struct kernel_call */
@@ -178,14 +179,16 @@ struct kept_layout {
     int64_t bytes; /* bytes of workspace that the launch needs */
     int64_t mb, nb; /* a block's rows and columns in the first part */
 };
-/* Returns what is kept for this launch; NULL if nothing is. */
+/* Returns the way and the division that an earlier launch has kept for this one; NULL if there are
+ * none. */
 static inline const struct kept_layout *limber_layout_kept(const struct call *c)
 {
     return c->layout && !c->launch_memory && !c->dry ?
                __atomic_load_n(c->layout, __ATOMIC_ACQUIRE) :
                NULL;
 }
-/* Keeps *x, unless nothing may be kept, something is kept already, or memory runs out. */
+/* Keeps *x for later launches, unless nothing may be kept, something is kept already, or memory
+ * runs out. */
 void limber_layout_keep(const struct call *c, const struct kept_layout *x);
 
 /* Returns the bytes of one operand's panels.  side: 0 for A, 1 for B. */

@@ -435,8 +435,8 @@ static void prepare_side(struct kernel *k, const struct call *c, const struct ke
     w->side[side] = *o;
 }
 
-/* Packs those operands that are prepared.  is_cut: k is divided.  Then the sums for offsets, which
- * span all of k, cannot be used. */
+/* Packs those operands that are prepared.  is_cut: k is divided.  Then the kept sums of packed
+ * values, which correct for offsets and span all of k, cannot be used. */
 static void prepare_sides(struct kernel *k, const struct call *c, const struct kernel_call *call,
                           bool is_cut, struct launch_operands *w)
 {

@@ -41,8 +41,8 @@ struct windows {
     bool planes;
     int64_t bytes; /* bytes of workspace */
 };
-/* Fills *x and returns NULL if the way `windows` can compute the launch; else returns the
- * reason. */
+/* Fills *x and returns NULL if the way (code path) `windows` can compute the launch; else returns
+ * the reason. */
 const char *limber_windows_refuses(const struct kernel *k, const struct call *c, struct windows *x);
 void limber_windows_run(const struct windows *x, char *memory);
 

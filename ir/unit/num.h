@@ -214,7 +214,8 @@ PRIM double limber_num_value(const struct limber_num *x)
     return v;
 }
 
-/* Returns x in the format and rounding of s; see limber_step_round. */
+/* Returns x in the format and rounding of s.  r: a random number of `bits` bits, for stochastic
+ * rounding.  *loss: flags of enum limber_num_loss. */
 PRIM double limber_step_value(const limber_step *s, double x, uint32_t r, int bits, int *loss)
 {
     struct limber_num in, out;

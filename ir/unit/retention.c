@@ -100,8 +100,8 @@ static int log2_of(int64_t n)
     return e;
 }
 
-/* Returns the retention if n terms with *bits fraction bits are added and rounded as s says.
- * Sets *bits to the fraction bits of their sum. */
+/* Returns the variance retention ratio if n terms with *bits fraction bits are added and rounded as
+ * s says.  Sets *bits to the fraction bits of their sum. */
 static double step_retention(const limber_step *s, int *bits, int64_t n)
 {
     int a = s->format.frac_bits, p = min_int(*bits, a);

@@ -609,7 +609,8 @@ static bool check_block(const limber_unit *u, struct diag *d)
     return true;
 }
 
-/* Checks properties of groups, of lanes and parts of k, and the order along k. */
+/* Checks properties of groups, of lanes (accumulators that take turns), of parts of k, and of the
+ * order along k. */
 static bool check_groups(const limber_unit *u, struct diag *d)
 {
     const bool inside = u->order == LIMBER_ORDER_EVENODD || u->order == LIMBER_ORDER_QUADS;

@@ -67,8 +67,8 @@ static inline bool is_stopped(struct job *j)
     return atomic_load_explicit(&j->stop, memory_order_relaxed);
 }
 
-/* Scans the lines and tiles of j->v and stores the lines' extremes in j->line.  False if memory
- * runs out. */
+/* Scans the lines and tiles of j->v and stores the lines' extremes (of exponents and bits) in
+ * j->line.  False if memory runs out. */
 typedef bool scan_job(struct job *j, const struct runner *r);
 /* pixels.c: scans lines that are windows of an image or, if `filters` is set, channels of filters.
  * Measures each pixel only once, by `scan`. */

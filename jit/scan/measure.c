@@ -30,7 +30,7 @@ typedef uint8_t v8b __attribute__((vector_size(8)));
 typedef uint32_t v8w __attribute__((vector_size(32)));
 typedef uint16_t v8s __attribute__((vector_size(16)));
 
-/* Eight accumulators of extremes as vectors: the fields of struct eight. */
+/* Eight accumulators of extremes (of exponents and bits) as vectors: the fields of struct eight. */
 struct lanes {
     v8l emin, emax, lsb, sig, special, negative, odd;
 };
@@ -132,7 +132,8 @@ FLAT void merge_doubles(struct raw *r, v8d x)
     r->sign |= (v8l)x & (v8l)(size != 0);
 }
 
-/* Decodes the extremes in *r and merges them into the eight accumulators *s. */
+/* Decodes the extremes (of exponents and bits) in *r and merges them into the eight accumulators
+ * *s. */
 FLAT void merge_raw_extremes(struct lanes *s, const struct raw *r)
 {
     struct lanes o;
@@ -231,9 +232,9 @@ FLAT void take_long(struct lanes *s, enum kind k, const char *at)
         merge_quads(s, even, odd);
 }
 
-/* Merges n rows of eight adjacent elements into s, whose eight lanes hold the measures of eight
- * columns.  The rows begin `step` bytes apart.  Formats that binary64 contains are measured as
- * doubles, and merged into s at the end. */
+/* Merges n rows of eight adjacent elements into s, whose eight lanes hold the measures (extremes of
+ * exponents and bits) of eight columns.  The rows begin `step` bytes apart.  Formats that binary64
+ * contains are measured as doubles, and merged into s at the end. */
 FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, int64_t step)
 {
     const v8u zero = { 0 };
@@ -314,8 +315,8 @@ FLAT void along_run(struct eight *line, struct eight *tile, enum kind k, const c
     add_lanes(tile, &run);
 }
 
-/* Merges the measures of a group of eight lines into those of the operand (s) and of the tile.  If
- * an element is subnormal, merges nothing and sets *odd. */
+/* Merges the measures (extremes of exponents and bits) of a group of eight lines into those of the
+ * operand (s) and of the tile.  If an element is subnormal, merges nothing and sets *odd. */
 FLAT void merge_unless_subnormal(struct accumulator *s, struct eight *tile, uint8_t *odd,
                                  const struct lanes *o)
 {
@@ -387,7 +388,8 @@ FLAT void measure_groups(struct accumulator *s, struct eight *tile, uint8_t *odd
     }
 /* clang-format on */
 
-/* Starts the measures of n lines or tiles: no element has been seen. */
+/* Initialises the measures (extremes of exponents and bits) of n lines or tiles: no element has
+ * been seen. */
 void MEASURE(start)(struct accumulator *s, enum kind k, int64_t n)
 {
     struct lanes one;

@@ -10,8 +10,8 @@
 
 enum { NONE_LOW = 1 << 20, NONE_HIGH = -(1 << 20) }; /* no finite nonzero was seen */
 
-/* Extremes in eight accumulators (lanes), each over n elements.  Exponents are biased. odd: an
- * element was subnormal; the scan then measures the elements one by one. */
+/* Extremes (of exponents and bits) in eight accumulators (lanes), each over n elements.  Exponents
+ * are biased. odd: an element was subnormal; the scan then measures the elements one by one. */
 struct eight {
     int64_t emin[8], emax[8], lsb[8], sig[8], special[8], negative[8], odd[8];
 };
@@ -39,8 +39,8 @@ static inline int size_of(enum kind k)
                                             16;
 }
 
-/* Extremes while elements are added.  `known` has final extremes; `raw` has accumulators of the
- * code for AVX2 and AVX-512, which measure_end decodes into `known`. */
+/* Extremes (of exponents and bits) while elements are added.  `known` has final extremes; `raw` has
+ * accumulators of the code for AVX2 and AVX-512, which measure_end decodes into `known`. */
 struct accumulator {
     struct eight known;
     uint64_t raw[4][8];
@@ -58,9 +58,9 @@ enum { MEASURE_RUN = 64, MEASURE_TILES = 8, MEASURE_GROUPS = MEASURE_TILES * MEA
 typedef void measure_along(struct accumulator *line, struct accumulator *tile, enum kind k,
                            const char *at, int64_t len, int64_t ahead);
 /* Measures n rows, which begin `step` bytes apart, of 8 * groups contiguous elements, each of which
- * belongs to another line.  The measures of a line are stored in a lane of its group, those of
- * every MEASURE_RUN lines, merged, in one element of `tile`.  A group with a subnormal sets odd[]
- * and is stored in neither. */
+ * belongs to another line.  The measures (extremes of exponents and bits) of a line are stored in a
+ * lane of its group, those of every MEASURE_RUN lines, merged, in one element of `tile`.  A group
+ * with a subnormal sets odd[] and is stored in neither. */
 typedef void measure_across(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                             const char *at, int groups, int64_t n, int64_t step);
 

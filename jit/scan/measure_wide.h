@@ -31,7 +31,7 @@ FLAT void merge_raw(struct accumulator *s, enum kind k, const struct wide *o)
 }
 
 /* Merges any number of bytes of elements into *w.  The last vector is padded with zeros, which do
- * not change the extremes. */
+ * not change the extremes (of exponents and bits). */
 FLAT void take_some(struct wide *w, enum kind k, const char *at, int64_t bytes)
 {
     for (; bytes >= 64; bytes -= 64, at += 64)

@@ -132,7 +132,7 @@ static void join_masks(struct mask *all, const struct mask *m, int64_t count)
         merge_mask(all, &m[g], g == 0);
 }
 
-/* Scans an operand on the device, and merges the masks of its matrices into *all. */
+/* Scans an operand on the device, and merges the masks (results) of its matrices into *all. */
 static bool scan_on_device(limber_context *ctx, struct mask *m, struct mask *all,
                            const struct problem *p, bool left, struct diag *d)
 {

@@ -13,7 +13,7 @@
 /* Results of scanning the operands: a mask (summary of exponents and special values) for each
  * group, which launches read, and one over all groups, from which the kernel key is made. */
 struct scan_result {
-    /* [group], or a single mask if all groups share a matrix */
+    /* [group]: result of the group's scan, or a single result if all groups share a matrix */
     struct mask *a, *b;
     struct mask all_a, all_b;
     bool borrowed[2]; /* [A, B]: the masks belong to a prepared operand */

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* Arguments of join_lines: the extremes of pixels, which are merged into lines. filters: the lines
- * are channels of filters; else they are windows. */
+/* Arguments of join_lines: the extremes (of exponents and bits) of pixels, which are merged into
+ * lines. filters: the lines are channels of filters; else they are windows. */
 struct joining {
     const struct patch *w;
     const struct extremes *pixel;
@@ -15,8 +15,8 @@ struct joining {
     bool filters;
 };
 
-/* Merges into a line the extremes of those pixels of one plane of the image that the line's window
- * contains. */
+/* Merges into a line the extremes (of exponents and bits) of those pixels of one plane of the image
+ * that the line's window contains. */
 static void join_plane(const struct joining *x, int64_t line, int64_t plane)
 {
     const struct patch *w = x->w;
@@ -39,7 +39,8 @@ static void join_plane(const struct joining *x, int64_t line, int64_t plane)
         }
 }
 
-/* Merges into a line the extremes of all pixels that its window contains, in all planes. */
+/* Merges into a line the extremes (of exponents and bits) of all pixels that its window contains,
+ * in all planes. */
 static void join_line(const struct joining *x, int64_t line)
 {
     const struct patch *w = x->w;
@@ -56,7 +57,7 @@ static void join_line(const struct joining *x, int64_t line)
     }
 }
 
-/* Merges the extremes of all elements of channel `line` of the filters. */
+/* Merges the extremes (of exponents and bits) of all elements of channel `line` of the filters. */
 static void merge_channel_extremes(const struct joining *x, int64_t line)
 {
     const struct patch *w = x->w;
@@ -69,7 +70,7 @@ static void merge_channel_extremes(const struct joining *x, int64_t line)
                 join_extremes(&x->line[line], first + t * w->plane + r * w->row + s * w->col);
 }
 
-/* Task: merges the extremes of pixels into some lines. */
+/* Task: merges the extremes (of exponents and bits) of pixels into some lines. */
 static void join_lines(void *arg, int64_t task, int worker)
 {
     const struct joining *x = arg;

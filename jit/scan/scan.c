@@ -76,8 +76,8 @@ static struct measures measures_here(void)
 #undef BEST
 }
 
-/* Returns how many tiles of a line are measured before their extremes are stored.  The number is
- * limited, so that long lines need little memory. */
+/* Returns how many tiles of a line are measured before their extremes (of exponents and bits) are
+ * stored.  The number is limited, so that long lines need little memory. */
 static int64_t measured_at_once(const struct job *j)
 {
     enum { MOST = 1024 };
@@ -119,7 +119,7 @@ static int lowest_bit(limber_u128 s)
     return (uint64_t)s ? __builtin_ctzll((uint64_t)s) : 64 + __builtin_ctzll((uint64_t)(s >> 64));
 }
 
-/* Measures one element of any format, and merges its extremes into *out. */
+/* Measures one element of any format, and merges its extremes (of exponents and bits) into *out. */
 static void measure_element(limber_format f, const char *at, struct extremes *out)
 {
     struct limber_num x[2];
@@ -172,7 +172,8 @@ static void set_tile(struct tile_mask *t, const struct extremes *s)
                          (s->negative ? TILE_negative : 0));
 }
 
-/* The elements [p0, end) of each line that a task scans, and the lines' extremes so far. */
+/* The elements [p0, end) of each line that a task scans, and the lines' extremes (of exponents and
+ * bits) so far. */
 struct cut {
     int64_t p0, end;
     struct extremes *line;
@@ -190,7 +191,8 @@ static void stop_if_wide(struct job *j, const struct extremes *s)
         atomic_store(&j->stop, true);
 }
 
-/* Merges the extremes of a line's elements in one tile into those of the line and of the tile. */
+/* Merges the extremes (of exponents and bits) of a line's elements in one tile into those of the
+ * line and of the tile. */
 static void join_tile(struct job *j, const struct cut *x, int64_t line, int64_t p0,
                       const struct extremes *s)
 {
@@ -226,7 +228,8 @@ static void scan_one_by_one(struct job *j, const struct cut *x, int64_t line)
     }
 }
 
-/* Decodes the accumulator of a line, and merges it into the line's extremes. */
+/* Decodes the accumulator of a line, and merges it into the line's extremes (of exponents and
+ * bits). */
 static void resolve_line(struct job *j, const struct cut *x, struct accumulator *s, int64_t line)
 {
     struct extremes one;
@@ -335,13 +338,13 @@ static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct accu
     resolve_line(j, x, &line, i);
     if (is_odd(&line.known))
         scan_one_by_one(j, x, i);
-    /* all tiles get the extremes of the complete line */
+    /* all tiles get the extremes (of exponents and bits) of the complete line */
     for (int64_t c = x->p0 / RUN; c * RUN < x->end; c++)
         join_extremes(&j->tile[i / RUN * j->m->tile_cols + c], &x->line[i]);
 }
 
-/* Decodes the accumulators of `count` interleaved lines, and merges them into the lines'
- * extremes. */
+/* Decodes the accumulators of `count` interleaved lines, and merges them into the lines' extremes
+ * (of exponents and bits). */
 static void resolve_lines(struct job *j, const struct cut *x, struct accumulator *s, int64_t line,
                           int64_t count)
 {
@@ -371,7 +374,8 @@ static void widen_across(const struct job *j, struct accumulator *s, struct eigh
 }
 
 /* Measures at most RUN elements of each of `count` interleaved lines into the accumulators s and
- * the tiles.  Fewer than eight lines are padded with zeros, which do not change the extremes. */
+ * the tiles.  Fewer than eight lines are padded with zeros, which do not change the extremes (of
+ * exponents and bits). */
 static void measure_interleaved(struct job *j, const struct cut *x, struct accumulator *s,
                                 int64_t line, int64_t count, int64_t p0)
 {
@@ -592,7 +596,7 @@ struct cuts {
     struct extremes *line;
 };
 
-/* Task: merges the extremes of all sections of some lines. */
+/* Task: merges the extremes (of exponents and bits) of all sections of some lines. */
 static void join_cuts(void *arg, int64_t task, int worker)
 {
     const struct cuts *x = arg;
@@ -623,7 +627,8 @@ static bool no_memory(struct mask *m, struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "scan: out of memory");
 }
 
-/* Scans all lines of a job; the caller fills the mask.  False if memory runs out. */
+/* Scans all lines of a job and stores their extremes (of exponents and bits); the caller makes the
+ * mask of them.  Returns false if memory runs out. */
 static bool scan_job_here(struct job *j, const struct runner *r)
 {
     struct extremes *line = j->line;
@@ -850,7 +855,8 @@ bool limber_scan_found_level(struct mask *m, const int32_t *found, int64_t all, 
     return true;
 }
 
-/* Makes the mask of an 8-bit integer operand, which need not be read. */
+/* Makes the mask (result of a scan) of an 8-bit integer operand from its format, without reading
+ * the operand. */
 bool limber_scan_bytes(struct mask *m, limber_format f, int64_t lines, int64_t length,
                        struct diag *d)
 {

@@ -29,7 +29,7 @@ FLAT void wide_start(struct wide *w, enum kind k)
     }
 }
 
-/* Merges 32 bytes of binary64 elements into half h of the extremes. */
+/* Merges 32 bytes of binary64 elements into half h of the extremes (of exponents and bits). */
 FLAT void take_wide_doubles(struct wide *w, int h, __m256i x)
 {
     const __m256i largest = _mm256_set1_epi64x(INT64_MAX), top = _mm256_set1_epi64x(1LL << 52);
@@ -51,7 +51,7 @@ FLAT void take_wide_doubles(struct wide *w, int h, __m256i x)
     w->low[h] = LESS_LONG(w->low[h], low);
 }
 
-/* Merges 32 bytes of binary32 elements into half h of the extremes. */
+/* Merges 32 bytes of binary32 elements into half h of the extremes (of exponents and bits). */
 FLAT void take_wide_floats(struct wide *w, int h, __m256i x)
 {
     __m256i twice = _mm256_add_epi32(x, x), y, low;
@@ -67,7 +67,7 @@ FLAT void take_wide_floats(struct wide *w, int h, __m256i x)
     w->low[h] = _mm256_min_epu32(w->low[h], _mm256_or_si256(low, zero));
 }
 
-/* Merges 64 bytes of elements into the extremes. */
+/* Merges 64 bytes of elements into the extremes (of exponents and bits). */
 FLAT void take_wide(struct wide *w, enum kind k, const char *at)
 {
     for (int h = 0; h < 2; h++) {
@@ -80,7 +80,7 @@ FLAT void take_wide(struct wide *w, enum kind k, const char *at)
     }
 }
 
-/* Merges the raw extremes of o into w. */
+/* Merges the raw extremes (of exponents and bits) of o into w. */
 FLAT void merge_wide(struct wide *w, enum kind k, const struct wide *o)
 {
     for (int h = 0; h < 2; h++) {
@@ -119,7 +119,7 @@ FLAT bool is_rare(const struct wide *w, enum kind k)
     return !_mm256_testz_si256(_mm256_or_si256(high, little), _mm256_or_si256(high, little));
 }
 
-/* Merges decoded extremes into accumulator i of *s. */
+/* Merges decoded extremes (of exponents and bits) into accumulator i of *s. */
 FLAT void resolve_lane(struct eight *s, int i, int64_t emax, int64_t emin, int64_t lsb, int64_t sig,
                        bool negative)
 {

@@ -18,7 +18,8 @@ FLAT void wide_start(struct wide *w, enum kind k)
     w->low = k == KIND_f64 ? _mm512_set1_epi64(INT64_MAX) : _mm512_set1_epi32(INT32_MAX);
 }
 
-/* Merges eight doubles into the extremes. above: number of zeros above the lowest set bit. */
+/* Merges eight doubles into the extremes (of exponents and bits). above: number of zeros above the
+ * lowest set bit. */
 FLAT void take_wide_doubles(struct wide *w, __m512i x)
 {
     __m512i twice = _mm512_add_epi64(x, x), above;
@@ -33,7 +34,7 @@ FLAT void take_wide_doubles(struct wide *w, __m512i x)
                                    _mm512_sub_epi64(_mm512_srli_epi64(twice, 53), above));
 }
 
-/* Merges sixteen floats into the extremes. */
+/* Merges sixteen floats into the extremes (of exponents and bits). */
 FLAT void take_wide_floats(struct wide *w, __m512i x)
 {
     __m512i twice = _mm512_add_epi32(x, x), above;
@@ -56,7 +57,7 @@ FLAT void take_wide(struct wide *w, enum kind k, const char *at)
         take_wide_floats(w, _mm512_loadu_si512(at));
 }
 
-/* Merges the raw extremes of o into w. */
+/* Merges the raw extremes (of exponents and bits) of o into w. */
 FLAT void merge_wide(struct wide *w, enum kind k, const struct wide *o)
 {
     w->any = _mm512_or_si512(w->any, o->any);

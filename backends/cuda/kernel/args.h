@@ -85,8 +85,9 @@ struct pack_args {
     struct tile_subset tile_subset;
     const int32_t *emax;            /* exponents of the scales: one per line, or one per matrix */
     int32_t blocks_p; /* number of thread blocks along k that pack one group of lines */
-    /* points to the number of the plan that the guard chose (guard.c), or is NULL if the call has
-     * no guard; unless NULL, this kernel does nothing if *choice differs from `mine` */
+    /* points to the number of the plan that the guard, which checks the data, chose (guard.c), or
+     * is NULL if the call has no guard; unless NULL, this kernel does nothing if *choice differs
+     * from `mine` */
     const int32_t *choice;
     int32_t mine;
     struct slots slots;  /* for simulated units: how k is padded */
@@ -125,8 +126,9 @@ struct result_args {
     char *totals;                   /* totals of sums: [accumulator][product][row][column] */
     /* bytes of a row of totals, and of all totals of an accumulator */
     int64_t total_pitch, total_size;
-    /* points to the number of the plan that the guard chose (guard.c), or is NULL if the call has
-     * no guard; unless NULL, the kernel stores nothing if *choice differs from `mine` */
+    /* points to the number of the plan that the guard, which checks the data, chose (guard.c), or
+     * is NULL if the call has no guard; unless NULL, the kernel stores nothing if *choice differs
+     * from `mine` */
     const int32_t *choice;
     int32_t mine;
     int32_t dry; /* 1 to store nothing and only count results that do not fit their format */
@@ -302,8 +304,8 @@ struct windows_args {
     int64_t lines, matrices;
 };
 
-/* Arguments for the guard's choice: *choice becomes 1 unless all lines (rows of A or columns of B)
- * are within the bounds of a plan. */
+/* Arguments for the guard's check of an operand's data: *choice becomes 1 unless all lines (rows of
+ * A or columns of B) are within the bounds of a plan. */
 struct decide_args {
     const int32_t *found;
     int64_t lines;

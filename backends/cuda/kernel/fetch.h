@@ -30,7 +30,8 @@ enum {
 static_assert(CLUSTER <= 2, "pairs() shifts");
 static_assert(!SCALES || !(WINDOW || INSIDE), "scales come as they were packed");
 
-/* A position in the ring: the stage, and a parity that changes with each round through the ring. */
+/* A position in the ring: the pipeline stage, and a parity that changes with each round through the
+ * ring. */
 struct ring { int stage; uint32_t parity; };
 
 /* Moves on to the next stage. */
@@ -76,9 +77,9 @@ DEVICE struct task own_task(const multiply_args &a, int index)
     return t;
 }
 
-/* Waits until all stages of the ring are free.  tcgen05 instructions, also those of the cluster's
- * other block, arrive at this block's barriers when they complete, so the block must not end
- * before. */
+/* Waits until all pipeline stages of the ring are free.  tcgen05 instructions, also those of the
+ * cluster's other block, arrive at this block's barriers when they complete, so the block must not
+ * end before. */
 DEVICE void await_products(struct ring r)
 {
     if (COLUMNS_TAKEN)
@@ -116,8 +117,8 @@ DEVICE void fetch_scales(const multiply_args &a, struct task t, uint32_t at, int
 }
 #endif
 
-/* Fetches the tiles of step s into the ring's stage, once all blocks have multiplied its previous
- * tiles. */
+/* Fetches the tiles of step s into the ring's pipeline stage, once all blocks have multiplied its
+ * previous tiles. */
 DEVICE void fetch_step(const multiply_args &a, struct task t, struct ring r, int s)
 {
     uint32_t at = (uint32_t)(r.stage * STAGE), full = (uint32_t)(FULL + 8 * r.stage);
@@ -171,10 +172,10 @@ DEVICE void find_own_pixels(const multiply_args &a, int64_t j0)
     sync_warp();
 }
 
-/* Tells the barrier of the oldest stage that this thread's copies to it are complete.  cp.async
- * writes through the generic proxy, and after a thread has waited for its copies they count as its
- * own stores.  The fence orders them before later accesses of the asynchronous proxy, and the
- * arrival releases them to threads that wait at the barrier.  If copies arrived themselves
+/* Tells the barrier of the oldest pipeline stage that this thread's copies to it are complete.
+ * cp.async writes through the generic proxy, and after a thread has waited for its copies they
+ * count as its own stores.  The fence orders them before later accesses of the asynchronous proxy,
+ * and the arrival releases them to threads that wait at the barrier.  If copies arrived themselves
  * (cp.async.mbarrier.arrive), there would be no such fence. */
 template <int behind> DEVICE void announce(struct ring &oldest)
 {
@@ -186,8 +187,8 @@ template <int behind> DEVICE void announce(struct ring &oldest)
     advance(oldest);
 }
 
-/* Issues the copies of a step into a stage.  One thread starts tensor copies of A's tiles, and
- * arrives at the barrier at once. */
+/* Issues the copies of a step into a pipeline stage.  One thread starts tensor copies of A's tiles,
+ * and arrives at the barrier at once. */
 DEVICE void ask_for_step(const multiply_args &a, struct task t, struct ring r, int s)
 {
     uint32_t at = (uint32_t)(r.stage * STAGE), full = (uint32_t)(FULL + 8 * r.stage);
@@ -206,9 +207,10 @@ DEVICE void ask_for_step(const multiply_args &a, struct task t, struct ring r, i
     copy_group();
 }
 
-/* The producer warps' loop if B is read through a window.  A stage becomes free when the products
- * of the next stage have begun.  So the next stage must be announced before another one is issued:
- * at most STAGES - 2 stages may be issued but not announced. */
+/* The producer warps' loop if B is read through a window.  A pipeline stage becomes free when the
+ * products of the next stage have begun.  So the next stage must be announced (its barrier told
+ * that it is filled) before copies to another one are issued: at most STAGES - 2 stages may be
+ * issued but not announced. */
 DEVICE void fetch_pixels(const multiply_args &a)
 {
     constexpr int behind = STAGES - 2;
@@ -332,7 +334,8 @@ template <class F> DEVICE void put_task(const multiply_args &a, int index, F put
     put(result_of(a.r, t.product), t.acc, (int64_t)t.i * BM + own_row(), (int64_t)t.j * BN);
 }
 
-/* Initialises the ring's barriers.  readers: number of arrivals of one block that free a stage. */
+/* Initialises the ring's barriers.  readers: number of arrivals of one block that free a pipeline
+ * stage. */
 DEVICE void start_ring(const multiply_args &a, int readers)
 {
     ROLL for (int s = 0; s < LIMB_STAGES; s++) {

@@ -10,8 +10,8 @@ enum { THREADS = (GROUPS + 1) * GROUP_THREADS };
 
 #define AS_TILES(d) (*(sum (*)[1][NJ][4])(d))
 
-/* Issues the products of one stage, for INT8.  SA, SB: 1 if the bytes of A, or of B, are signed.
- * keep: 0 replaces the sums instead of adding. */
+/* Issues the products of one pipeline stage, for INT8.  SA, SB: 1 if the bytes of A, or of B, are
+ * signed.  keep: 0 replaces the sums instead of adding. */
 template <int SA, int SB>
 DEVICE void product_i8(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int keep)
 {
@@ -22,9 +22,9 @@ DEVICE void product_i8(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int keep)
     group_commit();
 }
 
-/* Issues the products of one stage, for INT8.  signs: 2 if A's limb is signed, plus 1 if B's is.
- * Each branch has a commit of its own: after a common one ptxas would begin another group and wait
- * for it. */
+/* Issues the products of one pipeline stage, for INT8.  signs: 2 if A's limb is signed, plus 1 if
+ * B's is.  Each branch has a commit of its own: after a common one ptxas would begin another group
+ * and wait for it. */
 DEVICE void product(int32_t (&d)[4 * NJ], uint32_t a, uint32_t b, int signs, int keep)
 {
     if constexpr (SIGNS & 1)
@@ -59,7 +59,7 @@ DEVICE void product_piece(float (&d)[4 * NJ], uint32_t a, uint32_t b, int q, int
         group_tf32<BN>(d, da, db, keep);
 }
 
-/* Issues the products of one stage, for floats.  keep: 0 replaces d instead of adding. */
+/* Issues the products of one pipeline stage, for floats.  keep: 0 replaces d instead of adding. */
 DEVICE void product(float (&d)[4 * NJ], uint32_t a, uint32_t b, int, int keep)
 {
     group_fence();
@@ -68,21 +68,22 @@ DEVICE void product(float (&d)[4 * NJ], uint32_t a, uint32_t b, int, int keep)
     group_commit();
 }
 
-/* Frees a stage whose tiles this warp's products have read, in all blocks that write to the
- * stage. */
+/* Frees a pipeline stage whose tiles this warp's products have read, in all blocks that write to
+ * the stage. */
 DEVICE void release(const multiply_args &a, int stage)
 {
     if (lane() < a.cluster)
         barrier_arrive_in((uint32_t)(EMPTY + 8 * stage), lane());
 }
 
-/* Multiplies steps [s, end) of a task.  When it returns, the sums d are complete and all stages are
- * free.  line: first row of this warpgroup in the tile.  keep: 0 replaces d instead of adding. */
+/* Multiplies steps [s, end) of a task.  When it returns, the sums d are complete and all pipeline
+ * stages are free.  line: first row of this warpgroup in the tile.  keep: 0 replaces d instead of
+ * adding. */
 template <class sum>
 DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task t, struct ring &r,
                            int line, int s, int end, int keep)
 {
-    /* the stage that the last but one group of products reads; -1 if there is none */
+    /* the pipeline stage that the last but one group of products reads; -1 if there is none */
     int held = -1;
 
     ROLL for (; s < end; s++) {

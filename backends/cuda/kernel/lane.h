@@ -70,8 +70,8 @@ DEVICE void multiply_add(int32_t &d, const bytes16 &a, const bytes16 &b, int sig
         signs == 2 ? dot16<1, 0>(d, a, b) : dot16<1, 1>(d, a, b);
 }
 
-/* Multiplies this thread's rows of A by its columns of B, for one stage.  signs: 2 if A's limb is
- * signed, plus 1 if B's is. */
+/* Multiplies this thread's rows of A by its columns of B, for one pipeline stage.  signs: 2 if A's
+ * limb is signed, plus 1 if B's is. */
 DEVICE void multiply_stage(sums &d, uint32_t stage, int line_a, int line_b, int signs)
 {
     ROLL for (int c = 0; c < STEP / 16; c++) {    /* each round has at least 64 multiply-adds */
@@ -89,8 +89,8 @@ DEVICE void multiply_stage(sums &d, uint32_t stage, int line_a, int line_b, int 
 
 /* ---- tasks: a block's totals or sums --------------------------------------------------------- */
 
-/* Fetches the tiles of all steps of a task, and calls with(offset of the stage, step), a function,
- * when a step's tiles are in shared memory. */
+/* Fetches the tiles of all steps of a task, and calls with(offset of the pipeline stage, step), a
+ * function, when a step's tiles are in shared memory. */
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, int steps, F with)
 {
     if constexpr (WINDOW)

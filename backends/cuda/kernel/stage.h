@@ -14,7 +14,7 @@ template <int row = STEP> DEVICE uint32_t piece_at(int r, int c)
     return (uint32_t)(r * row + ((c ^ mixed) << 4));
 }
 
-/* Copies one step along k of `lines` rows of A or columns of B to a stage. */
+/* Copies one step along k of `lines` rows of A or columns of B to a pipeline stage. */
 template <int lines, int threads>
 DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
 {
@@ -37,9 +37,9 @@ template <bool of_warp> DEVICE void meet()
         sync_block();
 }
 
-/* For each step s calls with(offset of the stage, s), a function.  Some steps earlier it calls
- * copy(stage, s), which fills the stage with `bytes` bytes.  The ring belongs to the thread block
- * or, if of_warp, to a warp. */
+/* For each step s calls with(offset of the pipeline stage, s), a function.  Some steps earlier it
+ * calls copy(stage, s), which fills the stage with `bytes` bytes.  The ring belongs to the thread
+ * block or, if of_warp, to a warp. */
 template <int bytes, bool of_warp = false, class C, class F>
 DEVICE void ring(int steps, C copy, F with)
 {
@@ -60,8 +60,8 @@ DEVICE void ring(int steps, C copy, F with)
         int next = s + STAGES - 1;
 
         copy_wait<(bytes > 0 ? STAGES - 2 : 0)>();
-        /* now the stage is complete for all threads, and no thread reads the previous stage any
-         * more */
+        /* now the pipeline stage is complete for all threads, and no thread reads the previous
+         * stage any more */
         meet<of_warp>();
         if (next < steps)
             copy(next % STAGES, next);

@@ -11,11 +11,11 @@
 
 enum {
     THREADS = (GROUPS + 2) * GROUP_THREADS, PLACES = 2, TAKERS = 4 * GROUPS,
-    /* barriers: sums in a place are complete, sums in a place have been read, all other
-     * accumulators have been read */
+    /* barriers: the sums in a place (columns of tensor memory) are complete; the sums in a place
+     * have been read; all other accumulators have been read */
     FILLED = PARTS, TAKEN = FILLED + 8 * PLACES, OTHERS = TAKEN + 8 * PLACES, ADDRESS = OTHERS + 8,
-    /* first column of the block scales, which follow the sums; each stage has columns for A and for
-     * B */
+    /* first column of the block scales, which follow the sums; each pipeline stage has columns for
+     * A and for B */
     SCALES_FROM = (PLACES + (TOTALS ? 0 : ACCUMULATORS - 1)) * BN
 };
 static_assert(BM == 128, "a row of products is a lane");
@@ -26,7 +26,8 @@ static_assert(!SCALES || BN == 128, "scales of 128 lines come together");
  * that changes with each round over the places. */
 struct place { int index; uint32_t parity; };
 
-/* Moves on to the next place; after the last one, to the first one with the other parity. */
+/* Moves on to the next place (columns of tensor memory); after the last one, to the first one with
+ * the other parity. */
 DEVICE void advance(struct place &p)
 {
     if (++p.index == PLACES) {
@@ -47,7 +48,7 @@ DEVICE bool is_part(const multiply_args &a, struct task t, int s, int end)
 }
 
 /* Returns the first column of an accumulator's sums in tensor memory.  Only accumulator 0 has
- * several places. */
+ * several places (ranges of columns). */
 DEVICE uint32_t column_of_accumulator(int acc, int place)
 {
     return (uint32_t)((acc ? PLACES - 1 + acc : place) * BN);
@@ -103,9 +104,9 @@ DEVICE void issue_rows(uint32_t columns, int place, uint32_t at, int q, int keep
 }
 
 #if MX
-/* Copies the block scales of a stage to the columns that belong to the stage, and returns the first
- * of these columns.  Nothing orders these copies after products that read the stage's previous
- * scales, but those products are complete once the stage has been filled again. */
+/* Copies the block scales of a pipeline stage to the columns that belong to the stage, and returns
+ * the first of these columns.  Nothing orders these copies after products that read the stage's
+ * previous scales, but those products are complete once the stage has been filled again. */
 DEVICE uint32_t issue_stage_scales(uint32_t columns, int stage)
 {
     uint32_t to = columns + (uint32_t)(SCALES_FROM + stage * 2 * SCALES);
@@ -116,9 +117,9 @@ DEVICE uint32_t issue_stage_scales(uint32_t columns, int stage)
     return to;
 }
 
-/* Issues the block-scaled instruction for piece q, 32 bytes along k, of a stage's tiles.  to: the
- * accumulator; scales: the stage's scales; both are columns of tensor memory.  at: the tiles in
- * shared memory.  keep: 0 overwrites the accumulator. */
+/* Issues the block-scaled instruction for piece q, 32 bytes along k, of a pipeline stage's tiles.
+ * to: the accumulator; scales: the stage's scales; both are columns of tensor memory.  at: the
+ * tiles in shared memory.  keep: 0 overwrites the accumulator. */
 DEVICE void issue_scaled_piece(uint32_t to, uint32_t at, int q, uint32_t scales, int keep)
 {
     constexpr int each = SCALES / PIECES;   /* bytes of scales per row or column and piece */
@@ -143,7 +144,7 @@ DEVICE void issue_scaled_pieces(uint32_t to, uint32_t at, uint32_t scales, int k
 }
 #endif
 
-/* Frees a stage, in all blocks that write to it, as soon as the products issued so far are
+/* Frees a pipeline stage, in all blocks that write to it, as soon as the products issued so far are
  * complete. */
 DEVICE void release(const multiply_args &a, int stage)
 {

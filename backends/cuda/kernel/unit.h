@@ -25,7 +25,7 @@ enum {
 
 /* ---- copying pipeline stages to shared memory ------------------------------------------------ */
 
-/* Copies the tiles of step s to a stage: values and, for fused blocks, exponents. */
+/* Copies the tiles of step s to a pipeline stage: values and, for fused blocks, exponents. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     const char *from_a = a.limbs_a + limbs_at_a(a, t) * a.pitch + (int64_t)s * STEP;
@@ -38,8 +38,8 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
     }
 }
 
-/* Fetches the tiles of all steps of a task, and calls with(offset of the stage, step), a function,
- * when a step's tiles are in shared memory. */
+/* Fetches the tiles of all steps of a task, and calls with(offset of the pipeline stage, step), a
+ * function, when a step's tiles are in shared memory. */
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, F with)
 {
     if constexpr (STAGES == 1) {
@@ -57,7 +57,7 @@ template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, F
     }
 }
 
-/* Load four slots of a row of A or column of B: values, or exponents. */
+/* Load four slots (positions along k) of a row of A or column of B: values, or exponents. */
 DEVICE bytes16 values_a(uint32_t stage, int row, int piece)
 {
     return load_shared<bytes16>(stage + piece_at(row, piece));
@@ -96,8 +96,8 @@ DEVICE struct progress begin(const struct slots &s)
     return { 0, 0, s.group, s.part, 0, 0 };
 }
 
-/* Advances by one piece: a block of the unit, or four slots if it has no blocks.  Returns flags
- * (ENDS_...) of what ends there. */
+/* Advances by one piece: a block of the unit, or four slots (positions along k) if it has no
+ * blocks.  Returns flags (ENDS_...) of what ends there. */
 DEVICE int advance(struct progress &g, const struct slots &s)
 {
     int ended = 0;

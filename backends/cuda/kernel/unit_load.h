@@ -10,7 +10,8 @@ enum { LINES = 32, ELEMENTS = 64, EACH = 8, PACK_THREADS = LINES * ELEMENTS / EA
 /* exponent of a zero, so small that it never determines the alignment of a block */
 enum { NO_EXPONENT = -20000 };
 
-/* Returns the index along k of the element in a slot; -1 if the slot is padding. */
+/* Returns the index along k of the element in a slot (a position of k with its padding); -1 if the
+ * slot is padding. */
 DEVICE int64_t index_at(const struct slots &s, int64_t slot)
 {
     const limber_unit u = MODEL;
@@ -71,8 +72,8 @@ KERNEL(limber_scale_b, struct pack_args, SCALE_THREADS, 1)
 
 /* ---- elements as the unit takes them --------------------------------------------------------- */
 
-/* Reads a block of LINES rows of A (or columns of B) by ELEMENTS slots into shared memory, in the
- * direction that is contiguous. */
+/* Reads a block of LINES rows of A (or columns of B) by ELEMENTS slots (positions along k) into
+ * shared memory, in the direction that is contiguous. */
 template <int S>
 DEVICE void read_slots(const pack_args &a, const struct view &v, int64_t line0, int64_t slot0)
 {
@@ -107,8 +108,8 @@ DEVICE struct loaded nothing(int side)
     return { side ? 0.0f : -0.0f, NO_EXPONENT };
 }
 
-/* Scales the element e of a slot and rounds it to the unit's operand format.  Returns padding if
- * the slot has no element. */
+/* Scales the element e of a slot (position along k) and rounds it to the unit's operand format.
+ * Returns padding if the slot has no element. */
 template <int S, class raw>
 DEVICE struct loaded load_slot(const pack_args &a, int which, int64_t line, int64_t slot, raw e)
 {
@@ -139,7 +140,7 @@ DEVICE void put_eight(char *to, const uint32_t (&v)[EACH])
 }
 
 /* Packs the elements that belong to thread block `index` of an operand: LINES rows or columns by
- * ELEMENTS slots. */
+ * ELEMENTS slots (positions along k). */
 template <int S> DEVICE void pack(const pack_args &a, int index)
 {
     constexpr int size = SIDES[S].f.size;

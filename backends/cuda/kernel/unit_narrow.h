@@ -122,8 +122,8 @@ DEVICE void narrow_piece(struct narrow_chains &n, uint32_t stage, int piece)
 
 /* ---- trees of sums --------------------------------------------------------------------------- */
 
-/* Returns the sum of `width` products of one element from `slot` on, added as a balanced tree.
- * left: number of these products that exist; all others are 0. */
+/* Returns the sum of `width` products of one element of C from position `slot` along k on, added as
+ * a balanced tree.  left: number of these products that exist; all others are 0. */
 template <int width>
 DEVICE float narrow_branch(struct narrow_chains &n, uint32_t stage, int row, int column, int slot,
                            int left)
@@ -161,7 +161,7 @@ DEVICE int32_t narrow_exponent(float x)
     return x == 0 && !MODEL.zeros ? NO_EXPONENT : e;
 }
 
-/* Raises f.most to the largest exponent of the products of four slots. */
+/* Raises f.most to the largest exponent of the products of four slots (positions along k). */
 DEVICE void see_exponents(const struct narrow_chains &n, struct fused &f, uint32_t stage, int piece)
 {
     bytes16 a[TI];
@@ -194,8 +194,8 @@ DEVICE void fix_units(struct fused &f)
         }
 }
 
-/* Adds the products of four slots, truncated to the block's unit in the last place, to each block's
- * sum. */
+/* Adds the products of four slots (positions along k), truncated to the block's unit in the last
+ * place, to each block's sum. */
 DEVICE void see_products(struct narrow_chains &n, struct fused &f, uint32_t stage, int piece)
 {
     bytes16 a[TI];
@@ -318,7 +318,7 @@ DEVICE float narrow_add_aligned(struct tally &t, float acc, const float (&term)[
 }
 
 /* Sets e to the exponents of a block's terms in one row of A or column of B: those of each term's
- * first slot. */
+ * first slot (position along k). */
 DEVICE void term_exponents(int32_t (&e)[TERMS], uint32_t tile, int line, int piece)
 {
     UNROLL for (int q = 0; q < TERMS; q++)

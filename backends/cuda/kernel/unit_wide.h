@@ -7,7 +7,7 @@
 struct wide_chain {
     struct progress at;
     double acc, outer, total;
-    /* accumulators of a group's lanes, for units that have lanes */
+    /* the accumulators (lanes) that take turns in summing a group, for units that have lanes */
     double lane[MODEL.lanes ? MODEL.lanes : 1];
     uint32_t element;           /* hash of the element, for stochastic rounding */
     struct tally tally;
@@ -68,11 +68,11 @@ DEVICE void wide_one(struct wide_chain &w, float a, float b, uint32_t p)
 
 /* ---- elements of a pipeline stage, one at a time --------------------------------------------- */
 
-/* Location of one block of an element's terms in shared memory: offset of the stage, row of A,
- * column of B, first slot, and number of positions within k. */
+/* Location of one block of an element's terms in shared memory: offset of the pipeline stage, row
+ * of A, column of B, first slot, and number of positions within k. */
 struct wide_block { uint32_t stage; int row, column, first, n; };
 
-/* Loads the word in slot q of a row or column of a tile. */
+/* Loads the word in slot q (position along k) of a row or column of a tile. */
 DEVICE uint32_t word_at(uint32_t tile, int line, int q)
 {
     return load_shared<uint32_t>(tile + piece_at(line, q / 4) + 4 * (q % 4));

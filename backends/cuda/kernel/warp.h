@@ -9,7 +9,7 @@
 enum {
     MI = WM / 16, NJ = WN / 8, WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32,
     TILE_A = BM * STEP, TILE_B = BN * STEP,
-    /* number of limbs of A and of B in a stage */
+    /* number of limbs of A and of B in a pipeline stage */
     HELD_A = TOTALS ? 1 : LIMBS_A, HELD_B = TOTALS ? 1 : LIMBS_B,
     SCALES_AT = HELD_A * TILE_A + HELD_B * TILE_B,  /* offset of the block scales in a stage */
     STAGE = SCALES_AT + SCALES * (BM + BN),
@@ -40,8 +40,8 @@ template <int lines> DEVICE void copy_scales(uint32_t at, const char *from, int6
 }
 #endif
 
-/* Copies the tiles of step s of a task to a stage.  For exact totals that is one limb of A and one
- * of B; for float sums it is all limbs. */
+/* Copies the tiles of step s of a task to a pipeline stage.  For exact totals that is one limb of A
+ * and one of B; for float sums it is all limbs. */
 DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 {
     uint32_t at = (uint32_t)(stage * STAGE);
@@ -269,7 +269,7 @@ DEVICE void multiply_scaled(float (&d)[MI][NJ][4], uint32_t stage, int line_a, i
 }
 #endif
 
-/* Multiplies one limb of A by one of B, for one stage. */
+/* Multiplies one limb of A by one of B, for one pipeline stage. */
 template <class sum>
 DEVICE void multiply_pair(sum (&d)[MI][NJ][4], uint32_t stage, int line_a, int line_b, int signs)
 {
@@ -297,7 +297,8 @@ DEVICE void product_rows(float (&d)[ACCUMULATORS][MI][NJ][4], const uint32_t (&a
     }
 }
 
-/* Multiplies one stage for all rows of the product table, which alternate every 32 bytes. */
+/* Multiplies the limbs in one pipeline stage: for each piece of 32 bytes along k, all rows of the
+ * product table. */
 DEVICE void multiply_rows(float (&d)[ACCUMULATORS][MI][NJ][4], uint32_t stage, int line_a,
                           int line_b)
 {
@@ -314,8 +315,8 @@ DEVICE void multiply_rows(float (&d)[ACCUMULATORS][MI][NJ][4], uint32_t stage, i
 
 /* ---- tasks: a block's totals or sums --------------------------------------------------------- */
 
-/* Fetches the limbs of all steps s of a task, and calls with(offset of the stage, s), a function,
- * when a step's limbs are in shared memory. */
+/* Fetches the limbs of all steps s of a task, and calls with(offset of the pipeline stage, s), a
+ * function, when a step's limbs are in shared memory. */
 template <class F> DEVICE void pipeline(const multiply_args &a, struct task t, int steps, F with)
 {
     if constexpr (WINDOW)

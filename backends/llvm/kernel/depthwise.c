@@ -330,8 +330,8 @@ static int64_t nines_of(const struct depthwise *d)
     return has_sevens(d) ? d->r : parts(d->r, 3) * parts(d->s, 3);
 }
 
-/* True if the filter gradient reads its tensors in place: NHWC, with full vectors of channels, or
- * with masks. */
+/* True if the filter gradient reads its tensors in place: NHWC, with full vectors of channels or
+ * with masked loads. */
 static bool is_beside(const struct depthwise *d)
 {
     return d->nhwc && d->multiplier == 1 &&

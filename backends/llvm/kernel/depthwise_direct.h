@@ -213,8 +213,8 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
     }
 }
 
-/* Computes a column of vectors for all channels, in blocks of ROWS rows.  back: image gradient.
- * inside: no tap reads padding to the left or right of a row. */
+/* Computes one vector of columns of the result for all channels, in blocks of ROWS rows.  back:
+ * image gradient.  inside: no tap reads padding to the left or right of a row. */
 FLAT void NAME(see_column)(struct NAME(column) x, int64_t planes, int r, int s, int stride,
                            bool back, bool inside)
 {

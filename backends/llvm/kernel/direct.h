@@ -46,7 +46,7 @@ static __attribute__((noinline)) void NAME(scale)(const struct NAME(tile) *t, in
             sum = __builtin_elementwise_fma(beta - (NAME(wide)){ 0 },
                                             __builtin_convertvector(old, NAME(wide)), sum);
         y = __builtin_convertvector(sum, NAME(lanes));
-        /* if a term may have overflowed FP64, compute as limber_blend does */
+        /* if a term may have overflowed FP64, compute by limber_blend, which scales the terms */
         for (int64_t j = 0; j < LANES && beta != 0 && __builtin_reduce_or(sum - sum != 0); j++)
             y[j] = (REAL)limber_blend(alpha, (double)x[j], beta, (double)old[j]);
         if (count < LANES)

@@ -31,14 +31,14 @@ enum {
     KERNEL_WIDE_LEAST = 2048,
     /* largest number of columns (an integer's digits) in the reconstruction from residues */
     KERNEL_COLUMNS = 10,
-    /* `accumulator`: bytes of a packed element, a double and a 32-bit exponent */
+    /* scheme `accumulator`: bytes of a packed element, a double and a 32-bit exponent */
     KERNEL_EXACT = 12,
-    /* `accumulator` with double-double sums: bytes of a packed element, a double that is scaled by
-     * the largest of its line */
+    /* scheme `accumulator` with double-double sums: bytes of a packed element, a double that is
+     * scaled by the largest of its line (row of A or column of B) */
     KERNEL_PAIRS = 8,
     KERNEL_EXACT_BLOCK = 64, /* `accumulator`: rows and columns of a block of C */
-    /* `accumulator`: bytes of scratch memory per element of C, six doubles: the double-double sum
-     * of this part of k with its error bound, and those of the earlier parts */
+    /* scheme `accumulator`: bytes of scratch memory per element of C, six doubles: the
+     * double-double sum of this part of k with its error bound, and those of the earlier parts */
     KERNEL_EXACT_PAIR = 48,
     KERNEL_NR = 256,        /* largest number of columns of a register tile */
     KERNEL_FETCHES = 4, /* number of cache lines that an AMX micro-kernel prefetches in each step */
@@ -61,8 +61,8 @@ struct side {
     /* attributes of the node that makes the limbs, in the plan */
     int32_t shift, step, is_signed;
     int32_t balanced; /* 1 if slices are signed digits, made of elements rounded to nearest */
-    /* number of doubles whose sum is an element, 1 to 3; for `accumulator` also the number of
-     * limbs */
+    /* number of doubles whose sum is an element, 1 to 3; for the scheme `accumulator` also the
+     * number of limbs */
     int32_t pieces;
     int32_t narrow; /* 1 if scaled integers fit 31 bits and an element is one double */
     /* scaled integers are split into `digits` digits of `base` bits */
@@ -176,13 +176,15 @@ struct planes;
 typedef void kernel_gather(const struct kernel_call *c, int64_t j, int limb, int64_t p0,
                            int64_t len, char *room);
 /* Computes the sums of packed values of `columns` columns, from column j on, by adding the sums of
- * pixels (planes.c).  kernel_window_norms computes norms in the same way. */
+ * the pixels in their windows (planes.c). */
 typedef void kernel_window_sums(const struct kernel_call *c, int64_t j, int64_t columns, int limb,
                                 int32_t *sums);
 /* Copies channels [from, to) of an image, in full groups, into rows [first, end) of its planes,
  * adding the unit's offset to elements. */
 typedef void kernel_plane_copy(const struct kernel_call *c, int64_t from, int64_t to,
                                int64_t first, int64_t end);
+/* Computes the Euclidean norms of `columns` columns, from column j on, from the squares of the
+ * pixels in their windows (planes.c). */
 typedef void kernel_window_norms(const struct kernel_call *c, int64_t j, int64_t columns,
                                  double *norms);
 
@@ -335,8 +337,8 @@ struct kernel_cold {
 };
 extern const struct kernel_cold limber_kernel_cold;
 
-/* True if `accumulator` first computes double-double sums, with which most FP64 and FP32 results
- * can be rounded (config.c). */
+/* True if the scheme `accumulator` first computes double-double sums, with which most FP64 and FP32
+ * results can be rounded (config.c). */
 bool limber_sums_pairs(const struct kernel_config *c);
 
 /* Transposes `count` elements, of 4 or 8 bytes, of 16 lines; one function per instruction set

@@ -560,8 +560,9 @@ FLAT void multiply_column(const struct kernel_call *c, const struct block *b, in
     }
 }
 
-/* Variant of exact_row for matrix units: adds each column of register tiles to the totals as soon
- * as it is computed.  A column of tiles is small, and leaves L2 to the limbs of a large block. */
+/* Adds the products of row r of the product table to the total of its accumulator, for matrix
+ * units: one column of register tiles after another, each as soon as it is computed.  A column of
+ * tiles is small, and leaves L2 to the limbs of a large block. */
 FLAT void exact_columns(const struct kernel_call *c, const struct block *b, int r, char *scratch,
                         int fresh)
 {

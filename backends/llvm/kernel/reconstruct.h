@@ -33,7 +33,8 @@ FLAT int store_small(const struct kernel_call *c, const struct block *b, int64_t
     return 1;
 }
 
-/* Variant of store_small for floats of 8 and 16 bits. */
+/* Stores totals of 62 bits as floats of 8 or 16 bits, rounded once.  Returns 0 if a scale is too
+ * large or too small. */
 FLAT int store_small_narrow(const struct kernel_call *c, const struct block *b, int64_t i,
                             int64_t j0, int64_t cols, const v8l v[2])
 {
@@ -731,7 +732,8 @@ FLAT int store_eight(const struct kernel_call *c, char *to, v8d x)
     return 1;
 }
 
-/* Variant of store_eight for floats of 8 and 16 bits.  Returns 0 if there is a beta. */
+/* Stores eight contiguous elements of 8 or 16 bits, after multiplying by alpha.  Returns 0 if there
+ * is a beta. */
 FLAT int store_eight_narrow(const struct kernel_call *c, char *to, v8d x)
 {
     if (CFG(c).has_beta)
@@ -787,8 +789,9 @@ FLAT int store_near(const struct kernel_call *c, char *to, v8d x, v8d off)
     return left;
 }
 
-/* Variant of store_near for floats of 8 and 16 bits, without alpha and beta.  Returns 0 if the
- * rounding of an element is uncertain. */
+/* Rounds and stores eight contiguous elements of 8 or 16 bits from sums x with errors below `off`,
+ * without alpha and beta.  Returns 0, and stores nothing, if the rounding of an element is
+ * uncertain. */
 FLAT int store_near_narrow(const struct kernel_call *c, char *to, v8d x, v8d off)
 {
     v8d size = (v8d)((v8l)x & INT64_MAX);

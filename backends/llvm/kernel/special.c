@@ -98,7 +98,7 @@ static struct bits classify_elements(const struct view *v, limber_format f, int6
     return all;
 }
 
-/* Task: records the classes of sixteen lines' elements. */
+/* Task: records for sixteen lines which elements are positive, negative, infinite or NaN. */
 void limber_classes_fill(const struct classes *s, const struct view *v, limber_format f,
                          int64_t lines, int64_t k, int64_t task)
 {

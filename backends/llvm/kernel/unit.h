@@ -186,8 +186,8 @@ FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
 
 enum { ROWS = 4 };          /* number of rows of a tile that are computed together */
 
-/* Computes all rows of a tile in the given kind of lanes.  Rows whose tracked sums left the range
- * are computed again in lanes that allow overflow. */
+/* Computes all rows of a tile in the given kind of SIMD lanes.  Rows whose tracked sums left the
+ * range are computed again in lanes that allow overflow. */
 FLAT void unit_rows(struct unit_tile *u, enum lanes lanes)
 {
     ROLL for (int row = 0; row < CONSTANT.mr; row += ROWS) {
