@@ -45,8 +45,8 @@ static inline int limber_runner_busy(const struct runner *r)
 }
 
 /* Events that kernels count while they simulate a unit; limber_statistics in limber.h explains
- * each.  A sum that lost some bits of an addend (partly swamped) is counted after the sums of
- * its kind that lost all bits. */
+ * each.  Each counter of sums that lost some bits of an addend (partly swamped) comes after the
+ * counter of those that lost all its bits (swamped). */
 #define LIMBER_UNIT_TALLIES(TALLY) \
     TALLY(mul_inexact) \
     TALLY(mul_underflow) \

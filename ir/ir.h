@@ -89,7 +89,8 @@ static inline __attribute__((always_inline)) bool limber_format_embeds(limber_fo
 /* Returns true if f is a valid format of elements in memory.  Otherwise the message in *d names the
  * field of `what` that is wrong. */
 bool limber_format_check(const char *what, limber_format f, struct diag *d);
-/* Does limber_convert, and reports errors in d. */
+/* Converts `count` elements between formats, like limber_convert in limber.h.  Returns false, with
+ * an error, if an argument is wrong. */
 bool limber_format_convert(void *dst, limber_format to, const void *src, limber_format from,
                            size_t count, limber_rounding mode, struct diag *d);
 /* Returns the element at p, rounded to the nearest double. */
@@ -316,9 +317,10 @@ struct plan {
     void *arena;
 };
 
-/* plan.c: builds plans.  A plan owns an arena, which holds its nodes, lists and strings.
- * limber_plan_init makes an empty plan. */
+/* plan.c: builds plans.  A plan owns an arena, which holds its nodes, lists and strings. */
+/* Makes an empty plan. */
 void limber_plan_init(struct plan *p);
+/* Frees the plan's arena. */
 void limber_plan_clear(struct plan *p);
 /* Returns zeroed memory of the plan's arena.  NULL if memory runs out. */
 void *limber_plan_alloc(struct plan *p, size_t bytes);
@@ -335,8 +337,9 @@ static inline bool limber_node_has(const struct node *n, enum attr a)
 {
     return n->has >> a & 1;
 }
-/* Return the number of an attribute, or its list. 0 or an empty list if it is not set. */
+/* Returns the number of an attribute; 0 if it is not set. */
 int64_t limber_attr_number(const struct node *n, enum attr a);
+/* Returns the list of an attribute; an empty list if it is not set. */
 const struct dims_list *limber_attr_list(const struct node *n, enum attr a);
 /* Returns the node `patches` or `filters` that value v is, or from which v's limbs are made.  NULL
  * if v is a plain matrix or limbs of one. */
@@ -360,11 +363,12 @@ bool limber_plan_copy(struct plan *to, const struct plan *from);
  * runs out. */
 bool limber_plan_sweep(struct plan *p);
 
-/* parse.c and print.c.  Printing a plan that was parsed from canonical text gives the same bytes;
- * caches hash the canonical text. */
+/* Parses the text of a plan into *p (parse.c).  Returns false, with an error, if it is wrong. */
 bool limber_plan_parse(struct plan *p, const char *text, struct diag *d);
 /* Parses a plan and verifies it.  After a failure *p must be cleared, too. */
 bool limber_plan_read(struct plan *p, const char *text, struct diag *d);
+/* Prints a plan as canonical text, which caches hash (print.c).  Printing a plan that was parsed
+ * from canonical text gives the same bytes. */
 void limber_plan_print(const struct plan *p, struct text *out);
 
 /* verify.c: checks numbers of operands, types, shapes, attributes and their ranges, and product
@@ -522,7 +526,9 @@ static inline bool limber_is_device(const struct target *t)
 bool limber_target_has(const struct target *t, const char *feature);
 /* Returns true if the CPU multiplies by outer products (SME), whose tile of registers is fixed. */
 bool limber_target_is_outer(const struct target *t);
+/* Parses the text of a target.  Returns false, with an error, if it is wrong. */
 bool limber_target_parse(struct target *t, const char *text, struct diag *d);
+/* Prints a target as text that limber_target_parse reads. */
 void limber_target_print(const struct target *t, struct text *out);
 
 #endif

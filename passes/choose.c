@@ -85,8 +85,8 @@ static double recompute_ns(const struct plan *p, const struct node *combine)
     return limber_node_has(combine, ATTR_uncertain) ? ldexp(each, k - decided) : 0;
 }
 
-/* Returns recompute_ns plus the cost of testing results one by one.  Only floats of at most 8 bytes
- * are tested in vectors. */
+/* Returns the expected nanoseconds per element for recomputing uncertain elements, plus those for
+ * testing results one by one.  Only floats of at most 8 bytes are tested in vectors. */
 static double uncertain_ns(const struct plan *p, const struct node *combine, limber_format f)
 {
     bool one_by_one = f.kind != LIMBER_KIND_FLOAT || f.size > 8;

@@ -101,7 +101,8 @@ int limber_slices_needed(const struct product_request *r, const struct mask *a,
                          const struct mask *b, double least);
 
 /* True if a first pass with fewer bits may be accurate enough to round most elements, while sums
- * in binary64 are not. decided: the result of limber_decided. */
+ * in binary64 are not. decided: r if such sums leave a share of about 2^-r of the elements
+ * uncertain; 0 if that is unknown (limber_decided). */
 bool limber_wants_first_pass(const struct product_request *r, const struct target *t,
                              const struct mask *a, const struct mask *b, int decided);
 /* Returns the number of bits of a first pass; 0 if there is none. least: log2 of the smallest of

@@ -239,7 +239,8 @@ static void cut_group(struct work *w, const struct split *t, int32_t *scratch)
     }
 }
 
-/* Tries all pairs of cuts while A and B each have one group. */
+/* Tries all pairs of a cut of A and a cut of B, while each is one group of blocks of lines.  *best:
+ * the pair with the largest gain so far. */
 static void try_both(struct work *w, int32_t *scratch[2], struct double_split *best)
 {
     const struct partition_side *s = w->p->side;

@@ -8,7 +8,9 @@
 #include "ir/ir.h"
 #include "limber/research.h"
 
-/* lpgemm.c: does limber_unit_lpgemm, and reports errors in d. */
+/* Reads the unit of one layer from the text of an LPGEMM configuration file, like
+ * limber_unit_lpgemm in limber/research.h (lpgemm.c).  Returns false, with an error, if it
+ * fails. */
 bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *unit, int *listed,
                              struct diag *d);
 

@@ -57,11 +57,12 @@ void limber_reveal_hang(struct tree *t, int32_t node, int32_t child);
 uint64_t limber_reveal_mix(uint64_t x);
 /* Returns the hash of a tree, which does not depend on the order of children. */
 uint64_t limber_reveal_hash(const struct tree *t);
-/* These three functions find further properties of a unit: `floor` and `zeros` of fused blocks; the
- * scales of operands; whether sums are rounded stochastically.  Each returns false if a sum
+/* Finds the members `floor` and `zeros` of a unit with fused blocks.  Returns false if a sum
  * fails. */
 bool limber_reveal_alignment(struct reveal *r, limber_unit *u);
+/* Finds the scales of a unit's operands.  Returns false if a sum fails. */
 bool limber_reveal_scale(struct reveal *r, limber_unit *u);
+/* Sets *random to true if sums are rounded stochastically.  Returns false if a sum fails. */
 bool limber_reveal_random(struct reveal *r, bool *random);
 /* Returns the number of products in one of the unit's u->split parts of k. */
 int64_t limber_reveal_part(const struct reveal *r, const limber_unit *u);

@@ -35,15 +35,16 @@ static void put_zero(const struct reveal *r, int64_t p)
     r->b[p] = ldexp(1, limber_format_emax(r->sum->operand));
 }
 
-/* Returns the exponent that the product of put_zero() has in units that align products. */
+/* Returns the exponent, in units that align products, of the zero product with the largest possible
+ * exponent. */
 static int exponent_of_zero(const struct reveal *r)
 {
     return limber_format_emax(r->sum->operand) + 1 - r->sum->operand.bias;
 }
 
 /* Sets *kept to true if a product 2^e still changes the sum of a block whose other terms are at
- * the lowest bit of results. zero: true if the block also has the product of put_zero().  Returns
- * false if the sum fails. */
+ * the lowest bit of results. zero: true if the block also has the zero product with the largest
+ * exponent.  Returns false if the sum fails. */
 static bool ask_tiny(struct reveal *r, const limber_unit *u, int e, bool zero, bool *kept)
 {
     const struct tiny_test t = tiny_test_of((limber_rounding)u->acc.rounding);
@@ -67,8 +68,9 @@ static bool ask_tiny(struct reveal *r, const limber_unit *u, int e, bool zero, b
     return true;
 }
 
-/* Asks for the sum of a product 2^e and the product of put_zero().  Sets *alone to true if the
- * sum is 2^e, so the zero took no part in the alignment.  Returns false if the sum fails. */
+/* Asks for the sum of a product 2^e and the zero product with the largest exponent.  Sets *alone to
+ * true if the sum is 2^e, so the zero took no part in the alignment.  Returns false if the sum
+ * fails. */
 static bool ask_beside_zero(struct reveal *r, const limber_unit *u, int e, bool *alone)
 {
     double sum;

@@ -170,9 +170,10 @@ extern const struct block_rules limber_cuda_blocks;
 /* Bytes of shared memory per column of B, in a convolution that reads B through its window. */
 enum { WINDOW_LINE = 16 };
 
-/* Fill *t with a description of the device with this index, or of a device of a given
- * architecture (target.c). */
+/* Fills *t with a description of the device with this index (target.c). */
 bool limber_cuda_target(struct target *t, int ordinal, struct diag *d);
+/* Fills *t with a description of a device of this architecture, number of multiprocessors, clock
+ * rate, and bytes of shared memory and L2 cache (target.c). */
 bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessors, double hertz,
                       int64_t shared, int64_t l2, struct diag *d);
 

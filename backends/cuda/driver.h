@@ -126,9 +126,10 @@ const struct cuda_driver *limber_cuda(struct diag *d);
 bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, struct diag *d);
 
 /* While another thread captures a stream, loading code and allocating memory would fail and end
- * that capture.  Between these two calls of a thread both are allowed, and are not captured.  relax
- * returns the previous mode, which restore takes. */
+ * that capture.  After this call, the calling thread may do both, and they are not captured.
+ * Returns the thread's previous mode. */
 int limber_cuda_relax(const struct cuda_driver *c);
+/* Ends that: restores the mode that limber_cuda_relax returned. */
 void limber_cuda_restore(const struct cuda_driver *c, int mode);
 
 /* ---- nvrtc.c ------------------------------------------------------------------------------ */

@@ -220,7 +220,8 @@ static struct part fit_part(const struct run *r, size_t limit)
     return p;
 }
 
-/* Prepares packing for a simulated unit: clears the flags of tiles, and computes block scales. */
+/* Prepares packing for a simulated unit: clears the flags of tiles that need FP64, and computes
+ * block scales. */
 static bool pack_unit(struct run *r, const struct part *p, int side, struct pack_args *args,
                       struct diag *d)
 {

@@ -38,6 +38,7 @@ struct idle_item limber_cuda_take_idle(struct device *v, struct idle *x);
 bool limber_cuda_keep_idle(struct device *v, struct idle *x, struct idle_item item);
 /* Takes an idle stream, or creates one. */
 bool limber_cuda_take_stream(struct device *v, cu_stream *s, struct diag *d);
+/* Keeps a stream for later calls, or destroys it if enough are kept. */
 void limber_cuda_return_stream(struct device *v, cu_stream s);
 
 enum cuda_kernel {
@@ -255,6 +256,7 @@ bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which);
 void limber_cuda_set_groups(struct run *r);
 /* Returns the number of matrices of A (side 0) or B (side 1) in a call. */
 int64_t limber_cuda_matrix_count(const struct call *c, int side);
+/* Implements device_ops.takes_groups: true if one launch can compute all products of the call. */
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c);
 /* Makes the context of r->device current.  Until limber_cuda_leave, this thread may allocate and
  * copy even if a stream of the program is being captured. */
@@ -262,6 +264,7 @@ bool limber_cuda_enter_context(struct run *r, struct diag *d);
 /* Makes the device's context current, loads the kernel and takes a stream for the run.  After
  * success the caller must call limber_cuda_leave. */
 bool limber_cuda_enter(struct run *r, struct diag *d);
+/* Ends what limber_cuda_enter or limber_cuda_enter_context began. */
 void limber_cuda_leave(struct run *r);
 /* Launches the kernels of a call whose operands are on the device. */
 bool limber_cuda_run(struct run *r, struct diag *d);

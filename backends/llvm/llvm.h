@@ -68,10 +68,12 @@ const struct llvm *limber_llvm(struct diag *d);
 /* Returns the address range of libLLVM's code; empty before libLLVM is opened. */
 struct code_range limber_llvm_code(void);
 
-/* Each prints the micro-kernel as LLVM assembly: for vectors (micro.c), AMX (amx.c) and SME
- * (sme.c).  Returns false if that is not possible. */
+/* Prints the micro-kernel for vectors as LLVM assembly (micro.c).  Returns false if that is not
+ * possible. */
 bool limber_micro_text(const struct kernel_config *k, const struct target *t, struct text *out);
+/* Prints the micro-kernel for AMX (amx.c).  Returns false if that is not possible. */
 bool limber_amx_text(const struct kernel_config *k, struct text *out);
+/* Prints the micro-kernel for SME (sme.c).  Returns false if that is not possible. */
 bool limber_sme_text(const struct kernel_config *k, const struct target *t, struct text *out);
 /* Prints a product of fixed shape as LLVM assembly, with the single function limber_fixed
  * (small.c). */
@@ -84,16 +86,19 @@ static inline bool limber_same_sign(int unit, int group, int matrix, unsigned cp
 {
     return unit == UNIT_i8 && (matrix || (group == 4 && (cpu & CPU_neon) && !(cpu & CPU_sme)));
 }
-/* config.c: limber_llvm_serves checks that the backend supports all of a plan; limber_kernel_config
- * flattens the plan into constants. */
+/* Returns true if the backend supports all of a plan; else false, with an error (config.c). */
 bool limber_llvm_serves(const struct plan *p, struct diag *d);
+/* Fills the configuration of a plan's kernel: constants into which the plan is flattened
+ * (config.c).  Returns false, with an error, if the backend does not support the plan. */
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
                           struct diag *d);
 /* Prints a kernel as C: its configuration as an initialiser, and the source (source.c). */
 bool limber_kernel_source(const struct kernel_config *k, struct text *out, struct diag *d);
-/* Implements code_ops.source and code_ops.named. */
+/* Implements code_ops.source: prints the source of a plan's kernel, with its constants. */
 bool limber_blob_source(const struct plan *p, const struct target *t, struct text *out,
                         struct diag *d);
+/* Implements code_ops.named: describes a usual machine with this instruction set.  Returns false if
+ * the name is unknown. */
 bool limber_llvm_named(struct target *t, const char *name);
 /* Finds the entry points of the library's prebuilt kernel for this configuration and these CPU
  * features (prebuilt.c).  Returns false if there is none. */
@@ -122,11 +127,12 @@ struct bytes_code limber_bytes_code(unsigned cpu);
 extern const struct depthwise_ops limber_llvm_depthwise;
 extern const struct function_ops limber_llvm_elementwise;
 extern const struct int8_ops limber_llvm_int8;
-/* Compression of bytes that are mostly zeros (zeros.c).  limber_zeros_pack compresses `size` bytes,
- * a multiple of 4, and returns the number of bytes written to `to`, at most
- * LIMBER_ZEROS_MOST(size).  limber_zeros_unpack returns false on damaged data. */
+/* Largest number of bytes to which limber_zeros_pack compresses `size` bytes. */
 #define LIMBER_ZEROS_MOST(size) (2 * (size) + 8)
+/* Compresses `size` bytes, a multiple of 4, that are mostly zeros (zeros.c).  Returns the number of
+ * bytes written to `to`. */
 size_t limber_zeros_pack(const void *from, size_t size, unsigned char *to);
+/* Restores `size` bytes from `packed` compressed bytes.  Returns false if the data are damaged. */
 bool limber_zeros_unpack(const unsigned char *from, size_t packed, void *to, size_t size);
 /* Implements code_ops.open: opens libLLVM and compiles a small function, so that all of libLLVM is
  * initialised (emit.c). */
@@ -145,7 +151,10 @@ bool limber_llvm_text_object(const struct text *text, const struct target *t,
 /* Tests whether the system lets this process execute memory that it has written.  A refusal is
  * remembered. */
 bool limber_object_may_run(struct diag *d);
+/* Maps the object file: copies its sections, applies relocations, and makes the mapping executable.
+ * Returns false with an error. */
 bool limber_object_map(const unsigned char *data, size_t size, struct object *o, struct diag *d);
+/* Returns the address of the symbol `name` in a mapped object file, or NULL if there is none. */
 void *limber_object_symbol(const unsigned char *data, size_t size, const struct object *o,
                            const char *name);
 void limber_object_unmap(struct object *o);

@@ -140,9 +140,10 @@ bool limber_workspace_use_given(const struct call *c, const struct launch_memory
                                 size_t bytes, struct launch_memory *r, struct diag *d);
 /* Returns workspace that limber_workspace_take provided. */
 void limber_workspace_give(const struct call *c, const struct launch_memory *r);
-/* Count loaded kernels.  When the last one is unloaded, the process frees the workspace that it
- * keeps. */
+/* Counts a kernel that was loaded. */
 void limber_workspace_begin(void);
+/* Uncounts a kernel that was unloaded.  After the last one, frees the workspace that the process
+ * keeps. */
 void limber_workspace_end(void);
 
 /* ---- parts.c --------------------------------------------------------------------------------- */

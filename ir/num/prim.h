@@ -80,7 +80,8 @@ PRIM void limber_fix_num(uint64_t w[LIMBER_WIDE], const struct limber_num *x, in
     w[2] = m[2];
 }
 
-/* Does limber_fix_num for the element at p.  The two doubles of a dd are rounded one by one. */
+/* Sets w to x 2^shift, rounded as in limber_fix_num, for the element x at p.  The two doubles of a
+ * dd are rounded one by one. */
 PRIM void limber_fix(uint64_t w[LIMBER_WIDE], limber_format f, const void *p, int shift,
                      int nearest)
 {
@@ -107,8 +108,8 @@ PRIM void limber_fix(uint64_t w[LIMBER_WIDE], limber_format f, const void *p, in
     limber_fix_num(w, &x, shift, nearest);
 }
 
-/* Returns x 2^shift as an integer, rounded like that of limber_fix_num; its magnitude must be below
- * 2^63.  NaN and infinities become 0. */
+/* Returns x 2^shift as an integer, truncated or, if `nearest`, rounded to nearest, ties away from
+ * zero; its magnitude must be below 2^63.  NaN and infinities become 0. */
 PRIM int64_t limber_fix64_num(const struct limber_num *x, int shift, int nearest)
 {
     int round = nearest && x->exp + shift < 0, s = x->exp + shift + round;
@@ -200,8 +201,8 @@ PRIM uint32_t limber_mod32(int32_t t, uint32_t p, int32_t quotient)
     return down < r ? down : r;
 }
 
-/* Returns the argument `inverse` of limber_divide_by for d > 0. 0 for d = 0, by which no caller
- * divides. */
+/* Returns (2^32 - 1) / d, rounded down, with which limber_divide_by divides by d > 0. 0 for d = 0,
+ * by which no caller divides. */
 PRIM uint32_t limber_inverse(int32_t d)
 {
     return d > 0 ? 0xffffffffu / (uint32_t)d : 0;
@@ -404,7 +405,7 @@ PRIM int limber_parts(struct limber_num part[2], limber_format f, const void *p)
     return 1;
 }
 
-/* Rounds x plus sticky to nearest in f, and stores it.  Returns the flags of limber_num_encode. */
+/* Rounds x plus sticky to nearest in f, and stores it.  Returns flags of enum limber_num_loss. */
 PRIM int limber_num_store(void *p, limber_format f, const struct limber_num *x, int sticky)
 {
     if (f.kind == LIMBER_KIND_DD)
@@ -413,7 +414,7 @@ PRIM int limber_num_store(void *p, limber_format f, const struct limber_num *x, 
 }
 
 /* Rounds a big number once to f and stores it.  Of a dd, high is rounded first, then the remainder.
- * The words of b are overwritten.  Returns the flags of limber_num_encode. */
+ * The words of b are overwritten.  Returns flags of enum limber_num_loss. */
 PRIM_BODY int limber_big_store(void *p, limber_format f, struct limber_big *b)
 {
     struct limber_num x, high, low = { 0 };
@@ -502,8 +503,8 @@ PRIM_BODY int limber_store_class(void *dst, limber_format f, double x,
 }
 
 /* Stores round(alpha s 2^exp + beta dst) to dst, with one rounding.  s: n words in two's
- * complement, n < LIMBER_BIG - 2, which are overwritten.  Returns the flags of
- * limber_num_encode. */
+ * complement, n < LIMBER_BIG - 2, which are overwritten.  Returns flags of enum
+ * limber_num_loss. */
 PRIM_BODY int limber_store_exact(void *dst, limber_format f, uint64_t *s, int n, int exp,
                                  const struct limber_scalars *sc)
 {

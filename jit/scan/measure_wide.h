@@ -74,7 +74,7 @@ FLAT void along_wide(struct accumulator *line, struct accumulator *tile, enum ki
     memcpy(line->raw, &all, sizeof all);
 }
 
-/* Measures a group of eight lines again, by take_column, because it has an element that is NaN,
+/* Measures a group of eight lines again, by slower code, because it has an element that is NaN,
  * infinite or subnormal. */
 FLAT void across_group(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                        const char *at, int64_t n, int64_t step)

@@ -708,7 +708,7 @@ static bool scan_operand(struct mask *m, const struct view *v, limber_format f, 
     return ok || no_memory(m, d);
 }
 
-/* Arguments of limber_scan for scan_here, which runs on a large enough stack. */
+/* Arguments of limber_scan, for the function that runs on a large enough stack. */
 struct scanned {
     struct mask *m;
     const struct view *v;

@@ -31,6 +31,7 @@ struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t 
  * unknown. */
 bool limber_scan_found(struct mask *m, const int32_t *found, int64_t all, const int32_t *tiles,
                        int64_t lines, int64_t length, struct diag *d);
+/* Returns the number of tiles, which have 64 x 64 elements, of an operand. */
 int64_t limber_scan_tiles(int64_t lines, int64_t length);
 /* Fills *m for an im2col matrix from the results of a device's scan of the images: results [first,
  * first + count) of each row of `found`.  All lines get the range of the complete images

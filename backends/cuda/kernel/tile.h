@@ -238,7 +238,7 @@ DEVICE bool is_simple(const result_args &r, int64_t j0, int columns, int64_t &ba
     return end <= (outer + 1) * c.inner;
 }
 
-/* True if, in addition to the conditions of is_simple, pairs of columns are contiguous and
+/* Called only if is_simple is true.  True if, in addition, pairs of columns are contiguous and
  * aligned. */
 DEVICE bool is_dense(const result_args &r, int64_t j0, int columns, int64_t base)
 {

@@ -472,7 +472,7 @@ static void NAME(run_packed)(struct NAME(piece) *x)
 #include "backends/llvm/kernel/depthwise_whole.h"
 #endif
 
-/* Task: computes a piece, in place or from packed rows, as find_piece has decided. */
+/* Task: computes a piece of the result, in place or from packed rows. */
 static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *plan, int64_t task,
                       void *room)
 {

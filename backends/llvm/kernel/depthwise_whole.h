@@ -38,7 +38,8 @@ FLAT void NAME(deal_rows)(const VEC w[9], const VEC ahead[2], const VEC behind[2
         }
 }
 
-/* Returns the lanes of those elements of [first, first + LANES) that are in [from, end). */
+/* Lanes hold elements [first, first + LANES).  Returns the set of those lanes whose element is in
+ * [from, end). */
 FLAT some_lanes NAME(lanes_of)(int64_t first, int64_t from, int64_t end)
 {
     const int64_t begin = first < from ? least(from - first, LANES) : 0;

@@ -27,7 +27,8 @@ struct NAME(tile) {
 typedef REAL NAME(lanes) __attribute__((vector_size(LANES * sizeof(REAL))));
 typedef double NAME(wide) __attribute__((vector_size(LANES * sizeof(double))));
 
-/* Scales the tile's sums x and stores them to C, with the same bits as limber_store_float. */
+/* Stores alpha x + beta C to C for the tile's sums x, with the same bits as limber_store_float, the
+ * general code. */
 static __attribute__((noinline)) void NAME(scale)(const struct NAME(tile) *t, int rows, int vectors,
                                                   const REAL *x)
 {

@@ -157,7 +157,8 @@ FLAT void sum_rows(const char *const *row, int rows, int size, enum way way, con
     }
 }
 
-/* Calls sum_rows with constants for the frequent cases, so that the compiler unrolls its loops. */
+/* Sums rows by sum_rows, with constants as arguments in the frequent cases, so that the compiler
+ * unrolls its loops. */
 static void sum_rows_by(const char *const *row, int rows, int size, enum way way, const double *x,
                         int64_t apart, int64_t n, int64_t ahead, const double *bound, vd *high,
                         vd *low)

@@ -18,7 +18,8 @@ FLAT void bin_row_by(const double *a, const double *x, int64_t n, bool deep, str
                 load_up_to(x + p * LANES, n - p * LANES));
 }
 
-/* Calls bin_row_by with `deep` as a constant, so that its code is specialised. */
+/* Adds the products of a row to bins, with `deep` as a constant, so that the compiler specialises
+ * bin_row_by. */
 static void bin_row(const double *a, const double *x, int64_t n, bool deep, struct bins *s)
 {
     if (!QUICK)

@@ -362,7 +362,7 @@ APART static void sum_pairs(const struct kernel_call *c, int64_t i, int64_t rows
     add_all(c, i, rows, j, strips, x, first, false);
 }
 
-/* Calls sum_pairs in flush-to-zero mode. */
+/* Computes double-double sums by sum_pairs, while the CPU treats subnormal numbers as zero. */
 static void sum_flushed(const struct kernel_call *c, int64_t i, int64_t rows, int64_t j,
                         int64_t strips, struct far_pairs *x, int64_t first, bool sized)
 {

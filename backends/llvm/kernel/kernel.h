@@ -350,7 +350,7 @@ kernel_transpose limber_transpose;
 LIMBER_FALLBACK(LIMBER_DECLARE, kernel_transpose, limber_transpose)
 kernel_transpose *limber_transpose_here(void);  /* returns the function for this CPU (cold.c) */
 
-/* Functions of planes.c, one per instruction set. */
+/* Functions of planes.c, one per instruction set.  Their types are explained above. */
 kernel_gather limber_planes_gather;
 LIMBER_FALLBACK(LIMBER_DECLARE, kernel_gather, limber_planes_gather)
 kernel_window_sums limber_planes_sums;
@@ -362,11 +362,11 @@ LIMBER_FALLBACK(LIMBER_DECLARE, kernel_plane_copy, limber_planes_copy)
 /* Sets the function pointers of *x for this CPU (cold.c). */
 void limber_planes_code(struct planes *x);
 
-/* Classes of elements (special.c): positive, negative, infinite, NaN. limber_classes_bytes:
- * bytes of memory for `lines` lines; limber_classes_set: divides that memory;
- * limber_classes_fill: a task that records the classes of sixteen lines. */
+/* Returns the bytes of memory that the classes of an operand's elements need (special.c). */
 int64_t limber_classes_bytes(int64_t lines, int64_t k);
+/* Divides that memory into the arrays of *s. */
 void limber_classes_set(struct classes *s, int64_t lines, int64_t k, char *memory);
+/* Task: records for sixteen lines which elements are positive, negative, infinite or NaN. */
 void limber_classes_fill(const struct classes *s, const struct view *v, limber_format f,
                          int64_t lines, int64_t k, int64_t task);
 /* Returns the dot product of lines i and j if NaN or infinities determine it: NaN or an infinity.

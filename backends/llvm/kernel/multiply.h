@@ -479,7 +479,8 @@ FLAT void fold_as(const struct kernel_call *c, const struct block *b, const stru
     }
 }
 
-/* Calls fold_as with `fresh` as a constant, so that its code has no branches that test `fresh`. */
+/* Adds a chain to the total of its accumulator by fold_as, with `fresh` as a constant, so that the
+ * code has no branches that test it. */
 FLAT void fold(const struct kernel_call *c, const struct block *b, const struct chains *t,
                char *total, const struct kernel_row *row, int64_t chunk, int64_t length, int fresh)
 {

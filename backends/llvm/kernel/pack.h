@@ -851,8 +851,8 @@ FLAT void tiles_of_singles(const struct strip *w)
         mark(w, 0, ANY(any));
 }
 
-/* Packs up to 64 elements along k of each line by tiles_of_singles, if the operand suits.  Returns
- * 0 if it does not. */
+/* Packs up to 64 elements along k of each line by tiles_of_singles, if the operand is such a matrix
+ * of FP32.  Returns 0 if it is not. */
 FLAT int pack_tiles_of_singles(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;

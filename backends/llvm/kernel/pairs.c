@@ -110,7 +110,7 @@ FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, enum 
                                 sizes[r] };
 }
 
-/* Calls sum_rows with a constant number of rows, so that its loops are unrolled. */
+/* Sums rows by sum_rows with a constant number of rows, so that the compiler unrolls its loops. */
 FLAT void sum_rows_unrolled(const struct product *x, int64_t i, int rows, int size, enum way way,
                             struct sums *s)
 {

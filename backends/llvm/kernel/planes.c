@@ -159,7 +159,8 @@ FLAT void gather_some(const struct kernel_call *c, const struct run *run, int ru
     }
 }
 
-/* Gathers rows of a panel by gather_some, with the number of runs as a constant if it is small. */
+/* Gathers rows of a panel, with the number of runs as a constant if it is small, so that the
+ * compiler unrolls loops over runs. */
 FLAT void gather_rows(const struct kernel_call *c, const struct run *run, int runs, struct walk w,
                       int64_t len, int64_t bytes, char *room)
 {

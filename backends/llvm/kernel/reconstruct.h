@@ -712,8 +712,8 @@ FLAT v8d float_totals(const struct kernel_call *c, const char *scratch, int acc,
     return FIXED(unit) == UNIT_f64 ? LOAD(v8d, at) : TO(v8d, LOAD(v8f, at));
 }
 
-/* Stores eight contiguous elements, with the same bits as limber_store_float.  Returns 0 if a term
- * may have overflowed FP64. */
+/* Stores eight contiguous elements, with the same bits as limber_store_float, the general code.
+ * Returns 0 if a term may have overflowed FP64. */
 FLAT int store_eight(const struct kernel_call *c, char *to, v8d x)
 {
     if (CFG(c).has_alpha)
