@@ -69,7 +69,7 @@ struct unit_counts {
 /* Bounds on the exponents, bits and signs of an operand's data.  The kernels of a plan rely on
  * them. */
 struct bounds {
-    int32_t emin, emax, spread, width, sig;
+    int32_t emin, emax, spread, width, sig; /* see the attributes of these names in ir/attrs.h */
     /* is_unsigned: 1 if no element is negative; special: 1 if elements may be NaN or infinite */
     int32_t is_unsigned, special;
 };

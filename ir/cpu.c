@@ -117,7 +117,7 @@ static int find_level(void)
 static bool may_use_tiles(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
-    const uint64_t tiles = 3 << 17; /* XTILECFG and XTILEDATA */
+    const uint64_t tiles = 3 << 17; /* bits of the state components XTILECFG and XTILEDATA */
 
     return (saved_state() & tiles) == tiles &&
            syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;

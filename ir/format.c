@@ -84,7 +84,7 @@ static limber_format ieee_float(int e, int m)
 }
 
 /* Reads "(1,e,m)", whose elements are stored as binary32 if possible, else as binary64; or all
- * fields of a float: "(1,e,m,bias,flags,size,carried)". */
+ * fields of a float: "(1,e,m,bias,flags,size,carried)".  Returns false if s has neither form. */
 static bool read_free_form(const char *s, limber_format *out)
 {
     int v[7], n = *s == '(' ? read_numbers(s + 1, v, 7) : 0;

@@ -77,7 +77,8 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Reads the part of a number such as 0x1.8p+3 that follows 0x.  It has at most 16 digits. */
+/* Reads the part of a number such as 0x1.8p+3 that follows 0x.  It has at most 16 digits.  Returns
+ * false if it is no such number. */
 static bool read_hex_float(struct word w, double *v)
 {
     struct word mantissa = limber_lex_cut(&w, 'p'), whole = limber_lex_cut(&mantissa, '.');
@@ -102,7 +103,7 @@ static bool read_hex_float(struct word w, double *v)
 }
 
 /* Reads a decimal such as 4.6e10.  The result may be some ulps off, which is enough for measured
- * rates. */
+ * rates.  Returns false if the word is no such number. */
 static bool read_decimal(struct word w, double *v)
 {
     struct word mantissa = limber_lex_cut(&w, 'e'), whole = limber_lex_cut(&mantissa, '.');

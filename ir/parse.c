@@ -74,7 +74,7 @@ static bool expect_line_end(struct parser *s)
     return !w.n || bad(s, w, "more than this line holds");
 }
 
-/* Reads a word, which must be this text. */
+/* Reads a word, which must be this text.  Returns false, with an error, if it is another one. */
 static bool expect_word(struct parser *s, const char *text)
 {
     struct word w = next_word(s);
@@ -110,7 +110,7 @@ static bool is_label(struct word w)
     return w.n && w.n <= MAX_NAME;
 }
 
-/* Copies a word to the plan's arena. */
+/* Copies a word to the plan's arena.  Returns NULL, with an error, if memory runs out. */
 static const char *keep_string(struct parser *s, struct word w)
 {
     char *copy = limber_plan_alloc(s->p, w.n + 1);
@@ -122,8 +122,8 @@ static const char *keep_string(struct parser *s, struct word w)
     return copy;
 }
 
-/* Reads a number in [least, most]. all: the complete word "key=value", which error messages
- * quote. */
+/* Reads a number in [least, most]. all: the complete word "key=value", which error messages quote.
+ * Returns false, with an error, if w is none. */
 static bool read_int(struct parser *s, struct word all, struct word w, int64_t least, int64_t most,
                      int *v)
 {
@@ -138,7 +138,7 @@ static bool read_int(struct parser *s, struct word all, struct word w, int64_t l
 }
 
 /* Reads a number that is not negative, or the word `all`, which means infinity. whole: the complete
- * word "key=value", which error messages quote. */
+ * word "key=value", which error messages quote.  Returns false, with an error, if w is neither. */
 static bool read_number(struct parser *s, struct word whole, struct word w, const char *all,
                         double *v)
 {
@@ -179,7 +179,8 @@ enum head {
     H_counts
 };
 
-/* Reads the description of a simulated unit, whose words have bars between them. */
+/* Reads the description of a simulated unit, whose words have bars between them.  Returns false,
+ * with an error, if it is wrong. */
 static bool read_model(struct parser *s, struct word all, struct word v)
 {
     limber_unit *u = limber_plan_alloc(s->p, sizeof *u);
@@ -198,7 +199,7 @@ static bool read_model(struct parser *s, struct word all, struct word v)
     return true;
 }
 
-/* Reads the value of a key of the plan's head. */
+/* Reads the value of a key of the plan's head.  Returns false, with an error, if it is wrong. */
 static bool head_value(struct parser *s, int64_t key, struct word all, struct word v)
 {
     struct plan *p = s->p;
@@ -236,7 +237,8 @@ static bool head_value(struct parser *s, int64_t key, struct word all, struct wo
     }
 }
 
-/* Reads the first line of a plan, up to its opening brace. */
+/* Reads the first line of a plan, up to its opening brace.  Returns false, with an error, if it is
+ * wrong. */
 static bool parse_head(struct parser *s)
 {
     struct word w = next_word(s), key;
@@ -284,7 +286,8 @@ static int find_value(const struct plan *p, struct word w)
     return -1;
 }
 
-/* Reads "%name", the name of a value that an earlier line defines. */
+/* Reads "%name", the name of a value that an earlier line defines.  Returns false, with an error,
+ * if there is none. */
 static bool read_value(struct parser *s, struct word w, int *index)
 {
     struct word name = { w.s + 1, w.n - 1 };
@@ -295,7 +298,8 @@ static bool read_value(struct parser *s, struct word w, int *index)
     return *index >= 0 || bad(s, w, "not defined above");
 }
 
-/* Reads a dimension: a number, or a letter, which is stored as its negative code. */
+/* Reads a dimension: a number, or a letter, which is stored as its negative code.  Returns false if
+ * the word is neither. */
 static bool read_dim(struct word w, int64_t *v)
 {
     if (w.n == 1 && *w.s >= 'a' && *w.s <= 'z') {
@@ -305,7 +309,7 @@ static bool read_dim(struct word w, int64_t *v)
     return limber_lex_int(w, v) && *v >= 0 && *v <= MAX_DIM;
 }
 
-/* Reads a type, "f64[m,k]" or "u8[128,k]x16". */
+/* Reads a type, "f64[m,k]" or "u8[128,k]x16".  Returns false, with an error, if it is wrong. */
 static bool read_type(struct parser *s, struct word w, struct type *t)
 {
     struct word rest = w, f = limber_lex_cut(&rest, '['), dims = limber_lex_cut(&rest, ']');
@@ -333,7 +337,7 @@ static bool read_type(struct parser *s, struct word w, struct type *t)
     return read_int(s, w, rest, 1, MAX_COUNT, &t->count);
 }
 
-/* Reads a list of numbers as an attribute. */
+/* Reads a list of numbers as an attribute.  Returns false, with an error, if it is wrong. */
 static bool read_list(struct parser *s, struct word all, struct word w, struct node *n, enum attr a)
 {
     int64_t v[MAX_LIST];
@@ -350,7 +354,8 @@ static bool read_list(struct parser *s, struct word all, struct word w, struct n
     return limber_node_list(s->p, n, a, v, count) || no_memory(s);
 }
 
-/* Reads "key=value", an attribute that the operation may carry. */
+/* Reads "key=value", an attribute that the operation may carry.  Returns false, with an error, if
+ * it is wrong. */
 static bool read_attr(struct parser *s, struct word w, struct node *n)
 {
     struct word v = w, key = limber_lex_cut(&v, '=');
@@ -384,7 +389,8 @@ static bool read_attr(struct parser *s, struct word w, struct node *n)
     }
 }
 
-/* Reads "%al.3": limb 3 of value %al, which must be `operand`. */
+/* Reads "%al.3": limb 3 of value %al, which must be `operand`.  Returns false, with an error, if it
+ * is wrong. */
 static bool read_limb(struct parser *s, int operand, int *limb)
 {
     struct word w = next_word(s), v = w, name = limber_lex_cut(&v, '.');
@@ -399,7 +405,7 @@ static bool read_limb(struct parser *s, int operand, int *limb)
     return read_int(s, w, v, 0, MAX_COUNT, limb);
 }
 
-/* Reads a row of a product table. */
+/* Reads a row of a product table.  Returns false, with an error, if it is wrong. */
 static bool read_row(struct parser *s, const struct node *n, struct row *r)
 {
     struct word acc, w, share, v;
@@ -422,7 +428,8 @@ static bool read_row(struct parser *s, const struct node *n, struct row *r)
     return read_number(s, share, v, "all", &r->share) && expect_line_end(s);
 }
 
-/* Appends a row to the node's table, which grows in the plan's arena. */
+/* Appends a row to the node's table, which grows in the plan's arena.  Returns false, with an
+ * error, if memory runs out. */
 static bool add_row(struct parser *s, struct node *n, size_t *capacity, const struct row *r)
 {
     struct row *more;
@@ -440,7 +447,8 @@ static bool add_row(struct parser *s, struct node *n, size_t *capacity, const st
     return true;
 }
 
-/* Reads the rows of a product table, one per line, up to the closing brace. */
+/* Reads the rows of a product table, one per line, up to the closing brace.  Returns false, with an
+ * error, if one is wrong. */
 static bool read_rows(struct parser *s, struct node *n)
 {
     size_t capacity = 0;
@@ -465,7 +473,7 @@ static bool read_rows(struct parser *s, struct node *n)
     }
 }
 
-/* Reads the name of an operation. */
+/* Reads the name of an operation.  Returns false, with an error, if there is no such operation. */
 static bool read_op(struct parser *s, enum op *op)
 {
     struct word w = next_word(s);
@@ -478,7 +486,8 @@ static bool read_op(struct parser *s, enum op *op)
     return bad(s, w, "unknown operation");
 }
 
-/* Reads operands and attributes, which are between the operation and the type. */
+/* Reads operands and attributes, which are between the operation and the type.  Returns false, with
+ * an error, if one is wrong. */
 static bool read_arguments(struct parser *s, struct node *n)
 {
     struct word w;
@@ -496,7 +505,8 @@ static bool read_arguments(struct parser *s, struct node *n)
     return w.n || bad(s, w, "a type is due, behind ':'");
 }
 
-/* Reads a line "%name = operation ...", whose first word is w. */
+/* Reads a line "%name = operation ...", whose first word is w.  Returns false, with an error, if it
+ * is wrong. */
 static bool parse_node(struct parser *s, struct word w)
 {
     struct word name = { w.s + 1, w.n - 1 };
@@ -526,7 +536,8 @@ static bool parse_node(struct parser *s, struct word w)
     return n->name != NULL;
 }
 
-/* Reads the operations of a plan, the returned value and the closing brace. */
+/* Reads the operations of a plan, the returned value and the closing brace.  Returns false, with an
+ * error, if one is wrong. */
 static bool parse_body(struct parser *s)
 {
     struct word w;

@@ -301,7 +301,8 @@ struct node *limber_plan_find(const struct plan *p, enum op op)
     return NULL;
 }
 
-/* Copies a node, its name, rows and lists to the arena of another plan. */
+/* Copies a node, its name, rows and lists to the arena of another plan.  Returns false if memory
+ * runs out. */
 static bool copy_node(struct plan *to, struct node *n, const struct node *from)
 {
     struct row *row = limber_plan_alloc(to, from->rows * sizeof *row);

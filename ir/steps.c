@@ -75,7 +75,7 @@ static const char *word_at(const struct reader *r, char word[NAME])
     return word;
 }
 
-/* Reads "%name" into name. */
+/* Reads "%name" into name.  Returns false, with an error, if there is none. */
 static bool read_name(struct reader *r, char name[NAME])
 {
     char word[NAME];
@@ -123,8 +123,8 @@ static bool is_zero(const char *at)
     return strcspn(at, "123456789abcdfABCDF") >= strcspn(at, "eEpP \t\r\n;");
 }
 
-/* Reads a number, and rounds it to the format in which steps compute.  Refuses numbers that
- * overflow or become 0 there.  Infinity is written `inf`. */
+/* Reads a number, and rounds it to the format in which steps compute.  Returns false, with an
+ * error, for numbers that overflow or become 0 there.  Infinity is written `inf`. */
 static bool read_number(struct reader *r, double *to)
 {
     char word[NAME], *end;
@@ -150,7 +150,8 @@ static bool read_number(struct reader *r, double *to)
     return true;
 }
 
-/* Reads operand i of a step: a number, or the name of a value. */
+/* Reads operand i of a step: a number, or the name of a value.  Returns false, with an error, if it
+ * is neither. */
 static bool read_operand(struct reader *r, struct epilogue_step *s, int i)
 {
     char name[NAME];
@@ -171,7 +172,8 @@ static bool read_operand(struct reader *r, struct epilogue_step *s, int i)
     return true;
 }
 
-/* Reads the name of an operation or function. */
+/* Reads the name of an operation or function.  Returns false, with an error, if there is none of
+ * this name. */
 static bool find_operation(struct reader *r, struct epilogue_step *s)
 {
     char word[NAME];
@@ -189,7 +191,8 @@ static bool find_operation(struct reader *r, struct epilogue_step *s)
            refuse(r, "'%s' is neither a function nor add, sub, mul, div, max or min", word);
 }
 
-/* Reads the parameters of a function: p=NUMBER q=NUMBER. */
+/* Reads the parameters of a function: p=NUMBER q=NUMBER.  Returns false, with an error, if they are
+ * wrong. */
 static bool read_parameters(struct reader *r, struct epilogue_step *s)
 {
     char word[NAME];
@@ -217,7 +220,7 @@ static bool read_parameters(struct reader *r, struct epilogue_step *s)
     return true;
 }
 
-/* Reads a function's operand and parameters. */
+/* Reads a function's operand and parameters.  Returns false, with an error, if they are wrong. */
 static bool read_function(struct reader *r, struct epilogue_step *s)
 {
     char name[NAME];
@@ -236,7 +239,8 @@ static bool read_function(struct reader *r, struct epilogue_step *s)
     return read_parameters(r, s);
 }
 
-/* Reads a line "%name = operation operands" as a step. */
+/* Reads a line "%name = operation operands" as a step.  Returns false, with an error, if it is
+ * wrong. */
 static bool read_line(struct reader *r)
 {
     struct epilogue_step s = { .op = STEP_function };

@@ -65,7 +65,7 @@ static bool read_count(const char *s, size_t n, int64_t *v)
     return limber_lex_int((struct word){ s, n }, v) && *v >= 0 && *v < INT32_MAX;
 }
 
-/* Reads "rate.UNIT=NUMBER". */
+/* Reads "rate.UNIT=NUMBER".  Returns false if it is wrong. */
 static bool read_rate(struct target *t, const char *key, size_t k, const char *s, size_t n)
 {
     for (int u = 0; u < UNIT_count; u++)
@@ -75,7 +75,7 @@ static bool read_rate(struct target *t, const char *key, size_t k, const char *s
     return false;
 }
 
-/* Reads "tile.UNIT=MR,MB,NB": three positive numbers. */
+/* Reads "tile.UNIT=MR,MB,NB": three positive numbers.  Returns false if they are wrong. */
 static bool read_tile(struct target *t, const char *key, size_t k, const char *s, size_t n)
 {
     int64_t v[3];
@@ -99,7 +99,8 @@ static bool read_tile(struct target *t, const char *key, size_t k, const char *s
     return false;
 }
 
-/* Sets the field that a word "key=value" names. */
+/* Sets the field that a word "key=value" names.  Returns false if the key is unknown or the value
+ * is wrong. */
 static bool read_field(struct target *t, const char *key, size_t k, const char *s, size_t n)
 {
     static const struct {

@@ -34,8 +34,8 @@ static int subnormal_binades(const struct plan *p, int limbs)
  * products and the running sum to the largest exponent, truncates them to u->frac bits below that
  * exponent, and truncates the sum to the accumulator's format.  Accumulator 0 is added to an FP32
  * total after every chunk.  The sums of the other accumulators are smaller by the bits of one limb;
- * they run through all of k or, with `joins`, through a chunk.
- * length: k with its padding. */
+ * they run through all of k or, with `joins`, through a chunk.  Returns infinity unless accumulator
+ * 0 sums the products of the highest limbs, and nothing else.  length: k with its padding. */
 static double tensor_sum_error(const struct plan *p, const struct node *products,
                                const limber_unit *u, double k, double length)
 {
@@ -119,7 +119,8 @@ static double limb_range_error(const struct plan *p, const struct node *products
 
 /* Returns the relative error of a chain of n products, to which `others` further sums are added:
  * all / (1 - all), where `all` is u times the number of all roundings.  If `all` is 0.5 or more,
- * this bounds nothing useful, so only the chain's own error gets a denominator. */
+ * this bounds nothing useful, so only the chain's own error gets a denominator.  Returns infinity
+ * if n u is 0.5 or more. */
 double limber_chain_bound(double n, double others, double u)
 {
     double all = (n + others) * u, chain = n * u / (1 - n * u);

@@ -719,7 +719,8 @@ static bool cut_along_k(struct work *w)
 
 /* ---- making partitions, and the parts they have ---------------------------------------------- */
 
-/* Starts the partition of one operand with a single group that holds all blocks. */
+/* Starts the partition of one operand with a single group that holds all blocks.  Returns false,
+ * with an error, if memory runs out. */
 static bool start_side(struct work *w, int side)
 {
     struct partition_side *s = &w->p->side[side];

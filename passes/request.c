@@ -26,7 +26,7 @@ bool limber_is_tiny(const struct product_request *r)
  * saves. */
 bool limber_is_coarse(const struct product_request *r, const struct target *t)
 {
-    enum { WORK = 1 << 26 }; /* multiply-adds of all groups */
+    enum { WORK = 1 << 26 }; /* limit of the multiply-adds of all groups */
     double work = (double)r->m * (double)r->n * (double)r->k * (double)r->groups;
 
     return limber_is_tiny(r) || (!r->fine && work <= WORK && !limber_is_device(t) && !r->conv);
@@ -445,7 +445,8 @@ void limber_request_class(struct request_class *out, const struct product_reques
                     promise == LIMBER_CONTRACT_CORRECT);
 }
 
-/* Returns the error, relative to |A||B|, that the contract leaves before the final rounding. */
+/* Returns the error, relative to |A||B|, that the contract allows before the final rounding;
+ * infinity if it allows any error. */
 double limber_stated_budget(const struct plan *p, limber_format c)
 {
     double u = limber_format_roundoff(c);

@@ -61,7 +61,8 @@ bool limber_covers_cut(const struct plan *p, int side)
 
 /* ---- rows that are missing ------------------------------------------------------------------- */
 
-/* Returns the error, relative to |A||B|, without the product of limbs a and b. */
+/* Returns the error, relative to |A||B|, if the table lacks the product of limbs a and b; infinity
+ * if it must not lack it. */
 static double loss_of(const struct finished *f, int a, int b)
 {
     int64_t reach;

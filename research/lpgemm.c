@@ -83,7 +83,8 @@ static bool lower_case(struct word w, char name[MAX_NAME])
 
 /* ---- values of a configuration file -------------------------------------------------------- */
 
-/* Reads the length of groups.  It is 1 if the key is absent. */
+/* Reads the length of groups.  It is 1 if the key is absent.  Returns false, with an error, if it
+ * is wrong. */
 static bool read_length(const struct reader *r, const struct settings *s, int64_t *length)
 {
     *length = 1;
@@ -94,7 +95,8 @@ static bool read_length(const struct reader *r, const struct settings *s, int64_
                "is not a number from 1 to 2147483647");
 }
 
-/* Reads the rounding.  Sets *mode to its two letters in a unit's description. */
+/* Reads the rounding.  Sets *mode to its two letters in a unit's description.  Returns false, with
+ * an error, if it is wrong. */
 static bool read_rounding(const struct reader *r, const struct settings *s, const char **mode)
 {
     static const char *const words[][2] = {
@@ -117,7 +119,8 @@ static bool read_rounding(const struct reader *r, const struct settings *s, cons
                "is none of nearest truncate stochastic rn ra rz ru rd ro rs");
 }
 
-/* Reads the seed, which stochastic rounding needs.  Sets seed to " seed=NUMBER" or "". */
+/* Reads the seed, which stochastic rounding needs.  Sets seed to " seed=NUMBER" or "".  Returns
+ * false, with an error, if it is wrong or missing. */
 static bool read_seed(const struct reader *r, const struct settings *s, const char *mode,
                       char seed[MAX_NAME])
 {
@@ -141,7 +144,8 @@ static bool read_seed(const struct reader *r, const struct settings *s, const ch
     return true;
 }
 
-/* Makes the unit that the settings describe.  Leaves it empty if they name no format. */
+/* Makes the unit that the settings describe.  Leaves it empty if they name no format.  Returns
+ * false, with an error, if a setting is wrong. */
 static bool describe(const struct reader *r, const struct settings *s, limber_unit *unit)
 {
     char format[MAX_NAME], seed[MAX_NAME], groups[2 * MAX_NAME + 32] = "", text[8 * MAX_NAME];
@@ -190,7 +194,7 @@ static bool next_line(const char **at, struct word *line)
 }
 
 /* Begins a section "[layer]".  Settings of layers that are not wanted are kept separate, and not
- * used. */
+ * used.  Returns false, with an error, if it is wrong. */
 static bool begin_section(struct reader *r, struct word line)
 {
     struct word name;
@@ -212,7 +216,8 @@ static bool begin_section(struct reader *r, struct word line)
     return true;
 }
 
-/* Reads "key = value" into the settings of the current section, and checks the value. */
+/* Reads "key = value" into the settings of the current section, and checks the value.  Returns
+ * false, with an error, if one of them is wrong. */
 static bool read_assignment(struct reader *r, struct word line)
 {
     struct word v = line, name = trim(limber_lex_cut(&v, '='));

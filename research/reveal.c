@@ -74,7 +74,8 @@ static bool find_end(struct reveal *r, int good, int end, int *found)
     return true;
 }
 
-/* Finds which exponents products can have, and which powers of two sums return unchanged. */
+/* Finds which exponents products can have, and which powers of two sums return unchanged.  Returns
+ * false if a sum fails. */
 static bool find_range(struct reveal *r)
 {
     const limber_format operand = r->sum->operand, result = r->sum->result;
@@ -112,7 +113,7 @@ static bool ask_two_terms(struct reveal *r, int64_t i, int64_t j, int bits, bool
 }
 
 /* Finds the number of fraction bits that sums keep: that of the sum of terms 0 and 1, or of terms 0
- * and k - 1 if it is smaller. */
+ * and k - 1 if it is smaller.  Returns false if a sum fails. */
 static bool find_bits(struct reveal *r)
 {
     int most = r->unit - r->bottom;
@@ -141,8 +142,8 @@ static bool find_bits(struct reveal *r)
 /* ---- the tree in which terms are added ------------------------------------------------------- */
 
 /* Sets terms i and j to M and -M, and up to r->counted other terms, from *next on, to ones.  Adds
- * to *all the number of ones that the sum contains, and moves *next past the terms that were
- * set. */
+ * to *all the number of ones that the sum contains, and moves *next past the terms that were set.
+ * Returns false, with an error, if the sum fails or has no such number of ones. */
 static bool count_left(struct reveal *r, int32_t i, int32_t j, int32_t *next, int64_t *all)
 {
     const double last = ldexp(1, r->large - r->bits - 1);

@@ -131,7 +131,7 @@ bool limber_reveal_alignment(struct reveal *r, limber_unit *u)
 
 /* ---- scales of blocks of operands ------------------------------------------------------------ */
 
-/* Sets product p to a b, and asks for the sum. */
+/* Sets product p to a b, and asks for the sum.  Returns false if the sum fails. */
 static bool ask_two(struct reveal *r, int64_t p, double a, double b, double *sum)
 {
     r->a[p] = a;
@@ -139,7 +139,8 @@ static bool ask_two(struct reveal *r, int64_t p, double a, double b, double *sum
     return limber_reveal_ask(r, sum);
 }
 
-/* Finds how many elements share a scale: elements in the block of a very large one vanish. */
+/* Finds how many elements share a scale: elements in the block of a very large one vanish.  Returns
+ * false if a sum fails. */
 static bool find_scale_block(struct reveal *r, limber_unit *u)
 {
     const limber_format f = u->a.format;
@@ -161,7 +162,7 @@ static bool find_scale_block(struct reveal *r, limber_unit *u)
 }
 
 /* Finds the rule for scales, and whether elements saturate: compares the results for numbers near
- * the end of a binade with those of every combination. */
+ * the end of a binade with those of every combination.  Returns false if a sum fails. */
 static bool find_scale_rule(struct reveal *r, limber_unit *u, bool *found)
 {
     const double number[] = { 1.0625, 1.53125, 1.6, 1.7, 1.75, 1.8, 1.875, 1.9, 1.9375, 1.99 };
@@ -248,7 +249,7 @@ static bool ask_varying(struct reveal *r, bool *varies)
 
 /* Finds the smallest number n such that 1 plus n sixteenths of its last place is rounded up.
  * *sixteenths becomes n, 16 if there is no such n, or 0 if a result is neither 1 nor the next
- * number. */
+ * number.  Returns false if a sum fails. */
 static bool find_threshold(struct reveal *r, int64_t p, int *sixteenths)
 {
     const double last = ldexp(1, -r->bits);
@@ -272,7 +273,7 @@ static bool find_threshold(struct reveal *r, int64_t p, int *sixteenths)
 
 /* Detects stochastic rounding.  A deterministic rounding has one of the thresholds in `fixed`,
  * which are in sixteenths of the last place: the first one, one half or the next one, or a power of
- * two at which a block cuts off terms. */
+ * two at which a block cuts off terms.  Returns false if a sum fails. */
 bool limber_reveal_random(struct reveal *r, bool *random)
 {
     static const int fixed =

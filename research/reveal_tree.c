@@ -263,8 +263,8 @@ static bool has_found_tree(struct reveal *r, const struct candidates *c, const l
     return limber_reveal_hash(&r->said) == c->hash;
 }
 
-/* Tries units that distribute a group's products cyclically over lanes, with or without
- * unrolling. */
+/* Tries units that distribute a group's products cyclically over lanes, with or without unrolling.
+ * Returns true if one sums in the found order. */
 static bool find_lanes(struct reveal *r, const struct candidates *c, limber_unit *u)
 {
     for (u->lanes = 2; u->lanes <= LIMBER_UNIT_LANES; u->lanes *= 2)
@@ -278,7 +278,8 @@ static bool find_lanes(struct reveal *r, const struct candidates *c, limber_unit
     return false;
 }
 
-/* Tries all orders of k, with and without lanes, for a unit with these blocks and groups. */
+/* Tries all orders of k, with and without lanes, for a unit with these blocks and groups.  Returns
+ * true if one sums in the found order. */
 static bool find_inside(struct reveal *r, const struct candidates *c, limber_unit *u)
 {
     for (int order = LIMBER_ORDER_FORWARD; order <= LIMBER_ORDER_SWAPPED; order++) {

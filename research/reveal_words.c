@@ -63,7 +63,7 @@ static void put_value(const struct reveal *r, int32_t term, double value)
 
 /* Asks for the sum of `count` values, put into the terms of a level, in units of 2^r->unit. less:
  * another term subtracts this number again, so that a rounding of the final result does not hide
- * bits that sums keep. */
+ * bits that sums keep.  Returns false if the sum fails. */
 static bool ask_sum(struct reveal *r, const struct level *l, const double *value, int count,
                     double less, double *sum)
 {
@@ -204,7 +204,8 @@ static limber_format format_of(const struct reveal *r, int bits, int top)
     return f;
 }
 
-/* Finds what an overflow becomes, by adding two of the largest powers of two. */
+/* Finds what an overflow becomes, by adding two of the largest powers of two.  Returns false if a
+ * sum fails. */
 static bool find_overflow(struct reveal *r, const struct level *l, limber_step *s)
 {
     const bool nearest = s->rounding == LIMBER_ROUND_NEAREST || s->rounding == LIMBER_ROUND_AWAY;
@@ -311,7 +312,7 @@ static bool ask_bit(struct reveal *r, const struct level *l, int bits, int opera
 }
 
 /* Finds by bisection the last fraction bit, at most `most`, that operands or products keep.
- * operand: fraction bits of an operand. */
+ * operand: fraction bits of an operand.  Returns false if a sum fails. */
 static bool find_bit(struct reveal *r, const struct level *l, int most, int operand, int *bits)
 {
     const int span = r->unit - r->bottom;
@@ -335,7 +336,7 @@ static bool find_bit(struct reveal *r, const struct level *l, int most, int oper
 }
 
 /* Finds whether the unit rounds operands to fewer bits than their format has, and whether it
- * flushes their subnormals. */
+ * flushes their subnormals.  Returns false if a sum fails. */
 static bool find_operand(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const limber_format given = r->sum->operand;
@@ -390,7 +391,8 @@ static bool find_operand(struct reveal *r, const struct level *l, limber_unit *u
     return true;
 }
 
-/* Finds whether subnormal products are flushed to zero before they are added. */
+/* Finds whether subnormal products are flushed to zero before they are added.  Returns false if a
+ * sum fails. */
 static bool find_mul_flush(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const limber_step step = u->mul.format.kind ? u->mul : u->acc;
@@ -410,7 +412,8 @@ static bool find_mul_flush(struct reveal *r, const struct level *l, limber_unit 
     return true;
 }
 
-/* Finds whether products are rounded before they are added, and to which format. */
+/* Finds whether products are rounded before they are added, and to which format.  Returns false if
+ * a sum fails. */
 static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const int operand = u->a.format.frac_bits, acc = u->acc.format.frac_bits;
@@ -439,7 +442,8 @@ static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
 }
 
 /* Finds `frac`, the bits below the largest exponent that a fused block keeps: how far, in binades,
- * below two terms that cancel a third term may be and still be returned. */
+ * below two terms that cancel a third term may be and still be returned.  Returns false if a sum
+ * fails. */
 static bool find_alignment(struct reveal *r, limber_unit *u)
 {
     const int64_t k = r->sum->k;
@@ -469,7 +473,8 @@ static bool find_alignment(struct reveal *r, limber_unit *u)
 }
 
 /* Finds whether sums keep more bits than the alignment of a block (`frac`): adds 2^j ones and one
- * last bit in the last block, since the alignment of a later block would cut the sum again. */
+ * last bit in the last block, since the alignment of a later block would cut the sum again.
+ * Returns false if a sum fails. */
 static bool find_more_bits(struct reveal *r, limber_unit *u)
 {
     const int64_t k = r->sum->k, part = limber_reveal_part(r, u) < k ? limber_reveal_part(r, u) : k;
@@ -500,7 +505,8 @@ static bool find_more_bits(struct reveal *r, limber_unit *u)
 }
 
 /* Asks for value[0] in the first block, whose sum becomes acc, plus value[1] and value[2] in the
- * next block.  Each value is a power of two or 0, and is multiplied by 2^base. */
+ * next block.  Each value is a power of two or 0, and is multiplied by 2^base.  Returns false if
+ * the sum fails. */
 static bool ask_next(struct reveal *r, const limber_unit *u, int base, const double value[3],
                      double *sum)
 {
@@ -519,10 +525,11 @@ static bool ask_next(struct reveal *r, const limber_unit *u, int base, const dou
     return true;
 }
 
-/* Finds whether acc is added after the products of a block (`late`): tests how far below acc a
- * term may be and still change the rounded sum.  If acc is aligned with the products, terms lose
- * the bits that are more than `frac` below it; if acc is added late, they keep more.  The tested
- * sums are half-way between two numbers of acc's format, plus a tiny positive term. */
+/* Finds whether acc is added after the products of a block (`late`): tests how far below acc a term
+ * may be and still change the rounded sum.  If acc is aligned with the products, terms lose the
+ * bits that are more than `frac` below it; if acc is added late, they keep more.  The tested sums
+ * are half-way between two numbers of acc's format, plus a tiny positive term.  Returns false if a
+ * sum fails. */
 static bool find_late(struct reveal *r, limber_unit *u)
 {
     const int tie = u->acc.format.frac_bits + 1, least = u->frac > tie ? u->frac : tie;
@@ -558,7 +565,8 @@ static bool find_late(struct reveal *r, limber_unit *u)
     return true;
 }
 
-/* Finds whether the final result is rounded to fewer bits than sums keep. */
+/* Finds whether the final result is rounded to fewer bits than sums keep.  Returns false if a sum
+ * fails. */
 static bool find_out(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const int sums = u->total.format.kind ? u->total.format.frac_bits :

@@ -170,7 +170,8 @@ static void report_missing_architecture(const char *folder, const char *arch)
                     arch);
 }
 
-/* Looks for the program's file in LIMBER_CUBINS, checks it and copies its cubin to *out. */
+/* Looks for the program's file in LIMBER_CUBINS, checks it and copies its cubin to *out.  Returns
+ * false if there is no valid file. */
 bool limber_cubin_find(const struct cuda_program *p, struct blob *out)
 {
     const char *folder = limber_setting("LIMBER_CUBINS"), *why;

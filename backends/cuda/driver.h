@@ -7,7 +7,7 @@
 
 #include "backends/backend.h"
 
-typedef uint64_t cu_pointer;                    /* CUdeviceptr */
+typedef uint64_t cu_pointer;                    /* CUDA's CUdeviceptr */
 typedef struct cu_context *cu_context;
 typedef struct cu_module *cu_module;
 typedef struct cu_function *cu_function;

@@ -295,9 +295,9 @@ struct packing {
     int64_t blocks;
 };
 
-/* Returns the number of thread blocks along k that pack one group of lines.  Usually each packs one
- * run of ELEMENTS.  If there are many runs, each packs four, since locating the operand takes a
- * fifth of a block's instructions. */
+/* Returns the number of thread blocks along k that pack one group of lines.  stretches: number of
+ * runs of ELEMENTS elements along k.  Usually each block packs one such run.  If there are many,
+ * each packs four, since locating the operand takes a fifth of a block's instructions. */
 static int32_t blocks_across(const struct run *r, int64_t lines, int64_t stretches)
 {
     const struct cuda_config *f = &r->kernel->config;

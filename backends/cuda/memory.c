@@ -39,7 +39,7 @@ bool limber_cuda_on_device(const struct run *r, const void *p)
            type != 0 && type != CU_MEMORY_HOST;
 }
 
-/* Tests p in the context of the given device. */
+/* Implements device_ops.holds: true if kernels on this device can access the memory at p. */
 bool limber_cuda_is_device_memory(const void *p, int device)
 {
     struct diag ignored = { 0 };

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Evaluates `arg`: makes the view of an operand, with elements in the plan's order along k. */
+/* Evaluates `arg`: makes the view of an operand, with elements in the plan's order along k.  Always
+ * returns true. */
 static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
 {
     int64_t index = limber_attr_number(n, ATTR_index);
@@ -24,7 +25,7 @@ static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
 }
 
 /* Evaluates `patches` (side 0) or `filters` (side 1): a view of the convolution's tensor as a
- * matrix, which set_maps has made. */
+ * matrix, which set_maps has made.  Always returns true. */
 static bool eval_map(struct eval *e, int side, struct val *v)
 {
     v->view = &e->view[side];
@@ -122,7 +123,7 @@ static int block_emax(const struct view *v, limber_format f, int64_t line, int64
 
 /* Sets for each line (row of A or column of B) the exponent of the scale that brings its largest
  * element below 2^top.  With axis=all every line gets the scale of the largest element of all
- * lines; with axis=none all exponents are 0. */
+ * lines; with axis=none all exponents are 0.  Returns false, with an error, if memory runs out. */
 static bool scale_lines(struct eval *e, const struct node *n, struct val *v, limber_format f,
                         int top)
 {
@@ -147,7 +148,7 @@ static bool scale_lines(struct eval *e, const struct node *n, struct val *v, lim
 }
 
 /* Sets the view, lines, memory and scales of a node whose value consists of limbs.  *f: set to the
- * operand's format. */
+ * operand's format.  Returns false, with an error, if memory runs out. */
 static bool start_limbs(struct eval *e, const struct node *n, struct val *v, limber_format *f,
                         int top)
 {
@@ -160,7 +161,8 @@ static bool start_limbs(struct eval *e, const struct node *n, struct val *v, lim
     return v->limb && scale_lines(e, n, v, *f, top);
 }
 
-/* Evaluates `whole`: the only limb is the unchanged operand. */
+/* Evaluates `whole`: the only limb is the unchanged operand.  Returns false, with an error, if
+ * memory runs out. */
 static bool eval_whole(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
@@ -178,7 +180,7 @@ static bool eval_whole(struct eval *e, const struct node *n, struct val *v)
 }
 
 /* Evaluates `hilo`: each limb is the remainder after the earlier limbs, scaled and rounded to the
- * unit's format. */
+ * unit's format.  Returns false, with an error, if memory runs out. */
 static bool eval_hilo(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
@@ -212,7 +214,8 @@ static void scaled_integer(const struct val *v, limber_format f, int64_t line, i
         limber_fix(w, f, at, v->scale[line], nearest);
 }
 
-/* Evaluates `slices`: limbs are digits of scaled integers (Ozaki I). */
+/* Evaluates `slices`: limbs are digits of scaled integers (Ozaki I).  Returns false, with an error,
+ * if memory runs out. */
 static bool eval_slices(struct eval *e, const struct node *n, struct val *v)
 {
     int64_t sign = limber_attr_number(n, ATTR_sign);
@@ -248,7 +251,8 @@ static int residue_modulo(const uint64_t w[LIMBER_WIDE], int m)
     return (int)(r < 0 ? r + m : r);
 }
 
-/* Makes limbs of residues in e4m3: each residue is split into digits, and each digit is a limb. */
+/* Makes limbs of residues in e4m3: each residue is split into digits, and each digit is a limb.
+ * Returns false, with an error, if memory runs out. */
 static bool eval_digits(struct eval *e, const struct node *n, struct val *v, limber_format f)
 {
     const struct dims_list *moduli = limber_attr_list(n, ATTR_moduli);
@@ -275,7 +279,8 @@ static bool eval_digits(struct eval *e, const struct node *n, struct val *v, lim
     return true;
 }
 
-/* Evaluates `residues`: limbs are scaled integers modulo each of several moduli (Ozaki II). */
+/* Evaluates `residues`: limbs are scaled integers modulo each of several moduli (Ozaki II).
+ * Returns false, with an error, if memory runs out. */
 static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f;
@@ -301,7 +306,7 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
 }
 
 /* Evaluates `quantize`: rounds elements to the format in which the simulated unit loads them.  The
- * unit f64 takes them as limbs. */
+ * unit f64 takes them as limbs.  Returns false, with an error, if memory runs out. */
 static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f = e->p->node[n->in[0]].type.format;
@@ -394,7 +399,8 @@ static void combine_crt(struct eval *e, const struct limber_crt *t, const struct
     limber_columns_words(column, 1, t->digits, v->word + at * v->words, v->words);
 }
 
-/* Evaluates `combine`: turns each element's accumulators into one exact integer or one float. */
+/* Evaluates `combine`: turns each element's accumulators into one exact integer or one float.
+ * Returns false with an error if that fails. */
 static bool eval_combine(struct eval *e, const struct node *n, struct val *v)
 {
     const struct node *products = &e->p->node[n->in[0]];
@@ -506,7 +512,8 @@ static bool store_uncertain(struct eval *e, const struct val *x, const struct re
 }
 
 /* Stores a sum in binary64 if all values within its error bound round to the same number, else the
- * rounded exact sum.  The bound is 2^uncertain times the norms of its row and column. */
+ * rounded exact sum.  The bound is 2^uncertain times the norms of its row and column.  Returns
+ * false, with an error, if memory runs out. */
 static bool store_near(struct eval *e, const struct val *x, const struct results *r, int64_t i,
                        int64_t j)
 {
@@ -568,8 +575,9 @@ static int store_special(const struct eval *e, const struct results *r, int64_t 
     return limber_store_class(dst, r->f, special_sum(e, r->a, r->b, i, j), &r->sc);
 }
 
-/* Stores element (i, j) of C.  If it has NaN or infinite terms, they alone determine it; if its
- * sum has an error bound, rounds it if that is certain; else rounds the exact sum. */
+/* Stores element (i, j) of C.  If it has NaN or infinite terms, they alone determine it; if its sum
+ * has an error bound, rounds it if that is certain; else rounds the exact sum.  Returns false, with
+ * an error, if memory runs out. */
 static bool store_element(struct eval *e, const struct node *n, const struct val *x,
                           const struct results *r, int64_t i, int64_t j)
 {
@@ -596,7 +604,7 @@ static bool store_element(struct eval *e, const struct node *n, const struct val
     return true;
 }
 
-/* Evaluates `epilogue`: stores all elements of C. */
+/* Evaluates `epilogue`: stores all elements of C.  Returns false with an error if that fails. */
 static bool eval_epilogue(struct eval *e, const struct node *n, struct val *v)
 {
     const struct val *x = &e->val[n->in[0]];
@@ -687,7 +695,7 @@ static void set_result(struct eval *e, const struct node *n)
 }
 
 /* Makes the views of operands and result: of the call's matrices or, for a convolution, from the
- * plan's index maps. */
+ * plan's index maps.  Returns false, with an error, if the call lacks the convolution's sizes. */
 static bool set_maps(struct eval *e)
 {
     const struct node *filters = limber_plan_find(e->p, OP_filters);

@@ -57,7 +57,7 @@ static inline double *limb_at(const struct eval *e, struct val *v, int limb, int
     return &v->limb[(limb * v->lines + line) * e->k + p];
 }
 
-/* Evaluates `products` (products.c). */
+/* Evaluates `products` (products.c).  Returns false with an error if that fails. */
 bool limber_interp_products(struct eval *e, const struct node *n, struct val *v);
 
 /* Evaluates a plan for one call.  Returns false on an error. */

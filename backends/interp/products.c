@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Unit `exact`: sums products of any two formats exactly in a long accumulator. */
+/* Unit `exact`: sums products of any two formats exactly in a long accumulator.  Returns false,
+ * with an error, if memory runs out. */
 static bool products_exact(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format fa = e->p->node[n->in[0]].type.format, fb = e->p->node[n->in[1]].type.format;
@@ -68,8 +69,8 @@ static int64_t exact_chain(const double *a, const double *b, int64_t k)
     return acc;
 }
 
-/* Evaluates products of the unit `model`: computes each element as the plan's simulated unit
- * does. */
+/* Evaluates products of the unit `model`: computes each element as the plan's simulated unit does.
+ * Returns false, with an error, if memory runs out. */
 static bool products_model(struct eval *e, const struct node *n, struct val *v)
 {
     const struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
@@ -144,7 +145,8 @@ static double tensor_chain(const struct tensor *t, int acc, int64_t i, int64_t j
 
 /* Evaluates products in the order of a tensor core.  Accumulator 0 is added to its total after
  * every chunk of k.  With `joins` the other accumulators are added to the total, too, after
- * accumulator 0; without `joins` each of them sums over all of k. */
+ * accumulator 0; without `joins` each of them sums over all of k.  Returns false, with an error, if
+ * memory runs out. */
 static bool products_tensor(struct eval *e, const struct node *n, const limber_unit *u,
                             struct val *v)
 {

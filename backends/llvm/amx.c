@@ -83,7 +83,8 @@ static void emit_tile_moves(bool store, const char *name, struct text *out)
     }
 }
 
-/* Prints the micro-kernel, and the functions that configure and release AMX tiles. */
+/* Prints the micro-kernel, and the functions that configure and release AMX tiles.  Returns false
+ * if memory runs out. */
 bool limber_amx_text(const struct kernel_config *k, struct text *out)
 {
     limber_text_add(out, "%s", declarations);

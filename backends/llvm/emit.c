@@ -78,7 +78,8 @@ static bool fail_llvm(struct emit *e, const char *what, char *message)
     return false;
 }
 
-/* Reads the bitcode for the kernel's kind of limbs, and links the micro-kernel into the module. */
+/* Reads the bitcode for the kernel's kind of limbs, and links the micro-kernel into the module.
+ * Returns false with an error if that fails. */
 static bool read_modules(struct emit *e, const struct kernel_config *k, const struct target *t)
 {
     int limb_kind = k->side[0].limb_kind;
@@ -113,7 +114,7 @@ static bool read_modules(struct emit *e, const struct kernel_config *k, const st
 }
 
 /* Replaces the kernel's external configuration by constant bytes, so that the optimiser folds them
- * into the code. */
+ * into the code.  Returns false with an error if that fails. */
 static bool set_config(struct emit *e, const struct kernel_config *k)
 {
     LLVMValueRef old = e->l->LLVMGetNamedGlobal(e->module, "limber_kernel_constants"), bytes,
@@ -168,7 +169,7 @@ static void set_attributes(struct emit *e)
     }
 }
 
-/* Creates LLVM's code generator for the target. */
+/* Creates LLVM's code generator for the target.  Returns false with an error if that fails. */
 static bool make_machine(struct emit *e)
 {
     LLVMTargetRef target;
@@ -224,7 +225,8 @@ static bool write_file(struct emit *e, LLVMCodeGenFileType kind, LLVMMemoryBuffe
     return true;
 }
 
-/* Compiles the module and copies the object file to *object, which the caller frees. */
+/* Compiles the module and copies the object file to *object, which the caller frees.  Returns false
+ * with an error if that fails. */
 static bool emit_object(struct emit *e, struct blob *object)
 {
     LLVMMemoryBufferRef buffer;
@@ -250,7 +252,7 @@ static void emit_clear(struct emit *e)
     limber_text_clear(&e->features);
 }
 
-/* Parses LLVM assembly into the module. */
+/* Parses LLVM assembly into the module.  Returns false with an error if that fails. */
 static bool read_text(struct emit *e, const char *text, size_t size)
 {
     LLVMMemoryBufferRef buffer;
@@ -294,7 +296,7 @@ static void dump_texts(const struct target *t, const char *text, const struct du
 }
 
 /* Compiles the object file first and writes the dump afterwards, so that dumping does not change
- * the object file. */
+ * the object file.  Returns false with an error if that fails. */
 static bool emit_object_and_dump(struct emit *e, const struct target *t, const struct dump *dump,
                                  struct blob *object)
 {

@@ -76,7 +76,7 @@ bool limber_amx_text(const struct kernel_config *k, struct text *out);
 /* Prints the micro-kernel for SME (sme.c).  Returns false if that is not possible. */
 bool limber_sme_text(const struct kernel_config *k, const struct target *t, struct text *out);
 /* Prints a product of fixed shape as LLVM assembly, with the single function limber_fixed
- * (small.c). */
+ * (small.c).  Returns false if that fails. */
 bool limber_small_text(const struct fixed *f, enum unit unit, int64_t chunk, const struct target *t,
                        struct text *out);
 /* Compiles and loads products of fixed shape as C functions (fixed.c). */

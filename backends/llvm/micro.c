@@ -124,10 +124,10 @@ struct copy {
 enum shuffle { ZIP, UNZIP };
 
 /* Emits `to` = shuffle of x and y, for NEON or for SVE.  which: 0 for lower halves or even pairs, 1
- * for upper halves or odd pairs. */
+ * for upper halves or odd pairs.  NEON's vectors have two pairs, so ZIP and UNZIP are the same
+ * shuffle. */
 static void emit_shuffle(const struct step *s, enum shuffle how, int which, const char *to,
                          const char *x, const char *y, struct text *out)
-/* NEON's vectors have two pairs, so ZIP and UNZIP are the same shuffle */
 {
     if (!s->scalable)
         limber_text_add(out,

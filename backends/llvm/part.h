@@ -202,7 +202,8 @@ bool limber_can_store_tiles(const struct kernel_config *f, const struct call *c)
 /* Returns the initial state of a launch, with no operand prepared. */
 struct launch_operands limber_init_launch_operands(const struct kernel_config *f,
                                                    const struct call *c);
-/* Returns the first division of C and k that fits the workspace limit, else the smallest one. */
+/* Returns the size of the parts into which C and k are divided: the first of a sequence of ever
+ * smaller sizes whose workspace fits the limit; if none fits, the smallest. */
 struct part_size limber_extent_of(const struct kernel_config *f, const struct call *c,
                                   const struct kernel_call *call, const struct launch_operands *w);
 /* Returns the workspace in bytes of a launch with this division. */

@@ -753,7 +753,8 @@ static bool shrink_extent(const struct kernel_config *f, const struct call *c,
     return true;
 }
 
-/* Starts with one part and shrinks it step by step until the workspace suffices. */
+/* Returns the size of the parts of C and k: starts with one part and shrinks it step by step until
+ * the workspace fits the limit. */
 struct part_size limber_extent_of(const struct kernel_config *f, const struct call *c,
                                   const struct kernel_call *call, const struct launch_operands *w)
 {

@@ -411,7 +411,7 @@ typedef enum limber_conjugate {
 
 /* How many real products of m x n x k compute a complex one. */
 typedef enum limber_complex_method {
-    LIMBER_COMPLEX_AUTO, /* the library's choice: four */
+    LIMBER_COMPLEX_AUTO, /* the library chooses: four products */
     /* Fewer multiplications.  For integers, under native or exact, results are those of four
      * products, or the call returns NO_SCHEME if |A||B| might exceed 63 bits.  If A, B and C are
      * all f32 or all f64, under `fast` with a scheme, each part's error is at most report.bound

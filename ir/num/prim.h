@@ -296,8 +296,8 @@ PRIM_BODY void limber_big_add(struct limber_big *b, int sign, const uint64_t *m,
     for (; at + i < b->n && carry != (flip & 1); i++) {
         uint64_t s = b->w[at + i] + flip + carry;
 
-        carry = flip ? s != ~(uint64_t)0 : s == 0;
         /* when -m is added, a carry leaves the word unless the word was 0 and no carry came in */
+        carry = flip ? s != ~(uint64_t)0 : s == 0;
         b->w[at + i] = s;
     }
 }

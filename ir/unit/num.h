@@ -38,7 +38,7 @@ enum { LIMBER_UNIT_LANES = 16 };    /* largest number of lanes of a unit */
 /* The magnitude from which products count as infinite, in units that add the accumulator last. */
 #define LIMBER_UNIT_TOO_LARGE 0x1p128
 
-/* Returns the number of positions in one part of k. */
+/* Returns the number of positions in one of the u->split parts of k. */
 PRIM int64_t limber_unit_part(const limber_unit *u, int64_t k)
 {
     int64_t step = u->group ? u->group : u->block, part = (k + u->split - 1) / u->split;

@@ -83,7 +83,8 @@ static struct word word_at(const char *words, int64_t i)
     return (struct word){ words, n };
 }
 
-/* Finds a word among words with bars between them.  Sets *v to its index. */
+/* Finds a word among words with bars between them.  Sets *v to its index.  Returns false if it is
+ * not among them. */
 static bool find_word(struct word w, const char *words, int64_t *v)
 {
     for (*v = 0;; ++*v) {

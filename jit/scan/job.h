@@ -71,7 +71,7 @@ static inline bool is_stopped(struct job *j)
  * j->line.  False if memory runs out. */
 typedef bool scan_job(struct job *j, const struct runner *r);
 /* pixels.c: scans lines that are windows of an image or, if `filters` is set, channels of filters.
- * Measures each pixel only once, by `scan`. */
+ * Measures each pixel only once, by `scan`.  Returns false if memory runs out. */
 bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters, scan_job *scan,
                         const struct runner *r);
 

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-enum { NONE_LOW = 1 << 20, NONE_HIGH = -(1 << 20) }; /* no finite nonzero was seen */
+enum { NONE_LOW = 1 << 20, NONE_HIGH = -(1 << 20) }; /* there was no finite nonzero element */
 
 /* Extremes (of exponents and bits) in eight accumulators (lanes), each over n elements.  Exponents
  * are biased. odd: an element was subnormal; the scan then measures the elements one by one. */
@@ -52,9 +52,9 @@ typedef void measure_start(struct accumulator *s, enum kind k, int64_t n);
  * are merged.  Otherwise each belongs to a group of eight lines (rows of A or columns of B), and
  * its lanes stay separate. */
 typedef void measure_end(struct accumulator *s, enum kind k, int64_t n, int groups);
+enum { MEASURE_RUN = 64, MEASURE_TILES = 8, MEASURE_GROUPS = MEASURE_TILES * MEASURE_RUN / 8 };
 /* Measures len contiguous elements of a line: all of them into `line`, and each MEASURE_RUN of them
  * into the next element of `tile`. ahead: distance of prefetches in bytes. */
-enum { MEASURE_RUN = 64, MEASURE_TILES = 8, MEASURE_GROUPS = MEASURE_TILES * MEASURE_RUN / 8 };
 typedef void measure_along(struct accumulator *line, struct accumulator *tile, enum kind k,
                            const char *at, int64_t len, int64_t ahead);
 /* Measures n rows, which begin `step` bytes apart, of 8 * groups contiguous elements, each of which

@@ -611,7 +611,7 @@ static void join_cuts(void *arg, int64_t task, int worker)
 }
 
 /* Allocates those arrays of a mask (scan result) that have an entry for each line or each row of
- * tiles. */
+ * tiles.  Returns false if memory runs out. */
 static bool alloc_lines(struct mask *m, int64_t lines)
 {
     m->line_emax = malloc((size_t)(lines + 1) * sizeof *m->line_emax);

@@ -108,7 +108,7 @@ static void weigh_tile(const struct weigh_job *j, const double *tile, int64_t li
     }
     memcpy(sum, j->to + line0, (size_t)lines * sizeof *sum);
     for (int64_t p = 0; p < length; p++)
-        for (int i = 0; i < TILE_LINES; i++) /* lines that do not exist are added for nothing */
+        for (int i = 0; i < TILE_LINES; i++) /* sums of lines that do not exist are unused */
             sum[i] += tile[p * TILE_LINES + i] * j->weights[p0 + p];
     memcpy(j->to + line0, sum, (size_t)lines * sizeof *sum);
 }

@@ -34,7 +34,7 @@ static int limb_bits(enum unit u)
 static void exact_range(const struct scheme *s, int *low, int *top)
 {
     if (is_f16(s->unit)) {
-        *top = 15; /* from 2^15 on, the scaled lo may overflow */
+        *top = 15; /* from 2^15 on, the scaled low limb may overflow */
         /* if limbs have no scale of their own, the low limb must be a normal number, too */
         *low = s->shift ? -14 : -2;
     } else {
@@ -154,7 +154,7 @@ static size_t fill_rows(const struct scheme *s, bool published, bool joins, stru
 
 /* If tensor cores truncate after 8 products, sets the attribute `joins`: all accumulators are added
  * to the total after each chunk of k.  Sums over all of k of the small products of three limbs
- * would lose more than `native` allows at some k. */
+ * would lose more than `native` allows at some k.  Always returns true. */
 static bool join_sums(struct plan *p, const struct scheme *s, const struct target *t)
 {
     if (s->limbs > 2 && p->promise == LIMBER_CONTRACT_NATIVE &&

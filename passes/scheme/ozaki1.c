@@ -169,7 +169,8 @@ static int add_slices(struct plan *p, int operand, int axis, enum unit unit,
 
 /* Returns the error, relative to |A||B|, of dropping the product of slices i and j.  Slice i of
  * s slices has the weight 2^(step (s-1-i)), and its value is at most 2^reach.  The largest
- * element of a line is at least 2^(bits-1), and the smallest at least 2^(bits-1-spread). */
+ * element of a line is at least 2^(bits-1), and the smallest at least 2^(bits-1-spread).  Returns
+ * infinity for the product of the highest slices, which must not be dropped. */
 static double row_share(const struct operand *a, const struct operand *b, int i, int j)
 {
     int top = a->step * (a->slices - 1 - i) + a->reach + b->step * (b->slices - 1 - j) + b->reach;

@@ -166,8 +166,8 @@ DEVICE void totals_task(const multiply_args &a, int index, struct ring &r, int l
 }
 
 /* Issues the products for row r of the product table and all later rows, for one piece of 32 bytes.
- * The first row of an accumulator replaces its sum at the beginning: of a chain for accumulator 0
- * (keep is 0), or of k for all others (through is 0). */
+ * Where a sum begins, the first row of its accumulator overwrites it: the sum of accumulator 0
+ * begins with each chain (keep is 0), those of all others with k (through is 0). */
 template <int r, class sum>
 DEVICE void product_rows(sum (&d)[ACCUMULATORS][4 * NJ], uint32_t at, int line, int q, int keep,
                          int through)

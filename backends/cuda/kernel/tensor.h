@@ -88,8 +88,8 @@ DEVICE void issue_piece(uint32_t to, uint32_t a, uint32_t b, int q, uint32_t wha
 }
 
 /* Issues the products for row r of the product table and all later rows, for one piece of 32 bytes.
- * The first row of an accumulator replaces its sum at the beginning: of a chain for accumulator 0
- * (keep is 0), or of k for all others (through is 0). */
+ * Where a sum begins, the first row of its accumulator overwrites it: the sum of accumulator 0
+ * begins with each chain (keep is 0), those of all others with k (through is 0). */
 template <int r>
 DEVICE void issue_rows(uint32_t columns, int place, uint32_t at, int q, int keep, int through)
 {

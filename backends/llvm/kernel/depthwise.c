@@ -65,8 +65,8 @@ struct piece {
     int64_t planes;
     int64_t slots, row; /* slots: number of packed rows per plane; row: elements in a packed row */
     bool direct; /* true if the image is read in place, without packing */
-    /* by_channel: true if lanes are channels; turned: true if the image is also NCHW, so that
-     * packing transposes it */
+    /* by_channel: true if lanes are channels; turned: true if that is so although the image is
+     * NCHW, so that packing transposes it */
     bool turned, by_channel;
     bool twins; /* true if each vector holds two rows of the result */
     /* number of unused lanes before the first channel, which align the vectors of each pixel */

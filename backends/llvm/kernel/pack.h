@@ -882,7 +882,8 @@ FLAT void pack_narrow(const struct strip *w, const char *from, int64_t stride)
         fix_doubles(w, from, stride, x);
     ROLL for (int64_t p = w->len; p < KERNEL_BLOCK; p++)
         x[p] = all_i(0);
-    /* adds half of its base to each digit but the top one; the digit's bits have that much more */
+    /* adds `half`, half of a digit's base, at each digit but the top one.  It is subtracted from
+     * the digits again below, which makes them signed. */
     ROLL for (int l = 1; l < w->as->limbs; l++)
         halves = (halves << step) + half;
     ROLL for (int p = 0; p < KERNEL_BLOCK; p++)
