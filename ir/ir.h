@@ -72,14 +72,14 @@ static inline bool limber_format_is_binary(limber_format f)
 }
 /* returns the exponent of the smallest nonzero magnitude */
 int limber_format_emin(limber_format f);
-/* returns the exponent of the lowest bit that any number of the format can have */
+/* Returns the exponent of the lowest bit that any number of the format can have. */
 int limber_format_quantum(limber_format f);
 /* Returns the largest finite value of a float of at most binary64, a posit or a power of two. */
 double limber_format_largest(limber_format f);
 int limber_format_emax(limber_format f); /* returns the exponent of the largest finite magnitude */
-/* limber_format_embeds returns true if every value of `small` is a value of `large`; the function
- * limber_other_format_embeds does so for two different formats. */
+/* Returns true if every value of `small` is a value of `large`, which is another format. */
 bool limber_other_format_embeds(limber_format small, limber_format large);
+/* Returns true if every value of `small` is a value of `large`. */
 static inline __attribute__((always_inline)) bool limber_format_embeds(limber_format small,
                                                                        limber_format large)
 {
@@ -420,10 +420,10 @@ bool limber_mask_make_uniform(struct mask *m);
 /* Returns the exponent of the operand's lowest set bit; INT_MIN if it is not known, INT_MAX if all
  * elements are zero. */
 int limber_mask_low(const struct mask *m);
+struct tile_subset;
 /* Makes *out, the mask (exponents and bits that a scan found) of the part of an operand that a tile
  * subset selects: `count` of m's blocks, without tiles.  If the subset omits tiles, all lines of a
  * block get the block's largest exponent. */
-struct tile_subset;
 void limber_mask_join(struct mask *out, const struct mask *m, const struct tile_subset *x,
                       int64_t count);
 /* Makes the mask (what a scan found) of a tile subset like limber_mask_join, and also fills the

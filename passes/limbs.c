@@ -133,6 +133,8 @@ static double hilo_error(const struct plan *p, int limbs)
     return ldexp(1, (int)error);
 }
 
+/* Returns the error that limbs make in one element, relative to the element; infinity if it is
+ * unknown. */
 double limber_limb_error(const struct plan *p, int limbs)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
@@ -188,6 +190,8 @@ static bool check_integers(const struct node *n, const struct node *mask, struct
                        (long long)bits, mask->name, (long long)integer_bits(mask));
 }
 
+/* Checks that axis, format and sign of the limbs of A (side 0) or B (side 1) suit the operand.
+ * Returns false, with an error, if they do not. */
 bool limber_limbs_check(const struct plan *p, int side, struct diag *d)
 {
     const struct node *products = limber_plan_find(p, OP_products);

@@ -29,7 +29,8 @@ int64_t limber_limb_width(const struct plan *p, int limbs);
 /* Returns the error that limbs make in one element, relative to the element; infinity if it is
  * unknown. */
 double limber_limb_error(const struct plan *p, int limbs);
-/* Checks that limbs represent their operand up to that error.  side: 0 for A, 1 for B. */
+/* Checks that the limbs of A (side 0) or B (side 1) represent the operand up to the error that
+ * limber_limb_error returns.  Returns false, with an error, if they cannot. */
 bool limber_limbs_check(const struct plan *p, int side, struct diag *d);
 
 /* ---- table.c --------------------------------------------------------------------------------- */

@@ -7,6 +7,8 @@
 #include "passes/passes.h"
 #include "passes/scheme.h"
 
+/* The pass `split`: replaces the plan's gemm by limbs, products and their combination, as the
+ * scheme that the plan names does.  Does nothing if there is no gemm. */
 bool limber_pass_split(struct plan *p, const struct target *t, struct diag *d)
 {
     const struct scheme *s = p->scheme ? limber_scheme_find(p->scheme) : NULL;

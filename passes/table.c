@@ -244,6 +244,8 @@ static bool check_promise(const struct finished *f, struct diag *d)
                        out->name);
 }
 
+/* Checks that the plan's product table and combine node give the product of the operands that its
+ * limbs represent, up to the error of missing rows.  Returns false with an error if not. */
 bool limber_table_check(const struct plan *p, struct diag *d)
 {
     struct finished f = { .p = p,

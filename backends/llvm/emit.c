@@ -241,6 +241,7 @@ static bool emit_object(struct emit *e, struct blob *object)
     return object->data || limber_fail(e->d, LIMBER_STATUS_NO_MEMORY, "llvm: out of memory");
 }
 
+/* Disposes of what libLLVM has made for a compilation. */
 static void emit_clear(struct emit *e)
 {
     if (e->machine)

@@ -580,6 +580,8 @@ static bool needs_packing(const struct small *s)
     return s->f.b.col != 1 && s->f.n > 1;
 }
 
+/* Emits the functions that pack columns of B: one for full vectors and one for the last, partial
+ * vector, as far as the product needs them. */
 static void emit_packers(struct small *s)
 {
     int last = s->col[s->cols - 1].used;

@@ -191,6 +191,8 @@ static void print_word(struct text *out, const char *prefix, const char *words, 
         limber_text_add(out, "%d", i);
 }
 
+/* Prints the value at p as an initialiser in C.  kind: its type, a letter of the list of fields
+ * above. */
 static void print_value(struct text *out, char kind, const char *p)
 {
     union {

@@ -30,6 +30,7 @@ struct scan_wants {
     bool chains, pairs; /* the share of roundings that such sums leave uncertain is sampled */
     bool integers; /* sums must be integers */
 };
+/* Returns the facts that this call needs. */
 struct scan_wants limber_scan_wants(const limber_context *ctx, const struct problem *p);
 /* Scans the operands.  *f must be zero before, and must be cleared afterwards, also after a
  * failure. */
@@ -38,6 +39,8 @@ bool limber_scan_operands(limber_context *ctx, struct scan_result *f, const stru
 /* Scans all of both operands, and estimates nothing. */
 bool limber_scan_masks(limber_context *ctx, struct scan_result *f, const struct problem *p,
                        struct diag *d);
+/* Frees the masks (results of scans) in *f, but not those that a prepared operand owns.  groups:
+ * number of groups of the product. */
 void limber_scan_result_clear(struct scan_result *f, int64_t groups);
 /* Returns the number of matrices of an operand: 1 if all groups share one, else one per group.
  * left: the operand is A. */
