@@ -157,6 +157,7 @@ bool limber_object_map(const unsigned char *data, size_t size, struct object *o,
 /* Returns the address of the symbol `name` in a mapped object file, or NULL if there is none. */
 void *limber_object_symbol(const unsigned char *data, size_t size, const struct object *o,
                            const char *name);
+/* Unmaps a mapped object file. */
 void limber_object_unmap(struct object *o);
 
 #endif

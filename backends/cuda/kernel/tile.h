@@ -258,10 +258,10 @@ DEVICE char *simple_at(const result_args &r, int64_t base, int64_t i, int64_t j)
 /* An integer type that holds two contiguous elements of FP32 or FP64. */
 typedef typename raw_of<RESULT.size == 4 ? 8 : 16>::type result_pair;
 
-/* element_of returns one of a pair of elements as a double; set_elements rounds two doubles to a
- * pair. */
+/* Returns the first (h = 0) or the second of a pair of elements, as a double. */
 DEVICE double element_of(uint64_t v, int h) { return (double)bits_float((uint32_t)(v >> 32 * h)); }
 DEVICE double element_of(const bytes16 &v, int h) { return bits_double(half_of(v, h)); }
+/* Rounds two doubles and stores them as the pair of elements v. */
 DEVICE void set_elements(uint64_t &v, double x, double y)
 {
     v = (uint64_t)float_bits((float)y) << 32 | float_bits((float)x);

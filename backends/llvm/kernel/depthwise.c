@@ -477,7 +477,7 @@ bool FOR_ISA(limber_depthwise_cut)(const struct depthwise *d, int workers,
     return plan->room <= MOST_ROOM;
 }
 
-/* Runs one task, by the instance for the tensors' format. */
+/* Runs one task, by the code for the tensors' format. */
 void FOR_ISA(limber_depthwise_piece)(const struct depthwise *d, const struct depthwise_plan *plan,
                                      int64_t task, void *room)
 {
