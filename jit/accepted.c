@@ -59,15 +59,15 @@ struct accepted *limber_accepted_find(const limber_context *ctx, const struct fo
     return NULL;
 }
 
-/* Takes the kernels out of a form.  *list gets them. */
+/* Removes the kernels that a table entry keeps, and stores them in `list`. */
 static void take_kernels(struct accepted *w, struct found *list[MOST_FOUND])
 {
     for (size_t i = 0; i < MOST_FOUND; i++)
         list[i] = atomic_exchange(&w->found[i], NULL);
 }
 
-/* Frees the kernels in `list`, which were taken out of a form. cache: releases each kernel
- * first; NULL if the cache frees its kernels itself. */
+/* Frees the list's records of kernels, which no table entry refers to any more.  cache: the cache
+ * to which each kernel is given back first; NULL if the cache frees its kernels itself. */
 static void free_kernels(struct kernel_cache *cache, struct found *const list[MOST_FOUND])
 {
     for (size_t i = 0; i < MOST_FOUND; i++)

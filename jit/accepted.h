@@ -86,15 +86,16 @@ struct forms *limber_forms_new(void); /* NULL if memory runs out */
  * released, because they are freed next. */
 void limber_forms_free(struct forms *all);
 
-/* Returns what was decided for a form, which must be released; NULL if nothing is known.  Takes no
- * lock. */
+/* Returns the table's entry for calls of this form (sizes, strides, formats and contract): the ways
+ * and kernels that computed them before.  The caller must give it back by
+ * limber_accepted_release.  NULL if the table has none.  Takes no lock. */
 struct accepted *limber_accepted_find(const limber_context *ctx, const struct form *f);
 /* Returns the number of bytes of a form. */
 static inline size_t limber_form_size(const struct form *f)
 {
     return f->flags & FORM_long ? sizeof(struct long_form) : sizeof *f;
 }
-/* w may be NULL. */
+/* Ends a call's use of a table entry.  w may be NULL. */
 static inline void limber_accepted_release(struct accepted *w)
 {
     if (w)

@@ -218,8 +218,8 @@ static bool has_special(const struct mask *m)
     return m->special && m->line_special;
 }
 
-/* Sets *x from the results of the scan.  Returns false, with an error, if the plan scales an
- * operand that was not scanned. */
+/* Sets *x to the mask of one operand, and counts the exponents and flags that its kernels need.
+ * Returns false, with an error, if the plan scales an operand that was not scanned. */
 static bool find_known(const struct run *r, int side, struct known *x, struct diag *d)
 {
     int scaled = r->kernel->config.side[side].scaled;

@@ -371,7 +371,8 @@ static bool can_sum_blocks(const limber_unit *u, bool avx512)
         return u->mul.format.kind;
     if (u->sub > 1)
         return u->block / u->sub <= 16 && has_exact_sums(u);
-    /* E is the largest exponent in a block; the floor keeps 2^(frac - E) representable in FP32 */
+    /* Terms are scaled by 2^(frac - E), with E the largest exponent in a block, which is at least
+     * `floor`.  With a floor above 100 the scale could be too small for FP32. */
     return avx512 && u->frac <= 29 && u->block <= 1 << (30 - u->frac) && u->floor <= 100;
 }
 

@@ -326,7 +326,8 @@ static void correct_is_correct(void **state)
     assert_true(ran > (SANITIZED ? 9 : 60) * context_count);
 }
 
-/* The errors of both parts are within the bound that the report gives. */
+/* Complex products: the errors of the real and of the imaginary part are within the bound that the
+ * report gives. */
 static void bounds_hold(void **state)
 {
     static const struct {

@@ -46,7 +46,90 @@ static int list_units(bool json)
     return json ? print_json(array) : 0;
 }
 
-/* Prints a unit's description in canonical form, as text or JSON. Returns the exit status. */
+/* What each key of a description says (docs/simulation.md, "The description"). */
+static const struct {
+    const char *key, *meaning;
+} meanings[] = {
+    { "in", "operands are rounded to this when they are loaded" },
+    { "a", "elements of A are rounded to this when they are loaded" },
+    { "b", "elements of B are rounded to this when they are loaded" },
+    { "scale", "operands have scales of this format, one for each block of elements along k" },
+    { "mul", "each product is rounded to this (exact: not rounded)" },
+    { "acc", "the accumulator, rounded to this after every addition" },
+    { "narrow", "yes: the accumulator may have fewer bits than a rounded product" },
+    { "seed", "seed of stochastic rounding" },
+    { "bits", "random bits of a stochastic rounding" },
+    { "block", "number of products that enter the accumulator together" },
+    { "frac", "fraction bits below the largest exponent that aligned terms keep" },
+    { "floor", "smallest exponent to which terms are aligned" },
+    { "zeros", "keep: zero terms count for the largest exponent" },
+    { "sub", "number of neighbouring products that are added exactly before they are aligned" },
+    { "late", "fraction bits with which the sum of a block is aligned to the accumulator" },
+    { "reach",
+      "the accumulator is left out if its exponent is more than this below the products'" },
+    { "halves", "yes: products at even and at odd places of a block are summed apart" },
+    { "tree", "yes: the products of a block are added by a binary tree" },
+    { "order", "the order of k" },
+    { "group", "after this number of products the accumulator is added to an outer sum" },
+    { "outer", "the outer sum, rounded to this after every addition" },
+    { "halve", "a rest of one to two groups is split in two, at a multiple of this" },
+    { "lanes", "number of accumulators that take the products of a group in turn" },
+    { "join", "how the accumulators of a group are added" },
+    { "unroll", "accumulators take turns in whole steps of this number of products" },
+    { "rest", "which accumulator takes the products that are left over" },
+    { "split", "number of parts of k that are summed apart" },
+    { "total", "the sum of the parts, rounded to this after every addition" },
+    { "start", "c: the outermost sum starts from C" },
+    { "out", "the result is rounded once more, to this" },
+};
+/* What the words behind a format say. */
+static const struct {
+    const char *word, *meaning;
+} suffixes[] = {
+    { "ra", "to nearest, ties away from zero" },
+    { "rna", "to nearest, ties away from zero" },
+    { "rz", "toward zero" },
+    { "ru", "up" },
+    { "rd", "down" },
+    { "ro", "to odd" },
+    { "rs", "stochastically" },
+    { "sr", "stochastically" },
+    { "sat", "overflow gives the largest number" },
+    { "ftz", "subnormal numbers become zero" },
+    { "inf", "overflow gives infinity" },
+};
+
+/* Prints one word of a description, and what it says. */
+static void print_word(const char *word, int width)
+{
+    const size_t key = strcspn(word, "=");
+
+    printf("  %-*s", width, word);
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        if (strlen(meanings[i].key) == key && !strncmp(meanings[i].key, word, key))
+            printf("  %s", meanings[i].meaning);
+    for (const char *at = strchr(word, ':'); at; at = strchr(at + 1, ':'))
+        for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+            if (strlen(suffixes[i].word) == strcspn(at + 1, ":") &&
+                !strncmp(suffixes[i].word, at + 1, strlen(suffixes[i].word)))
+                printf(", %s", suffixes[i].meaning);
+    putchar('\n');
+}
+
+/* Prints the words of a description, one a line.  Changes `text`. */
+static void print_words(char *text)
+{
+    int width = 0;
+
+    for (const char *at = text; *at; at += strcspn(at, " "), at += *at == ' ')
+        width = (int)strcspn(at, " ") > width ? (int)strcspn(at, " ") : width;
+    for (char *rest = NULL, *word = strtok_r(text, " ", &rest); word;
+         word = strtok_r(NULL, " ", &rest))
+        print_word(word, width);
+}
+
+/* Prints a unit's description in canonical form, as text, in which a line for each word explains
+ * it, or as JSON.  Returns the exit status. */
 static int print_unit(const char *words, bool json)
 {
     limber_unit unit = LIMBER_UNIT_INIT;
@@ -58,6 +141,7 @@ static int print_unit(const char *words, bool json)
     limber_unit_text(&unit, text, sizeof text);
     if (!json) {
         printf("%s\n", text);
+        print_words(text);
         return 0;
     }
     j = cJSON_CreateObject();

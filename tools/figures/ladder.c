@@ -247,7 +247,8 @@ static void *work(void *user)
     return NULL;
 }
 
-/* Runs a step, on several threads if there are any.  Returns false without memory or a thread. */
+/* Computes C by `run`, one of the figure's variants of the product, on up to `threads` threads, the
+ * caller among them.  Returns false if memory runs out. */
 static bool run_step(step *run, const struct ladder_product *x, int threads)
 {
     struct team t = { .x = x, .run = run };

@@ -1151,7 +1151,8 @@ FLAT v16i word_of_rows(const char *from, int64_t step, int64_t count)
     return word;
 }
 
-/* Packs bytes of an operand whose neighbouring lines are contiguous in memory. */
+/* Packs bytes of an operand in which the elements of neighbouring lines at the same k are adjacent
+ * in memory. */
 FLAT void pack_bytes_along_lines(const struct strip *w)
 {
     const struct view *v = &w->o->view;

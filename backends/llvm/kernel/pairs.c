@@ -416,7 +416,8 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
         store_rest(x, i, j, &o, left, s->size);
 }
 
-/* Computes `rows` rows of A, from row i0 on, for all strips of columns of B. */
+/* Multiplies `rows` rows of A, from row i0 on, by B, and stores the rows of C.  most_a: receives
+ * the largest magnitude of each of these rows of A. */
 static void run_block(struct product *x, int64_t i0, int64_t rows, enum way way, double *most_a)
 {
     for (int64_t i = 0; i < rows; i++) {
