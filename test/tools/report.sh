@@ -174,8 +174,61 @@ expect 0 '"served":.[^}]*"unit":."products":4600,[^}]*"overflow":8' cat unit.lin
 expect 0 '"longest":.*"unit":."products":3000,.*"unit_by_caller"' cat unit.line
 looks page.html '0 charts, 4 tables.*id="verdict">good<'
 expect 1 '' sh -c '"$1" report run.json | grep "^unit"' run "$limber"
-echo '{"limber": "0", "program": "none", "calls": []}' > none.json
+# Ratios: only calls with an estimate of the BLAS's time are compared, and only where Limber or the
+# BLAS needs 10 ms.  Elements under `reproducible` are compared with the stated order.
+cat > rated.json << 'END'
+{"limber": "0", "library": "l", "program": "p", "complete": true, "contract": "correct", "calls": [
+ {"routine": "dgemm_", "m": 400, "n": 400, "k": 400, "calls": 2, "served": true,
+  "contract": "correct", "scheme": "pairs", "seconds": 4.5, "compile_seconds": 0.5,
+  "estimated_original_seconds": 0.002, "checked_elements": 4, "worst_ulps": 0.5},
+ {"routine": "dgemv_", "m": 4, "n": 4, "k": 0, "calls": 100, "served": true,
+  "contract": "correct", "scheme": "pairs", "seconds": 30},
+ {"routine": "dsymm_", "m": 4, "n": 4, "k": 4, "calls": 2, "served": true,
+  "contract": "reproducible", "scheme": "lanes", "seconds": 0.25,
+  "estimated_original_seconds": 0.17, "checked_elements": 7, "worst_ulps": 105},
+ {"routine": "dsyrk_", "m": 4, "n": 4, "k": 4, "calls": 3, "served": true,
+  "contract": "correct", "scheme": "pairs", "seconds": 0.0043,
+  "estimated_original_seconds": 1e-7}]}
+END
+expect 0 '^Limber +107 calls in 34.3 s; 7 of them in 4.25 s, 24.7 times as long as the BLAS ' \
+    "$limber" report rated.json --html page.html
+expect 0 '^routine +calls +seconds +BLAS.s seconds +ratio  computed by$' "$limber" report rated.json
+expect 0 '^dgemm +2 +4 +0.002 +2000 times  pairs$' "$limber" report rated.json
+expect 0 '^dgemv +100 +30 +0  +pairs$' "$limber" report rated.json
+expect 0 '^dsymm +2 +0.25 +0.17 +1.47 times  lanes$' "$limber" report rated.json
+expect 0 '^dsyrk +3 +0.0043 +1e-07  +pairs$' "$limber" report rated.json
+expect 0 '^dsyrk +4 +4 +4 +3 +0.0043  +$' "$limber" report rated.json
+expect 0 '^checked +4 elements against exact values: all keep .*, largest error 0.5 ulp$' \
+    "$limber" report rated.json
+expect 0 '^checked +7 elements against the stated order: all equal$' "$limber" report rated.json
+expect 0 '<td>7 elements against the stated order: all equal</td>' cat page.html
+expect 0 '^<tr><td>dgemm</td><td class=n>2</td><td class=n>4</td><td class=n>2000 times</td>' \
+    cat page.html
+expect 0 '^<tr><td>dsyrk</td><td class=n>3</td><td class=n>0.0043</td><td class=n></td>' \
+    cat page.html
+# Calls that only the program's LAPACK computed: advice for them, and what was said of one call.
+cat > lapack.json << 'END'
+{"limber": "0", "library": "l", "program": "p", "complete": true, "calls": [
+ {"routine": "dgemm_", "m": 400, "n": 400, "k": 400, "calls": 5, "served": true,
+  "contract": "reproducible", "scheme": "lanes", "seconds": 4, "estimated_original_seconds": 1},
+ {"routine": "dgesv_", "m": 400, "n": 400, "k": 400, "calls": 1, "served": false,
+  "contract": "reproducible",
+  "why_not": "part of it runs in the program's LAPACK; results may differ on another CPU",
+  "seconds": 1}]}
+END
+expect 0 '^NOT KEPT by all: the BLAS computed 1 of 6 calls, dgesv: part of it runs in the ' \
+    "$limber" report lapack.json
+expect 0 "^- The program.s LAPACK computed 1 call, .* preload Limber.s LAPACK" \
+    "$limber" report lapack.json
+expect 1 '' sh -c '"$1" report lapack.json | grep "rule "' run "$limber"
+cat > off.json << 'END'
+{"limber": "0", "program": "p", "contract": "correct", "calls": [{"routine": "dgemm_", "m": 4,
+ "n": 4, "k": 4, "calls": 3, "served": false, "why_not": "a rule leaves it alone", "seconds": 1}]}
+END
+expect 0 '^Rules said off: the BLAS computed all 3 calls.$' "$limber" report off.json
+echo '{"limber": "0", "program": "none", "contract": "bits=40", "calls": []}' > none.json
 expect 0 '^Limber +0 calls' "$limber" report none.json --html page.html
+expect 0 '^none, 0.0 s, contract bits=40, by $' "$limber" report none.json
 looks page.html '0 charts, 1 tables.*id="verdict">good<'
 rm none.json
 echo before > kept.html

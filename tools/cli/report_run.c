@@ -2,7 +2,7 @@
  * Shows the reports (LIMBER_REPORT) of libraries that intercept BLAS and cuBLAS calls: what Limber
  * computed, what it did not and why, times compared with the BLAS, advice. */
 #include "tools/cli/page.h"
-#include "tools/cli/report.h"
+#include "tools/cli/report_run.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,37 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-enum { MOST_GROUPS = 400, MOST_ADVICE = 10, WORDS = 400 };
-
-/* Sums over the calls of one routine and outcome, or of one shape. */
-struct group {
-    char routine[64], outcome[400], caller[100], contract[64];
-    int64_t m, n, k;
-    bool served;
-    double rest; /* number of further shapes that this group sums, which the report does not list */
-    double calls, seconds, original, compiling, elements, broken, ulps;
-    double products, swamped, partly, underflow, overflow; /* counts of a simulated unit */
-};
-
-struct run {
-    /* sums over all groups: calls that Limber computed, and calls that it did not */
-    struct group served, left;
-    struct group group[MOST_GROUPS];
-    int groups;
-    struct group *shape; /* one group for each entry of the reports; owned */
-    /* for simulated units: sums over the entries of a routine and caller; owned */
-    struct group *site;
-    int shapes, sites, files, incomplete;
-    char program[200], library[40], interpreted[300], compiler[300], loaded[200];
-    char contracts[200]; /* the contracts that were in effect, joined by "and" */
-    double wall, unlisted, began, opening;
-    char verdict[WORDS], advice[MOST_ADVICE][WORDS];
-    int advices;
-    /* [routine]: the sum of the routine's groups, with their outcomes as text */
-    struct group routine[MOST_GROUPS];
-    int routines;
-};
 
 /* ---- reading a report of a run --------------------------------------------------------------- */
 
@@ -78,12 +47,20 @@ static void write_plain_name(const char *from, char *to, size_t size)
         to[n - 1] = '\0';
 }
 
+/* Returns the seconds without those for compiling kernels, which a later run finds in the cache. */
+static double warm_seconds(const struct group *g)
+{
+    return fmax(g->seconds - g->compiling, 0);
+}
+
 /* Adds the calls of a group to a sum. */
 static void add_group(struct group *sum, const struct group *g)
 {
     sum->calls += g->calls;
     sum->seconds += g->seconds;
     sum->original += g->original;
+    sum->rated_calls += g->rated_calls;
+    sum->rated += g->rated;
     sum->compiling += g->compiling;
     sum->elements += g->elements;
     sum->broken += g->broken;
@@ -123,6 +100,10 @@ static struct group read_call(const cJSON *o)
     copy_text(o, "contract", g.contract, sizeof g.contract);
     g.served = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "served"));
     copy_text(o, g.served ? "scheme" : "why_not", g.outcome, sizeof g.outcome);
+    if (g.served && g.original > 0) {
+        g.rated_calls = g.calls;
+        g.rated = warm_seconds(&g);
+    }
     return g;
 }
 
@@ -204,6 +185,8 @@ static bool add_calls(struct run *r, const cJSON *calls)
             add_site(r, &g);
         add_group(group_of(r, &g), &g);
         add_group(g.served ? &r->served : &r->left, &g);
+        if (g.served)
+            add_group(strncmp(g.contract, "reproducible", 12) ? &r->exact : &r->ordered, &g);
     }
     return true;
 }
@@ -216,6 +199,8 @@ bool run_add(struct run *r, const cJSON *o)
     r->files++;
     copy_text(o, "program", r->program, sizeof r->program);
     copy_text(o, "library", r->library, sizeof r->library);
+    if (cJSON_HasObjectItem(o, "contract"))
+        copy_text(o, "contract", r->stated, sizeof r->stated);
     if (cJSON_HasObjectItem(o, "interpreted"))
         copy_text(o, "interpreted", r->interpreted, sizeof r->interpreted);
     if (cJSON_HasObjectItem(o, "compiler"))
@@ -258,8 +243,8 @@ enum { SHORTEST_RATED = 10 }; /* in milliseconds; shorter times are not compared
  * may not keep.  *most: the group with the largest number of such calls. */
 static double not_kept(const struct run *r, const struct group **most)
 {
-    static const char *const keeps[] = { "standard bound",        "native is what",
-                                         "as fast on products",   "nothing is multiplied",
+    static const char *const keeps[] = { "standard error bound",  "under native",
+                                         "is as fast below",      "nothing is multiplied",
                                          "no contract is stated", "a rule leaves" };
     double calls = 0;
 
@@ -293,12 +278,12 @@ static void find_verdict(struct run *r)
                  "NOT KEPT: %.0f of %.0f elements checked break the contract.", s->broken,
                  s->elements);
     else if (!*r->contracts)
-        snprintf(to, sizeof r->verdict, "No contract was stated: the BLAS computed all %.0f calls.",
-                 calls);
+        snprintf(to, sizeof r->verdict, "%s: the BLAS computed all %.0f calls.",
+                 *r->stated ? "Rules said off" : "No contract was stated", calls);
     else if (left > 0)
         snprintf(to, sizeof r->verdict,
-                 "NOT KEPT by all: the BLAS computed %.0f of %.0f calls, most of them %s: %.150s.",
-                 left, calls, most->routine, most->outcome);
+                 "NOT KEPT by all: the BLAS computed %.0f of %.0f calls, %s%s: %.150s.", left,
+                 calls, left > most->calls ? "most of them " : "", most->routine, most->outcome);
     else
         snprintf(to, sizeof r->verdict, "Kept: all %.0f calls that reached Limber kept %s.", calls,
                  r->contracts);
@@ -331,42 +316,57 @@ static void write_head(const struct run *r, char *to, size_t size)
              files, *r->contracts ? "contract " : "no contract", r->contracts, r->library);
 }
 
-/* Returns the seconds without those for compiling kernels, which a later run finds in the cache. */
-static double warm_seconds(const struct group *g)
+/* Writes a factor with at most two digits after the point, and never with an exponent. */
+static void write_factor(double x, char *to, size_t size)
 {
-    return fmax(g->seconds - g->compiling, 0);
+    if (x < 0.005)
+        snprintf(to, size, "below 0.01");
+    else
+        snprintf(to, size, "%.*f", x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x);
 }
 
-/* Returns Limber's time without compiling, divided by the BLAS's estimated time; NAN if that is
- * unknown. */
+/* Returns Limber's time without compiling, divided by the BLAS's estimated time, over the calls
+ * that have an estimate.  NAN if there are none, or if both times are too short to compare. */
 static double ratio_to_blas(const struct group *g)
 {
-    return g->served && g->original > 0 ? warm_seconds(g) / g->original : NAN;
+    return g->original > 0 && 1e3 * fmax(g->rated, g->original) >= SHORTEST_RATED ?
+               g->rated / g->original :
+               NAN;
 }
 
-/* Writes Limber's time divided by the BLAS's; "" if that is unknown. */
+/* Writes Limber's time divided by the BLAS's, such as "51 times"; "" if that is unknown. */
 static void write_ratio(const struct group *g, char *to, size_t size)
 {
-    if (isnan(ratio_to_blas(g)))
-        snprintf(to, size, "%s", "");
-    else
-        snprintf(to, size, "%.3g", ratio_to_blas(g));
+    const double x = ratio_to_blas(g);
+    char factor[32];
+
+    *to = '\0';
+    if (!g->served || isnan(x))
+        return;
+    write_factor(x, factor, sizeof factor);
+    snprintf(to, size, "%s times", factor);
 }
 
 /* Compares Limber's time with the BLAS's in words; "" if both are too short for a comparison. */
 static void write_speed(const struct group *g, char *to, size_t size)
 {
-    double x = ratio_to_blas(g);
+    const double x = ratio_to_blas(g);
+    char factor[32], part[80] = ", ";
 
     *to = '\0';
-    if (isnan(x) || 1e3 * fmax(warm_seconds(g), g->original) < SHORTEST_RATED)
+    if (isnan(x))
         return;
+    if (g->rated_calls < g->calls)
+        snprintf(part, sizeof part, "; %.0f of them in %.3g s, ", g->rated_calls, g->rated);
+    write_factor(x > 1 ? x : 1 / x, factor, sizeof factor);
     if (x > 1.05)
-        snprintf(to, size, ", %.3g times as long as the BLAS (about %.3g s)", x, g->original);
+        snprintf(to, size, "%s%s times as long as the BLAS (about %.3g s)", part, factor,
+                 g->original);
     else if (x < 0.95)
-        snprintf(to, size, ", %.3g times as fast as the BLAS (about %.3g s)", 1 / x, g->original);
+        snprintf(to, size, "%s%s times as fast as the BLAS (about %.3g s)", part, factor,
+                 g->original);
     else
-        snprintf(to, size, ", as long as the BLAS (about %.3g s)", g->original);
+        snprintf(to, size, "%sas long as the BLAS (about %.3g s)", part, g->original);
 }
 
 static void write_start_up(const struct run *r, char *to, size_t size)
@@ -375,6 +375,7 @@ static void write_start_up(const struct run *r, char *to, size_t size)
              r->served.compiling);
 }
 
+/* Writes how many elements were compared with exact values, and what that found. */
 static void write_checked(const struct group *g, char *to, size_t size)
 {
     char what[80];
@@ -385,6 +386,18 @@ static void write_checked(const struct group *g, char *to, size_t size)
         snprintf(what, sizeof what, "all keep the contract");
     snprintf(to, size, "%.0f elements against exact values: %s, largest error %.3g ulp",
              g->elements, what, g->ulps);
+}
+
+/* Writes how many elements were compared with the stated order of sums, and what that found. */
+static void write_ordered(const struct group *g, char *to, size_t size)
+{
+    char what[40];
+
+    if (g->broken > 0)
+        snprintf(what, sizeof what, "%.0f differ", g->broken);
+    else
+        snprintf(what, sizeof what, "all equal");
+    snprintf(to, size, "%.0f elements against the stated order: %s", g->elements, what);
 }
 
 /* ---- advice to the user ---------------------------------------------------------------------- */
@@ -411,8 +424,8 @@ static double left_because(const struct run *r, const char *words)
     return calls;
 }
 
-/* Returns by how many seconds calls of fewer than `work` multiply-adds took longer than the BLAS's
- * estimate. */
+/* Returns by how many seconds products of fewer than `work` multiply-adds took longer than the
+ * BLAS's estimate.  Products of a matrix and a vector, which have k = 0, are left out. */
 static double lost_below(const struct run *r, double work)
 {
     double lost = 0;
@@ -420,7 +433,8 @@ static double lost_below(const struct run *r, double work)
     for (int i = 0; i < r->shapes; i++) {
         const struct group *g = &r->shape[i];
 
-        if (g->served && (double)g->m * (double)g->n * (double)g->k < work && g->original > 0)
+        if (g->served && g->k > 0 && g->original > 0 &&
+            (double)g->m * (double)g->n * (double)g->k < work)
             lost += fmax(g->seconds - g->original, 0);
     }
     return lost;
@@ -451,7 +465,8 @@ static void find_advice(struct run *r)
 {
     const struct group *s = &r->served;
     const struct group *slowest = slowest_of(r);
-    double small = lost_below(r, 1e6), running = warm_seconds(s);
+    double small = lost_below(r, 1e6), running = warm_seconds(s),
+           elsewhere = left_because(r, "the program's LAPACK");
 
     if (left_because(r, "no contract is stated") > 0)
         advise(r,
@@ -474,7 +489,13 @@ static void find_advice(struct run *r)
                "%.2g s of %.2g s went to compiling: `limber prebuild FILE` makes the same kernels "
                "ahead; the next run finds them in the cache in any case.",
                s->compiling, s->seconds);
-    if (s->products == 0 && small > 0.2 * running && small > 0.1)
+    if (elsewhere > 0)
+        advise(r,
+               "The program's LAPACK computed %.0f call%s, so results may differ on another CPU: "
+               "preload Limber's LAPACK too (docs/blas.md, Limber's own LAPACK), as `python -m "
+               "limber run` does.",
+               elsewhere, elsewhere > 1 ? "s" : "");
+    else if (s->products == 0 && small > 0.2 * running && small > 0.1)
         advise(r,
                "Products of less than a million multiply-adds took %.2g s longer than the BLAS "
                "would: `rule * work<1e6 -> off` in LIMBER_CONFIG leaves them to it, if they need "
@@ -491,11 +512,12 @@ static void find_advice(struct run *r)
     if (left_because(r, "LIMBER_NO_COMPILE") > 0)
         advise(r, "Calls were left because LIMBER_NO_COMPILE is set and no cache holds their "
                   "kernels: `limber prebuild FILE` makes those of a run without it.");
-    if (left_because(r, "standard bound") > 0)
-        advise(r,
-               "The BLAS keeps bits=N of %.0f calls by the standard bound. LIMBER_TRUST_BLAS=0 "
-               "has Limber compute them.",
-               left_because(r, "standard bound"));
+    if (left_because(r, "standard error bound") > 0)
+        advise(
+            r,
+            "The BLAS keeps bits=N of %.0f calls by the standard error bound. LIMBER_TRUST_BLAS=0 "
+            "has Limber compute them.",
+            left_because(r, "standard error bound"));
     if (r->unlisted > 0)
         advise(r, "%.0f calls are in the sums of no entry, as there were too many shapes.",
                r->unlisted);
@@ -566,28 +588,31 @@ void run_print(const struct run *r, int top)
     write_start_up(r, line, sizeof line);
     printf("start-up        %s\n", line);
     printf("the BLAS        %.0f calls in %.3g s\n", r->left.calls, r->left.seconds);
-    write_checked(s, line, sizeof line);
-    if (s->elements > 0)
+    write_checked(&r->exact, line, sizeof line);
+    if (r->exact.elements > 0)
+        printf("checked         %s\n", line);
+    write_ordered(&r->ordered, line, sizeof line);
+    if (r->ordered.elements > 0)
         printf("checked         %s\n", line);
     print_unit(s);
     if (r->routines)
-        printf("\n%-16s %10s %10s %10s %12s  %s\n", "routine", "calls", "seconds", "BLAS's",
-               "time / BLAS's", "computed by");
+        printf("\n%-16s %10s %10s %16s %14s  %s\n", "routine", "calls", "seconds", "BLAS's seconds",
+               "ratio", "computed by");
     for (int i = 0; i < r->routines; i++) {
         const struct group *g = &r->routine[i];
 
         write_ratio(g, line, sizeof line);
-        printf("%-16s %10.0f %10.3g %10.3g %13s  %s\n", g->routine, g->calls, warm_seconds(g),
+        printf("%-16s %10.0f %10.3g %16.3g %14s  %s\n", g->routine, g->calls, warm_seconds(g),
                g->original, line, g->outcome);
     }
     if (r->shapes)
-        printf("\n%-16s %7s %7s %7s %9s %10s %13s  %s\n", "longest", "m", "n", "k", "calls",
-               "seconds", "time / BLAS's", "called by");
+        printf("\n%-16s %7s %7s %7s %9s %10s %14s  %s\n", "longest", "m", "n", "k", "calls",
+               "seconds", "ratio", "called by");
     for (int i = 0; i < r->shapes && i < top; i++) {
         const struct group *g = &r->shape[i];
 
         write_ratio(g, line, sizeof line);
-        printf("%-16s %7" PRId64 " %7" PRId64 " %7" PRId64 " %9.0f %10.3g %13s  %s\n", g->routine,
+        printf("%-16s %7" PRId64 " %7" PRId64 " %7" PRId64 " %9.0f %10.3g %14s  %s\n", g->routine,
                g->m, g->n, g->k, g->calls, warm_seconds(g), g->served ? line : "the BLAS",
                g->caller);
     }
@@ -703,8 +728,11 @@ void run_html(const struct run *r, FILE *f, int top)
     write_start_up(r, line, sizeof line);
     html_fact(f, "Start-up", "%s", line);
     html_fact(f, "The BLAS", "%.0f calls in %.3g s", r->left.calls, r->left.seconds);
-    write_checked(s, line, sizeof line);
-    if (s->elements > 0)
+    write_checked(&r->exact, line, sizeof line);
+    if (r->exact.elements > 0)
+        html_fact(f, "Checked", "%s", line);
+    write_ordered(&r->ordered, line, sizeof line);
+    if (r->ordered.elements > 0)
         html_fact(f, "Checked", "%s", line);
     fputs("</table></div>\n<h2>Advice</h2>\n<ul>\n", f);
     for (int i = 0; i < r->advices; i++) {
@@ -719,85 +747,6 @@ void run_html(const struct run *r, FILE *f, int top)
     html_table(f, "Routines", r->routine, r->routines, false);
     html_table(f, "Longest calls", r->shape, r->shapes < top ? r->shapes : top, true);
     html_sites(f, r);
-}
-
-/* ---- the report as JSON ---------------------------------------------------------------------- */
-
-static cJSON *json_of_unit(const struct group *g)
-{
-    cJSON *o = cJSON_CreateObject();
-
-    cJSON_AddNumberToObject(o, "products", g->products);
-    cJSON_AddNumberToObject(o, "swamped", g->swamped);
-    cJSON_AddNumberToObject(o, "partly_swamped", g->partly);
-    cJSON_AddNumberToObject(o, "underflow", g->underflow);
-    cJSON_AddNumberToObject(o, "overflow", g->overflow);
-    return o;
-}
-
-/* Returns a group as a JSON object.  shape: with m, n, k and the caller. */
-static cJSON *json_of(const struct group *g, bool shape)
-{
-    cJSON *o = cJSON_CreateObject();
-
-    if (*g->routine)
-        cJSON_AddStringToObject(o, "routine", g->routine);
-    if (*g->outcome)
-        cJSON_AddStringToObject(o, g->served ? "scheme" : "why_not", g->outcome);
-    if (shape) {
-        cJSON_AddNumberToObject(o, "m", (double)g->m);
-        cJSON_AddNumberToObject(o, "n", (double)g->n);
-        cJSON_AddNumberToObject(o, "k", (double)g->k);
-        cJSON_AddStringToObject(o, "caller", g->caller);
-    }
-    cJSON_AddBoolToObject(o, "served", g->served);
-    cJSON_AddNumberToObject(o, "calls", g->calls);
-    cJSON_AddNumberToObject(o, "seconds", g->seconds);
-    cJSON_AddNumberToObject(o, "compile_seconds", g->compiling);
-    cJSON_AddNumberToObject(o, "estimated_original_seconds", g->original);
-    cJSON_AddNumberToObject(o, "checked_elements", g->elements);
-    cJSON_AddNumberToObject(o, "broken", g->broken);
-    if (g->products > 0)
-        cJSON_AddItemToObject(o, "unit", json_of_unit(g));
-    return o;
-}
-
-/* Prints the sum of all reports as JSON.  On failure prints a message and returns false. */
-bool run_json(const struct run *r, int top)
-{
-    cJSON *o = cJSON_CreateObject(), *groups, *calls, *sites, *advice;
-    char *s;
-
-    cJSON_AddStringToObject(o, "program", r->program);
-    cJSON_AddStringToObject(o, "contracts", r->contracts);
-    cJSON_AddStringToObject(o, "verdict", r->verdict);
-    cJSON_AddNumberToObject(o, "opening_seconds", r->opening);
-    cJSON_AddNumberToObject(o, "reports", r->files);
-    cJSON_AddItemToObject(o, "served", json_of(&r->served, false));
-    cJSON_AddItemToObject(o, "left", json_of(&r->left, false));
-    groups = cJSON_AddArrayToObject(o, "routines");
-    for (int i = 0; i < r->groups; i++)
-        cJSON_AddItemToArray(groups, json_of(&r->group[i], false));
-    calls = cJSON_AddArrayToObject(o, "longest");
-    for (int i = 0; i < r->shapes && i < top; i++)
-        cJSON_AddItemToArray(calls, json_of(&r->shape[i], true));
-    sites = cJSON_AddArrayToObject(o, "unit_by_caller");
-    for (int i = 0; i < r->sites; i++) {
-        cJSON *one = json_of_unit(&r->site[i]);
-
-        cJSON_AddStringToObject(one, "routine", r->site[i].routine);
-        cJSON_AddStringToObject(one, "caller", r->site[i].caller);
-        cJSON_AddItemToArray(sites, one);
-    }
-    advice = cJSON_AddArrayToObject(o, "advice");
-    for (int i = 0; i < r->advices; i++)
-        cJSON_AddItemToArray(advice, cJSON_CreateString(r->advice[i]));
-    s = cJSON_Print(o);
-    if (s)
-        printf("%s\n", s);
-    cJSON_free(s);
-    cJSON_Delete(o);
-    return s || !complain("report: not enough memory");
 }
 
 /* ---- making, finishing and freeing a report -------------------------------------------------- */
@@ -852,6 +801,7 @@ static void join_routines(struct run *r)
         add_group(to, g);
         to->served |= g->served;
         to->original += g->served ? 0 : g->seconds - g->original;
+        to->rated += g->served ? 0 : g->seconds;
     }
     for (int i = 0; i < r->groups; i++)
         for (int j = 0; j < r->routines; j++)
@@ -870,6 +820,8 @@ void run_finish(struct run *r)
         qsort(r->shape, (size_t)r->shapes, sizeof *r->shape, by_seconds);
     r->served.served = true;
     find_verdict(r);
+    if (!*r->contracts)
+        memcpy(r->contracts, r->stated, sizeof r->contracts);
     find_advice(r);
 }
 

@@ -15,11 +15,15 @@ void dgemm_(const char *ta, const char *tb, const int32_t *m, const int32_t *n, 
             const double *alpha, const double *a, const int32_t *lda, const double *b,
             const int32_t *ldb, const double *beta, double *c, const int32_t *ldc, size_t la,
             size_t lb);
+void dgemv_(const char *trans, const int32_t *m, const int32_t *n, const double *alpha,
+            const double *a, const int32_t *lda, const double *x, const int32_t *incx,
+            const double *beta, double *y, const int32_t *incy, size_t length);
 
 #ifdef PROGRAM
 int main(void)
 {
     const int32_t size[3] = { 300, 200, 400 }, small[3] = { 40, 50, 30 }, tiny[3] = { 3, 3, 3 };
+    const int32_t step = 1;
     const double alpha = 1, beta = 0;
     double *a = calloc(120000, sizeof *a), *b = calloc(80000, sizeof *b),
            *c = calloc(60000, sizeof *c);
@@ -29,6 +33,8 @@ int main(void)
 
         dgemm_("N", "N", &s[0], &s[1], &s[2], &alpha, a, &s[0], b, &s[2], &beta, c, &s[0], 1, 1);
     }
+    for (int i = 0; i < 10; i++)
+        dgemv_("N", &size[0], &size[1], &alpha, a, &size[0], b, &step, &beta, c, &step, 1);
     free(a);
     free(b);
     free(c);
@@ -57,5 +63,14 @@ void dgemm_(const char *ta, const char *tb, const int32_t *m, const int32_t *n, 
     for (int32_t j = 0; j < *n; j++)
         for (int32_t i = 0; i < *k; i++)
             nanoseconds += b[j * *ldb + i] != 0 ? *m : 0;
+}
+
+void dgemv_(const char *trans, const int32_t *m, const int32_t *n, const double *alpha,
+            const double *a, const int32_t *lda, const double *x, const int32_t *incx,
+            const double *beta, double *y, const int32_t *incy, size_t length)
+{
+    (void)trans, (void)alpha, (void)a, (void)lda, (void)x, (void)incx, (void)beta, (void)y;
+    (void)incy, (void)length;
+    nanoseconds += 1000 + (int64_t)*m * *n;
 }
 #endif

@@ -155,7 +155,7 @@ def bound(served):
     known, call = last()
     assert known and call.served == int(served), call.why_not
     if not call.served:
-        assert b"standard bound" in call.why_not
+        assert b"standard error bound" in call.why_not
     a.astype(np.float32) @ b.astype(np.float32)
     assert last()[1].served
     print("right")

@@ -107,11 +107,13 @@ else
 fi
 
 # ---- the time that the BLAS would have taken: by its clock, 24 ms for each of ten large products,
-# 61 us for each of a hundred small ones and 1.027 us for each of a thousand tiny ones ----
+# 61 us for each of a hundred small ones, 1.027 us for each of a thousand tiny ones, and 61 us for
+# each of ten products of a matrix and a vector ----
 expect 0 '^$' $before LIMBER_CONTRACT=correct LIMBER_THREADS=1 LIMBER_REPORT="$work/clocked" "$clocked"
 expect 0 '"estimated_original_seconds": 0\.24[,0]' cat "$work/clocked"
 lines 1 '"estimated_original_seconds": 0\.0061[,0]'
 lines 1 '"estimated_original_seconds": 0\.001027[,0]'
+lines 1 '"routine": "dgemv_".*"estimated_original_seconds": 0\.00061[,0]'
 
 # ---- a report of known calls; functions of Limber that the program calls; kernels prebuilt from
 # the report ----
@@ -126,7 +128,7 @@ if $python -c 'import numpy' 2> /dev/null; then
     $before LIMBER_REPORT="$work/report.off" $python "$here/control.py" calls
     expect 0 '^[1-9][0-9]* handed on: no contract is stated' python3 "$here/control.py" left "$work/report.off"
     expect 0 "Limber +$all calls in" "$limber" report "$work/report.$(cat "$work/pid")" --html "$work/page.html"
-    lines 1 '^cblas_dgemm +3 +[0-9.]+ +[0-9.e-]+ +[0-9.]+  [a-z0-9-]+$'
+    lines 1 '^cblas_dgemm +3 +[0-9.]+ +[0-9.e-]+( +[0-9.]+ times)? +[a-z0-9-]+$'
     expect 0 '<svg.*cblas_|cblas_dgemm</td>' cat "$work/page.html"
     expect 0 "Limber +$all calls .*|the BLAS +$all calls|No contract was stated" "$limber" report "$work/report.$(cat "$work/pid")" "$work/report.off"
     lines 1 "^Limber +$all calls"
@@ -141,6 +143,11 @@ if $python -c 'import numpy' 2> /dev/null; then
     done
     $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/nothing" $python -c "import ctypes; ctypes.CDLL('libblas.so.3')"
     expect 0 'No call came by: .*Loaded are [^ ]*blas' "$limber" report "$work/nothing"
+    lines 1 ' s, contract correct, by liblimber_blas$'
+    rm "$work/nothing"
+    config 'rule dgemm -> correct\n'
+    $before LIMBER_CONFIG="$rules" LIMBER_REPORT="$work/nothing" $python -c "import ctypes; ctypes.CDLL('libblas.so.3')"
+    expect 0 ' s, contract by rules, by liblimber_blas$' "$limber" report "$work/nothing"
     $before LIMBER_CONTRACT=correct LIMBER_REPORT="$work/shell" sh -c "$python '$here/control.py' calls; true"
     expect 0 "Limber +$all calls" "$limber" report "$work/shell"
     # several processes are summed, each once: of two reports of one process, one is a copy or an

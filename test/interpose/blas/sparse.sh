@@ -19,7 +19,7 @@ try() {  # solver, how it is built
     expect 0 '^factors ' $run
     expect 0 '^factors ' $before LIMBER_CONTRACT=bits=40 $run
     expect 0 '"served": { "calls": 0,' cat "$work/report"
-    expect 0 '"why_not": "it keeps the contract by the standard bound"' cat "$work/report"
+    expect 0 '"why_not": "the BLAS keeps these bits by the standard error bound"' cat "$work/report"
     for way in 'bits=40 LIMBER_TRUST_BLAS=0' correct; do
         # shellcheck disable=SC2086
         expect 0 '^factors ' $before LIMBER_CONTRACT=$way $run

@@ -20,7 +20,7 @@ is_served() {   # contract, rank
 # Counts calls that were forwarded to the BLAS for another reason than that the BLAS is as fast.
 unserved() {
     grep 'is left to' "$work/out" |
-        grep -Ecv -e 'as fast on products so small|native is what it computes' \
+        grep -Ecv -e 'is as fast below|under native the BLAS' \
             -e 'the triangle is one small block|nothing is multiplied'
 }
 

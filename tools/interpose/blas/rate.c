@@ -26,6 +26,15 @@ enum {
 typedef void gemm(const char *, const char *, const int64_t *, const int64_t *, const int64_t *,
                   const void *, const void *, const int64_t *, const void *, const int64_t *,
                   const void *, void *, const int64_t *, size_t, size_t);
+typedef void gemv(const char *, const int64_t *, const int64_t *, const void *, const void *,
+                  const int64_t *, const void *, const int64_t *, const void *, void *,
+                  const int64_t *, size_t);
+/* a routine of the BLAS that is timed */
+union timed {
+    void *address;
+    gemm *multiply;
+    gemv *apply;
+};
 
 double limber_blas_now(void)
 {
@@ -35,17 +44,21 @@ double limber_blas_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Returns the seconds of one product, including one reading of the clock, as Limber's times do.  A
- * 32-bit integer is the lower half of a 64-bit one, which comes first in little-endian memory. */
-static double time_product(gemm *behind, const int64_t size[3], const void *alpha, char *memory,
-                           size_t each)
+/* Returns the seconds of one product, including one reading of the clock, as Limber's times do.
+ * k = 0 stands for the product of a matrix, m x n, and a vector.  A 32-bit integer is the lower
+ * half of a 64-bit one, which comes first in little-endian memory. */
+static double time_product(union timed behind, const int64_t size[3], const void *alpha,
+                           char *memory, size_t each)
 {
     static const double zero[2];
-    const int64_t m = size[0], n = size[1], k = size[2];
-    char *b = memory + (size_t)(m * k) * each, *c = b + (size_t)(k * n) * each;
+    const int64_t m = size[0], n = size[1], k = size[2], one = 1;
+    char *b = memory + (size_t)(m * (k ? k : n)) * each, *c = b + (size_t)((k ? k : 1) * n) * each;
     double start = limber_blas_now();
 
-    behind("N", "N", &m, &n, &k, alpha, memory, &m, b, &k, zero, c, &m, 1, 1);
+    if (k)
+        behind.multiply("N", "N", &m, &n, &k, alpha, memory, &m, b, &k, zero, c, &m, 1, 1);
+    else
+        behind.apply("N", &m, &n, alpha, memory, &m, b, &one, zero, c, &one, 1);
     return limber_blas_now() - start;
 }
 
@@ -60,7 +73,8 @@ static int compare_doubles(const void *a, const void *b)
 /* Allocates operands without zeros, since some libraries skip zeros. */
 static char *make_operands(const struct request *r, const int64_t size[3], size_t each)
 {
-    size_t count = (size_t)(size[0] * size[2] + size[2] * size[1] + size[0] * size[1]);
+    const int64_t k = size[2] ? size[2] : 1; /* k = 0: m n + m + n elements */
+    size_t count = (size_t)(size[0] * k + k * size[1] + size[0] * size[1]);
     bool single = r->type == 's' || r->type == 'c';
     char *memory = malloc(count * each);
 
@@ -72,22 +86,26 @@ static char *make_operands(const struct request *r, const int64_t size[3], size_
     return memory;
 }
 
+/* Returns the multiply-adds of a product of this size. */
+static double work_of_size(const int64_t size[3])
+{
+    return (double)size[0] * (double)size[1] * (double)(size[2] ? size[2] : 1);
+}
+
 /* Returns the median seconds of a product of this size; 0 on failure.  The median, since other
  * programs may disturb some samples. */
 static double measure(const struct request *r, const int64_t size[3])
 {
-    const char routine[] = { r->type, 'g', 'e', 'm', 'm', 0 };
+    const char routine[] = { r->type, 'g', 'e', 'm', size[2] ? 'm' : 'v', 0 };
     size_t each = r->type == 's' ? 4 : r->type == 'z' ? 16 : 8;
-    const double one[2] = { 1 }, work = (double)size[0] * (double)size[1] * (double)size[2];
+    const double one[2] = { 1 }, work = work_of_size(size);
     const float single[2] = { 1 };
     const void *alpha = r->type == 's' || r->type == 'c' ? (const void *)single : one;
     int samples = work < LARGE ? SAMPLES : FEW_SAMPLES;
     double seconds[SAMPLES] = { 0 };
-    gemm *behind;
-    char *memory;
+    union timed behind = { limber_blas_look_up_routine(r, routine) };
+    char *memory = behind.address ? make_operands(r, size, each) : NULL;
 
-    *(void **)&behind = limber_blas_look_up_routine(r, routine);
-    memory = behind ? make_operands(r, size, each) : NULL;
     if (!memory)
         return 0;
     time_product(behind, size, alpha, memory, each);
@@ -114,7 +132,7 @@ INTERPOSE_LOCK(lock)
 
 struct shape {
     char type; /* type of the measured gemm (s, d, c or z); 0 if the entry is unused */
-    int64_t size[3];
+    int64_t size[3]; /* m, n and k; k = 0: the product of a matrix, m x n, and a vector */
     double seconds;
 };
 
@@ -152,18 +170,20 @@ static double seconds_of(const struct request *r, const int64_t size[3])
 }
 
 /* Estimates the seconds of a call of the other BLAS: the overhead of a call, and the time of a
- * measured product of similar shape in proportion to the multiply-adds. */
+ * measured product of similar shape in proportion to the multiply-adds.  For a matrix and a vector
+ * (level 2) that product is made by gemv. */
 double limber_blas_estimate_seconds(const struct request *r, double work)
 {
-    static const int64_t tiny[3] = { 2, 2, 2 };
+    const bool level2 = r->routine >= BLAS_GEMV && r->routine <= BLAS_TPSV;
+    const int64_t tiny[3] = { 2, 2, level2 ? 0 : 2 };
     /* a solver's time is mostly that of the factorisation, even with few right-hand sides */
     const bool factors = r->routine == LAPACK_GESV || r->routine == LAPACK_POSV;
     const double count = r->routine == BLAS_GEMM_BATCH ? (double)r->batch.count : 1;
-    int64_t size[3] = { r->m, factors ? r->m : r->n, r->k };
+    int64_t size[3] = { r->m, factors ? r->m : r->n, level2 ? 0 : r->k };
     int sides = 0; /* number of sizes above EXACT */
     double call, least;
 
-    if (r->m <= 0 || r->n <= 0 || r->k <= 0)
+    if (r->m <= 0 || r->n <= 0 || (r->k <= 0 && !level2))
         return 0;
     pthread_mutex_lock(&lock);
     /* once half of the table is used, all sizes are rounded: the other half has room for all
@@ -171,13 +191,12 @@ double limber_blas_estimate_seconds(const struct request *r, double work)
     for (int i = 0; i < 3; i++)
         sides += size[i] > EXACT;
     for (int i = 0; i < 3; i++)
-        if (size[i] > EXACT || shapes > SHAPES / 2)
+        if (size[i] > EXACT || (size[i] && shapes > SHAPES / 2))
             size[i] = round_to_class(size[i], sides == 1 ? LONG : MOST);
     call = seconds_of(r, size);
     least = seconds_of(r, tiny);
     pthread_mutex_unlock(&lock);
     least = least < call ? least : call;
     /* the time of a tiny product is the overhead of a call; the rest grows with the work */
-    return count * least +
-           (call - least) * work / ((double)size[0] * (double)size[1] * (double)size[2]);
+    return count * least + (call - least) * work / work_of_size(size);
 }

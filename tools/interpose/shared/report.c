@@ -580,9 +580,10 @@ static void write_rows(FILE *f)
     free(rows);
 }
 
-/* Writes the report's head: program, host, process, and times. */
+/* Writes the report's head: program, host, process, the stated contract, and times. */
 static void write_process(FILE *f, bool complete)
 {
+    const struct interpose_options *o = interpose_options();
     char name[256] = "", run[64];
 
     interpose_host(name, sizeof name);
@@ -596,6 +597,8 @@ static void write_process(FILE *f, bool complete)
     write_member(f, "run", run);
     if (interpose_rank())
         write_member(f, "rank", interpose_rank());
+    if (o->on)
+        write_member(f, "contract", o->setting.on ? o->setting.words : "by rules");
     if (*all.interpreted)
         write_member(f, "interpreted", all.interpreted);
     if (*interpose_lacks_llvm())

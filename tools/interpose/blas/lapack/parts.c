@@ -59,7 +59,8 @@ static bool is_finite(const struct job *j)
 bool limber_lapack(struct job *j)
 {
     if (j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE)
-        return limber_blas_fail(j, "its blocks are solved by the LAPACK behind, in its own order");
+        return limber_blas_fail(j, "part of it runs in the program's LAPACK; results may differ "
+                                   "on another CPU");
     if (j->r->k <= LAPACK_BLOCK)
         return limber_blas_fail(j, "it is one small block");
     if (!is_finite(j))
