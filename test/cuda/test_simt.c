@@ -278,6 +278,7 @@ static void check_faults(const struct kernel *k, const struct job *d, const stru
             else if (!told[0] || !strstr(told, faults[i].told))
                 fail_msg("seed %d, fault \"%s\": \"%s\"", seed, faults[i].text, told);
         }
+    print_message("%d planted faults found\n", count);
 }
 
 #define CHECK(kernel, data, faults) \
