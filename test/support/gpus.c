@@ -196,5 +196,6 @@ void gpu_faults_are_found(const struct gpu_fault *fault, size_t count, int (*run
             fail_msg("%s: not found (%d)", fault[i].what, WEXITSTATUS(status));
         found++;
     }
-    print_message("%d planted faults found\n", found);
+    if (found)
+        print_message("%d planted faults found\n", found);
 }
