@@ -16,7 +16,8 @@ for wanted in jax==0.5.3 newest; do
     if [ $wanted = newest ]; then
         p=$(newest_python)
         wanted=jax==$(newest_version "$p" jax)
-        [ "$wanted" != jax== ] || { echo "no package index: the newest JAX is not tested"; continue; }
+        [ "$wanted" != jax== ] ||
+            { echo "no package index: the newest JAX is not tested"; continue; }
     fi
     tag=$("$p" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || continue
     if ! fetch "$p" "$kept/$wanted-$tag" "$wanted"; then
