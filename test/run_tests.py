@@ -8,7 +8,7 @@ why, what took longest.
 FOLDER:LABEL runs the tests with that label, FOLDER:-LABEL those without it.  The exit status is 1
 where a test failed, 2 where a run could not be made.  --summary adds the results of FILE, which
 earlier runs wrote there, and writes all of them.  After --minutes no test begins; those that still
-run are ended, and count as skipped with those that were left out."""
+run are ended, and are named with those that were left out."""
 import argparse
 import json
 import os
@@ -30,8 +30,7 @@ SETTINGS = re.compile(r"LIMBER_(TEST_.*|DATA|ISA|KERNELS|PEERS)|SIMT_.*")
 class Result:
     """The result of one test in one folder."""
 
-    def __init__(self, folder, room, name, seconds=0.0, state="skipped", why="no time was left",
-                 parts=()):
+    def __init__(self, folder, room, name, seconds=0.0, state="not run", why="", parts=()):
         self.folder, self.room, self.name, self.seconds = folder, room, name, seconds
         self.state, self.why, self.parts = state, why, list(parts)
 
@@ -44,14 +43,14 @@ class Result:
             state = "disabled" if case.get("status") == "disabled" else "failed"
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         told = [line for line in lines if re.search("skip|absent|: not (tested|run)$", line, re.I)
-                and not re.search(r"^\[ |TEST\(S\)|^\d+ skipped", line)]
+                and not re.search(r"^\[ |TEST\(S\)|^\d+ skipped|^OK \(|\.\.\. skipped ", line)]
+        told = [re.sub(r"^skipped: *|: skipped$", "", line, flags=re.I) for line in told]
         why = (told or lines or ["it does not say why"])[-1]
         # a program of several tests may skip some of them and pass
         parts = {}
         for reason, name in re.findall(r"^(?:skipped: (.*)\n)?\[  SKIPPED \] (\w+)$", text, re.M):
             parts.setdefault(name, name + (f" ({reason})" if reason else ""))
-        return cls(folder, room, case.get("name"), float(case.get("time", 0)), state,
-                   re.sub(r"^skipped: *|: skipped$", "", why, flags=re.I),
+        return cls(folder, room, case.get("name"), float(case.get("time", 0)), state, why,
                    dict.fromkeys(parts.values() or told))
 
 
@@ -117,7 +116,8 @@ def print_summary(results, seconds):
               ("passed", "failed", "skipped")}
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(os.environ.items())
                         if SETTINGS.fullmatch(name))
-    if slow := sorted(results, key=lambda r: -r.seconds)[:10]:
+    ran = [r for r in results if r.state != "not run"]
+    if slow := sorted(ran, key=lambda r: -r.seconds)[:10]:
         print("\nslowest: " + ", ".join(f"{r.name} {r.seconds:.0f} s" for r in slow))
     for r in results:
         if r.state == "passed" and r.parts:
@@ -130,6 +130,8 @@ def print_summary(results, seconds):
             print(f"FAILED: {r.name} (room {r.room}); again alone: cd {shlex.quote(r.folder)} && "
                   f"{settings} ctest -R '^{re.escape(r.name)}$' --output-on-failure")
     print(f"{seconds / 60:.1f} minutes of tests")
+    if late := [r.name for r in results if r.state == "not run"]:
+        print(f"{len(late)} tests were not run: no time was left ({', '.join(late)})")
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped",
           flush=True)
 

@@ -25,7 +25,7 @@ set(long test_failing test_small test_apply test_workspace test_apply_all test_t
 # compares with the same references; checks of source files; and programs in other processes.
 set(not_sanitized
     "bare_.*" "test_unit.*" test_binades test_random test_targets test_scalars test_schedule
-    test_shape test_planar test_bytes test_transpose test_sme test_words test_kept_nvrtc
+    test_bind_shape test_planar test_bytes test_transpose test_sme test_words test_kept_nvrtc
     "test_cuda_(batch|complex|conv|groups|mixed|remainders|split|steps|tensor|unit|mx)_.*"
     test_cuda_launches_old_driver gpu_estimates format rooms rooms_find hardened reproduce report
     "example_.*" peers_onednn gpu_bench gpu_steps)

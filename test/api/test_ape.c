@@ -21,9 +21,7 @@ static limber_context *interp, *fast;
 static int make_contexts(void **state)
 {
     (void)state;
-    interp = group_context(.backend = "interp", .threads = 2);
-    fast = group_context(.backend = "auto", .threads = 2);
-    return interp && fast ? 0 : -1;
+    return make_interp_and_best(&interp, &fast);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */

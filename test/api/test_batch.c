@@ -3,6 +3,7 @@
  * leaves all results unchanged. */
 #include "compiler.h"
 #include "contexts.h"
+#include "engine_support.h"
 #include "support.h"
 
 #include "jit/api/api.h"
@@ -24,11 +25,7 @@ static int context_count;
 static int make_contexts(void **state)
 {
     (void)state;
-    for (int i = 0; limber_backends[i]; i++)
-        for (int threads = 1; threads <= 4; threads += 3)
-            if ((contexts[context_count] =
-                     group_context(.backend = limber_backends[i]->name, .threads = threads)))
-                context_count++;
+    context_count = make_contexts_of_backends(contexts, MOST_CONTEXTS, (const int[]){ 1, 4, 0 });
     return context_count > 0 ? 0 : -1;
 }
 

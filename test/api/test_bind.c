@@ -18,8 +18,7 @@ static limber_context *ctx;
 static int create_context(void **state)
 {
     (void)state;
-    ctx = keep_for_group(
-        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }));
+    ctx = counted_group_context();
     return 0;
 }
 

@@ -2,6 +2,7 @@
  * Tests that report.bound holds, for every scheme with every number of slices and for pairs of
  * schemes, on operands whose exponents differ as much as their format allows.  The error of an
  * element is at most the bound plus one rounding and underflow.  No bound is NaN. */
+#include "contexts.h"
 #include "engine_support.h"
 #include "support.h"
 
@@ -160,19 +161,6 @@ static int run_scheme(limber_context *ctx, const char *scheme, const char *forma
     return finite;
 }
 
-/* Creates a context of the backend; NULL, with a message, if it does not run here. */
-static limber_context *create_context(const char *backend)
-{
-    limber_context *ctx = NULL;
-
-    if (limber_create(&ctx, &(limber_config){ .size = sizeof(limber_config),
-                                              .backend = backend,
-                                              .cache_dir = "",
-                                              .threads = 2 }))
-        print_message("%s does not run here: %s\n", backend, limber_error_text());
-    return ctx;
-}
-
 /* Every scheme in three formats, and every number of slices: errors of samples stay within the
  * bound that the report states. */
 static void schemes_alone(void **state)
@@ -182,7 +170,7 @@ static void schemes_alone(void **state)
 
     (void)state;
     for (size_t b = 0; b < COUNT(backends); b++) {
-        limber_context *ctx = create_context(backends[b]);
+        limber_context *ctx = test_context(backends[b], 2, 0);
         int finite = 0;
 
         for (int s = 0; ctx && limber_scheme_at(s); s++) {
@@ -206,7 +194,7 @@ static void schemes_in_pairs(void **state)
 {
     static const char *const pairs[] = { "tensor-e5m2+ozaki1-f64", "fp32-f+ozaki1-i8",
                                          "tensor-f16+ozaki1-i8" };
-    limber_context *ctx = create_context(NULL);
+    limber_context *ctx = test_context(NULL, 2, 0);
     int finite = 0;
 
     (void)state;
@@ -228,7 +216,7 @@ static void ties_beside_tiny_products(void **state)
 
     (void)state;
     for (int b = 0; b < 2; b++) {
-        limber_context *ctx = create_context(b ? "llvm" : "interp");
+        limber_context *ctx = test_context(b ? "llvm" : "interp", 2, 0);
 
         for (int i = 0; ctx && i < (int)(COUNT(formats) * COUNT(bits)) * 2; i++) {
             const limber_format f = named(formats[i / 2 % (int)COUNT(formats)]);
@@ -268,7 +256,7 @@ static void serve_every_length(void)
     };
     static const char *const schemes[] = { NULL, "native" };
     const double one = 1;
-    limber_context *ctx = create_context(NULL);
+    limber_context *ctx = test_context(NULL, 2, 0);
 
     for (int log = 0; log <= 50; log++)
         for (int i = 0; i < 4 * (int)COUNT(formats); i++) {

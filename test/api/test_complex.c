@@ -4,6 +4,7 @@
  * real products. */
 #include "support.h"
 #include "contexts.h"
+#include "engine_support.h"
 
 #include "jit/api/api.h"
 
@@ -24,10 +25,7 @@ static int context_count;
 static int make_contexts(void **state)
 {
     (void)state;
-    for (int i = 0; limber_backends[i]; i++)
-        if ((contexts[context_count] =
-                 group_context(.backend = limber_backends[i]->name, .threads = 2)))
-            context_count++;
+    context_count = make_contexts_of_backends(contexts, MOST_CONTEXTS, (const int[]){ 2, 0 });
     return context_count > 0 ? 0 : -1;
 }
 
@@ -183,20 +181,6 @@ static void fail_at(const struct trial *t, const char *what, int64_t i, int64_t 
     fail();
 }
 
-/* True if a result that is not finite is right: NaN for NaN, an infinity of the right sign. */
-static bool same_class(const mpfr_t x, limber_format f, const char *p)
-{
-    mpfr_t got;
-    bool ok;
-
-    mpfr_init2(got, 300);
-    ref_load(got, f, p);
-    ok = mpfr_nan_p(x) ? mpfr_nan_p(got) != 0 :
-                         mpfr_inf_p(got) && mpfr_signbit(got) == mpfr_signbit(x);
-    mpfr_clear(got);
-    return ok;
-}
-
 /* Replaces x by alpha x + beta C for real alpha and beta, and `all` by the sum of absolute
  * values. */
 static void apply_real_scalars(const struct trial *t, int64_t i, int64_t j, int imaginary, mpfr_t x,
@@ -229,7 +213,7 @@ static void check_part(const struct trial *t, const limber_report *r, int64_t i,
     exact_part(t, i, j, imaginary, x, all);
     apply_real_scalars(t, i, j, imaginary, x, all);
     if (!mpfr_number_p(x)) {
-        if (!same_class(x, t->fc, got))
+        if (!ref_is_same_special(x, t->fc, got))
             fail_at(t, "special", i, j, imaginary);
     } else if (t->contract.promise == LIMBER_CONTRACT_CORRECT) {
         if (!ref_rounds_to(x, t->fc, got))

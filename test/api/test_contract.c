@@ -29,9 +29,7 @@ static limber_context *interp, *llvm;
 static int make_contexts(void **state)
 {
     (void)state;
-    interp = group_context(.backend = "interp", .threads = 2);
-    llvm = group_context(.backend = "auto", .threads = 2);
-    if (!interp || !llvm)
+    if (make_interp_and_best(&interp, &llvm))
         return -1;
     /* On a CPU that multiplies residues as 16-bit words, residues have more bits, so that a given
      * number of moduli holds more.  The interpreter must use the same residues. */
@@ -135,21 +133,6 @@ static void exact_element(const struct trial *t, int64_t i, int64_t j, mpfr_t x,
     mpfr_clear(c);
 }
 
-/* True if the result at p is right where the expected value x is NaN or infinite: NaN for NaN, an
- * infinity of the same sign for an infinity. */
-static bool same_class(const mpfr_t x, limber_format f, const char *p)
-{
-    mpfr_t got;
-    bool ok;
-
-    mpfr_init2(got, 300);
-    ref_load(got, f, p);
-    ok = mpfr_nan_p(x) ? mpfr_nan_p(got) != 0 :
-                         mpfr_inf_p(got) && mpfr_signbit(got) == mpfr_signbit(x);
-    mpfr_clear(got);
-    return ok;
-}
-
 static double roundoff(limber_format f)
 {
     return f.kind == LIMBER_KIND_DD ? 0x1p-106 : ldexp(1, -f.frac_bits - 1);
@@ -171,7 +154,7 @@ static double check_error(const struct trial *t, const char *c, const limber_rep
 
             exact_element(t, i, j, x, scale);
             if (!mpfr_number_p(x)) {
-                if (!same_class(x, t->fc, p)) {
+                if (!ref_is_same_special(x, t->fc, p)) {
                     print_trial(t, "special", i, j);
                     fail();
                 }

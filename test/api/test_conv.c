@@ -24,9 +24,7 @@ static limber_context *ctx[2];
 static int make_contexts(void **state)
 {
     (void)state;
-    ctx[0] = group_context(.backend = "interp", .threads = 2);
-    ctx[1] = group_context(.backend = "auto", .threads = 2);
-    return ctx[0] && ctx[1] ? 0 : -1;
+    return make_interp_and_best(&ctx[0], &ctx[1]);
 }
 
 /* Makes a random convolution with operands of small integers. */

@@ -41,9 +41,7 @@ static limber_context *interp, *fast;
 static int make_contexts(void **state)
 {
     (void)state;
-    interp = group_context(.backend = "interp", .threads = 2);
-    fast = group_context(.backend = "auto", .threads = 2);
-    if (!interp || !fast)
+    if (make_interp_and_best(&interp, &fast))
         return -1;
     plan_without_matrix_unit(fast);
     return 0;

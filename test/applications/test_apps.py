@@ -17,6 +17,8 @@ import unittest.mock
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples")
 sys.path.insert(0, FOLDER)
 import apps         # noqa: E402
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import tell_skips
 
 DATA = os.environ.get("LIMBER_DATA", "")
 CLI = os.environ.get("LIMBER_CLI", "")
@@ -251,4 +253,4 @@ class CommandLine(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    tell_skips.main()

@@ -11,6 +11,9 @@ import unittest
 
 import torch
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import tell_skips
+
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                        "../../examples/encoder/encoder.py")
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "##s", "sleep", ",", ".", "cafe", "##x"]
@@ -152,4 +155,4 @@ class Encoder(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    tell_skips.main()

@@ -18,6 +18,9 @@ from fractions import Fraction
 
 import numpy as np
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import tell_skips
+
 import limber.numpy
 from limber import _loops
 
@@ -661,4 +664,4 @@ class Threads(Case):
 
 if __name__ == "__main__":
     ctypes.pythonapi    # CPython
-    unittest.main(argv=[sys.argv[0], *(x for x in sys.argv[1:] if x != "whole")])
+    tell_skips.main(argv=[sys.argv[0], *(x for x in sys.argv[1:] if x != "whole")])

@@ -31,6 +31,9 @@ try:
 except ImportError:
     ml_dtypes = None
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import tell_skips
+
 import limber
 from limber import _library, _product
 
@@ -2675,4 +2678,4 @@ class Arrays(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    tell_skips.main()

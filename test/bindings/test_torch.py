@@ -6,6 +6,7 @@ import copy
 import functools
 import json
 import os
+import sys
 import tempfile
 import threading
 import unittest
@@ -13,6 +14,9 @@ import unittest.mock
 import xml.dom.minidom
 
 import torch
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import tell_skips
 
 import limber
 import limber.torch
@@ -611,4 +615,4 @@ class Statistics(unittest.TestCase):
 
 if __name__ == "__main__":
     print("PyTorch", torch.__version__)
-    unittest.main()
+    tell_skips.main()

@@ -232,6 +232,7 @@ static void reports_locate_planted_faults(void **state)
     unsetenv("SIMT_FAULT");
     free(text);
     assert_true(planted > 0);
+    print_message("%d planted faults found\n", planted);
 }
 
 /* ---- all kinds of checks --------------------------------------------------------------------- */

@@ -278,6 +278,8 @@ static void check_faults(const struct kernel *k, const struct job *d, const stru
             else if (!told[0] || !strstr(told, faults[i].told))
                 fail_msg("seed %d, fault \"%s\": \"%s\"", seed, faults[i].text, told);
         }
+    if (count)
+        print_message("%d planted faults found\n", count);
 }
 
 #define CHECK(kernel, data, faults) \
@@ -2118,6 +2120,7 @@ static void early_launches_are_checked(void **state)
         assert_non_null(strstr(simt_error(), i < 0 ? "" : faults[i].told));
         cuModuleUnload(m);
     }
+    print_message("%d planted faults found\n", (int)(sizeof faults / sizeof *faults));
     start_driver(80, 1);
     {
         struct kernel other = k;

@@ -3,6 +3,7 @@
  * plans, and of targets and masks. */
 #include "ir/ir.h"
 #include "files.h"
+#include "plans.h"
 
 #include <locale.h>
 #include <math.h>
@@ -91,15 +92,6 @@ static const char *const texts[] = {
     "  ret %y\n"
     "}\n",
 };
-
-static char *print_plan(const struct plan *p)
-{
-    struct text out = { 0 };
-
-    limber_plan_print(p, &out);
-    assert_false(out.failed);
-    return out.s;
-}
 
 /* Parses a text into p.  Fails the test if that fails. */
 static void parse_plan(struct plan *p, const char *text)

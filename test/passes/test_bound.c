@@ -38,15 +38,6 @@ static struct rng rng = { 1 };
 
 /* ---- finished plans from the texts of other tests -------------------------------------------- */
 
-static char *print_plan(const struct plan *p)
-{
-    struct text out = { 0 };
-
-    limber_plan_print(p, &out);
-    assert_false(out.failed);
-    return out.s;
-}
-
 /* Runs the passes on the plan of a file, and keeps the result if they do not refuse it. */
 static void add_base(void *user, const char *path)
 {

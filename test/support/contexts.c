@@ -47,6 +47,13 @@ limber_context *keep_for_group(limber_context *ctx)
     return ctx;
 }
 
+int make_interp_and_best(limber_context **interp, limber_context **best)
+{
+    *interp = group_context(.backend = "interp", .threads = 2);
+    *best = group_context(.backend = "auto", .threads = 2);
+    return *interp && *best ? 0 : -1;
+}
+
 int destroy_group_contexts(void **state)
 {
     (void)state;

@@ -19,6 +19,9 @@ limber_context *test_context(const char *backend, int threads, size_t workspace_
 limber_context *test_context_of(const limber_config *config);
 /* Registers a context for destroy_group_contexts(); does nothing for NULL.  Returns ctx. */
 limber_context *keep_for_group(limber_context *ctx);
+/* Creates contexts of the interpreter and of the best backend, with two threads each, for a group
+ * of tests.  Returns 0, or -1 if one cannot be created. */
+int make_interp_and_best(limber_context **interp, limber_context **best);
 /* Teardown of a group of tests: destroys all registered contexts. */
 int destroy_group_contexts(void **state);
 

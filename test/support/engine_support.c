@@ -64,6 +64,26 @@ limber_context *counted_context(const limber_config *c)
     return ctx;
 }
 
+limber_context *counted_group_context(void)
+{
+    return keep_for_group(
+        counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }));
+}
+
+int make_contexts_of_backends(limber_context **contexts, int room, const int *threads)
+{
+    int count = 0;
+
+    for (int i = 0; limber_backends[i]; i++)
+        for (int t = 0; threads[t]; t++) {
+            assert_true(count < room);
+            contexts[count] =
+                group_context(.backend = limber_backends[i]->name, .threads = threads[t]);
+            count += contexts[count] != NULL;
+        }
+    return count;
+}
+
 /* Multiplies small integers under a policy for kernels that are not in the cache, and checks the
  * result. */
 limber_status gemm_on_miss(limber_context *ctx, limber_on_miss on_miss, limber_report *report)

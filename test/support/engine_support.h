@@ -33,6 +33,12 @@ extern const struct backend counted;
 extern const struct backend *const counted_list[];
 /* Creates a context on the counting backend.  Fails the test if that fails. */
 limber_context *counted_context(const limber_config *c);
+/* Creates such a context, without a disk cache, that destroy_group_contexts() destroys. */
+limber_context *counted_group_context(void);
+
+/* Creates contexts of every backend that runs here, one for each number of `threads` (up to a 0),
+ * for a group of tests.  Returns how many it has stored in `contexts`, at most `room`. */
+int make_contexts_of_backends(limber_context **contexts, int room, const int *threads);
 
 /* Multiplies a 3 x 4 by a 4 x 2 matrix of small integers under a policy for kernels that are not in
  * the cache.  Returns LIMBER_STATUS_INTERNAL if the result is wrong. */

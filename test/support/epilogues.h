@@ -4,6 +4,8 @@
 #ifndef LIMBER_TEST_EPILOGUES_H
 #define LIMBER_TEST_EPILOGUES_H
 
+#include "contexts.h"
+#include "engine_support.h"
 #include "support.h"
 
 #include "jit/api/api.h"
@@ -27,16 +29,7 @@ static char *a, *b, *c0, *c, *x, *data[INPUTS];
 static int set_up(void **state)
 {
     (void)state;
-    for (int i = 0; limber_backends[i]; i++)
-        for (int threads = 1; threads <= 3; threads += 2) {
-            limber_config config = LIMBER_CONFIG_INIT;
-
-            config.backend = limber_backends[i]->name;
-            config.threads = threads;
-            config.cache_dir = config.dump_dir = "";
-            if (limber_create(&contexts[context_count], &config) == LIMBER_STATUS_OK)
-                context_count++;
-        }
+    context_count = make_contexts_of_backends(contexts, CONTEXTS, (const int[]){ 1, 3, 0 });
     for (int i = 0; i < INPUTS; i++)
         data[i] = malloc(ROOM);
     a = malloc(ROOM), b = malloc(ROOM), c0 = malloc(ROOM), c = malloc(ROOM), x = malloc(ROOM);
@@ -45,13 +38,10 @@ static int set_up(void **state)
 
 static int drop(void **state)
 {
-    (void)state;
-    for (int i = 0; i < context_count; i++)
-        limber_destroy(contexts[i]);
     for (int i = 0; i < INPUTS; i++)
         free(data[i]);
     free(a), free(b), free(c0), free(c), free(x);
-    return 0;
+    return destroy_group_contexts(state);
 }
 
 /* Returns a product of a 3 x 5 by a 5 x 4 matrix with an epilogue. of: format of A and B; to: of

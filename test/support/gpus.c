@@ -171,7 +171,7 @@ void gpu_run_graph(void *play, const limber_queue *q)
 void gpu_faults_are_found(const struct gpu_fault *fault, size_t count, int (*run)(void *arg),
                           void *arg)
 {
-    int capability = gpu_capability();
+    int capability = gpu_capability(), found = 0;
 
     if (getenv("LIMBER_TEST_GPU") || SANITIZED)
         skip_because(
@@ -194,5 +194,8 @@ void gpu_faults_are_found(const struct gpu_fault *fault, size_t count, int (*run
                      fault[i].what, fault[i].fault);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
             fail_msg("%s: not found (%d)", fault[i].what, WEXITSTATUS(status));
+        found++;
     }
+    if (found)
+        print_message("%d planted faults found\n", found);
 }

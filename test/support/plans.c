@@ -109,6 +109,15 @@ void plan_state_conv(struct plan *p, const struct conv_geometry *g, const struct
     finish(p, c, x);
 }
 
+char *print_plan(const struct plan *p)
+{
+    struct text out = { 0 };
+
+    limber_plan_print(p, &out);
+    assert_false(out.failed);
+    return out.s;
+}
+
 /* Compiles, loads and launches a plan's kernel on the call.  On failure returns false with a
  * message in d. */
 bool plan_launch(const struct backend *b, const struct plan *p, const struct target *t,

@@ -25,6 +25,8 @@ void build_plan(struct plan *p, const struct planned *x);
  * of its geometry. x->a and x->b: what scans found in the matrix of filters and in the im2col
  * matrix. */
 void plan_state_conv(struct plan *p, const struct conv_geometry *g, const struct planned *x);
+/* Returns a plan as text, which the caller frees. */
+char *print_plan(const struct plan *p);
 /* Compiles a plan, on which all passes have run, for the target, loads the kernel and launches
  * it once.  Returns false, with the error in d, if that fails. */
 bool plan_launch(const struct backend *b, const struct plan *p, const struct target *t,

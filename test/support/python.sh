@@ -14,8 +14,14 @@ python_with() {
     done
 }
 
-# Installs packages with pip in a folder, which is kept.  Arguments: Python, folder, packages.
-# Messages go to $work/log.
+# Prints the newest version of a package that the package index has for a Python; nothing if the
+# index does not answer.  Arguments: Python, package.
+newest_version() {
+    "$1" -m pip index versions "$2" 2> /dev/null | sed -n '1s/.*(\(.*\))$/\1/p'
+}
+
+# Installs packages with pip in a folder, which is kept, so its name says their versions.
+# Arguments: Python, folder, packages.  Messages go to $work/log.
 fetch() {
     p=$1 folder=$2
     shift 2

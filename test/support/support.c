@@ -362,6 +362,19 @@ void ref_dot(mpfr_t sum, mpfr_t absolute, limber_format fa, const void *a, int64
 }
 
 /* Returns |number at p - x| / scale, rounded up; 0 if the two are equal. */
+bool ref_is_same_special(const mpfr_t x, limber_format f, const void *p)
+{
+    mpfr_t got;
+    bool ok;
+
+    mpfr_init2(got, 300);
+    ref_load(got, f, p);
+    ok = mpfr_nan_p(x) ? mpfr_nan_p(got) != 0 :
+                         mpfr_inf_p(got) && mpfr_signbit(got) == mpfr_signbit(x);
+    mpfr_clear(got);
+    return ok;
+}
+
 double ref_error(const mpfr_t x, limber_format f, const void *p, const mpfr_t scale)
 {
     mpfr_t got;

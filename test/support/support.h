@@ -100,6 +100,8 @@ enum { REF_BITS = 70000 }; /* enough for sums of products of binary128 without r
 
 /* Loads the element at p exactly, without the library's conversion. */
 void ref_load(mpfr_t x, limber_format f, const void *p);
+/* True if *p is right where x is not finite: NaN for NaN, an infinity of the same sign for one. */
+bool ref_is_same_special(const mpfr_t x, limber_format f, const void *p);
 /* True if *p is x rounded once to nearest, ties to even, with subnormals, overflow and signed
  * zero. */
 bool ref_rounds_to(const mpfr_t x, limber_format f, const void *p);

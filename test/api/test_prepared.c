@@ -21,11 +21,11 @@ static limber_context *interp, *fast, *tight;
 static int make_contexts(void **state)
 {
     (void)state;
-    interp = group_context(.backend = "interp", .threads = 2);
-    fast = group_context(.backend = "auto", .threads = 2);
+    if (make_interp_and_best(&interp, &fast))
+        return -1;
     tight = group_context(.backend = "auto", .threads = 2, .workspace_bytes = 1 << 18);
     plan_without_matrix_unit(fast);
-    return interp && fast && tight ? 0 : -1;
+    return tight ? 0 : -1;
 }
 
 /* ---- operands of a trial --------------------------------------------------------------------- */
