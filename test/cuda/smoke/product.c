@@ -482,7 +482,7 @@ static enum site site_of_c(const struct cuda_config *f)
 }
 
 /* Writes a JSON line about the plan: unit, tile and kernel. */
-static void print_plan(FILE *out, const struct bench *b)
+static void put_plan(FILE *out, const struct bench *b)
 {
     static const char *const paths[] = { "lane",   "warp",    "group", "portable",
                                          "tensor", "element", "unit" };
@@ -667,7 +667,7 @@ static void print_details(struct report *r, struct bench *b, struct stage s[ALL]
 {
     const struct stage *first = first_wrong(s);
 
-    print_plan(r->details, b);
+    put_plan(r->details, b);
     for (int i = 0; i < ALL; i++)
         if (s[i].compared)
             fprintf(r->details, "{\"stage\": \"%s\", \"compared\": %lld, \"wrong\": %lld}\n",
@@ -743,7 +743,7 @@ static void run_filling(struct report *r, const struct trial *t, const struct sh
     else if (run_there(&b, &d))
         check_stages(r, &b, how, name);
     else if (smoke_failed(r, "launch", name, d.text))
-        print_plan(r->details, &b);
+        put_plan(r->details, &b);
     clear_bench(&b);
 }
 
