@@ -10,7 +10,8 @@
 
 enum { BLOCK = 48 }; /* rows that cpu_ops.direct computes for one copy of some columns of B */
 
-/* Predicted seconds of a group on one core.  Small products reach half of the unit's rate. */
+/* Returns the predicted seconds of one product of a batch on one core.  Small products reach half
+ * of the unit's rate. */
 static double direct_seconds(const struct target *t, const struct problem *p)
 {
     return (double)p->m * (double)p->n * (double)p->k /

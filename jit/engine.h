@@ -220,10 +220,11 @@ static inline bool limber_is_small(int64_t m, int64_t n, int64_t k, int64_t work
 {
     return k <= LIMBER_SMALL_K && m <= work && n <= work && m * n <= work && m * n * k <= work;
 }
-/* True if native products of this size are computed without packing.  A price from the target's
- * rates would not find this limit: on a Zen 4 both codes reach the same rate, 28 GMAC/s of f64, and
- * a kernel starts 0.6 us later.  For n = 160 and 256 AVX2 code without packing takes 1.1 and 1.25
- * times as long (f32: 1.0 and 0.96; 1.26 for n = 512), with AVX-512 0.87 and 0.90 times. */
+/* True if native products of this size are computed without packing.  The limit was measured, since
+ * predicted times would not give it: on a Zen 4 the code with packing and the code without reach
+ * the same rate (28 GMAC/s of f64), and the one with packing starts 0.6 us later.  Time without
+ * packing divided by time with it, AVX2: f64 1.1 (n = 160) and 1.25 (256), f32 1.0, 0.96 and 1.26
+ * (512); AVX-512: f64 0.87 (160) and 0.90 (256). */
 static inline bool limber_is_direct_size(int64_t m, int64_t n, int64_t k)
 {
     enum { MOST = 128 * 128 * 128 }; /* multiply-adds */

@@ -735,7 +735,8 @@ static void convolutions_are_cut_into_blocks(void **state)
     free(l);
 }
 
-/* Runs a convolution or gradient of x and w, or of their magnitudes, into y. */
+/* Runs a convolution of x and w, or one of its gradients, into y.  Fails the test if the call
+ * fails. */
 static void run_direction(limber_context *ctx, const struct layer *l, const limber_contract *k,
                           limber_operation operation, const float *x, const float *w, float *y,
                           limber_report *report)
@@ -794,7 +795,8 @@ static void gradients_are_cut_into_blocks(void **state)
         for (int64_t e = 0; e < (filter ? FILTERS * LENGTH : IMAGES * CHANNELS * PIXELS); e++) {
             double error = fabs((double)out[ALL + e] - out[2 * (int64_t)ALL + e]);
 
-            /* phases of a stride are products of their own, and take schemes of their own */
+            /* With strides, the phases of a gradient are separate products, which may take other
+             * schemes, so bits may differ. */
             assert_true(i > 3 || same_number(LIMBER_F32, &out[e], &out[ALL + e]));
             assert_true(error <= (report.bound + 0x1p-23) * out[3 * (int64_t)ALL + e]);
         }

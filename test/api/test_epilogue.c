@@ -450,9 +450,9 @@ static bool represents_all(limber_format f, limber_format g)
     return false;
 }
 
-/* Computes the product without steps, in C's layout.  *rest: the steps that remain to be evaluated.
- * If the first step adds an input, the library may round product and input once; this function then
- * computes them as beta C. */
+/* Computes the product without steps into x, in C's layout, and returns the format of x.  *rest:
+ * the steps that remain to be evaluated.  If the first step adds an input, the library may round
+ * the sum of product and input once; then the input is added here, in the place of beta C. */
 static limber_format plain_product(limber_context *ctx, struct trial *t, struct expression *rest)
 {
     limber_format f = t->p.c.format, xf;

@@ -73,8 +73,9 @@ static int64_t make_half_remainders(void)
 
 enum ends { EQUAL, OPPOSITE, MIXED, AROUND };
 
-/* Draws an element of A (side 0) or B (side 1): the number of make_half_remainders with the same
- * sign everywhere, with opposite signs in A and B, with random signs, or changed by up to 2. */
+/* Draws an element of A (side 0) or B (side 1).  It is x, whose remainders modulo the first moduli
+ * p are (p - 1) / 2, or -x: with the same sign everywhere, with opposite signs in A and B, or with
+ * random signs; or x changed by up to 2. */
 static int64_t draw_value(struct rng *r, enum ends ends, int side)
 {
     int64_t x = make_half_remainders();

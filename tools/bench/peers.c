@@ -213,7 +213,8 @@ static void find_mkl_jit(struct library *l)
 
     if (!LIBRARY_FIND(l, needed)) {
         mkl_jit.create_d = NULL;
-        /* MKL stays available without these functions: only one of its peers needs them */
+        /* MKL stays available without these functions, which only the comparison with functions
+         * that MKL compiles for one shape needs. */
         *l->why_not = 0;
     }
 }
@@ -586,8 +587,8 @@ enum { LIBRARIES = sizeof libraries / sizeof *libraries };
 
 void peers_open(const struct bench *b)
 {
-    /* Must precede the loading of all libraries.  Threads that spin while they wait take CPUs from
-     * the next library: oneDNN's products lost up to nine tenths of their speed. */
+    /* This must precede the loading of all libraries.  Threads that spin while they wait take CPUs
+     * from the next library: oneDNN's products lost up to nine tenths of their speed. */
     setenv("OMP_WAIT_POLICY", "passive", 0);
     for (int i = 0; i < LIBRARIES; i++)
         if (libraries[i]->gpu == b->gpu && (!b->gpu || rows_use_library(b, libraries[i])))

@@ -367,7 +367,8 @@ static bool same_group(const cJSON *a, const cJSON *b)
     return !strcmp(json_word(a, "group"), json_word(b, "group"));
 }
 
-/* Draws rates as a function of n, for benchmarks with several sizes. */
+/* Draws rates as a function of n, for benchmarks with several sizes.  Returns false if memory
+ * runs out. */
 static bool bench_curves(FILE *f, const cJSON *first)
 {
     struct curves c = { .n = 0 };

@@ -8,8 +8,8 @@ enum { NAME(half) = LANES / 2 };
 typedef PASTE(lane_, BYTES) NAME(index);
 typedef NAME(index) NAME(lane) __attribute__((vector_size(VECTOR)));
 
-/* The rows of the image that the windows of up to 2 TWINS rows of the result read.  They are the
- * same in each channel. */
+/* The rows of the image that are read for up to 2 * TWINS rows of the result.  They are the same in
+ * each channel. */
 struct NAME(twins) {
     /* [row of the image]: the row's offset from the channel's first element */
     int64_t at[2 * (2 * TWINS - 1) + 3];
