@@ -65,8 +65,9 @@ struct scheme_range {
 bool limber_scheme_range(const struct scheme *s, struct scheme_range *r);
 /* True if the caller may set the number of slices or moduli (limber_contract.slices). */
 bool limber_scheme_has_count(const struct scheme *s);
-/* Returns the bits of a slice of the named Ozaki I scheme for k <= 2^kbits, if the number of slices
- * is given or estimated; 0 if there is no such scheme. */
+/* Returns the bits of a slice of the named Ozaki I scheme for k <= 2^kbits under the contract
+ * `fast`, where the caller gives the number of slices or the library estimates it.  0 if there is
+ * no such scheme. */
 int limber_slice_step(const char *name, int kbits);
 /* Returns how many bits of balanced slices (signed digits) scaled integers cannot use: one for
  * the sign, one more in bytes. */

@@ -171,7 +171,8 @@ static void find_groups(const struct reveal *r, struct candidates *c)
 }
 
 /* Finds lengths of blocks and groups that the found tree suggests.  A node with three or more
- * children suggests fused blocks; without one, blocks are trees of a power of two. */
+ * children suggests fused blocks.  If there is none, blocks are taken to be binary trees whose
+ * number of leaves is a power of two. */
 static void find_candidates(const struct reveal *r, struct candidates *c)
 {
     int32_t most = 0;

@@ -27,8 +27,10 @@ static double two_tails(int e, double n)
     return erfc(ldexp(M_SQRT1_2, e) / sqrt(n));
 }
 
-/* Adds, for all i, the terms that contain q_i to the sums *weighted and *sum.  In binary64, q_i is
- * 0 while 2^a > 38 sqrt(i), so smaller i are skipped. */
+/* Adds (i - alpha) q_i to *weighted and q_i to *sum, for alpha < i < n.  q_i is the probability
+ * that a sum of a fraction bits is first so large at term i that later terms are lost (Sakr et al.,
+ * ICLR 2019, theorem 1).  In binary64, q_i is 0 while 2^a > 38 sqrt(i), so smaller i are
+ * skipped. */
 static void sum_full_swamping(int a, double alpha, int64_t n, double *weighted, double *sum)
 {
     int64_t first = (int64_t)fmax(2, fmax(floor(alpha) + 1, floor(ldexp(1, 2 * a) / 1600)));

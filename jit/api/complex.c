@@ -137,8 +137,8 @@ static bool find_wider_format(limber_format f, limber_format *out)
     return f.size < 8 && limber_format_named(name[f.size], out) == LIMBER_STATUS_OK;
 }
 
-/* True if A is a column-major matrix, and the code path `vectors` multiplies it by the vector B in
- * place.  That code needs contiguous rows of B's real form. */
+/* True if A is a column-major matrix that the code path `vectors` multiplies by the vector B
+ * without copying A.  B must then be written out as real 2 x 2 blocks with contiguous rows. */
 static bool reads_columns(const struct complex_product *x)
 {
     return x->n == 1 && x->a.m.row_stride == 1 && x->a.m.col_stride != 1 &&

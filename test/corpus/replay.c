@@ -101,8 +101,8 @@ static void find_compiler_version(const struct outcome *o, char to[256])
         snprintf(to, 256, "%.*s", (int)strcspn(at, "\""), at);
 }
 
-/* Computes the marks of a problem for every machine.  Returns false, with a reason in `why`, if the
- * line is invalid. */
+/* Runs the problem of `line` for every machine, and stores for each kind of outcome its mark (a
+ * short digest).  Returns false, with a reason in `why`, if the line is invalid. */
 static bool make_marks(const char *line, int threads, struct marks *marks, char made_with[256],
                        char why[256])
 {

@@ -140,7 +140,7 @@ static void await_function(limber_context *ctx, const struct product_shape *s)
         sched_yield();
 }
 
-/* Returns whether the context has a compiler of functions. */
+/* Returns whether limber_bind_shape can compile functions in this context. */
 static bool makes_functions(limber_context *ctx)
 {
     const limber_matrix one = { NULL, LIMBER_F64, 1, 1 };

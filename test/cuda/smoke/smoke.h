@@ -41,7 +41,8 @@ struct difference {
     int64_t plane, row, col;
     char got[40], want[40]; /* hexadecimal, most significant byte first */
     double got_value, want_value;
-    /* in runs of positions: the operand's elements that `got` and `want` encode; else "" */
+    /* if each element of an operand encodes its own position: the elements from which `got` and
+     * `want` come, as text; else "" */
     char from[80], due[80];
 };
 

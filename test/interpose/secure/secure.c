@@ -140,8 +140,9 @@ static bool needs_gpu(const char *name)
            strstr(name, "CUBINS");
 }
 
-/* Checks each variable by itself in a program that runs with the user's own rights.  Variables
- * of GPUs are checked only if there is a GPU. */
+/* Checks that each dangerous variable has its effect (it loads the trap or prints the secret) in a
+ * program that runs with the user's own rights.  Variables of GPUs are checked only if there is a
+ * GPU.  Returns the number of variables without effect. */
 static int check_own_rights(const char *program)
 {
     char said[4096], *file = in_dir("trap/loaded"), *at = NULL;
