@@ -211,13 +211,15 @@ const char *python_for_examples(void)
 {
     static const char *const pythons[] = { "python3", "/usr/local/bin/python3",
                                            "/usr/bin/python3" },
-                             *const needed[] = { "import torch, numpy", "import numpy" },
+                             *const needed[] = { "import limber, torch, numpy",
+                                                 "import limber, numpy", "import torch, numpy",
+                                                 "import numpy" },
                              *const packages[] = { "../../bindings/python",
                                                    "../share/limber/python" };
     const char *python = NULL;
     char place[PATH_MAX];
 
-    for (int i = 0; i < 6 && !python; i++)
+    for (int i = 0; i < 12 && !python; i++)
         if (python_runs(pythons[i % 3], needed[i / 3]))
             python = pythons[i % 3];
     python = python ? python : pythons[0];
