@@ -100,7 +100,7 @@ struct sums {
     vd high, low, size, uncertain;
 };
 
-/* Of the first `live` rows, stores the results whose rounding is certain, or whose error is at most
+/* Stores the results of the first `live` rows whose rounding is certain, or whose error is at most
  * `allowed` times the sum of magnitudes.  Returns the mask of the rows that are not stored. */
 static int store_certain(const struct product *x, const int64_t *row, int live, struct sums s,
                          double allowed)

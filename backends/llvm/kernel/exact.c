@@ -420,9 +420,9 @@ static bool is_dense(const struct output_view *c, int64_t j)
     return c->col == 1 && !c->rows && !c->cols && !c->wide && j + LANES <= c->inner;
 }
 
-/* Of the lanes in the mask `left` of row r, stores those whose double-double sum can be rounded
- * with certainty.  Returns the mask of the stored lanes.  r: row of the register tile; i: row of
- * the block. */
+/* Stores the lanes of row r whose double-double sum can be rounded with certainty, as far as they
+ * are in the mask `left`.  Returns the mask of the stored lanes.  r: row of the register tile;
+ * i: row of the block. */
 APART static int store_pairs(const struct strip *s, const struct pair *x, int r, int64_t i,
                              int64_t j, int left)
 {
@@ -544,9 +544,9 @@ static bool store_zero_at(const struct kernel_call *c, int64_t i, int64_t j)
                       c->config->has_beta ? &c->beta_f64 : NULL);
 }
 
-/* Of the lanes in the mask `left`, stores those whose products are all zero, as in triangular or
- * sparse operands.  Returns the mask of the stored lanes.  The rounding of a zero double-double sum
- * is never certain. */
+/* Stores the lanes whose products are all zero, as in triangular or sparse operands, as far as they
+ * are in the mask `left`.  Returns the mask of the stored lanes.  The rounding of a zero
+ * double-double sum is never certain. */
 APART static int store_zeros(const struct strip *s, const struct pair *x, int line, int64_t i,
                              int64_t j, int left)
 {
@@ -577,8 +577,8 @@ APART static int store_zeros(const struct strip *s, const struct pair *x, int li
     return done;
 }
 
-/* Of the lanes of row i whose rounding is still uncertain, stores those whose sums in bins can be
- * rounded with certainty or are exactly zero.  Returns the mask of the stored lanes. */
+/* Stores the lanes of row i whose rounding is still uncertain, if their sums in bins can be rounded
+ * with certainty or are exactly zero.  Returns the mask of the stored lanes. */
 APART static int store_binned(const struct strip *s, int64_t i, int64_t j)
 {
     const struct kernel_call *c = s->c;

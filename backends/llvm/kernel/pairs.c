@@ -312,8 +312,8 @@ static struct bins sum_in_bins(const struct product *x, int64_t i)
     return s;
 }
 
-/* Of the results in the mask `left`, stores those whose sums in bins can be rounded with certainty
- * or lost no bits.  Returns the mask of the results that are not stored. */
+/* Stores the results in the mask `left` whose sums in bins can be rounded with certainty or lost no
+ * bits.  Returns the mask of the results that are not stored. */
 static int store_binned(struct product *x, int64_t i, const struct results *o, int left)
 {
     const struct bins s = sum_in_bins(x, i);
