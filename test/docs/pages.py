@@ -15,6 +15,7 @@ with it:
                             Python.  Otherwise the test says that it was skipped.
     <!-- output -->         What the block that was run before it prints, on stdout and stderr.
                             "..." stands for anything, on a line of its own for any lines.
+    <!-- output within 20% -->  As `output`, but each number may differ by so much.
     <!-- output numbers vary -->  As `output`, but each number stands for any other.
     <!-- output numbers and schemes vary -->  Also the schemes after "by" and "scheme", which depend
                             on the CPU, stand for any other.
@@ -39,7 +40,7 @@ import time
 
 BLOCK = re.compile(r"^(?:<!-- ((?:(?!-->).)*?)\s*-->\n)?^```([^\n]*)\n(.*?)^```$", re.M | re.S)
 MARK = re.compile(r"(run(?: after)?(?: where (?P<needs>[\w. -]+))?"
-                  r"|output(?: numbers(?: and schemes)? vary)?"
+                  r"|output(?: within (?P<percent>\d+)%| numbers(?: and schemes)? vary)?"
                   r"|file (?P<file>[\w.-]+)|not run: .*\w+ .*)")
 HEADERS = ("limber/limber.h", "limber/ops.h", "limber/solve.h", "limber/research.h",
            "limber/interpose.h", "limber/environment.h", "assert.h", "dlfcn.h", "math.h", "stdio.h",
@@ -69,6 +70,7 @@ class Block:
         self.runs = head.startswith("run")
         self.needs = (match["needs"] or "").split()
         self.file = match["file"]
+        self.percent = match["percent"] and int(match["percent"])
         if self.runs and language not in ("sh", "python", "c"):
             raise Wrong(f"{self.where}: a block of '{language}' cannot run")
 
@@ -248,9 +250,20 @@ def as_pattern(text, numbers_vary, schemes_vary):
         if numbers_vary:
             line = re.sub(r"(?:\\ )+", lambda m: " +" if len(m[0]) > 2 else m[0], line)
             line = re.sub(r"\d+(?:\\\.\d+)?(?:e(?:\\[+-])?\d+)?",
-                          r"\\d+(?:\\.\\d+)?(?:e[+-]?\\d+)?", line)
+                          r"(\\d+(?:\\.\\d+)?(?:e[+-]?\\d+)?)", line)
         lines.append(line + r"[ \t]*\n")
     return "".join(lines)
+
+
+def is_printed(block, text):
+    """True if a block of output allows this text."""
+    match = re.fullmatch(as_pattern(block.text, block.percent or "numbers" in block.mark,
+                                    "schemes" in block.mark), text)
+    if not match or not block.percent:
+        return match is not None
+    stated = re.findall(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", block.text)
+    return all(abs(float(a) - float(b)) <= block.percent / 100 * abs(float(b))
+               for a, b in zip(match.groups(), stated))
 
 
 def run_page(source, page, prefix, env):
@@ -265,9 +278,8 @@ def run_page(source, page, prefix, env):
                 with open(os.path.join(folder, block.file), "w") as f:
                     f.write(block.before.lstrip("\n") + block.text)
             elif block.mark.startswith("output"):
-                if last is not None and not re.fullmatch(
-                        as_pattern(block.text, "numbers" in block.mark, "schemes" in block.mark),
-                        WHEEL_NAME.sub(r"\1", last.rstrip("\n")) + "\n"):
+                if last is not None and not is_printed(
+                        block, WHEEL_NAME.sub(r"\1", last.rstrip("\n")) + "\n"):
                     wrong.append(f"{block.where}: the output is\n{last}")
             elif block.runs:
                 missing = [name for name in block.needs if not have(name, env)]

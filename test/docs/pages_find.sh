@@ -39,6 +39,14 @@ cat x.txt
 ```
 <!-- run -->
 ```sh
+echo 11.9 and 1.1e-3 in 7 s
+```
+<!-- output within 20% -->
+```
+10 and 0.001 in ... s
+```
+<!-- run -->
+```sh
 test ! -e x.txt; printf '%s\n' one two three four; which limber
 ```
 <!-- output -->
@@ -135,6 +143,16 @@ echo 1.5
 <!-- output -->
 ```
 1.6
+```
+END
+expect 'a number too far away' 'page.md:6: the output is' <<'END'
+<!-- run -->
+```sh
+echo 12.1 and 1.1e-3
+```
+<!-- output within 20% -->
+```
+10 and 0.001
 ```
 END
 expect 'words for a number' 'page.md:6: the output is' <<'END'

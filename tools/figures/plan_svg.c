@@ -390,14 +390,16 @@ static void draw_page(struct drawing *d)
     struct box b = size_of(d, a.x + a.w + GAP, a.y, k, n);
     struct box c = size_of(d, b.x + fmax(b.w, 150) + GAP, a.y, m, n);
     double high = fmax(fmax(a.h, b.h), c.h), y;
+    double width = c.x + fmax(c.w, 340) + LEFT;
+    double height = a.y + high + GAP + LEFT + fmax(high, 82 + ROW * (7 + d->schemes));
     struct box bits[2] = { a, b };
     const char *name[] = { "A", "B" };
 
     fprintf(d->f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+            "viewBox=\"0 0 %.0f %.0f\" "
             "font-family=\"sans-serif\" font-size=\"11\" fill=\"#222\">\n<title>",
-            c.x + fmax(c.w, 340) + LEFT,
-            a.y + high + GAP + LEFT + fmax(high, 82 + ROW * (7 + d->schemes)));
+            width, height, width, height);
     page_text(d->f, d->p->name[0]);
     fputs(" times ", d->f);
     page_text(d->f, d->p->name[1]);
