@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the test suites of NumPy, SciPy and R, each without Limber and with Limber intercepting its
-BLAS calls, and compares: a test that fails only with Limber shows a fault.  The suite `models` fits
-models of scikit-learn under several kernels of OpenBLAS and numbers of threads, and compares bits:
-with Limber, always under the contract `reproducible`, each must be the same.
+BLAS calls, and compares: a test that fails only with Limber shows a fault.  SciPy's tests marked
+`slow`, which its own runner leaves out, run with --slow.  The suite `models` fits models of
+scikit-learn under several kernels of OpenBLAS and numbers of threads, and compares bits: with
+Limber, always under the contract `reproducible`, each must be the same.
 
 example: python3 tools/suites.py --library build/tools/interpose/blas/liblimber_blas.so numpy"""
 import argparse
@@ -80,8 +81,9 @@ class Suites:
         with open(self.folder / f"{name}.log", "w", encoding="utf-8") as log:
             subprocess.run(
                 [self.python(), "-m", "pytest", "-q", "-n", str(self.wish.jobs), "-p",
-                 "no:cacheprovider", "--timeout", "1800", f"--junitxml={path}", "--pyargs",
-                 package],
+                 "no:cacheprovider", "--timeout", "1800", f"--junitxml={path}",
+                 *(["-m", "not slow"] if package == "scipy" and not self.wish.slow else []),
+                 "--pyargs", package],
                 cwd=self.folder, env=self.environment(limber, name), stdout=log, stderr=log,
                 check=False)
         if not path.exists():
@@ -216,6 +218,7 @@ def main():
     parser.add_argument("--folder", default="build-suites", help="for packages, logs and results")
     parser.add_argument("--contract", default="correct", help="(%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--slow", action="store_true", help="SciPy's slow tests, too")
     parser.add_argument("--json", action="store_true", help="print one object a suite")
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{', '.join(SUITES)} (all)")
     wish = parser.parse_args()
