@@ -14,6 +14,12 @@
 #include "ir/steps.h"
 #include "ir/view.h"
 
+/* Returns a / b, rounded up; a >= 0, b > 0. */
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
 struct blob {               /* compiled code or data, in the form in which it is stored on disk */
     unsigned char *data;
     size_t size;

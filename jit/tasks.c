@@ -31,11 +31,6 @@ static void run_pieces(void *arg, int64_t task, int worker)
     }
 }
 
-static int64_t ceil_div(int64_t x, int64_t by)
-{
-    return (x - 1) / by + 1;
-}
-
 /* Returns the number of tasks for work of so many seconds: up to eight for each thread, or one if
  * that is as fast. */
 static int64_t count_tasks(const limber_context *ctx, double seconds)

@@ -87,7 +87,7 @@ static int64_t shown_end(const struct tile_subset *x, int64_t lines)
 static size_t extent_bytes(const struct view *v, int64_t lines, int64_t k, int size)
 {
     const struct patch *w = v->patch;
-    int64_t images, channels, planes = 0;
+    int64_t images, channels, planes;
 
     if (lines == 0 || k == 0)
         return 0;
@@ -103,13 +103,12 @@ static size_t extent_bytes(const struct view *v, int64_t lines, int64_t k, int s
         lines = k;
         k = images;
     }
-    images = lines / (w->oh * w->ow);
-    channels = k / (w->r * w->s);
-    if (w->t) {
-        images /= w->od;
-        channels /= w->t;
-        planes = w->d - 1;
-    }
+    /* the lines of a tile subset may end within an image, or within a channel's taps */
+    images = ceil_div(lines, w->oh * w->ow * (w->t ? w->od : 1));
+    channels = ceil_div(k, w->r * w->s * (w->t ? w->t : 1));
+    if (v->tile_subset && w->depth)
+        channels = w->depth;
+    planes = w->t ? w->d - 1 : 0;
     return (size_t)(w->origin + (images - 1) * w->image + (channels - 1) * w->channel +
                     planes * w->plane + (w->h - 1) * w->row + (w->w - 1) * w->col + 1) *
            (size_t)size;

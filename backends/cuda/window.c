@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Convolutions that pack each pixel of the image once (NHWC).  The multiply kernel then reads B
  * from the packed image through the convolution's window.  If a pixel's channels are no multiple of
- * 16 bytes, or the window covers few of the pixels, the im2col matrix is packed instead. */
+ * 16 bytes, the window covers few of the pixels, or only some blocks of pixels are multiplied, the
+ * im2col matrix is packed instead. */
 #include "backends/cuda/launch.h"
 
 #include "ir/num/prim.h"
@@ -52,8 +53,10 @@ void limber_cuda_set_order(struct run *r)
         limber_conv_map(&r->map[i], i ? OP_patches : OP_filters, &conv, f->bytes);
         r->ordered[i] = limber_map_view(&r->map[i], r->view[i].data);
     }
-    r->images =
-        f->window && r->k > 0 && should_pack_image(&r->map[1].patch, f->bytes) ? conv.sizes.n : 0;
+    r->images = f->window && r->k > 0 && !r->call->b.tile_subset &&
+                        should_pack_image(&r->map[1].patch, f->bytes) ?
+                    conv.sizes.n :
+                    0;
 }
 
 /* Returns the bytes of one limb of one image. */

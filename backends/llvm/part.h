@@ -7,11 +7,6 @@
 #include "backends/llvm/llvm.h"
 #include "backends/llvm/loaded.h"
 
-static inline int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static inline int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -194,10 +194,8 @@ bool limber_may_cut(const limber_context *ctx, const struct problem *p)
 {
     const struct product_request r = limber_request(p);
 
-    /* code for devices reads images through index maps that cannot select blocks of lines */
     return limber_has_way(ctx, WAY_parts) && limber_can_partition(&r) &&
-           (p->shape ? !limber_is_device(&ctx->machine.target) :
-                       limber_view_strided(&p->a) && limber_view_strided(&p->b));
+           (p->shape || (limber_view_strided(&p->a) && limber_view_strided(&p->b)));
 }
 
 /* True if a sample of both operands suggests that dividing the product into parts may pay: many

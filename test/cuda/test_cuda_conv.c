@@ -210,6 +210,76 @@ static void images_may_differ_in_magnitude(void **state)
     }
 }
 
+/* Blocks of 64 filters and of 64 pixels take the scheme that suits them.  An element of a block of
+ * narrow filters and narrow pixels has the bits of FP32-F, as if all other blocks were zero; the
+ * others have those of FP32-B. */
+static void convolutions_are_cut_into_blocks(void **state)
+{
+    enum { BLOCK = 64, FILTERS = 130, SIDE = 11, PIXELS = SIDE * SIDE, WIDE_FILTER = 70 };
+    enum { WIDE_ROW = 2 }; /* row of the second image with a pixel of another magnitude */
+    const limber_layout layouts[] = { LIMBER_LAYOUT_NCHW, LIMBER_LAYOUT_NHWC };
+    limber_contract k = native;
+
+    (void)state;
+    k.promise = LIMBER_CONTRACT_FAST;
+    for (int i = 0; i < 4; i++) {
+        const struct layer l = { 2, 16, SIDE, SIDE, FILTERS, 3, 3, 1, 1, 1, 1, layouts[i % 2] };
+        const bool nchw = l.layout == LIMBER_LAYOUT_NCHW, on_device = i > 1;
+        const int64_t at =
+            nchw ? (l.c * SIDE + WIDE_ROW) * SIDE + 4 : ((SIDE + WIDE_ROW) * SIDE + 4) * l.c;
+        struct tensors t = make_tensors(&l, "f32", "f32", DATA_unit);
+        float *x = (float *)(void *)t.x, *w = (float *)(void *)t.w, *y = (float *)(void *)t.y;
+        const int64_t taps = (int64_t)(t.nw / FILTERS);
+        float *want[2] = { malloc(t.ny * 4), malloc(t.ny * 4) };
+        limber_conv shape = shape_of(&l);
+        limber_report report = LIMBER_REPORT_INIT;
+        struct gpu_buffer dx, dw, dy;
+
+        x[at] = w[WIDE_FILTER * taps] = 0;
+        for (int wide = 0; wide < 2; wide++) {
+            k.scheme = wide ? "fp32-b" : "fp32-f";
+            if (wide) {
+                x[at] = 0x1p-50f;
+                w[WIDE_FILTER * taps] = 0x1p-45f;
+            }
+            assert_int_equal(
+                limber_conv2d(cuda, &k, &shape, NULL, x, t.f, w, t.f, NULL, want[wide], t.fy, NULL),
+                LIMBER_STATUS_OK);
+        }
+        dx = gpu_upload_new(x, t.nx * 4);
+        dw = gpu_upload_new(w, t.nw * 4);
+        dy = gpu_upload_new(y, t.ny * 4);
+        k.scheme = "fp32-f+fp32-b";
+        if (limber_conv2d(cuda, &k, &shape, NULL, on_device ? (void *)dx.at : x, t.f,
+                          on_device ? (void *)dw.at : w, t.f, NULL, on_device ? (void *)dy.at : y,
+                          t.fy, &report))
+            fail_msg("%s", limber_error_text());
+        if (on_device)
+            gpu_download(y, dy);
+        assert_string_equal(report.scheme, "mixed");
+        for (int64_t o = 0; o < FILTERS; o++)
+            for (int64_t line = 0; line < 2 * PIXELS; line++) {
+                /* lines whose windows see the pixel of another magnitude */
+                const int64_t first = PIXELS + (WIDE_ROW - 1) * SIDE + 3,
+                              last = PIXELS + (WIDE_ROW + 1) * SIDE + 5;
+                const bool wide = o / BLOCK == WIDE_FILTER / BLOCK ||
+                                  (line / BLOCK >= first / BLOCK && line / BLOCK <= last / BLOCK);
+                const int64_t e = nchw ? (line / PIXELS * FILTERS + o) * PIXELS + line % PIXELS :
+                                         line * FILTERS + o;
+
+                if (!same_number(t.fy, &y[e], &want[wide][e]))
+                    fail_msg("%d: filter %d, pixel %d: %a, not %a", i, (int)o, (int)line,
+                             (double)y[e], (double)want[wide][e]);
+            }
+        gpu_free(dx);
+        gpu_free(dw);
+        gpu_free(dy);
+        free(want[0]);
+        free(want[1]);
+        drop_tensors(&t);
+    }
+}
+
 /* A gradient's problem, with random tensors in host and in device memory. */
 struct gradient {
     const limber_contract *contract;
@@ -288,6 +358,84 @@ static void check_gradient(limber_contract contract, const char *format, const c
     if (!same_gradient(cuda, &g, why))
         fail_msg("%s of %s, layer %d: %s", filter ? "filters" : "image", format, (int)(l - layers),
                  *why ? why : "bits differ");
+}
+
+/* Gradients in both layouts are cut into blocks as convolutions are: host and device memory give the
+ * same bits, and errors against correctly rounded results are within the reported bound. */
+static void gradients_are_cut_into_blocks(void **state)
+{
+    enum { FILTERS = 130, SIDE = 11, OPERANDS = 2 };
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const bool filter = i > 1;
+        const struct layer l = {
+            2, 16, SIDE, SIDE, FILTERS, 3,
+            3, 1,  1,    1,    1,       i % 2 ? LIMBER_LAYOUT_NHWC : LIMBER_LAYOUT_NCHW
+        };
+        struct tensors t = make_tensors(&l, "f32", "f32", DATA_unit);
+        const size_t count = filter ? t.nw : t.nx,
+                     sizes[OPERANDS] = { filter ? t.nx : t.ny, filter ? t.ny : t.nw };
+        float *in[OPERANDS] = { (float *)(void *)(filter ? t.x : t.y),
+                                (float *)(void *)(filter ? t.y : t.w) };
+        float *magnitude[OPERANDS], *out[4];
+        limber_contract ape = native;
+        limber_conv shape = shape_of(&l);
+        limber_report report = LIMBER_REPORT_INIT;
+        limber_problem p = LIMBER_PROBLEM_INIT;
+        struct gpu_buffer on_device[OPERANDS], c;
+        struct rng r = { 32 };
+
+        fill(&r, DATA_unit, t.f, t.y, t.ny);
+        in[filter][t.ny / 2] = 0x1p-45f;
+        ape.promise = LIMBER_CONTRACT_FAST;
+        ape.scheme = "ape";
+        for (int j = 0; j < OPERANDS; j++) {
+            magnitude[j] = malloc(sizes[j] * 4);
+            for (size_t e = 0; e < sizes[j]; e++)
+                magnitude[j][e] = fabsf(in[j][e]);
+            on_device[j] = gpu_upload_new((char *)in[j], sizes[j] * 4);
+        }
+        p.operation =
+            filter ? LIMBER_OPERATION_CONV_BACKWARD_FILTER : LIMBER_OPERATION_CONV_BACKWARD_DATA;
+        p.conv = &shape;
+        for (int j = 0; j < 4; j++) {
+            float *const *from = j == 3 ? magnitude : in;
+
+            out[j] = calloc(count, 4);
+            p.contract = j > 1 ? &correct : &ape;
+            p.a = (limber_matrix){ from[0], t.f, 0, 0 };
+            p.b = (limber_matrix){ from[1], t.f, 0, 0 };
+            p.c = (limber_output){ out[j], t.fy, 0, 0 };
+            if (j == 1) {
+                c = gpu_upload_new((char *)out[j], count * 4);
+                p.a.data = (void *)on_device[0].at;
+                p.b.data = (void *)on_device[1].at;
+                p.c.data = (void *)c.at;
+            }
+            if (limber_run(j > 1 ? reference : cuda, &p, j > 1 ? NULL : &report))
+                fail_msg("%s", limber_error_text());
+            if (j < 2)
+                assert_true(report.parts > 1);
+        }
+        gpu_download((char *)out[1], c);
+        assert_memory_equal(out[0], out[1], count * 4);
+        for (size_t e = 0; e < count; e++) {
+            double error = fabs((double)out[0][e] - out[2][e]);
+
+            if (!(error <= (report.bound + 0x1p-23) * out[3][e]))
+                fail_msg("%d: element %d is %a, not %a", i, (int)e, (double)out[0][e],
+                         (double)out[2][e]);
+        }
+        for (int j = 0; j < 4; j++)
+            free(out[j]);
+        for (int j = 0; j < OPERANDS; j++) {
+            free(magnitude[j]);
+            gpu_free(on_device[j]);
+        }
+        gpu_free(c);
+        drop_tensors(&t);
+    }
 }
 
 /* Returns the index maps of a layer's tensors in one direction. */
@@ -921,6 +1069,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_have_the_bits_of_the_interpreter),
         cmocka_unit_test(images_may_differ_in_magnitude),
+        cmocka_unit_test(convolutions_are_cut_into_blocks),
+        cmocka_unit_test(gradients_are_cut_into_blocks),
         cmocka_unit_test(gradients_have_the_bits_of_the_interpreter),
         cmocka_unit_test(gradients_of_every_scheme),
         cmocka_unit_test(units_have_the_bits_of_the_interpreter),
