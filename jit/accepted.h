@@ -49,7 +49,7 @@ struct found {
     struct entry *e; /* in use as long as the form is kept */
     bool unscanned; /* the kernel computes with data that was not scanned */
     /* mixed.c: whether one plan takes so little time that partitioning the product cannot pay */
-    atomic_int brief;
+    atomic_int cheap;
     /* the backend's work layout for launches of this form, allocated by malloc; see struct call */
     void *layout;
     size_t size; /* number of bytes of `key` that are compared */

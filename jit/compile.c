@@ -429,7 +429,7 @@ static bool make_on_machine(const struct compile_job *m, struct entry *e, struct
 }
 
 /* Arguments of make_here. */
-struct made {
+struct make_arguments {
     const struct compile_job *m;
     struct entry *e;
 };
@@ -438,7 +438,7 @@ struct made {
  * backend.  Stores how long that took. */
 static bool make_here(void *arg, struct diag *d)
 {
-    const struct made *x = arg;
+    const struct make_arguments *x = arg;
     struct entry *e = x->e;
     struct compile_job m = *x->m;
     double start = limber_now();
@@ -463,5 +463,5 @@ static bool make_here(void *arg, struct diag *d)
 
 bool limber_make_kernel(void *user, struct entry *e, struct diag *d)
 {
-    return limber_with_stack(STACK_compile, make_here, &(struct made){ user, e }, d);
+    return limber_with_stack(STACK_compile, make_here, &(struct make_arguments){ user, e }, d);
 }

@@ -213,7 +213,7 @@ struct running {
 };
 
 /* Clears *x and describes the convolution p in it. */
-static void start_running(struct running *x, const limber_context *ctx, const struct problem *p)
+static void describe_running(struct running *x, const limber_context *ctx, const struct problem *p)
 {
     memset(x, 0, sizeof *x);
     x->p = p;
@@ -227,7 +227,7 @@ static void start_running(struct running *x, const limber_context *ctx, const st
 static bool make_plan(const limber_context *ctx, const struct problem *p, const struct runner *all,
                       struct running *x)
 {
-    start_running(x, ctx, p);
+    describe_running(x, ctx, p);
     if (!x->cpu->depthwise->plan(&x->d, x->target, limber_runner_busy(all), &x->plan))
         return false;
     x->bytes = x->plan.room * (size_t)all->workers;
@@ -310,8 +310,8 @@ bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct r
 
 /* Samples the exponents of dense elements into *m.  False if the sample does not show that the
  * scan's result can be used. */
-static bool sample_exponents(const void *data, limber_format f, int64_t lines, int64_t length,
-                             const struct runner *all, struct mask *m)
+static bool probe_elements(const void *data, limber_format f, int64_t lines, int64_t length,
+                           const struct runner *all, struct mask *m)
 {
     const struct view v = { .data = data, .line = length, .p = 1 };
     struct diag ignored = { 0 };
@@ -363,10 +363,10 @@ static bool sums_are_exact(struct attempt *at)
     bool exact;
 
     exact = (direction == DIRECTION_filter ?
-                 sample_exponents(p->a.data, p->fa, s->n * s->o, y, &all, &a) :
-                 sample_exponents(p->a.data, p->fa, 1, s->o * w, NULL, &a)) &&
-            sample_exponents(p->b.data, p->fb, s->n * (direction == DIRECTION_data ? s->o : s->c),
-                             direction == DIRECTION_data ? y : x, &all, &b) &&
+                 probe_elements(p->a.data, p->fa, s->n * s->o, y, &all, &a) :
+                 probe_elements(p->a.data, p->fa, 1, s->o * w, NULL, &a)) &&
+            probe_elements(p->b.data, p->fb, s->n * (direction == DIRECTION_data ? s->o : s->c),
+                           direction == DIRECTION_data ? y : x, &all, &b) &&
             is_exact(p, &a, &b);
     limber_mask_clear(&a);
     limber_mask_clear(&b);
@@ -460,7 +460,7 @@ static void plan_pairs(const limber_context *ctx, const struct problem *p, struc
 {
     const struct runner all = limber_pool_runner(ctx->pool);
 
-    start_running(x, ctx, p);
+    describe_running(x, ctx, p);
     (void)limber_pairs_serve(&p->contract, &x->allowed);
     x->plan.room = (size_t)((COLUMNS + x->d.multiplier) * p->k) * p->fc.size;
     x->plan.tasks = x->d.images * x->d.channels;

@@ -393,21 +393,21 @@ static bool has_masks(const struct attempt *x)
 
 /* Returns what is_cheap returns.  For a kernel that was kept with the form of this call,
  * is_cheap is evaluated once. */
-static bool is_brief(struct mixing *x, const struct attempt *at)
+static bool is_cheap_cached(struct mixing *x, const struct attempt *at)
 {
-    enum { UNKNOWN, BRIEF, LONG };
-    int known = atomic_load_explicit(&at->found->brief, memory_order_relaxed);
+    enum { UNKNOWN, CHEAP, COSTLY };
+    int known = atomic_load_explicit(&at->found->cheap, memory_order_relaxed);
     struct diag ignored = { 0 };
     struct price whole;
 
     if (known == UNKNOWN) {
         known = predict_part_cost(x, at->f.a, at->f.b, NULL, 0, &whole, &ignored) &&
                         is_cheap(x, &whole, at->f.a, at->f.b) ?
-                    BRIEF :
-                    LONG;
-        atomic_store_explicit(&at->found->brief, known, memory_order_relaxed);
+                    CHEAP :
+                    COSTLY;
+        atomic_store_explicit(&at->found->cheap, known, memory_order_relaxed);
     }
-    return known == BRIEF;
+    return known == CHEAP;
 }
 
 /* Runs the parts of a product.  RAN_not if one plan must compute the product. */
@@ -421,7 +421,7 @@ static enum ran run_parts_way(struct attempt *at)
         return RAN_failed;
     x.key = at->key;
     x.first_pass = at->f.first_pass;
-    if (!has_masks(at) || (at->found && is_brief(&x, at)))
+    if (!has_masks(at) || (at->found && is_cheap_cached(&x, at)))
         return RAN_not;
     ok = run_or_plan_parts(&x, at->f.a, at->f.b, &parts, &done, at->r, at->d);
     limber_partition_clear(&parts);

@@ -37,17 +37,17 @@ struct extent {
 bool limber_check_apart(struct extent c, struct extent x, struct diag *d);
 
 /* gemm.c: the sizes and matrices of a product, for argument checks. */
-struct product {
+struct product_matrices {
     int64_t m, n, k;
     limber_matrix a, b, c;
 };
 limber_matrix limber_as_matrix(limber_output c);
 bool limber_check_sizes(int64_t m, int64_t n, int64_t k, struct diag *d);
 /* Checks that the matrices of one product are not NULL and that C overlaps neither operand. */
-bool limber_check_addresses(const struct product *x, struct diag *d);
+bool limber_check_addresses(const struct product_matrices *x, struct diag *d);
 /* batch.c: checks the addresses of all matrices of a batch, and that no result overlaps another
  * matrix. */
-bool limber_check_batch(const limber_batch *t, const struct product *x, struct diag *d);
+bool limber_check_batch(const limber_batch *t, const struct product_matrices *x, struct diag *d);
 
 /* Converts the caller's problem p to the engine's structure *to. stores: C will be written.  The
  * structures that p points to have the sizes of this version and must outlive *to.  Returns false

@@ -509,12 +509,12 @@ static bool check_arguments(const struct complex_product *x, const limber_contra
 static bool check_call(const struct complex_product *x, const limber_contract *contract,
                        struct diag *d)
 {
-    const struct product wide = { x->m,
-                                  x->n,
-                                  x->k,
-                                  pairs_as_elements(x->a.m),
-                                  pairs_as_elements(x->b.m),
-                                  pairs_as_elements(limber_as_matrix(x->c)) };
+    const struct product_matrices wide = { x->m,
+                                           x->n,
+                                           x->k,
+                                           pairs_as_elements(x->a.m),
+                                           pairs_as_elements(x->b.m),
+                                           pairs_as_elements(limber_as_matrix(x->c)) };
 
     return check_arguments(x, contract, d) && limber_check_addresses(&wide, d);
 }
@@ -655,12 +655,12 @@ static bool check_all_on_device(const limber_problem *p, int64_t found, struct d
 static bool check_batch(limber_context *ctx, const limber_problem *p, struct diag *d)
 {
     struct complex_product first = product_of(ctx, p, 0, NULL);
-    struct product all = { p->m,
-                           p->n,
-                           p->k,
-                           pairs_as_elements(p->a),
-                           pairs_as_elements(p->b),
-                           pairs_as_elements(limber_as_matrix(p->c)) };
+    struct product_matrices all = { p->m,
+                                    p->n,
+                                    p->k,
+                                    pairs_as_elements(p->a),
+                                    pairs_as_elements(p->b),
+                                    pairs_as_elements(limber_as_matrix(p->c)) };
 
     if (p->contract && p->contract->statistics)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,

@@ -129,7 +129,7 @@ static bool check_problem(const limber_context *ctx, const limber_problem *p, st
 /* ---- what all calls on a problem begin and end with ------------------------------------------ */
 
 /* A public call on a problem: its name without "limber_", the caller's structures, and copies. */
-struct opened {
+struct public_call {
     const char *name;
     limber_context *ctx;
     limber_report *report; /* the caller's, or NULL */
@@ -140,7 +140,7 @@ struct opened {
 };
 
 /* Clears all but the large structures, which are set before they are read. */
-static void begin_call(struct opened *o, const char *name, limber_context *ctx,
+static void begin_call(struct public_call *o, const char *name, limber_context *ctx,
                        limber_report *report)
 {
     o->name = name;
@@ -151,7 +151,7 @@ static void begin_call(struct opened *o, const char *name, limber_context *ctx,
 }
 
 /* Checks and copies the caller's structures. */
-static bool open_call(struct opened *o, const limber_problem *problem)
+static bool open_call(struct public_call *o, const limber_problem *problem)
 {
     return limber_report_check(o->report, &o->d) && read_problem(&o->c, problem, &o->d) &&
            check_problem(o->ctx, &o->c.problem, &o->d) &&
@@ -159,7 +159,7 @@ static bool open_call(struct opened *o, const limber_problem *problem)
 }
 
 /* Opens a call that accepts real matrices only. single: it accepts no batches. */
-static bool open_real(struct opened *o, const limber_problem *problem, bool single)
+static bool open_real(struct public_call *o, const limber_problem *problem, bool single)
 {
     if (!open_call(o, problem))
         return false;
@@ -173,7 +173,7 @@ static bool open_real(struct opened *o, const limber_problem *problem, bool sing
 
 /* Opens a call that computes nothing.  It accepts real matrices only, without their epilogue,
  * which is read into *e if there is one. single: it accepts no batches. */
-static bool open_to_plan(struct opened *o, const limber_problem *problem, bool single,
+static bool open_to_plan(struct public_call *o, const limber_problem *problem, bool single,
                          struct epilogue_call *e)
 {
     limber_problem *p = &o->c.problem;
@@ -204,13 +204,13 @@ static void report_out(const limber_context *ctx, limber_report *to, struct repo
     limber_report_out(to, r);
 }
 
-static void report_call(struct opened *o)
+static void report_call(struct public_call *o)
 {
     report_out(o->ctx, o->report, &o->r, o->c.problem.contract);
 }
 
 /* Ends a call, and makes its error the thread's. */
-static limber_status close_call(struct opened *o)
+static limber_status close_call(struct public_call *o)
 {
     limber_widen_end(o->ctx, o->widened);
     if (o->d.status)
@@ -264,7 +264,7 @@ static bool state_problem(limber_context *ctx, const limber_problem *p, struct p
 limber_status limber_run_as(const char *name, limber_context *ctx, const limber_problem *problem,
                             limber_report *report)
 {
-    struct opened o;
+    struct public_call o;
 
     begin_call(&o, name, ctx, report);
     if (open_call(&o, problem) && run_problem(ctx, &o.c.problem, report ? &o.r : NULL, &o.d)) {
@@ -387,7 +387,7 @@ limber_status limber_run_plan(limber_context *ctx, const char *plan, const limbe
                               limber_report *report)
 {
     CALL_SCOPE;
-    struct opened o;
+    struct public_call o;
     struct plan parsed = { 0 };
     struct problem x;
 
@@ -417,7 +417,7 @@ limber_status limber_plan(limber_context *ctx, const limber_problem *problem, ch
                           limber_report *report)
 {
     CALL_SCOPE;
-    struct opened o;
+    struct public_call o;
     struct text out = { 0 };
     struct cut cut = { 0 };
     struct epilogue_call e;
@@ -446,7 +446,7 @@ limber_status limber_explain(limber_context *ctx, const limber_problem *problem,
                              limber_report *report)
 {
     CALL_SCOPE;
-    struct opened o;
+    struct public_call o;
     struct cut found = { 0 }, none = { 0 };
     struct epilogue_call e;
     struct problem x;
@@ -474,7 +474,7 @@ limber_status limber_workspace(limber_context *ctx, const limber_problem *proble
                                size_t *best)
 {
     CALL_SCOPE;
-    struct opened o;
+    struct public_call o;
     struct epilogue_call e;
     struct problem x;
 
