@@ -265,9 +265,9 @@ struct first_pass {
     /* chains in binary64 leave the rounding of a share of 2^-decided of the elements uncertain; 0
      * if this is not known */
     int decided;
-    /* double-double sums are too inexact to round up to 2^-paired of the elements with
-     * certainty, since their products cancel; 0 if such elements are too few to show in a
-     * sample, or if it is not known */
+    /* double-double sums leave the rounding of a share of up to 2^-paired of the elements
+     * uncertain, since products cancel; 0 if such elements are too few to show in a sample, or if
+     * it is not known */
     int paired;
 };
 

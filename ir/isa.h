@@ -106,9 +106,9 @@
 
 /* The instruction sets, best first, for which files of backends/llvm/kernel are compiled once each:
  *
- *   FALLBACK    dots, exact, pairs, planes, transpose and vectors, which are compiled without a
- *               set if the list is empty, and jit/scan/measure.c, which always is, since the
- *               interpreter scans on every CPU
+ *   FALLBACK    dots, exact, pairs, planes, transpose and vectors, compiled without a set if the
+ *               list is empty, and jit/scan/measure.c, compiled also without a set in any case,
+ *               since the interpreter scans on every CPU
  *   VECTORS     direct, functions, int8, steps
  *   DEPTHWISE   depthwise
  *   BYTES       bytes */

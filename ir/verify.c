@@ -212,8 +212,8 @@ static bool check_window(const struct check *c)
            check_list(c, ATTR_dilate, sides, 1, INT32_MAX);
 }
 
-/* Checks dimension i of the pixels of a convolution's result: (x + pads - dilate (w - 1) - 1) /
- * stride + 1, rounded down. */
+/* Checks dimension i of a convolution's result: it must be (x + pads - dilate (w - 1) - 1) / stride
+ * + 1, rounded down, where the image has x pixels and the window w. */
 static bool check_side(const struct check *c, int i)
 {
     const struct node *n = c->n;

@@ -44,8 +44,9 @@ static bool is_apart(struct range x, struct range y)
     return x.to <= y.from || y.to <= x.from;
 }
 
-/* Computes the addresses that a matrix of `bytes` bytes occupies.  Its shape was validated when the
- * function for that shape was made, so only the address is new. */
+/* Computes the addresses that a matrix of `bytes` bytes occupies.  False if the address is NULL or
+ * the matrix exceeds the address space.  Its shape was validated when the function for that shape
+ * was made. */
 static inline bool find_known_range(const void *data, int64_t bytes, struct range *r)
 {
     r->from = (uintptr_t)data;

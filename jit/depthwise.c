@@ -308,8 +308,8 @@ bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct r
     return true;
 }
 
-/* Samples the exponents of dense elements into *m.  False if the sample does not show that the
- * scan's result can be used. */
+/* Scans dense elements into *m by a probe, which stops if a line needs many bits.  False if the
+ * probe stopped, or if there are NaN or infinities, or only zeros. */
 static bool probe_elements(const void *data, limber_format f, int64_t lines, int64_t length,
                            const struct runner *all, struct mask *m)
 {
@@ -347,8 +347,7 @@ static const char *exact_refuses(const limber_context *ctx, const struct problem
                "it serves correct results of one float format";
 }
 
-/* Samples the data of both operands.  True if the sums of a correct result are exact without
- * rounding. */
+/* Scans both operands.  True if the sums of a correct result are exact without rounding. */
 static bool sums_are_exact(struct attempt *at)
 {
     limber_context *ctx = at->ctx;
@@ -373,8 +372,8 @@ static bool sums_are_exact(struct attempt *at)
     return exact;
 }
 
-/* Computes the convolution with native sums if sampled data shows that they are exact.  RAN_not if
- * it does not. */
+/* Computes the convolution with native sums if a scan shows that they are exact.  RAN_not if it
+ * does not. */
 static enum ran run_exact(struct attempt *at)
 {
     double start = at->r ? limber_now() : 0, end;

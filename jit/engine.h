@@ -307,8 +307,8 @@ struct step {
     size_t zeroed_bytes;
     enum way_id way; /* out: the code path (way) that the launch took */
 };
-/* Runs all steps.  After a failure C, the result of `whole`, is unchanged.  If there are several
- * steps, none may store integers. */
+/* Launches the kernels of all steps.  After a failure C, the result of `whole`, is unchanged.  If
+ * there are several steps, none may store integers. */
 bool limber_launch(limber_context *ctx, struct step *s, int count, const struct problem *whole,
                    struct diag *d);
 

@@ -91,7 +91,7 @@ static const char *why_not_as_bytes(const limber_context *ctx, const struct prob
                "it serves one product of all of its operands";
 }
 
-/* Stores where the dense tensors of a convolution are in *j. */
+/* Describes each dense tensor of a convolution in *j as a single line of elements. */
 static void set_tensors(const struct problem *p, struct int8_product *j)
 {
     const struct conv_elements count = limber_conv_elements(&p->conv);
@@ -215,8 +215,8 @@ static struct task_elements elements_of_task(int64_t lines, int64_t length, int6
     return p;
 }
 
-/* Converts `count` elements of a line, from index `at`, to bytes.  False if one of them is no
- * byte. */
+/* Converts `count` elements of a line, from index `at`, to bytes.  False if one of them is no 8-bit
+ * integer times 2^x->exponent. */
 static bool convert_elements(const struct int8_product *j, const struct int8_operand *x,
                              int64_t line, int64_t at, int64_t count, uint8_t *to)
 {
@@ -321,7 +321,8 @@ static void run_all(limber_context *ctx, int64_t tasks, void (*task)(void *, int
             task(j, i, 0);
 }
 
-/* Converts both operands.  False if an element is no byte. */
+/* Converts both operands.  False if an element is no byte (8-bit integer times the operand's power
+ * of two). */
 static bool convert_operands(limber_context *ctx, struct int8_product *j)
 {
     for (int i = 0; i < 2; i++) {

@@ -55,7 +55,8 @@ static bool is_blank(const struct scan_result *f, const struct problem *p)
            f->first_pass.decided == 0 && f->first_pass.paired == 0;
 }
 
-/* Scans the operands and makes the key of the kernel, unless that has been done. */
+/* Scans the operands and makes the key of the kernel, unless that has been done.  False on
+ * failure. */
 bool limber_attempt_scan(struct attempt *x)
 {
     const double start = x->r ? limber_now() : 0;
@@ -400,7 +401,8 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
     return ok;
 }
 
-/* Launches the kernel that was kept with the form of this call. */
+/* Launches the kernel that an earlier call of the same form (sizes, strides, formats, contract)
+ * kept. */
 static bool run_found(struct attempt *x)
 {
     struct step step = { .p = x->p,
@@ -648,8 +650,8 @@ static const char *why_not_plan_kernel(const limber_context *ctx, const struct p
     return NULL;
 }
 
-/* Keeps the kernel that has computed a call for the next calls of this form, if it is ready and the
- * backend's own. */
+/* Keeps the kernel that has computed a call for the next calls of the same form (sizes, strides,
+ * formats, contract), if it is ready and is of the context's own backend. */
 static void keep_kernel(struct attempt *x)
 {
     const size_t size = limber_kernel_key_size(x->key);

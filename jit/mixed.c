@@ -346,7 +346,7 @@ static bool run_or_plan_parts(struct mixing *x, const struct mask *a, const stru
 }
 
 /* Raises *least and *best to the sizes of workspace that the parts of the product need.  If one
- * plan computes the product, both are unchanged. */
+ * plan computes the product, both are unchanged.  False on failure. */
 static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
 {
     struct mixing x = { .ctx = at->ctx, .p = at->p, .key = at->key };
@@ -391,8 +391,8 @@ static bool has_masks(const struct attempt *x)
     return x->f.all_a.scanned && x->f.all_b.scanned;
 }
 
-/* Returns what is_cheap returns.  For a kernel that was kept with the form of this call,
- * is_cheap is evaluated once. */
+/* True if one plan takes so little time that no partition pays (is_cheap).  The answer is stored
+ * with the kernel, which was kept for later calls of the same form (sizes, strides, formats). */
 static bool is_cheap_cached(struct mixing *x, const struct attempt *at)
 {
     enum { UNKNOWN, CHEAP, COSTLY };
@@ -460,7 +460,8 @@ static enum ran plan_parts_way(struct attempt *at, struct text *out, struct cut 
     return ok ? limber_ran(done) : RAN_failed;
 }
 
-/* Computes a workspace that suffices for one plan and for the parts. */
+/* Computes a workspace that suffices for one plan and for the parts.  RAN_not if the operands were
+ * not scanned, so that there are no parts. */
 static enum ran parts_workspace_way(struct attempt *at, bool batch, size_t *least, size_t *best)
 {
     if (!limber_attempt_scan(at))

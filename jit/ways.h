@@ -100,7 +100,7 @@ bool limber_ways_read(const char *text, uint32_t *ways, struct diag *d);
  * every call. */
 uint32_t limber_ways_open(const limber_context *ctx, const struct problem *p);
 
-/* Passes a plain product on to the next way of the list. */
+/* Passes a plain product on to the next way of the list.  False if no way has computed it. */
 static inline bool limber_pass_on(limber_context *ctx, const struct gemm_arguments *x,
                                   struct report *report, const struct way *const *at)
 {

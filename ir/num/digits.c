@@ -64,8 +64,8 @@ static void find_least_numbers(int p, int number[LIMBER_RESIDUES])
         }
 }
 
-/* Sets class[i] to the residue modulo p of digit i of r, for one of the p possible values of the
- * digit that is free to choose (l or z in digits.h). */
+/* Sets class[i] to the residue modulo p of digit i of r.  choice: the value, 0 to p - 1, of the
+ * digit that is free to choose: l of B or z of A in the table of digits.h. */
 static void digit_classes(const struct limber_digits *d, int side, int r, int choice,
                           int class[LIMBER_DIGITS])
 {

@@ -100,7 +100,7 @@ PRIM void add_products(int64_t *column, struct strided a, int size_a, struct str
         add_product(column, decode(a.at, size_a), decode(b.at, size_b));
 }
 
-/* Adds the products of `count` elements of two runs to the columns. */
+/* Adds the products of `count` pairs of elements to the columns. */
 static void add_products_by_size(int64_t *column, struct strided a, int size_a, struct strided b,
                                  int size_b, int64_t count)
 {

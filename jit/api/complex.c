@@ -18,7 +18,8 @@
 
 /* ---- B expanded to a real matrix ------------------------------------------------------------- */
 
-/* The real form of B, with twice its rows and columns, while it is written. */
+/* B written out as a real matrix of twice its rows and columns (its real form), while the matrix is
+ * written. */
 struct expansion {
     const struct complex_product *x; /* the product, whose B is x->b */
     limber_format f; /* format of the expanded elements: B's, or a wider integer */
@@ -145,7 +146,8 @@ static bool reads_columns(const struct complex_product *x)
            limber_needs_native_sums(&x->contract);
 }
 
-/* Allocates and fills the real form of B in format e->f. */
+/* Allocates and fills the real form of B (a real matrix of twice its rows and columns) in format
+ * e->f. */
 static bool expand_to_format(struct expansion *e, struct diag *d)
 {
     const struct complex_product *x = e->x;
@@ -242,7 +244,8 @@ static bool find_if_wider_needed(const struct complex_product *x, bool *wide, st
            find_smallest_integer(x, wide, d);
 }
 
-/* Sets the view through which kernels on the device read B as its real form. */
+/* Sets the view through which kernels on the device read B as a real matrix of twice its rows and
+ * columns. */
 static bool view_remote_b(const struct complex_product *x, struct problem *p, struct diag *d)
 {
     limber_format f = x->b.m.format;
@@ -528,8 +531,8 @@ static limber_matrix transpose_matrix(limber_matrix m)
     return m;
 }
 
-/* If the columns of C are contiguous, or A is a vector, replaces the product by C^T = B^T A^T,
- * which reads the matrix as it lies.  Reproducible products
+/* Replaces the product by C^T = B^T A^T if only the columns of C are contiguous, or if A is one
+ * row: the matrix B is then the left operand, which need not be expanded.  Reproducible products
  * are not transposed, because that would exchange terms of imaginary parts, whose order is
  * promised. */
 static void transpose(struct complex_product *x)

@@ -23,7 +23,7 @@ struct complex_product {
     limber_output c;
     const char *alpha, *beta; /* complex numbers; NULL stands for alpha = 1, beta = 0 */
     struct report *report;
-    /* in device memory, a batch is computed at once; count 0 if there is no batch */
+    /* a batch, whose products are computed together, in device memory; count 0 if there is none */
     limber_batch batch;
 };
 

@@ -139,7 +139,8 @@ struct public_call {
     struct report r;
 };
 
-/* Clears all but the large structures, which are set before they are read. */
+/* Sets the fields of *o that every call needs.  The large structures are not cleared, since they
+ * are set before they are read. */
 static void begin_call(struct public_call *o, const char *name, limber_context *ctx,
                        limber_report *report)
 {
@@ -158,7 +159,8 @@ static bool open_call(struct public_call *o, const limber_problem *problem)
            limber_widen(o->ctx, &o->c.problem, o->widened, &o->d);
 }
 
-/* Opens a call that accepts real matrices only. single: it accepts no batches. */
+/* Opens a call that accepts real matrices only.  single: it accepts no batches.  False, with an
+ * error in o->d, if it does not accept the problem. */
 static bool open_real(struct public_call *o, const limber_problem *problem, bool single)
 {
     if (!open_call(o, problem))

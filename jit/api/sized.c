@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In no program are these structures smaller than in version 0.2. */
+/* Later versions only append fields, so these structures are not smaller than in version 0.2. */
 _Static_assert(sizeof(limber_part) >= LEAST_part && sizeof(limber_report) >= LEAST_report &&
                    sizeof(limber_contract) >= LEAST_contract &&
                    sizeof(limber_problem) >= LEAST_problem && sizeof(limber_conv) >= LEAST_conv &&

@@ -379,7 +379,7 @@ static enum quality read_bytes(int fd, const struct header *h, const struct seal
     return q;
 }
 
-/* Opens an entry's file.  O_NONBLOCK keeps open() from blocking on a FIFO. */
+/* Opens an entry's file; -1 on failure.  O_NONBLOCK keeps open() from blocking on a FIFO. */
 static int open_entry(int shard, const char *file)
 {
     return openat(shard, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

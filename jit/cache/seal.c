@@ -15,8 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- SipHash ------------------------------------------------------------------------------------
- */
+/* ---- SipHash --------------------------------------------------------------------------------- */
 
 static uint64_t rotate(uint64_t x, int bits)
 {
@@ -110,8 +109,7 @@ void limber_seal(const struct seal_key *key, const void *data, size_t n, const v
     }
 }
 
-/* ---- folders ------------------------------------------------------------------------------------
- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 enum { MOST_LINKS = 40 };
 
@@ -179,7 +177,8 @@ static bool start_at_root(struct path_walk *w)
     return step_to(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-/* Replaces a symbolic link by its target in the path that is left. */
+/* Replaces a symbolic link by its target in the path that is left.  False, with a reason, if there
+ * are too many links or the path is too long. */
 static bool follow_link(struct path_walk *w, int link, const char *name)
 {
     char text[2 * PATH_MAX];
@@ -194,7 +193,7 @@ static bool follow_link(struct path_walk *w, int link, const char *name)
 }
 
 /* Enters a directory, or follows a link.  If the directory is missing, creates it if w->create is
- * set. */
+ * set.  False if it stays missing (errno ENOENT) or, with a reason, is refused. */
 static bool enter_folder(struct path_walk *w, const char *name)
 {
     const int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
@@ -280,8 +279,7 @@ int limber_folder_open(const char *path, bool create, char *why, size_t size)
     return fd;
 }
 
-/* ---- the key ------------------------------------------------------------------------------------
- */
+/* ---- the key --------------------------------------------------------------------------------- */
 
 /* Reads the key from its file.  False, with a reason, unless this user alone may read and write the
  * file. */
@@ -303,7 +301,7 @@ static bool read_key(int fd, struct seal_key *key, char *why, size_t size)
 enum { NO_REPLACE = 1 };
 
 /* Writes a random key to a temporary file and links it as `name`.  If several processes do so, the
- * first one's key is kept. */
+ * first one's key is kept.  False, with errno, on failure. */
 static bool make_key(int folder, const char *name)
 {
     struct {
@@ -332,8 +330,8 @@ static bool make_key(int folder, const char *name)
     return !error;
 }
 
-/* Opens the key's file in its directory.  create: makes the key if it is absent.  O_NONBLOCK keeps
- * open() from blocking on a FIFO. */
+/* Opens the key's file in its directory; -1 on failure.  create: makes the key if it is absent.
+ * O_NONBLOCK keeps open() from blocking on a FIFO. */
 static int open_key(int folder, const char *name, bool create)
 {
     const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;

@@ -74,8 +74,8 @@ bool limber_has_stack(enum stack_need need);
  * result of fn. */
 bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,
                        struct diag *d);
-/* Starts a thread of the library.  Its stack has a fixed size, whatever the program's limits.  It
- * blocks all signals, so that the program's threads handle them. */
+/* Starts a thread of the library; false if that fails.  Its stack has a fixed size, whatever the
+ * program's limits.  It blocks all signals, so that the program's threads handle them. */
 bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg);
 /* Writes all bytes.  On failure returns false with errno.  A file that exceeds the limit on file
  * sizes fails with EFBIG, and raises no SIGXFSZ. */

@@ -339,8 +339,8 @@ static bool sums_are_exact(const struct problem *p, const struct scan_result *f)
 
 struct scan_wants limber_scan_wants(const limber_context *ctx, const struct problem *p)
 {
-    /* Multiply-adds below which partitioning does not pay.  This is no price, since the bits of
-     * native results depend on it. */
+    /* Multiply-adds below which partitioning does not pay.  A constant, not a predicted time, since
+     * the bits of native results depend on it and must not depend on the machine. */
     enum { WORK = 1 << 26 };
     const struct target *t = &ctx->machine.target;
     const struct product_request r = limber_request(p);

@@ -19,8 +19,7 @@ enum { FEW = 65536, STRETCH = 64 * RUN, CUT = 16 * RUN, AHEAD = 12 << 10 };
 
 /* ---- measuring eight elements at once -------------------------------------------------------- */
 
-/* Returns the kind as which elements of a format are measured; KIND_none if no vector code measures
- * them. */
+/* Returns the kind (vector code) that measures elements of a format; KIND_none if none does. */
 static enum kind kind_of(limber_format f)
 {
     if (f.kind == LIMBER_KIND_FLOAT)
@@ -632,8 +631,8 @@ static bool no_memory(struct mask *m, struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "scan: out of memory");
 }
 
-/* Scans all lines of a job and stores their extremes (of exponents and bits); the caller makes the
- * mask of them.  Returns false if memory runs out. */
+/* Scans all lines and stores their extremes (of exponents and bits); the caller makes the mask of
+ * them.  Returns false if memory runs out. */
 static bool scan_all_lines(struct host_scan *j, const struct runner *r)
 {
     struct extremes *line = j->line;
