@@ -144,8 +144,8 @@
 #define LIMBER_BEST(list, cpu, name, otherwise) \
     ((void)(cpu), list(LIMBER_PICK, cpu, name)(otherwise))
 
-/* A function of the files that LIMBER_FALLBACK lists, for a CPU with these features.  On x86-64 the
- * LLVM backend needs AVX2. */
+/* The function `name`, compiled for the best set of LIMBER_FALLBACK that a CPU with these features
+ * has.  On x86-64 the LLVM backend needs AVX2. */
 #if defined(__x86_64__)
 #define LIMBER_CODE(cpu, name) LIMBER_BEST(LIMBER_FALLBACK, cpu, name, name##_avx2)
 #else

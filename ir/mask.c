@@ -67,7 +67,7 @@ int limber_mask_low(const struct mask *m)
 
 _Static_assert((int)LIMBER_TILE == (int)LIMBER_BLOCK, "blocks are rows of tiles");
 
-/* Merges what the scan found in a block of lines into m, what it found in the operand. */
+/* Merges what the scan found in a block of lines (b) into what it found in the operand (m). */
 static void combine_block(struct mask *m, const struct block_mask *b)
 {
     m->special = m->special || b->flags & TILE_special;

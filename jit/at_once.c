@@ -97,7 +97,8 @@ static inline bool multiply_directly(limber_context *ctx, const struct gemm_argu
 }
 
 /* Computes C = alpha A B + beta C if the call is simple enough: native contract, one format
- * (binary32 or binary64) and valid arguments.  Else passes it on. */
+ * (binary32 or binary64) and valid arguments.  Passes other contracts and formats on to the next
+ * way (code path) of the list.  False if the product was not computed. */
 bool limber_direct_at_once(limber_context *ctx, const struct gemm_arguments *x,
                            struct report *report, const struct way *const *at)
 {

@@ -39,7 +39,7 @@ struct int8_operand {
 
 /* State of one product that is computed in bytes. */
 struct int8_product {
-    /* must be first: pointers to these two are cast back to the job */
+    /* must be first: pointers to these two are cast back to struct int8_product */
     struct finisher straight, turned;
     const struct target *target;
     const struct int8_ops *ops;

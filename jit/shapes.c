@@ -46,7 +46,7 @@ static struct place *counter_of(struct place *set, uint64_t hash)
     return least;
 }
 
-/* Asks the background thread for the function of a shape.  False if the request cannot be
+/* Asks the background thread to compile the function of a shape.  False if the request cannot be
  * queued. */
 static __attribute__((noinline)) bool ask_for_function(limber_context *ctx,
                                                        const struct product_shape *s)
@@ -57,8 +57,8 @@ static __attribute__((noinline)) bool ask_for_function(limber_context *ctx,
     return limber_background_ask(ctx->background, &job, sizeof job);
 }
 
-/* Counts products of a shape, and asks for its function once that pays.  Not inlined, since
- * products that have a function never call this. */
+/* Counts products of a shape, and requests the function of that shape once compiling it pays.  Not
+ * inlined, since products that have a function never call this. */
 static __attribute__((noinline)) void count_product(limber_context *ctx,
                                                     const struct product_shape *s, int64_t times)
 {

@@ -76,8 +76,8 @@ struct way {
     bool (*suits)(struct attempt *);
     /* Computes the bytes of workspace.  NULL if the way needs none. */
     enum ran (*workspace)(struct attempt *, bool batch, size_t *least, size_t *best);
-    /* Writes the way's plan to `out` (may be NULL), and fills the report.  NULL if it has
-     * no plan. */
+    /* Writes the way's plan to `out` (may be NULL), and fills the report.  NULL if the way has no
+     * plan. */
     enum ran (*plan)(struct attempt *, struct text *out, struct cut *cut);
     /* Fills the report of a way without a plan.  NULL if the report is that of a plan. */
     void (*report)(struct attempt *);

@@ -84,8 +84,8 @@ static void digit_classes(const struct limber_digits *d, int side, int r, int ch
     }
 }
 
-/* Sets digit[r] to the digits of each residue r of A (side 0) or B (side 1).  Of all choices,
- * takes the one whose largest digit is smallest. */
+/* Sets digit[r] to the digits of each residue r of A (side 0) or B (side 1).  One digit is free to
+ * choose; the choice makes the largest digit as small as possible. */
 void limber_digits_fill(const struct limber_digits *d, int side,
                         double digit[LIMBER_RESIDUES][LIMBER_DIGITS])
 {

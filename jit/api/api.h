@@ -54,8 +54,9 @@ bool limber_check_batch(const limber_batch *t, const struct product_matrices *x,
  * on failure. */
 bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d);
-/* Keeps the form of a call that passed all checks (jit/accepted.h).  x: the result of
- * limber_gemm_state or limber_conv_state.  NULL if it is not kept; else it must be released. */
+/* Keeps the form (sizes, strides, formats, contract) of a call that passed all checks, for later
+ * calls (jit/accepted.h).  x: the result of limber_gemm_state or limber_conv_state.  NULL if it is
+ * not kept; else it must be released. */
 struct accepted;
 struct accepted *limber_keep_form(limber_context *ctx, const limber_problem *p,
                                   const struct problem *x);
@@ -67,8 +68,8 @@ bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t 
                            size_t *best, struct diag *d);
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d);
-/* Converts the problem whose plan limber_plan prints.  Backward data with strides is computed in
- * several phases; the one with the longest sums is converted. */
+/* Converts a convolution to the engine's structure *to, for limber_plan.  Backward data with
+ * strides is computed in several phases; the one with the longest sums is converted. */
 bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct problem *to,
                             struct diag *d);
 /* widen.c: replaces operands of p in the format e8m0 by bf16 matrices. limber_widen_end frees their
@@ -79,8 +80,9 @@ void limber_widen_end(limber_context *ctx, void *const memory[2]);
 bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d);
 
-/* gemm.c: if a product of this form was accepted before and the addresses are valid, converts it to
- * the engine's structure *to and returns its form, to be released.  Else NULL. */
+/* gemm.c: if a product with these sizes, strides, formats and contract (a form) was accepted before
+ * and the addresses are valid, converts it to the engine's structure *to and returns its form, to
+ * be released.  Else NULL. */
 struct gemm_arguments;
 struct accepted *limber_gemm_find_form(const limber_context *ctx, const struct gemm_arguments *x,
                                        struct problem *to);

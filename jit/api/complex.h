@@ -38,8 +38,8 @@ static inline int64_t limber_complex_products(const struct complex_product *x)
 struct terms {
     /* owned; freed by limber_terms_drop */
     char *data;
-    limber_format f;            /* format of the terms: C's, or i64 for integers */
-    int64_t width;              /* numbers per element: 2 or 4 */
+    limber_format f; /* format of the terms: C's, or i64 for integers */
+    int64_t width; /* numbers per element: 2 or 4 */
     /* address of alpha and beta on the device, in the memory of the terms; NULL if the terms are in
      * host memory */
     char *factors;

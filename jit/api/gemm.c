@@ -156,7 +156,8 @@ static bool is_plain_contract(const limber_contract *k)
     return k->size == sizeof *k && !k->scheme && !k->unit && !k->statistics;
 }
 
-/* Writes the form of a single product to *f.  False if a form cannot represent the contract. */
+/* Writes the form (sizes, strides, formats, contract) of a single product to *f.  False if a form
+ * cannot represent the contract. */
 static inline bool read_form(const limber_contract *k, const struct product_matrices *x, bool alpha,
                              bool beta, struct form *f)
 {
@@ -180,7 +181,8 @@ static inline bool read_form(const limber_contract *k, const struct product_matr
     return true;
 }
 
-/* Adds to a form what single products do not have: a batch, prepared operands. */
+/* Adds to a form (key of repeated calls) what single products do not have: a batch, prepared
+ * operands. */
 static void extend_form(const limber_problem *p, const struct problem *x, struct long_form *f)
 {
     const limber_batch *t = p->batch;
@@ -198,7 +200,7 @@ static void extend_form(const limber_problem *p, const struct problem *x, struct
                      (t->address_c ? FORM_listed_c : 0);
 }
 
-/* Adds the convolution to a form.  Its strides are not read. */
+/* Adds the geometry of a convolution to a form (key of repeated calls). */
 static void extend_by_conv(const limber_conv *s, struct long_form *f)
 {
     enum { FIRST = offsetof(limber_conv, n), LAYOUT = offsetof(limber_conv, layout) };

@@ -254,7 +254,7 @@ static bool run_problem(limber_context *ctx, const limber_problem *p, struct rep
            limber_epilogue_run(ctx, &e, r, run_product, d);
 }
 
-/* Converts a problem for a call that computes nothing. */
+/* Converts the caller's problem to the engine's structure *x, for a call that computes nothing. */
 static bool state_problem(limber_context *ctx, const limber_problem *p, struct problem *x,
                           struct diag *d)
 {
@@ -277,8 +277,9 @@ limber_status limber_run_as(const char *name, limber_context *ctx, const limber_
     return close_call(&o);
 }
 
-/* Computes a product of a form that was accepted before.  False, with nothing changed, if there is
- * no such form, or only the general path can tell whether the addresses are valid. */
+/* Computes a product whose form (sizes, strides, formats, contract) was accepted before.  False,
+ * with nothing changed, if there is no such form, or only the general path can tell whether the
+ * addresses are valid. */
 static bool run_accepted(const char *name, limber_context *ctx, const struct gemm_arguments *x,
                          limber_report *report, limber_status *status)
 {

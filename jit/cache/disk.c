@@ -674,8 +674,8 @@ static bool write_entry(struct disk *disk, int shard, const struct name *name,
     return !error;
 }
 
-/* True for errors of a file or directory that blocks this entry's name; other entries can still be
- * written. */
+/* True if an errno means that a file or directory blocks the name of one entry, so that other
+ * entries can still be written. */
 static bool is_name_blocked(int error)
 {
     return error == EISDIR || error == ENOTDIR || error == ENOTEMPTY || error == EEXIST ||

@@ -45,7 +45,8 @@ struct call_scope {
  * Inlined, since a small product takes hardly longer than a function call. */
 static inline struct float_mode limber_mode_enter(void)
 {
-    /* no traps, round to nearest, no flushing to zero; all bits but the flags */
+    /* DEFAULT: no traps, round to nearest, no flushing to zero.  CONTROL: all bits of MXCSR but the
+     * flags. */
     enum { DEFAULT = 0x1f80, CONTROL = 0xffc0 };
     const struct float_mode before = { __builtin_ia32_stmxcsr() };
 
