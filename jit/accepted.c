@@ -116,7 +116,8 @@ static struct accepted *claim_place(_Atomic(struct accepted *) *set)
                 atomic_store_explicit(&set[i], w, memory_order_release);
                 return w;
             }
-            /* first entries without a form, then those that were not used since the last search */
+            /* takes an entry without a form first, then one that was not used since the last
+             * search */
             if (turn == 0 ? atomic_load(&w->hash) != 0 : atomic_exchange(&w->used, false))
                 continue;
             if (atomic_compare_exchange_strong(&w->users, &(int){ 0 }, IN_CHANGE))

@@ -92,9 +92,9 @@ limber_context *limber_context_generic(limber_context *ctx);
 void limber_context_interprets(limber_context *ctx, const char *why);
 /* The background thread calls this to do a job (struct background_job). */
 void limber_run_background_job(void *ctx, const void *kernel_key);
-/* The address range of the compiler's code that the background thread runs. */
+/* Returns the address range of the compiler's code that the background thread runs. */
 struct code_range limber_engine_compiler(void *ctx);
-/* limber_create with a given list of backends, best first, which NULL ends. */
+/* Does limber_create with a given list of backends, best first, which NULL ends. */
 bool limber_context_make(limber_context **ctx, const limber_config *config,
                          const struct backend *const *backends, struct diag *d);
 

@@ -17,8 +17,8 @@ struct engine_arguments {
     struct phases *phases;
 };
 
-/* Runs a call.  If a unit is simulated, also fills the statistics that the contract asks for.  For
- * limber_with_stack. */
+/* Runs a call, on a large enough stack.  If a unit is simulated, also fills the statistics that the
+ * contract asks for. */
 static bool run_here(void *arg, struct diag *d)
 {
     const struct engine_arguments *r = arg;

@@ -224,8 +224,8 @@ static struct kernel_key key_for_any_data(const struct kernel_key *plain)
 }
 
 /* Loads the kernels that guard a captured call: a scan of each operand, and a fallback for data
- * outside the bounds.  They stay loaded for the context's life, because a graph may need them that
- * long. */
+ * that the plan is not for.  They stay loaded for the context's life, because a graph may need them
+ * that long. */
 static bool load_guard(limber_context *ctx, const struct recordable *w, struct capture_check *g,
                        struct diag *d)
 {

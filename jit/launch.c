@@ -189,7 +189,7 @@ struct launching {
     bool dry;
     const struct capture_check *guard;
     const struct finisher *finish;
-    void **layout; /* as in struct call */
+    void **layout; /* where the backend keeps its work layout (struct call) */
     int64_t overflow, recomputed, recomputed_ns;
     enum way_id way;
     size_t workspace; /* bytes of workspace that one group needs */

@@ -186,7 +186,7 @@ static bool make_kernel(const struct planned_call *x, struct entry *e, struct di
                        "plan: %s", why.text);
 }
 
-/* Computes the call.  For limber_with_stack. */
+/* Computes the call, on a large enough stack. */
 static bool run_here(void *arg, struct diag *d)
 {
     const struct planned_call *x = arg;

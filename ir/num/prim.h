@@ -405,7 +405,8 @@ PRIM int limber_parts(struct limber_num part[2], limber_format f, const void *p)
     return 1;
 }
 
-/* Rounds x plus sticky to nearest in f, and stores it.  Returns flags of enum limber_num_loss. */
+/* Rounds x to nearest in f and stores it.  sticky: as in limber_num_encode.  Returns flags of enum
+ * limber_num_loss. */
 PRIM int limber_num_store(void *p, limber_format f, const struct limber_num *x, int sticky)
 {
     if (f.kind == LIMBER_KIND_DD)

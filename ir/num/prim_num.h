@@ -154,7 +154,7 @@ PRIM void limber_num_unpack(struct limber_num *x, int e, int m, int bias, int fl
     x->lo = (uint64_t)frac;
 }
 
-/* Returns the format as which elements of f are stored: f itself or its carrier, binary32 or
+/* Returns the format in which elements of f are stored: f itself or its carrier, binary32 or
  * binary64. */
 PRIM limber_format limber_num_carrier(limber_format f)
 {

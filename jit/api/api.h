@@ -86,7 +86,7 @@ bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct rep
 struct gemm_arguments;
 struct accepted *limber_gemm_find_form(const limber_context *ctx, const struct gemm_arguments *x,
                                        struct problem *to);
-/* problem.c: limber_run, with error texts that begin with `name`. */
+/* problem.c: does limber_run, with error texts that begin with `name`. */
 limber_status limber_run_as(const char *name, limber_context *ctx, const limber_problem *problem,
                             limber_report *report);
 

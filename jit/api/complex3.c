@@ -221,11 +221,11 @@ static void free_planes(const struct complex_product *x, struct planes *p)
     free(p->imaginary);
 }
 
-/* ---- which calls are served ------------------------------------------------------------------ */
+/* ---- which calls can use three products ------------------------------------------------------ */
 
 /* Checks that three products can compute this call: the contract allows them, and no stream is
  * being captured, because memory must be allocated. */
-static bool is_served(const struct complex_product *x, struct diag *d)
+static bool can_use_three_products(const struct complex_product *x, struct diag *d)
 {
     if (limber_device_records(x->ctx, x->queue))
         return limber_fail(
@@ -447,14 +447,15 @@ static bool run_planes(const struct complex_product *x, struct planes *a, struct
     return false;
 }
 
-/* Computes a complex product by three real ones, of sums of the real and imaginary parts. */
+/* Computes a complex product by three real ones: of the real parts, of the imaginary parts, and of
+ * their sums. */
 bool limber_complex_three(const struct complex_product *x, struct diag *d)
 {
     struct planes a = { .most = 0 }, b = { .most = 0 };
     struct products p = { .on_device = NULL };
     struct terms t = { .width = 0 };
     double u = limber_is_integer(x->c.format) ? 0 : ldexp(1, -x->c.format.frac_bits - 1);
-    bool ok = is_served(x, d) && run_planes(x, &a, &b, &p, &t, d);
+    bool ok = can_use_three_products(x, d) && run_planes(x, &a, &b, &p, &t, d);
 
     free_planes(x, &a);
     free_planes(x, &b);

@@ -20,7 +20,7 @@ _Static_assert(sizeof(limber_part) >= LEAST_part && sizeof(limber_report) >= LEA
                    sizeof(limber_cache_info) >= LEAST_cache_info,
                "structures only grow");
 
-/* a structure with a larger size field is not initialised */
+/* a size field above this means that the structure was not initialised */
 enum { MOST = 1 << 16 };
 
 static bool refuse_size(const char *what, size_t size, struct diag *d)

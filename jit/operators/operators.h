@@ -11,11 +11,11 @@
 
 /* ---- elementwise.c, reduce.c ----------------------------------------------------------------- */
 
-/* Computes an elementwise function whose arguments were checked.  If ctx is NULL, one thread does. */
+/* Computes an elementwise function whose arguments were checked.  ctx: NULL for one thread. */
 void limber_elementwise_run(limber_context *ctx, const limber_elementwise *e);
 struct table;
 void limber_tables_free(struct table *list);
-/* Computes a reduction whose arguments were checked.  If ctx is NULL, one thread does. */
+/* Computes a reduction whose arguments were checked.  ctx: NULL for one thread. */
 void limber_reduce_run(limber_context *ctx, const limber_reduce_call *r);
 
 /* ---- epilogue.c ------------------------------------------------------------------------------ */

@@ -368,10 +368,10 @@ static bool have_same_step(struct numbers *first, const struct numbers *second,
     return step % size == 0 && n->data == first->data + g * step;
 }
 
-/* Describes all matrices as one job.  False if some operand has no constant distance from one
- * matrix to the next. */
-static bool describe_as_one_job(void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
-                                int64_t count, struct epilogue *all)
+/* Describes all matrices in *all, for a single launch.  False if some operand has no constant
+ * distance from one matrix to the next. */
+static bool describe_for_one_launch(void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
+                                    int64_t count, struct epilogue *all)
 {
     struct epilogue second, e;
 
@@ -402,7 +402,7 @@ bool limber_epilogue_on_device(limber_context *ctx,
 
     if (count == 0)
         return true;
-    if (describe_as_one_job(of, arg, count, &e)) {
+    if (describe_for_one_launch(of, arg, count, &e)) {
         make_rows_contiguous(&e);
         return limber_device_steps(ctx, entry, &e, q, d);
     }

@@ -17,7 +17,7 @@ static void merge_mask(struct mask *all, const struct mask *m, bool first)
     bool scanned = m->scanned && (first || all->scanned);
     int low = limber_mask_low(m), before = first ? INT_MAX : limber_mask_low(all);
 
-    low = low < before ? low : before;  /* INT_MIN means unknown, and prevails */
+    low = low < before ? low : before;  /* INT_MIN (unknown) is the least, so it prevails */
     if (first || all->zero) {           /* `all` has no extremes yet */
         bool special = !first && all->special;
 
@@ -105,7 +105,7 @@ static bool scan_group(void *arg, int64_t g, int worker, struct diag *d)
         return false;
     if (limber_is_device(&s->ctx->machine.target) && !scans_each_line(p) &&
         limber_view_pixels(&ignored, &v, lines, p->k))
-        limber_mask_make_uniform(m); /* a scan on the device would do this */
+        limber_mask_make_uniform(m); /* as scans on the device do */
     return true;
 }
 

@@ -205,8 +205,8 @@ static const char *element_address(const struct host_scan *j, int64_t line, int6
     return (const char *)j->v->data + (line * j->v->line + p * j->v->p) * j->f.size;
 }
 
-/* Returns n contiguous elements in the kind that is measured.  If a conversion is needed, they are
- * stored in `room`. */
+/* Returns n contiguous elements as they are measured.  If that is as binary32, they are converted
+ * and stored in `room`. */
 static const char *widen_elements(const struct host_scan *j, const char *at, int64_t n, float *room)
 {
     if (!j->small)
@@ -666,7 +666,7 @@ static bool scan_all_lines(struct host_scan *j, const struct runner *r)
 /* ---- entry points ---------------------------------------------------------------------------- */
 
 /* Scans an operand to the given depth, and fills its mask (exponents, bits and special values).
- * For limber_scan. */
+ * Needs the large enough stack that limber_scan provides. */
 static bool scan_operand(struct mask *m, const struct view *v, limber_format f, int64_t lines,
                          int64_t length, enum scan_depth depth, const struct runner *r,
                          struct diag *d)
