@@ -56,8 +56,8 @@ static inline bool find_known_range(const void *data, int64_t bytes, struct rang
 
 /* True if all addresses are valid and C overlaps neither operand.  False if only the general path
  * can tell. made: the function for this shape, or NULL. */
-static inline bool check_places(const struct product_shape *s, const struct made *made,
-                                const void *a, const void *b, const void *c)
+static inline bool are_addresses_valid(const struct product_shape *s, const struct made *made,
+                                       const void *a, const void *b, const void *c)
 {
     const struct fixed *f = &s->fixed;
     struct range in_a, in_b, in_c;
@@ -126,6 +126,7 @@ bool limber_direct_at_once(limber_context *ctx, const struct gemm_arguments *x,
     s.fixed.add = x->beta && !limber_scalar_is(x->beta, s.size, 0);
     scaled = (x->alpha || x->beta) && limber_scaling(x->alpha, x->beta, s.size, &scaling);
     made = scaled ? NULL : limber_find_shape_function(ctx, &s);
-    return check_places(&s, made, a->data, b->data, c->data) && limber_has_stack(STACK_small) &&
+    return are_addresses_valid(&s, made, a->data, b->data, c->data) &&
+           limber_has_stack(STACK_small) &&
            multiply_directly(ctx, x, &s, scaled ? &scaling : NULL, made, report);
 }

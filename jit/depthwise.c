@@ -336,7 +336,7 @@ static bool is_exact(const struct problem *p, const struct mask *a, const struct
 
 /* Returns the reason why the way `depthwise_exact` (a code path) cannot compute the call, as text;
  * NULL if it may. */
-static const char *exact_refuses(const limber_context *ctx, const struct problem *p)
+static const char *why_not_depthwise_exact(const limber_context *ctx, const struct problem *p)
 {
     const char *why = common_refusal(ctx, p);
 
@@ -418,7 +418,7 @@ const struct way limber_way_depthwise = { .id = WAY_depthwise,
                                           .workspace = depthwise_workspace };
 const struct way limber_way_depthwise_exact = { .id = WAY_depthwise_exact,
                                                 .plans = true,
-                                                .refuses = exact_refuses,
+                                                .refuses = why_not_depthwise_exact,
                                                 .run = run_exact,
                                                 .suits = sums_are_exact,
                                                 .workspace = depthwise_workspace };
@@ -429,7 +429,7 @@ const struct way limber_way_depthwise_exact = { .id = WAY_depthwise_exact,
  * text; NULL if it can.  Each row of the result is a product of the channel's filters and the
  * pixels in their windows.  The code for small products sums it in double-double arithmetic, and
  * exactly if a rounding is uncertain after that. */
-static const char *pairs_refuse(const limber_context *ctx, const struct problem *p)
+static const char *why_not_depthwise_pairs(const limber_context *ctx, const struct problem *p)
 {
     const char *why = common_refusal(ctx, p);
     double allowed;
@@ -632,7 +632,7 @@ static enum ran pairs_workspace(struct attempt *at, bool batch, size_t *least, s
 
 const struct way limber_way_depthwise_pairs = { .id = WAY_depthwise_pairs,
                                                 .plans = true,
-                                                .refuses = pairs_refuse,
+                                                .refuses = why_not_depthwise_pairs,
                                                 .run = run_pairs,
                                                 .workspace = pairs_workspace,
                                                 .report = limber_pairs_report };

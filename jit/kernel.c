@@ -48,7 +48,7 @@ static bool scan_attempt(struct attempt *x)
 }
 
 /* True if a scan has found nothing that is part of a kernel's key. */
-static bool is_blank(const struct scan_result *f, const struct problem *p)
+static bool adds_nothing_to_key(const struct scan_result *f, const struct problem *p)
 {
     return !f->all_a.scanned && !f->all_b.scanned && !f->fractional &&
            f->slices == p->contract.slices && f->first_pass.bits == 0 &&
@@ -65,8 +65,9 @@ bool limber_attempt_scan(struct attempt *x)
         return true;
     if (!scan_attempt(x))
         return false;
-    x->found =
-        x->accepted && is_blank(&x->f, x->p) ? limber_accepted_kernel(x->accepted, NULL) : NULL;
+    x->found = x->accepted && adds_nothing_to_key(&x->f, x->p) ?
+                   limber_accepted_kernel(x->accepted, NULL) :
+                   NULL;
     x->key = x->found ? &x->found->key : &x->own;
     if (!x->found && !limber_kernel_key_make(x->ctx, &x->own, x->p, &x->f, x->d))
         return false;
@@ -663,7 +664,7 @@ static void keep_kernel(struct attempt *x)
         limber_kernels_has(x->ctx->memory, x->key, size) &&
         limber_get_entry(x->ctx, x->key, &e, NULL, &ignored) &&
         (e->backend != x->ctx->machine.backend ||
-         !limber_accepted_keep(x->accepted, x->key, is_blank(&x->f, x->p), e)))
+         !limber_accepted_keep(x->accepted, x->key, adds_nothing_to_key(&x->f, x->p), e)))
         limber_kernels_put(x->ctx->memory, e);
 }
 

@@ -64,8 +64,8 @@ static bool check_shared(const limber_problem *p, struct diag *d)
 
 /* Checks the addresses of a product or a batch. stores: C will be written, so its address and
  * overlap with A and B are checked, too. */
-static bool check_places(const limber_problem *p, const struct product_matrices *x, bool stores,
-                         struct diag *d)
+static bool check_call_addresses(const limber_problem *p, const struct product_matrices *x,
+                                 bool stores, struct diag *d)
 {
     if (p->batch)
         return limber_check_batch(p->batch, x, d);
@@ -131,7 +131,7 @@ bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores
         x.b.data = NULL;
     if (p->batch && p->batch->address_c)
         x.c.data = NULL;
-    if (!check_product(p->contract, &x, d) || !check_places(p, &x, stores, d) ||
+    if (!check_product(p->contract, &x, d) || !check_call_addresses(p, &x, stores, d) ||
         !check_shared(p, d) ||
         !limber_prepared_fits(ctx, p->prepared_a, (struct extent){ &x.a, "prepared_a", x.m, x.k },
                               LIMBER_OPERATION_GEMM, LIMBER_SIDE_A, d) ||
