@@ -21,7 +21,7 @@ struct machine {
 };
 
 /* Settings of a context's dump and log. */
-struct telling {
+struct log_settings {
     char *dump_dir; /* owned; NULL if nothing is dumped */
     int verbose;
     void (*log)(void *user, const char *line);
@@ -62,7 +62,7 @@ struct limber_context {
     limber_context *(*generic_of)(limber_context *);
     bool shared_pool; /* this is a generic context, whose pool belongs to its parent */
     struct disk *disk;
-    struct telling tells;
+    struct log_settings tells;
     bool no_compile; /* true if the variable LIMBER_NO_COMPILE is set */
     limber_kernels kernels; /* which kernels calls may use, never LIMBER_KERNELS_AUTO */
     bool tuned; /* the machine's target has values that limber_tune measured */

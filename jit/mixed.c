@@ -203,7 +203,7 @@ static void store_one(limber_format f, char *out)
 
 /* A part that is ready to be planned or run.  Its fields point to each other, so the structure must
  * not be moved. */
-struct ready {
+struct prepared_part {
     struct tile_subset show[2];
     struct mask m[2];
     struct problem p;
@@ -213,7 +213,7 @@ struct ready {
     char one[16];
 };
 
-static void clear_ready(struct ready *r)
+static void clear_ready(struct prepared_part *r)
 {
     limber_mask_clear(&r->m[0]);
     limber_mask_clear(&r->m[1]);
@@ -222,7 +222,7 @@ static void clear_ready(struct ready *r)
 /* Makes the problem of one part, and selects from the scan results what belongs to its lines and
  * tiles.  False if memory runs out. */
 static bool prepare_part(const struct mixing *x, const struct partition *parts,
-                         const struct partition_part *part, struct ready *r, struct diag *d)
+                         const struct partition_part *part, struct prepared_part *r, struct diag *d)
 {
     memset(r, 0, sizeof *r);
     for (int side = 0; side < 2; side++) {
@@ -256,7 +256,7 @@ static bool plan_parts(struct mixing *x, const struct partition *parts, struct r
     bool ok = true;
 
     for (int i = 0; i < parts->parts && ok; i++) {
-        struct ready r;
+        struct prepared_part r;
 
         if (x->trace)
             limber_text_add(x->trace, "; part %d\n", i + 1);
@@ -275,7 +275,7 @@ static bool plan_parts(struct mixing *x, const struct partition *parts, struct r
 static bool run_parts(struct mixing *x, const struct partition *parts, struct report *report,
                       bool *all, struct diag *d)
 {
-    struct ready *r = calloc((size_t)parts->parts, sizeof *r);
+    struct prepared_part *r = calloc((size_t)parts->parts, sizeof *r);
     struct step step[PARTITION_PARTS] = { { .p = NULL } };
     bool ok = r || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the parts of a product");
     int made = 0;
@@ -355,7 +355,7 @@ static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
 
     ok = decide_partition(&x, at->f.a, at->f.b, &parts, &worth, at->d);
     for (int i = 0; i < parts.parts && ok && worth; i++) {
-        struct ready ready;
+        struct prepared_part ready;
         size_t few, many;
 
         ok = prepare_part(&x, &parts, &parts.part[i], &ready, at->d);

@@ -713,7 +713,7 @@ static bool scan_operand(struct mask *m, const struct view *v, limber_format f, 
 }
 
 /* Arguments of limber_scan, for the function that runs on a large enough stack. */
-struct scanned {
+struct scan_arguments {
     struct mask *m;
     const struct view *v;
     limber_format f;
@@ -724,7 +724,7 @@ struct scanned {
 
 static bool scan_here(void *arg, struct diag *d)
 {
-    const struct scanned *s = arg;
+    const struct scan_arguments *s = arg;
 
     return scan_operand(s->m, s->v, s->f, s->lines, s->length, s->depth, s->r, d);
 }
@@ -735,7 +735,7 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
     if (limber_has_stack(STACK_run))
         return scan_operand(m, v, f, lines, length, depth, r, d);
     return limber_with_stack(STACK_run, scan_here,
-                             &(struct scanned){ m, v, f, lines, length, depth, r }, d);
+                             &(struct scan_arguments){ m, v, f, lines, length, depth, r }, d);
 }
 
 /* Estimates from a few elements of 64 tiles the share of tiles that are zero, and of tiles that
