@@ -14,9 +14,9 @@
 #include "ir/ir.h"
 #include "ir/view.h"
 
-/* The attributes of the same names in ir/attrs.h.  stride, pad and dilate: vertical, horizontal,
- * depth; pad has two entries for each, before and after.  Compared by memcmp, so there is no
- * padding. */
+/* The attributes of a convolution's node (ir/attrs.h).  stride, pad and dilate: vertical,
+ * horizontal, depth; pad has two entries for each, before and after.  Compared by memcmp, so there
+ * is no padding. */
 struct conv_geometry {
     int64_t stride[3], pad[6], dilate[3], groups, layout, direction, order;
     /* 1: three dimensions; 0: two, and the depth's stride and dilate are 1, its pads 0 */

@@ -15,7 +15,8 @@ enum cpu {
     LIMBER_X86_FEATURES(BIT) LIMBER_ARM_FEATURES(BIT)
 #undef BIT
         CPU_sme = CPU_sme256 | CPU_sme512,
-/* features that the code for an instruction set needs, its group, and the bits of its vectors */
+/* features that the code for an instruction set needs; bytes that its dot-product instruction takes
+ * for each 32-bit lane (group); bits of its vectors */
 #define SET(isa, word, needs, bits, registers, group, ...) \
     NEEDS_##isa = needs, GROUP_##isa = group, BITS_##isa = bits,
     LIMBER_X86_ISAS(SET) LIMBER_ARM_ISAS(SET)

@@ -265,9 +265,9 @@ struct first_pass {
     /* chains in binary64 leave the rounding of a share of 2^-decided of the elements uncertain; 0
      * if this is not known */
     int decided;
-    /* double-double sums are too inexact to round up to 2^-paired of the elements with
-     * certainty, since their products cancel; 0 if such elements are too few to show in a
-     * sample, or if it is not known */
+    /* double-double sums leave the rounding of a share of up to 2^-paired of the elements
+     * uncertain, since products cancel; 0 if such elements are too few to show in a sample, or if
+     * it is not known */
     int paired;
 };
 
@@ -384,7 +384,9 @@ struct mask {
     bool zero, special, negative;
     /* smallest and largest exponent e of finite nonzero elements, 2^e <= |x| < 2^(e+1) */
     int emin, emax;
-    int spread, width, sig; /* see the attributes of these names in ir/attrs.h */
+    /* spread: largest emax - emin of a line.  width: largest number of bits of a line's scaled
+     * integers.  sig: largest number of significant bits of an element. */
+    int spread, width, sig;
     bool has_low;
     /* exponent of the lowest set bit of any element; defined only if has_low is true and some
      * element is not zero */
@@ -397,7 +399,7 @@ struct mask {
     /* [tile_rows]: for each block of LIMBER_TILE lines, the fields above for its elements only */
     struct block_mask {
         int32_t emin, emax, spread, width, sig;
-        int32_t low; /* lowest set bit of the block; not set in joined masks */
+        int32_t low; /* exponent of the lowest set bit; not set by limber_mask_join */
         /* set of enum tile_flags */
         uint8_t flags;
     } *block;

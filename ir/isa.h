@@ -106,9 +106,9 @@
 
 /* The instruction sets, best first, for which files of backends/llvm/kernel are compiled once each:
  *
- *   FALLBACK    dots, exact, pairs, planes, transpose and vectors, which are compiled without a
- *               set if the list is empty, and jit/scan/measure.c, which always is, since the
- *               interpreter scans on every CPU
+ *   FALLBACK    dots, exact, pairs, planes, transpose and vectors, compiled without a set if the
+ *               list is empty, and jit/scan/measure.c, compiled also without a set in any case,
+ *               since the interpreter scans on every CPU
  *   VECTORS     direct, functions, int8, steps
  *   DEPTHWISE   depthwise
  *   BYTES       bytes */
@@ -144,8 +144,8 @@
 #define LIMBER_BEST(list, cpu, name, otherwise) \
     ((void)(cpu), list(LIMBER_PICK, cpu, name)(otherwise))
 
-/* A function of the files that LIMBER_FALLBACK lists, for a CPU with these features.  On x86-64 the
- * LLVM backend needs AVX2. */
+/* The function `name`, compiled for the best set of LIMBER_FALLBACK that a CPU with these features
+ * has.  On x86-64 the LLVM backend needs AVX2. */
 #if defined(__x86_64__)
 #define LIMBER_CODE(cpu, name) LIMBER_BEST(LIMBER_FALLBACK, cpu, name, name##_avx2)
 #else

@@ -67,7 +67,7 @@ int limber_mask_low(const struct mask *m)
 
 _Static_assert((int)LIMBER_TILE == (int)LIMBER_BLOCK, "blocks are rows of tiles");
 
-/* Merges what the scan found in a block of lines into m, what it found in the operand. */
+/* Merges what the scan found in a block of lines (b) into what it found in the operand (m). */
 static void combine_block(struct mask *m, const struct block_mask *b)
 {
     m->special = m->special || b->flags & TILE_special;
@@ -176,9 +176,8 @@ static int64_t round_up_to(const int *steps, size_t n, int64_t x, int64_t multip
     return (x + multiple - 1) / multiple * multiple;
 }
 
-/* Stands for all numbers of bits above the largest class (number to which numbers of bits are
- * rounded).  It is used with coarse classes, for data whose own kernel would cost more than it
- * saves. */
+/* The class of all numbers of bits above the last step.  It is used with coarse classes, for data
+ * whose own kernel would cost more than it saves. */
 enum { ANY = 1 << 16 };
 
 /* Returns the smallest of `steps` that is at least x; ANY beyond the last one. */
@@ -204,8 +203,8 @@ static int64_t width_class(int64_t x, bool coarse, bool all)
 }
 
 /* Rounds the difference of the largest and smallest exponent of a line up to one of a few values,
- * its class.  coarse: use fewer classes.  Of these, 28 is the difference that Hi/Lo limbs can
- * represent in FP16, and 99 the difference that they can represent in BF16 and TF32. */
+ * its class.  coarse: use fewer classes: 28 is the difference that Hi/Lo limbs can represent in
+ * FP16, and 99 the one that they can represent in BF16 and TF32. */
 static int64_t spread_class(int64_t x, bool coarse)
 {
     static const int few[] = { 0, 8, 16, 28, 64, 99, 128, 256 };

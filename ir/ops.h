@@ -22,9 +22,9 @@ OP(conv, 2, 2, A(stride) | A(pad) | A(dilate) | A(groups) | A(layout) | A(direct
  * see the table in ir/conv.h. */
 OP(patches, 1, 1, A(stride) | A(pad) | A(dilate) | A(groups) | A(layout) | A(direction) | A(order),
    EXACT)  /* the image as a k x n matrix */
-/* the filters as an m x k matrix */
+/* reads the filters as an m x k matrix */
 OP(filters, 1, 1, A(groups) | A(layout) | A(direction) | A(order), EXACT)
-/* an m x n matrix as the result's tensor */
+/* stores an m x n matrix as the result's tensor */
 OP(image, 1, 1, A(groups) | A(layout) | A(direction), EXACT)
 
 /* Limbs: operands become limbs, pieces that a unit can multiply. */

@@ -458,9 +458,9 @@ void limber_steps_drop_addend(struct steps *s)
 
 /* ---- applying steps to an element ------------------------------------------------------------ */
 
-/* If narrow, computes in binary64, then rounds to binary32.  For sums, products and quotients of
- * numbers of 24 bits this gives the same as rounding once, since 53 >= 2 x 24 + 2 (Figueroa,
- * 1995). */
+/* Returns the result of a step.  If narrow, computes it in binary64, then rounds to binary32.  For
+ * sums, products and quotients of numbers of 24 bits this gives the same as rounding once, since 53
+ * >= 2 x 24 + 2 (Figueroa, 1995). */
 double limber_epilogue_value(const struct epilogue_step *s, bool narrow, double x, double y)
 {
     struct fn_args a;

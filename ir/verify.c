@@ -212,8 +212,8 @@ static bool check_window(const struct check *c)
            check_list(c, ATTR_dilate, sides, 1, INT32_MAX);
 }
 
-/* Checks dimension i of the pixels of a convolution's result: (x + pads - dilate (w - 1) - 1) /
- * stride + 1, rounded down. */
+/* Checks dimension i of a convolution's result: it must be (x + pads - dilate (w - 1) - 1) / stride
+ * + 1, rounded down, where the image has x pixels and the window w. */
 static bool check_side(const struct check *c, int i)
 {
     const struct node *n = c->n;
@@ -318,7 +318,8 @@ static int64_t group_dim(const struct check *c, const struct node *tensor, int i
     return tensor->type.dim[i] < 0 ? -1 : tensor->type.dim[i] / num(c->n, ATTR_groups);
 }
 
-/* Checks `filters`: the filters as a matrix, with one row per filter in the forward convolution. */
+/* Checks the operation `filters`, which views filters as a matrix: one row per filter in the
+ * forward convolution. */
 static bool check_filters(const struct check *c)
 {
     const struct node *w = in(c, 0);
@@ -330,7 +331,8 @@ static bool check_filters(const struct check *c)
              check_folded(c, c->n, 1, count_elements(w, 1, w->type.rank, -1))));
 }
 
-/* Checks `image`: a matrix as an image, with one row per channel in the forward convolution. */
+/* Checks the operation `image`, which views a matrix as an image: one row per channel in the
+ * forward convolution. */
 static bool check_image(const struct check *c)
 {
     const struct node *n = c->n, *flat = in(c, 0);
@@ -675,7 +677,7 @@ static bool check_row(const struct check *c, size_t i, unsigned char *seen)
     return true;
 }
 
-/* Checks that all rows of one accumulator have the same weight. */
+/* Checks that all rows of the product table that add to one accumulator have the same weight. */
 static bool check_weights(const struct check *c)
 {
     int first[4096];

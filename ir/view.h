@@ -121,8 +121,8 @@ PRIM int64_t limber_quotient(int64_t a, int64_t b)
     return (a | b) >> 31 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
 }
 
-/* Returns, for three dimensions, the plane of the image that plane `plane` of the window reads for
- * `image`, which counts planes of the result. -1 if that is padding. */
+/* Returns, for three dimensions, the plane of the image that plane `plane` of the window reads; -1
+ * if that is padding.  image: number of the image times od, plus the plane of the result. */
 PRIM int64_t limber_patch_depth(const struct patch *w, int64_t image, int64_t plane)
 {
     int64_t z = image % w->od * w->stride[2] + plane * w->dilate[2] - w->pad[2];

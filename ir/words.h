@@ -47,7 +47,7 @@
     F(UNIT, exact, "exact", "exact", 0, false)  /* takes any format */ \
     F(UNIT, model, "f32", "f32", 24, false)  /* plan.model says what it computes */ \
     F(UNIT, i16, "i16", "i32", 31, false) \
-    F(UNIT, f16d, "f16", "f64", 53, false)  /* no machine has it; Ape, section 8, asks for it */
+    F(UNIT, f16d, "f16", "f64", 53, false)  /* no machine has it; proposed for Ape */
 
 /* Kinds of limbs that backends make, with the operation that makes them; OP_count if no operation
  * does. */

@@ -103,7 +103,7 @@ static int64_t bytes_of(struct strides s, int64_t rows, int64_t cols, int size)
 /* Returns an entry of the set that no call uses, for a new form: a new entry, an empty one, or one
  * whose form was not used for long.  Locks it (`users` becomes negative).  The context's lock is
  * held.  NULL if memory is short or calls use all entries. */
-static struct accepted *claim_place(_Atomic(struct accepted *) *set)
+static struct accepted *claim_entry(_Atomic(struct accepted *) *set)
 {
     for (int turn = 0; turn < 3; turn++)
         for (int i = 0; i < FORM_PLACES; i++) {
@@ -116,7 +116,8 @@ static struct accepted *claim_place(_Atomic(struct accepted *) *set)
                 atomic_store_explicit(&set[i], w, memory_order_release);
                 return w;
             }
-            /* first entries without a form, then those that were not used since the last search */
+            /* takes an entry without a form first, then one that was not used since the last
+             * search */
             if (turn == 0 ? atomic_load(&w->hash) != 0 : atomic_exchange(&w->used, false))
                 continue;
             if (atomic_compare_exchange_strong(&w->users, &(int){ 0 }, IN_CHANGE))
@@ -143,7 +144,7 @@ struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
     open = ways(ctx, p);
     pthread_mutex_lock(&ctx->lock);
     w = limber_accepted_find(ctx, f);
-    if (!w && (w = claim_place(ctx->forms->place[hash >> (64 - FORM_BITS)]))) {
+    if (!w && (w = claim_entry(ctx->forms->place[hash >> (64 - FORM_BITS)]))) {
         atomic_store(&w->hash, 0);
         take_kernels(w, old);
         memcpy(&w->form, f, limber_form_size(f));

@@ -10,8 +10,9 @@
 
 #include <stdatomic.h>
 
-/* The form of a product: its sizes, strides, formats and contract (one without pointers), which
- * calls that are repeated have in common.  Compared and hashed as bytes, so it has no padding. */
+/* The form of a product: sizes, strides, formats and contract, by which repeated calls are
+ * recognised.  A contract that names a scheme, unit or statistics has no form.  Compared and hashed
+ * as bytes, so it has no padding. */
 struct form {
     int64_t m, n, k;
     struct strides a, b, c;
@@ -46,10 +47,11 @@ struct long_form {
 
 /* A kernel that has computed products of a form. */
 struct found {
-    struct entry *e; /* in use as long as the form is kept */
+    struct entry *e; /* in use until the form is dropped */
     bool unscanned; /* the kernel computes with data that was not scanned */
-    /* mixed.c: whether one plan takes so little time that partitioning the product cannot pay */
-    atomic_int brief;
+    /* mixed.c: 1 if one plan takes so little time that partitioning the product cannot pay, 2 if it
+     * takes longer, 0 if that is not known yet */
+    atomic_int cheap;
     /* the backend's work layout for launches of this form, allocated by malloc; see struct call */
     void *layout;
     size_t size; /* number of bytes of `key` that are compared */
@@ -62,7 +64,7 @@ enum { MOST_FOUND = 4 }; /* kernels that a form keeps */
  * `users` counts the calls that use the entry; while it is negative, the other fields are being
  * changed. */
 struct accepted {
-    atomic_uint_fast64_t hash; /* the form's; 0 if there is no form */
+    atomic_uint_fast64_t hash; /* hash of the form; 0 if there is none */
     atomic_int users;
     atomic_bool used; /* some call has used the form since it was last passed over for reuse */
     struct long_form form; /* only its first part is set, unless it has FORM_long */
@@ -82,8 +84,8 @@ struct forms {
     _Atomic(struct accepted *) place[1 << FORM_BITS][FORM_PLACES];
 };
 struct forms *limber_forms_new(void); /* NULL if memory runs out */
-/* Forgets all forms, which no call uses, and frees the table unless it is NULL.  Kernels are not
- * released, because they are freed next. */
+/* Frees the table, which no call uses any more; `all` may be NULL.  Its kernels are not given back
+ * to their cache, because that is freed next. */
 void limber_forms_free(struct forms *all);
 
 /* Returns the table's entry for calls of this form (sizes, strides, formats and contract): the ways
@@ -109,8 +111,9 @@ static inline void limber_accepted_release(struct accepted *w)
 typedef uint32_t open_ways(const limber_context *ctx, const struct problem *p);
 struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
                                      const struct problem *p, open_ways *ways);
-/* Adds a kernel for these data to a form.  False if the form has as many as it can have, or memory
- * runs out.  On success the form keeps the caller's use of e. */
+/* Keeps e, the kernel for data of this class, with a form.  On success the form takes over the use
+ * of e from the caller.  False if the form has this kernel already, or MOST_FOUND others, or if
+ * memory runs out. */
 bool limber_accepted_keep(struct accepted *w, const struct kernel_key *key, bool unscanned,
                           struct entry *e);
 /* Returns the form's kernel for this key (data of a class) or, if key is NULL, its kernel for data

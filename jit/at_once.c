@@ -44,8 +44,9 @@ static bool is_apart(struct range x, struct range y)
     return x.to <= y.from || y.to <= x.from;
 }
 
-/* Computes the addresses that a matrix of `bytes` bytes occupies.  Its shape was validated when the
- * function for that shape was made, so only the address is new. */
+/* Computes the addresses that a matrix of `bytes` bytes occupies.  False if the address is NULL or
+ * the matrix exceeds the address space.  Its shape was validated when the function for that shape
+ * was made. */
 static inline bool find_known_range(const void *data, int64_t bytes, struct range *r)
 {
     r->from = (uintptr_t)data;
@@ -55,8 +56,8 @@ static inline bool find_known_range(const void *data, int64_t bytes, struct rang
 
 /* True if all addresses are valid and C overlaps neither operand.  False if only the general path
  * can tell. made: the function for this shape, or NULL. */
-static inline bool check_places(const struct product_shape *s, const struct made *made,
-                                const void *a, const void *b, const void *c)
+static inline bool are_addresses_valid(const struct product_shape *s, const struct made *made,
+                                       const void *a, const void *b, const void *c)
 {
     const struct fixed *f = &s->fixed;
     struct range in_a, in_b, in_c;
@@ -96,7 +97,8 @@ static inline bool multiply_directly(limber_context *ctx, const struct gemm_argu
 }
 
 /* Computes C = alpha A B + beta C if the call is simple enough: native contract, one format
- * (binary32 or binary64) and valid arguments.  Else passes it on. */
+ * (binary32 or binary64) and valid arguments.  Passes other contracts and formats on to the next
+ * way (code path) of the list.  False if the product was not computed. */
 bool limber_direct_at_once(limber_context *ctx, const struct gemm_arguments *x,
                            struct report *report, const struct way *const *at)
 {
@@ -124,6 +126,7 @@ bool limber_direct_at_once(limber_context *ctx, const struct gemm_arguments *x,
     s.fixed.add = x->beta && !limber_scalar_is(x->beta, s.size, 0);
     scaled = (x->alpha || x->beta) && limber_scaling(x->alpha, x->beta, s.size, &scaling);
     made = scaled ? NULL : limber_find_shape_function(ctx, &s);
-    return check_places(&s, made, a->data, b->data, c->data) && limber_has_stack(STACK_small) &&
+    return are_addresses_valid(&s, made, a->data, b->data, c->data) &&
+           limber_has_stack(STACK_small) &&
            multiply_directly(ctx, x, &s, scaled ? &scaling : NULL, made, report);
 }

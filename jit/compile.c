@@ -132,7 +132,7 @@ static bool generate_bytes(const struct compile_job *m, const struct plan *p,
 /* How to get the code of a plan.  Different plans often give the same code, which is kept once,
  * under a key of its own, in memory and on disk.  On disk the entry of such a plan holds only that
  * key. */
-struct coding {
+struct code_request {
     const struct compile_job *m;
     const struct plan *p; /* NULL if code is only looked up, not compiled */
     const unsigned char *key; /* key of the code; NULL if no other plan can use the code */
@@ -140,7 +140,7 @@ struct coding {
 
 /* Loads code from disk into the entry.  Damaged code is removed from the disk.  False if there is
  * no usable code. */
-static bool code_from_disk(const struct coding *c, struct entry *e)
+static bool code_from_disk(const struct code_request *c, struct entry *e)
 {
     struct disk *disk = c->m->ctx->disk;
     struct diag ignored = { 0 };
@@ -158,7 +158,7 @@ static bool code_from_disk(const struct coding *c, struct entry *e)
 }
 
 /* Compiles the code, loads it into the entry and stores it on disk. */
-static bool generate_code(const struct coding *c, struct entry *e, struct diag *d)
+static bool generate_code(const struct code_request *c, struct entry *e, struct diag *d)
 {
     struct blob bytes = { 0 };
     bool ok;
@@ -176,7 +176,7 @@ static bool generate_code(const struct coding *c, struct entry *e, struct diag *
  * and stores it there. */
 static bool make_code(void *user, struct entry *e, struct diag *d)
 {
-    struct coding *c = user;
+    struct code_request *c = user;
     struct disk *disk = c->m->ctx->disk;
     int claim;
     bool ok;
@@ -199,7 +199,7 @@ static bool make_code(void *user, struct entry *e, struct diag *d)
 }
 
 /* Gets code that several plans may share from the cache of code, and makes it if it is absent. */
-static bool get_code(struct coding *c, struct entry *e, struct diag *d)
+static bool get_code(struct code_request *c, struct entry *e, struct diag *d)
 {
     struct kernel_cache *codes = c->m->ctx->codes;
     struct entry *code;
@@ -244,7 +244,7 @@ static bool load_from_disk(const struct compile_job *m, struct entry *e)
     /* The bytes are the key of shared code.  If that code no longer exists, the kernel is made
      * again. */
     if (bytes.size == KEY_BYTES)
-        ok = get_code(&(struct coding){ m, NULL, bytes.data }, e, &ignored);
+        ok = get_code(&(struct code_request){ m, NULL, bytes.data }, e, &ignored);
     else if (!(ok = load_kernel(m, &bytes, e, &ignored)) && is_damaged(&ignored))
         limber_disk_drop(disk, e->facts.key);
     if (ok)
@@ -255,7 +255,7 @@ static bool load_from_disk(const struct compile_job *m, struct entry *e)
 
 /* Compiles the plan, and dumps the stages of compilation unless dump is NULL. Stores on disk what
  * would be stored without a dump. */
-static bool compile_and_dump(const struct coding *c, const struct dump *dump, struct entry *e,
+static bool compile_and_dump(const struct code_request *c, const struct dump *dump, struct entry *e,
                              struct diag *d)
 {
     struct facts code = { .plan = "code of several kernels", .scheme = "none" }, found;
@@ -302,7 +302,7 @@ static bool compile_plan(const struct compile_job *m, struct plan *p, struct ent
     const struct dump dump = { limber_trace_file, &trace };
     bool shares = !m->fixed && m->machine->backend->code;
     unsigned char key[KEY_BYTES];
-    struct coding c = { m, p, shares ? key : NULL };
+    struct code_request c = { m, p, shares ? key : NULL };
     const struct blob name = { key, KEY_BYTES };
     bool ok;
 
@@ -429,7 +429,7 @@ static bool make_on_machine(const struct compile_job *m, struct entry *e, struct
 }
 
 /* Arguments of make_here. */
-struct made {
+struct make_arguments {
     const struct compile_job *m;
     struct entry *e;
 };
@@ -438,7 +438,7 @@ struct made {
  * backend.  Stores how long that took. */
 static bool make_here(void *arg, struct diag *d)
 {
-    const struct made *x = arg;
+    const struct make_arguments *x = arg;
     struct entry *e = x->e;
     struct compile_job m = *x->m;
     double start = limber_now();
@@ -463,5 +463,5 @@ static bool make_here(void *arg, struct diag *d)
 
 bool limber_make_kernel(void *user, struct entry *e, struct diag *d)
 {
-    return limber_with_stack(STACK_compile, make_here, &(struct made){ user, e }, d);
+    return limber_with_stack(STACK_compile, make_here, &(struct make_arguments){ user, e }, d);
 }

@@ -21,7 +21,7 @@ struct machine {
 };
 
 /* Settings of a context's dump and log. */
-struct telling {
+struct log_settings {
     char *dump_dir; /* owned; NULL if nothing is dumped */
     int verbose;
     void (*log)(void *user, const char *line);
@@ -62,7 +62,7 @@ struct limber_context {
     limber_context *(*generic_of)(limber_context *);
     bool shared_pool; /* this is a generic context, whose pool belongs to its parent */
     struct disk *disk;
-    struct telling tells;
+    struct log_settings tells;
     bool no_compile; /* true if the variable LIMBER_NO_COMPILE is set */
     limber_kernels kernels; /* which kernels calls may use, never LIMBER_KERNELS_AUTO */
     bool tuned; /* the machine's target has values that limber_tune measured */
@@ -92,9 +92,9 @@ limber_context *limber_context_generic(limber_context *ctx);
 void limber_context_interprets(limber_context *ctx, const char *why);
 /* The background thread calls this to do a job (struct background_job). */
 void limber_run_background_job(void *ctx, const void *kernel_key);
-/* The address range of the compiler's code that the background thread runs. */
+/* Returns the address range of the compiler's code that the background thread runs. */
 struct code_range limber_engine_compiler(void *ctx);
-/* limber_create with a given list of backends, best first, which NULL ends. */
+/* Does limber_create with a given list of backends, best first, which NULL ends. */
 bool limber_context_make(limber_context **ctx, const limber_config *config,
                          const struct backend *const *backends, struct diag *d);
 

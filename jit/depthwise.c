@@ -213,7 +213,7 @@ struct running {
 };
 
 /* Clears *x and describes the convolution p in it. */
-static void start_running(struct running *x, const limber_context *ctx, const struct problem *p)
+static void describe_running(struct running *x, const limber_context *ctx, const struct problem *p)
 {
     memset(x, 0, sizeof *x);
     x->p = p;
@@ -227,7 +227,7 @@ static void start_running(struct running *x, const limber_context *ctx, const st
 static bool make_plan(const limber_context *ctx, const struct problem *p, const struct runner *all,
                       struct running *x)
 {
-    start_running(x, ctx, p);
+    describe_running(x, ctx, p);
     if (!x->cpu->depthwise->plan(&x->d, x->target, limber_runner_busy(all), &x->plan))
         return false;
     x->bytes = x->plan.room * (size_t)all->workers;
@@ -308,10 +308,10 @@ bool limber_depthwise_run(limber_context *ctx, const struct problem *p, struct r
     return true;
 }
 
-/* Samples the exponents of dense elements into *m.  False if the sample does not show that the
- * scan's result can be used. */
-static bool sample_exponents(const void *data, limber_format f, int64_t lines, int64_t length,
-                             const struct runner *all, struct mask *m)
+/* Scans dense elements into *m by a probe, which stops if a line needs many bits.  False if the
+ * probe stopped, or if there are NaN or infinities, or only zeros. */
+static bool probe_elements(const void *data, limber_format f, int64_t lines, int64_t length,
+                           const struct runner *all, struct mask *m)
 {
     const struct view v = { .data = data, .line = length, .p = 1 };
     struct diag ignored = { 0 };
@@ -336,7 +336,7 @@ static bool is_exact(const struct problem *p, const struct mask *a, const struct
 
 /* Returns the reason why the way `depthwise_exact` (a code path) cannot compute the call, as text;
  * NULL if it may. */
-static const char *exact_refuses(const limber_context *ctx, const struct problem *p)
+static const char *why_not_depthwise_exact(const limber_context *ctx, const struct problem *p)
 {
     const char *why = common_refusal(ctx, p);
 
@@ -347,8 +347,7 @@ static const char *exact_refuses(const limber_context *ctx, const struct problem
                "it serves correct results of one float format";
 }
 
-/* Samples the data of both operands.  True if the sums of a correct result are exact without
- * rounding. */
+/* Scans both operands.  True if the sums of a correct result are exact without rounding. */
 static bool sums_are_exact(struct attempt *at)
 {
     limber_context *ctx = at->ctx;
@@ -363,18 +362,18 @@ static bool sums_are_exact(struct attempt *at)
     bool exact;
 
     exact = (direction == DIRECTION_filter ?
-                 sample_exponents(p->a.data, p->fa, s->n * s->o, y, &all, &a) :
-                 sample_exponents(p->a.data, p->fa, 1, s->o * w, NULL, &a)) &&
-            sample_exponents(p->b.data, p->fb, s->n * (direction == DIRECTION_data ? s->o : s->c),
-                             direction == DIRECTION_data ? y : x, &all, &b) &&
+                 probe_elements(p->a.data, p->fa, s->n * s->o, y, &all, &a) :
+                 probe_elements(p->a.data, p->fa, 1, s->o * w, NULL, &a)) &&
+            probe_elements(p->b.data, p->fb, s->n * (direction == DIRECTION_data ? s->o : s->c),
+                           direction == DIRECTION_data ? y : x, &all, &b) &&
             is_exact(p, &a, &b);
     limber_mask_clear(&a);
     limber_mask_clear(&b);
     return exact;
 }
 
-/* Computes the convolution with native sums if sampled data shows that they are exact.  RAN_not if
- * it does not. */
+/* Computes the convolution with native sums if a scan shows that they are exact.  RAN_not if it
+ * does not. */
 static enum ran run_exact(struct attempt *at)
 {
     double start = at->r ? limber_now() : 0, end;
@@ -419,7 +418,7 @@ const struct way limber_way_depthwise = { .id = WAY_depthwise,
                                           .workspace = depthwise_workspace };
 const struct way limber_way_depthwise_exact = { .id = WAY_depthwise_exact,
                                                 .plans = true,
-                                                .refuses = exact_refuses,
+                                                .refuses = why_not_depthwise_exact,
                                                 .run = run_exact,
                                                 .suits = sums_are_exact,
                                                 .workspace = depthwise_workspace };
@@ -430,7 +429,7 @@ const struct way limber_way_depthwise_exact = { .id = WAY_depthwise_exact,
  * text; NULL if it can.  Each row of the result is a product of the channel's filters and the
  * pixels in their windows.  The code for small products sums it in double-double arithmetic, and
  * exactly if a rounding is uncertain after that. */
-static const char *pairs_refuse(const limber_context *ctx, const struct problem *p)
+static const char *why_not_depthwise_pairs(const limber_context *ctx, const struct problem *p)
 {
     const char *why = common_refusal(ctx, p);
     double allowed;
@@ -460,7 +459,7 @@ static void plan_pairs(const limber_context *ctx, const struct problem *p, struc
 {
     const struct runner all = limber_pool_runner(ctx->pool);
 
-    start_running(x, ctx, p);
+    describe_running(x, ctx, p);
     (void)limber_pairs_serve(&p->contract, &x->allowed);
     x->plan.room = (size_t)((COLUMNS + x->d.multiplier) * p->k) * p->fc.size;
     x->plan.tasks = x->d.images * x->d.channels;
@@ -633,7 +632,7 @@ static enum ran pairs_workspace(struct attempt *at, bool batch, size_t *least, s
 
 const struct way limber_way_depthwise_pairs = { .id = WAY_depthwise_pairs,
                                                 .plans = true,
-                                                .refuses = pairs_refuse,
+                                                .refuses = why_not_depthwise_pairs,
                                                 .run = run_pairs,
                                                 .workspace = pairs_workspace,
                                                 .report = limber_pairs_report };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Arguments of functions that run on a large enough stack. */
-struct running {
+struct engine_arguments {
     limber_context *ctx;
     const struct problem *p;
     struct accepted *accepted;
@@ -17,11 +17,11 @@ struct running {
     struct phases *phases;
 };
 
-/* Runs a call.  If a unit is simulated, also fills the statistics that the contract asks for.  For
- * limber_with_stack. */
+/* Runs a call, on a large enough stack.  If a unit is simulated, also fills the statistics that the
+ * contract asks for. */
 static bool run_here(void *arg, struct diag *d)
 {
-    const struct running *r = arg;
+    const struct engine_arguments *r = arg;
 
     return limber_simulates(&r->p->contract) ?
                limber_simulate_run(r->ctx, r->p, r->report, d) :
@@ -31,11 +31,11 @@ static bool run_here(void *arg, struct diag *d)
 bool limber_engine_run(limber_context *ctx, const struct problem *p, struct accepted *accepted,
                        struct report *report, struct diag *d)
 {
-    struct running r;
+    struct engine_arguments r;
 
     if (limber_has_stack(STACK_run) && !limber_simulates(&p->contract))
         return limber_engine_run_accepted(ctx, p, accepted, report, d);
-    r = (struct running){ .ctx = ctx, .p = p, .accepted = accepted, .report = report };
+    r = (struct engine_arguments){ .ctx = ctx, .p = p, .accepted = accepted, .report = report };
     return limber_with_stack(STACK_run, run_here, &r, d);
 }
 
@@ -54,7 +54,7 @@ bool limber_engine_workspace(limber_context *ctx, const struct problem *p, bool 
 /* Plans a call without running it. */
 static bool plan_here(void *arg, struct diag *d)
 {
-    const struct running *x = arg;
+    const struct engine_arguments *x = arg;
     struct report r = { 0 };
     struct attempt at = { .ctx = x->ctx, .p = x->p, .r = &r, .d = d };
     bool ok = limber_check_small(x->ctx, x->p, d) &&
@@ -72,7 +72,7 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
                         struct cut *cut, struct report *report, struct diag *d)
 {
     return limber_with_stack(STACK_run, plan_here,
-                             &(struct running){ ctx, p, NULL, report, out, cut, NULL }, d);
+                             &(struct engine_arguments){ ctx, p, NULL, report, out, cut, NULL }, d);
 }
 
 /* Makes the kernel of a plan in text form, keeps it on disk unless it is there already, and
@@ -154,7 +154,7 @@ static void end_phase(limber_context *ctx, const struct phase *x, const struct s
  * a kernel is not ready. */
 static bool run_phases(void *arg, struct diag *d)
 {
-    const struct running *r = arg;
+    const struct engine_arguments *r = arg;
     struct phases *x = r->phases;
     struct step step[MOST_PHASES] = { { .p = NULL } };
     bool ok = true, ready = true;
@@ -179,5 +179,5 @@ bool limber_engine_run_phases(limber_context *ctx, const struct problem *whole, 
                               struct diag *d)
 {
     return limber_with_stack(STACK_run, run_phases,
-                             &(struct running){ .ctx = ctx, .p = whole, .phases = x }, d);
+                             &(struct engine_arguments){ .ctx = ctx, .p = whole, .phases = x }, d);
 }

@@ -12,7 +12,8 @@
 
 /* ---- engine.c -------------------------------------------------------------------------------- */
 
-/* Runs a call.  accepted: what was decided for calls of its form (jit/accepted.h), or NULL. */
+/* Runs a call.  accepted: kernels and ways (code paths) found for calls of the same form
+ * (jit/accepted.h), or NULL. */
 struct accepted;
 bool limber_engine_run(limber_context *ctx, const struct problem *p, struct accepted *accepted,
                        struct report *report, struct diag *d);
@@ -302,13 +303,13 @@ struct step {
     /* the caller's steps, applied to each block of C, or NULL; only for a step that computes the
      * complete product */
     const struct finisher *finish;
-    void **layout; /* as in struct call; NULL if nothing is kept */
+    void **layout; /* where the backend keeps its work layout (struct call); or NULL */
     void *zeroed; /* memory that is cleared before the step stores anything, or NULL */
     size_t zeroed_bytes;
     enum way_id way; /* out: the code path (way) that the launch took */
 };
-/* Runs all steps.  After a failure C, the result of `whole`, is unchanged.  If there are several
- * steps, none may store integers. */
+/* Launches the kernels of all steps.  After a failure C, the result of `whole`, is unchanged.  If
+ * there are several steps, none may store integers. */
 bool limber_launch(limber_context *ctx, struct step *s, int count, const struct problem *whole,
                    struct diag *d);
 

@@ -71,7 +71,7 @@ void limber_output_copy(const struct output_view *to, const struct output_view *
 /* ---- groups of a convolution, one task each -------------------------------------------------- */
 
 /* A function that is called for all groups, and the first error that it reports. */
-struct sharing {
+struct group_tasks {
     bool (*fn)(void *arg, int64_t g, int worker, struct diag *d);
     void *arg;
     struct diag *d; /* gets the error of the first group that fails */
@@ -82,7 +82,7 @@ struct sharing {
 /* Task: calls fn for group g unless another group has failed, and keeps the first error. */
 static void run_group(void *arg, int64_t g, int worker)
 {
-    struct sharing *s = arg;
+    struct group_tasks *s = arg;
     struct diag d = { 0 };
 
     if (atomic_load_explicit(&s->failed, memory_order_relaxed) || s->fn(s->arg, g, worker, &d))
@@ -96,7 +96,7 @@ bool limber_groups_run(const struct runner *r, int64_t groups,
                        bool (*fn)(void *arg, int64_t g, int worker, struct diag *d), void *arg,
                        struct diag *d)
 {
-    struct sharing s = { .fn = fn, .arg = arg, .d = d, .reported = ATOMIC_FLAG_INIT };
+    struct group_tasks s = { .fn = fn, .arg = arg, .d = d, .reported = ATOMIC_FLAG_INIT };
 
     if (groups == 1)
         return fn(arg, 0, 0, d);

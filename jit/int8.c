@@ -38,8 +38,8 @@ struct int8_operand {
 };
 
 /* State of one product that is computed in bytes. */
-struct job {
-    /* must be first: pointers to these two are cast back to the job */
+struct int8_product {
+    /* must be first: pointers to these two are cast back to struct int8_product */
     struct finisher straight, turned;
     const struct target *target;
     const struct int8_ops *ops;
@@ -91,8 +91,8 @@ static const char *why_not_as_bytes(const limber_context *ctx, const struct prob
                "it serves one product of all of its operands";
 }
 
-/* Stores where the dense tensors of a convolution are in *j. */
-static void set_tensors(const struct problem *p, struct job *j)
+/* Describes each dense tensor of a convolution in *j as a single line of elements. */
+static void set_tensors(const struct problem *p, struct int8_product *j)
 {
     const struct conv_elements count = limber_conv_elements(&p->conv);
 
@@ -113,7 +113,7 @@ static bool set_matrix(struct int8_operand *x, const struct view *v, int64_t lin
 }
 
 /* Describes both operands and the result of a GEMM. False if the layout is not supported. */
-static bool set_matrices(const struct problem *p, struct job *j)
+static bool set_matrices(const struct problem *p, struct int8_product *j)
 {
     j->rows = p->m;
     j->length = p->n;
@@ -199,25 +199,26 @@ static int64_t task_count(int64_t lines, int64_t length)
 }
 
 /* The elements that a task converts. */
-struct piece {
+struct task_elements {
     int64_t first, end, at, count; /* lines [first, end); elements [at, at + count) of each */
 };
 
 /* Returns the lines and elements that a task converts. */
-static struct piece piece_of(int64_t lines, int64_t length, int64_t task)
+static struct task_elements elements_of_task(int64_t lines, int64_t length, int64_t task)
 {
     const int64_t parts = parts_per_line(length), each = lines_per_task(length);
-    struct piece p = { task / parts * each, (task / parts + 1) * each, task % parts * TASK, TASK };
+    struct task_elements p = { task / parts * each, (task / parts + 1) * each, task % parts * TASK,
+                               TASK };
 
     p.end = p.end < lines ? p.end : lines;
     p.count = p.count < length - p.at ? p.count : length - p.at;
     return p;
 }
 
-/* Converts `count` elements of a line, from index `at`, to bytes.  False if one of them is no
- * byte. */
-static bool convert_elements(const struct job *j, const struct int8_operand *x, int64_t line,
-                             int64_t at, int64_t count, uint8_t *to)
+/* Converts `count` elements of a line, from index `at`, to bytes.  False if one of them is no 8-bit
+ * integer times 2^x->exponent. */
+static bool convert_elements(const struct int8_product *j, const struct int8_operand *x,
+                             int64_t line, int64_t at, int64_t count, uint8_t *to)
 {
     const int low = x->is_unsigned ? 0 : -128, high = x->is_unsigned ? 255 : 127;
 
@@ -230,10 +231,10 @@ static bool convert_elements(const struct job *j, const struct int8_operand *x, 
  * which ends the attempt. */
 static void convert_task(void *arg, int64_t task, int worker)
 {
-    struct job *j = arg;
+    struct int8_product *j = arg;
     const struct int8_operand *x = &j->of[task >= j->of[0].tasks];
-    const struct piece p =
-        piece_of(x->lines, x->length, task >= j->of[0].tasks ? task - j->of[0].tasks : task);
+    const struct task_elements p = elements_of_task(
+        x->lines, x->length, task >= j->of[0].tasks ? task - j->of[0].tasks : task);
 
     (void)worker;
     for (int64_t i = p.first; i < p.end; i++) {
@@ -246,7 +247,7 @@ static void convert_task(void *arg, int64_t task, int worker)
 
 /* Converts the integer sums of a block of C to floats, from element (row, col): `lines` rows, or
  * columns if `columns` is set, of `length` contiguous elements each. */
-static void widen_block(const struct job *j, int64_t row, int64_t col, int64_t lines,
+static void widen_block(const struct int8_product *j, int64_t row, int64_t col, int64_t lines,
                         int64_t length, bool columns)
 {
     struct widened w = { .from = limber_output_at(&j->sums, row, col, sizeof(int32_t)),
@@ -266,7 +267,7 @@ static void widen_block(const struct job *j, int64_t row, int64_t col, int64_t l
 static void finish_straight(const struct finisher *self, int64_t row, int64_t rows, int64_t col,
                             int64_t cols)
 {
-    const struct job *j = (const struct job *)(const void *)self;
+    const struct int8_product *j = (const struct int8_product *)(const void *)self;
     const int64_t inner = j->c.inner;
 
     for (int64_t at = col, n; at < col + cols; at += n) {
@@ -290,8 +291,8 @@ static void finish_turned(const struct finisher *self, int64_t row, int64_t rows
 /* Task: converts some of the integer sums to the result's floats. */
 static void widen_task(void *arg, int64_t task, int worker)
 {
-    struct job *j = arg;
-    const struct piece p = piece_of(j->rows, j->length, task);
+    struct int8_product *j = arg;
+    const struct task_elements p = elements_of_task(j->rows, j->length, task);
 
     (void)worker;
     j->ops->to_floats(
@@ -309,7 +310,7 @@ static void widen_task(void *arg, int64_t task, int worker)
 
 /* Runs tasks on all threads, or on the caller's thread if there is one task or one thread. */
 static void run_all(limber_context *ctx, int64_t tasks, void (*task)(void *, int64_t, int),
-                    struct job *j)
+                    struct int8_product *j)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
 
@@ -320,8 +321,9 @@ static void run_all(limber_context *ctx, int64_t tasks, void (*task)(void *, int
             task(j, i, 0);
 }
 
-/* Converts both operands.  False if an element is no byte. */
-static bool convert_operands(limber_context *ctx, struct job *j)
+/* Converts both operands.  False if an element is no byte (8-bit integer times the operand's power
+ * of two). */
+static bool convert_operands(limber_context *ctx, struct int8_product *j)
 {
     for (int i = 0; i < 2; i++) {
         struct int8_operand *x = &j->of[i];
@@ -366,7 +368,7 @@ static void hand_over_bytes(const struct problem *p, struct int8_operand *x, con
 
 /* Returns the INT8 product that replaces p.  After it has run, *finished tells whether the backend
  * has converted the sums to C's floats. */
-static struct problem problem_of(const struct problem *p, struct job *j, bool *finished)
+static struct problem problem_of(const struct problem *p, struct int8_product *j, bool *finished)
 {
     struct problem q = *p;
 
@@ -389,8 +391,8 @@ static struct problem problem_of(const struct problem *p, struct job *j, bool *f
 
 /* Computes the call as a product of 8-bit integers.  Returns false, with C unchanged, if it
  * fails. */
-static bool run_bytes(limber_context *ctx, const struct problem *p, struct job *j, bool *finished,
-                      struct report *r)
+static bool run_bytes(limber_context *ctx, const struct problem *p, struct int8_product *j,
+                      bool *finished, struct report *r)
 {
     const struct problem q = problem_of(p, j, finished);
     struct diag ignored = { 0 }; /* C is unchanged, so another code path can compute the call */
@@ -402,7 +404,7 @@ static bool run_bytes(limber_context *ctx, const struct problem *p, struct job *
 /* Converts the operands to bytes, multiplies them, and converts the sums to floats: block by block
  * if the kernel calls the finisher, else all at the end.  False, with C unchanged, if an element is
  * no byte or the product fails. */
-static bool multiply_bytes(limber_context *ctx, const struct problem *p, struct job *j,
+static bool multiply_bytes(limber_context *ctx, const struct problem *p, struct int8_product *j,
                            struct report *r)
 {
     bool finished = false, ok;
@@ -448,7 +450,7 @@ static void free_kept(limber_context *ctx, struct int8_operand *x)
 
 /* Allocates memory for the bytes of both operands and, if C is binary64, for the 32-bit sums, and
  * multiplies.  False, with C unchanged, on failure. */
-static bool run_in_memory(limber_context *ctx, const struct problem *p, struct job *j,
+static bool run_in_memory(limber_context *ctx, const struct problem *p, struct int8_product *j,
                           struct report *r)
 {
     size_t size[3] = { 0, 0, j->size == 8 ? (size_t)(j->rows * j->length) * sizeof(int32_t) : 0 };
@@ -482,18 +484,19 @@ static bool run_in_memory(limber_context *ctx, const struct problem *p, struct j
 
 /* Describes the product in *j.  False if its layout is not supported, or sampled elements are no
  * bytes. kept: uses the bytes that prepared operands keep, or has this call make them. */
-static bool start_job(const limber_context *ctx, const struct problem *p, bool kept, struct job *j)
+static bool describe_product(const limber_context *ctx, const struct problem *p, bool kept,
+                             struct int8_product *j)
 {
     const bool conv = p->shape != NULL;
 
-    *j = (struct job){ .straight = { finish_straight, &j->turned },
-                       .turned = { finish_turned, &j->straight },
-                       .target = &ctx->machine.target,
-                       .ops = ctx->machine.cpu->int8,
-                       .size = p->fc.size,
-                       .finish = p->finish,
-                       .c = p->c,
-                       .sums = p->c };
+    *j = (struct int8_product){ .straight = { finish_straight, &j->turned },
+                                .turned = { finish_turned, &j->straight },
+                                .target = &ctx->machine.target,
+                                .ops = ctx->machine.cpu->int8,
+                                .size = p->fc.size,
+                                .finish = p->finish,
+                                .c = p->c,
+                                .sums = p->c };
     j->of[0] = (struct int8_operand){ .data = p->a.data, .from = p->fa };
     j->of[1] = (struct int8_operand){ .data = p->b.data, .from = p->fb };
     for (int i = 0; i < 2 && kept; i++)
@@ -513,8 +516,8 @@ static bool start_job(const limber_context *ctx, const struct problem *p, bool k
 static enum ran run_bytes_way(struct attempt *x)
 {
     const double start = x->r ? limber_now() : 0;
-    struct job j;
-    bool ok = start_job(x->ctx, x->p, true, &j);
+    struct int8_product j;
+    bool ok = describe_product(x->ctx, x->p, true, &j);
 
     j.again = x->again;
     j.unit = ldexp(1, j.of[0].exponent + j.of[1].exponent);
@@ -534,7 +537,7 @@ static enum ran run_bytes_way(struct attempt *x)
 /* ---- what would be computed: plans of this way ----------------------------------------------- */
 
 /* True if all elements of an operand are bytes. */
-static bool are_bytes(const struct job *j, const struct int8_operand *x)
+static bool are_bytes(const struct int8_product *j, const struct int8_operand *x)
 {
     uint8_t to[PIECE];
     bool all = true;
@@ -548,20 +551,21 @@ static bool are_bytes(const struct job *j, const struct int8_operand *x)
 
 static bool bytes_suit_data(struct attempt *x)
 {
-    struct job j;
+    struct int8_product j;
 
-    return start_job(x->ctx, x->p, false, &j) && are_bytes(&j, &j.of[0]) && are_bytes(&j, &j.of[1]);
+    return describe_product(x->ctx, x->p, false, &j) && are_bytes(&j, &j.of[0]) &&
+           are_bytes(&j, &j.of[1]);
 }
 
 /* Writes the plan of the product of bytes.  RAN_not if sampled elements are no bytes. */
 static enum ran plan_bytes(struct attempt *x, struct text *out, struct cut *cut)
 {
-    struct job j;
+    struct int8_product j;
     struct problem q;
     bool ok;
 
     (void)cut;
-    if (!start_job(x->ctx, x->p, false, &j))
+    if (!describe_product(x->ctx, x->p, false, &j))
         return RAN_not;
     q = problem_of(x->p, &j, NULL);
     if (out)

@@ -108,7 +108,7 @@ static bool integers_suit_data(struct attempt *x)
     const struct target *t = &x->ctx->machine.target;
     const double seconds = loops_seconds(t, p);
 
-    /* any data have a bit, so that small products are not sampled */
+    /* each operand has at least one bit; if loops are faster even then, nothing is sampled */
     return seconds <= limbs_seconds(t, p, 1, 1) ||
            seconds <= limbs_seconds(t, p, sampled_bits(&a, p->fa, p->m, p->k),
                                     sampled_bits(&b, p->fb, p->n, p->k));

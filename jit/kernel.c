@@ -48,14 +48,15 @@ static bool scan_attempt(struct attempt *x)
 }
 
 /* True if a scan has found nothing that is part of a kernel's key. */
-static bool is_blank(const struct scan_result *f, const struct problem *p)
+static bool adds_nothing_to_key(const struct scan_result *f, const struct problem *p)
 {
     return !f->all_a.scanned && !f->all_b.scanned && !f->fractional &&
            f->slices == p->contract.slices && f->first_pass.bits == 0 &&
            f->first_pass.decided == 0 && f->first_pass.paired == 0;
 }
 
-/* Scans the operands and makes the key of the kernel, unless that has been done. */
+/* Scans the operands and makes the key of the kernel, unless that has been done.  False on
+ * failure. */
 bool limber_attempt_scan(struct attempt *x)
 {
     const double start = x->r ? limber_now() : 0;
@@ -64,8 +65,9 @@ bool limber_attempt_scan(struct attempt *x)
         return true;
     if (!scan_attempt(x))
         return false;
-    x->found =
-        x->accepted && is_blank(&x->f, x->p) ? limber_accepted_kernel(x->accepted, NULL) : NULL;
+    x->found = x->accepted && adds_nothing_to_key(&x->f, x->p) ?
+                   limber_accepted_kernel(x->accepted, NULL) :
+                   NULL;
     x->key = x->found ? &x->found->key : &x->own;
     if (!x->found && !limber_kernel_key_make(x->ctx, &x->own, x->p, &x->f, x->d))
         return false;
@@ -223,8 +225,8 @@ static struct kernel_key key_for_any_data(const struct kernel_key *plain)
 }
 
 /* Loads the kernels that guard a captured call: a scan of each operand, and a fallback for data
- * outside the bounds.  They stay loaded for the context's life, because a graph may need them that
- * long. */
+ * that the plan is not for.  They stay loaded for the context's life, because a graph may need them
+ * that long. */
 static bool load_guard(limber_context *ctx, const struct recordable *w, struct capture_check *g,
                        struct diag *d)
 {
@@ -400,7 +402,8 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
     return ok;
 }
 
-/* Launches the kernel that was kept with the form of this call. */
+/* Launches the kernel that an earlier call of the same form (sizes, strides, formats, contract)
+ * kept. */
 static bool run_found(struct attempt *x)
 {
     struct step step = { .p = x->p,
@@ -648,8 +651,8 @@ static const char *why_not_plan_kernel(const limber_context *ctx, const struct p
     return NULL;
 }
 
-/* Keeps the kernel that has computed a call for the next calls of this form, if it is ready and the
- * backend's own. */
+/* Keeps the kernel that has computed a call for the next calls of the same form (sizes, strides,
+ * formats, contract), if it is ready and is of the context's own backend. */
 static void keep_kernel(struct attempt *x)
 {
     const size_t size = limber_kernel_key_size(x->key);
@@ -661,7 +664,7 @@ static void keep_kernel(struct attempt *x)
         limber_kernels_has(x->ctx->memory, x->key, size) &&
         limber_get_entry(x->ctx, x->key, &e, NULL, &ignored) &&
         (e->backend != x->ctx->machine.backend ||
-         !limber_accepted_keep(x->accepted, x->key, is_blank(&x->f, x->p), e)))
+         !limber_accepted_keep(x->accepted, x->key, adds_nothing_to_key(&x->f, x->p), e)))
         limber_kernels_put(x->ctx->memory, e);
 }
 

@@ -99,9 +99,9 @@ void limber_maps_apply(const struct maps *x, const struct problem *p, struct cal
     c->b.tile_subset = p->b.tile_subset;
     c->c.rows = p->c.rows;
     c->c.cols = p->c.cols;
-    /* Kernels compare a column's index before blocks are moved with the end of a plane of C.  In
-     * a grid that is one column wide no two columns are neighbours, so kernels must store
-     * columns one by one. */
+    /* Kernels store neighbouring columns together unless a plane of C ends between them.  They
+     * compare that end with indices of columns before blocks are reordered, which would be wrong
+     * here.  A grid of one column has no neighbours, so kernels store columns one by one. */
     if (c->c.cols && c->c.col == 1 && !c->c.wide) {
         c->c.wide = c->c.jump = 1;
         c->c.col = 0;
@@ -189,7 +189,7 @@ struct launching {
     bool dry;
     const struct capture_check *guard;
     const struct finisher *finish;
-    void **layout; /* as in struct call */
+    void **layout; /* where the backend keeps its work layout (struct call) */
     int64_t overflow, recomputed, recomputed_ns;
     enum way_id way;
     size_t workspace; /* bytes of workspace that one group needs */

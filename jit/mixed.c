@@ -203,7 +203,7 @@ static void store_one(limber_format f, char *out)
 
 /* A part that is ready to be planned or run.  Its fields point to each other, so the structure must
  * not be moved. */
-struct ready {
+struct prepared_part {
     struct tile_subset show[2];
     struct mask m[2];
     struct problem p;
@@ -213,7 +213,7 @@ struct ready {
     char one[16];
 };
 
-static void clear_ready(struct ready *r)
+static void clear_ready(struct prepared_part *r)
 {
     limber_mask_clear(&r->m[0]);
     limber_mask_clear(&r->m[1]);
@@ -222,7 +222,7 @@ static void clear_ready(struct ready *r)
 /* Makes the problem of one part, and selects from the scan results what belongs to its lines and
  * tiles.  False if memory runs out. */
 static bool prepare_part(const struct mixing *x, const struct partition *parts,
-                         const struct partition_part *part, struct ready *r, struct diag *d)
+                         const struct partition_part *part, struct prepared_part *r, struct diag *d)
 {
     memset(r, 0, sizeof *r);
     for (int side = 0; side < 2; side++) {
@@ -256,7 +256,7 @@ static bool plan_parts(struct mixing *x, const struct partition *parts, struct r
     bool ok = true;
 
     for (int i = 0; i < parts->parts && ok; i++) {
-        struct ready r;
+        struct prepared_part r;
 
         if (x->trace)
             limber_text_add(x->trace, "; part %d\n", i + 1);
@@ -275,7 +275,7 @@ static bool plan_parts(struct mixing *x, const struct partition *parts, struct r
 static bool run_parts(struct mixing *x, const struct partition *parts, struct report *report,
                       bool *all, struct diag *d)
 {
-    struct ready *r = calloc((size_t)parts->parts, sizeof *r);
+    struct prepared_part *r = calloc((size_t)parts->parts, sizeof *r);
     struct step step[PARTITION_PARTS] = { { .p = NULL } };
     bool ok = r || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the parts of a product");
     int made = 0;
@@ -346,7 +346,7 @@ static bool run_or_plan_parts(struct mixing *x, const struct mask *a, const stru
 }
 
 /* Raises *least and *best to the sizes of workspace that the parts of the product need.  If one
- * plan computes the product, both are unchanged. */
+ * plan computes the product, both are unchanged.  False on failure. */
 static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
 {
     struct mixing x = { .ctx = at->ctx, .p = at->p, .key = at->key };
@@ -355,7 +355,7 @@ static bool parts_workspace(struct attempt *at, size_t *least, size_t *best)
 
     ok = decide_partition(&x, at->f.a, at->f.b, &parts, &worth, at->d);
     for (int i = 0; i < parts.parts && ok && worth; i++) {
-        struct ready ready;
+        struct prepared_part ready;
         size_t few, many;
 
         ok = prepare_part(&x, &parts, &parts.part[i], &ready, at->d);
@@ -391,23 +391,23 @@ static bool has_masks(const struct attempt *x)
     return x->f.all_a.scanned && x->f.all_b.scanned;
 }
 
-/* Returns what is_cheap returns.  For a kernel that was kept with the form of this call,
- * is_cheap is evaluated once. */
-static bool is_brief(struct mixing *x, const struct attempt *at)
+/* True if one plan takes so little time that no partition pays (is_cheap).  The answer is stored
+ * with the kernel, which was kept for later calls of the same form (sizes, strides, formats). */
+static bool is_cheap_cached(struct mixing *x, const struct attempt *at)
 {
-    enum { UNKNOWN, BRIEF, LONG };
-    int known = atomic_load_explicit(&at->found->brief, memory_order_relaxed);
+    enum { UNKNOWN, CHEAP, COSTLY };
+    int known = atomic_load_explicit(&at->found->cheap, memory_order_relaxed);
     struct diag ignored = { 0 };
     struct price whole;
 
     if (known == UNKNOWN) {
         known = predict_part_cost(x, at->f.a, at->f.b, NULL, 0, &whole, &ignored) &&
                         is_cheap(x, &whole, at->f.a, at->f.b) ?
-                    BRIEF :
-                    LONG;
-        atomic_store_explicit(&at->found->brief, known, memory_order_relaxed);
+                    CHEAP :
+                    COSTLY;
+        atomic_store_explicit(&at->found->cheap, known, memory_order_relaxed);
     }
-    return known == BRIEF;
+    return known == CHEAP;
 }
 
 /* Runs the parts of a product.  RAN_not if one plan must compute the product. */
@@ -421,7 +421,7 @@ static enum ran run_parts_way(struct attempt *at)
         return RAN_failed;
     x.key = at->key;
     x.first_pass = at->f.first_pass;
-    if (!has_masks(at) || (at->found && is_brief(&x, at)))
+    if (!has_masks(at) || (at->found && is_cheap_cached(&x, at)))
         return RAN_not;
     ok = run_or_plan_parts(&x, at->f.a, at->f.b, &parts, &done, at->r, at->d);
     limber_partition_clear(&parts);
@@ -460,7 +460,8 @@ static enum ran plan_parts_way(struct attempt *at, struct text *out, struct cut 
     return ok ? limber_ran(done) : RAN_failed;
 }
 
-/* Computes a workspace that suffices for one plan and for the parts. */
+/* Computes a workspace that suffices for one plan and for the parts.  RAN_not if the operands were
+ * not scanned, so that there are no parts. */
 static enum ran parts_workspace_way(struct attempt *at, bool batch, size_t *least, size_t *best)
 {
     if (!limber_attempt_scan(at))

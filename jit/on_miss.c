@@ -14,7 +14,7 @@ enum { ROW = 1 << 21 };
 
 /* True if rows of C can be computed separately.  The result must be a float: an integer result that
  * does not fit makes the call fail with all of C unchanged. */
-static bool has_rows(const limber_context *ctx, const struct problem *p)
+static bool can_split_into_rows(const limber_context *ctx, const struct problem *p)
 {
     return p->groups == 1 && !p->shape && limber_is_strided(p) && p->fc.kind == LIMBER_KIND_FLOAT &&
            !ctx->machine.backend->device_ops && limber_allows_any_scheme(&p->contract) &&
@@ -78,7 +78,7 @@ bool limber_on_miss_run(limber_context *ctx, const struct problem *p, const stru
     limber_context *generic;
 
     *w = (struct on_miss){ .rest = *p, .run = w->run };
-    if (!has_rows(ctx, p))
+    if (!can_split_into_rows(ctx, p))
         return true;
     generic = ctx->generic_of(ctx);
     w->saved = generic ? limber_memory_alloc(&ctx->allocator, bytes) : NULL;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* A call and the plan that is to compute it. */
-struct asked {
+struct planned_call {
     limber_context *ctx;
     const char *text;
     const struct plan *plan;
@@ -25,7 +25,7 @@ static bool refuse(const char *what, const char *why, struct diag *d)
 
 /* Returns the plan's node `arg` of the left (side 0) or right factor.  A convolution's left
  * factor is its operand 1, the filters. */
-static const struct node *arg_of(const struct asked *x, int side)
+static const struct node *arg_of(const struct planned_call *x, int side)
 {
     int index = x->p->shape ? !side : side;
 
@@ -37,7 +37,7 @@ static const struct node *arg_of(const struct asked *x, int side)
 }
 
 /* Returns the name of a factor in the caller's problem. */
-static const char *name_of(const struct asked *x, int side)
+static const char *name_of(const struct planned_call *x, int side)
 {
     return (side == 0) == (x->p->shape == NULL) ? "a" : "b";
 }
@@ -68,7 +68,7 @@ static bool check_dim(const struct node *n, int i, int64_t size, int64_t letters
 
 /* Checks that the sizes of a product are the plan's dimensions, and that its k is not above the
  * plan's. */
-static bool check_sizes(const struct asked *x, const struct node *out, struct diag *d)
+static bool check_sizes(const struct planned_call *x, const struct node *out, struct diag *d)
 {
     const struct node *a = arg_of(x, 0), *b = arg_of(x, 1);
     int64_t letters[128];
@@ -94,7 +94,7 @@ static bool check_sizes(const struct asked *x, const struct node *out, struct di
 }
 
 /* Checks that a convolution's geometry is the plan's; a GEMM's plan has none. */
-static bool check_geometry(const struct asked *x, struct diag *d)
+static bool check_geometry(const struct planned_call *x, struct diag *d)
 {
     const struct node *n = limber_conv_node(x->plan);
     struct conv_geometry plans, calls = x->p->conv.geometry;
@@ -110,7 +110,7 @@ static bool check_geometry(const struct asked *x, struct diag *d)
 }
 
 /* Checks that alpha and beta are given only if the plan has them. */
-static bool check_scalars(const struct asked *x, const struct node *out, struct diag *d)
+static bool check_scalars(const struct planned_call *x, const struct node *out, struct diag *d)
 {
     if (x->p->alpha && !limber_attr_number(out, ATTR_alpha))
         return refuse("alpha", "the plan has alpha=one", d);
@@ -119,7 +119,7 @@ static bool check_scalars(const struct asked *x, const struct node *out, struct 
 }
 
 /* Checks everything but the data. */
-static bool check_call(const struct asked *x, struct diag *d)
+static bool check_call(const struct planned_call *x, struct diag *d)
 {
     const struct node *out = limber_plan_find(x->plan, OP_epilogue);
 
@@ -133,7 +133,7 @@ static bool check_call(const struct asked *x, struct diag *d)
 
 /* Checks that the data is no wider (exponents, bits, signs, special values) than the plan's
  * operand states. m: what a scan found in the data. */
-static bool check_mask(const struct asked *x, int side, const struct mask *m, struct diag *d)
+static bool check_mask(const struct planned_call *x, int side, const struct mask *m, struct diag *d)
 {
     const struct node *n = arg_of(x, side);
     const struct {
@@ -167,7 +167,7 @@ static bool check_mask(const struct asked *x, int side, const struct mask *m, st
 
 /* Makes the plan's kernel, on the context's machine or, if its backend does not support the
  * plan, on the spare one. */
-static bool make_kernel(const struct asked *x, struct entry *e, struct diag *d)
+static bool make_kernel(const struct planned_call *x, struct entry *e, struct diag *d)
 {
     struct compile_job m = { .ctx = x->ctx, .machine = &x->ctx->machine, .stated = x->text };
     struct diag why = { 0 };
@@ -186,10 +186,10 @@ static bool make_kernel(const struct asked *x, struct entry *e, struct diag *d)
                        "plan: %s", why.text);
 }
 
-/* Computes the call.  For limber_with_stack. */
+/* Computes the call, on a large enough stack. */
 static bool run_here(void *arg, struct diag *d)
 {
-    const struct asked *x = arg;
+    const struct planned_call *x = arg;
     struct scan_result f = { 0 };
     struct entry e = { .kernel = NULL };
     struct step step = { .p = x->p, .f = &f, .e = &e, .report = x->r };
@@ -225,5 +225,6 @@ static bool run_here(void *arg, struct diag *d)
 bool limber_engine_run_plan(limber_context *ctx, const char *text, const struct plan *plan,
                             const struct problem *p, struct report *r, struct diag *d)
 {
-    return limber_with_stack(STACK_run, run_here, &(struct asked){ ctx, text, plan, p, r }, d);
+    return limber_with_stack(STACK_run, run_here, &(struct planned_call){ ctx, text, plan, p, r },
+                             d);
 }

@@ -123,7 +123,7 @@ const struct keeper *limber_prepared_keeper(limber_prepared *o, const struct fac
     return &of->keeper;
 }
 
-/* ---- the mask that it keeps ------------------------------------------------------------------ */
+/* ---- the masks that a prepared operand keeps ------------------------------------------------- */
 
 /* Copies the mask (what the scan found) of one part of the operand to *m.  With SCAN_probe, a
  * mask of an operand that needs too many bits is marked as not scanned, because a probe would
@@ -205,7 +205,7 @@ bool limber_prepared_scan(struct limber_prepared *o, struct diag *d)
     return true;
 }
 
-/* Frees a prepared operand, with all packed forms of it. */
+/* Frees a prepared operand, its packed limbs and its copy as bytes. */
 void limber_prepared_drop(struct limber_prepared *o)
 {
     if (!o)
@@ -247,8 +247,8 @@ static bool fits_bytes(const struct limber_prepared *o, int *exponent)
     return low > high || high - *exponent <= 6;
 }
 
-/* Returns whether an INT8 form of the operand exists, in *bytes, or is to be made by the caller.
- * *exponent: its scale. */
+/* Returns whether a copy of the operand as 8-bit integers exists, in *bytes, or is to be made by
+ * the caller.  *exponent: the integers are multiplied by 2^*exponent. */
 enum int8_state limber_prepared_int8(limber_prepared *o, int *exponent, limber_prepared **bytes)
 {
     enum int8_state state;

@@ -22,7 +22,7 @@ struct keeping {
 };
 const struct keeper *limber_prepared_keeper(limber_prepared *o, const struct facts *f, int side,
                                             int64_t place, struct keeping *of);
-/* o may be NULL. */
+/* Returns the callbacks by which a kernel uses the limbs that o keeps; NULL if o is NULL. */
 static inline const struct keeper *limber_operand_keeper(limber_prepared *o, const struct facts *f,
                                                          int side, int64_t place,
                                                          struct keeping *of)

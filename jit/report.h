@@ -50,7 +50,8 @@ static inline void limber_report_copy(struct report *to, const struct report *fr
     memcpy(to, from, offsetof(struct report, part) + (size_t)from->parts * sizeof *from->part);
 }
 
-/* limber_cut with room for all parts.  Its arrays are owned, and freed by limber_cut_clear. */
+/* How a product is divided: a limber_cut with room for all parts.  Its arrays are owned, and freed
+ * by limber_cut_clear. */
 struct cut {
     int parts;
     limber_part part[LIMBER_PARTS];

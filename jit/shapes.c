@@ -46,7 +46,7 @@ static struct place *counter_of(struct place *set, uint64_t hash)
     return least;
 }
 
-/* Asks the background thread for the function of a shape.  False if the request cannot be
+/* Asks the background thread to compile the function of a shape.  False if the request cannot be
  * queued. */
 static __attribute__((noinline)) bool ask_for_function(limber_context *ctx,
                                                        const struct product_shape *s)
@@ -57,8 +57,8 @@ static __attribute__((noinline)) bool ask_for_function(limber_context *ctx,
     return limber_background_ask(ctx->background, &job, sizeof job);
 }
 
-/* Counts products of a shape, and asks for its function once that pays.  Not inlined, since
- * products that have a function never call this. */
+/* Counts products of a shape, and requests the function of that shape once compiling it pays.  Not
+ * inlined, since products that have a function never call this. */
 static __attribute__((noinline)) void count_product(limber_context *ctx,
                                                     const struct product_shape *s, int64_t times)
 {
@@ -92,7 +92,7 @@ limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape 
 
 /* Returns an entry of the set without a function, for the function of a shape.  NULL if the shape
  * has a function already, or all entries have one. */
-static struct place *free_place(struct place *set, const struct product_shape *s)
+static struct place *find_unused_place(struct place *set, const struct product_shape *s)
 {
     struct place *found = NULL;
 
@@ -118,7 +118,7 @@ void limber_shape_make(limber_context *ctx, const struct product_shape *s)
     const limber_contract native = LIMBER_CONTRACT_INIT;
     const struct fixed *f = &s->fixed;
     struct place *place =
-        free_place(ctx->shapes->place[limber_shape_hash(s) >> (64 - SET_BITS)], s);
+        find_unused_place(ctx->shapes->place[limber_shape_hash(s) >> (64 - SET_BITS)], s);
     struct made *made = place ? malloc(sizeof *made) : NULL;
     struct diag ignored = { 0 }; /* on failure, library code for any shape is used as before */
     void *address;

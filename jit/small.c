@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* WORK: largest number of multiply-adds of a product that this code computes.  NATIVE_WORK: the
- * same where native sums in binary64 keep the contract, which is so up to bits=NATIVE_BITS.  FEW: a
+/* WORK: largest number of multiply-adds of a product that this code computes.  NATIVE_WORK: that
+ * number for bits=NATIVE_BITS and less, where native sums in binary64 keep the contract.  FEW: a
  * matrix is multiplied by at most this many vectors one by one; for more vectors kernels are
  * faster.  BLOCK_LINES: rows by which several vectors are multiplied in turn, so that the rows stay
  * in a cache.  These limits are constants, not predictions from the machine's rates: under
@@ -25,8 +25,8 @@ enum {
     BLOCK_LINES = 64
 };
 
-/* Returns the number of vectors by which the other operand is multiplied one by one; 0 if they are
- * many, or if the product is small as a whole. */
+/* Returns the number of vectors (columns of B or rows of A) by which the other operand is
+ * multiplied one by one; 0 if they are many, or if the product is small as a whole. */
 static int64_t count_vectors(const struct problem *p)
 {
     const int64_t n = p->m < p->n ? p->m : p->n;

@@ -6,7 +6,7 @@
 static const double shortest = 15e-6;
 
 /* A call while its tasks run. */
-struct dividing {
+struct divided_call {
     const struct division *x;
     int64_t rows, blocks; /* lines of a piece, and pieces of a group and a vector */
     int64_t pieces, each; /* pieces of the call, and of a task */
@@ -17,7 +17,7 @@ struct dividing {
 /* Task: computes some successive pieces. */
 static void run_pieces(void *arg, int64_t task, int worker)
 {
-    const struct dividing *s = arg;
+    const struct divided_call *s = arg;
     const struct division *x = s->x;
     const int64_t from = task * s->each,
                   to = from + s->each < s->pieces ? from + s->each : s->pieces;
@@ -49,7 +49,7 @@ void limber_run_pieces(limber_context *ctx, const struct division *x,
                        void (*fn)(void *arg, const struct piece *), void *arg)
 {
     const int64_t tasks = count_tasks(ctx, x->seconds * (double)x->groups);
-    struct dividing s = { .x = x, .fn = fn, .arg = arg };
+    struct divided_call s = { .x = x, .fn = fn, .arg = arg };
 
     s.rows = tasks == 1 ? x->lines : ceil_div(x->lines, ceil_div(tasks, x->groups * x->vectors));
     if (x->most && s.rows > x->most)

@@ -42,8 +42,8 @@ static int open_folder(int at, const char *name, bool own, const char **why)
     return -1;
 }
 
-/* Opens the dump directory.  Removes trailing slashes from its name, because they would follow a
- * link in spite of O_NOFOLLOW. */
+/* Opens the dump directory; -1 on failure, with the reason in *why or errno.  Removes trailing
+ * slashes from its name, because they would follow a link in spite of O_NOFOLLOW. */
 static int open_dump_dir(const char *dir, const char **why)
 {
     char *name = strdup(dir);

@@ -300,8 +300,8 @@ static enum ran run_vectors(struct attempt *at)
     return RAN_done;
 }
 
-/* Leaves vectors to the general path, unless they are so short that `direct` computes them faster.
- */
+/* Passes products with a vector on if they are so short that the code path `direct` computes them
+ * faster.  Returns false, so that the general path computes them, for longer ones. */
 static bool leave_vectors(limber_context *ctx, const struct gemm_arguments *x,
                           struct report *report, const struct way *const *at)
 {

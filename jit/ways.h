@@ -15,7 +15,7 @@ struct attempt {
     const struct problem *p;
     struct report *r; /* the report; NULL if none is wanted */
     struct diag *d;
-    struct accepted *accepted; /* what was decided for calls of this form, or NULL */
+    struct accepted *accepted; /* kernels and ways found for calls of the same form, or NULL */
     const struct way *const *at; /* the way in the list that is tried next */
     /* Functions that try the list of ways for another call, which a way has made from this one:
      * `again` computes that call, `plan_again` plans it. */
@@ -26,7 +26,7 @@ struct attempt {
     struct problem turned;
     bool scanned; /* true if f, key and found are set */
     struct scan_result f;
-    struct found *found; /* the kernel, if the form has one for this data; else NULL */
+    struct found *found; /* the kernel, if `accepted` has one for this data; else NULL */
     const struct kernel_key *key; /* key of `found`, or the address of `own` */
     struct kernel_key own;
 };
@@ -76,8 +76,8 @@ struct way {
     bool (*suits)(struct attempt *);
     /* Computes the bytes of workspace.  NULL if the way needs none. */
     enum ran (*workspace)(struct attempt *, bool batch, size_t *least, size_t *best);
-    /* Writes the way's plan to `out` (may be NULL), and fills the report.  NULL if it has
-     * no plan. */
+    /* Writes the way's plan to `out` (may be NULL), and fills the report.  NULL if the way has no
+     * plan. */
     enum ran (*plan)(struct attempt *, struct text *out, struct cut *cut);
     /* Fills the report of a way without a plan.  NULL if the report is that of a plan. */
     void (*report)(struct attempt *);
@@ -100,7 +100,7 @@ bool limber_ways_read(const char *text, uint32_t *ways, struct diag *d);
  * every call. */
 uint32_t limber_ways_open(const limber_context *ctx, const struct problem *p);
 
-/* Passes a plain product on to the next way of the list. */
+/* Passes a plain product on to the next way of the list.  False if no way has computed it. */
 static inline bool limber_pass_on(limber_context *ctx, const struct gemm_arguments *x,
                                   struct report *report, const struct way *const *at)
 {
@@ -108,7 +108,7 @@ static inline bool limber_pass_on(limber_context *ctx, const struct gemm_argumen
 
     return next && next(ctx, x, report, at + 1);
 }
-at_once limber_direct_at_once; /* at_once.c: the member of the way `direct` */
+at_once limber_direct_at_once; /* at_once.c: the function at_once of the way `direct` */
 /* Computes a plain product by the first ways of the list.  False if nothing was done, so that the
  * call must be converted to a struct problem. */
 static inline bool limber_ways_at_once(limber_context *ctx, const struct gemm_arguments *x,

@@ -17,7 +17,7 @@ typedef struct limber_blas_call {
     size_t size;            /* from LIMBER_BLAS_CALL_INIT */
     char routine[40]; /* name of the function */
     int64_t m, n, k; /* sizes of the product, or of the largest product of the call */
-    int served;
+    int served; /* 1 if Limber computed the call, else 0 */
     /* why the call was passed on to the underlying BLAS; "" if Limber computed it */
     char why_not[160];
     limber_report *report; /* in: the caller's, filled if Limber computed the call; or NULL */

@@ -126,7 +126,8 @@ LIMBER_API limber_status limber_apply(limber_context *ctx, const limber_elementw
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
-/* The first four reduce `count` numbers to one.  The others give `count` results. */
+/* What a reduction computes.  The first four give one result for `count` numbers, the others
+ * `count` results. */
 typedef enum limber_reduction {
     LIMBER_REDUCTION_SUM,
     LIMBER_REDUCTION_MEAN, /* sum / count */

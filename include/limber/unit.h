@@ -48,7 +48,8 @@ enum limber_step_overflow {
     LIMBER_OVERFLOW_INFINITY /* infinity in every rounding mode */
 };
 
-/* One rounding, to a format of e <= 8 and m <= 23, or to binary64 in a chain of FMAs. */
+/* One rounding, to a float of at most 8 exponent bits and 23 fraction bits, or to binary64 in a
+ * chain of FMAs. */
 typedef struct limber_step {
     limber_format format; /* KIND_NONE: there is no such step */
     uint8_t rounding; /* limber_rounding, LIMBER_ROUND_STOCHASTIC included */

@@ -15,6 +15,7 @@
 /* largest number of moduli; largest number of 32-bit digits of P, plus one */
 enum { LIMBER_MODULI = 49, LIMBER_CRT_DIGITS = 12 };
 
+/* Constants for the moduli p_l, whose product is P. */
 struct limber_crt {
     int count, digits; /* number of moduli; number of 32-bit digits of P plus one */
     int32_t modulus[LIMBER_MODULI];

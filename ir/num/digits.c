@@ -64,8 +64,8 @@ static void find_least_numbers(int p, int number[LIMBER_RESIDUES])
         }
 }
 
-/* Sets class[i] to the residue modulo p of digit i of r, for one of the p possible values of the
- * digit that is free to choose (l or z in digits.h). */
+/* Sets class[i] to the residue modulo p of digit i of r.  choice: the value, 0 to p - 1, of the
+ * digit that is free to choose: l of B or z of A in the table of digits.h. */
 static void digit_classes(const struct limber_digits *d, int side, int r, int choice,
                           int class[LIMBER_DIGITS])
 {
@@ -84,8 +84,8 @@ static void digit_classes(const struct limber_digits *d, int side, int r, int ch
     }
 }
 
-/* Sets digit[r] to the digits of each residue r of A (side 0) or B (side 1).  Of all choices,
- * takes the one whose largest digit is smallest. */
+/* Sets digit[r] to the digits of each residue r of A (side 0) or B (side 1).  One digit is free to
+ * choose; the choice makes the largest digit as small as possible. */
 void limber_digits_fill(const struct limber_digits *d, int side,
                         double digit[LIMBER_RESIDUES][LIMBER_DIGITS])
 {

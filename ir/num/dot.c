@@ -88,28 +88,28 @@ static void propagate_carries(struct limber_big *sum, int64_t *column)
 }
 
 /* Elements in memory that are `step` bytes apart. */
-struct run {
+struct strided {
     const char *at;
     int64_t step;
 };
 
-PRIM void add_run(int64_t *column, struct run a, int size_a, struct run b, int size_b,
-                  int64_t count)
+PRIM void add_products(int64_t *column, struct strided a, int size_a, struct strided b, int size_b,
+                       int64_t count)
 {
     for (; count > 0; count--, a.at += a.step, b.at += b.step)
         add_product(column, decode(a.at, size_a), decode(b.at, size_b));
 }
 
-/* Adds the products of `count` elements of two runs to the columns. */
-static void add_runs(int64_t *column, struct run a, int size_a, struct run b, int size_b,
-                     int64_t count)
+/* Adds the products of `count` pairs of elements to the columns. */
+static void add_products_by_size(int64_t *column, struct strided a, int size_a, struct strided b,
+                                 int size_b, int64_t count)
 {
     if (size_a == 8 && size_b == 8) /* constant sizes let the compiler specialise the loop */
-        add_run(column, a, 8, b, 8, count);
+        add_products(column, a, 8, b, 8, count);
     else if (size_a == 4 && size_b == 4)
-        add_run(column, a, 4, b, 4, count);
+        add_products(column, a, 4, b, 4, count);
     else
-        add_run(column, a, size_a, b, size_b, count);
+        add_products(column, a, size_a, b, size_b, count);
 }
 
 /* ---- exact sums in any format ---------------------------------------------------------------- */
@@ -140,11 +140,11 @@ static void dot_binary(struct limber_big *sum, const struct view *a, int size_a,
 
     for (int64_t p = 0, unsettled = 0; p < k; p += step) {
         int64_t count = k - p < step ? k - p : step;
-        struct run x = { limber_view_at(a, i, p, size_a), a->p * size_a };
-        struct run y = { limber_view_at(b, j, p, size_b), b->p * size_b };
+        struct strided x = { limber_view_at(a, i, p, size_a), a->p * size_a };
+        struct strided y = { limber_view_at(b, j, p, size_b), b->p * size_b };
 
         if (x.at && y.at)
-            add_runs(column, x, size_a, y, size_b, count);
+            add_products_by_size(column, x, size_a, y, size_b, count);
         unsettled += count;
         if (unsettled >= CARRY) {
             propagate_carries(sum, column);

@@ -503,7 +503,7 @@ PRIM uint64_t fn_two_over_pi(int from)
 }
 
 /* Reduces |x| >= FN_FAR (Payne and Hanek): multiplies the significand of x by 192 bits of 2/pi.
- * Higher bits of 2/pi would only add multiples of 4. */
+ * Higher bits of 2/pi would only add multiples of 4 to the number of quarter turns. */
 PRIM struct fn_angle fn_far(double x)
 {
     struct fn_angle y;

@@ -405,7 +405,8 @@ PRIM int limber_parts(struct limber_num part[2], limber_format f, const void *p)
     return 1;
 }
 
-/* Rounds x plus sticky to nearest in f, and stores it.  Returns flags of enum limber_num_loss. */
+/* Rounds x to nearest in f and stores it.  sticky: as in limber_num_encode.  Returns flags of enum
+ * limber_num_loss. */
 PRIM int limber_num_store(void *p, limber_format f, const struct limber_num *x, int sticky)
 {
     if (f.kind == LIMBER_KIND_DD)
@@ -479,8 +480,8 @@ PRIM int limber_max_int(int a, int b)
     return a > b ? a : b;
 }
 
-/* Stores alpha x + beta dst to dst, if x, alpha, beta or dst makes it infinite or NaN.  x stands
- * for a class. */
+/* Stores alpha x + beta dst to dst, if x, alpha, beta or dst makes it infinite or NaN.  x: a double
+ * that stands for the class of a sum (limber_num_class). */
 PRIM_BODY int limber_store_class(void *dst, limber_format f, double x,
                                  const struct limber_scalars *s)
 {
@@ -599,7 +600,8 @@ PRIM uint64_t limber_big_units(const uint64_t *w, int n, int exp)
     return r ? low >> r | high << (64 - r) : low;
 }
 
-/* Stores alpha s + beta dst to dst, modulo 2^(bits of f).  The scalars are i64. */
+/* Stores alpha s + beta dst to dst, modulo 2^(bits of f), and returns 0: wrapping is no loss.  The
+ * scalars are i64. */
 PRIM int limber_store_wrapped(void *dst, limber_format f, uint64_t s,
                               const struct limber_scalars *sc)
 {
@@ -631,8 +633,8 @@ PRIM double limber_blend(double alpha, double x, double beta, double c)
     return r * 0x1p512 * 0x1p512;
 }
 
-/* Computes alpha x + beta dst in binary64, rounds it to f, and stores it to dst. x: a sum of
- * floats. */
+/* Computes alpha x + beta dst in binary64, rounds it to f, and stores it to dst.  x: a sum of
+ * floats.  Returns flags of enum limber_num_loss; 0 for binary64 and binary32. */
 PRIM int limber_store_float(void *dst, limber_format f, double x, int has_alpha, double alpha,
                             int has_beta, double beta)
 {

@@ -90,7 +90,7 @@ PRIM void limber_num_put16(void *p, limber_u128 v)
     __builtin_memcpy(p, &v, 16);
 }
 
-/* True for the signed integer formats that results may have. */
+/* True for formats of signed integers. */
 PRIM int limber_num_is_int(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_SHORT;
@@ -154,7 +154,7 @@ PRIM void limber_num_unpack(struct limber_num *x, int e, int m, int bias, int fl
     x->lo = (uint64_t)frac;
 }
 
-/* Returns the format as which elements of f are stored: f itself or its carrier, binary32 or
+/* Returns the format in which elements of f are stored: f itself or its carrier, binary32 or
  * binary64. */
 PRIM limber_format limber_num_carrier(limber_format f)
 {
@@ -417,7 +417,8 @@ PRIM int limber_num_pack_power(uint64_t *code, limber_format f, const struct lim
     return NUM_inexact | NUM_overflow;
 }
 
-/* Rounds x to an integer format and stores it.  Integers saturate; NaN becomes 0. */
+/* Rounds x to an integer format and stores it.  Integers saturate; NaN becomes 0.  Returns flags of
+ * enum limber_num_loss. */
 PRIM int limber_num_encode_int(void *p, limber_format f, const struct limber_num *x, int sticky,
                                limber_rounding mode)
 {

@@ -16,8 +16,8 @@ static double scale_of(const limber_unit *u, const limber_step *s, const double 
     return most > 0 ? limber_unit_scale(u, s, most) : 1;
 }
 
-/* Rounds k elements of a row of A (side 0) or column of B (side 1) as the unit's inputs are,
- * with a common scale for each block if the unit has scales. */
+/* Rounds k elements of a row of A (side 0) or column of B (side 1) to the format in which the unit
+ * loads them, with a common scale for each block if the unit has scales. */
 void limber_unit_load(const limber_unit *u, int side, const double *line, int64_t k,
                       struct loaded *out)
 {

@@ -312,8 +312,8 @@ struct loaded {
     int32_t exponent; /* exponent of the value, for the alignment of fused blocks */
 };
 
-/* Loads one element: rounds x scale to the format of s, and multiplies by the scale. alone: the
- * exponent for alignment is the scale's, not the scale's plus the element's. */
+/* Loads one element: rounds x / scale to the format of s, and multiplies the result by scale.
+ * alone: the exponent for alignment is the scale's, not the scale's plus the element's. */
 PRIM void limber_unit_load_one(const limber_step *s, double x, double scale, int alone,
                                struct loaded *out)
 {

@@ -37,25 +37,26 @@ struct extent {
 bool limber_check_apart(struct extent c, struct extent x, struct diag *d);
 
 /* gemm.c: the sizes and matrices of a product, for argument checks. */
-struct product {
+struct product_matrices {
     int64_t m, n, k;
     limber_matrix a, b, c;
 };
 limber_matrix limber_as_matrix(limber_output c);
 bool limber_check_sizes(int64_t m, int64_t n, int64_t k, struct diag *d);
 /* Checks that the matrices of one product are not NULL and that C overlaps neither operand. */
-bool limber_check_addresses(const struct product *x, struct diag *d);
+bool limber_check_addresses(const struct product_matrices *x, struct diag *d);
 /* batch.c: checks the addresses of all matrices of a batch, and that no result overlaps another
  * matrix. */
-bool limber_check_batch(const limber_batch *t, const struct product *x, struct diag *d);
+bool limber_check_batch(const limber_batch *t, const struct product_matrices *x, struct diag *d);
 
 /* Converts the caller's problem p to the engine's structure *to. stores: C will be written.  The
  * structures that p points to have the sizes of this version and must outlive *to.  Returns false
  * on failure. */
 bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d);
-/* Keeps the form of a call that passed all checks (jit/accepted.h).  x: the result of
- * limber_gemm_state or limber_conv_state.  NULL if it is not kept; else it must be released. */
+/* Keeps the form (sizes, strides, formats, contract) of a call that passed all checks, for later
+ * calls (jit/accepted.h).  x: the result of limber_gemm_state or limber_conv_state.  NULL if it is
+ * not kept; else it must be released. */
 struct accepted;
 struct accepted *limber_keep_form(limber_context *ctx, const limber_problem *p,
                                   const struct problem *x);
@@ -67,8 +68,8 @@ bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t 
                            size_t *best, struct diag *d);
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d);
-/* Converts the problem whose plan limber_plan prints.  Backward data with strides is computed in
- * several phases; the one with the longest sums is converted. */
+/* Converts a convolution to the engine's structure *to, for limber_plan.  Backward data with
+ * strides is computed in several phases; the one with the longest sums is converted. */
 bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct problem *to,
                             struct diag *d);
 /* widen.c: replaces operands of p in the format e8m0 by bf16 matrices. limber_widen_end frees their
@@ -79,12 +80,13 @@ void limber_widen_end(limber_context *ctx, void *const memory[2]);
 bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d);
 
-/* gemm.c: if a product of this form was accepted before and the addresses are valid, converts it to
- * the engine's structure *to and returns its form, to be released.  Else NULL. */
+/* gemm.c: if a product with these sizes, strides, formats and contract (a form) was accepted before
+ * and the addresses are valid, converts it to the engine's structure *to and returns its form, to
+ * be released.  Else NULL. */
 struct gemm_arguments;
 struct accepted *limber_gemm_find_form(const limber_context *ctx, const struct gemm_arguments *x,
                                        struct problem *to);
-/* problem.c: limber_run, with error texts that begin with `name`. */
+/* problem.c: does limber_run, with error texts that begin with `name`. */
 limber_status limber_run_as(const char *name, limber_context *ctx, const limber_problem *problem,
                             limber_report *report);
 

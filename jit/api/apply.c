@@ -146,7 +146,7 @@ static bool is_apart(const void *a, size_t n, const void *b, size_t m)
 
 /* Checks sizes and addresses: no size is too large, no array is NULL, and results do not overlap
  * operands. */
-static bool check_places(const limber_reduce_call *r, struct diag *d)
+static bool check_sizes_and_addresses(const limber_reduce_call *r, struct diag *d)
 {
     bool all = r->reduction >= LIMBER_REDUCTION_SOFTMAX, /* every element has a result */
         norm = r->reduction > LIMBER_REDUCTION_SOFTMAX;
@@ -211,7 +211,7 @@ limber_status limber_reduce(limber_context *ctx, const limber_reduce_call *call)
         limber_fail(&d, LIMBER_STATUS_BAD_ARGUMENT, "r is NULL");
     else if (limber_copy_sized_in(&r, sizeof r, call, LEAST_reduce_call, "r", &d) &&
              check_float("from", r.from, &d) && check_float("to", r.to, &d) &&
-             check_options(&r, &d) && check_nan(&r, &d) && check_places(&r, &d) &&
+             check_options(&r, &d) && check_nan(&r, &d) && check_sizes_and_addresses(&r, &d) &&
              check_host(ctx, &r, &d))
         limber_reduce_run(ctx, &r);
     if (d.status)

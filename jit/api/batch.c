@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* The matrices of one operand of a batch. */
-struct longer {
+struct batch_operand {
     const char *what;
     limber_matrix m;
     int64_t rows, cols, count, step;
@@ -15,7 +15,7 @@ struct longer {
 };
 
 /* Returns the matrix of product g. */
-static limber_matrix matrix_of(const struct longer *x, int64_t g)
+static limber_matrix matrix_of(const struct batch_operand *x, int64_t g)
 {
     limber_matrix m = x->m;
 
@@ -26,20 +26,20 @@ static limber_matrix matrix_of(const struct longer *x, int64_t g)
     return m;
 }
 
-static bool is_empty(const struct longer *x)
+static bool is_empty(const struct batch_operand *x)
 {
     return x->rows == 0 || x->cols == 0 || x->count == 0;
 }
 
 /* Returns the distance from the first to the last element of a matrix, in elements.
  * limber_check_matrix has checked that it does not overflow. */
-static int64_t extent_of(const struct longer *x)
+static int64_t extent_of(const struct batch_operand *x)
 {
     return (x->rows - 1) * x->m.row_stride + (x->cols - 1) * x->m.col_stride;
 }
 
 /* Returns the number of bytes from the first element of a matrix to the end of its last one. */
-static uintptr_t bytes_of(const struct longer *x)
+static uintptr_t bytes_of(const struct batch_operand *x)
 {
     return (uintptr_t)(extent_of(x) + 1) * x->m.format.size;
 }
@@ -47,7 +47,7 @@ static uintptr_t bytes_of(const struct longer *x)
 /* ---- addresses of one operand's matrices ----------------------------------------------------- */
 
 /* Checks listed addresses: none is NULL, and no matrix exceeds the address space. */
-static bool check_addresses(const struct longer *x, struct diag *d)
+static bool check_addresses(const struct batch_operand *x, struct diag *d)
 {
     for (int64_t g = 0; g < x->count; g++) {
         const limber_matrix m = matrix_of(x, g);
@@ -65,7 +65,7 @@ static bool check_addresses(const struct longer *x, struct diag *d)
 
 /* Checks matrices at a constant step: the first one is not NULL, and all lie in the address
  * space. */
-static bool check_step(const struct longer *x, struct diag *d)
+static bool check_step(const struct batch_operand *x, struct diag *d)
 {
     int64_t last, bytes;
 
@@ -82,7 +82,7 @@ static bool check_step(const struct longer *x, struct diag *d)
 }
 
 /* Checks one operand of a batch.  A batch without elements may have any addresses. */
-static bool check_many(const struct longer *x, struct diag *d)
+static bool check_many(const struct batch_operand *x, struct diag *d)
 {
     if (x->step < 0)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "batch.%s = %lld is negative", x->what,
@@ -99,7 +99,7 @@ static int64_t min_int64(int64_t a, int64_t b)
 
 /* True if t = x * row_stride + y * col_stride for some integers |x| < rows, |y| < cols; t is then
  * the distance of two elements of one matrix. */
-static bool is_difference(const struct longer *c, int64_t t)
+static bool is_difference(const struct batch_operand *c, int64_t t)
 {
     bool tall = c->rows > c->cols;
     int64_t shorter = tall ? c->cols : c->rows, longer = tall ? c->rows : c->cols;
@@ -118,7 +118,7 @@ static bool is_difference(const struct longer *c, int64_t t)
 
 /* Checks that results at a constant step do not overlap.  Two results share an element exactly if
  * the distance between them is the distance between two elements of one matrix. */
-static bool check_steps(const struct longer *c, struct diag *d)
+static bool check_steps(const struct batch_operand *c, struct diag *d)
 {
     int64_t last_overlapping;
 
@@ -151,7 +151,7 @@ static int by_address(const void *a, const void *b)
 
 /* Returns the addresses of all matrices in rising order, with the numbers of their products.  The
  * caller frees them.  NULL if memory runs out. */
-static struct address *sort_addresses(const struct longer *x, struct diag *d)
+static struct address *sort_addresses(const struct batch_operand *x, struct diag *d)
 {
     struct address *a = calloc((size_t)x->count, sizeof *a);
     bool ascending = true;
@@ -171,8 +171,8 @@ static struct address *sort_addresses(const struct longer *x, struct diag *d)
 }
 
 /* Checks that matrix g of c does not overlap matrix h of x. */
-static bool check_pair(const struct longer *c, int64_t g, const struct longer *x, int64_t h,
-                       struct diag *d)
+static bool check_pair(const struct batch_operand *c, int64_t g, const struct batch_operand *x,
+                       int64_t h, struct diag *d)
 {
     const limber_matrix mc = matrix_of(c, g), mx = matrix_of(x, h);
     char first[40], second[40];
@@ -185,7 +185,8 @@ static bool check_pair(const struct longer *c, int64_t g, const struct longer *x
 
 /* Checks that no two results at listed addresses overlap.  In rising order of addresses, a matrix
  * can overlap only earlier ones that end after its beginning. */
-static bool check_addresses_apart(const struct longer *c, const struct address *a, struct diag *d)
+static bool check_addresses_apart(const struct batch_operand *c, const struct address *a,
+                                  struct diag *d)
 {
     for (int64_t i = 1; i < c->count; i++)
         for (int64_t j = i - 1; j >= 0 && a[i].at - a[j].at < bytes_of(c); j--)
@@ -198,10 +199,10 @@ static bool check_addresses_apart(const struct longer *c, const struct address *
 
 /* True if the memory of all matrices of x lies before or after that of all matrices of c.  This is
  * the usual case, and fast to test. */
-static bool are_ranges_apart(const struct longer *c, const struct longer *x)
+static bool are_ranges_apart(const struct batch_operand *c, const struct batch_operand *x)
 {
     uintptr_t first[2] = { UINTPTR_MAX, UINTPTR_MAX }, end[2] = { 0, 0 };
-    const struct longer *const side[2] = { c, x };
+    const struct batch_operand *const side[2] = { c, x };
 
     for (int s = 0; s < 2; s++)
         for (int64_t g = 0; g < side[s]->count; g++) {
@@ -214,7 +215,7 @@ static bool are_ranges_apart(const struct longer *c, const struct longer *x)
 }
 
 /* Returns the index of the first sorted address whose matrix of c ends after the address `at`. */
-static int64_t first_behind(const struct longer *c, const struct address *a, uintptr_t at)
+static int64_t first_behind(const struct batch_operand *c, const struct address *a, uintptr_t at)
 {
     int64_t low = 0, high = c->count;
 
@@ -231,8 +232,8 @@ static int64_t first_behind(const struct longer *c, const struct address *a, uin
 
 /* Checks that no result of the batch overlaps a matrix of x.  a: the sorted addresses of the
  * results. */
-static bool check_operand(const struct longer *c, const struct address *a, const struct longer *x,
-                          struct diag *d)
+static bool check_operand(const struct batch_operand *c, const struct address *a,
+                          const struct batch_operand *x, struct diag *d)
 {
     int64_t distinct = !x->each && x->step == 0 ? 1 : x->count;
 
@@ -247,8 +248,8 @@ static bool check_operand(const struct longer *c, const struct address *a, const
 }
 
 /* Checks that no result overlaps another result or an operand. */
-static bool check_apart(const struct longer *c, const struct longer *a, const struct longer *b,
-                        struct diag *d)
+static bool check_apart(const struct batch_operand *c, const struct batch_operand *a,
+                        const struct batch_operand *b, struct diag *d)
 {
     bool far_a = is_empty(a) || are_ranges_apart(c, a),
          far_b = is_empty(b) || are_ranges_apart(c, b), ok;
@@ -269,11 +270,11 @@ static bool check_apart(const struct longer *c, const struct longer *a, const st
 
 /* Checks a batch of t->count products of x's sizes: its matrices must be valid, no two elements
  * of its results may coincide, and results must not overlap operands. */
-bool limber_check_batch(const limber_batch *t, const struct product *x, struct diag *d)
+bool limber_check_batch(const limber_batch *t, const struct product_matrices *x, struct diag *d)
 {
-    const struct longer a = { "a", x->a, x->m, x->k, t->count, t->a, t->address_a };
-    const struct longer b = { "b", x->b, x->k, x->n, t->count, t->b, t->address_b };
-    const struct longer c = {
+    const struct batch_operand a = { "a", x->a, x->m, x->k, t->count, t->a, t->address_a };
+    const struct batch_operand b = { "b", x->b, x->k, x->n, t->count, t->b, t->address_b };
+    const struct batch_operand c = {
         "c", x->c, x->m, x->n, t->count, t->c, (const void *const *)t->address_c
     };
 

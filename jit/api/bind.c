@@ -135,7 +135,8 @@ static bool bad_word(struct diag *d, const char *word, const char *why)
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "signature: \"%s\": %s", word, why);
 }
 
-/* Finds a role by its name in a signature.  "_" is an argument that is ignored. */
+/* Finds a role by its name in a signature.  "_" is an argument that is ignored.  False if there is
+ * none of this name. */
 static bool find_role(const char *name, size_t n, enum role *role)
 {
     for (int i = 0; i < ROLE_count; i++) {
@@ -148,7 +149,7 @@ static bool find_role(const char *name, size_t n, enum role *role)
     return n == 1 && *name == '_';
 }
 
-/* Finds a type by its name in a signature. */
+/* Finds a type by its name in a signature.  False if there is none of this name. */
 static bool find_type(const char *name, enum type_word *type)
 {
     for (int i = 0; i < TYPE_reference; i++) {

@@ -104,9 +104,9 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* Elements (i,j) and (i+di, j-dj) have the same address exactly if di * row_stride = dj *
- * col_stride.  The smallest nonzero di and dj with this property are (col_stride, row_stride) /
- * gcd. */
+/* Checks that no two elements share memory.  Elements (i,j) and (i+di, j-dj) have the same address
+ * exactly if di * row_stride = dj * col_stride.  The smallest nonzero di and dj with this property
+ * are (col_stride, row_stride) / gcd. */
 bool limber_check_distinct(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                            struct diag *d)
 {

@@ -18,7 +18,8 @@
 
 /* ---- B expanded to a real matrix ------------------------------------------------------------- */
 
-/* The real form of B, with twice its rows and columns, while it is written. */
+/* B written out as a real matrix of twice its rows and columns (its real form), while the matrix is
+ * written. */
 struct expansion {
     const struct complex_product *x; /* the product, whose B is x->b */
     limber_format f; /* format of the expanded elements: B's, or a wider integer */
@@ -145,7 +146,8 @@ static bool reads_columns(const struct complex_product *x)
            limber_needs_native_sums(&x->contract);
 }
 
-/* Allocates and fills the real form of B in format e->f. */
+/* Allocates and fills the real form of B (a real matrix of twice its rows and columns) in format
+ * e->f. */
 static bool expand_to_format(struct expansion *e, struct diag *d)
 {
     const struct complex_product *x = e->x;
@@ -242,7 +244,8 @@ static bool find_if_wider_needed(const struct complex_product *x, bool *wide, st
            find_smallest_integer(x, wide, d);
 }
 
-/* Sets the view through which kernels on the device read B as its real form. */
+/* Sets the view through which kernels on the device read B as a real matrix of twice its rows and
+ * columns. */
 static bool view_remote_b(const struct complex_product *x, struct problem *p, struct diag *d)
 {
     limber_format f = x->b.m.format;
@@ -509,12 +512,12 @@ static bool check_arguments(const struct complex_product *x, const limber_contra
 static bool check_call(const struct complex_product *x, const limber_contract *contract,
                        struct diag *d)
 {
-    const struct product wide = { x->m,
-                                  x->n,
-                                  x->k,
-                                  pairs_as_elements(x->a.m),
-                                  pairs_as_elements(x->b.m),
-                                  pairs_as_elements(limber_as_matrix(x->c)) };
+    const struct product_matrices wide = { x->m,
+                                           x->n,
+                                           x->k,
+                                           pairs_as_elements(x->a.m),
+                                           pairs_as_elements(x->b.m),
+                                           pairs_as_elements(limber_as_matrix(x->c)) };
 
     return check_arguments(x, contract, d) && limber_check_addresses(&wide, d);
 }
@@ -528,8 +531,8 @@ static limber_matrix transpose_matrix(limber_matrix m)
     return m;
 }
 
-/* If the columns of C are contiguous, or A is a vector, replaces the product by C^T = B^T A^T,
- * which reads the matrix as it lies.  Reproducible products
+/* Replaces the product by C^T = B^T A^T if only the columns of C are contiguous, or if A is one
+ * row: the matrix B is then the left operand, which need not be expanded.  Reproducible products
  * are not transposed, because that would exchange terms of imaginary parts, whose order is
  * promised. */
 static void transpose(struct complex_product *x)
@@ -655,12 +658,12 @@ static bool check_all_on_device(const limber_problem *p, int64_t found, struct d
 static bool check_batch(limber_context *ctx, const limber_problem *p, struct diag *d)
 {
     struct complex_product first = product_of(ctx, p, 0, NULL);
-    struct product all = { p->m,
-                           p->n,
-                           p->k,
-                           pairs_as_elements(p->a),
-                           pairs_as_elements(p->b),
-                           pairs_as_elements(limber_as_matrix(p->c)) };
+    struct product_matrices all = { p->m,
+                                    p->n,
+                                    p->k,
+                                    pairs_as_elements(p->a),
+                                    pairs_as_elements(p->b),
+                                    pairs_as_elements(limber_as_matrix(p->c)) };
 
     if (p->contract && p->contract->statistics)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,

@@ -23,7 +23,7 @@ struct complex_product {
     limber_output c;
     const char *alpha, *beta; /* complex numbers; NULL stands for alpha = 1, beta = 0 */
     struct report *report;
-    /* in device memory, a batch is computed at once; count 0 if there is no batch */
+    /* a batch, whose products are computed together, in device memory; count 0 if there is none */
     limber_batch batch;
 };
 
@@ -38,8 +38,8 @@ static inline int64_t limber_complex_products(const struct complex_product *x)
 struct terms {
     /* owned; freed by limber_terms_drop */
     char *data;
-    limber_format f;            /* format of the terms: C's, or i64 for integers */
-    int64_t width;              /* numbers per element: 2 or 4 */
+    limber_format f; /* format of the terms: C's, or i64 for integers */
+    int64_t width; /* numbers per element: 2 or 4 */
     /* address of alpha and beta on the device, in the memory of the terms; NULL if the terms are in
      * host memory */
     char *factors;

@@ -221,11 +221,11 @@ static void free_planes(const struct complex_product *x, struct planes *p)
     free(p->imaginary);
 }
 
-/* ---- which calls are served ------------------------------------------------------------------ */
+/* ---- which calls can use three products ------------------------------------------------------ */
 
 /* Checks that three products can compute this call: the contract allows them, and no stream is
  * being captured, because memory must be allocated. */
-static bool is_served(const struct complex_product *x, struct diag *d)
+static bool can_use_three_products(const struct complex_product *x, struct diag *d)
 {
     if (limber_device_records(x->ctx, x->queue))
         return limber_fail(
@@ -235,8 +235,9 @@ static bool is_served(const struct complex_product *x, struct diag *d)
     return limber_three_products_check(&x->contract, x->a.m.format, x->b.m.format, x->c.format, d);
 }
 
-/* True if both parts of all results, which are at most 2 k |a| |b|, fit into 63 bits.  The bound is
- * computed in doubles with a relative error of at most 2^-50. */
+/* True if real and imaginary parts of all results fit into 63 bits, or results may wrap.  The parts
+ * are at most 2 k times the largest part of A times that of B.  This bound is computed in doubles
+ * with a relative error of at most 2^-50. */
 static bool fits_63_bits(const struct complex_product *x, const struct planes *a,
                          const struct planes *b, struct diag *d)
 {
@@ -348,7 +349,7 @@ static bool multiply_planes(const struct complex_product *x, const struct planes
 }
 
 /* Computes Re and Im of a result from the three products.  plus: exactly one operand is conjugated,
- * so that P2 is added to the real part. */
+ * so that p[1], the product of the imaginary parts, is added to the real part. */
 static void combine_integers(const uint64_t p[3], bool plus, uint64_t out[2])
 {
     uint64_t second = plus ? 0 - p[1] : p[1];
@@ -446,14 +447,15 @@ static bool run_planes(const struct complex_product *x, struct planes *a, struct
     return false;
 }
 
-/* Computes a complex product by three real ones, of sums of the real and imaginary parts. */
+/* Computes a complex product by three real ones: of the real parts, of the imaginary parts, and of
+ * their sums. */
 bool limber_complex_three(const struct complex_product *x, struct diag *d)
 {
     struct planes a = { .most = 0 }, b = { .most = 0 };
     struct products p = { .on_device = NULL };
     struct terms t = { .width = 0 };
     double u = limber_is_integer(x->c.format) ? 0 : ldexp(1, -x->c.format.frac_bits - 1);
-    bool ok = is_served(x, d) && run_planes(x, &a, &b, &p, &t, d);
+    bool ok = can_use_three_products(x, d) && run_planes(x, &a, &b, &p, &t, d);
 
     free_planes(x, &a);
     free_planes(x, &b);

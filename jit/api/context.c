@@ -243,8 +243,8 @@ static bool select_next_backend(struct machine *m, int device, const struct back
     return false;
 }
 
-/* Selects the first backend of the list that runs on this machine, and as the spare the next one
- * that runs. */
+/* Selects the first backend of the list that runs on this machine.  The next one that runs becomes
+ * the spare, for use if a compiler is missing. */
 static bool use_first_backend(limber_context *ctx, int device, const struct backend *const *list,
                               struct diag *d)
 {

@@ -190,7 +190,7 @@ bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores
  * all pixels at once, with zeros. */
 static bool has_phases(const limber_problem *p)
 {
-    struct side side[3];
+    struct conv_dimension side[3];
     int sides = limber_conv_sides(p->conv, side);
     int64_t largest = 1;
 
@@ -209,7 +209,7 @@ struct phase_counts {
 static struct phase_counts count_phases(const limber_conv *s)
 {
     struct phase_counts x = { { 1, 1, 1 }, 1 };
-    struct side side[3];
+    struct conv_dimension side[3];
 
     for (int i = 0, sides = limber_conv_sides(s, side); i < sides; i++) {
         x.count[i] = side[i].stride < side[i].size ? side[i].stride : side[i].size;

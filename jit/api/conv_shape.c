@@ -13,27 +13,29 @@ static bool check_at_least(int64_t v, int64_t bound, const char *what, struct di
 
 /* Describes the dimensions of a convolution (height, width and, if it is three-dimensional,
  * depth), with the names of their fields for messages.  Returns their number. */
-int limber_conv_sides(const limber_conv *s, struct side side[3])
+int limber_conv_sides(const limber_conv *s, struct conv_dimension side[3])
 {
-    side[0] = (struct side){ "h",  "r",  "pad[0], pad[1]",         "stride[0]",  "dilate[0]",
-                             s->h, s->r, { s->pad[0], s->pad[1] }, s->stride[0], s->dilate[0] };
-    side[1] = (struct side){ "w",  "s",  "pad[2], pad[3]",         "stride[1]",  "dilate[1]",
-                             s->w, s->s, { s->pad[2], s->pad[3] }, s->stride[1], s->dilate[1] };
-    side[2] = (struct side){ "d",
-                             "t",
-                             "depth_pad",
-                             "depth_stride",
-                             "depth_dilate",
-                             s->d,
-                             s->t,
-                             { s->depth_pad[0], s->depth_pad[1] },
-                             s->depth_stride ? s->depth_stride : 1,
-                             s->depth_dilate ? s->depth_dilate : 1 };
+    side[0] =
+        (struct conv_dimension){ "h",  "r",  "pad[0], pad[1]",         "stride[0]",  "dilate[0]",
+                                 s->h, s->r, { s->pad[0], s->pad[1] }, s->stride[0], s->dilate[0] };
+    side[1] =
+        (struct conv_dimension){ "w",  "s",  "pad[2], pad[3]",         "stride[1]",  "dilate[1]",
+                                 s->w, s->s, { s->pad[2], s->pad[3] }, s->stride[1], s->dilate[1] };
+    side[2] = (struct conv_dimension){ "d",
+                                       "t",
+                                       "depth_pad",
+                                       "depth_stride",
+                                       "depth_dilate",
+                                       s->d,
+                                       s->t,
+                                       { s->depth_pad[0], s->depth_pad[1] },
+                                       s->depth_stride ? s->depth_stride : 1,
+                                       s->depth_dilate ? s->depth_dilate : 1 };
     return limber_conv_is_deep(s) ? 3 : 2;
 }
 
 /* Checks the sizes, pads, stride and dilation of one dimension. */
-static bool check_side(const struct side *x, struct diag *d)
+static bool check_side(const struct conv_dimension *x, struct diag *d)
 {
     const int64_t most = (int64_t)1 << 31;
 
@@ -56,7 +58,7 @@ static bool check_ranges(const limber_conv *s, struct diag *d)
 {
     static const char *const name[] = { "n", "c", "o" };
     const int64_t v[] = { s->n, s->c, s->o };
-    struct side side[3];
+    struct conv_dimension side[3];
     int sides = limber_conv_sides(s, side);
 
     for (size_t i = 0; i < COUNT(v); i++) {
@@ -89,7 +91,7 @@ static bool check_groups(const limber_conv *s, struct diag *d)
 /* Checks a convolution's sizes. out: the size of the result in each dimension. */
 bool limber_conv_check_shape(const limber_conv *s, int64_t out[3], struct diag *d)
 {
-    struct side side[3];
+    struct conv_dimension side[3];
     int sides;
 
     if (!s)
@@ -104,7 +106,7 @@ bool limber_conv_check_shape(const limber_conv *s, int64_t out[3], struct diag *
     sides = limber_conv_sides(s, side);
     out[2] = 1;
     for (int i = 0; i < sides; i++) {
-        const struct side *x = &side[i];
+        const struct conv_dimension *x = &side[i];
         int64_t last = x->size + x->pad[0] + x->pad[1] - x->dilate * (x->width - 1) - 1;
 
         if (last < 0)
@@ -129,7 +131,7 @@ static int64_t direction_of(limber_operation o)
 struct conv limber_conv_geometry(const limber_conv *s, limber_operation operation,
                                  const int64_t out[3], const int64_t phase[3])
 {
-    struct side side[3];
+    struct conv_dimension side[3];
     int sides = limber_conv_sides(s, side);
     struct conv c = { .geometry = { .stride = { 1, 1, 1 },
                                     .dilate = { 1, 1, 1 },
@@ -166,7 +168,7 @@ struct conv limber_conv_geometry(const limber_conv *s, limber_operation operatio
 bool limber_conv_filters(const limber_conv *s, limber_operation operation, struct conv *c,
                          int64_t *length, struct diag *d)
 {
-    struct side side[3];
+    struct conv_dimension side[3];
     int sides = limber_conv_sides(s, side);
     int64_t window = 1, parts;
 

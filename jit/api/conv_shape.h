@@ -6,13 +6,13 @@
 #include "jit/api/api.h"
 
 /* The fields of a convolution for one dimension: height, width or depth. */
-struct side {
+struct conv_dimension {
     const char *image, *window, *pads, *step, *spread; /* names of the fields, for error texts */
     /* sizes of image and window; pads before and after the image */
     int64_t size, width, pad[2], stride, dilate;
 };
 /* Describes each dimension in side[].  Returns their number, two or three. */
-int limber_conv_sides(const limber_conv *s, struct side side[3]);
+int limber_conv_sides(const limber_conv *s, struct conv_dimension side[3]);
 
 static inline bool limber_conv_is_deep(const limber_conv *s)
 {

@@ -104,7 +104,7 @@ limber_status limber_format_describe(limber_format f, limber_format_facts *out)
         describe_posit(f, &to);
     else if (f.kind == LIMBER_KIND_POWER)
         describe_power(f, &to);
-    else { /* dd: the range of binary64; p bits as long as the low part is a normal number */
+    else { /* dd: the range of binary64; numbers have p bits only while the low part is normal */
         limber_format_facts half = { .size = sizeof half };
 
         describe_float(LIMBER_F64, &half);

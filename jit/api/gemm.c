@@ -21,7 +21,8 @@ limber_matrix limber_as_matrix(limber_output c)
 }
 
 /* Checks the sizes, matrices and contract of a product, but no addresses. */
-static bool check_product(const limber_contract *contract, const struct product *x, struct diag *d)
+static bool check_product(const limber_contract *contract, const struct product_matrices *x,
+                          struct diag *d)
 {
     return limber_check_sizes(x->m, x->n, x->k, d) &&
            limber_check_matrix(&x->a, "a", x->m, x->k, d) &&
@@ -31,13 +32,13 @@ static bool check_product(const limber_contract *contract, const struct product 
 }
 
 /* Checks that A and B are not NULL. C may be NULL for plans, which do not write it. */
-static bool check_operands(const struct product *x, struct diag *d)
+static bool check_operands(const struct product_matrices *x, struct diag *d)
 {
     return limber_check_data(&x->a, "a", x->m, x->k, d) &&
            limber_check_data(&x->b, "b", x->k, x->n, d);
 }
 
-bool limber_check_addresses(const struct product *x, struct diag *d)
+bool limber_check_addresses(const struct product_matrices *x, struct diag *d)
 {
     const struct extent a = { &x->a, "a", x->m, x->k }, b = { &x->b, "b", x->k, x->n };
     const struct extent c = { &x->c, "c", x->m, x->n };
@@ -63,8 +64,8 @@ static bool check_shared(const limber_problem *p, struct diag *d)
 
 /* Checks the addresses of a product or a batch. stores: C will be written, so its address and
  * overlap with A and B are checked, too. */
-static bool check_places(const limber_problem *p, const struct product *x, bool stores,
-                         struct diag *d)
+static bool check_call_addresses(const limber_problem *p, const struct product_matrices *x,
+                                 bool stores, struct diag *d)
 {
     if (p->batch)
         return limber_check_batch(p->batch, x, d);
@@ -95,7 +96,7 @@ static void state_batch(const limber_batch *batch, struct problem *to)
 /* Describes a product whose arguments were checked.  alpha: NULL if it is 1; beta: NULL if it is
  * 0. */
 static void set_problem(struct problem *to, const limber_contract *contract,
-                        const struct product *x, const void *alpha, const void *beta)
+                        const struct product_matrices *x, const void *alpha, const void *beta)
 {
     *to = (struct problem){
         .contract = *contract,
@@ -122,7 +123,7 @@ static void set_problem(struct problem *to, const limber_contract *contract,
 bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d)
 {
-    struct product x = { p->m, p->n, p->k, p->a, p->b, limber_as_matrix(p->c) };
+    struct product_matrices x = { p->m, p->n, p->k, p->a, p->b, limber_as_matrix(p->c) };
 
     if (p->batch && p->batch->address_a) /* listed addresses replace data, which may be invalid */
         x.a.data = NULL;
@@ -130,7 +131,7 @@ bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores
         x.b.data = NULL;
     if (p->batch && p->batch->address_c)
         x.c.data = NULL;
-    if (!check_product(p->contract, &x, d) || !check_places(p, &x, stores, d) ||
+    if (!check_product(p->contract, &x, d) || !check_call_addresses(p, &x, stores, d) ||
         !check_shared(p, d) ||
         !limber_prepared_fits(ctx, p->prepared_a, (struct extent){ &x.a, "prepared_a", x.m, x.k },
                               LIMBER_OPERATION_GEMM, LIMBER_SIDE_A, d) ||
@@ -155,8 +156,9 @@ static bool is_plain_contract(const limber_contract *k)
     return k->size == sizeof *k && !k->scheme && !k->unit && !k->statistics;
 }
 
-/* Writes the form of a single product to *f.  False if a form cannot represent the contract. */
-static inline bool read_form(const limber_contract *k, const struct product *x, bool alpha,
+/* Writes the form (sizes, strides, formats, contract) of a single product to *f.  False if a form
+ * cannot represent the contract. */
+static inline bool read_form(const limber_contract *k, const struct product_matrices *x, bool alpha,
                              bool beta, struct form *f)
 {
     if (!is_plain_contract(k))
@@ -179,7 +181,8 @@ static inline bool read_form(const limber_contract *k, const struct product *x, 
     return true;
 }
 
-/* Adds to a form what single products do not have: a batch, prepared operands. */
+/* Adds to a form (key of repeated calls) what single products do not have: a batch, prepared
+ * operands. */
 static void extend_form(const limber_problem *p, const struct problem *x, struct long_form *f)
 {
     const limber_batch *t = p->batch;
@@ -197,7 +200,7 @@ static void extend_form(const limber_problem *p, const struct problem *x, struct
                      (t->address_c ? FORM_listed_c : 0);
 }
 
-/* Adds the convolution to a form.  Its strides are not read. */
+/* Adds the geometry of a convolution to a form (key of repeated calls). */
 static void extend_by_conv(const limber_conv *s, struct long_form *f)
 {
     enum { FIRST = offsetof(limber_conv, n), LAYOUT = offsetof(limber_conv, layout) };
@@ -215,7 +218,9 @@ static void extend_by_conv(const limber_conv *s, struct long_form *f)
 struct accepted *limber_keep_form(limber_context *ctx, const limber_problem *p,
                                   const struct problem *x)
 {
-    const struct product product = { x->m, x->n, x->k, p->a, p->b, limber_as_matrix(p->c) };
+    const struct product_matrices product = {
+        x->m, x->n, x->k, p->a, p->b, limber_as_matrix(p->c)
+    };
     struct long_form f = { .groups = 0 };
 
     if (p->queue || p->epilogue || !read_form(p->contract, &product, x->alpha, x->beta, &f.form))
@@ -241,7 +246,8 @@ struct accepted *limber_gemm_find_form(const limber_context *ctx, const struct g
 {
     static const limber_contract native = LIMBER_CONTRACT_INIT;
     const limber_contract *k = x->contract ? x->contract : &native;
-    const struct product product = { x->m, x->n, x->k, *x->a, *x->b, limber_as_matrix(*x->c) };
+    const struct product_matrices product = { x->m,  x->n,  x->k,
+                                              *x->a, *x->b, limber_as_matrix(*x->c) };
     const limber_format c = x->c->format;
     const void *alpha = x->alpha, *beta = x->beta;
     struct accepted *w;

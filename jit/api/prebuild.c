@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Reads a kernel's key: 32 hexadecimal digits, as reports have them. */
+/* Reads a kernel's key: 32 hexadecimal digits, as reports have them.  False if the text is none. */
 static bool read_key(const char *hex, unsigned char key[KEY_BYTES / 2])
 {
     static const char digits[] = "0123456789abcdef";

@@ -129,7 +129,7 @@ static bool check_problem(const limber_context *ctx, const limber_problem *p, st
 /* ---- what all calls on a problem begin and end with ------------------------------------------ */
 
 /* A public call on a problem: its name without "limber_", the caller's structures, and copies. */
-struct opened {
+struct public_call {
     const char *name;
     limber_context *ctx;
     limber_report *report; /* the caller's, or NULL */
@@ -139,8 +139,9 @@ struct opened {
     struct report r;
 };
 
-/* Clears all but the large structures, which are set before they are read. */
-static void begin_call(struct opened *o, const char *name, limber_context *ctx,
+/* Sets the fields of *o that every call needs.  The large structures are not cleared, since they
+ * are set before they are read. */
+static void begin_call(struct public_call *o, const char *name, limber_context *ctx,
                        limber_report *report)
 {
     o->name = name;
@@ -151,15 +152,16 @@ static void begin_call(struct opened *o, const char *name, limber_context *ctx,
 }
 
 /* Checks and copies the caller's structures. */
-static bool open_call(struct opened *o, const limber_problem *problem)
+static bool open_call(struct public_call *o, const limber_problem *problem)
 {
     return limber_report_check(o->report, &o->d) && read_problem(&o->c, problem, &o->d) &&
            check_problem(o->ctx, &o->c.problem, &o->d) &&
            limber_widen(o->ctx, &o->c.problem, o->widened, &o->d);
 }
 
-/* Opens a call that accepts real matrices only. single: it accepts no batches. */
-static bool open_real(struct opened *o, const limber_problem *problem, bool single)
+/* Opens a call that accepts real matrices only.  single: it accepts no batches.  False, with an
+ * error in o->d, if it does not accept the problem. */
+static bool open_real(struct public_call *o, const limber_problem *problem, bool single)
 {
     if (!open_call(o, problem))
         return false;
@@ -173,7 +175,7 @@ static bool open_real(struct opened *o, const limber_problem *problem, bool sing
 
 /* Opens a call that computes nothing.  It accepts real matrices only, without their epilogue,
  * which is read into *e if there is one. single: it accepts no batches. */
-static bool open_to_plan(struct opened *o, const limber_problem *problem, bool single,
+static bool open_to_plan(struct public_call *o, const limber_problem *problem, bool single,
                          struct epilogue_call *e)
 {
     limber_problem *p = &o->c.problem;
@@ -204,13 +206,13 @@ static void report_out(const limber_context *ctx, limber_report *to, struct repo
     limber_report_out(to, r);
 }
 
-static void report_call(struct opened *o)
+static void report_call(struct public_call *o)
 {
     report_out(o->ctx, o->report, &o->r, o->c.problem.contract);
 }
 
 /* Ends a call, and makes its error the thread's. */
-static limber_status close_call(struct opened *o)
+static limber_status close_call(struct public_call *o)
 {
     limber_widen_end(o->ctx, o->widened);
     if (o->d.status)
@@ -252,7 +254,7 @@ static bool run_problem(limber_context *ctx, const limber_problem *p, struct rep
            limber_epilogue_run(ctx, &e, r, run_product, d);
 }
 
-/* Converts a problem for a call that computes nothing. */
+/* Converts the caller's problem to the engine's structure *x, for a call that computes nothing. */
 static bool state_problem(limber_context *ctx, const limber_problem *p, struct problem *x,
                           struct diag *d)
 {
@@ -264,7 +266,7 @@ static bool state_problem(limber_context *ctx, const limber_problem *p, struct p
 limber_status limber_run_as(const char *name, limber_context *ctx, const limber_problem *problem,
                             limber_report *report)
 {
-    struct opened o;
+    struct public_call o;
 
     begin_call(&o, name, ctx, report);
     if (open_call(&o, problem) && run_problem(ctx, &o.c.problem, report ? &o.r : NULL, &o.d)) {
@@ -275,8 +277,9 @@ limber_status limber_run_as(const char *name, limber_context *ctx, const limber_
     return close_call(&o);
 }
 
-/* Computes a product of a form that was accepted before.  False, with nothing changed, if there is
- * no such form, or only the general path can tell whether the addresses are valid. */
+/* Computes a product whose form (sizes, strides, formats, contract) was accepted before.  False,
+ * with nothing changed, if there is no such form, or only the general path can tell whether the
+ * addresses are valid. */
 static bool run_accepted(const char *name, limber_context *ctx, const struct gemm_arguments *x,
                          limber_report *report, limber_status *status)
 {
@@ -387,7 +390,7 @@ limber_status limber_run_plan(limber_context *ctx, const char *plan, const limbe
                               limber_report *report)
 {
     CALL_SCOPE;
-    struct opened o;
+    struct public_call o;
     struct plan parsed = { 0 };
     struct problem x;
 
@@ -417,7 +420,7 @@ limber_status limber_plan(limber_context *ctx, const limber_problem *problem, ch
                           limber_report *report)
 {
     CALL_SCOPE;
-    struct opened o;
+    struct public_call o;
     struct text out = { 0 };
     struct cut cut = { 0 };
     struct epilogue_call e;
@@ -446,7 +449,7 @@ limber_status limber_explain(limber_context *ctx, const limber_problem *problem,
                              limber_report *report)
 {
     CALL_SCOPE;
-    struct opened o;
+    struct public_call o;
     struct cut found = { 0 }, none = { 0 };
     struct epilogue_call e;
     struct problem x;
@@ -474,7 +477,7 @@ limber_status limber_workspace(limber_context *ctx, const limber_problem *proble
                                size_t *best)
 {
     CALL_SCOPE;
-    struct opened o;
+    struct public_call o;
     struct epilogue_call e;
     struct problem x;
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In no program are these structures smaller than in version 0.2. */
+/* Later versions only append fields, so these structures are not smaller than in version 0.2. */
 _Static_assert(sizeof(limber_part) >= LEAST_part && sizeof(limber_report) >= LEAST_report &&
                    sizeof(limber_contract) >= LEAST_contract &&
                    sizeof(limber_problem) >= LEAST_problem && sizeof(limber_conv) >= LEAST_conv &&
@@ -20,7 +20,7 @@ _Static_assert(sizeof(limber_part) >= LEAST_part && sizeof(limber_report) >= LEA
                    sizeof(limber_cache_info) >= LEAST_cache_info,
                "structures only grow");
 
-/* a structure with a larger size field is not initialised */
+/* a size field above this means that the structure was not initialised */
 enum { MOST = 1 << 16 };
 
 static bool refuse_size(const char *what, size_t size, struct diag *d)

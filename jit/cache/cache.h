@@ -47,7 +47,7 @@ struct entry {
     bool prebuilt; /* the kernel's code is part of the library */
     /* the code path (enum way_id) of launches for which the entry's plan and code were dumped */
     atomic_int dumped;
-    atomic_llong spent; /* nanoseconds of all calls in this prebuilt kernel */
+    atomic_llong spent; /* nanoseconds that calls spent in this prebuilt kernel */
     atomic_bool replaced; /* a specialised kernel has been requested that will replace this one */
     atomic_bool stale; /* the cache has another entry for this key */
     double seconds; /* seconds that it took to make the entry */

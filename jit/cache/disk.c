@@ -379,7 +379,7 @@ static enum quality read_bytes(int fd, const struct header *h, const struct seal
     return q;
 }
 
-/* Opens an entry's file.  O_NONBLOCK keeps open() from blocking on a FIFO. */
+/* Opens an entry's file; -1 on failure.  O_NONBLOCK keeps open() from blocking on a FIFO. */
 static int open_entry(int shard, const char *file)
 {
     return openat(shard, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -531,16 +531,16 @@ static void for_each_file(int root, bool site,
 }
 
 /* An entry with the time of its last use and its size. */
-struct aged {
+struct entry_age {
     char hex[KEY_HEX + 1];
     time_t used;
     uint64_t bytes;
 };
 
 /* All entries of the cache, listed before the oldest are removed. */
-struct census {
+struct entry_list {
     /* owned; n elements are set, `room` are allocated */
-    struct aged *entry;
+    struct entry_age *entry;
     size_t n, room;
     uint64_t bytes;
 };
@@ -548,7 +548,7 @@ struct census {
 /* Callback of for_each_file: lists an entry, and removes temporary files older than a day. */
 static int count_file(void *user, const struct shard *shard, const char *file)
 {
-    struct census *c = user;
+    struct entry_list *c = user;
     struct stat st;
 
     if (fstatat(shard->fd, file, &st, AT_SYMLINK_NOFOLLOW) != 0)
@@ -560,7 +560,7 @@ static int count_file(void *user, const struct shard *shard, const char *file)
     }
     if (c->n == c->room) {
         size_t room = c->room ? 2 * c->room : 256;
-        struct aged *more = realloc(c->entry, room * sizeof *more);
+        struct entry_age *more = realloc(c->entry, room * sizeof *more);
 
         if (!more)
             return 1;
@@ -577,7 +577,7 @@ static int count_file(void *user, const struct shard *shard, const char *file)
 
 static int compare_age(const void *a, const void *b)
 {
-    const struct aged *x = a, *y = b;
+    const struct entry_age *x = a, *y = b;
 
     if (x->used != y->used)
         return x->used < y->used ? -1 : 1;
@@ -586,11 +586,11 @@ static int compare_age(const void *a, const void *b)
 
 /* Removes the least recently used entries until at most `target` bytes are left. keep: name of an
  * entry that is not removed. */
-static void evict_oldest(int root, struct census *c, uint64_t target, const char *keep)
+static void evict_oldest(int root, struct entry_list *c, uint64_t target, const char *keep)
 {
     qsort(c->entry, c->n, sizeof *c->entry, compare_age);
     for (size_t i = 0; i < c->n && c->bytes > target; i++) {
-        const struct aged *e = &c->entry[i];
+        const struct entry_age *e = &c->entry[i];
         char file[NAME + sizeof suffix];
         bool site = false;
         int shard;
@@ -609,7 +609,7 @@ static void evict_oldest(int root, struct census *c, uint64_t target, const char
  * their bytes: it lists the entries again each time that it has written a 64th of what was free. */
 static void make_room(struct disk *disk, int root, uint64_t added, const char *keep)
 {
-    struct census c = { 0 };
+    struct entry_list c = { 0 };
     bool enough;
 
     pthread_mutex_lock(&disk->lock);
@@ -674,8 +674,8 @@ static bool write_entry(struct disk *disk, int shard, const struct name *name,
     return !error;
 }
 
-/* True for errors of a file or directory that blocks this entry's name; other entries can still be
- * written. */
+/* True if an errno means that a file or directory blocks the name of one entry, so that other
+ * entries can still be written. */
 static bool is_name_blocked(int error)
 {
     return error == EISDIR || error == ENOTDIR || error == ENOTEMPTY || error == EEXIST ||
@@ -722,7 +722,7 @@ void limber_disk_store(struct disk *disk, const struct facts *f, const struct bl
  * is unused. */
 void limber_disk_describe(struct disk *disk, limber_cache_info *info)
 {
-    struct census c = { 0 };
+    struct entry_list c = { 0 };
     struct seal_key key;
     bool site = false;
     int root = limber_disk_root(disk, false, &site);

@@ -15,8 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- SipHash ------------------------------------------------------------------------------------
- */
+/* ---- SipHash --------------------------------------------------------------------------------- */
 
 static uint64_t rotate(uint64_t x, int bits)
 {
@@ -110,13 +109,12 @@ void limber_seal(const struct seal_key *key, const void *data, size_t n, const v
     }
 }
 
-/* ---- folders ------------------------------------------------------------------------------------
- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 enum { MOST_LINKS = 40 };
 
 /* A path that is followed directory by directory. */
-struct walk {
+struct path_walk {
     int fd; /* the directory reached so far */
     char done[PATH_MAX]; /* the path of that directory, for messages */
     char rest[PATH_MAX]; /* the rest of the path, which is still to be opened */
@@ -130,7 +128,7 @@ struct walk {
 };
 
 /* Writes to w->why which part of the path is refused, and why.  Returns false. */
-static bool refuse(struct walk *w, const char *name, const char *reason)
+static bool refuse(struct path_walk *w, const char *name, const char *reason)
 {
     snprintf(w->why, w->size, "%.150s%s%.60s: %s", w->done, *name ? "/" : "", name, reason);
     errno = EACCES;
@@ -144,7 +142,7 @@ static bool is_trusted_owner(uid_t user)
 
 /* True if no other user can change this directory or link.  A directory in which others may write
  * only their own files (sticky, such as /tmp) is safe: they cannot replace ours. */
-static bool is_safe(struct walk *w, const char *name, const struct stat *st)
+static bool is_safe(struct path_walk *w, const char *name, const struct stat *st)
 {
     char reason[80];
 
@@ -163,7 +161,7 @@ static bool is_safe(struct walk *w, const char *name, const struct stat *st)
 
 /* Makes fd the directory that the walk has reached.  False if other users can change that
  * directory. */
-static bool step_to(struct walk *w, int fd)
+static bool step_to(struct path_walk *w, int fd)
 {
     struct stat st;
 
@@ -173,14 +171,15 @@ static bool step_to(struct walk *w, int fd)
     return fd >= 0 && fstat(fd, &st) == 0 ? is_safe(w, "", &st) : refuse(w, "", strerror(errno));
 }
 
-static bool start_at_root(struct walk *w)
+static bool start_at_root(struct path_walk *w)
 {
     *w->done = 0;
     return step_to(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-/* Replaces a symbolic link by its target in the path that is left. */
-static bool follow_link(struct walk *w, int link, const char *name)
+/* Replaces a symbolic link by its target in the path that is left.  False, with a reason, if there
+ * are too many links or the path is too long. */
+static bool follow_link(struct path_walk *w, int link, const char *name)
 {
     char text[2 * PATH_MAX];
     ssize_t n = readlinkat(link, "", text, PATH_MAX - 1);
@@ -194,8 +193,8 @@ static bool follow_link(struct walk *w, int link, const char *name)
 }
 
 /* Enters a directory, or follows a link.  If the directory is missing, creates it if w->create is
- * set. */
-static bool enter_folder(struct walk *w, const char *name)
+ * set.  False if it stays missing (errno ENOENT) or, with a reason, is refused. */
+static bool enter_folder(struct path_walk *w, const char *name)
 {
     const int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
     int fd = openat(w->fd, name, flags);
@@ -229,7 +228,7 @@ static bool enter_folder(struct walk *w, const char *name)
 
 /* Follows the path from the root directory, one name after the other.  False, with a reason in
  * w->why or errno, if a directory is missing or refused. */
-static bool walk_path(struct walk *w)
+static bool walk_path(struct path_walk *w)
 {
     bool ok = start_at_root(w);
 
@@ -253,7 +252,7 @@ static bool walk_path(struct walk *w)
  * are missing.  Returns -1 on failure, with the reason in errno and `why`. */
 int limber_folder_open(const char *path, bool create, char *why, size_t size)
 {
-    struct walk *w = calloc(1, sizeof *w); /* too large for the small stacks of some threads */
+    struct path_walk *w = calloc(1, sizeof *w); /* too large for the small stacks of some threads */
     int fd = -1, error;
 
     *why = 0;
@@ -261,7 +260,7 @@ int limber_folder_open(const char *path, bool create, char *why, size_t size)
         errno = ENOMEM;
         return -1;
     }
-    *w = (struct walk){ .fd = -1, .create = create, .why = why, .size = size };
+    *w = (struct path_walk){ .fd = -1, .create = create, .why = why, .size = size };
     if (*path != '/') {
         snprintf(why, size, "%.150s: it is no absolute path", path);
         errno = EACCES;
@@ -280,8 +279,7 @@ int limber_folder_open(const char *path, bool create, char *why, size_t size)
     return fd;
 }
 
-/* ---- the key ------------------------------------------------------------------------------------
- */
+/* ---- the key --------------------------------------------------------------------------------- */
 
 /* Reads the key from its file.  False, with a reason, unless this user alone may read and write the
  * file. */
@@ -303,7 +301,7 @@ static bool read_key(int fd, struct seal_key *key, char *why, size_t size)
 enum { NO_REPLACE = 1 };
 
 /* Writes a random key to a temporary file and links it as `name`.  If several processes do so, the
- * first one's key is kept. */
+ * first one's key is kept.  False, with errno, on failure. */
 static bool make_key(int folder, const char *name)
 {
     struct {
@@ -332,8 +330,8 @@ static bool make_key(int folder, const char *name)
     return !error;
 }
 
-/* Opens the key's file in its directory.  create: makes the key if it is absent.  O_NONBLOCK keeps
- * open() from blocking on a FIFO. */
+/* Opens the key's file in its directory; -1 on failure.  create: makes the key if it is absent.
+ * O_NONBLOCK keeps open() from blocking on a FIFO. */
 static int open_key(int folder, const char *name, bool create)
 {
     const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;

@@ -41,7 +41,7 @@ void limber_tables_free(struct table *list)
 }
 
 /* A call of an elementwise function while its tasks run. */
-struct job {
+struct elementwise_call {
     const limber_elementwise *e;
     const limber_context *ctx; /* if NULL, one thread computes, without vector code */
     const struct lookup *lookup; /* NULL if values are computed, not looked up */
@@ -83,7 +83,7 @@ void limber_values_function(const limber_context *ctx, limber_function f, const 
 }
 
 /* Computes at most PIECE elements: converts them to doubles, computes, and rounds. */
-static void compute_piece(const struct job *j, const char *src, char *dst, size_t n)
+static void compute_piece(const struct elementwise_call *j, const char *src, char *dst, size_t n)
 {
     const limber_elementwise *e = j->e;
     double x[PIECE];
@@ -97,7 +97,8 @@ static void compute_piece(const struct job *j, const char *src, char *dst, size_
 
 /* Computes n elements without conversion to doubles: functions that are cheap in the format itself,
  * or a cast from binary32.  Returns false, and computes nothing, for other calls. */
-static bool compute_in_format(const struct job *j, const char *src, char *dst, int64_t n)
+static bool compute_in_format(const struct elementwise_call *j, const char *src, char *dst,
+                              int64_t n)
 {
     const struct function_ops *ops = limber_host_functions(j->ctx);
     const limber_elementwise *e = j->e;
@@ -117,7 +118,7 @@ static bool compute_in_format(const struct job *j, const char *src, char *dst, i
 
 /* Computes elements [first, last): by the table of all results, in the elements' format, by
  * conversion alone (for casts), or else in pieces by way of binary32 or binary64. */
-static void compute_range(const struct job *j, size_t first, size_t last)
+static void compute_range(const struct elementwise_call *j, size_t first, size_t last)
 {
     const limber_elementwise *e = j->e;
     const char *src = e->src;
@@ -147,7 +148,7 @@ static void compute_range(const struct job *j, size_t first, size_t last)
 
 static void run_task(void *arg, int64_t task, int worker)
 {
-    const struct job *j = arg;
+    const struct elementwise_call *j = arg;
     size_t first = (size_t)task * TASK, count = j->e->count;
 
     (void)worker;
@@ -158,7 +159,7 @@ static void run_task(void *arg, int64_t task, int worker)
 
 /* True if the operand's format has so few bit patterns that a table of all values is possible, and
  * the backend can use the table. */
-static bool has_table(const struct job *j)
+static bool has_table(const struct elementwise_call *j)
 {
     const limber_elementwise *e = j->e;
     bool small = !e->from.carried && e->from.size <= 2 && limber_is_real(e->from);
@@ -170,11 +171,11 @@ static bool has_table(const struct job *j)
 
 /* Makes a table by computing the function for all bit patterns of the format.  NULL if memory runs
  * out. */
-static struct table *make_table(const struct job *j, const struct table_key *key)
+static struct table *make_table(const struct elementwise_call *j, const struct table_key *key)
 {
     size_t codes = (size_t)1 << 8 * j->e->from.size, bytes = codes * j->e->to.size;
     struct table *t = calloc(1, sizeof *t);
-    struct job all = *j;
+    struct elementwise_call all = *j;
     limber_elementwise e = *j->e;
     uint16_t *code = malloc(codes * sizeof *code);
 
@@ -243,7 +244,7 @@ static bool keep_table(limber_context *ctx, struct table *made)
 
 /* Returns the table for this call, which is made if the array is long; NULL if the call uses none.
  * A table must be released by release_table. */
-static struct table *get_table(limber_context *ctx, const struct job *j)
+static struct table *get_table(limber_context *ctx, const struct elementwise_call *j)
 {
     const limber_elementwise *e = j->e;
     struct table_key key = { .p = e->p,
@@ -281,7 +282,7 @@ static void release_table(limber_context *ctx, struct table *t)
 }
 
 /* Computes the complete array, on all threads if it is long. */
-static void run_all(limber_context *ctx, struct job *j)
+static void run_all(limber_context *ctx, struct elementwise_call *j)
 {
     struct runner runner;
 
@@ -300,7 +301,9 @@ static void run_all(limber_context *ctx, struct job *j)
  * of binary32 numbers may return any double that rounds to the right one. */
 void limber_elementwise_run(limber_context *ctx, const limber_elementwise *e)
 {
-    struct job j = { .e = e, .ctx = ctx, .args = limber_function_args(e->to, e->p, e->q) };
+    struct elementwise_call j = { .e = e,
+                                  .ctx = ctx,
+                                  .args = limber_function_args(e->to, e->p, e->q) };
     struct table *t;
 
     j.single = limber_format_embeds(e->from, LIMBER_F32) &&

@@ -354,17 +354,17 @@ bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const li
 
 /* A pass over all elements of C, which copies the addend or C to x (the product's result), or
  * applies the steps. */
-struct walk {
+struct element_pass {
     const struct epilogue_call *c;
     struct shape s;
     const struct steps *steps;
     char *x; /* memory of x; NULL if x is stored in C */
-    enum { WALK_addend, WALK_c, WALK_steps } what;
+    enum { PASS_addend, PASS_c, PASS_steps } what;
 };
 
 /* Returns matrix g of x, the product's result.  In memory of its own x is dense, row-major or
  * column-major as C is. */
-static struct numbers numbers_of_x(const struct walk *w, int64_t g)
+static struct numbers numbers_of_x(const struct element_pass *w, int64_t g)
 {
     const struct shape *s = &w->s;
     bool turned = s->row == 1 && s->col != 1;
@@ -382,16 +382,16 @@ static struct numbers numbers_of_x(const struct walk *w, int64_t g)
 /* Fills *e with the description of matrix g that the code of the steps reads. */
 static void epilogue_of(void *arg, int64_t g, struct epilogue *e)
 {
-    const struct walk *w = arg;
+    const struct element_pass *w = arg;
     const struct shape *s = &w->s;
     const struct numbers c = { matrix_of(w->c, s, g), w->c->c.format, s->row, s->col };
 
     *e = (struct epilogue){
         .steps = w->steps, .compute = w->c->compute, .planes = 1, .rows = s->rows, .cols = s->cols
     };
-    e->to = w->what == WALK_steps ? c : numbers_of_x(w, g);
-    e->from = w->what == WALK_steps  ? numbers_of_x(w, g) :
-              w->what == WALK_addend ? input_of(w->c, w->c->addend, s, g) :
+    e->to = w->what == PASS_steps ? c : numbers_of_x(w, g);
+    e->from = w->what == PASS_steps  ? numbers_of_x(w, g) :
+              w->what == PASS_addend ? input_of(w->c, w->c->addend, s, g) :
                                        c;
     for (int i = 0; i < w->steps->inputs; i++)
         e->input[i] = input_of(w->c, i, s, g);
@@ -401,13 +401,13 @@ static const struct steps none = { 0 };
 
 /* Processes all matrices: if `begin` is set, fills x with the addend or with C; else applies the
  * steps. entry: the device's kernel; NULL if C is in host memory. */
-static bool process_all(limber_context *ctx, struct walk *w, bool begin, struct entry *entry,
-                        struct diag *d)
+static bool process_all(limber_context *ctx, struct element_pass *w, bool begin,
+                        struct entry *entry, struct diag *d)
 {
-    struct walk at = *w;
+    struct element_pass at = *w;
 
     at.steps = begin ? &none : w->steps;
-    at.what = !begin ? WALK_steps : w->c->addend >= 0 ? WALK_addend : WALK_c;
+    at.what = !begin ? PASS_steps : w->c->addend >= 0 ? PASS_addend : PASS_c;
     if (w->c->on_device)
         return limber_epilogue_on_device(ctx, epilogue_of, &at, w->s.count, entry,
                                          w->c->product.queue, d);
@@ -472,7 +472,8 @@ static void free_x(limber_context *ctx, const struct epilogue_call *c, char *x)
 
 /* Sets where the product stores x: in C, or in memory of its own, which is allocated.  False if
  * memory runs out. */
-static bool place_x(limber_context *ctx, struct epilogue_call *c, struct walk *w, struct diag *d)
+static bool place_x(limber_context *ctx, struct epilogue_call *c, struct element_pass *w,
+                    struct diag *d)
 {
     limber_problem *p = &c->product;
     const struct shape *s = &w->s;
@@ -516,7 +517,7 @@ static bool is_single_matrix(const struct epilogue_call *c)
 
 /* Computes the product of a single matrix.  *finished: true if the steps were applied block by
  * block. */
-static bool run_single(limber_context *ctx, struct epilogue_call *c, struct walk *w,
+static bool run_single(limber_context *ctx, struct epilogue_call *c, struct element_pass *w,
                        struct report *r, bool *finished, struct diag *d)
 {
     struct finishing f = { .straight = { finish_straight, &f.turned },
@@ -526,7 +527,7 @@ static bool run_single(limber_context *ctx, struct epilogue_call *c, struct walk
     char *memory;
     bool ok;
 
-    w->what = WALK_steps;
+    w->what = PASS_steps;
     epilogue_of(w, 0, &f.e);
     ok = limber_epilogue_widen(ctx, c, &memory, d) &&
          (c->product.conv ? limber_conv_state(ctx, &c->product, true, &p, d) :
@@ -543,17 +544,17 @@ static bool run_single(limber_context *ctx, struct epilogue_call *c, struct walk
 
 /* Gets the device kernels of both passes before anything is written: e[0] fills x, e[1] applies the
  * steps.  False on failure. */
-static bool get_steppers(limber_context *ctx, struct walk *w, bool begins, bool steps,
+static bool get_steppers(limber_context *ctx, struct element_pass *w, bool begins, bool steps,
                          struct entry *e[2], struct diag *d)
 {
-    struct walk at = *w;
+    struct element_pass at = *w;
 
     if (!w->c->on_device || w->s.rows == 0 || w->s.cols == 0 || w->s.count == 0)
         return true;
-    at.what = WALK_steps;
+    at.what = PASS_steps;
     if (steps && !limber_epilogue_stepper(ctx, epilogue_of, &at, &e[1], d))
         return false;
-    at.what = w->c->addend >= 0 ? WALK_addend : WALK_c;
+    at.what = w->c->addend >= 0 ? PASS_addend : PASS_c;
     at.steps = &none;
     return !begins || limber_epilogue_stepper(ctx, epilogue_of, &at, &e[0], d);
 }
@@ -566,7 +567,7 @@ bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct re
 {
     const bool one = is_single_matrix(c);
     bool begins = c->product.beta && c->apart, steps = c->steps.count || c->apart, finished = false;
-    struct walk w = { .c = c, .s = shape_of(c), .steps = &c->steps };
+    struct element_pass w = { .c = c, .s = shape_of(c), .steps = &c->steps };
     struct entry *entry[2] = { NULL, NULL };
     bool ok;
 

@@ -11,11 +11,11 @@
 
 /* ---- elementwise.c, reduce.c ----------------------------------------------------------------- */
 
-/* Runs a call whose arguments were checked.  ctx may be NULL. */
+/* Computes an elementwise function whose arguments were checked.  ctx: NULL for one thread. */
 void limber_elementwise_run(limber_context *ctx, const limber_elementwise *e);
 struct table;
 void limber_tables_free(struct table *list);
-/* Runs a call whose arguments were checked.  ctx may be NULL. */
+/* Computes a reduction whose arguments were checked.  ctx: NULL for one thread. */
 void limber_reduce_run(limber_context *ctx, const limber_reduce_call *r);
 
 /* ---- epilogue.c ------------------------------------------------------------------------------ */
@@ -42,7 +42,8 @@ struct epilogue_call {
  * so it must not be moved. */
 bool limber_epilogue_read(limber_context *ctx, struct epilogue_call *c, const limber_problem *p,
                           bool stores, struct diag *d);
-/* Computes the problem. run: function that computes its product if C is not a single matrix. */
+/* Computes the product and applies the steps to it.  run: computes the product if C is not a single
+ * matrix. */
 bool limber_epilogue_run(limber_context *ctx, struct epilogue_call *c, struct report *r,
                          bool (*run)(limber_context *, const limber_problem *, struct report *,
                                      struct diag *),

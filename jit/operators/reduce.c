@@ -30,7 +30,7 @@ struct line {
 enum term { TERM_value, TERM_deviation, TERM_square, TERM_power };
 
 /* A reduction while its tasks run. */
-struct job {
+struct reduction {
     const limber_reduce_call *r;
     const limber_context *ctx; /* if NULL, one thread computes, without vector code */
     struct fn_args exp;
@@ -45,7 +45,7 @@ struct job {
 
 /* A task: at most COLUMNS neighbouring lines, read in pieces. */
 struct task {
-    const struct job *j;
+    const struct reduction *j;
     struct line line[COLUMNS];
     double x[ROOM]; /* [line][element of the piece] */
     double scale[PIECE], shift[PIECE];
@@ -53,7 +53,7 @@ struct task {
 };
 
 /* Rounds x to nearest in the array's format. */
-static double round_to_storage(const struct job *j, double x)
+static double round_to_storage(const struct reduction *j, double x)
 {
     uint64_t bits;
 
@@ -67,7 +67,7 @@ static double round_to_storage(const struct job *j, double x)
 }
 
 /* Rounds a value as the reduction's `carry` says. */
-static double round_step(const struct job *j, double x)
+static double round_step(const struct reduction *j, double x)
 {
     switch (j->r->carry) {
     case LIMBER_CARRY_EXACT: return x;
@@ -77,7 +77,7 @@ static double round_step(const struct job *j, double x)
 }
 
 /* Rounds n values as the reduction's `carry` says. */
-static void round_steps(const struct job *j, double *x, size_t n)
+static void round_steps(const struct reduction *j, double *x, size_t n)
 {
     switch (j->r->carry) {
     case LIMBER_CARRY_EXACT: break;
@@ -201,7 +201,7 @@ static void add_exact(struct long_sum *exact, const double *v, size_t n)
 }
 
 /* Adds a piece of n elements to a line's sum, in the precision that `carry` says. */
-static void add_piece(const struct job *j, struct line *l, const double *v, size_t n)
+static void add_piece(const struct reduction *j, struct line *l, const double *v, size_t n)
 {
     int counts = j->r->swallowed != NULL;
 
@@ -234,7 +234,7 @@ static void clear_line(struct line *l)
 
 /* Returns the line's sum divided by `by`, rounded as `carry` says.  Exact sums are rounded to
  * binary64. */
-static double line_total(const struct job *j, struct line *l, uint64_t by)
+static double line_total(const struct reduction *j, struct line *l, uint64_t by)
 {
     double sum = 0, lost = 0;
 
@@ -259,7 +259,7 @@ static double line_total(const struct job *j, struct line *l, uint64_t by)
 }
 
 /* Replaces x[i] by e^x[i], rounded as `carry` says. */
-static void replace_by_exponentials(const struct job *j, double *x, size_t n)
+static void replace_by_exponentials(const struct reduction *j, double *x, size_t n)
 {
     const bool single = j->r->carry == LIMBER_CARRY_F32 || j->r->carry == LIMBER_CARRY_COMPENSATED;
 
@@ -268,7 +268,7 @@ static void replace_by_exponentials(const struct job *j, double *x, size_t n)
 }
 
 /* Computes v = x - what for n elements, rounded as `carry` says. */
-static void subtract(const struct job *j, const double *x, double what, double *v, size_t n)
+static void subtract(const struct reduction *j, const double *x, double what, double *v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         v[i] = x[i] - what;
@@ -276,7 +276,7 @@ static void subtract(const struct job *j, const double *x, double what, double *
 }
 
 /* Computes v = x y for n elements, rounded as `carry` says. */
-static void multiply_arrays(const struct job *j, const double *x, const double *y, double *v,
+static void multiply_arrays(const struct reduction *j, const double *x, const double *y, double *v,
                             size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -286,7 +286,7 @@ static void multiply_arrays(const struct job *j, const double *x, const double *
 
 /* Computes the terms that a pass adds, from the elements x.  Returns their address: v, or x
  * itself. */
-static const double *compute_terms(const struct job *j, const struct line *l, enum term term,
+static const double *compute_terms(const struct reduction *j, const struct line *l, enum term term,
                                    const double *x, double *v, size_t n)
 {
     switch (term) {
@@ -306,7 +306,7 @@ static const double *compute_terms(const struct job *j, const struct line *l, en
 /* Makes one pass over the task's lines: sums the chosen terms of each line. */
 static void sum_terms(struct task *t, enum term term)
 {
-    const struct job *j = t->j;
+    const struct reduction *j = t->j;
     double v[PIECE];
 
     for (size_t c = 0; c < t->columns; c++)
@@ -323,7 +323,7 @@ static void sum_terms(struct task *t, enum term term)
 /* Finds the maximum of each line of the task; NaN if the line has a NaN. */
 static void find_maxima(struct task *t)
 {
-    const struct job *j = t->j;
+    const struct reduction *j = t->j;
 
     for (size_t c = 0; c < t->columns; c++)
         t->line[c].most = -INFINITY;
@@ -345,7 +345,7 @@ static void find_maxima(struct task *t)
 static void compute_results(const struct task *t, const struct line *l, const double *x, double *y,
                             size_t n)
 {
-    const struct job *j = t->j;
+    const struct reduction *j = t->j;
 
     switch (j->r->reduction) {
     case LIMBER_REDUCTION_SOFTMAX:
@@ -371,7 +371,7 @@ static void compute_results(const struct task *t, const struct line *l, const do
  * once. */
 static void compute_short_softmax(struct task *t)
 {
-    const struct job *j = t->j;
+    const struct reduction *j = t->j;
     const limber_reduce_call *r = j->r;
     char *to = (char *)r->dst + t->outer * r->count * r->to.size;
 
@@ -391,7 +391,7 @@ static void compute_short_softmax(struct task *t)
 /* Computes and stores a result for each element of the task's lines. */
 static void store_all_elements(struct task *t)
 {
-    const struct job *j = t->j;
+    const struct reduction *j = t->j;
     const limber_reduce_call *r = j->r;
     const size_t size = r->to.size, in = r->from.size;
     /* results of a piece, if their stride in dst is not 1 */
@@ -443,7 +443,7 @@ static void store_line_results(struct task *t)
  * exponentials. */
 static void prepare_lines(struct task *t)
 {
-    const struct job *j = t->j;
+    const struct reduction *j = t->j;
     const limber_reduce_call *r = j->r;
     enum term second = TERM_value;
     uint64_t by = r->count;
@@ -478,7 +478,7 @@ static void prepare_lines(struct task *t)
 /* Task: reduces some lines. */
 static void run_task(void *arg, int64_t number, int worker)
 {
-    struct job *j = arg;
+    struct reduction *j = arg;
     const limber_reduce_call *r = j->r;
     struct task t; /* not cleared, since every element is written before it is read */
     uint64_t swallowed = 0;
@@ -507,13 +507,13 @@ static void run_task(void *arg, int64_t number, int worker)
  * thread. */
 void limber_reduce_run(limber_context *ctx, const limber_reduce_call *r)
 {
-    struct job j = { .r = r,
-                     .ctx = ctx,
-                     .exp = limber_function_args(r->carry == LIMBER_CARRY_STORAGE ? r->from :
-                                                 r->carry == LIMBER_CARRY_EXACT   ? LIMBER_F64 :
-                                                                                    LIMBER_F32,
-                                                 0, 0),
-                     .blocks = (r->inner + COLUMNS - 1) / COLUMNS };
+    struct reduction j = { .r = r,
+                           .ctx = ctx,
+                           .exp = limber_function_args(r->carry == LIMBER_CARRY_STORAGE ? r->from :
+                                                       r->carry == LIMBER_CARRY_EXACT ? LIMBER_F64 :
+                                                                                        LIMBER_F32,
+                                                       0, 0),
+                           .blocks = (r->inner + COLUMNS - 1) / COLUMNS };
     int64_t tasks = (int64_t)(r->outer * j.blocks);
     struct runner runner;
 

@@ -32,7 +32,8 @@ bool limber_factor(struct factors *f, int64_t *zero, struct diag *d);
 bool limber_factor_solve(const struct factors *f, double *x, int64_t columns, struct diag *d);
 /* Computes x := A^-1 x for one column in binary128, by the binary64 factors. */
 void limber_factor_solve_quad(const struct factors *f, quad *x);
-/* Estimates |A| |A^-1| in the 1-norm (Higham, ACM TOMS 14, 1988).  room: scratch of n numbers. */
+/* Estimates |A| |A^-1| in the 1-norm (Higham, ACM TOMS 14, 1988).  room: scratch of n numbers.
+ * Returns 0 on failure. */
 double limber_factor_condition(const struct factors *f, double *room, struct diag *d);
 
 /* Computes d := A^-1 d approximately, by GMRES preconditioned with the factors. a: A, row-major.

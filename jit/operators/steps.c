@@ -14,7 +14,7 @@ enum { PIECE = 256, ROOM = 1 << 13, TASK = 1 << 15 };
 
 /* A piece of a row: the addresses of all values that the steps read, and memory for those that must
  * be converted.  It is on the stack, so pieces are shorter if there are many values. */
-struct piece {
+struct row_piece {
     const struct epilogue *e;
     const struct function_ops *ops; /* vector code, or NULL */
     const struct target *t;
@@ -29,7 +29,7 @@ struct piece {
 };
 
 /* Returns the memory of value v in the piece. */
-static char *room_of(struct piece *p, int v)
+static char *room_of(struct row_piece *p, int v)
 {
     int i = v >= VALUE_steps ? v - VALUE_steps + 1 + p->e->steps->inputs : v;
 
@@ -47,7 +47,7 @@ static int64_t largest_piece(const struct epilogue *e)
 }
 
 /* Returns number i of an array that is in the format in which the steps compute. */
-static double get_number(const struct piece *p, const char *from, int64_t i)
+static double get_number(const struct row_piece *p, const char *from, int64_t i)
 {
     float f;
     double x;
@@ -62,7 +62,7 @@ static double get_number(const struct piece *p, const char *from, int64_t i)
 
 /* Stores x as number i of an array in the steps' format.  Every NaN becomes the canonical one, as
  * in vector code. */
-static void put_number(const struct piece *p, char *to, int64_t i, double x)
+static void put_number(const struct row_piece *p, char *to, int64_t i, double x)
 {
     float f;
 
@@ -76,7 +76,7 @@ static void put_number(const struct piece *p, char *to, int64_t i, double x)
 }
 
 /* Fills a piece's memory with one number. */
-static void fill_constant(const struct piece *p, char *to, double x)
+static void fill_constant(const struct row_piece *p, char *to, double x)
 {
     float *f = (float *)(void *)to;
     double *d = (double *)(void *)to;
@@ -88,7 +88,7 @@ static void fill_constant(const struct piece *p, char *to, double x)
 }
 
 /* Converts n contiguous numbers to doubles. */
-static void widen_numbers(const struct piece *p, limber_format f, const void *src, double *x,
+static void widen_numbers(const struct row_piece *p, limber_format f, const void *src, double *x,
                           int64_t n)
 {
     struct diag ignored = { 0 };
@@ -98,7 +98,7 @@ static void widen_numbers(const struct piece *p, limber_format f, const void *sr
 }
 
 /* Converts n doubles to the format in which the steps compute. */
-static void convert_from_doubles(const struct piece *p, const double *x, char *to, int64_t n)
+static void convert_from_doubles(const struct row_piece *p, const double *x, char *to, int64_t n)
 {
     if (!p->narrow)
         memcpy(to, x, (size_t)n * sizeof *x);
@@ -110,7 +110,7 @@ static void convert_from_doubles(const struct piece *p, const double *x, char *t
 }
 
 /* Converts n numbers of the format in which the steps compute to doubles. */
-static void convert_to_doubles(const struct piece *p, const char *from, double *x, int64_t n)
+static void convert_to_doubles(const struct row_piece *p, const char *from, double *x, int64_t n)
 {
     if (!p->narrow)
         memcpy(x, from, (size_t)n * sizeof *x);
@@ -124,7 +124,8 @@ static void convert_to_doubles(const struct piece *p, const char *from, double *
 
 /* Sets the address of value v, an input or the product's result.  Numbers that are not contiguous
  * in the steps' format are first converted into the piece's memory. */
-static void load_value(struct piece *p, int v, const struct numbers *m, int64_t row, int64_t col)
+static void load_value(struct row_piece *p, int v, const struct numbers *m, int64_t row,
+                       int64_t col)
 {
     const size_t size = m->format.size;
     const char *src = m->data + (row * m->row + col * m->col) * (int64_t)size;
@@ -150,7 +151,7 @@ static void load_value(struct piece *p, int v, const struct numbers *m, int64_t 
 
 /* Returns the address of operand i of a step.  A constant is first written to the piece's
  * memory. */
-static const char *operand_address(struct piece *p, const struct epilogue_step *s, int i)
+static const char *operand_address(struct row_piece *p, const struct epilogue_step *s, int i)
 {
     char *room = room_of(p, VALUE_steps + p->e->steps->count + i);
 
@@ -161,7 +162,8 @@ static const char *operand_address(struct piece *p, const struct epilogue_step *
 }
 
 /* Computes a function of n numbers, which are converted to doubles and back. */
-static void run_function(struct piece *p, const struct epilogue_step *s, const char *x, char *to)
+static void run_function(struct row_piece *p, const struct epilogue_step *s, const char *x,
+                         char *to)
 {
     struct fn_args a = limber_function_args(p->e->compute, s->number[0], s->number[1]);
 
@@ -173,7 +175,7 @@ static void run_function(struct piece *p, const struct epilogue_step *s, const c
 }
 
 /* Runs one step on the piece, by vector code if there is any for the step. */
-static void run_step(struct piece *p, const struct epilogue_step *s, char *to)
+static void run_step(struct row_piece *p, const struct epilogue_step *s, char *to)
 {
     const char *x = operand_address(p, s, 0);
     const char *y = s->op == STEP_function ? x : operand_address(p, s, 1);
@@ -190,7 +192,7 @@ static void run_step(struct piece *p, const struct epilogue_step *s, char *to)
 }
 
 /* Converts the last result to C's format and stores it. */
-static void store_result(struct piece *p, const char *from, const struct numbers *m, char *to)
+static void store_result(struct row_piece *p, const char *from, const struct numbers *m, char *to)
 {
     const size_t size = m->format.size;
     struct diag ignored = { 0 };
@@ -211,7 +213,7 @@ static void store_result(struct piece *p, const char *from, const struct numbers
 }
 
 /* Runs all steps on a piece of a row, and stores the result. */
-static void run_piece(struct piece *p, int64_t row, int64_t col)
+static void run_piece(struct row_piece *p, int64_t row, int64_t col)
 {
     const struct epilogue *e = p->e;
     const struct steps *s = e->steps;
@@ -257,7 +259,7 @@ void limber_epilogue_block(const struct epilogue *e, const struct function_ops *
                            const struct target *t, int64_t row, int64_t rows, int64_t col,
                            int64_t cols)
 {
-    struct piece p; /* not cleared, for speed */
+    struct row_piece p; /* not cleared, for speed */
     struct epilogue other;
 
     if (e->to.row == 1 && e->to.col != 1) {
@@ -280,7 +282,7 @@ void limber_epilogue_block(const struct epilogue *e, const struct function_ops *
 /* ---- steps on whole matrices ----------------------------------------------------------------- */
 
 /* Steps that are applied to complete matrices. */
-struct job {
+struct matrix_steps {
     const limber_context *ctx;
     /* describes matrix g in *e */
     void (*of)(void *arg, int64_t g, struct epilogue *e);
@@ -292,7 +294,7 @@ struct job {
 /* Task: applies the steps to some rows or columns of one matrix. */
 static void run_task(void *arg, int64_t task, int worker)
 {
-    const struct job *j = arg;
+    const struct matrix_steps *j = arg;
     const struct function_ops *ops = limber_host_functions(j->ctx);
     int64_t first = task % j->blocks * j->lines, all, lines;
     struct epilogue e;
@@ -311,7 +313,7 @@ static void run_task(void *arg, int64_t task, int worker)
 void limber_epilogue_all(limber_context *ctx, void (*of)(void *arg, int64_t g, struct epilogue *e),
                          void *arg, int64_t count)
 {
-    struct job j = { .ctx = ctx, .of = of, .arg = arg };
+    struct matrix_steps j = { .ctx = ctx, .of = of, .arg = arg };
     int64_t lines, length, tasks;
     struct epilogue e = { .rows = 0 };
     struct runner runner;
@@ -366,10 +368,10 @@ static bool have_same_step(struct numbers *first, const struct numbers *second,
     return step % size == 0 && n->data == first->data + g * step;
 }
 
-/* Describes all matrices as one job.  False if some operand has no constant distance from one
- * matrix to the next. */
-static bool describe_as_one_job(void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
-                                int64_t count, struct epilogue *all)
+/* Describes all matrices in *all, for a single launch.  False if some operand has no constant
+ * distance from one matrix to the next. */
+static bool describe_for_one_launch(void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
+                                    int64_t count, struct epilogue *all)
 {
     struct epilogue second, e;
 
@@ -400,7 +402,7 @@ bool limber_epilogue_on_device(limber_context *ctx,
 
     if (count == 0)
         return true;
-    if (describe_as_one_job(of, arg, count, &e)) {
+    if (describe_for_one_launch(of, arg, count, &e)) {
         make_rows_contiguous(&e);
         return limber_device_steps(ctx, entry, &e, q, d);
     }

@@ -11,7 +11,7 @@
 enum { HUGE_PAGE = 2 << 20, LINE = 64 };
 
 /* Allocates bytes aligned to a cache line, or to huge pages if there are enough of them, by the
- * caller's allocator if there is one. */
+ * caller's allocator if there is one.  NULL if there is no memory. */
 void *limber_memory_alloc(const limber_allocator *a, size_t bytes)
 {
     size_t step = bytes < HUGE_PAGE ? LINE : HUGE_PAGE, all = (bytes + step - 1) / step * step;

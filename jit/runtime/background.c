@@ -18,8 +18,8 @@ static atomic_bool ending, any_stopped;
 
 /* A job that waits for the background thread.  Its key, of `size` bytes, identifies and describes
  * it. */
-struct job {
-    struct job *next;
+struct queued_job {
+    struct queued_job *next;
     struct timespec asked; /* time at which the job was queued */
     size_t size;
     unsigned char key[];
@@ -36,7 +36,7 @@ struct background {
     struct at_fork at_fork;
     pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
-    struct job *jobs; /* queue; the first job is running */
+    struct queued_job *jobs; /* queue; the first job is running */
     bool started, leave;
     pthread_t thread;
 };
@@ -141,7 +141,7 @@ static void *background_loop(void *arg)
     b->id = (int)gettid();
     pthread_mutex_lock(&b->lock);
     while (!b->leave) {
-        struct job *first = b->jobs;
+        struct queued_job *first = b->jobs;
 
         if (!first) {
             pthread_cond_wait(&b->changed, &b->lock);
@@ -242,7 +242,7 @@ void limber_background_free(struct background *b)
         return; /* leaked, since the stopped thread may use this memory */
     limber_at_fork_no_more(&b->at_fork);
     while (b->jobs) {
-        struct job *next = b->jobs->next;
+        struct queued_job *next = b->jobs->next;
 
         free(b->jobs);
         b->jobs = next;
@@ -255,9 +255,9 @@ void limber_background_free(struct background *b)
 /* ---- asking for jobs ------------------------------------------------------------------------- */
 
 /* Returns the link to the job with this key in the queue; *result is NULL if there is none. */
-static struct job **find_job(struct background *b, const void *key, size_t size)
+static struct queued_job **find_job(struct background *b, const void *key, size_t size)
 {
-    struct job **at = &b->jobs;
+    struct queued_job **at = &b->jobs;
 
     while (*at && ((*at)->size != size || memcmp((*at)->key, key, size)))
         at = &(*at)->next;
@@ -268,7 +268,7 @@ static struct job **find_job(struct background *b, const void *key, size_t size)
  * process is ending. */
 bool limber_background_ask(struct background *b, const void *key, size_t size)
 {
-    struct job **at, *new;
+    struct queued_job **at, *new;
     bool ok;
 
     if (atomic_load(&ending))
@@ -303,7 +303,7 @@ static struct timespec add_seconds(struct timespec t, double seconds)
  * queued. */
 bool limber_background_busy(struct background *b, const void *key, size_t size, double seconds)
 {
-    struct job *job;
+    struct queued_job *job;
 
     pthread_mutex_lock(&b->lock);
     while ((job = *find_job(b, key, size))) {

@@ -127,7 +127,7 @@ static void *run_stack_job(void *arg)
     return NULL;
 }
 
-/* Starts a thread with a stack of its own size and all signals blocked. */
+/* Starts a thread with a stack of its own size and all signals blocked.  False if that fails. */
 bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg)
 {
     sigset_t all, before;
@@ -145,7 +145,8 @@ bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg)
     return ok;
 }
 
-/* Calls fn, in a new thread if the stack of this one is too small. */
+/* Calls fn, in a new thread if the stack of this one is too small, and returns its result.  False,
+ * with an error, if no thread can be started. */
 bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,
                        struct diag *d)
 {
@@ -183,8 +184,8 @@ static bool write_all(int fd, const char *at, size_t size)
     return true;
 }
 
-/* Writes all bytes.  If a file grows too large, the system sends SIGXFSZ to the writing thread; the
- * thread blocks that signal and discards it. */
+/* Writes all bytes.  False, with errno, on failure.  If a file grows too large, the system sends
+ * SIGXFSZ to the writing thread; the thread blocks that signal and discards it. */
 bool limber_write(int fd, const void *data, size_t size)
 {
     sigset_t large, before, pending;

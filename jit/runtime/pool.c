@@ -214,7 +214,7 @@ static void openmp_free(struct openmp *o)
 
 /* ---- runs of tasks on the workers ------------------------------------------------------------ */
 
-/* Starts the pool's next worker thread. */
+/* Starts the pool's next worker thread.  False if there is no memory for it. */
 static bool start_worker(struct pool *p)
 {
     struct worker *w = malloc(sizeof *w);
@@ -306,8 +306,8 @@ void limber_pool_leave(struct pool *p)
         p->calls--;
 }
 
-/* Makes a pool of `threads` threads, which start when they are needed. pinned: each runs on one
- * CPU only. */
+/* Makes a pool of `threads` threads, which start when they are needed.  pinned: each runs on one
+ * CPU only.  NULL if memory runs out. */
 struct pool *limber_pool_new(int threads, bool pinned)
 {
     struct pool *p = calloc(1, sizeof *p);

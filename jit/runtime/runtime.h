@@ -45,7 +45,8 @@ struct call_scope {
  * Inlined, since a small product takes hardly longer than a function call. */
 static inline struct float_mode limber_mode_enter(void)
 {
-    /* no traps, round to nearest, no flushing to zero; all bits but the flags */
+    /* DEFAULT: no traps, round to nearest, no flushing to zero.  CONTROL: all bits of MXCSR but the
+     * flags. */
     enum { DEFAULT = 0x1f80, CONTROL = 0xffc0 };
     const struct float_mode before = { __builtin_ia32_stmxcsr() };
 
@@ -74,8 +75,8 @@ bool limber_has_stack(enum stack_need need);
  * result of fn. */
 bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,
                        struct diag *d);
-/* Starts a thread of the library.  Its stack has a fixed size, whatever the program's limits.  It
- * blocks all signals, so that the program's threads handle them. */
+/* Starts a thread of the library; false if that fails.  Its stack has a fixed size, whatever the
+ * program's limits.  It blocks all signals, so that the program's threads handle them. */
 bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg);
 /* Writes all bytes.  On failure returns false with errno.  A file that exceeds the limit on file
  * sizes fails with EFBIG, and raises no SIGXFSZ. */

@@ -160,9 +160,9 @@ static double uncertain_chance(const double *x, const double *y, int64_t k, doub
     return size == 0 ? of_zeros : sum == 0 ? 1 : fmin(1, ldexp(2 * error_bound, sig - exp));
 }
 
-/* Returns the mean probability that a sampled element stays uncertain.  Leaves out the largest
- * probability, because a single sum that happens to be near 0 would outweigh all others.  Returns
- * NAN if memory runs out. */
+/* Returns the mean probability that the rounding of a sampled element stays uncertain.  Leaves out
+ * the largest probability, because a single sum that happens to be near 0 would outweigh all
+ * others.  Returns NAN if memory runs out. */
 double limber_sample_open(const struct problem *p, double error, int sig, double of_zeros)
 {
     enum { MOST = 32 };

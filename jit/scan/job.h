@@ -42,7 +42,7 @@ struct measures {
 };
 
 /* A scan while its tasks run. */
-struct job {
+struct host_scan {
     const struct view *v;
     limber_format f;
     enum kind kind; /* kind of elements that are measured */
@@ -51,28 +51,28 @@ struct job {
     struct measures measure;
     int64_t lines, length;
     enum scan_depth depth;
-    struct extremes *line, *tile; /* extremes of lines, [cut][line], and of tiles */
+    struct extremes *line, *tile; /* extremes of lines, [section][line], and of tiles */
     /* [worker][measured_at_once]: scratch, one accumulator for each of eight lanes */
     struct accumulator *lanes;
     struct mask *m;
     /* counted in rows of tiles: the row at which the scan continues, and the size of a task */
     int64_t first, rows;
     /* number of tasks that share lines, and elements of a line that each of them scans */
-    int64_t cuts, depth_of_cut;
+    int64_t sections, section_length;
     atomic_bool stop; /* a probe has found that the operand needs too many bits */
 };
 
-static inline bool is_stopped(struct job *j)
+static inline bool is_stopped(struct host_scan *j)
 {
     return atomic_load_explicit(&j->stop, memory_order_relaxed);
 }
 
 /* Scans the lines and tiles of j->v and stores the lines' extremes (of exponents and bits) in
  * j->line.  False if memory runs out. */
-typedef bool scan_job(struct job *j, const struct runner *r);
+typedef bool scan_fn(struct host_scan *j, const struct runner *r);
 /* pixels.c: scans lines that are windows of an image or, if `filters` is set, channels of filters.
  * Measures each pixel only once, by `scan`.  Returns false if memory runs out. */
-bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters, scan_job *scan,
+bool limber_scan_pixels(struct host_scan *j, const struct pixels *x, bool filters, scan_fn *scan,
                         const struct runner *r);
 
 #endif

@@ -12,8 +12,8 @@
 
 #define MEASURE(name) FOR_ISA(limber_measure_##name)
 #if defined(__x86_64__) && !defined(__AVX2__)
-/* Without AVX2 the interpreter computes, a hundred times slower.  Inlined, this code has ten times
- * the size. */
+/* Not inlined without AVX2: inlined, this code has ten times the size, and its speed hardly
+ * matters, since the interpreter, which then computes, is a hundred times slower. */
 #define FLAT static __attribute__((noinline))
 #else
 #define FLAT static inline __attribute__((always_inline))

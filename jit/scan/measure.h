@@ -8,7 +8,8 @@
 
 #include <stdint.h>
 
-enum { NONE_LOW = 1 << 20, NONE_HIGH = -(1 << 20) }; /* there was no finite nonzero element */
+/* values of emin, lsb and emax if there is no finite nonzero element */
+enum { NONE_LOW = 1 << 20, NONE_HIGH = -(1 << 20) };
 
 /* Extremes (of exponents and bits) in eight accumulators (lanes), each over n elements.  Exponents
  * are biased. odd: an element was subnormal; the scan then measures the elements one by one. */

@@ -17,7 +17,7 @@ static void merge_mask(struct mask *all, const struct mask *m, bool first)
     bool scanned = m->scanned && (first || all->scanned);
     int low = limber_mask_low(m), before = first ? INT_MAX : limber_mask_low(all);
 
-    low = low < before ? low : before;  /* INT_MIN means unknown, and prevails */
+    low = low < before ? low : before;  /* INT_MIN (unknown) is the least, so it prevails */
     if (first || all->zero) {           /* `all` has no extremes yet */
         bool special = !first && all->special;
 
@@ -105,7 +105,7 @@ static bool scan_group(void *arg, int64_t g, int worker, struct diag *d)
         return false;
     if (limber_is_device(&s->ctx->machine.target) && !scans_each_line(p) &&
         limber_view_pixels(&ignored, &v, lines, p->k))
-        limber_mask_make_uniform(m); /* a scan on the device would do this */
+        limber_mask_make_uniform(m); /* as scans on the device do */
     return true;
 }
 
@@ -337,8 +337,8 @@ static bool sums_are_exact(const struct problem *p, const struct scan_result *f)
 
 struct scan_wants limber_scan_wants(const limber_context *ctx, const struct problem *p)
 {
-    /* Multiply-adds below which partitioning does not pay.  This is no price, since the bits of
-     * native results depend on it. */
+    /* Multiply-adds below which partitioning does not pay.  A constant, not a predicted time, since
+     * the bits of native results depend on it and must not depend on the machine. */
     enum { WORK = 1 << 26 };
     const struct target *t = &ctx->machine.target;
     const struct product_request r = limber_request(p);

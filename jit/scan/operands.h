@@ -27,7 +27,9 @@ struct scan_wants {
     enum data_need need;
     bool mixes; /* a probe also samples whether partitioning may pay */
     bool estimates; /* the number of slices is estimated */
-    bool chains, pairs; /* the share of roundings that such sums leave uncertain is sampled */
+    /* whether to sample the share of roundings that sums in binary64 (chains) or double-double sums
+     * (pairs) leave uncertain */
+    bool chains, pairs;
     bool integers; /* sums must be integers */
 };
 /* Returns the facts that this call needs. */

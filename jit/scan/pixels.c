@@ -83,7 +83,7 @@ static void join_lines(void *arg, int64_t task, int worker)
             join_line(x, i);
 }
 
-bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters, scan_job *scan,
+bool limber_scan_pixels(struct host_scan *j, const struct pixels *x, bool filters, scan_fn *scan,
                         const struct runner *r)
 {
     struct extremes *pixel = malloc((size_t)(x->images * x->lines) * sizeof *pixel);
@@ -93,16 +93,16 @@ bool limber_scan_pixels(struct job *j, const struct pixels *x, bool filters, sca
     for (int64_t i = 0; ok && i < x->images; i++) {
         struct view v = x->view;
         struct mask m = { 0 };
-        struct job of_image = { .v = &v,
-                                .f = j->f,
-                                .kind = j->kind,
-                                .small = j->small,
-                                .measure = j->measure,
-                                .depth = j->depth,
-                                .lines = x->lines,
-                                .length = x->length,
-                                .m = &m,
-                                .line = pixel + i * x->lines };
+        struct host_scan of_image = { .v = &v,
+                                      .f = j->f,
+                                      .kind = j->kind,
+                                      .small = j->small,
+                                      .measure = j->measure,
+                                      .depth = j->depth,
+                                      .lines = x->lines,
+                                      .length = x->length,
+                                      .m = &m,
+                                      .line = pixel + i * x->lines };
 
         v.data = (const char *)v.data + i * x->image * j->f.size;
         ok = scan(&of_image, r);

@@ -19,8 +19,7 @@ enum { FEW = 65536, STRETCH = 64 * RUN, CUT = 16 * RUN, AHEAD = 12 << 10 };
 
 /* ---- measuring eight elements at once -------------------------------------------------------- */
 
-/* Returns the kind as which elements of a format are measured; KIND_none if no vector code measures
- * them. */
+/* Returns the kind (vector code) that measures elements of a format; KIND_none if none does. */
 static enum kind kind_of(limber_format f)
 {
     if (f.kind == LIMBER_KIND_FLOAT)
@@ -78,7 +77,7 @@ static struct measures measures_here(void)
 
 /* Returns how many tiles of a line are measured before their extremes (of exponents and bits) are
  * stored.  The number is limited, so that long lines need little memory. */
-static int64_t measured_at_once(const struct job *j)
+static int64_t measured_at_once(const struct host_scan *j)
 {
     enum { MOST = 1024 };
 
@@ -145,7 +144,7 @@ static void measure_element(limber_format f, const char *at, struct extremes *ou
 }
 
 /* Measures elements [p0, p0 + len) of a line one by one, in any format and layout. */
-static void measure_elements(const struct job *j, int64_t line, int64_t p0, int64_t len,
+static void measure_elements(const struct host_scan *j, int64_t line, int64_t p0, int64_t len,
                              struct extremes *out)
 {
     *out = nothing;
@@ -174,7 +173,7 @@ static void set_tile(struct tile_mask *t, const struct extremes *s)
 
 /* The elements [p0, end) of each line that a task scans, and the lines' extremes (of exponents and
  * bits) so far. */
-struct cut {
+struct section {
     int64_t p0, end;
     struct extremes *line;
 };
@@ -185,7 +184,7 @@ static bool is_wide(const struct extremes *s)
 }
 
 /* Stops a probe if a line needs more than SCAN_narrow bits. */
-static void stop_if_wide(struct job *j, const struct extremes *s)
+static void stop_if_wide(struct host_scan *j, const struct extremes *s)
 {
     if (j->depth == SCAN_probe && is_wide(s))
         atomic_store(&j->stop, true);
@@ -193,7 +192,7 @@ static void stop_if_wide(struct job *j, const struct extremes *s)
 
 /* Merges the extremes (of exponents and bits) of a line's elements in one tile into those of the
  * line and of the tile. */
-static void join_tile(struct job *j, const struct cut *x, int64_t line, int64_t p0,
+static void join_tile(struct host_scan *j, const struct section *x, int64_t line, int64_t p0,
                       const struct extremes *s)
 {
     join_extremes(&j->tile[line / RUN * j->m->tile_cols + p0 / RUN], s);
@@ -201,14 +200,14 @@ static void join_tile(struct job *j, const struct cut *x, int64_t line, int64_t 
     stop_if_wide(j, &x->line[line]);
 }
 
-static const char *element_address(const struct job *j, int64_t line, int64_t p)
+static const char *element_address(const struct host_scan *j, int64_t line, int64_t p)
 {
     return (const char *)j->v->data + (line * j->v->line + p * j->v->p) * j->f.size;
 }
 
-/* Returns n contiguous elements in the kind that is measured.  If a conversion is needed, they are
- * stored in `room`. */
-static const char *widen_elements(const struct job *j, const char *at, int64_t n, float *room)
+/* Returns n contiguous elements as they are measured.  If that is as binary32, they are converted
+ * and stored in `room`. */
+static const char *widen_elements(const struct host_scan *j, const char *at, int64_t n, float *room)
 {
     if (!j->small)
         return at;
@@ -218,7 +217,7 @@ static const char *widen_elements(const struct job *j, const char *at, int64_t n
 
 /* Scans a line element by element: for formats and layouts that vector code does not measure, and
  * for lines with subnormals. */
-static void scan_one_by_one(struct job *j, const struct cut *x, int64_t line)
+static void scan_one_by_one(struct host_scan *j, const struct section *x, int64_t line)
 {
     for (int64_t p0 = x->p0; p0 < x->end && !is_stopped(j); p0 += RUN) {
         struct extremes s;
@@ -230,7 +229,8 @@ static void scan_one_by_one(struct job *j, const struct cut *x, int64_t line)
 
 /* Decodes the accumulator of a line, and merges it into the line's extremes (of exponents and
  * bits). */
-static void resolve_line(struct job *j, const struct cut *x, struct accumulator *s, int64_t line)
+static void resolve_line(struct host_scan *j, const struct section *x, struct accumulator *s,
+                         int64_t line)
 {
     struct extremes one;
 
@@ -241,7 +241,7 @@ static void resolve_line(struct job *j, const struct cut *x, struct accumulator 
 }
 
 /* Scans lines [from, to), whose elements are contiguous, and their tiles.  tile: scratch. */
-static void scan_along(struct job *j, const struct cut *x, int64_t from, int64_t to,
+static void scan_along(struct host_scan *j, const struct section *x, int64_t from, int64_t to,
                        struct accumulator *tile)
 {
     struct accumulator line[RUN];
@@ -304,7 +304,8 @@ static struct covered covered_part(const struct patch *w, int64_t line, int64_t 
 
 /* Scans a line that runs over the pixels of a convolution's result, row by row: a line of the
  * transposed im2col matrix of a filter gradient. */
-static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct accumulator *tile)
+static void scan_rows(struct host_scan *j, const struct section *x, int64_t i,
+                      struct accumulator *tile)
 {
     const struct patch *w = j->v->patch;
     enum { MOST = 4 * RUN };
@@ -345,8 +346,8 @@ static void scan_rows(struct job *j, const struct cut *x, int64_t i, struct accu
 
 /* Decodes the accumulators of `count` interleaved lines, and merges them into the lines' extremes
  * (of exponents and bits). */
-static void resolve_lines(struct job *j, const struct cut *x, struct accumulator *s, int64_t line,
-                          int64_t count)
+static void resolve_lines(struct host_scan *j, const struct section *x, struct accumulator *s,
+                          int64_t line, int64_t count)
 {
     j->measure.end(s, j->kind, (int)((count + 7) / 8), true);
     for (int64_t i = 0; i < count; i++) {
@@ -358,7 +359,7 @@ static void resolve_lines(struct job *j, const struct cut *x, struct accumulator
 }
 
 /* Converts interleaved lines to binary32 and measures them, the lines of one tile at a time. */
-static void widen_across(const struct job *j, struct accumulator *s, struct eight *tile,
+static void widen_across(const struct host_scan *j, struct accumulator *s, struct eight *tile,
                          uint8_t *odd, const char *from, int groups, int64_t len, int64_t step)
 {
     float room[RUN * MEASURE_RUN];
@@ -376,7 +377,7 @@ static void widen_across(const struct job *j, struct accumulator *s, struct eigh
 /* Measures at most RUN elements of each of `count` interleaved lines into the accumulators s and
  * the tiles.  Fewer than eight lines are padded with zeros, which do not change the extremes (of
  * exponents and bits). */
-static void measure_interleaved(struct job *j, const struct cut *x, struct accumulator *s,
+static void measure_interleaved(struct host_scan *j, const struct section *x, struct accumulator *s,
                                 int64_t line, int64_t count, int64_t p0)
 {
     int64_t len = x->end - p0 < RUN ? x->end - p0 : RUN, step = j->v->p * j->f.size;
@@ -414,7 +415,7 @@ static void measure_interleaved(struct job *j, const struct cut *x, struct accum
 
 /* Scans lines [from, to), which are interleaved in memory.  Their number is a multiple of eight, or
  * less than eight. */
-static void scan_across(struct job *j, const struct cut *x, int64_t from, int64_t to)
+static void scan_across(struct host_scan *j, const struct section *x, int64_t from, int64_t to)
 {
     struct accumulator s[MEASURE_GROUPS];
 
@@ -428,34 +429,36 @@ static void scan_across(struct job *j, const struct cut *x, int64_t from, int64_
         resolve_lines(j, x, s, from, to - from);
 }
 
-static void clear_tile(struct job *j, int64_t tile)
+static void clear_tile(struct host_scan *j, int64_t tile)
 {
     j->tile[tile] = nothing;
 }
 
-static void store_tile(struct job *j, int64_t tile)
+static void store_tile(struct host_scan *j, int64_t tile)
 {
     set_tile(&j->m->tile[tile], &j->tile[tile]);
 }
 
-/* Calls fn for each tile of lines [from, to) within a cut. */
-static void for_each_tile(struct job *j, const struct cut *x, int64_t from, int64_t to,
-                          void (*fn)(struct job *j, int64_t tile))
+/* Calls fn for each tile of lines [from, to) within a section of them. */
+static void for_each_tile(struct host_scan *j, const struct section *x, int64_t from, int64_t to,
+                          void (*fn)(struct host_scan *j, int64_t tile))
 {
     for (int64_t row = from / RUN; row * RUN < to; row++)
         for (int64_t p0 = x->p0; p0 < x->end; p0 += RUN)
             fn(j, row * j->m->tile_cols + p0 / RUN);
 }
 
-/* Task: scans some rows of tiles, or a section (cut) of each of their lines. */
+/* Task: scans some rows of tiles, or a section of each of their lines. */
 static void scan_lines(void *arg, int64_t task, int worker)
 {
-    struct job *j = arg;
-    int64_t from = (task / j->cuts * j->rows + j->first) * RUN, last = from + j->rows * RUN;
+    struct host_scan *j = arg;
+    int64_t from = (task / j->sections * j->rows + j->first) * RUN, last = from + j->rows * RUN;
     int64_t to = last < j->lines ? last : j->lines, middle = from;
     bool direct = j->kind != KIND_none && limber_view_strided(j->v);
-    int64_t cut = task % j->cuts, p0 = cut * j->depth_of_cut, end = p0 + j->depth_of_cut;
-    const struct cut x = { p0, end < j->length ? end : j->length, j->line + cut * j->lines };
+    int64_t section = task % j->sections, p0 = section * j->section_length,
+            end = p0 + j->section_length;
+    const struct section x = { p0, end < j->length ? end : j->length,
+                               j->line + section * j->lines };
 
     for (int64_t i = from; i < to; i++)
         x.line[i] = nothing;
@@ -466,7 +469,7 @@ static void scan_lines(void *arg, int64_t task, int worker)
     if (middle > from)
         scan_across(j, &x, from, middle);
     if (direct && j->v->p == 1 && middle < to)
-        for (struct cut part = x; part.p0 < x.end && !is_stopped(j);
+        for (struct section part = x; part.p0 < x.end && !is_stopped(j);
              part.p0 += measured_at_once(j) * RUN) {
             part.end = part.p0 + measured_at_once(j) * RUN;
             part.end = part.end < x.end ? part.end : x.end;
@@ -507,7 +510,7 @@ static void join_block(struct block_mask *b, const struct extremes *s)
  * extremes of the block, and each line's largest exponent and special values. */
 static void fill_mask_row(void *arg, int64_t row, int worker)
 {
-    const struct job *j = arg;
+    const struct host_scan *j = arg;
     struct mask *m = j->m;
 
     (void)worker;
@@ -523,7 +526,7 @@ static void fill_mask_row(void *arg, int64_t row, int worker)
 
 /* Fills an operand's mask (exponents, bits and special values) from what the scan found in its
  * lines. */
-static void fill_mask(struct job *j, const struct runner *r)
+static void fill_mask(struct host_scan *j, const struct runner *r)
 {
     struct mask *m = j->m;
     bool zero = true;
@@ -557,26 +560,26 @@ static void run_serially(void *self, int64_t tasks, void (*fn)(void *, int64_t, 
 
 /* Chooses what a task scans: some rows of tiles or, if there are few rows, a section of each
  * line. */
-static void share_lines(struct job *j, const struct runner *r)
+static void share_lines(struct host_scan *j, const struct runner *r)
 {
     int64_t busy = 4 * limber_runner_busy(r), rows = j->m->tile_rows / busy;
     int64_t most = (j->length + CUT - 1) / CUT;
 
-    j->rows = j->cuts = 1;
-    j->depth_of_cut = j->length;
+    j->rows = j->sections = 1;
+    j->section_length = j->length;
     if (j->v->line == 1) /* interleaved lines: more of them make longer contiguous reads */
         j->rows = rows < 1 ? 1 : rows < MEASURE_TILES ? rows : MEASURE_TILES;
     if (j->depth == SCAN_probe || busy == 4 || j->m->tile_rows == 0 || most <= 1)
         return;
-    j->cuts = (busy + j->m->tile_rows - 1) / j->m->tile_rows;
-    j->cuts = j->cuts < most ? j->cuts : most;
-    j->depth_of_cut = (most + j->cuts - 1) / j->cuts * CUT;
-    j->cuts = (j->length + j->depth_of_cut - 1) / j->depth_of_cut;
+    j->sections = (busy + j->m->tile_rows - 1) / j->m->tile_rows;
+    j->sections = j->sections < most ? j->sections : most;
+    j->section_length = (most + j->sections - 1) / j->sections * CUT;
+    j->sections = (j->length + j->section_length - 1) / j->section_length;
 }
 
 /* Scans all tiles.  A probe usually stops within its first lines, so these are scanned by this
  * thread, and other threads start only if the probe has not stopped. */
-static void scan_all(struct job *j, const struct runner *r)
+static void scan_all(struct host_scan *j, const struct runner *r)
 {
     int64_t rows = j->rows;
 
@@ -587,26 +590,27 @@ static void scan_all(struct job *j, const struct runner *r)
         j->first = 1;
     }
     if (!is_stopped(j))
-        r->run(r->self, (j->m->tile_rows - j->first + rows - 1) / rows * j->cuts, scan_lines, j);
+        r->run(r->self, (j->m->tile_rows - j->first + rows - 1) / rows * j->sections, scan_lines,
+               j);
 }
 
-/* Arguments of join_cuts. */
-struct cuts {
-    const struct job *j;
+/* Arguments of join_sections. */
+struct sections {
+    const struct host_scan *j;
     struct extremes *line;
 };
 
 /* Task: merges the extremes (of exponents and bits) of all sections of some lines. */
-static void join_cuts(void *arg, int64_t task, int worker)
+static void join_sections(void *arg, int64_t task, int worker)
 {
-    const struct cuts *x = arg;
-    const struct job *j = x->j;
+    const struct sections *x = arg;
+    const struct host_scan *j = x->j;
 
     (void)worker;
     for (int64_t i = task * RUN; i < (task + 1) * RUN && i < j->lines; i++) {
         x->line[i] = nothing;
-        for (int64_t cut = 0; cut < j->cuts; cut++)
-            join_extremes(&x->line[i], &j->line[cut * j->lines + i]);
+        for (int64_t section = 0; section < j->sections; section++)
+            join_extremes(&x->line[i], &j->line[section * j->lines + i]);
     }
 }
 
@@ -627,9 +631,9 @@ static bool no_memory(struct mask *m, struct diag *d)
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "scan: out of memory");
 }
 
-/* Scans all lines of a job and stores their extremes (of exponents and bits); the caller makes the
- * mask of them.  Returns false if memory runs out. */
-static bool scan_job_here(struct job *j, const struct runner *r)
+/* Scans all lines and stores their extremes (of exponents and bits); the caller makes the mask of
+ * them.  Returns false if memory runs out. */
+static bool scan_all_lines(struct host_scan *j, const struct runner *r)
 {
     struct extremes *line = j->line;
     struct mask *m = j->m;
@@ -643,15 +647,15 @@ static bool scan_job_here(struct job *j, const struct runner *r)
     j->tile = malloc((size_t)(m->tile_rows * m->tile_cols + 1) * sizeof *j->tile);
     j->lanes = malloc((size_t)(r->workers * measured_at_once(j) + 1) * sizeof *j->lanes);
     share_lines(j, r);
-    if (j->cuts > 1)
-        j->line = malloc((size_t)(j->cuts * j->lines) * sizeof *j->line);
+    if (j->sections > 1)
+        j->line = malloc((size_t)(j->sections * j->lines) * sizeof *j->line);
     ok = m->tile && j->tile && j->lanes && j->line;
     if (ok) {
         scan_all(j, r);
-        if (j->cuts > 1)
-            r->run(r->self, m->tile_rows, join_cuts, &(struct cuts){ j, line });
+        if (j->sections > 1)
+            r->run(r->self, m->tile_rows, join_sections, &(struct sections){ j, line });
     }
-    if (j->cuts > 1)
+    if (j->sections > 1)
         free(j->line);
     j->line = line;
     free(j->tile);
@@ -662,21 +666,21 @@ static bool scan_job_here(struct job *j, const struct runner *r)
 /* ---- entry points ---------------------------------------------------------------------------- */
 
 /* Scans an operand to the given depth, and fills its mask (exponents, bits and special values).
- * For limber_scan. */
+ * Needs the large enough stack that limber_scan provides. */
 static bool scan_operand(struct mask *m, const struct view *v, limber_format f, int64_t lines,
                          int64_t length, enum scan_depth depth, const struct runner *r,
                          struct diag *d)
 {
     const struct runner alone = { 1, run_serially, NULL };
     struct view straight = *v;
-    struct job j = { .v = &straight,
-                     .f = f,
-                     .kind = kind_of(f),
-                     .measure = measures_here(),
-                     .lines = lines,
-                     .length = length,
-                     .depth = depth,
-                     .m = m };
+    struct host_scan j = { .v = &straight,
+                           .f = f,
+                           .kind = kind_of(f),
+                           .measure = measures_here(),
+                           .lines = lines,
+                           .length = length,
+                           .depth = depth,
+                           .m = m };
     struct small_float small;
     struct pixels x;
     bool ok;
@@ -695,13 +699,13 @@ static bool scan_operand(struct mask *m, const struct view *v, limber_format f, 
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);
     ok = j.line && alloc_lines(m, lines);
     if (ok && !straight.patch)
-        ok = scan_job_here(&j, r);
+        ok = scan_all_lines(&j, r);
     else if (ok && limber_view_filters(&x, &straight, lines, length))
-        ok = limber_scan_pixels(&j, &x, true, scan_job_here, r);
+        ok = limber_scan_pixels(&j, &x, true, scan_all_lines, r);
     else if (ok && limber_view_pixels(&x, &straight, lines, length))
-        ok = limber_scan_pixels(&j, &x, false, scan_job_here, r);
+        ok = limber_scan_pixels(&j, &x, false, scan_all_lines, r);
     else
-        ok = ok && scan_job_here(&j, r);
+        ok = ok && scan_all_lines(&j, r);
     if (ok && !atomic_load(&j.stop))
         fill_mask(&j, r);
     free(j.line);
@@ -709,7 +713,7 @@ static bool scan_operand(struct mask *m, const struct view *v, limber_format f, 
 }
 
 /* Arguments of limber_scan, for the function that runs on a large enough stack. */
-struct scanned {
+struct scan_arguments {
     struct mask *m;
     const struct view *v;
     limber_format f;
@@ -720,7 +724,7 @@ struct scanned {
 
 static bool scan_here(void *arg, struct diag *d)
 {
-    const struct scanned *s = arg;
+    const struct scan_arguments *s = arg;
 
     return scan_operand(s->m, s->v, s->f, s->lines, s->length, s->depth, s->r, d);
 }
@@ -731,7 +735,7 @@ bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t 
     if (limber_has_stack(STACK_run))
         return scan_operand(m, v, f, lines, length, depth, r, d);
     return limber_with_stack(STACK_run, scan_here,
-                             &(struct scanned){ m, v, f, lines, length, depth, r }, d);
+                             &(struct scan_arguments){ m, v, f, lines, length, depth, r }, d);
 }
 
 /* Estimates from a few elements of 64 tiles the share of tiles that are zero, and of tiles that
@@ -740,7 +744,7 @@ struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t 
                                  int64_t length)
 {
     enum { TILES = 64, LINES = 4, ELEMENTS = 32 };
-    const struct job j = { .v = v, .f = f };
+    const struct host_scan j = { .v = v, .f = f };
     int64_t rows = (lines + RUN - 1) / RUN, cols = (length + RUN - 1) / RUN;
     struct sample found = { 0, 0 };
 
@@ -807,7 +811,7 @@ bool limber_scan_found(struct mask *m, const int32_t *found, int64_t all, const 
                        int64_t lines, int64_t length, struct diag *d)
 {
     const struct runner alone = { 1, run_serially, NULL };
-    struct job j = { .lines = lines, .m = m };
+    struct host_scan j = { .lines = lines, .m = m };
 
     *m = (struct mask){ .lines = lines, .length = length };
     j.line = malloc((size_t)(lines + 1) * sizeof *j.line);

@@ -156,7 +156,7 @@ static bool weigh(limber_context *ctx, const struct problem *p, const struct sid
 /* ---- lines whose sums are small -------------------------------------------------------------- */
 
 /* Allocates the arrays of one operand.  False if memory is short. */
-static bool start_side(struct side *s, struct diag *d)
+static bool alloc_side(struct side *s, struct diag *d)
 {
     size_t lines = (size_t)s->lines, k = (size_t)s->k;
     double *at = calloc(lines * (4 + CANDIDATES) + k * (1 + CANDIDATES) + 1, sizeof *at);
@@ -244,8 +244,8 @@ static bool load_lines(limber_context *ctx, const struct problem *p, struct side
 
 /* Computes the sums S (struct side) of the chosen lines of x and all lines of y.  *least: lowered
  * to the smallest S. */
-static bool meet_lines(limber_context *ctx, const struct problem *p, const struct side *x,
-                       struct side *y, int count, double *least, struct diag *d)
+static bool compute_pair_sums(limber_context *ctx, const struct problem *p, const struct side *x,
+                              struct side *y, int count, double *least, struct diag *d)
 {
     struct weigh_job job[CANDIDATES] = { { .view = NULL } };
 
@@ -312,13 +312,13 @@ static bool find_least(limber_context *ctx, const struct problem *p, struct side
     count = choose_smallest(a->met, a->lines, CANDIDATES / 2, chosen, 0);
     count = choose_smallest(a->own, a->lines, CANDIDATES / 2, chosen, count);
     if (!load_lines(ctx, p, a, b->top, chosen, count, d) ||
-        !meet_lines(ctx, p, a, b, count, least, d))
+        !compute_pair_sums(ctx, p, a, b, count, least, d))
         return false;
     count = choose_smallest(b->smallest, b->lines, CANDIDATES / 2, chosen, 0);
     count = choose_smallest(b->met, b->lines, CANDIDATES / 4, chosen, count);
     count = choose_smallest(b->own, b->lines, CANDIDATES / 4, chosen, count);
     return load_lines(ctx, p, b, a->top, chosen, count, d) &&
-           meet_lines(ctx, p, b, a, count, least, d);
+           compute_pair_sums(ctx, p, b, a, count, least, d);
 }
 
 bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const struct mask *a,
@@ -331,7 +331,7 @@ bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const 
     };
     double least;
     bool ok =
-        start_side(&side[0], d) && start_side(&side[1], d) && find_least(ctx, p, side, &least, d);
+        alloc_side(&side[0], d) && alloc_side(&side[1], d) && find_least(ctx, p, side, &least, d);
 
     if (ok)
         *slices = limber_slices_needed(&r, a, b, least);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Computes the key of the machine's tuning record, from the build and from the target as probed
- * now, before measurements change it. */
+ * now, before measurements change it.  False if probing fails or memory runs out. */
 bool limber_tuning_key(const limber_context *ctx, unsigned char key[KEY_BYTES])
 {
     struct target probed;
@@ -68,7 +68,7 @@ static bool is_candidate(const struct target *t, const int tile[3])
            is_among(tile[2], limber_tile_wide, COUNT(limber_tile_wide));
 }
 
-/* Parses the target in the record's first line. */
+/* Parses the target in the record's first line.  False if that line is none. */
 static bool parse_target(const char *record, struct target *t)
 {
     char line[2048];
@@ -99,7 +99,7 @@ static bool copy_measurements(struct target *t, const char *record)
     return true;
 }
 
-/* Stores a target and its text in *m. */
+/* Stores a target and its text in *m.  False if memory runs out. */
 bool limber_machine_describe(struct machine *m, const struct target *t)
 {
     struct text text = { 0 };
