@@ -63,7 +63,7 @@ static const struct bytes *shelf_find(const struct shelf *s, const char *name)
  * changes. */
 enum { DUMP = 1, LOG = 2, REPORT = 4, PLAN = 8, LOOK = 16, CHECK = 32, STATISTICS = 64 };
 
-/* watch: flags of what is observed; lines: lines of the log */
+/* One run of the test's calls.  watch: flags of what is observed; lines: lines that were logged */
 struct observation {
     limber_context *ctx;
     int watch;
@@ -330,8 +330,8 @@ static void compute_by_shape_kernels(struct observation *r)
     }
 }
 
-/* Computes all products and convolutions of the test.  compiled: larger ones, also by kernels for a
- * fixed shape. */
+/* Computes all products and convolutions of the test.  compiled: products are larger, and kernels
+ * for a fixed shape compute some. */
 static void work_on_cpu(struct observation *r, bool compiled)
 {
     static const int64_t large[3] = { 45, 66, 70 }, small[3] = { 12, 9, 14 };
@@ -498,8 +498,8 @@ static void assert_same_results(const struct shelf *plain, const struct shelf *s
     }
 }
 
-/* Runs all work without observation, and then with several kinds.  Results and cache entries must
- * be equal. */
+/* Runs all calls without observation, and then with several kinds of observation.  Results and
+ * cache entries must be equal. */
 static void compare_observed_runs(const char *backend, void (*work)(struct observation *))
 {
     /* the run without observation uses the cache that the run with DUMP has filled */

@@ -186,8 +186,8 @@ static void residues_have_the_bits_of_the_exact_integer(void **state)
                     11);
 }
 
-/* Checks ozaki2 where k is so long that sums are promoted to longer ones on every path and
- * several are reduced together. */
+/* Scheme ozaki2-f16 (residues as FP16 numbers) has the interpreter's bits, also where k is so long
+ * that FP32 sums are added to longer ones and several are reduced together. */
 static void residues_in_halves_have_the_same_bits(void **state)
 {
     (void)state;
@@ -377,8 +377,7 @@ static void largest_residues_are_summed_exactly(void **state)
     gpu_faults_are_found(digits, 1, check_longest_chain, schemes[3]);
 }
 
-/* Plans made without sizes have large blocks, and must give the same bits.  The tests above plan
- * for small matrices and have small blocks. */
+/* Plans that are made without sizes, and so have large blocks, must give the interpreter's bits. */
 static void large_blocks_have_the_same_bits(void **state)
 {
     (void)state;
@@ -425,7 +424,7 @@ static void sums_beyond_31_bits_are_exact(void **state)
     static int64_t z[SIDE * SIDE];
     limber_contract contract = {
         .size = sizeof contract, .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki2", .slices = 5
-    }; /* number of moduli if the scheme has slices; all bits of their sums matter */
+    }; /* `slices` is the number of moduli here; with five, all bits of their sums matter */
 
     (void)state;
     if (is_long_test_useless() || gpu_capability() < 80)

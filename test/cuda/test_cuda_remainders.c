@@ -59,10 +59,8 @@ static int is_right(const char *format, const char *result, const double *a, con
  * 3 if the fault was not planted. */
 static int round_at_ends(void *format)
 {
-    static const int scales[2][3] = { { 53, 1074, 1023 },
-                                      /* a scale of the values: significand bits, minus the exponent
-                                       * of the least subnormal, bias */
-                                      { 24, 149, 127 } };
+    /* of FP64, and of FP32: significand bits, minus the exponent of the least subnormal, bias */
+    static const int scales[2][3] = { { 53, 1074, 1023 }, { 24, 149, 127 } };
     const int *scale = scales[named(format).size == 4];
     double x[2][COLS * 2];
     struct rng r = { 77 };
@@ -253,8 +251,7 @@ static uint64_t power_of_two(int e)
     return v;
 }
 
-/* Reduces a number of 32-bit digits modulo PRIME.  doubles_modulo below reduces a sum of integral
- * doubles. */
+/* Returns the integer with these 32-bit digits modulo PRIME. */
 static uint64_t digits_modulo(const uint32_t *digit)
 {
     uint64_t v = 0;

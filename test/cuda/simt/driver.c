@@ -127,7 +127,8 @@ static struct {
 } driver;
 static _Thread_local struct context *current[STACK_DEPTH];
 static _Thread_local int depth; /* current[depth] is the current context */
-/* capture mode of this thread: it tells which captures forbid it unsafe calls */
+/* capture mode of this thread (cuThreadExchangeStreamCaptureMode), by which captures may forbid it
+ * unsafe calls */
 static _Thread_local int thread_mode;
 
 /* ---- settings and start of the driver -------------------------------------------------------- */
@@ -1183,8 +1184,8 @@ EXPORT int cuStreamEndCapture(struct stream *s, struct graph **graph)
     return leave(invalid ? CAPTURE_INVALIDATED : OK);
 }
 
-/* Returns a copy of a work item, with its launch arguments.  Copies of memory need none: in graphs
- * they access pinned memory only. */
+/* Returns a copy of a work item and of its launch arguments.  Copies of memory in a graph have no
+ * such buffer, since they access pinned memory only. */
 static struct work *clone_work(const struct work *w)
 {
     struct work *new = copy_work(w);
