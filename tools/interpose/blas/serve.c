@@ -157,9 +157,8 @@ static void print_outcome(const struct request *r, const struct blas_job *j, enu
     print_call(r, text);
 }
 
-/* True if the report ignores the calls that the other BLAS makes while it computes this
- * forwarded call.  For a LAPACK routine it does not: Limber may compute such calls, or the
- * report counts them. */
+/* True if the report ignores the calls that the other BLAS makes while it computes this forwarded
+ * call.  False for a LAPACK routine: Limber may compute such calls, or the report counts them. */
 static bool hides_inner_calls(const struct request *r)
 {
     const struct interpose_options *o = interpose_options();
@@ -168,8 +167,8 @@ static bool hides_inner_calls(const struct request *r)
 }
 
 /* Ends a valid call: records the outcome and, if Limber did not compute it, the reason.  A
- * forwarded LAPACK routine is recorded when it returns, and only if none of the calls that it made
- * was.  Returns false if the call must be forwarded. */
+ * forwarded LAPACK routine is recorded when it returns, unless a call that it made was recorded.
+ * Returns false if the call must be forwarded. */
 static bool end_call(struct request *r, const struct blas_job *j, enum outcome outcome,
                      const char *why)
 {
