@@ -83,8 +83,8 @@ static void slices_have_the_interpreters_bits(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(schemes); i++)
-        /* all units read elements by the same code, so all formats are tested with the first
-         * only */
+        /* all units read elements by the same code, so only the first scheme is tested with all
+         * formats */
         for (size_t f = 0; f < (i ? 1 : COUNT(formats)); f++) {
             struct sliced x = { schemes[i], formats[f], f % 2 ? 3 : 2 };
 
