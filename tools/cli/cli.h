@@ -246,8 +246,7 @@ void product_clear(struct cli_product *p);
  * and returns false. */
 bool epilogue_open(struct cli_product *p);
 void epilogue_clear(struct cli_product *p);
-void epilogue_print(
-    const struct cli_product *p); /* prints lines about the epilogue, if there is one */
+void epilogue_print(const struct cli_product *p); /* prints lines about the epilogue, if any */
 /* Computes the product, writes the result's file, and prints errors and times.  Returns the exit
  * status.  In cmd_gemm.c. */
 int product_compute(struct cli_product *p);
@@ -324,7 +323,8 @@ void parts_print(const limber_report *r);
 struct cJSON *parts_json(const limber_report *r, bool measured);
 /* A report with storage for all parts. */
 limber_report parts_report(limber_part part[LIMBER_PARTS]);
-/* Adds the groups of blocks, and the predicted time of a single plan, to a JSON object. */
+/* Adds how a product is divided into parts (the groups of blocks of A and B, the predicted time
+ * without parts) to a JSON object. */
 void cut_json(struct cJSON *j, const limber_cut *cut);
 
 /* plan_svg.c: draws operands and parts.  r: report of a plan or of a run.  On failure prints a

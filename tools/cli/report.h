@@ -19,8 +19,8 @@ struct run_totals *run_totals_new(void); /* returns NULL, after a message, if me
 void run_totals_free(struct run_totals *r);
 bool run_totals_add(struct run_totals *r,
                     const cJSON *report); /* returns false, after a message, on failure */
-void run_totals_finish(
-    struct run_totals *r); /* sorts, and computes advice; must precede the functions below */
+/* sorts, and computes advice; must precede the functions below */
+void run_totals_finish(struct run_totals *r);
 const char *run_totals_name(const struct run_totals *r); /* name of the program */
 void run_totals_print(const struct run_totals *r, int top);
 void run_totals_html(const struct run_totals *r, FILE *f, int top);

@@ -314,7 +314,7 @@ static bool is_empty(const struct request *r)
 }
 
 /* Computes a call for which no other BLAS was found (usually gemmt, gemm3m, sbgemm or a batch):
- * under the contract, or if that fails, natively. */
+ * under the contract, or if that fails, natively.  Returns false if it is not computed. */
 static bool serve_alone(struct request *r, const struct interpose_setting *s)
 {
     static const limber_contract native = { .size = sizeof(limber_contract),
