@@ -213,8 +213,8 @@ struct held {
 static const struct held fp32_f = { 29, 0, true }, fp32_b = { 237, 126, false },
                          fp32_t = { 241, 126, false };
 
-/* Lowers the kind of those tiles of a block whose exponents a scheme can represent.  If the top
- * of the range is free, chooses the top with which most tiles fit. */
+/* Lowers the kind (range of exponents) of those tiles of a block that a scheme can represent.  If
+ * the top of the scheme's range is free, chooses the top with which most tiles fit. */
 static void lower_kinds(const struct span *s, unsigned char *kind, int64_t n, int from,
                         struct held held)
 {
@@ -235,8 +235,8 @@ static void lower_kinds(const struct span *s, unsigned char *kind, int64_t n, in
             kind[i] = (unsigned char)(from - 1);
 }
 
-/* Computes the kinds of an operand's tiles from its elements. held[i]: the range of exponents
- * that scheme i can represent. */
+/* Computes the kinds (ranges of exponents) of an operand's tiles from its elements. held[i]: the
+ * range of exponents that scheme i can represent. */
 static void map_tiles(const float *x, int64_t lines, int64_t k, const struct held *held,
                       int schemes, unsigned char *kinds)
 {
@@ -255,8 +255,9 @@ static void map_tiles(const float *x, int64_t lines, int64_t k, const struct hel
     }
 }
 
-/* Checks the parts of a product against the kinds of the tiles: each pair of tiles is in one part,
- * whose scheme is that of the larger kind, and the shares of the schemes count such pairs. */
+/* Checks the parts of a product against the kinds (ranges of exponents) of the tiles: each pair of
+ * a tile of A and one of B is in one part, whose scheme is that of the wider kind, and a scheme's
+ * share is that of its pairs. */
 static void check_parts(const struct work *w, const limber_cut *cut, const char *const *names,
                         int schemes)
 {

@@ -583,8 +583,8 @@ static void convolutions_have_the_bits_of_tensor_cores(void **state)
     same_conv("tensor-e4m3", "e4m3", DATA_unit, &layers[1], ROOM);
 }
 
-/* The kernel makes limbs of an image once, not of its patches.  Layer 0 has 162 pixels of 16
- * channels; its patches matrix has 162 lines of 144 elements. */
+/* Limbs of an image are made once, not for each of its patches, as the size of the workspace shows.
+ * Layer 0 has 162 pixels of 16 channels; its patches matrix has 162 lines of 144 elements. */
 static void an_image_is_cut_once(void **state)
 {
     size_t image = 2 * 9 * 9 * 16 * 4, filters = 128 * 640, part = 0;

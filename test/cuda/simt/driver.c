@@ -673,7 +673,7 @@ EXPORT int cuMemFreeHost(void *at)
     return leave(INVALID_VALUE);
 }
 
-/* Returns whether these bytes are in pinned host memory. */
+/* Returns whether bytes [at, at + size) are in pinned host memory. */
 static bool is_pinned(uint64_t at, uint64_t size)
 {
     for (const struct pinned *p = driver.pinned; p; p = p->next)
