@@ -31,8 +31,8 @@ static void copy_nan(const struct blas_job *j, void *to, const void *from)
     }
 }
 
-/* True if some of `count` contiguous elements may be NaN: all bits of its exponent are set. Integer
- * operations raise no exception flags, and compilers vectorise them. */
+/* True if the exponent of some of `count` contiguous elements has all bits set, as a NaN's has.
+ * Integer operations raise no exception flags, and compilers vectorise them. */
 static bool may_have_nan(const struct blas_job *j, const void *p, int64_t count)
 {
     const uint32_t *single = p;
