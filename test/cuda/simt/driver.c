@@ -111,7 +111,7 @@ static struct {
     bool started;
     int capability, multiprocessors, version;
     int clock, memory_clock; /* kHz */
-    uint64_t each;
+    uint64_t each; /* bytes of memory of each device; 0 until start_memory() */
     struct context contexts[DEVICES];
     struct capture *captures;
     struct function *functions;
@@ -127,8 +127,8 @@ static struct {
 } driver;
 static _Thread_local struct context *current[STACK_DEPTH];
 static _Thread_local int depth; /* current[depth] is the current context */
-/* capture mode of this thread (cuThreadExchangeStreamCaptureMode), by which captures may forbid it
- * unsafe calls */
+/* this thread's mode (cuThreadExchangeStreamCaptureMode), on which it depends whether captures
+ * forbid it unsafe calls */
 static _Thread_local int thread_mode;
 
 /* ---- settings and start of the driver -------------------------------------------------------- */
