@@ -238,11 +238,11 @@ static void residues_in_digits_have_the_same_bits(void **state)
 }
 
 /* Computes in a new context, whose kernels are compiled with the planted fault.  Checks sums of
- * many products of the largest residues, all of one sign, with a few small products between
- * them, which are lost if sums are added too late to longer ones.  Elements of A are subnormal.
- * Lines hold consecutive integers from SIDE on, so that for each modulus some line has the
- * largest residue, whatever the line's scale is.  Returns 1 if C is right, 0 if not, 2 if there
- * is no context, 3 if NVRTC refuses the kernels. */
+ * many products of the largest residues, all of one sign, with a few small products between them,
+ * which are lost if sums are added too late to longer ones.  Elements of A are subnormal.  Lines
+ * hold consecutive integers from SIDE on, so that for each modulus some line has the largest
+ * residue, whatever the line's scale is.  Returns 1 if C is right or the device lacks the scheme's
+ * unit, 0 if not, 2 if there is no context, 3 if NVRTC refuses the kernels. */
 static int check_largest_sums(void *scheme)
 {
     enum { SIDE = 128, K = 2600, DOWN = -1074, UP = 1000 };
@@ -282,9 +282,9 @@ static int check_largest_sums(void *scheme)
 
 /* Computes in a new context, whose kernels are compiled with the planted fault.  Checks sums of
  * 65,536 products 2^24 of slices with value -16, and of further odd products, which are lost if
- * more products are summed in FP32.  The numbers have 11 bits: 1520 has the slices 2, -16 and
- * -16, and 1521 the slices 2, -16 and -15.  Returns 1 if C is right, 0 if not, 2 if there is no
- * context, 3 if NVRTC refuses the kernels. */
+ * more products are summed in FP32.  The numbers have 11 bits: 1520 has the slices 2, -16 and -16,
+ * and 1521 the slices 2, -16 and -15.  Returns 1 if C is right, 0 if not, 2 if there is no memory
+ * or no context, 3 if NVRTC refuses the kernels. */
 static int check_longest_chain(void *scheme)
 {
     enum { ROWS = 2, COLS = 3, K = 70000, ODD = 11 };

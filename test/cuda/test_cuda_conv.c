@@ -603,6 +603,8 @@ struct faulty {
     const struct layer *layer;
 };
 
+/* Computes a forward convolution by kernels with the planted fault.  Returns 1 if it is right, 0 if
+ * it is wrong or fails, 3 if NVRTC refuses the kernels. */
 static int run_faulty(void *arg)
 {
     const struct faulty *f = arg;
@@ -667,8 +669,8 @@ static void faults_of_windows_are_found(void **state)
     gpu_faults_are_found(copies, COUNT(copies), run_faulty, &integers);
 }
 
-/* Computes a gradient in a new context, so that kernels are compiled after the fault was
- * planted. */
+/* Computes a gradient in a new context, so that kernels are compiled after the fault was planted.
+ * Returns 1 if it is right, 0 if not, 2 if there is no context, 3 if NVRTC refuses the kernels. */
 static int run_faulty_gradient(void *arg)
 {
     limber_context *own;

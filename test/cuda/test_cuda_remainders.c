@@ -23,7 +23,7 @@ enum { ROWS = 25, COLS = 27, PITCH = 28, TERMS = 5 };
 
 /* Converts doubles to a format and multiplies them by residues, in a new context, so that kernels
  * are compiled with the planted fault.  Returns 1 if C has the interpreter's bits and nothing
- * outside C is written, 0 if not, 3 if the fault was not planted. */
+ * outside C is written, 0 if not, 2 if there is no context, 3 if NVRTC refuses the kernels. */
 static int is_right(const char *format, const char *result, const double *a, const double *b,
                     int64_t k)
 {
@@ -56,7 +56,7 @@ static int is_right(const char *format, const char *result, const double *a, con
 
 /* Checks the rounding of sums of two products that have one bit more than the result's format: near
  * 1, near both ends of the format's range, and beyond them.  Returns 1 if all are right, 0 if not,
- * 3 if the fault was not planted. */
+ * 2 if there is no context, 3 if NVRTC refuses the kernels. */
 static int round_at_ends(void *format)
 {
     /* of FP64, and of FP32: significand bits, minus the exponent of the least subnormal, bias */
@@ -86,8 +86,8 @@ static int round_at_ends(void *format)
 }
 
 /* Checks products of subnormal numbers in A and large ones in B.  Some lines hold subnormals only,
- * some also normal numbers.  Returns 1 if all are right, 0 if not, 3 if the fault was not
- * planted. */
+ * some also normal numbers.  Returns 1 if all are right, 0 if not, 2 if there is no context, 3 if
+ * NVRTC refuses the kernels. */
 static int multiply_subnormals(void *format)
 {
     bool is_double = named(format).size == 8;
@@ -117,8 +117,8 @@ struct tails {
 
 /* Checks sums that are near a tie of the rounding.  A row of A holds a number, half a unit in its
  * last place, a small tail, a term at the tail's last bit, and minus the number (in narrow formats
- * 2^(1-half)).  B selects terms and signs.  Returns 1 if all are right, 0 if not, 3 if the fault
- * was not planted. */
+ * 2^(1-half)).  B selects terms and signs.  Returns 1 if all are right, 0 if not, 2 if there is no
+ * context, 3 if NVRTC refuses the kernels. */
 static int round_tails(void *arg)
 {
     const struct tails *t = arg;

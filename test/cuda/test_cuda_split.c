@@ -318,6 +318,8 @@ static const struct gpu_fault faults[] = {
       "acc ? PLACES - 1 + acc : place=>acc ? PLACES - 2 + acc : place" },
 };
 
+/* Multiplies by kernels with the planted fault.  Returns 1 if the result is right, 0 if it is wrong
+ * or the call fails, 3 if NVRTC refuses the kernels. */
 static int run_faulty(void *unused)
 {
     const struct trial x = { "fp32-f", DATA_unit, 130, 70, 330, ALONG, ACROSS, false, IN, false };

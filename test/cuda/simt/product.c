@@ -131,7 +131,7 @@ static void read_numbers(struct numbers *x, const uint8_t *bytes, bool is_signed
 }
 
 /* Adds products of rows of a and columns of b, of 32 bytes each, to d.  d[i * columns + j] points
- * to the sum of row i and column j. */
+ * to the sum of row i and column j.  kind: bit 0 is set if a is signed, bit 1 if b is. */
 static void multiply_i8(int kind, int rows, const uint8_t (*a)[32], int columns,
                         const uint8_t (*b)[32], uint32_t *const *d)
 {
