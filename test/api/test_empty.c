@@ -349,8 +349,8 @@ static void functions(void **state)
     }
 }
 
-/* Runs all tests on a backend; NULL for the one the library chooses.  Returns 0 if all pass or are
- * skipped. */
+/* Runs all tests on a backend; NULL for the one the library chooses.  Returns the number of tests
+ * that fail; 1 if there is no context. */
 static int run_on_backend(const char *backend)
 {
     const struct CMUnitTest tests[] = {

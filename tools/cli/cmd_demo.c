@@ -179,8 +179,8 @@ static bool path_in(char *out, size_t size, const char *data, const char *file)
     return false;
 }
 
-/* Multiplies images of digits by their transposes, under all contracts.  Returns 0 if the data are
- * absent. */
+/* Prints the table for the Gram matrix of the images of digits (MNIST) among the demo's data.
+ * Returns the exit status; 0 if the file is absent. */
 static int demonstrate_mnist(limber_context *ctx, const char *data)
 {
     struct array images, doubles = { 0 };
