@@ -391,8 +391,9 @@ static void large_blocks_have_the_same_bits(void **state)
     plan_compare_chains("ozaki1-f64", named("f32"), named("f32"), DATA_unit, 135, 70, 40, 512);
 }
 
-/* Multiplies with k above 32,768, where 32-bit sums are added to longer ones or reduced in
- * place. */
+/* Products with more than one chain have the interpreter's bits: after a chain of `chunk` products,
+ * 32-bit sums are added to longer ones or reduced in place.  Short chains let a small k test
+ * this. */
 static void long_sums_are_exact(void **state)
 {
     static const struct {

@@ -1381,8 +1381,8 @@ EXPORT int cuFuncSetAttribute(struct function *f, int attribute, int value)
     return OK;
 }
 
-/* Returns an attribute of a kernel, by its number in cuda.h: 0 threads of a block, 4 registers, 5
- * and 6 capability, 8 dynamic shared memory. */
+/* Stores an attribute of a kernel in *v, by its number in cuda.h: 0 threads of a block, 4
+ * registers, 5 and 6 capability, 8 dynamic shared memory.  Other attributes are 0. */
 EXPORT int cuFuncGetAttribute(int *v, int attribute, const struct function *f)
 {
     if (!f)
