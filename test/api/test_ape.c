@@ -81,9 +81,9 @@ static void run_work(limber_context *ctx, struct work *w, float *c)
     assert_int_equal(s, LIMBER_STATUS_OK);
 }
 
-/* Checks element (i, j) against MPFR: NaN and infinities as sums of products have them, else the
- * error that `native` allows or, under `fast`, that the report states, and underflow of each
- * product. */
+/* Checks element (i, j) against MPFR.  If terms are NaN or infinite, the element must be their sum.
+ * Else it may have the error of `native` (under `fast`, the bound of the report) and of underflow
+ * of each product. */
 static void check_element(const struct work *w, int64_t i, int64_t j)
 {
     const float *a = w->a + i * w->k, *b = w->b + j * w->k, c = w->c[i * w->n + j];
@@ -119,8 +119,8 @@ static void check_element(const struct work *w, int64_t i, int64_t j)
     mpfr_clears(sum, all, least, (mpfr_ptr)NULL);
 }
 
-/* Runs a product on both backends: the bits agree, and at most `samples` elements, those at
- * multiples of some distance, are right. */
+/* Runs a product on both backends, whose bits must agree, and checks up to `samples` elements at
+ * equal distances. */
 static void try_work(struct work *w, int64_t samples)
 {
     const int64_t count = w->m * w->n, step = count / samples + 1;
@@ -213,8 +213,8 @@ struct held {
 static const struct held fp32_f = { 29, 0, true }, fp32_b = { 237, 126, false },
                          fp32_t = { 241, 126, false };
 
-/* Lowers the kind of those tiles of a block whose exponents a scheme can represent.  If the top
- * of the range is free, chooses the top with which most tiles fit. */
+/* Lowers the kind (range of exponents) of those tiles of a block that a scheme can represent.  If
+ * the top of the scheme's range is free, chooses the top with which most tiles fit. */
 static void lower_kinds(const struct span *s, unsigned char *kind, int64_t n, int from,
                         struct held held)
 {
@@ -235,8 +235,8 @@ static void lower_kinds(const struct span *s, unsigned char *kind, int64_t n, in
             kind[i] = (unsigned char)(from - 1);
 }
 
-/* Computes the kinds of an operand's tiles from its elements. held[i]: the range of exponents
- * that scheme i can represent. */
+/* Computes the kinds (ranges of exponents) of an operand's tiles from its elements. held[i]: the
+ * range of exponents that scheme i can represent. */
 static void map_tiles(const float *x, int64_t lines, int64_t k, const struct held *held,
                       int schemes, unsigned char *kinds)
 {
@@ -255,8 +255,9 @@ static void map_tiles(const float *x, int64_t lines, int64_t k, const struct hel
     }
 }
 
-/* Checks the parts of a product against the kinds of the tiles: each pair of tiles is in one part,
- * whose scheme is that of the larger kind, and the shares of the schemes count such pairs. */
+/* Checks the parts of a product against the kinds (ranges of exponents) of the tiles: each pair of
+ * a tile of A and one of B is in one part, whose scheme is that of the wider kind, and a scheme's
+ * share is that of its pairs. */
 static void check_parts(const struct work *w, const limber_cut *cut, const char *const *names,
                         int schemes)
 {
@@ -293,9 +294,9 @@ static void check_parts(const struct work *w, const limber_cut *cut, const char 
         assert_true(fabs(share[s] - want[s]) < 1e-12);
 }
 
-/* Makes tiles of all kinds in both operands: the kinds that the library reports are those that
- * were planted and those that map_tiles finds from the elements; parts, report, plan and results
- * agree with them. */
+/* Plants tiles of all kinds (ranges of exponents) in both operands.  The library must report these
+ * kinds, which map_tiles also finds from the elements; parts, report, plan and results must agree
+ * with them. */
 static void tiles_take_the_scheme_that_suits_them(void **state)
 {
     static const struct {
@@ -415,8 +416,9 @@ static float fault_value(enum fault f)
     }
 }
 
-/* Squares from 1 to 100, rows, columns, zeros and constants keep the contract; where it allows any
- * error, also a small product takes the first scheme that suits the data. */
+/* Products of squares of 1 to 100 rows, of vectors, zeros and constants keep the contract.  If it
+ * allows any error, small products, too, are computed by the first scheme that can represent the
+ * data. */
 static void small_products_take_the_first_that_suits(void **state)
 {
     static const int64_t sizes[][3] = { { 1, 1, 1 },    { 2, 2, 2 },    { 3, 5, 7 },
@@ -653,7 +655,7 @@ static int scheme_of_lines(const struct layer *l, bool filter, int64_t block)
     return scheme;
 }
 
-/* Checks elements of the result, and the shares of the schemes. */
+/* Checks every 611th element of the result, and which share of the product each scheme computed. */
 static void check_layer(const struct layer *l, const limber_report *report)
 {
     static const char *const names[] = { "fp32-f", "fp32-b", "native" };
@@ -752,8 +754,8 @@ static void run_direction(limber_context *ctx, const struct layer *l, const limb
     assert_int_equal(s, LIMBER_STATUS_OK);
 }
 
-/* Gradients of the image and of the filters are cut, too; both backends give the same bits, which
- * are within the bound of correctly rounded results. */
+/* Gradients of the image and of the filters are divided into blocks, too; both backends give the
+ * same bits, which are within the bound of correctly rounded results. */
 static void gradients_are_cut_into_blocks(void **state)
 {
     enum { ALL = IMAGES * FILTERS * PIXELS };
@@ -839,7 +841,8 @@ static void batches_take_one_scheme(void **state)
     }
 }
 
-/* Lists with unknown names, with too many, or with a list's name in them are refused by name. */
+/* Lists of schemes with an unknown or empty name, with too many names, or with a name that stands
+ * for a list itself (ape), are refused; the error names contract.scheme. */
 static void wrong_lists_are_refused(void **state)
 {
     static const char *const wrong[] = {

@@ -324,7 +324,7 @@ static void test_underflow_and_extremes(void **state)
     }
 }
 
-/* Makes more tables than the cache holds. */
+/* Functions give the expected results if they need more tables of results than the cache holds. */
 static void test_many_tables(void **state)
 {
     struct rng r = { 3 };

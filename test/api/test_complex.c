@@ -31,7 +31,7 @@ static int make_contexts(void **state)
 
 /* ---- a product and its exact value ---------------------------------------------------------- */
 
-/* Kinds of scalars: none, real ones, and two kinds of complex ones. make_scalars() draws them. */
+/* Alpha and beta of a trial: absent, both real, only beta complex, both complex. */
 enum { SCALARS_none, SCALARS_real, SCALARS_beta, SCALARS_complex, SCALARS_count };
 
 struct trial {
@@ -204,7 +204,8 @@ static double roundoff(limber_format f)
     return f.kind == LIMBER_KIND_DD ? 0x1p-106 : ldexp(1, -f.frac_bits - 1);
 }
 
-/* Checks one part of an element against its exact value and the promise. */
+/* Checks the real or imaginary part of an element against its exact value, within the error that
+ * the contract allows. */
 static void check_part(const struct trial *t, const limber_report *r, int64_t i, int64_t j,
                        int imaginary, mpfr_t x, mpfr_t all)
 {
@@ -287,7 +288,8 @@ static void try_one(limber_context *ctx, struct rng *r, struct trial *t, int *ra
     free_trial(t);
 }
 
-/* Under `correct`, both parts of each element are the exact value, rounded once. */
+/* Under `correct`, the real and imaginary part of each element are the exact values, rounded
+ * once. */
 static void correct_is_correct(void **state)
 {
     static const char *const formats[] = { "f64", "f32", "f128", "dd", "f16", "e4m3" };
@@ -419,7 +421,7 @@ static unsigned __int128 multiply_128(__int128 x, __int128 y, bool minus)
     return minus ? 0 - p : p;
 }
 
-/* Computes both parts of an element of alpha A B + beta C modulo 2^128. */
+/* Computes the real and imaginary part of an element of alpha A B + beta C modulo 2^128. */
 static void integer_element(const struct trial *t, int64_t i, int64_t j, unsigned __int128 out[2])
 {
     unsigned __int128 sum[2] = { 0, 0 };
@@ -455,8 +457,8 @@ static bool is_in_range(const struct trial *t, unsigned __int128 v)
     return x >= -((__int128)1 << bits) && x < (__int128)1 << bits;
 }
 
-/* Checks that a result is exact, and that the status is RANGE exactly if a part does not fit its
- * format. */
+/* Checks that a result is exact, and that the status is RANGE exactly if a real or imaginary part
+ * does not fit C's format. */
 static void check_integers(const struct trial *t, limber_status s)
 {
     size_t bytes = (size_t)(4 * (t->m + GAP) * (t->n + GAP)) * t->fc.size;

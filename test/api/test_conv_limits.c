@@ -145,7 +145,8 @@ static size_t result_bytes(const struct layer *l)
     return (size_t)(l->elements[made[l->operation - LIMBER_OPERATION_CONV_FORWARD]] * l->to.size);
 }
 
-/* Creates a context with this workspace limit.  edges: with the allocator above. */
+/* Creates a context with this workspace limit.  edges: memory comes from edge_alloc, whose blocks
+ * end at an inaccessible page. */
 static limber_context *create_context(size_t workspace, int threads, bool edges)
 {
     limber_config config = LIMBER_CONFIG_INIT;

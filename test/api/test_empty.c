@@ -164,7 +164,8 @@ static void convolve_empty(const limber_conv *g, limber_operation operation,
     query(what, &p);
 }
 
-/* Convolutions whose image, filters or result is empty have empty sums. */
+/* Convolutions one or two sizes of which are 0 are refused, or store zeros or C times beta, and
+ * nothing beyond the result. */
 static void convolutions(void **state)
 {
     static const int64_t sizes[] = { 2, 4, 5, 5, 4, 2, 2, 3, 2 };
@@ -348,8 +349,8 @@ static void functions(void **state)
     }
 }
 
-/* Runs all tests on a backend; NULL for the one the library chooses.  Returns 0 if all pass or are
- * skipped. */
+/* Runs all tests on a backend; NULL for the one the library chooses.  Returns the number of tests
+ * that fail; 1 if there is no context. */
 static int run_on_backend(const char *backend)
 {
     const struct CMUnitTest tests[] = {

@@ -150,8 +150,8 @@ static int count_live_blocks(void)
     return n;
 }
 
-/* The caller's allocator, which fails at call number takes_fail_at.  Its blocks are not counted by
- * the functions above.  out: its blocks in use. */
+/* The caller's allocator, which fails at call number takes_fail_at.  The wrapped functions of the C
+ * library do not count its blocks.  out: its blocks in use. */
 static long takes, takes_fail_at, out;
 
 static void *alloc_counted(void *user, size_t bytes, size_t align)
@@ -176,7 +176,7 @@ static void free_counted(void *user, void *p)
 /* number of failing allocations that are tried for each call, unless LIMBER_TEST_LONG is set */
 enum { SHORT = SANITIZED ? 13 : 40 };
 
-/* Creates a context.  host: with the allocator above. */
+/* Creates a context.  host: its memory comes from alloc_counted, an allocator of the caller's. */
 static limber_status create_context(limber_context **ctx, const char *backend, const char *dir,
                                     bool host)
 {

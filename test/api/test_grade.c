@@ -29,7 +29,7 @@ static int make_contexts(void **state)
 
 /* ---- products of doubles, stored in any format ----------------------------------------------- */
 
-struct product {
+struct trial {
     int64_t m, n, k;
     const char *format;
     limber_contract contract;
@@ -37,27 +37,27 @@ struct product {
 };
 
 /* Returns a product with zero operands, which are rounded to `format` when it runs. */
-static struct product make_product(int64_t m, int64_t n, int64_t k, const char *format,
-                                   limber_promise promise, const char *scheme)
+static struct trial make_product(int64_t m, int64_t n, int64_t k, const char *format,
+                                 limber_promise promise, const char *scheme)
 {
     return (
-        struct product){ m,
-                         n,
-                         k,
-                         format,
-                         { .size = sizeof(limber_contract), .promise = promise, .scheme = scheme },
-                         calloc((size_t)(m * k) + 1, sizeof(double)),
-                         calloc((size_t)(n * k) + 1, sizeof(double)) };
+        struct trial){ m,
+                       n,
+                       k,
+                       format,
+                       { .size = sizeof(limber_contract), .promise = promise, .scheme = scheme },
+                       calloc((size_t)(m * k) + 1, sizeof(double)),
+                       calloc((size_t)(n * k) + 1, sizeof(double)) };
 }
 
-static void free_product(struct product *p)
+static void free_product(struct trial *p)
 {
     free(p->a);
     free(p->b);
 }
 
 /* Returns `count` doubles converted to the product's format, in memory that the caller frees. */
-static char *convert(const struct product *p, const double *x, int64_t count)
+static char *convert(const struct trial *p, const double *x, int64_t count)
 {
     limber_format f = named(p->format);
     char *out = malloc((size_t)(count + 1) * f.size);
@@ -68,7 +68,7 @@ static char *convert(const struct product *p, const double *x, int64_t count)
 }
 
 /* Returns the result, which the caller frees; NULL if no scheme supports the product. */
-static char *run_product(limber_context *ctx, const struct product *p)
+static char *run_product(limber_context *ctx, const struct trial *p)
 {
     limber_format f = named(p->format);
     char *a = convert(p, p->a, p->m * p->k), *b = convert(p, p->b, p->n * p->k);
@@ -93,7 +93,7 @@ static double unit_of(const char *format)
 
 /* Returns the largest error of sampled elements, in units of u |A||B| with the format's unit
  * roundoff u. */
-static double largest_error(struct rng *r, const struct product *p, const char *c, int samples)
+static double largest_error(struct rng *r, const struct trial *p, const char *c, int samples)
 {
     limber_format f = named(p->format);
     char *a = convert(p, p->a, p->m * p->k), *b = convert(p, p->b, p->n * p->k);
@@ -139,7 +139,7 @@ static void errors_grow_at_most_linearly(void **state)
 
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             int k = sizes[s];
-            struct product p =
+            struct trial p =
                 make_product(40, 40, k, graded[g].format, LIMBER_CONTRACT_NATIVE, graded[g].scheme);
             char *c;
             double e;
@@ -173,7 +173,7 @@ static void zeros_stay_zeros(void **state)
 
     (void)state;
     for (int g = 0; g < GRADED; g += SANITIZED ? 3 : 1) {
-        struct product p =
+        struct trial p =
             make_product(70, 70, 400, graded[g].format, LIMBER_CONTRACT_NATIVE, graded[g].scheme);
         limber_format f = named(p.format);
         char zero[16] = { 0 }, *c;
@@ -205,7 +205,7 @@ static void errors_are_relative_to_each_element(void **state)
     (void)state;
     for (int g = 0; g < GRADED; g += SANITIZED ? 3 : 1)
         for (int q = 0; q < 3; q++) {
-            struct product p =
+            struct trial p =
                 make_product(48, 48, 300, graded[g].format, promises[q], graded[g].scheme);
             int range = strcmp(p.format, "f64") ? 60 : 480;
             char *c;
@@ -234,9 +234,9 @@ static void errors_are_relative_to_each_element(void **state)
 /* ---- correct results do not depend on the configuration -------------------------------------- */
 
 /* A product of doubles whose correct rounding is hard. */
-static struct product hard_product(struct rng *r)
+static struct trial hard_product(struct rng *r)
 {
-    struct product p = make_product(150, 140, 330, "f64", LIMBER_CONTRACT_CORRECT, NULL);
+    struct trial p = make_product(150, 140, 330, "f64", LIMBER_CONTRACT_CORRECT, NULL);
 
     /* rows of A have different magnitudes, some a wide range of exponents; products cancel in
      * columns of B */
@@ -257,7 +257,7 @@ static struct product hard_product(struct rng *r)
 static void permuted_and_scaled(void **state)
 {
     struct rng r = { 75 };
-    struct product p = hard_product(&r), q = hard_product(&r);
+    struct trial p = hard_product(&r), q = hard_product(&r);
     int64_t *row = calloc((size_t)p.m, sizeof *row), *inner = calloc((size_t)p.k, sizeof *inner);
     const double *before, *after;
     char *x, *y;
@@ -300,7 +300,7 @@ static void configuration_does_not_change_bits(void **state)
                         .dump_dir = "",
                         .threads = 1 };
     struct rng r = { 76 };
-    struct product p = hard_product(&r);
+    struct trial p = hard_product(&r);
     char *first = run_product(one, &p);
 
     (void)state;

@@ -63,8 +63,8 @@ static const struct bytes *shelf_find(const struct shelf *s, const char *name)
  * changes. */
 enum { DUMP = 1, LOG = 2, REPORT = 4, PLAN = 8, LOOK = 16, CHECK = 32, STATISTICS = 64 };
 
-/* watch: flags of what is observed; lines: lines of the log */
-struct run {
+/* One run of the test's calls.  watch: flags of what is observed; lines: lines that were logged */
+struct observation {
     limber_context *ctx;
     int watch;
     struct shelf *results;
@@ -74,7 +74,7 @@ struct run {
 
 static void count_line(void *user, const char *line)
 {
-    struct run *r = user;
+    struct observation *r = user;
 
     assert_non_null(line);
     r->lines++;
@@ -143,9 +143,9 @@ static void expect_ok(limber_status s, const char *name)
 }
 
 /* Makes the queries that the run observes: plan, partition, workspace, inspections. */
-static void make_queries(const struct run *r, const limber_contract *k, const int64_t size[3],
-                         const void *alpha, limber_matrix a, limber_matrix b, const void *beta,
-                         limber_matrix c, const char *name)
+static void make_queries(const struct observation *r, const limber_contract *k,
+                         const int64_t size[3], const void *alpha, limber_matrix a, limber_matrix b,
+                         const void *beta, limber_matrix c, const char *name)
 {
     limber_cut cut = LIMBER_CUT_INIT;
     limber_inspection look = LIMBER_INSPECTION_INIT;
@@ -172,7 +172,7 @@ static void make_queries(const struct run *r, const limber_contract *k, const in
     }
 }
 
-static limber_report *report_of(struct run *r)
+static limber_report *report_of(struct observation *r)
 {
     r->report = (limber_report)LIMBER_REPORT_INIT;
     return r->watch & REPORT ? &r->report : NULL;
@@ -186,7 +186,7 @@ static limber_matrix matrix(void *data, limber_format f, int64_t rows, int64_t c
 
 /* Computes products of a kind in several layouts and adds the results to the list.  scaled: with
  * alpha and beta. */
-static void compute_products(struct run *r, const struct work *w, bool scaled,
+static void compute_products(struct observation *r, const struct work *w, bool scaled,
                              const int64_t size[3], int layouts)
 {
     int64_t m = size[0], n = size[1], k = size[2];
@@ -249,7 +249,7 @@ static void compute_products(struct run *r, const struct work *w, bool scaled,
 }
 
 /* Computes two complex products, of which each has A or B transposed, and keeps their results. */
-static void compute_complex_products(struct run *r, limber_promise promise)
+static void compute_complex_products(struct observation *r, limber_promise promise)
 {
     enum { M = 20, N = 17, K = 23 };
     static double a[2 * M * K], b[2 * K * N], c[2 * M * N];
@@ -270,7 +270,7 @@ static void compute_complex_products(struct run *r, limber_promise promise)
 }
 
 /* Computes a convolution, after its plan if plans are watched, and keeps its result. */
-static void compute_convolutions(struct run *r, limber_promise promise)
+static void compute_convolutions(struct observation *r, limber_promise promise)
 {
     const limber_conv shape = { .size = sizeof(limber_conv),
                                 .n = 2,
@@ -306,7 +306,7 @@ static void compute_convolutions(struct run *r, limber_promise promise)
 }
 
 /* Calls kernels that are bound to one shape. */
-static void compute_by_shape_kernels(struct run *r)
+static void compute_by_shape_kernels(struct observation *r)
 {
     enum { N = 13, K = 9 };
     static double a[N * K], b[K * N], c[N * N];
@@ -330,9 +330,9 @@ static void compute_by_shape_kernels(struct run *r)
     }
 }
 
-/* Computes all products and convolutions of the test.  compiled: larger ones, also by kernels for a
- * fixed shape. */
-static void work_on_cpu(struct run *r, bool compiled)
+/* Computes all products and convolutions of the test.  compiled: products are larger, and kernels
+ * for a fixed shape compute some. */
+static void work_on_cpu(struct observation *r, bool compiled)
 {
     static const int64_t large[3] = { 45, 66, 70 }, small[3] = { 12, 9, 14 };
 
@@ -347,17 +347,17 @@ static void work_on_cpu(struct run *r, bool compiled)
         compute_by_shape_kernels(r);
 }
 
-static void work_on_llvm(struct run *r)
+static void work_on_llvm(struct observation *r)
 {
     work_on_cpu(r, true);
 }
 
-static void work_on_interp(struct run *r)
+static void work_on_interp(struct observation *r)
 {
     work_on_cpu(r, false);
 }
 
-static void work_on_cuda(struct run *r)
+static void work_on_cuda(struct observation *r)
 {
     static const int64_t size[3] = { 18, 9, 20 };
 
@@ -406,10 +406,10 @@ static int count_file(const char *path, const struct stat *st, int flag, struct 
 
 /* Runs all work once in a new context, and collects the results.  Returns false if the backend is
  * unavailable. */
-static bool run_work(const char *backend, void (*work)(struct run *), int watch, const char *cache,
-                     const char *dumps, struct shelf *results)
+static bool run_work(const char *backend, void (*work)(struct observation *), int watch,
+                     const char *cache, const char *dumps, struct shelf *results)
 {
-    struct run r = { .watch = watch, .results = results };
+    struct observation r = { .watch = watch, .results = results };
     const limber_config config = {
         .size = sizeof(limber_config),
         .backend = backend,
@@ -498,9 +498,9 @@ static void assert_same_results(const struct shelf *plain, const struct shelf *s
     }
 }
 
-/* Runs all work without observation, and then with several kinds.  Results and cache entries must
- * be equal. */
-static void compare_observed_runs(const char *backend, void (*work)(struct run *))
+/* Runs all calls without observation, and then with several kinds of observation.  Results and
+ * cache entries must be equal. */
+static void compare_observed_runs(const char *backend, void (*work)(struct observation *))
 {
     /* the run without observation uses the cache that the run with DUMP has filled */
     static const int watches[] = { DUMP, 0, LOG | REPORT | PLAN | LOOK | CHECK | STATISTICS };

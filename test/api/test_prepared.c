@@ -383,7 +383,8 @@ static void test_mixed(void **state)
     free_operands(&o);
 }
 
-/* Limbs of fewer lines, such as the last rows of a call, are kept separately. */
+/* A prepared operand keeps limbs of two sizes separately, such as those of all rows and those of
+ * the last rows of a call. */
 static void test_sizes_of_limbs(void **state)
 {
     struct rng r = { 17 };

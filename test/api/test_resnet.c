@@ -13,7 +13,7 @@ extern const struct backend limber_backend_llvm;
 #endif
 extern const struct backend limber_backend_cuda;
 
-/* the tested backend, which the counting backend below calls to compile */
+/* the tested backend, which the counting backend of create_counting_context calls to compile */
 static const struct backend *real;
 static int compiled;
 

@@ -66,8 +66,8 @@ static const struct machine_text *machine_named(const char *name)
  * are collected for the current line. */
 static struct {
     const struct machine_text *machine;
-    /* the backend that generates code for the machine; the interpreter executes it in a GPU's
-     * place */
+    /* the backend that generates code for the machine; for a GPU the interpreter computes the
+     * results */
     const struct backend *real;
     FILE *plan, *config, *code;
     bool lacks; /* this computer lacks instructions of the machine and cannot execute its code */

@@ -27,8 +27,8 @@ struct options {
 
 struct tally {
     int problems, differ[KIND_count], lines, skipped;
-    /* numbers of marks that this computer cannot make: those copied from the file, and unknown
-     * ones */
+    /* numbers of marks (digests of outcomes) that this computer cannot make: those copied from the
+     * file, and unknown ones */
     int kept, open;
     char made_with[256]; /* compiler that made the recorded code for CPUs, from expected.txt */
     bool same_compiler;
@@ -82,7 +82,7 @@ static void make_mark(const struct outcome *o, enum kind kind, bool gpu, char ou
 
 /* ---- a problem ------------------------------------------------------------------------------- */
 
-/* [kind][machine]: marks of a problem; "?" if unknown. */
+/* [kind][machine]: marks of a problem (digests of its outcomes); "?" if unknown. */
 struct marks {
     char at[KIND_count][MACHINES][32];
 };
@@ -136,7 +136,8 @@ static bool make_marks(const char *line, int threads, struct marks *marks, char 
     return true;
 }
 
-/* Prints a problem and its marks.  "=" stands for the mark of the previous machine. */
+/* Prints a problem and its marks (digests of its outcomes).  "=" stands for the mark of the
+ * previous machine. */
 static void print_marks(FILE *out, const char *line, const struct marks *m)
 {
     fprintf(out, "%s\n   ", line);
@@ -171,7 +172,7 @@ static bool parse_marks(const char *s, struct marks *m)
     return true;
 }
 
-/* Finds the marks of a problem in the text of expected.txt. */
+/* Finds the recorded marks (digests of outcomes) of a problem in the text of expected.txt. */
 static bool find_expected(const char *file, const char *line, struct marks *m)
 {
     size_t n = strlen(line);
@@ -187,7 +188,7 @@ static bool is_known(const char *mark)
     return strcmp(mark, "?") != 0;
 }
 
-/* True if all marks that were made here are unchanged. */
+/* True if all marks (digests of outcomes) that this computer can make are unchanged. */
 static bool is_unchanged(const struct marks *have, const struct marks *old)
 {
     for (int k = 0; k < KIND_count; k++)
@@ -198,8 +199,8 @@ static bool is_unchanged(const struct marks *have, const struct marks *old)
     return true;
 }
 
-/* For each mark that this computer cannot make: keeps the recorded value if no other mark of the
- * problem has changed, else sets it to unknown. */
+/* For each mark (digest of an outcome) that this computer cannot make: keeps the recorded one if no
+ * other mark of the problem has changed, else sets it to unknown. */
 static void keep_old(struct tally *t, struct marks *have, const struct marks *old)
 {
     bool keep = old && is_unchanged(have, old);
@@ -217,8 +218,8 @@ static void keep_old(struct tally *t, struct marks *have, const struct marks *ol
         }
 }
 
-/* Compares a problem's marks with the recorded ones, and prints which kinds differ on which
- * machines. */
+/* Compares a problem's marks (digests of outcomes) with the recorded ones, and prints which kinds
+ * of outcome differ on which machines. */
 static void compare(struct tally *t, int number, const char *line, const struct marks *want,
                     const struct marks *have)
 {
@@ -367,7 +368,8 @@ static int write_out(const struct options *o, const struct tally *t, const char 
     return 0;
 }
 
-/* Makes the marks of all problems, and compares, shows or writes them.  Returns the exit status. */
+/* Makes the marks (digests of outcomes) of all problems, and compares, shows or writes them.
+ * Returns the exit status. */
 static int replay_problems(const struct options *o, char *problems, const char *file)
 {
     struct tally t = { 0 };

@@ -124,7 +124,8 @@ static const struct kind {
       .spec = { { RESIDUES, 8, 7, .least = true, .shape = { { 200, 150, 60 } } } } },
 };
 
-/* Prints a kind's summary line and returns the exit status. */
+/* Prints a kind's summary line.  Returns the exit status: 1 if a run was wrong or printing failed,
+ * else 0. */
 static int print_summary(const struct kind *k, const struct report *r)
 {
     printf("{\"smoke\": \"%s\", \"passed\": %s, \"runs\": %d, \"wrong\": %d, \"kernels\": %d, "

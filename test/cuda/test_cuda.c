@@ -31,7 +31,7 @@ static int open_contexts(void **state)
 
 /* ---- one product on both backends ------------------------------------------------------------ */
 
-struct product {
+struct trial {
     const char *scheme; /* NULL: the library chooses */
     limber_contract contract;
     const char *fa, *fb, *fc;
@@ -59,7 +59,7 @@ static void set_scalar(char to[16], limber_format c, double v)
 }
 
 /* Computes a product on both backends and compares the bits. */
-static void compare_product(const struct product *p, uint64_t seed)
+static void compare_product(const struct trial *p, uint64_t seed)
 {
     limber_format fa = named(p->fa), fb = named(p->fb), fc = named(p->fc);
     struct rng r = { seed };
@@ -116,17 +116,17 @@ done:
 static void native_has_the_bits_of_fused_multiply_adds(void **state)
 {
     (void)state;
-    compare_product(&(struct product){ "native", native, "f32", "f32", "f32", DATA_unit, 37, 51,
-                                       300, .alpha = 1 },
+    compare_product(&(struct trial){ "native", native, "f32", "f32", "f32", DATA_unit, 37, 51, 300,
+                                     .alpha = 1 },
                     1);
-    compare_product(&(struct product){ "native", native, "f64", "f64", "f64", DATA_range, 130, 70,
-                                       290, .alpha = 1, .transpose_a = true },
+    compare_product(&(struct trial){ "native", native, "f64", "f64", "f64", DATA_range, 130, 70,
+                                     290, .alpha = 1, .transpose_a = true },
                     2);
-    compare_product(&(struct product){ "native", native, "f32", "f32", "f32", DATA_special, 20, 30,
-                                       40, .alpha = 1.5, .beta = -2, .transpose_c = true },
+    compare_product(&(struct trial){ "native", native, "f32", "f32", "f32", DATA_special, 20, 30,
+                                     40, .alpha = 1.5, .beta = -2, .transpose_c = true },
                     3);
-    compare_product(&(struct product){ "native", native, "f16", "bf16", "f16", DATA_unit, 20, 30,
-                                       40, .alpha = 2, .transpose_b = true },
+    compare_product(&(struct trial){ "native", native, "f16", "bf16", "f16", DATA_unit, 20, 30, 40,
+                                     .alpha = 2, .transpose_b = true },
                     4);
 }
 
@@ -144,13 +144,13 @@ static void reproducible_sums_have_one_order(void **state)
 
     (void)state;
     for (int i = 0; i < 25; i++)
-        compare_product(&(struct product){ NULL, reproducible, formats[i % 5][0], formats[i % 5][1],
-                                           formats[i % 5][2], data[i / 5], 1 + 17 * (i % 3),
-                                           70 - 9 * (i % 7), ks[(i + i / 5) % 5], i & 1, i & 2,
-                                           i & 4, i % 3 ? 1 : 1.5, i % 4 ? 0 : -2 },
+        compare_product(&(struct trial){ NULL, reproducible, formats[i % 5][0], formats[i % 5][1],
+                                         formats[i % 5][2], data[i / 5], 1 + 17 * (i % 3),
+                                         70 - 9 * (i % 7), ks[(i + i / 5) % 5], i & 1, i & 2, i & 4,
+                                         i % 3 ? 1 : 1.5, i % 4 ? 0 : -2 },
                         i);
-    compare_product(&(struct product){ NULL, reproducible, "f32", "f32", "f32", DATA_spread, 190,
-                                       260, 700, .alpha = 1 },
+    compare_product(&(struct trial){ NULL, reproducible, "f32", "f32", "f32", DATA_spread, 190, 260,
+                                     700, .alpha = 1 },
                     3);
 }
 
@@ -159,50 +159,50 @@ static void reproducible_sums_have_one_order(void **state)
 static void residues_have_the_bits_of_the_exact_integer(void **state)
 {
     (void)state;
-    compare_product(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 131, 67,
-                                       200, .alpha = 1 },
+    compare_product(&(struct trial){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 131, 67,
+                                     200, .alpha = 1 },
                     5);
-    compare_product(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_ties, 33, 40,
-                                       65, .alpha = 3, .beta = 0.5, .transpose_c = true,
-                                       .transpose_a = true },
+    compare_product(&(struct trial){ "ozaki2", correct, "f64", "f64", "f64", DATA_ties, 33, 40, 65,
+                                     .alpha = 3, .beta = 0.5, .transpose_c = true,
+                                     .transpose_a = true },
                     6);
-    compare_product(&(struct product){ "ozaki2", correct, "f128", "f128", "f128", DATA_spread, 9,
-                                       45, 50, .alpha = 1 },
+    compare_product(&(struct trial){ "ozaki2", correct, "f128", "f128", "f128", DATA_spread, 9, 45,
+                                     50, .alpha = 1 },
                     7);
-    compare_product(&(struct product){ "ozaki2", correct, "dd", "dd", "dd", DATA_unit, 9, 35, 50,
-                                       .alpha = 1, .transpose_c = true },
+    compare_product(&(struct trial){ "ozaki2", correct, "dd", "dd", "dd", DATA_unit, 9, 35, 50,
+                                     .alpha = 1, .transpose_c = true },
                     8);
-    compare_product(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_special, 20, 20,
-                                       30, .alpha = 1 },
+    compare_product(&(struct trial){ "ozaki2", correct, "f64", "f64", "f64", DATA_special, 20, 20,
+                                     30, .alpha = 1 },
                     9);
-    compare_product(&(struct product){ "ozaki2", correct, "f32", "f32", "f32", DATA_tiny, 20, 20,
-                                       30, .alpha = 1 },
+    compare_product(&(struct trial){ "ozaki2", correct, "f32", "f32", "f32", DATA_tiny, 20, 20, 30,
+                                     .alpha = 1 },
                     10);
-    compare_product(&(struct product){ "ozaki2", correct, "f32", "f32", "f64", DATA_tiny, 20, 20,
-                                       30, .alpha = 1 },
+    compare_product(&(struct trial){ "ozaki2", correct, "f32", "f32", "f64", DATA_tiny, 20, 20, 30,
+                                     .alpha = 1 },
                     10);
-    compare_product(&(struct product){ "ozaki2", correct, "f16", "f16", "f32", DATA_tiny, 20, 20,
-                                       30, .alpha = 1 },
+    compare_product(&(struct trial){ "ozaki2", correct, "f16", "f16", "f32", DATA_tiny, 20, 20, 30,
+                                     .alpha = 1 },
                     11);
 }
 
-/* Checks ozaki2 where k is so long that sums are promoted to longer ones on every path and
- * several are reduced together. */
+/* Scheme ozaki2-f16 (residues as FP16 numbers) has the interpreter's bits, also where k is so long
+ * that FP32 sums are added to longer ones and several are reduced together. */
 static void residues_in_halves_have_the_same_bits(void **state)
 {
     (void)state;
-    compare_product(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_unit, 131,
-                                       67, 200, .alpha = 1 },
+    compare_product(&(struct trial){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_unit, 131, 67,
+                                     200, .alpha = 1 },
                     5);
-    compare_product(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_ties, 33,
-                                       40, 2100, .alpha = 3, .beta = 0.5, .transpose_c = true,
-                                       .transpose_a = true },
+    compare_product(&(struct trial){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_ties, 33, 40,
+                                     2100, .alpha = 3, .beta = 0.5, .transpose_c = true,
+                                     .transpose_a = true },
                     6);
-    compare_product(&(struct product){ "ozaki2-f16", correct, "f128", "f128", "f128", DATA_spread,
-                                       9, 45, 50, .alpha = 1 },
+    compare_product(&(struct trial){ "ozaki2-f16", correct, "f128", "f128", "f128", DATA_spread, 9,
+                                     45, 50, .alpha = 1 },
                     7);
-    compare_product(&(struct product){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_special, 20,
-                                       20, 30, .alpha = 1 },
+    compare_product(&(struct trial){ "ozaki2-f16", correct, "f64", "f64", "f64", DATA_special, 20,
+                                     20, 30, .alpha = 1 },
                     9);
 }
 
@@ -213,36 +213,36 @@ static void residues_in_digits_have_the_same_bits(void **state)
     static const char *const scheme = "ozaki2-e4m3";
 
     (void)state;
-    compare_product(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_unit, 131, 67,
-                                       200, .alpha = 1 },
+    compare_product(&(struct trial){ scheme, correct, "f64", "f64", "f64", DATA_unit, 131, 67, 200,
+                                     .alpha = 1 },
                     5);
-    compare_product(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_ties, 33, 40,
-                                       1100, .alpha = 3, .beta = 0.5, .transpose_c = true,
-                                       .transpose_a = true },
+    compare_product(&(struct trial){ scheme, correct, "f64", "f64", "f64", DATA_ties, 33, 40, 1100,
+                                     .alpha = 3, .beta = 0.5, .transpose_c = true,
+                                     .transpose_a = true },
                     6);
-    compare_product(&(struct product){ scheme, correct, "f128", "f128", "f128", DATA_spread, 9, 45,
-                                       50, .alpha = 1 },
+    compare_product(&(struct trial){ scheme, correct, "f128", "f128", "f128", DATA_spread, 9, 45,
+                                     50, .alpha = 1 },
                     7);
-    compare_product(&(struct product){ scheme, correct, "dd", "dd", "dd", DATA_unit, 9, 35, 50,
-                                       .alpha = 1, .transpose_c = true },
+    compare_product(&(struct trial){ scheme, correct, "dd", "dd", "dd", DATA_unit, 9, 35, 50,
+                                     .alpha = 1, .transpose_c = true },
                     8);
-    compare_product(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_special, 20, 20,
-                                       30, .alpha = 1 },
+    compare_product(&(struct trial){ scheme, correct, "f64", "f64", "f64", DATA_special, 20, 20, 30,
+                                     .alpha = 1 },
                     9);
-    compare_product(&(struct product){ scheme, correct, "f64", "f64", "f64", DATA_nothing, 20, 20,
-                                       30, .alpha = 1 },
+    compare_product(&(struct trial){ scheme, correct, "f64", "f64", "f64", DATA_nothing, 20, 20, 30,
+                                     .alpha = 1 },
                     11);
-    compare_product(&(struct product){ scheme, correct, "f32", "f32", "f32", DATA_tiny, 20, 20, 30,
-                                       .alpha = 1 },
-                    10);
+    compare_product(
+        &(struct trial){ scheme, correct, "f32", "f32", "f32", DATA_tiny, 20, 20, 30, .alpha = 1 },
+        10);
 }
 
 /* Computes in a new context, whose kernels are compiled with the planted fault.  Checks sums of
- * many products of the largest residues, all of one sign, with a few small products between
- * them, which are lost if sums are added too late to longer ones.  Elements of A are subnormal.
- * Lines hold consecutive integers from SIDE on, so that for each modulus some line has the
- * largest residue, whatever the line's scale is.  Returns 1 if C is right, 0 if not, 2 if there
- * is no context, 3 if NVRTC refuses the kernels. */
+ * many products of the largest residues, all of one sign, with a few small products between them,
+ * which are lost if sums are added too late to longer ones.  Elements of A are subnormal.  Lines
+ * hold consecutive integers from SIDE on, so that for each modulus some line has the largest
+ * residue, whatever the line's scale is.  Returns 1 if C is right or the device lacks the scheme's
+ * unit, 0 if not, 2 if there is no context, 3 if NVRTC refuses the kernels. */
 static int check_largest_sums(void *scheme)
 {
     enum { SIDE = 128, K = 2600, DOWN = -1074, UP = 1000 };
@@ -282,9 +282,9 @@ static int check_largest_sums(void *scheme)
 
 /* Computes in a new context, whose kernels are compiled with the planted fault.  Checks sums of
  * 65,536 products 2^24 of slices with value -16, and of further odd products, which are lost if
- * more products are summed in FP32.  The numbers have 11 bits: 1520 has the slices 2, -16 and
- * -16, and 1521 the slices 2, -16 and -15.  Returns 1 if C is right, 0 if not, 2 if there is no
- * context, 3 if NVRTC refuses the kernels. */
+ * more products are summed in FP32.  The numbers have 11 bits: 1520 has the slices 2, -16 and -16,
+ * and 1521 the slices 2, -16 and -15.  Returns 1 if C is right, 0 if not, 2 if there is no memory
+ * or no context, 3 if NVRTC refuses the kernels. */
 static int check_longest_chain(void *scheme)
 {
     enum { ROWS = 2, COLS = 3, K = 70000, ODD = 11 };
@@ -377,8 +377,7 @@ static void largest_residues_are_summed_exactly(void **state)
     gpu_faults_are_found(digits, 1, check_longest_chain, schemes[3]);
 }
 
-/* Plans made without sizes have large blocks, and must give the same bits.  The tests above plan
- * for small matrices and have small blocks. */
+/* Plans that are made without sizes, and so have large blocks, must give the interpreter's bits. */
 static void large_blocks_have_the_same_bits(void **state)
 {
     (void)state;
@@ -392,8 +391,9 @@ static void large_blocks_have_the_same_bits(void **state)
     plan_compare_chains("ozaki1-f64", named("f32"), named("f32"), DATA_unit, 135, 70, 40, 512);
 }
 
-/* Multiplies with k above 32,768, where 32-bit sums are added to longer ones or reduced in
- * place. */
+/* Products with more than one chain have the interpreter's bits: after a chain of `chunk` products,
+ * 32-bit sums are added to longer ones or reduced in place.  Short chains let a small k test
+ * this. */
 static void long_sums_are_exact(void **state)
 {
     static const struct {
@@ -425,7 +425,7 @@ static void sums_beyond_31_bits_are_exact(void **state)
     static int64_t z[SIDE * SIDE];
     limber_contract contract = {
         .size = sizeof contract, .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki2", .slices = 5
-    }; /* number of moduli if the scheme has slices; all bits of their sums matter */
+    }; /* `slices` is the number of moduli here; with five, all bits of their sums matter */
 
     (void)state;
     if (is_long_test_useless() || gpu_capability() < 80)
@@ -459,11 +459,11 @@ static void slices_have_the_bits_of_the_exact_integer(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-        compare_product(&(struct product){ schemes[i], correct, "f64", "f64", "f64", DATA_ties, 30,
-                                           40, 70, .alpha = 1 },
+        compare_product(&(struct trial){ schemes[i], correct, "f64", "f64", "f64", DATA_ties, 30,
+                                         40, 70, .alpha = 1 },
                         20 + i);
-        compare_product(&(struct product){ schemes[i], correct, "f32", "f32", "f32", DATA_unit, 30,
-                                           21, 170, .alpha = 1, .transpose_b = true },
+        compare_product(&(struct trial){ schemes[i], correct, "f32", "f32", "f32", DATA_unit, 30,
+                                         21, 170, .alpha = 1, .transpose_b = true },
                         30 + i);
     }
 }
@@ -473,22 +473,22 @@ static void integers_are_exact(void **state)
 {
     (void)state;
     compare_product(
-        &(struct product){ NULL, exact, "i8", "i8", "i32", DATA_bytes, 140, 30, 100, .alpha = 1 },
+        &(struct trial){ NULL, exact, "i8", "i8", "i32", DATA_bytes, 140, 30, 100, .alpha = 1 },
         40);
-    compare_product(&(struct product){ NULL, exact, "u8", "i8", "i32", DATA_bytes, 30, 30, 100,
-                                       .alpha = 2, .beta = 3 },
+    compare_product(&(struct trial){ NULL, exact, "u8", "i8", "i32", DATA_bytes, 30, 30, 100,
+                                     .alpha = 2, .beta = 3 },
                     41);
-    compare_product(&(struct product){ NULL, exact, "i16", "i16", "i64", DATA_ints, 30, 30, 100,
-                                       .alpha = 1, .transpose_c = true },
+    compare_product(&(struct trial){ NULL, exact, "i16", "i16", "i64", DATA_ints, 30, 30, 100,
+                                     .alpha = 1, .transpose_c = true },
                     42);
     compare_product(
-        &(struct product){ NULL, exact, "i32", "i32", "i64", DATA_ints, 30, 30, 100, .alpha = 1 },
+        &(struct trial){ NULL, exact, "i32", "i32", "i64", DATA_ints, 30, 30, 100, .alpha = 1 },
         43);
     compare_product(
-        &(struct product){ NULL, native, "i32", "i32", "i32", DATA_range, 30, 30, 100, .alpha = 1 },
+        &(struct trial){ NULL, native, "i32", "i32", "i32", DATA_range, 30, 30, 100, .alpha = 1 },
         44);
     compare_product(
-        &(struct product){ NULL, exact, "i16", "i16", "i16", DATA_range, 30, 30, 100, .alpha = 1 },
+        &(struct trial){ NULL, exact, "i16", "i16", "i16", DATA_range, 30, 30, 100, .alpha = 1 },
         45);
 }
 
@@ -497,11 +497,11 @@ static void integers_are_exact(void **state)
 static void long_accumulators_serve_any_data(void **state)
 {
     (void)state;
-    compare_product(&(struct product){ "accumulator", correct, "f64", "f64", "f64", DATA_range, 11,
-                                       13, 20, .alpha = 1 },
+    compare_product(&(struct trial){ "accumulator", correct, "f64", "f64", "f64", DATA_range, 11,
+                                     13, 20, .alpha = 1 },
                     50);
-    compare_product(&(struct product){ "accumulator", correct, "f32", "f32", "f64", DATA_special,
-                                       11, 13, 20, .alpha = -1, .beta = 2, .transpose_c = true },
+    compare_product(&(struct trial){ "accumulator", correct, "f32", "f32", "f64", DATA_special, 11,
+                                     13, 20, .alpha = -1, .beta = 2, .transpose_c = true },
                     51);
 }
 
@@ -578,16 +578,16 @@ static void clusters_have_the_same_bits(void **state)
     if (!has_feature("wgmma") && !has_feature("tcgen05"))
         return;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        compare_product(&(struct product){ NULL, exact, "i8", "i8", "i32", DATA_bytes, rows[i], 20,
-                                           300, .alpha = 1, .transpose_b = i & 1 },
+        compare_product(&(struct trial){ NULL, exact, "i8", "i8", "i32", DATA_bytes, rows[i], 20,
+                                         300, .alpha = 1, .transpose_b = i & 1 },
                         90 + i);
         check_plan("fp32-f", DATA_unit, rows[i], 12, 70);
     }
-    compare_product(&(struct product){ NULL, exact, "i16", "i16", "i64", DATA_ints, 140, 270, 130,
-                                       .alpha = 2, .beta = 3, .transpose_c = true },
+    compare_product(&(struct trial){ NULL, exact, "i16", "i16", "i64", DATA_ints, 140, 270, 130,
+                                     .alpha = 2, .beta = 3, .transpose_c = true },
                     94);
-    compare_product(&(struct product){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 259, 9,
-                                       140, .alpha = 1 },
+    compare_product(&(struct trial){ "ozaki2", correct, "f64", "f64", "f64", DATA_unit, 259, 9, 140,
+                                     .alpha = 1 },
                     95);
     check_batch(200, 30, 150);
 }
@@ -602,11 +602,11 @@ static void cublas_multiplies_where_it_may(void **state)
     (void)state;
     contract.scheme = "cublas";
     for (int i = 0; i < 8; i++)
-        compare_product(&(struct product){ "cublas", contract, i & 1 ? "f32" : "f64",
-                                           i & 1 ? "f32" : "f64", i & 1 ? "f32" : "f64", DATA_bytes,
-                                           33, 17, lengths[i], .alpha = 1, .beta = i & 1,
-                                           .transpose_a = i & 2, .transpose_b = i & 4,
-                                           .transpose_c = i > 3 },
+        compare_product(&(struct trial){ "cublas", contract, i & 1 ? "f32" : "f64",
+                                         i & 1 ? "f32" : "f64", i & 1 ? "f32" : "f64", DATA_bytes,
+                                         33, 17, lengths[i], .alpha = 1, .beta = i & 1,
+                                         .transpose_a = i & 2, .transpose_b = i & 4,
+                                         .transpose_c = i > 3 },
                         (uint64_t)(80 + i));
 }
 
@@ -807,13 +807,13 @@ static void planted_faults_are_found(void **state)
 static void empty_products_are_beta_c(void **state)
 {
     (void)state;
-    compare_product(&(struct product){ "native", native, "f64", "f64", "f64", DATA_unit, 5, 7, 0,
-                                       .alpha = 1, .beta = 2 },
+    compare_product(&(struct trial){ "native", native, "f64", "f64", "f64", DATA_unit, 5, 7, 0,
+                                     .alpha = 1, .beta = 2 },
                     60);
     compare_product(
-        &(struct product){ NULL, exact, "i8", "i8", "i32", DATA_unit, 5, 7, 0, .alpha = 1 }, 61);
+        &(struct trial){ NULL, exact, "i8", "i8", "i32", DATA_unit, 5, 7, 0, .alpha = 1 }, 61);
     compare_product(
-        &(struct product){ "native", native, "f64", "f64", "f64", DATA_unit, 0, 7, 3, .alpha = 1 },
+        &(struct trial){ "native", native, "f64", "f64", "f64", DATA_unit, 0, 7, 3, .alpha = 1 },
         62);
 }
 

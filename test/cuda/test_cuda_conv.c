@@ -731,8 +731,8 @@ static void convolutions_have_the_bits_of_tensor_cores(void **state)
     same_conv("tensor-e4m3", "e4m3", DATA_unit, &layers[1], ROOM);
 }
 
-/* The kernel makes limbs of an image once, not of its patches.  Layer 0 has 162 pixels of 16
- * channels; its patches matrix has 162 lines of 144 elements. */
+/* Limbs of an image are made once, not for each of its patches, as the size of the workspace shows.
+ * Layer 0 has 162 pixels of 16 channels; its patches matrix has 162 lines of 144 elements. */
 static void an_image_is_cut_once(void **state)
 {
     size_t image = 2 * 9 * 9 * 16 * 4, filters = 128 * 640, part = 0;
@@ -751,6 +751,8 @@ struct faulty {
     const struct layer *layer;
 };
 
+/* Computes a forward convolution by kernels with the planted fault.  Returns 1 if it is right, 0 if
+ * it is wrong or fails, 3 if NVRTC refuses the kernels. */
 static int run_faulty(void *arg)
 {
     const struct faulty *f = arg;
@@ -815,8 +817,8 @@ static void faults_of_windows_are_found(void **state)
     gpu_faults_are_found(copies, COUNT(copies), run_faulty, &integers);
 }
 
-/* Computes a gradient in a new context, so that kernels are compiled after the fault was
- * planted. */
+/* Computes a gradient in a new context, so that kernels are compiled after the fault was planted.
+ * Returns 1 if it is right, 0 if not, 2 if there is no context, 3 if NVRTC refuses the kernels. */
 static int run_faulty_gradient(void *arg)
 {
     limber_context *own;

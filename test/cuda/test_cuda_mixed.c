@@ -102,8 +102,8 @@ static void multiply_floats(limber_context *ctx, const limber_contract *contract
 }
 
 /* If two schemes share a product, each computes the product of the matrices in which the other
- * scheme's tiles are zero.  C must be the sum of both parts.  Few tiles are wide, since one scheme
- * for all would not be dearer otherwise. */
+ * scheme's tiles are zero.  C must be the sum of both parts.  Few tiles are wide; with more, one
+ * scheme for the whole product would cost no more than two. */
 static void parts_are_products_with_zeros(void **state)
 {
     static const struct {

@@ -58,8 +58,8 @@ static size_t count_padded(const struct scaled *p, int64_t rows, int64_t cols)
     return (size_t)((rows + p->pad) * (cols + p->pad));
 }
 
-/* Returns whether the instruction gives the model's bits on random matrices. report: if a
- * difference must fail the test. */
+/* Returns whether the instruction gives the model's bits on random matrices.  report: a difference
+ * fails the test. */
 static bool is_simulated_right(const struct scaled *p, struct rng *r, bool report)
 {
     limber_format in = named(p->in ? p->in : "f32"), out = named(p->out ? p->out : "f32");

@@ -23,7 +23,7 @@ enum { ROWS = 25, COLS = 27, PITCH = 28, TERMS = 5 };
 
 /* Converts doubles to a format and multiplies them by residues, in a new context, so that kernels
  * are compiled with the planted fault.  Returns 1 if C has the interpreter's bits and nothing
- * outside C is written, 0 if not, 3 if the fault was not planted. */
+ * outside C is written, 0 if not, 2 if there is no context, 3 if NVRTC refuses the kernels. */
 static int is_right(const char *format, const char *result, const double *a, const double *b,
                     int64_t k)
 {
@@ -56,13 +56,11 @@ static int is_right(const char *format, const char *result, const double *a, con
 
 /* Checks the rounding of sums of two products that have one bit more than the result's format: near
  * 1, near both ends of the format's range, and beyond them.  Returns 1 if all are right, 0 if not,
- * 3 if the fault was not planted. */
+ * 2 if there is no context, 3 if NVRTC refuses the kernels. */
 static int round_at_ends(void *format)
 {
-    static const int scales[2][3] = { { 53, 1074, 1023 },
-                                      /* a scale of the values: significand bits, minus the exponent
-                                       * of the least subnormal, bias */
-                                      { 24, 149, 127 } };
+    /* of FP64, and of FP32: significand bits, minus the exponent of the least subnormal, bias */
+    static const int scales[2][3] = { { 53, 1074, 1023 }, { 24, 149, 127 } };
     const int *scale = scales[named(format).size == 4];
     double x[2][COLS * 2];
     struct rng r = { 77 };
@@ -88,8 +86,8 @@ static int round_at_ends(void *format)
 }
 
 /* Checks products of subnormal numbers in A and large ones in B.  Some lines hold subnormals only,
- * some also normal numbers.  Returns 1 if all are right, 0 if not, 3 if the fault was not
- * planted. */
+ * some also normal numbers.  Returns 1 if all are right, 0 if not, 2 if there is no context, 3 if
+ * NVRTC refuses the kernels. */
 static int multiply_subnormals(void *format)
 {
     bool is_double = named(format).size == 8;
@@ -119,8 +117,8 @@ struct tails {
 
 /* Checks sums that are near a tie of the rounding.  A row of A holds a number, half a unit in its
  * last place, a small tail, a term at the tail's last bit, and minus the number (in narrow formats
- * 2^(1-half)).  B selects terms and signs.  Returns 1 if all are right, 0 if not, 3 if the fault
- * was not planted. */
+ * 2^(1-half)).  B selects terms and signs.  Returns 1 if all are right, 0 if not, 2 if there is no
+ * context, 3 if NVRTC refuses the kernels. */
 static int round_tails(void *arg)
 {
     const struct tails *t = arg;
@@ -253,8 +251,7 @@ static uint64_t power_of_two(int e)
     return v;
 }
 
-/* Reduces a number of 32-bit digits modulo PRIME.  doubles_modulo below reduces a sum of integral
- * doubles. */
+/* Returns the integer with these 32-bit digits modulo PRIME. */
 static uint64_t digits_modulo(const uint32_t *digit)
 {
     uint64_t v = 0;

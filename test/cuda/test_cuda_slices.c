@@ -24,8 +24,8 @@ struct sliced {
     int slices;
 };
 
-/* Multiplies on a backend, in a new context.  Returns 1 on success, 0 if the call fails, 2 if
- * there is no context, 3 if NVRTC refuses the kernels. */
+/* Multiplies on a backend, in a new context.  Returns 1 on success, 0 if the call fails, 2 if there
+ * is no context, 3 if NVRTC refuses the kernels, 4 if the device lacks the unit. */
 static int multiply(const struct sliced *x, const char *backend, const char *a, const char *b,
                     double c[M * N])
 {
@@ -49,7 +49,8 @@ static int multiply(const struct sliced *x, const char *backend, const char *a, 
 }
 
 /* Multiplies by a struct sliced on the device and by the interpreter.  Returns 1 if both results
- * have the same bits or the device lacks the unit, else 0, or what multiply returns. */
+ * have the same bits or the device lacks the unit, 0 if they differ or a call fails, 2 if there is
+ * no context, 3 if NVRTC refuses the kernels. */
 static int compare_slices(void *what)
 {
     const struct sliced *x = what;
@@ -83,8 +84,8 @@ static void slices_have_the_interpreters_bits(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(schemes); i++)
-        /* all units read elements by the same code, so all formats are tested with the first
-         * only */
+        /* all units read elements by the same code, so only the first scheme is tested with all
+         * formats */
         for (size_t f = 0; f < (i ? 1 : COUNT(formats)); f++) {
             struct sliced x = { schemes[i], formats[f], f % 2 ? 3 : 2 };
 

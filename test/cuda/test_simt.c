@@ -216,7 +216,7 @@ static int launch_kernel(const struct kernel *k, void *function, struct args *ar
 }
 
 /* A kernel's inputs a and b, and its expected output. */
-struct job {
+struct kernel_test {
     const void *a, *b, *want;
     size_t a_size, b_size, c_size;
     int n, m;
@@ -225,7 +225,8 @@ struct job {
 
 /* Runs the kernel.  Returns the harness's error, "" if there is none, or "wrong result" if the
  * output differs. */
-static const char *run_job(const struct kernel *k, const struct job *d, const char *fault)
+static const char *run_kernel_test(const struct kernel *k, const struct kernel_test *d,
+                                   const char *fault)
 {
     static char told[8192];
     struct args args = { .n = d->n, .m = d->m };
@@ -264,15 +265,15 @@ struct fault {
 
 /* Checks that a kernel is right, and that each planted fault is found, with three seeds, which
  * change the order of threads. */
-static void check_faults(const struct kernel *k, const struct job *d, const struct fault *faults,
-                         int count)
+static void check_faults(const struct kernel *k, const struct kernel_test *d,
+                         const struct fault *faults, int count)
 {
     for (int i = -1; i < count; i++)
         for (int seed = 1; seed <= 3; seed++) {
             const char *told;
 
             start_driver(k->capability, seed);
-            told = run_job(k, d, i < 0 ? NULL : faults[i].text);
+            told = run_kernel_test(k, d, i < 0 ? NULL : faults[i].text);
             if (i < 0)
                 assert_string_equal(told, "");
             else if (!told[0] || !strstr(told, faults[i].told))
@@ -328,7 +329,7 @@ static void shared_memory_is_watched(void **state)
         { "v = load_shared=>v = load<int>(args.c) + load_shared", "never written" },
     };
     int32_t in[5 * 128], out[5 * 128];
-    struct job d = { in, NULL, out, sizeof in, 0, sizeof out, 0, 0, NULL };
+    struct kernel_test d = { in, NULL, out, sizeof in, 0, sizeof out, 0, 0, NULL };
 
     (void)state;
     for (int i = 0; i < 640; i++)
@@ -403,7 +404,7 @@ static void copies_of_16_bytes_land_late(void **state)
         { "(uint32_t)__cvta_generic_to_shared(limber_shared) + at=>at", "no address" },
     };
     int32_t in[7 * 256], out[64] = { 0 };
-    struct job d = { in, NULL, out, sizeof in, 0, sizeof out, 7, 0, NULL };
+    struct kernel_test d = { in, NULL, out, sizeof in, 0, sizeof out, 7, 0, NULL };
 
     (void)state;
     for (int i = 0; i < 7 * 256; i++) {
@@ -563,7 +564,7 @@ static void words_are_packed(void **state)
         float half[64][2];
         uint32_t word[64];
     } c;
-    struct job d = { a, NULL, &c, sizeof a, 0, sizeof c, 0, 0, NULL };
+    struct kernel_test d = { a, NULL, &c, sizeof a, 0, sizeof c, 0, 0, NULL };
     struct rng r = { 4 };
 
     (void)state;
@@ -621,7 +622,7 @@ static void warps_multiply(void **state)
         unsigned char in[1024];
         char text[4096];
         uint32_t out[16 * 8];
-        struct job d = { in, NULL, out, sizeof in, 0, sizeof out, 0, 0, NULL };
+        struct kernel_test d = { in, NULL, out, sizeof in, 0, sizeof out, 0, 0, NULL };
         struct kernel k = { text, 80, 32, 1, 1024, 1 };
         static const struct fault faults[] = {
             { "PRODUCT(d, a, b); // product=>if (l < 16) PRODUCT(d, a, b);", "has ended" },
@@ -893,7 +894,7 @@ static void warps_multiply_blocks_with_scales(void **state)
         uint8_t in[24][32], words[2][32][4], *scales[24], unused[4];
         char text[4096];
         float out[16 * 8];
-        struct job d = { in, words, out, sizeof in, sizeof words, sizeof out, 0, 0, NULL };
+        struct kernel_test d = { in, words, out, sizeof in, sizeof words, sizeof out, 0, 0, NULL };
         struct kernel k = { text, 120, 32, 1, 0, 1 };
         int faults = 0;
 
@@ -922,7 +923,7 @@ static void warps_multiply_blocks_with_scales(void **state)
             faults++;
         if (cases[i].wrong) {
             start_driver(120, 1);
-            assert_non_null(strstr(run_job(&k, &d, NULL), cases[i].wrong));
+            assert_non_null(strstr(run_kernel_test(&k, &d, NULL), cases[i].wrong));
         } else {
             check_faults(&k, &d, cases[i].faults, faults);
         }
@@ -954,7 +955,7 @@ static void warps_multiply_in_binary64(void **state)
         { "m8n8k4.row.col.f64=>m8n8k4.col.col.f64", "not played" },
     };
     double a[8][4], b[8][4], c[8][8];
-    struct job d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
+    struct kernel_test d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
     struct rng r = { 5 };
 
     (void)state;
@@ -997,7 +998,7 @@ static void warps_multiply_sixteen_rows_in_binary64(void **state)
         { "m16n8k4.row.col.f64=>m16n8k4.col.col.f64", "not played" },
     };
     double a[16][4], b[8][4], c[16][8];
-    struct job d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
+    struct kernel_test d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
     struct rng r = { 5 };
 
     (void)state;
@@ -1059,7 +1060,7 @@ static void the_portable_form_multiplies(void **state)
     };
     unsigned char a[512], b[512];
     float c[256] = { 0 };
-    struct job d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
+    struct kernel_test d = { a, b, c, sizeof a, sizeof b, sizeof c, 0, 0, NULL };
     struct rng r = { 6 };
     limber_unit u = LIMBER_UNIT_INIT;
 
@@ -1200,7 +1201,7 @@ static void warpgroups_multiply(void **state)
     };
     unsigned char *a = calloc(ROWS, STEPS * 128), *b = calloc(COLUMNS, STEPS * 128);
     float *c = calloc(ROWS * COLUMNS, 4);
-    struct job d = {
+    struct kernel_test d = {
         a,     b, c,          ROWS * STEPS * 128, COLUMNS * STEPS * 128, ROWS * COLUMNS * 4,
         STEPS, 0, encode_maps
     };
@@ -1280,7 +1281,7 @@ static void products_read_what_was_fenced(void **state)
     };
     signed char in[256 * 128];
     int32_t out[64 * 64] = { 0 };
-    struct job d = { in, NULL, out, sizeof in, 0, sizeof out, 0, 0, NULL };
+    struct kernel_test d = { in, NULL, out, sizeof in, 0, sizeof out, 0, 0, NULL };
     struct rng r = { 11 };
 
     (void)state;
@@ -1508,8 +1509,8 @@ static void products_go_to_tensor_memory(void **state)
         int kind = kinds[i].kind;
         char text[6000];
         uint32_t *c = calloc(TM * TN, 4);
-        struct job d = { a,           b,      c, TM * TSTEPS * 128, TN * TSTEPS * 128,
-                         TM * TN * 4, TSTEPS, 0, encode_tiles };
+        struct kernel_test d = { a,           b,      c, TM * TSTEPS * 128, TN * TSTEPS * 128,
+                                 TM * TN * 4, TSTEPS, 0, encode_tiles };
         struct kernel k = { text, 100, 256, 1, 2 * 128 * 192 + 96, 1 };
         struct model m;
 
@@ -1675,7 +1676,8 @@ static void products_with_scales_go_to_tensor_memory(void **state)
         size_t size[2] = { (size_t)(TM + sc) * TSTEPS * 128, (size_t)(TN + sc) * TSTEPS * 128 };
         uint8_t *in[2] = { calloc(1, size[0]), calloc(1, size[1]) };
         float *c = calloc(TM * TN, 4);
-        struct job d = { in[0], in[1], c, size[0], size[1], TM * TN * 4, TSTEPS, 0, encode_tiles };
+        struct kernel_test d = { in[0],       in[1],  c, size[0],     size[1],
+                                 TM * TN * 4, TSTEPS, 0, encode_tiles };
         char text[8000];
         struct kernel k = { text, 100, 256, 1, (uint32_t)(2 * (128 * 192 + 256 * sc) + 96), 1 };
 
@@ -1800,7 +1802,7 @@ static void blocks_of_a_cluster_share_copies(void **state)
     };
     enum { N = 7 };
     int32_t in[16][N][32], out[6][32] = { 0 };
-    struct job d = { in, NULL, out, sizeof in, 0, sizeof out, N, 0, encode_halves };
+    struct kernel_test d = { in, NULL, out, sizeof in, 0, sizeof out, N, 0, encode_halves };
     struct rng r = { 21 };
 
     (void)state;
@@ -1888,7 +1890,7 @@ static void blocks_share_work_by_counting(void **state)
     };
     int32_t in[1280], zero = 0;
     uint32_t out[1280];
-    struct job d = { in, &zero, out, sizeof in, 4, sizeof out, 20, 0, NULL };
+    struct kernel_test d = { in, &zero, out, sizeof in, 4, sizeof out, 20, 0, NULL };
 
     (void)state;
     for (int i = 0; i < 1280; i++)
@@ -2061,7 +2063,7 @@ static void counters_pass_on_what_blocks_wrote(void **state)
         { "sync_block(); // known=>", UNORDERED },
     };
     int32_t in[5 * 64], zero = 0, out[1 + 5 * 64] = { 0 };
-    struct job d = { in, &zero, out, sizeof in, 4, sizeof out, 0, 0, NULL };
+    struct kernel_test d = { in, &zero, out, sizeof in, 4, sizeof out, 0, 0, NULL };
 
     (void)state;
     for (int i = 0; i < 5 * 64; i++)

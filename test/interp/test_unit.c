@@ -242,7 +242,8 @@ static void calls_ask_for_a_whole_unit(void **state)
 
 enum { DOUBLES = 21 };
 
-/* Adds every step-th of the products from `from` up to `to` to s, by fused multiply-adds. */
+/* Returns s plus every step-th of the products from `from` up to `to`, added by fused
+ * multiply-adds. */
 static double add_products(const double *a, const double *b, int from, int to, int step, double s)
 {
     for (int p = from; p < to; p += step)

@@ -15,7 +15,7 @@ enum { M = 27, N = 37, K = 150, BLOCKS = 1100 };
 /* Units, and formats of stored operands.  Products of loaded operands are exact in FP64. */
 static const struct {
     const char *text, *a, *b, *c;
-    bool compiled; /* compiled kernels serve it */
+    bool compiled; /* compiled kernels can simulate the unit */
 } rows[] = {
     { "in=f16 acc=f64", "f64", "f64", "f64", true },
     { "in=f16 acc=f64", "f32", "f64", "f32", true },
@@ -76,7 +76,8 @@ static bool same(double a, double b)
     return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
 }
 
-/* Computes a row of the list on both backends and compares all elements with MPFR. */
+/* Multiplies on the unit of a row of `rows`, on both backends, and compares all elements with
+ * MPFR. */
 static void compare(size_t row, int64_t k, bool special)
 {
     limber_unit u = unit(rows[row].text);
@@ -183,7 +184,7 @@ static void schemes_use_such_a_unit(void **state)
 {
     static const struct {
         const char *scheme, *format;
-        double error; /* of the limbs, relative to the sum of absolute products */
+        double error; /* of the division into limbs, as a share of the sum of absolute products */
     } schemes[] = { { "fp32-fd", "f32", 0x1p-21 }, { "ozaki1-f16d", "f64", 0x1p-52 } };
     enum { LONG = 9000, SIDE = 3 };
     double *x = malloc(2 * SIDE * LONG * sizeof *x);

@@ -84,7 +84,7 @@ static void draw_data(struct rng *r, struct trial *t)
     memcpy(t->c[1], t->c[0], t->room * t->f.size);
 }
 
-/* Multiplies to t->c[to]. */
+/* Multiplies, and stores the result in t->c[to]. */
 static limber_status multiply(limber_context *ctx, struct trial *t, int to, limber_report *report)
 {
     const double number[2] = { 0.75, -1.25 };
@@ -108,7 +108,7 @@ static void expect_same(const struct trial *t)
                      (long long)t->n, (long long)t->k, (int)t->contract.promise);
 }
 
-/* Counts the cached accepted calls.  Fails if a call uses one of them. */
+/* Counts the cached forms of accepted calls.  Fails the test if a call still uses one. */
 static int count_forms(limber_context *ctx)
 {
     int count = 0;
@@ -124,7 +124,8 @@ static int count_forms(limber_context *ctx)
     return count;
 }
 
-/* Returns the only cached form; NULL if none is cached.  Fails the test if there are several. */
+/* Returns the only cached form of an accepted call; NULL if none is cached.  Fails the test if
+ * there are several. */
 static struct accepted *only_form(limber_context *ctx)
 {
     struct accepted *found = NULL;
@@ -236,7 +237,7 @@ static const struct other_call {
 };
 enum { COUNT_OF_BATCH = 3 };
 
-/* Computes a call to t->c[to].  beta: 0, 1 or 2. */
+/* Makes a call, and stores the result in t->c[to].  beta: 0, 1 or 2. */
 static void compute_other(limber_context *ctx, const struct other_call *e, struct trial *t, int to,
                           int beta, limber_report *report)
 {
@@ -297,7 +298,7 @@ static void compute_other(limber_context *ctx, const struct other_call *e, struc
 }
 
 /* Compares convolutions, batches and calls with prepared operands on these threads with those of a
- * context that keeps no forms, for various data and betas. */
+ * context that caches no accepted calls, for various data and betas. */
 static void compare_other_calls(int threads)
 {
     static const int betas[] = { 0, 0, 0, 1, 1, 1, 2, 2, 1, 2, 0 };
@@ -340,8 +341,8 @@ static void other_calls_keep_the_bits(void **state)
     compare_other_calls(3);
 }
 
-/* Also in repeated calls, whose form is cached, C that overlaps an operand and NULL pointers are
- * refused. */
+/* Repeated calls, whose form (formats, shape, strides) is cached, are still refused if C overlaps
+ * an operand or a pointer is NULL. */
 static void addresses_are_checked_in_each_call(void **state)
 {
     limber_context *ctx = planless_context(LIMBER_KERNELS_PREBUILT, 1, true);
@@ -406,8 +407,8 @@ static void the_table_is_bounded(void **state)
     limber_destroy(other);
 }
 
-/* If a kernel was replaced by another one, calls use the new kernel, and the form's entry keeps the
- * new one. */
+/* If a kernel was replaced by another one, calls use the new one, and so does the cache of accepted
+ * calls. */
 static void replaced_kernels_are_not_used(void **state)
 {
     limber_context *ctx = keeping_context(LIMBER_KERNELS_BOTH, 1);
@@ -459,14 +460,15 @@ static void replaced_kernels_are_not_used(void **state)
 
 enum { THREADS = 4, FORMS = 200 };
 
-/* A thread's part of threads_share_forms. */
+/* A thread of threads_share_forms.  ctx caches accepted calls, `other` does not. */
 struct part {
     pthread_t thread;
     limber_context *ctx, *other;
     bool ok;
 };
 
-/* Thread: multiplies products of many forms in both contexts and compares the bits. */
+/* Thread: multiplies products of many forms (formats, shapes, strides) in both contexts and
+ * compares the bits. */
 static void *multiply_often(void *arg)
 {
     struct part *p = arg;

@@ -621,7 +621,9 @@ static void a_call_survives_a_cache_that_cannot_be(void **state)
 
 enum { COMPILED = 77 }; /* exit status of a child that compiled */
 
-/* Child process: computes with its own context on the shared folder, which is empty at first. */
+/* Child process: computes with its own context on the shared folder, which is empty at first.
+ * Returns COMPILED if it has compiled one kernel, 0 if none, 1 if there is no context, 2 if it has
+ * compiled more or the call failed. */
 static int storm_child(const char *dir)
 {
     limber_context *ctx;

@@ -57,7 +57,7 @@ __attribute__((visibility("default"))) int __cxa_atexit(void (*function)(void *)
 
 /* ---- compiling kernels for all machines ------------------------------------------------------ */
 
-struct run {
+struct compilations {
     struct target target;
     size_t number, seen; /* number: index of the target; seen: number of plan files seen so far */
     int compiled, late;
@@ -65,7 +65,7 @@ struct run {
 
 /* Counts a compiled kernel, and reports it if libLLVM registered destructors since `before`, the
  * number of registrations before the compilation. */
-static void count_registration(struct run *r, const char *what, int before)
+static void count_registration(struct compilations *r, const char *what, int before)
 {
     r->compiled++;
     if (registered == before)
@@ -78,7 +78,7 @@ static void count_registration(struct run *r, const char *what, int before)
 /* Compiles the plan of a file.  A plan that the machine does not support is skipped. */
 static void compile_file(void *user, const char *path)
 {
-    struct run *r = user;
+    struct compilations *r = user;
     char *text = test_file_read(path);
     struct plan p = { 0 };
     struct blob blob = { 0 };
@@ -103,7 +103,7 @@ static void ignore_dump(void *user, const char *name, const char *data, size_t s
 
 /* Compiles functions for fixed shapes.  They are also dumped, since dumps use further code of
  * libLLVM. */
-static void compile_functions(struct run *r)
+static void compile_functions(struct compilations *r)
 {
     const struct dump dump = { .file = ignore_dump };
     static const char *const formats[] = { "f64", "f32" };
@@ -130,7 +130,7 @@ static void compile_functions(struct run *r)
  * the child process's exit status. */
 static int compile_all(size_t number)
 {
-    struct run r = { .number = number };
+    struct compilations r = { .number = number };
     struct diag d = { 0 };
 
     if (!limber_target_parse(&r.target, targets[number].text, &d))

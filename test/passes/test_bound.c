@@ -371,7 +371,8 @@ static bool is_row(const char *line)
     return strncmp(line, "    row ", 8) == 0;
 }
 
-/* Deletes a row, or repeats it in another place. */
+/* Returns the text with a row chosen at random deleted or repeated, or unchanged if the line chosen
+ * is no row.  The caller frees the result. */
 static char *change_rows(const char *text)
 {
     size_t lines = count_lines(text), n, i = (size_t)rng_below(&rng, (int)lines), other;
@@ -387,7 +388,8 @@ static char *change_rows(const char *text)
     return replaced(text, is_row(to) ? to : line, 0, row);
 }
 
-/* Replaces one number of the text. */
+/* Returns the text with one number changed, or unchanged if no number follows the place chosen at
+ * random.  The caller frees the result. */
 static char *change_number(const char *text)
 {
     size_t n, lines = count_lines(text);
@@ -415,7 +417,8 @@ static char *change_number(const char *text)
     return replaced(text, digits, n, by);
 }
 
-/* Replaces one word of the text by another that is valid in its place. */
+/* Returns the text with one word replaced by another that the grammar allows there, or unchanged if
+ * it lacks the word chosen at random.  The caller frees the result. */
 static char *change_word(const char *text)
 {
     static const char *const words[][2] = {

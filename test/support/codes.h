@@ -14,7 +14,7 @@ double ref_posit(int bits, uint64_t code);
 
 /* True if f is a posit, a short integer or a power of two. */
 bool ref_is_coded(limber_format f);
-/* Returns the value of a bit pattern in such a format. */
+/* Returns the value of a bit pattern of a posit, a short integer or a power of two. */
 double ref_value_of_bits(limber_format f, uint64_t code);
 /* Returns the bit pattern of x rounded to nearest. */
 uint64_t ref_nearest_code(limber_format f, const mpfr_t x);

@@ -20,7 +20,7 @@ static bool find_compiler(struct diag *d)
     return limber_llvm(d) != NULL;
 }
 
-/* Replaces the function `compile` of the backend below: takes a prebuilt kernel instead of
+/* The function `compile` of the backend `prebuilt`: takes a prebuilt kernel instead of
  * compiling. */
 static bool take_prebuilt(const struct plan *p, const struct target *t, const struct dump *dump,
                           struct blob *out, struct diag *d)

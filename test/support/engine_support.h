@@ -33,7 +33,8 @@ extern const struct backend counted;
 extern const struct backend *const counted_list[];
 /* Creates a context on the counting backend.  Fails the test if that fails. */
 limber_context *counted_context(const limber_config *c);
-/* Creates such a context, without a disk cache, that destroy_group_contexts() destroys. */
+/* Creates a context on the counting backend, without a disk cache, that destroy_group_contexts()
+ * destroys. */
 limber_context *counted_group_context(void);
 
 /* Creates contexts of every backend that runs here, one for each number of `threads` (up to a 0),

@@ -60,8 +60,9 @@ struct gpu_fault {
 };
 /* Checks that a test detects the faults of the simulated device's capability.  Each fault is
  * planted in a child process, since a simulated driver stays in error after a failure. run(arg)
- * returns 0 if it has detected the fault, 1 if the result is right, 3 if the fault was not planted.
- * Fails the test if a fault is not detected.  Skips the test on a GPU and under sanitizers. */
+ * returns 0 if it has detected the fault, 3 if the fault was not planted, and another number, such
+ * as 1 for a right result, if it has not detected it.  Fails the test if a fault is not detected.
+ * Skips the test on a GPU and under sanitizers. */
 void gpu_faults_are_found(const struct gpu_fault *fault, size_t count, int (*run)(void *arg),
                           void *arg);
 

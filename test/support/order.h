@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* Returns the number at p. */
+/* Returns the number of format f at p as a double, which must represent it. */
 double order_load(limber_format f, const void *p);
 /* True if chains and their sums are computed in binary32, false if in binary64. */
 bool order_is_narrow(limber_format a, limber_format b, limber_format c);

@@ -210,7 +210,7 @@ static void make_operand(struct operand *o, limber_format f, enum data data, int
                             SCAN_full, NULL, &d));
 }
 
-/* Multiplies x by y to c by the plan.  On failure returns false with a message in d. */
+/* Computes c = x y by the plan.  On failure returns false with a message in d. */
 static bool run_plan(const struct backend *b, const struct plan *p, const struct target *t,
                      struct operand *x, struct operand *y, char *c, struct diag *d)
 {

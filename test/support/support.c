@@ -128,7 +128,7 @@ const char *data_name(enum data d)
     return names[d];
 }
 
-/* Draws a number for fill().  top: about the largest exponent of the format. */
+/* Draws a number of kind d for fill().  `top` is about the largest exponent of the format. */
 static double draw_number(struct rng *r, enum data d, limber_format f)
 {
     int top = f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_POWER ? f.bias :
@@ -361,7 +361,7 @@ void ref_dot(mpfr_t sum, mpfr_t absolute, limber_format fa, const void *a, int64
     mpfr_clear(y);
 }
 
-/* Returns |number at p - x| / scale, rounded up; 0 if the two are equal. */
+/* True if the number at p is NaN or the infinity that x is. */
 bool ref_is_same_special(const mpfr_t x, limber_format f, const void *p)
 {
     mpfr_t got;
@@ -375,6 +375,7 @@ bool ref_is_same_special(const mpfr_t x, limber_format f, const void *p)
     return ok;
 }
 
+/* Returns |*p - x| / scale, rounded up; 0 if the two are equal. */
 double ref_error(const mpfr_t x, limber_format f, const void *p, const mpfr_t scale)
 {
     mpfr_t got;

@@ -412,8 +412,8 @@ static void sum_late(const struct oracle *o, mpfr_t sum, mpfr_t *term, const int
     mpfr_clear(other);
 }
 
-/* Adds n products from position p on to the accumulator in one fused sum: all terms are aligned to
- * the largest exponent, truncated, added exactly and rounded once. */
+/* Returns the accumulator plus n products from position p on, in one fused sum: all terms are
+ * aligned to the largest exponent, truncated, added exactly and rounded once. */
 static double add_fused(const struct oracle *o, double acc, int64_t p, int64_t n)
 {
     const limber_unit *u = o->u;
@@ -466,7 +466,7 @@ static double add_fused(const struct oracle *o, double acc, int64_t p, int64_t n
     return v;
 }
 
-/* Adds the products at positions [from, to) to acc, block by block. */
+/* Returns acc plus the products at positions [from, to), added block by block. */
 static double add_chain(const struct oracle *o, double acc, int64_t from, int64_t to)
 {
     const limber_unit *u = o->u;
@@ -485,8 +485,8 @@ static double add_chain(const struct oracle *o, double acc, int64_t from, int64_
     return acc;
 }
 
-/* Adds x to the outer sum as the unit does, and counts additions in which x was lost as a whole or
- * in part. */
+/* Returns the outer sum plus x, rounded as the unit does, and counts additions in which x was lost
+ * as a whole or in part. */
 static double add_outer(const struct oracle *o, const limber_step *s, double sum, double x,
                         uint32_t stream, int64_t index)
 {
@@ -501,7 +501,8 @@ static double add_outer(const struct oracle *o, const limber_step *s, double sum
     return v;
 }
 
-/* Adds the products at positions from, from + step, ..., below `to`, one by one. */
+/* Returns sum plus the products at positions from, from + step, ..., below `to`, added one by
+ * one. */
 static double sum_strided(const struct oracle *o, double sum, int64_t from, int64_t to,
                           int64_t step)
 {
@@ -533,7 +534,7 @@ static double sum_lanes(const struct oracle *o, int64_t from, int64_t to, int fi
                      index * 16 + (halves ? o->u->lanes / width + first : node));
 }
 
-/* Adds the products at positions [from, to), group by group, to an outer sum. */
+/* Returns the outer sum plus the products at positions [from, to), added group by group. */
 static double add_part(const struct oracle *o, double sum, int64_t from, int64_t to)
 {
     const limber_unit *u = o->u;

@@ -118,7 +118,7 @@ bool scan_rows(struct bench *b)
 
 /* ---- timing plain copies, for comparison ----------------------------------------------------- */
 
-/* Compares a few random words of two buffers, which may be device memory. */
+/* True if a few random words of two buffers, which may be device memory, are equal. */
 static bool same_words(const void *x, const void *y, size_t bytes, uint64_t seed)
 {
     for (int i = 0; i < PICKS; i++) {

@@ -360,7 +360,8 @@ static bool check_element(const struct reference *r, struct contender *c, int pi
     return e <= most;
 }
 
-/* Compares the bits of checked elements with those of Limber's result.  All NaN are equal. */
+/* Returns whether the checked elements have the bits of Limber's result.  All NaN are equal.
+ * Otherwise sets the contender's state. */
 static bool check_unit_bits(struct contender *c)
 {
     const struct contender *limber = &c->work->list[0];
@@ -417,7 +418,7 @@ static bool compute_corner(struct contender *c, limber_context *ctx,
            contender_set_state(c, STATE_failed, "%.160s", limber_error_text());
 }
 
-/* Compares the statistics of the corner with those that the interpreter counted. */
+/* Returns whether the corner's statistics are those that the interpreter counted. */
 static bool has_counts(struct contender *c, const limber_statistics *wanted)
 {
     const limber_statistics *got = &c->work->statistics;

@@ -860,7 +860,8 @@ static void add_to_mean(struct mean_ratio *m, const char *name, double ratio)
     m->count++;
 }
 
-/* PyTorch's median time for a native FP32 convolution over Limber's; 0 if it was not measured. */
+/* Returns PyTorch's median time for a native FP32 convolution divided by Limber's; 0 if it was not
+ * measured. */
 static double torch_ratio(struct bench *b, const struct work *w, const struct contender *c)
 {
     struct contender torch = { .times.samples = b->runs };

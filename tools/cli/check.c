@@ -253,7 +253,7 @@ static bool is_wide(limber_format f)
 struct verdict check_gemm(int64_t m, int64_t n, int64_t k, limber_format fa, const void *a,
                           limber_format fb, const void *b, limber_format fc, const void *c)
 {
-    struct product p = {
+    struct cli_product p = {
         .a = { .data = (void *)(uintptr_t)a, .format = fa, .rank = 2, .dim = { m, k } },
         .b = { .data = (void *)(uintptr_t)b, .format = fb, .rank = 2, .dim = { k, n } },
         .c = { .data = (void *)(uintptr_t)c, .format = fc, .rank = 2, .dim = { m, n } }
@@ -264,7 +264,8 @@ struct verdict check_gemm(int64_t m, int64_t n, int64_t k, limber_format fa, con
 
 /* Sums the exact value of element `at` of a real product, or of a complex one its real (part 0) or
  * imaginary part (1). */
-static void sum_gemm_element(struct comparison *w, const struct product *p, int64_t at, int part)
+static void sum_gemm_element(struct comparison *w, const struct cli_product *p, int64_t at,
+                             int part)
 {
     int64_t n = p->c.dim[1], i = at / n, j = at % n;
     int64_t k = p->a.dim[!p->turns.trans_a], lda = p->a.dim[1], ldb = p->b.dim[1];
@@ -290,7 +291,8 @@ static void sum_gemm_element(struct comparison *w, const struct product *p, int6
 }
 
 /* Address of the element (image, channel, depth, row, column) = v of a tensor. */
-static char *tensor_at(const struct product *p, const struct array *a, const int64_t v[MOST_AXES])
+static char *tensor_at(const struct cli_product *p, const struct array *a,
+                       const int64_t v[MOST_AXES])
 {
     int64_t d[MOST_AXES], at, pixel;
 
@@ -315,8 +317,8 @@ static void read_steps(const limber_conv *s, int64_t stride[3], int64_t dilate[3
 /* Adds one product of a convolution.  Element `filter` = (filter, channel of its group, depth, row,
  * column) of the window and element `result` of the output determine the pixel of the image.  The
  * factors are the elements of the two tensors that are operands. */
-static void add_term(struct comparison *w, const struct product *p, const int64_t filter[MOST_AXES],
-                     const int64_t result[MOST_AXES])
+static void add_term(struct comparison *w, const struct cli_product *p,
+                     const int64_t filter[MOST_AXES], const int64_t result[MOST_AXES])
 {
     const limber_conv *s = &p->conv;
     int64_t stride[3], dilate[3], pad[3], x[MOST_AXES];
@@ -346,7 +348,7 @@ static void unfold(int64_t i, const int64_t d[MOST_AXES], int64_t v[MOST_AXES])
 }
 
 /* Sums element v of the output over all elements of the window. */
-static void sum_forward_element(struct comparison *w, const struct product *p,
+static void sum_forward_element(struct comparison *w, const struct cli_product *p,
                                 const int64_t v[MOST_AXES])
 {
     int64_t d[MOST_AXES], filter[MOST_AXES];
@@ -362,7 +364,7 @@ static void sum_forward_element(struct comparison *w, const struct product *p,
 
 /* Sums element v of the image's gradient, over the filters of its group and those elements of the
  * window that read the pixel. */
-static void sum_data_element(struct comparison *w, const struct product *p,
+static void sum_data_element(struct comparison *w, const struct cli_product *p,
                              const int64_t v[MOST_AXES])
 {
     const limber_conv *s = &p->conv;
@@ -395,7 +397,7 @@ static void sum_data_element(struct comparison *w, const struct product *p,
 }
 
 /* Sums element v of the filters' gradient over all pixels of the output. */
-static void sum_filter_element(struct comparison *w, const struct product *p,
+static void sum_filter_element(struct comparison *w, const struct cli_product *p,
                                const int64_t v[MOST_AXES])
 {
     int64_t d[MOST_AXES], result[MOST_AXES];
@@ -410,7 +412,7 @@ static void sum_filter_element(struct comparison *w, const struct product *p,
 }
 
 /* Sums element `at` of a convolution's result. */
-static void sum_conv_element(struct comparison *w, const struct product *p, int64_t at)
+static void sum_conv_element(struct comparison *w, const struct cli_product *p, int64_t at)
 {
     int64_t d[MOST_AXES], v[MOST_AXES], channel = 0;
 
@@ -431,7 +433,7 @@ static void sum_conv_element(struct comparison *w, const struct product *p, int6
 
 /* Compares all elements of a result, or a sample of a large one, with exact sums by MPFR.  Returns
  * the largest errors. */
-struct verdict check_product(const struct product *p, const void *before)
+struct verdict check_product(const struct cli_product *p, const void *before)
 {
     int64_t elements = array_size(&p->c), picks = elements;
     struct comparison w;

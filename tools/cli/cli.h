@@ -206,7 +206,7 @@ struct product_steps {
 };
 
 /* A product that the command line describes. */
-struct product {
+struct cli_product {
     char *contract, *scheme, *c0, *backend; /* values of options; owned */
     char *lpgemm, *layer, *split, *name[2], *format[2];
     char *plan; /* owned; the text of a plan that computes the product; or NULL */
@@ -231,40 +231,40 @@ struct product {
 };
 /* Reads options and files.  plans: accepts the options of `limber plan`, too.  Returns 0 if there
  * is work to do, else the exit status + 1. */
-int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p);
+int product_read(int argc, const char **argv, bool is_conv, bool plans, struct cli_product *p);
 /* Writes the sizes of the result as text and, with `inner`, the number of products in each sum. */
-void product_shape_text(const struct product *p, bool inner, char *s, size_t size);
+void product_shape_text(const struct cli_product *p, bool inner, char *s, size_t size);
 /* Sizes of a convolution's tensor: images, channels, depth, rows, columns. */
-void product_axes(const struct product *p, const struct array *a, int64_t dim[MOST_AXES]);
+void product_axes(const struct cli_product *p, const struct array *a, int64_t dim[MOST_AXES]);
 /* The two steps of product_read. product_geometry: reads a convolution's sizes. product_open: reads
  * the files (NULL if a and b are filled already), and checks all shapes.  On failure they print a
  * message and return false. */
-bool product_geometry(struct product *p);
-bool product_open(struct product *p, const char *const *files);
-void product_clear(struct product *p);
+bool product_geometry(struct cli_product *p);
+bool product_open(struct cli_product *p, const char *const *files);
+void product_clear(struct cli_product *p);
 /* Reads --epilogue and --input, when the shape of the result is known.  On failure prints a message
  * and returns false. */
-bool epilogue_open(struct product *p);
-void epilogue_clear(struct product *p);
-void epilogue_print(const struct product *p); /* prints lines about the epilogue, if there is one */
+bool epilogue_open(struct cli_product *p);
+void epilogue_clear(struct cli_product *p);
+void epilogue_print(const struct cli_product *p); /* prints lines about the epilogue, if any */
 /* Computes the product, writes the result's file, and prints errors and times.  Returns the exit
  * status.  In cmd_gemm.c. */
-int product_compute(struct product *p);
+int product_compute(struct cli_product *p);
 /* Calls of the library with the product's options. */
-limber_status product_context(const struct product *p, limber_context **ctx);
-limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r);
-limber_status product_plan(const struct product *p, limber_context *ctx, char **text,
+limber_status product_context(const struct cli_product *p, limber_context **ctx);
+limber_status product_run(const struct cli_product *p, limber_context *ctx, limber_report *r);
+limber_status product_plan(const struct cli_product *p, limber_context *ctx, char **text,
                            limber_report *r);
 /* Plans the product under `native`, and keeps only the report. */
-limber_status product_native(const struct product *p, limber_context *ctx, limber_report *r);
-limber_status product_workspace(const struct product *p, limber_context *ctx, size_t *least,
+limber_status product_native(const struct cli_product *p, limber_context *ctx, limber_report *r);
+limber_status product_workspace(const struct cli_product *p, limber_context *ctx, size_t *least,
                                 size_t *best);
-limber_status product_inspect(const struct product *p, limber_context *ctx,
+limber_status product_inspect(const struct cli_product *p, limber_context *ctx,
                               limber_inspection inspection[2]);
-limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut,
+limber_status product_cut(const struct cli_product *p, limber_context *ctx, limber_cut *cut,
                           limber_report *r);
-const void *product_alpha(const struct product *p);
-const void *product_beta(const struct product *p);
+const void *product_alpha(const struct cli_product *p);
+const void *product_beta(const struct cli_product *p);
 
 /* ---- runs of a product: cmd_gemm.c ----------------------------------------------------------- */
 
@@ -287,7 +287,7 @@ struct measured {
 };
 /* Runs and checks the product.  With --time, --json, --check or --run, runs it a second time,
  * without compiling.  On failure prints a message and returns false. */
-bool product_measure(struct product *p, limber_context *ctx, struct measured *o);
+bool product_measure(struct cli_product *p, limber_context *ctx, struct measured *o);
 struct cJSON;
 /* Print lines about a product: its number of limb products; the error bound, after a label; the
  * errors that --check measured. verdict_json adds these errors to the JSON, or nulls without
@@ -296,7 +296,7 @@ void scheme_print(const limber_report *r); /* part of a line: "ozaki2 on cuda" *
 void products_print(const limber_report *r);
 void bound_print(const char *label, double bound);
 void verdict_print(const struct verdict *v);
-void verdict_json(struct cJSON *j, const struct product *p, const struct verdict *v);
+void verdict_json(struct cJSON *j, const struct cli_product *p, const struct verdict *v);
 
 /* ---- inspection of operands, parts of a product ---------------------------------------------- */
 
@@ -315,7 +315,7 @@ struct cell inspection_cell(const limber_inspection *l, int side, const struct g
 /* Finds the range of emax over all tiles of both operands.  If no tile has a finite nonzero
  * element, stores zeros and returns false. */
 bool inspection_range(const limber_inspection inspection[2], int *least, int *most);
-void inspection_print(const struct product *p, const limber_inspection inspection[2]);
+void inspection_print(const struct cli_product *p, const limber_inspection inspection[2]);
 struct cJSON *inspection_json(const limber_inspection inspection[2]);
 
 /* parts.c: the parts of a mixed product (docs/mixed.md).  measured: the product has run. */
@@ -323,12 +323,13 @@ void parts_print(const limber_report *r);
 struct cJSON *parts_json(const limber_report *r, bool measured);
 /* A report with storage for all parts. */
 limber_report parts_report(limber_part part[LIMBER_PARTS]);
-/* Adds the groups of blocks, and the predicted time of a single plan, to a JSON object. */
+/* Adds how a product is divided into parts (the groups of blocks of A and B, the predicted time
+ * without parts) to a JSON object. */
 void cut_json(struct cJSON *j, const limber_cut *cut);
 
 /* plan_svg.c: draws operands and parts.  r: report of a plan or of a run.  On failure prints a
  * message and returns false. */
-bool plan_svg_write(const char *path, const struct product *p,
+bool plan_svg_write(const char *path, const struct cli_product *p,
                     const limber_inspection inspection[2], const limber_cut *cut,
                     const limber_report *r);
 
@@ -338,12 +339,12 @@ enum { UNIT_TEXT = 512 }; /* bytes for the canonical text of a unit */
 
 /* Sets the contract from the unit in "--contract simulate=words".  On failure prints a message and
  * returns false. */
-bool unit_of_words(struct product *p, const char *words);
+bool unit_of_words(struct cli_product *p, const char *words);
 /* Sets the contract from --lpgemm and --layer.  On failure prints a message and returns false. */
-bool unit_of_lpgemm(struct product *p);
+bool unit_of_lpgemm(struct cli_product *p);
 /* If --statistics is given, lets the simulated unit count statistics.  On failure prints a message
  * and returns false. */
-bool unit_counts(struct product *p);
+bool unit_counts(struct cli_product *p);
 void statistics_print(const limber_unit *u, const limber_statistics *s);
 struct cJSON *statistics_json(const limber_statistics *s);
 /* Adds the number x, or null if it is not finite. */
@@ -355,7 +356,7 @@ bool json_print(struct cJSON *j);
 
 /* Compares p->c with the exact result, computed by MPFR.  before: C before the product, which beta
  * multiplies. */
-struct verdict check_product(const struct product *p, const void *before);
+struct verdict check_product(const struct cli_product *p, const void *before);
 /* Compares a product of contiguous row-major matrices with the exact result, computed by MPFR. */
 struct verdict check_gemm(int64_t m, int64_t n, int64_t k, limber_format fa, const void *a,
                           limber_format fb, const void *b, limber_format fc, const void *c);

@@ -32,7 +32,7 @@ static void print_heading(const char *what)
 static int print_row(limber_context *ctx, const struct accuracy *w, int64_t m, int64_t n, int64_t k,
                      struct array *a, int64_t row_a, int64_t col_a, struct array *b)
 {
-    struct product p = { .turns.trans_a = row_a != a->dim[1] };
+    struct cli_product p = { .turns.trans_a = row_a != a->dim[1] };
     limber_contract contract = { .size = sizeof(limber_contract), .promise = w->promise };
     limber_matrix ma = { a->data, a->format, row_a, col_a }, mb = { b->data, b->format, n, 1 };
     limber_output mc;
@@ -179,8 +179,8 @@ static bool path_in(char *out, size_t size, const char *data, const char *file)
     return false;
 }
 
-/* Multiplies images of digits by their transposes, under all contracts.  Returns 0 if the data are
- * absent. */
+/* Prints the table for the Gram matrix of the images of digits (MNIST) among the demo's data.
+ * Returns the exit status; 0 if the file is absent. */
 static int demonstrate_mnist(limber_context *ctx, const char *data)
 {
     struct array images, doubles = { 0 };

@@ -23,7 +23,7 @@ static char *word_of(const char *plan, const char *operation, const char *key, c
 
 /* Reads from the plan's text the contract, the format of the result and the geometry of a
  * convolution.  If the text is no plan, sets nothing; the library refuses it later. */
-static void read_plan(struct product *p)
+static void read_plan(struct cli_product *p)
 {
     const char *conv = strstr(p->plan, " = conv ") ? " = conv " : " = patches ";
     char *groups = word_of(p->plan, conv, " groups=", " \n");
@@ -45,7 +45,7 @@ static void read_plan(struct product *p)
 }
 
 /* Reads the plan and the operands. */
-static bool open_files(struct product *p, const char *const *files)
+static bool open_files(struct cli_product *p, const char *const *files)
 {
     p->plan = text_read(files[0]);
     p->name[0] = strdup(files[1]);
@@ -59,10 +59,10 @@ static bool open_files(struct product *p, const char *const *files)
 /* The command `limber execute`. */
 int cmd_execute(int argc, const char **argv)
 {
-    struct product p = { .promise = LIMBER_CONTRACT_INIT,
-                         .unit = LIMBER_UNIT_INIT,
-                         .statistics = LIMBER_STATISTICS_INIT,
-                         .conv = LIMBER_CONV_INIT };
+    struct cli_product p = { .promise = LIMBER_CONTRACT_INIT,
+                             .unit = LIMBER_UNIT_INIT,
+                             .statistics = LIMBER_STATISTICS_INIT,
+                             .conv = LIMBER_CONV_INIT };
     struct poptOption table[] = {
         { NULL, 'o', POPT_ARG_STRING, &p.output.out, 0,
           "write the result (.npy, .npz, .mtx or .csv)", "FILE" },

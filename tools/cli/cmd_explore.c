@@ -23,7 +23,7 @@ struct list {
 
 /* The command: options, lists, and one trial for each combination of the lists' items. */
 struct explore {
-    struct product p;
+    struct cli_product p;
     struct list formats, groups, roundings, products, stored, contracts, layers;
     enum sweep sweep;
     char *captured;
@@ -275,7 +275,7 @@ static bool random_operands(struct explore *e)
 /* Computes the correctly rounded product, with which trials are compared. */
 static bool multiply_exactly(struct explore *e, limber_context *ctx)
 {
-    struct product q = e->p;
+    struct cli_product q = e->p;
 
     e->exact = e->p.c;
     e->exact.format = format_of("f64");
@@ -328,7 +328,7 @@ static bool round_to_format(const struct array *from, limber_format f, struct ar
  * touches memory. */
 static bool try_plain(struct explore *e, limber_context *ctx, struct trial *t)
 {
-    struct product q = e->p;
+    struct cli_product q = e->p;
     limber_report report = LIMBER_REPORT_INIT;
     bool stored = e->sweep == SWEEP_stored, wide = stored || e->p.a.format.size > 4, ok;
     double seconds = INFINITY;

@@ -46,7 +46,7 @@ void verdict_print(const struct verdict *v)
 }
 
 /* Adds the errors that --check found to the JSON, or nulls without --check. */
-void verdict_json(cJSON *j, const struct product *p, const struct verdict *v)
+void verdict_json(cJSON *j, const struct cli_product *p, const struct verdict *v)
 {
     if (p->output.check) {
         cJSON_AddNumberToObject(j, "error_ulp", v->ulp);
@@ -59,7 +59,7 @@ void verdict_json(cJSON *j, const struct product *p, const struct verdict *v)
 }
 
 /* Prints the product's sizes, plan, errors and times as one JSON object. */
-static void print_json(const struct product *p, const struct measured *o)
+static void print_json(const struct cli_product *p, const struct measured *o)
 {
     cJSON *j = cJSON_CreateObject(), *shape = cJSON_AddObjectToObject(j, "shape");
     char name[64], unit[UNIT_TEXT], *text;
@@ -121,7 +121,7 @@ static void print_json(const struct product *p, const struct measured *o)
 }
 
 /* Prints the product's sizes, plan, errors and times as text. */
-static void print_text(const struct product *p, const struct measured *o)
+static void print_text(const struct cli_product *p, const struct measured *o)
 {
     char name[64], shape[128], unit[UNIT_TEXT];
 
@@ -166,7 +166,7 @@ static void print_text(const struct product *p, const struct measured *o)
         statistics_print(&p->unit, &p->statistics);
 }
 
-static limber_status run_timed(const struct product *p, limber_context *ctx, limber_report *r,
+static limber_status run_timed(const struct cli_product *p, limber_context *ctx, limber_report *r,
                                double *seconds)
 {
     double start = now();
@@ -178,12 +178,12 @@ static limber_status run_timed(const struct product *p, limber_context *ctx, lim
 
 /* Computes the product once more, by the unit's model on the CPU, and counts the elements that
  * differ. */
-static bool compare_with_model(const struct product *p, const void *before, struct measured *o)
+static bool compare_with_model(const struct cli_product *p, const void *before, struct measured *o)
 {
     limber_config config = { .size = sizeof config, .backend = "llvm", .threads = p->threads };
     limber_report report = LIMBER_REPORT_INIT;
     limber_context *ctx = NULL;
-    struct product model = *p;
+    struct cli_product model = *p;
     int64_t step = array_step(&p->c), elements = array_size(&p->c);
     bool ok;
 
@@ -209,7 +209,7 @@ static bool compare_with_model(const struct product *p, const void *before, stru
 
 /* Runs the product once or twice, and compares the result with the exact one.  On failure prints a
  * message and returns false. */
-bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
+bool product_measure(struct cli_product *p, limber_context *ctx, struct measured *o)
 {
     size_t bytes = (size_t)(array_size(&p->c) * array_step(&p->c));
     void *before = malloc(bytes + 1);
@@ -241,7 +241,7 @@ bool product_measure(struct product *p, limber_context *ctx, struct measured *o)
 
 /* Computes the product, writes the result's file, and prints errors and times.  Returns the exit
  * status. */
-int product_compute(struct product *p)
+int product_compute(struct cli_product *p)
 {
     struct measured o = { 0 };
     limber_context *ctx = NULL;
@@ -263,7 +263,7 @@ int product_compute(struct product *p)
 /* Runs `limber gemm` or `limber conv`. */
 static int run_command(int argc, const char **argv, bool is_conv)
 {
-    struct product p;
+    struct cli_product p;
     int status = product_read(argc, argv, is_conv, false, &p);
 
     if (status)

@@ -124,7 +124,7 @@ static bool measure(limber_function function, limber_format f, const struct inpu
 
 /* ---- the published tables -------------------------------------------------------------------- */
 
-/* [measure]: least and largest value over a group's functions. */
+/* [index in `measures`]: least and largest value over a group's functions. */
 struct range {
     double low[4], high[4];
 };

@@ -42,13 +42,13 @@ struct explanation {
     struct measured run;
 };
 
-static const limber_report *best_known(const struct product *p, const struct explanation *t)
+static const limber_report *best_known(const struct cli_product *p, const struct explanation *t)
 {
     return p->run ? &t->run.warm : &t->plan;
 }
 
 /* Prints operands, plan, predictions and parts as JSON. */
-static int print_json(const struct product *p, const struct explanation *t, const char *text)
+static int print_json(const struct cli_product *p, const struct explanation *t, const char *text)
 {
     cJSON *j = cJSON_CreateObject();
 
@@ -68,7 +68,7 @@ static int print_json(const struct product *p, const struct explanation *t, cons
     return json_print(j) ? 0 : 1;
 }
 
-static void print_run(const struct product *p, const struct explanation *t)
+static void print_run(const struct cli_product *p, const struct explanation *t)
 {
     printf("run\nscheme    %s, bound %.3g |A||B|\nseconds   %.3g", t->run.warm.scheme,
            t->run.warm.bound, t->run.seconds_warm);
@@ -82,7 +82,7 @@ static void print_run(const struct product *p, const struct explanation *t)
 }
 
 /* Prints predictions, operands and parts as text; with --ir, also the plan. */
-static int print_text(const struct product *p, const struct explanation *t, const char *text)
+static int print_text(const struct cli_product *p, const struct explanation *t, const char *text)
 {
     outlook_print(p, &t->outlook, &t->plan);
     printf("\n");
@@ -99,7 +99,7 @@ static int print_text(const struct product *p, const struct explanation *t, cons
 
 /* Predicts the time under `native`, for comparison.  There may be no native plan, for example if
  * integers would overflow.  On failure prints a message and returns false. */
-static bool predict(const struct product *p, limber_context *ctx, struct explanation *t,
+static bool predict(const struct cli_product *p, limber_context *ctx, struct explanation *t,
                     const char *text)
 {
     limber_report native = LIMBER_REPORT_INIT;
@@ -115,7 +115,8 @@ static bool predict(const struct product *p, limber_context *ctx, struct explana
 }
 
 /* Scans both operands and finds the parts of the product.  Convolutions have no parts. */
-static bool inspect_operands(const struct product *p, limber_context *ctx, struct explanation *t)
+static bool inspect_operands(const struct cli_product *p, limber_context *ctx,
+                             struct explanation *t)
 {
     return p->is_conv || (product_inspect(p, ctx, t->inspection) == LIMBER_STATUS_OK &&
                           product_cut(p, ctx, &t->cut, NULL) == LIMBER_STATUS_OK);
@@ -130,7 +131,7 @@ static char *target_read(const char *target)
 
 /* Prints the source of the kernel of a product.  `text` begins with the product's plan as it is
  * before the passes. */
-static int print_source_of(const struct product *p, limber_context *ctx, char *text)
+static int print_source_of(const struct cli_product *p, limber_context *ctx, char *text)
 {
     char *line = text && strncmp(text, "plan ", 5) ? strstr(text, "\nplan ") : NULL;
     char *plan = line ? line + 1 : text && !strncmp(text, "plan ", 5) ? text : NULL;
@@ -150,7 +151,7 @@ static int print_source_of(const struct product *p, limber_context *ctx, char *t
 }
 
 /* Plans the product, inspects its operands, and prints the results. */
-static int explain(struct product *p, limber_context *ctx, struct explanation *t)
+static int explain(struct cli_product *p, limber_context *ctx, struct explanation *t)
 {
     char *text = NULL;
     int status = 0;
@@ -178,7 +179,7 @@ static int plan_product(int argc, const char **argv, bool is_conv)
 {
     struct explanation *t = calloc(1, sizeof *t);
     limber_context *ctx = NULL;
-    struct product p;
+    struct cli_product p;
     int status;
 
     if (!t)

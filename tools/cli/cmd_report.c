@@ -13,7 +13,7 @@ enum { MOST_FILES = 1024, MOST_CALLS = 10 };
 struct files {
     struct document d[MOST_FILES];
     int n;
-    struct run *run;            /* sum of all reports of runs; owned */
+    struct run_totals *totals;  /* sum of all reports of runs; owned */
     int runs;
 };
 
@@ -138,7 +138,7 @@ static bool add_runs(struct files *f)
         if (last && last != d)
             complain("%s: is an earlier report, or a copy, of the process of %s: not counted",
                      d->path, last->path);
-        else if (last && !run_add(f->run, d->json))
+        else if (last && !run_totals_add(f->totals, d->json))
             return false;
     }
     return true;
@@ -163,7 +163,7 @@ static bool read_file(struct files *f, const char *path)
 static void print_all(const struct files *f, int top)
 {
     if (f->runs)
-        run_print(f->run, top);
+        run_totals_print(f->totals, top);
     for (int i = 0; i < f->n; i++)
         if (f->d[i].kind != KIND_RUN)
             section_print(&f->d[i]);
@@ -177,9 +177,9 @@ static bool write_page(const struct files *f, const char *path, int top)
 
     if (!draft_open(&d, path))
         return false;
-    page_begin(d.f, f->runs ? run_name(f->run) : kind_name(f->d[0].kind));
+    page_begin(d.f, f->runs ? run_totals_name(f->totals) : kind_name(f->d[0].kind));
     if (f->runs)
-        run_html(f->run, d.f, top);
+        run_totals_html(f->totals, d.f, top);
     for (int i = 0; ok && i < f->n; i++)
         ok = f->d[i].kind == KIND_RUN || section_html(d.f, &f->d[i]);
     page_end(d.f);
@@ -191,7 +191,7 @@ static bool show_documents(const struct files *f, const char *html, bool json, i
 {
     if (json && f->runs < f->n)
         return !complain("report: --json is for reports of runs; the other files are JSON");
-    if ((html && !write_page(f, html, top)) || (json && !run_json(f->run, top)))
+    if ((html && !write_page(f, html, top)) || (json && !run_totals_json(f->totals, top)))
         return false;
     if (!json)
         print_all(f, top);
@@ -237,21 +237,21 @@ int cmd_report(int argc, const char **argv)
         else if (top < 0)
             complain("report: --top takes a number from 0 on");
         else
-            status = (f->run = run_new()) ? 0 : 1;
+            status = (f->totals = run_totals_new()) ? 0 : 1;
         send_messages_to_stderr(html);
         while (status == 0 && (path = poptGetArg(o)))
             status = read_file(f, path) ? 0 : 1;
         if (status == 0)
             status = add_runs(f) ? 0 : 1;
         if (status == 0) {
-            run_finish(f->run);
+            run_totals_finish(f->totals);
             status = show_documents(f, html, json, top) ? 0 : 1;
         }
     }
     for (int i = 0; f && i < f->n; i++)
         cJSON_Delete(f->d[i].json);
     if (f)
-        run_free(f->run);
+        run_totals_free(f->totals);
     free(f);
     free(html);
     poptFreeContext(o);

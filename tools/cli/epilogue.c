@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Frees the inputs and steps of the product's epilogue. */
-void epilogue_clear(struct product *p)
+void epilogue_clear(struct cli_product *p)
 {
     for (int i = 0; p->end.inputs && p->end.inputs[i]; i++)
         free(p->end.inputs[i]); /* allocated by popt */
@@ -24,7 +24,7 @@ void epilogue_clear(struct product *p)
 
 /* Finds the shape of an input from its sizes: a scalar, a number for each row or column, or a
  * matrix.  Returns false if its sizes fit none. */
-static bool find_input_shape(const struct product *p, const struct array *a,
+static bool find_input_shape(const struct cli_product *p, const struct array *a,
                              limber_input_shape *shape)
 {
     const struct array *c = &p->c;
@@ -48,7 +48,7 @@ static bool find_input_shape(const struct product *p, const struct array *a,
 }
 
 /* Reads the option --input NAME=FILE as input i of the epilogue. */
-static bool read_input(struct product *p, int i, const char *text)
+static bool read_input(struct cli_product *p, int i, const char *text)
 {
     const char *path = strchr(text, '=');
     struct array *a = &p->end.input_data[i];
@@ -84,7 +84,7 @@ static bool read_input(struct product *p, int i, const char *text)
 
 /* Reads the steps of --epilogue and the files of --input.  On failure prints a message and returns
  * false. */
-bool epilogue_open(struct product *p)
+bool epilogue_open(struct cli_product *p)
 {
     int n = 0;
 
@@ -115,7 +115,7 @@ bool epilogue_open(struct product *p)
 }
 
 /* Prints a line for each step.  The first line has a label. */
-void epilogue_print(const struct product *p)
+void epilogue_print(const struct cli_product *p)
 {
     const char *what = "epilogue", *steps = p->end.steps;
 

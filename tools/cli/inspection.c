@@ -85,8 +85,8 @@ static double zero_share(const limber_inspection *l)
 
 /* Prints facts about an operand, and a map of its tiles.  least, most: range of exponents in the
  * maps of both operands. */
-static void print_operand(const struct product *p, const limber_inspection *l, int side, int least,
-                          int most)
+static void print_operand(const struct cli_product *p, const limber_inspection *l, int side,
+                          int least, int most)
 {
     struct grid g = inspection_grid(l, side, HIGH, WIDE);
     char format[64];
@@ -112,7 +112,7 @@ static void print_operand(const struct product *p, const limber_inspection *l, i
 }
 
 /* Prints a map of each operand's tiles, and what its characters mean. */
-void inspection_print(const struct product *p, const limber_inspection inspection[2])
+void inspection_print(const struct cli_product *p, const limber_inspection inspection[2])
 {
     int least, most;
     bool any = inspection_range(inspection, &least, &most);

@@ -66,8 +66,8 @@ cJSON *parts_json(const limber_report *r, bool measured)
     return list;
 }
 
-/* Adds how a product is cut (predicted seconds without cutting, the groups of A and B) to a JSON
- * object. */
+/* Adds how a product is divided into parts (predicted seconds without parts, the groups of A and B)
+ * to a JSON object. */
 void cut_json(cJSON *j, const limber_cut *cut)
 {
     cJSON *groups;

@@ -25,7 +25,7 @@ struct outlook {
 /* Reads the attempts from the text that limber_plan gives. */
 void outlook_read(struct outlook *o, const char *text);
 /* Prints a plan's summary.  r: the plan's report. */
-void outlook_print(const struct product *p, const struct outlook *o, const limber_report *r);
+void outlook_print(const struct cli_product *p, const struct outlook *o, const limber_report *r);
 void outlook_parts(const char *text);
 void outlook_json(struct cJSON *j, const struct outlook *o, const limber_report *r);
 

@@ -74,7 +74,7 @@ static const char *write_ratio(double x, char *text, size_t size)
 }
 
 /* Prints why this scheme was chosen, and compares it with the second fastest. */
-static void print_why(const struct product *p, const struct outlook *o, const limber_report *r)
+static void print_why(const struct cli_product *p, const struct outlook *o, const limber_report *r)
 {
     const struct attempt *own = attempt_of(o, r->scheme), *native = attempt_of(o, "native");
     const struct attempt *next = NULL;
@@ -131,7 +131,7 @@ static void print_seconds(const struct outlook *o, const limber_report *r)
 }
 
 /* Prints a summary of a plan: scheme, reason, accuracy, predicted time and memory. */
-void outlook_print(const struct product *p, const struct outlook *o, const limber_report *r)
+void outlook_print(const struct cli_product *p, const struct outlook *o, const limber_report *r)
 {
     const limber_scheme *s = scheme_named(r->scheme, strlen(r->scheme));
     char shape[128], format[64];

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool parse_split(struct product *p)
+static bool parse_split(struct cli_product *p)
 {
     if (!p->split)
         return true;
@@ -22,7 +22,7 @@ static bool parse_split(struct product *p)
 
 /* Sets the contract from the options --contract, --scheme, --slices, --split and --lpgemm.  On
  * failure prints a message and returns false. */
-static bool parse_contract(struct product *p)
+static bool parse_contract(struct cli_product *p)
 {
     const char *s = p->contract ? p->contract : p->slices ? "fast" : "native";
 
@@ -81,7 +81,7 @@ static bool parse_list(const char *name, const char *s, int64_t *v, int count)
 
 /* Copies the options that describe a convolution.  Lists are parsed later, when the number of
  * spatial axes is known. */
-bool product_geometry(struct product *p)
+bool product_geometry(struct cli_product *p)
 {
     const struct {
         const char *name, *text;
@@ -109,7 +109,7 @@ bool product_geometry(struct product *p)
 
 /* Parses stride, dilation and pads for `sides` spatial axes, of which rows and columns are the last
  * two. */
-static bool parse_steps(struct product *p, int sides)
+static bool parse_steps(struct cli_product *p, int sides)
 {
     limber_conv *s = &p->conv;
     int64_t stride[3] = { 1, 1, 1 }, dilate[3] = { 1, 1, 1 }, pad[6] = { 0 };
@@ -143,7 +143,7 @@ static bool is_real(limber_format f)
 /* Chooses the format of the result: --as, else i64 for integers, else the larger of the operands'
  * formats.  The result of a simulated unit has the accumulator's format if that is an integer or
  * has 8 bytes, else f32. */
-static bool choose_result_format(struct product *p, limber_format *f)
+static bool choose_result_format(struct cli_product *p, limber_format *f)
 {
     limber_format a = p->a.format, b = p->b.format;
     bool ints = is_integer(a) && is_integer(b);
@@ -170,7 +170,7 @@ static bool choose_result_format(struct product *p, limber_format *f)
 }
 
 /* Finds m, n and k from the operands' arrays. */
-static bool find_gemm_shape(struct product *p, const char *const *files)
+static bool find_gemm_shape(struct cli_product *p, const char *const *files)
 {
     for (int i = 0; i < 2; i++) {
         struct array *v = i ? &p->b : &p->a;
@@ -196,7 +196,7 @@ static bool find_gemm_shape(struct product *p, const char *const *files)
     return true;
 }
 
-void product_axes(const struct product *p, const struct array *a, int64_t dim[MOST_AXES])
+void product_axes(const struct cli_product *p, const struct array *a, int64_t dim[MOST_AXES])
 {
     bool nchw = p->conv.layout == LIMBER_LAYOUT_NCHW;
     int sides = a->rank - 2;
@@ -209,7 +209,7 @@ void product_axes(const struct product *p, const struct array *a, int64_t dim[MO
 
 /* Finds the sizes of the result of a backward convolution: those of --size; else the smallest image
  * that gives an output of this size, or the largest window. */
-static bool find_written_size(struct product *p, int sides, const int64_t dy[MOST_AXES],
+static bool find_written_size(struct cli_product *p, int sides, const int64_t dy[MOST_AXES],
                               const int64_t other[MOST_AXES], int64_t size[3])
 {
     const limber_conv *s = &p->conv;
@@ -247,7 +247,7 @@ static bool has_axes(const char *file, const int64_t have[MOST_AXES], const int6
 }
 
 /* Sets the sizes of the result, in the files' layout. */
-static void store_axes(struct product *p, int rank, const int64_t y[MOST_AXES])
+static void store_axes(struct cli_product *p, int rank, const int64_t y[MOST_AXES])
 {
     bool nchw = p->conv.layout == LIMBER_LAYOUT_NCHW;
 
@@ -259,7 +259,7 @@ static void store_axes(struct product *p, int rank, const int64_t y[MOST_AXES])
 }
 
 /* Gives the images of an IDX file an axis of one channel. */
-static void add_channels(const struct product *p, struct array *a)
+static void add_channels(const struct cli_product *p, struct array *a)
 {
     int at = p->conv.layout == LIMBER_LAYOUT_NCHW ? 1 : 3;
 
@@ -271,7 +271,7 @@ static void add_channels(const struct product *p, struct array *a)
 }
 
 /* Finds the sizes of a convolution from its two arrays and from options. */
-static bool find_conv_shape(struct product *p, const char *const *files)
+static bool find_conv_shape(struct cli_product *p, const char *const *files)
 {
     limber_conv *s = &p->conv;
     bool data = p->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA;
@@ -330,7 +330,7 @@ static bool find_conv_shape(struct product *p, const char *const *files)
     return true;
 }
 
-void product_shape_text(const struct product *p, bool inner, char *s, size_t size)
+void product_shape_text(const struct cli_product *p, bool inner, char *s, size_t size)
 {
     const limber_conv *c = &p->conv;
     int64_t sum = p->is_conv ? c->c / c->groups * (c->t ? c->t : 1) * c->r * c->s :
@@ -345,7 +345,7 @@ void product_shape_text(const struct product *p, bool inner, char *s, size_t siz
 
 /* Parses alpha or beta; if the result is complex, "RE" or "RE,IM".  On failure prints a message and
  * returns false. */
-static bool read_scalar(const struct product *p, const char *name, const char *text, char *out)
+static bool read_scalar(const struct cli_product *p, const char *name, const char *text, char *out)
 {
     limber_format f = p->c.format;
     size_t size = is_integer(f) ? 8 : f.size;
@@ -385,7 +385,7 @@ static bool to_complex(struct array *a, const char *what)
     return true;
 }
 
-static bool same_domain(struct product *p, const char *const *files)
+static bool same_domain(struct cli_product *p, const char *const *files)
 {
     p->c.pairs = p->a.pairs || p->b.pairs;
     return !p->c.pairs || (to_complex(&p->a, files[0]) && to_complex(&p->b, files[1]));
@@ -393,7 +393,7 @@ static bool same_domain(struct product *p, const char *const *files)
 
 /* Reads C0 from the file of --c into the result, in the result's format.  On failure prints a
  * message and returns false. */
-static bool read_c0(struct product *p)
+static bool read_c0(struct cli_product *p)
 {
     struct array c0 = { 0 };
     bool ok;
@@ -465,7 +465,7 @@ static bool read_operand(const char *path, bool wide, const char *format, struct
 
 /* Reads the operands and scalars of a product and finds its shape and result format.  On failure
  * prints a message and returns false. files: NULL if the operands have sizes only. */
-bool product_open(struct product *p, const char *const *files)
+bool product_open(struct cli_product *p, const char *const *files)
 {
     static const char *const none[] = { "A", "B" };
     limber_format f;
@@ -485,7 +485,7 @@ bool product_open(struct product *p, const char *const *files)
            read_scalar(p, "beta", p->scalars.beta, p->scalars.beta_value) && epilogue_open(p);
 }
 
-static bool keep_names(struct product *p, const char *const *files)
+static bool keep_names(struct cli_product *p, const char *const *files)
 {
     p->name[0] = strdup(files[0]);
     p->name[1] = strdup(files[1]);
@@ -494,7 +494,7 @@ static bool keep_names(struct product *p, const char *const *files)
 
 /* Reads the options and files of `limber gemm`, `conv` and `plan`.  Returns 0 if there is work to
  * do, else the exit status + 1. */
-int product_read(int argc, const char **argv, bool is_conv, bool plans, struct product *p)
+int product_read(int argc, const char **argv, bool is_conv, bool plans, struct cli_product *p)
 {
     /* of plan[], convolutions have only the options from this index (--ir) on */
     enum { PLAN_IR = 3 };
@@ -599,11 +599,11 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
     int n = 0, status = 3;
     bool ok = false, understood;
 
-    *p = (struct product){ .promise = LIMBER_CONTRACT_INIT,
-                           .unit = LIMBER_UNIT_INIT,
-                           .statistics = LIMBER_STATISTICS_INIT,
-                           .conv = LIMBER_CONV_INIT,
-                           .shape.groups = 1 };
+    *p = (struct cli_product){ .promise = LIMBER_CONTRACT_INIT,
+                               .unit = LIMBER_UNIT_INIT,
+                               .statistics = LIMBER_STATISTICS_INIT,
+                               .conv = LIMBER_CONV_INIT,
+                               .shape.groups = 1 };
     p->is_conv = is_conv;
     o = options_open(argc, argv, table);
     understood = options_read(
@@ -638,7 +638,7 @@ int product_read(int argc, const char **argv, bool is_conv, bool plans, struct p
 }
 
 /* Frees the options, arrays and epilogue of a product. */
-void product_clear(struct product *p)
+void product_clear(struct cli_product *p)
 {
     char **strings[] = { &p->output.target, &p->output.out,     &p->output.as,    &p->contract,
                          &p->scheme,        &p->scalars.alpha,  &p->scalars.beta, &p->c0,
@@ -657,17 +657,17 @@ void product_clear(struct product *p)
     epilogue_clear(p);
 }
 
-const void *product_alpha(const struct product *p)
+const void *product_alpha(const struct cli_product *p)
 {
     return p->scalars.alpha ? p->scalars.alpha_value : NULL;
 }
 
-const void *product_beta(const struct product *p)
+const void *product_beta(const struct cli_product *p)
 {
     return p->scalars.beta ? p->scalars.beta_value : NULL;
 }
 
-limber_status product_context(const struct product *p, limber_context **ctx)
+limber_status product_context(const struct cli_product *p, limber_context **ctx)
 {
     limber_config config = { .size = sizeof(limber_config),
                              .backend = p->backend,
@@ -682,7 +682,7 @@ static limber_matrix matrix_view(const struct array *a, bool trans)
 }
 
 /* Describes the product to Limber as a limber_problem. */
-static limber_problem make_problem(const struct product *p)
+static limber_problem make_problem(const struct cli_product *p)
 {
     limber_problem x = LIMBER_PROBLEM_INIT;
 
@@ -713,7 +713,7 @@ static limber_problem make_problem(const struct product *p)
     return x;
 }
 
-limber_status product_run(const struct product *p, limber_context *ctx, limber_report *r)
+limber_status product_run(const struct cli_product *p, limber_context *ctx, limber_report *r)
 {
     limber_problem x = make_problem(p);
 
@@ -725,7 +725,7 @@ limber_status product_run(const struct product *p, limber_context *ctx, limber_r
 
 /* Inspects the operands of a matrix product.  Convolutions are not inspected, since their operands
  * are no matrices. */
-limber_status product_inspect(const struct product *p, limber_context *ctx,
+limber_status product_inspect(const struct cli_product *p, limber_context *ctx,
                               limber_inspection inspection[2])
 {
     const limber_problem x = make_problem(p);
@@ -736,7 +736,7 @@ limber_status product_inspect(const struct product *p, limber_context *ctx,
                s;
 }
 
-limber_status product_cut(const struct product *p, limber_context *ctx, limber_cut *cut,
+limber_status product_cut(const struct cli_product *p, limber_context *ctx, limber_cut *cut,
                           limber_report *r)
 {
     const limber_problem x = make_problem(p);
@@ -744,7 +744,7 @@ limber_status product_cut(const struct product *p, limber_context *ctx, limber_c
     return limber_explain(ctx, &x, cut, r);
 }
 
-limber_status product_plan(const struct product *p, limber_context *ctx, char **text,
+limber_status product_plan(const struct cli_product *p, limber_context *ctx, char **text,
                            limber_report *r)
 {
     const limber_problem x = make_problem(p);
@@ -752,7 +752,7 @@ limber_status product_plan(const struct product *p, limber_context *ctx, char **
     return limber_plan(ctx, &x, text, r);
 }
 
-limber_status product_native(const struct product *p, limber_context *ctx, limber_report *r)
+limber_status product_native(const struct cli_product *p, limber_context *ctx, limber_report *r)
 {
     limber_problem x = make_problem(p);
     limber_status s;
@@ -764,7 +764,7 @@ limber_status product_native(const struct product *p, limber_context *ctx, limbe
     return s;
 }
 
-limber_status product_workspace(const struct product *p, limber_context *ctx, size_t *least,
+limber_status product_workspace(const struct cli_product *p, limber_context *ctx, size_t *least,
                                 size_t *best)
 {
     const limber_problem x = make_problem(p);

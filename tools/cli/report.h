@@ -14,15 +14,18 @@ const char *json_word(const cJSON *o, const char *name);
 
 /* ---- reports of runs: summed over all files -------------------------------------------------- */
 
-struct run;
-struct run *run_new(void); /* returns NULL, after a message, if memory is exhausted */
-void run_free(struct run *r);
-bool run_add(struct run *r, const cJSON *report); /* returns false, after a message, on failure */
-void run_finish(struct run *r); /* sorts, and computes advice; must precede the functions below */
-const char *run_name(const struct run *r); /* name of the program */
-void run_print(const struct run *r, int top);
-void run_html(const struct run *r, FILE *f, int top);
-bool run_json(const struct run *r, int top); /* returns false, after a message, on failure */
+struct run_totals;
+struct run_totals *run_totals_new(void); /* returns NULL, after a message, if memory is exhausted */
+void run_totals_free(struct run_totals *r);
+bool run_totals_add(struct run_totals *r,
+                    const cJSON *report); /* returns false, after a message, on failure */
+/* sorts, and computes advice; must precede the functions below */
+void run_totals_finish(struct run_totals *r);
+const char *run_totals_name(const struct run_totals *r); /* name of the program */
+void run_totals_print(const struct run_totals *r, int top);
+void run_totals_html(const struct run_totals *r, FILE *f, int top);
+bool run_totals_json(const struct run_totals *r,
+                     int top); /* returns false, after a message, on failure */
 
 /* ---- files of other commands ----------------------------------------------------------------- */
 

@@ -44,7 +44,7 @@ static cJSON *json_of(const struct group *g, bool shape)
 }
 
 /* Prints the sum of all reports as JSON.  On failure prints a message and returns false. */
-bool run_json(const struct run *r, int top)
+bool run_totals_json(const struct run_totals *r, int top)
 {
     cJSON *o = cJSON_CreateObject(), *groups, *calls, *sites, *advice;
     char *s;

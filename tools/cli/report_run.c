@@ -108,7 +108,7 @@ static struct group read_call(const cJSON *o)
 }
 
 /* Returns the group of this routine and outcome.  If the table is full, returns the last group. */
-static struct group *group_of(struct run *r, const struct group *g)
+static struct group *group_of(struct run_totals *r, const struct group *g)
 {
     struct group *at = r->group;
 
@@ -128,7 +128,7 @@ static struct group *group_of(struct run *r, const struct group *g)
 }
 
 /* Adds a contract to the list, which reads as "correct and bits=40". */
-static void add_contract(struct run *r, const char *words)
+static void add_contract(struct run_totals *r, const char *words)
 {
     const size_t n = strlen(words), have = strlen(r->contracts);
 
@@ -141,7 +141,7 @@ static void add_contract(struct run *r, const char *words)
 }
 
 /* Adds calls to the sums of their routine and caller. */
-static void add_site(struct run *r, const struct group *g)
+static void add_site(struct run_totals *r, const struct group *g)
 {
     struct group *at = r->site;
 
@@ -167,7 +167,7 @@ static bool make_room(struct group **list, int count)
 
 /* Adds a report's entries to the lists of shapes and callers, and to the totals by routine and
  * outcome.  On failure prints a message and returns false. */
-static bool add_calls(struct run *r, const cJSON *calls)
+static bool add_calls(struct run_totals *r, const cJSON *calls)
 {
     int count = cJSON_GetArraySize(calls);
     const cJSON *o;
@@ -192,7 +192,7 @@ static bool add_calls(struct run *r, const cJSON *calls)
 }
 
 /* Adds a report to the sum of all reports.  On failure prints a message and returns false. */
-bool run_add(struct run *r, const cJSON *o)
+bool run_totals_add(struct run_totals *r, const cJSON *o)
 {
     const cJSON *one;
 
@@ -241,7 +241,7 @@ enum { SHORTEST_RATED = 10 }; /* in milliseconds; shorter times are not compared
 
 /* Returns the number of calls that were forwarded although a contract was in effect that the BLAS
  * may not keep.  *most: the group with the largest number of such calls. */
-static double not_kept(const struct run *r, const struct group **most)
+static double not_kept(const struct run_totals *r, const struct group **most)
 {
     static const char *const keeps[] = { "standard error bound",  "under native",
                                          "is as fast below",      "nothing is multiplied",
@@ -265,7 +265,7 @@ static double not_kept(const struct run *r, const struct group **most)
 }
 
 /* Sets the verdict: a sentence that tells whether the intercepted calls kept their contracts. */
-static void find_verdict(struct run *r)
+static void find_verdict(struct run_totals *r)
 {
     const struct group *s = &r->served, *most;
     double left = not_kept(r, &most), calls = s->calls + r->left.calls;
@@ -302,7 +302,7 @@ static const char *base(const char *path)
 }
 
 /* Writes the first line of the report: "PROGRAM, 2026-11-28 14:03, 12.3 s, contract correct". */
-static void write_head(const struct run *r, char *to, size_t size)
+static void write_head(const struct run_totals *r, char *to, size_t size)
 {
     char when[40] = "", files[40] = "";
     time_t began = (time_t)r->began;
@@ -369,7 +369,7 @@ static void write_speed(const struct group *g, char *to, size_t size)
         snprintf(to, size, "%sas long as the BLAS (about %.3g s)", part, g->original);
 }
 
-static void write_start_up(const struct run *r, char *to, size_t size)
+static void write_start_up(const struct run_totals *r, char *to, size_t size)
 {
     snprintf(to, size, "%.3g s to open Limber and %.3g s to compile kernels", r->opening,
              r->served.compiling);
@@ -402,7 +402,8 @@ static void write_ordered(const struct group *g, char *to, size_t size)
 
 /* ---- advice to the user ---------------------------------------------------------------------- */
 
-__attribute__((format(printf, 2, 3))) static void advise(struct run *r, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void advise(struct run_totals *r, const char *format,
+                                                         ...)
 {
     va_list args;
 
@@ -414,7 +415,7 @@ __attribute__((format(printf, 2, 3))) static void advise(struct run *r, const ch
 }
 
 /* Number of calls that were forwarded for a reason that contains these words. */
-static double left_because(const struct run *r, const char *words)
+static double left_because(const struct run_totals *r, const char *words)
 {
     double calls = 0;
 
@@ -426,7 +427,7 @@ static double left_because(const struct run *r, const char *words)
 
 /* Returns by how many seconds products of fewer than `work` multiply-adds took longer than the
  * BLAS's estimate.  Products of a matrix and a vector, which have k = 0, are left out. */
-static double lost_below(const struct run *r, double work)
+static double lost_below(const struct run_totals *r, double work)
 {
     double lost = 0;
 
@@ -442,7 +443,7 @@ static double lost_below(const struct run *r, double work)
 
 /* Returns the shape that loses the largest number of seconds compared with the BLAS.  NULL if no
  * shape loses 1 % of the run and SHORTEST_RATED milliseconds. */
-static const struct group *slowest_of(const struct run *r)
+static const struct group *slowest_of(const struct run_totals *r)
 {
     const struct group *found = NULL;
     double most = fmax(0.01 * r->wall, 1e-3 * SHORTEST_RATED);
@@ -461,7 +462,7 @@ static const struct group *slowest_of(const struct run *r)
 
 /* Collects advice for the user from the sums: settings that would save time or keep more
  * contracts. */
-static void find_advice(struct run *r)
+static void find_advice(struct run_totals *r)
 {
     const struct group *s = &r->served;
     const struct group *slowest = slowest_of(r);
@@ -554,7 +555,7 @@ static const char *site_of(const struct group *g)
 }
 
 /* Prints the counts of simulated units, by routine and caller. */
-static void print_sites(const struct run *r)
+static void print_sites(const struct run_totals *r)
 {
     if (r->sites)
         printf("\n%-16s %10s %10s %10s %9s %9s  %s\n", "unit", "products", "unchanged", "lost bits",
@@ -576,7 +577,7 @@ static const char *outcome_of(const struct group *g)
 }
 
 /* Prints the sum of all reports as text.  top: number of shapes that are listed. */
-void run_print(const struct run *r, int top)
+void run_totals_print(const struct run_totals *r, int top)
 {
     const struct group *s = &r->served;
     char line[WORDS];
@@ -668,7 +669,7 @@ static void html_table(FILE *f, const char *title, const struct group *g, int co
 }
 
 /* Writes an HTML table of what simulated units counted, by routine and caller. */
-static void html_sites(FILE *f, const struct run *r)
+static void html_sites(FILE *f, const struct run_totals *r)
 {
     if (!r->sites)
         return;
@@ -710,7 +711,7 @@ static void html_fact(FILE *f, const char *name, const char *format, ...)
 }
 
 /* Writes the sum of all reports as HTML. top: number of shapes that are listed. */
-void run_html(const struct run *r, FILE *f, int top)
+void run_totals_html(const struct run_totals *r, FILE *f, int top)
 {
     const struct group *s = &r->served;
     char line[WORDS];
@@ -751,16 +752,16 @@ void run_html(const struct run *r, FILE *f, int top)
 
 /* ---- making, finishing and freeing a report -------------------------------------------------- */
 
-struct run *run_new(void)
+struct run_totals *run_totals_new(void)
 {
-    struct run *r = calloc(1, sizeof *r);
+    struct run_totals *r = calloc(1, sizeof *r);
 
     if (!r)
         complain("report: not enough memory");
     return r;
 }
 
-void run_free(struct run *r)
+void run_totals_free(struct run_totals *r)
 {
     if (r) {
         free(r->shape);
@@ -785,7 +786,7 @@ static void add_outcome(struct group *to, const struct group *g)
 }
 
 /* Joins the groups of each routine to a row of the table.  The groups must be sorted by time. */
-static void join_routines(struct run *r)
+static void join_routines(struct run_totals *r)
 {
     for (int i = 0; i < r->groups; i++) {
         const struct group *g = &r->group[i];
@@ -810,7 +811,7 @@ static void join_routines(struct run *r)
     qsort(r->routine, (size_t)r->routines, sizeof *r->routine, by_seconds);
 }
 
-void run_finish(struct run *r)
+void run_totals_finish(struct run_totals *r)
 {
     qsort(r->group, (size_t)r->groups, sizeof *r->group, by_seconds);
     join_routines(r);
@@ -825,7 +826,7 @@ void run_finish(struct run *r)
     find_advice(r);
 }
 
-const char *run_name(const struct run *r)
+const char *run_totals_name(const struct run_totals *r)
 {
     return base(r->program);
 }

@@ -19,7 +19,7 @@ struct group {
     double products, swamped, partly, underflow, overflow; /* counts of a simulated unit */
 };
 
-struct run {
+struct run_totals {
     /* sums over all groups: calls that Limber computed, and calls that it did not */
     struct group served, left;
     /* of the calls that Limber computed: those that were compared with exact values, and those that

@@ -13,13 +13,13 @@
 
 /* ---- options that choose a unit -------------------------------------------------------------- */
 
-static void set_simulate(struct product *p)
+static void set_simulate(struct cli_product *p)
 {
     p->promise.promise = LIMBER_CONTRACT_SIMULATE;
     p->promise.unit = &p->unit;
 }
 
-bool unit_of_words(struct product *p, const char *words)
+bool unit_of_words(struct cli_product *p, const char *words)
 {
     if (limber_unit_parse(words, &p->unit) != LIMBER_STATUS_OK)
         return complain("--contract simulate=%s: %s%s", words, limber_error_text(),
@@ -31,7 +31,7 @@ bool unit_of_words(struct product *p, const char *words)
 
 /* Sets the contract to the unit that an LPGEMM configuration gives for a layer.  On failure prints
  * a message and returns false. */
-bool unit_of_lpgemm(struct product *p)
+bool unit_of_lpgemm(struct cli_product *p)
 {
     limber_status status;
     char *text;
@@ -54,7 +54,7 @@ bool unit_of_lpgemm(struct product *p)
     return true;
 }
 
-bool unit_counts(struct product *p)
+bool unit_counts(struct cli_product *p)
 {
     if (!p->count || p->unquantised)
         return true;

@@ -186,7 +186,8 @@ INLINE void multiply(const struct choices o, const struct ladder_product *x, int
 
 typedef void step(const struct ladder_product *x, int64_t from, int64_t to, double *room);
 
-/* Defines a step: an instance of the template. */
+/* Defines a step of the figure: a variant of the product, compiled from `multiply` with constant
+ * choices. */
 #define STEP(name, attribute, ...) \
     attribute static void name(const struct ladder_product *x, int64_t from, int64_t to, \
                                double *room) \
@@ -207,7 +208,8 @@ VECTOR_STEPS(256, __attribute__((target("avx2,fma"))), 4)
 VECTOR_STEPS(512, __attribute__((target("avx512f,fma"))), 8)
 #endif
 
-/* Sets the steps with the longest vectors that this CPU has.  Returns their width in bits. */
+/* Sets the two steps (variants of the product) that use the longest vectors of this CPU.  Returns
+ * the vectors' width in bits. */
 static int choose_vectors(step **vectorised, step **prefetched)
 {
     *vectorised = vectorised_128, *prefetched = prefetched_128;
@@ -274,7 +276,8 @@ static bool run_step(step *run, const struct ladder_product *x, int threads)
 
 /* ---- the figure ------------------------------------------------------------------------------ */
 
-/* A step of the ladder, or Limber's product if `run` is NULL. */
+/* A call that is timed: a step of the figure (a variant of the product), or Limber's product if
+ * `run` is NULL. */
 struct timed_step {
     const struct figures *f;
     step *run;
@@ -292,8 +295,8 @@ static bool run_timed(void *user)
                     factors_multiply(s->f->ctx, &native, s->x, NULL) == LIMBER_STATUS_OK;
 }
 
-/* Measures a step, and adds a row: its speed, and how many times the speed of the step before.
- * Compares C with the exact product. */
+/* Measures a step of the figure (a variant of the product), and adds a row: its speed, and how many
+ * times as fast it is as the previous step.  Compares C with the exact product. */
 static bool measure_step(struct figures *f, const char *name, const char *what, step *run,
                          int threads, struct factors *x, double *before, struct table *data)
 {
@@ -313,7 +316,7 @@ static bool measure_step(struct figures *f, const char *name, const char *what, 
     return true;
 }
 
-/* Fills the figure: a row for each step. */
+/* Fills the figure: a row for each variant of the product. */
 static bool fill_ladder(struct figures *f, struct table *data, struct table *brief)
 {
     int64_t n = f->quick ? 200 : 1024;

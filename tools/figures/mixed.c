@@ -55,7 +55,8 @@ static const struct sweep {
     limber_promise promise;
     bool tiles;
     enum wide kind;
-    const char *decided; /* the scheme that decides tile by tile; NULL: the contract decides */
+    /* named scheme, which chooses its limbs tile by tile; NULL: only the contract is given */
+    const char *decided;
     /* schemes that compute the whole product, for comparison with the decision */
     const char *scheme[SCHEMES];
 } sweeps[] = {

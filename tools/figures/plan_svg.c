@@ -44,7 +44,7 @@ struct scale {
 
 struct drawing {
     FILE *f;
-    const struct product *p;
+    const struct cli_product *p;
     const limber_inspection *inspection;
     const limber_cut *cut;
     const limber_report *r;
@@ -446,7 +446,7 @@ static void name_schemes(struct drawing *d)
 
 /* Writes a picture of a product's operands and partition to an SVG file.  On failure prints a
  * message and returns false. */
-bool plan_svg_write(const char *path, const struct product *p,
+bool plan_svg_write(const char *path, const struct cli_product *p,
                     const limber_inspection inspection[2], const limber_cut *cut,
                     const limber_report *r)
 {

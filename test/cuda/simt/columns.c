@@ -152,7 +152,7 @@ static void check_cell(const struct witness *w, const struct cell *c, bool write
 }
 
 /* Frees all tensor memory of the block.  Fails unless these are the columns that were allocated,
- * and all accesses to them are ordered before. */
+ * and all accesses to them are ordered before this call. */
 void columns_free(uint32_t address, uint32_t count)
 {
     struct meeting *m = whole_warp("columns_free", (int)count, NULL);

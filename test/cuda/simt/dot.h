@@ -13,8 +13,9 @@
  * largest exponent, smallest exponent, fraction bits of the result. */
 struct model {
     int block, frac, floor, bits;
-    /* FP8 elements are multiplied as two blocks of FP16: the first two elements of each four;
-     * and the others, with 0 as addend. c and both blocks are added in binary32. */
+    /* FP8 elements are multiplied as FP16 in two blocks: the first two elements of each four,
+     * starting from 0, then the last two, which are added to that sum.  The sum is added to c in
+     * binary32. */
     bool quads;
 };
 

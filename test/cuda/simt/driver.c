@@ -111,7 +111,7 @@ static struct {
     bool started;
     int capability, multiprocessors, version;
     int clock, memory_clock; /* kHz */
-    uint64_t each;
+    uint64_t each; /* bytes of memory of each device; 0 until start_memory() */
     struct context contexts[DEVICES];
     struct capture *captures;
     struct function *functions;
@@ -127,7 +127,8 @@ static struct {
 } driver;
 static _Thread_local struct context *current[STACK_DEPTH];
 static _Thread_local int depth; /* current[depth] is the current context */
-/* capture mode of this thread: it tells which captures forbid it unsafe calls */
+/* this thread's mode (cuThreadExchangeStreamCaptureMode), on which it depends whether captures
+ * forbid it unsafe calls */
 static _Thread_local int thread_mode;
 
 /* ---- settings and start of the driver -------------------------------------------------------- */
@@ -672,7 +673,7 @@ EXPORT int cuMemFreeHost(void *at)
     return leave(INVALID_VALUE);
 }
 
-/* Returns whether these bytes are in pinned host memory. */
+/* Returns whether bytes [at, at + size) are in pinned host memory. */
 static bool is_pinned(uint64_t at, uint64_t size)
 {
     for (const struct pinned *p = driver.pinned; p; p = p->next)
@@ -1183,8 +1184,8 @@ EXPORT int cuStreamEndCapture(struct stream *s, struct graph **graph)
     return leave(invalid ? CAPTURE_INVALIDATED : OK);
 }
 
-/* Returns a copy of a work item, with its launch arguments.  Copies of memory need none: in graphs
- * they access pinned memory only. */
+/* Returns a copy of a work item and of its launch arguments.  Copies of memory in a graph have no
+ * such buffer, since they access pinned memory only. */
 static struct work *clone_work(const struct work *w)
 {
     struct work *new = copy_work(w);
@@ -1380,8 +1381,8 @@ EXPORT int cuFuncSetAttribute(struct function *f, int attribute, int value)
     return OK;
 }
 
-/* Returns an attribute of a kernel, by its number in cuda.h: 0 threads of a block, 4 registers, 5
- * and 6 capability, 8 dynamic shared memory. */
+/* Stores an attribute of a kernel in *v, by its number in cuda.h: 0 threads of a block, 4
+ * registers, 5 and 6 capability, 8 dynamic shared memory.  Other attributes are 0. */
 EXPORT int cuFuncGetAttribute(int *v, int attribute, const struct function *f)
 {
     if (!f)

@@ -480,8 +480,8 @@ static bool translate_options(struct program *p, int count, const char *const *g
     return found;
 }
 
-/* Optimisation is off, because compiling takes ten times as long as running.  The preprocessor has
- * expanded macros of the architecture already, so it is not set here. */
+/* Optimisation is off, because compiling takes ten times as long as running.  No option names the
+ * architecture, since the preprocessor has expanded its macros already. */
 static const char *const compiler_options[] = {
     "-x",
     "c++",

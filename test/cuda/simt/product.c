@@ -131,7 +131,7 @@ static void read_numbers(struct numbers *x, const uint8_t *bytes, bool is_signed
 }
 
 /* Adds products of rows of a and columns of b, of 32 bytes each, to d.  d[i * columns + j] points
- * to the sum of row i and column j. */
+ * to the sum of row i and column j.  kind: bit 0 is set if a is signed, bit 1 if b is. */
 static void multiply_i8(int kind, int rows, const uint8_t (*a)[32], int columns,
                         const uint8_t (*b)[32], uint32_t *const *d)
 {
@@ -391,7 +391,7 @@ void wmma_store(uint32_t at, const float *d, int ld)
 
 /* ---- products of a warpgroup ----------------------------------------------------------------- */
 
-struct product {
+struct group_product {
     uint32_t *d;
     int n;
     struct tile a, b;
@@ -472,7 +472,7 @@ static epoch group_agent(const struct meeting *m)
            << CLOCK_BITS;
 }
 
-static struct product *product_of_thread(const struct meeting *m, int thread)
+static struct group_product *product_of_thread(const struct meeting *m, int thread)
 {
     return lane_of(m, thread)->arg;
 }
@@ -481,7 +481,7 @@ static struct product *product_of_thread(const struct meeting *m, int thread)
  * there is none. */
 static struct sum *find_sum(struct group *g, const struct meeting *m)
 {
-    const struct product *first = product_of_thread(m, 0);
+    const struct group_product *first = product_of_thread(m, 0);
     struct sum *s;
 
     for (s = g->sums; s; s = s->next)
@@ -509,7 +509,7 @@ static bool is_poison(const struct sum *s, int thread)
 static void take_registers(struct sum *s, const struct meeting *m, int thread)
 {
     struct fibre *f = lane_of(m, thread);
-    const struct product *p = f->arg;
+    const struct group_product *p = f->arg;
     uint32_t *value = s->value + thread * (s->n / 2);
     size_t size = (size_t)(s->n / 2) * 4;
 
@@ -537,10 +537,10 @@ static uint32_t *element_of(struct sum *s, int row, int column)
 /* Requires all threads of a warpgroup to issue the same product. */
 static void check_products(const struct group *g, const struct meeting *m)
 {
-    const struct product *first = product_of_thread(m, 0);
+    const struct group_product *first = product_of_thread(m, 0);
 
     for (int t = 1; t < 128; t++) {
-        const struct product *p = product_of_thread(m, t);
+        const struct group_product *p = product_of_thread(m, t);
 
         if (memcmp(&p->a, &first->a, sizeof p->a) || memcmp(&p->b, &first->b, sizeof p->b) ||
             p->n != first->n || p->keep != first->keep)
@@ -557,7 +557,7 @@ static void check_products(const struct group *g, const struct meeting *m)
 static void issue_product(struct group *g, const struct meeting *m, int kind)
 {
     static uint32_t *to[64 * 256];
-    const struct product *first = product_of_thread(m, 0);
+    const struct group_product *first = product_of_thread(m, 0);
     struct sum *s = find_sum(g, m);
     struct witness w = common_witness(m, 32);
     int n = first->n;
@@ -583,7 +583,7 @@ static void issue_product(struct group *g, const struct meeting *m, int kind)
 
 void group(int kind, int n, void *d, struct tile a, struct tile b, int keep)
 {
-    struct product mine = { d, n, a, b, keep };
+    struct group_product mine = { d, n, a, b, keep };
     struct meeting *m = my_warpgroup();
     struct group *g = &engine.running->block->groups[m->from / 128];
 

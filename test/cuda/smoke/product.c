@@ -592,8 +592,8 @@ static void print_order_of(FILE *out, const char *name, struct summing *x)
     limber_free(unit);
 }
 
-/* If only C is wrong and the kernel multiplies unsplit operands, prints the summation orders of the
- * device and of the interpreter.  limber_reveal finds no order if the kernel loses an element. */
+/* If the kernel multiplies unsplit operands, prints the summation orders of the device and of the
+ * interpreter.  limber_reveal finds no order if the kernel loses an element. */
 static void print_order(FILE *out, const struct trial *t)
 {
     const struct cuda_config *f = &t->kernel->config;

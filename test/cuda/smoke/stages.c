@@ -308,7 +308,7 @@ static void compare_sums_of(struct stage *s, const struct trial *t, const struct
             }
 }
 
-/* Compares the sums of all products of a batch. */
+/* Compares the sums of all products of a batch.  Returns false if memory is exhausted. */
 static bool compare_sums(struct stage *s, const struct trial *t, const struct layout *l)
 {
     bool ok = true;

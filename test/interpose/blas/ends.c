@@ -54,8 +54,8 @@ static int fork_once(void)
     return status_of(child);
 }
 
-/* Forks a child that computes nothing.  The child must write no report: neither of calls that
- * the parent made nor of its own. */
+/* Forks a child that computes nothing, and returns its status.  The child must write no report:
+ * neither of calls that the parent made nor of its own. */
 static int fork_idle(void)
 {
     pid_t child = fork();
@@ -65,8 +65,8 @@ static int fork_idle(void)
     return status_of(child);
 }
 
-/* Calls vfork, whose child shares the parent's memory, and lets the child fail to start a
- * program. */
+/* Calls vfork, whose child shares the parent's memory and fails to start a program.  Returns the
+ * child's status. */
 static int vfork_in_vain(void)
 {
     pid_t child = vfork();
@@ -99,7 +99,8 @@ static void *report_on(void *arg)
     return NULL;
 }
 
-/* Forks while other threads are at arbitrary points of calls. */
+/* Forks several times while other threads are at arbitrary points of calls.  Returns STATUS if all
+ * children ended with that status, else -1. */
 static int fork_among_threads(void)
 {
     pthread_t thread;

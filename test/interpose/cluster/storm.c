@@ -55,8 +55,8 @@ static int element_at(int i, int j)
     return (i * 31 + j * 17) % 19 - 9;
 }
 
-/* Multiplies in one of 32 combinations of formats (`kernel`), no two of which share code.  *from:
- * the kernel's origin. */
+/* Multiplies in one of 32 combinations of formats (`kernel`), no two of which share code, and
+ * counts the kernel's origin in from[].  Returns 1 if the call or the result is wrong. */
 static int multiply(limber_context *ctx, int kernel, int *from)
 {
     static const char *const formats[] = { "f64", "f32", "f16", "bf16" };
@@ -317,8 +317,8 @@ static int is_cache_usable(int kernels)
     return !damaged && !wrong;
 }
 
-/* For this many seconds, starts ranks and kills some at random moments.  The others must end,
- * and the cache must stay usable. */
+/* For this many seconds, starts ranks and kills some at random moments.  Returns 1 if one of the
+ * others does not end well, if the cache is no longer usable, or if no rank was killed. */
 static int kill_some(double seconds)
 {
     enum { RANKS = 4, KERNELS = 2 };

@@ -237,8 +237,8 @@ static const char *const ways[] = { "return", "thread", "quick",   "early", "lat
 enum way { RETURN, THREAD, QUICK, EARLY, LATE, STATIC, CLOSE, DESTROY, FORKED, WAYS };
 static enum way way;
 
-/* Exit function that runs before the library's own: the library must still compute.  A compiler
- * need not be available if it was still being opened and the process ends in the way LATE. */
+/* Exit function that runs before the library's own: the library must still compute.  If this way to
+ * end is LATE and a compiler was still being opened, there need not be one. */
 static void compute_at_exit(void)
 {
     let_go();
@@ -321,7 +321,7 @@ static void fork_child(void)
         fault("the child fails");
 }
 
-/* Ends the process in this run's way.  Returns what main returns. */
+/* Ends the process in the way that this run tests (enum way).  Returns what main returns. */
 static int end_process(void)
 {
     pthread_t thread;

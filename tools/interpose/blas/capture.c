@@ -11,7 +11,7 @@ static limber_format format_of(const struct request *r)
                                               LIMBER_F64;
 }
 
-/* Returns the operand x of a call, op(x) being rows x cols, in the form in which it is captured. */
+/* Describes op(x), which is rows x cols, for a capture. */
 static struct capture_operand operand_of(const struct request *r, const struct argument *x,
                                          int64_t rows, int64_t cols)
 {

@@ -47,7 +47,7 @@ static uint64_t scramble(uint64_t x)
 
 /* Chooses random elements of a product, before it is computed, and saves their old values if beta
  * needs them.  Returns NULL if this product is not checked. */
-struct sample *limber_blas_sample(struct job *j, const struct product *x)
+struct sample *limber_blas_sample(struct blas_job *j, const struct product *x)
 {
     static atomic_ullong seed;
     int count = interpose_options()->check;
@@ -80,7 +80,7 @@ static limber_format format_named(const char *name)
     return f;
 }
 
-static limber_format c_format(const struct job *j)
+static limber_format c_format(const struct blas_job *j)
 {
     return format_named(j->is_single ? "f32" : "f64");
 }
@@ -109,8 +109,9 @@ static const limber_contract in_order = { .size = sizeof(limber_contract),
 
 /* Computes an element under a contract, in format f. out: one number, or two if complex; before the
  * call it holds the old element of C. */
-static bool compute_element(const struct job *j, const struct product *x, const struct element *e,
-                            const limber_contract *contract, limber_format f, void *out)
+static bool compute_element(const struct blas_job *j, const struct product *x,
+                            const struct element *e, const limber_contract *contract,
+                            limber_format f, void *out)
 {
     char alpha[32], beta[32];
     size_t parts = j->is_complex ? 2 : 1;
@@ -135,18 +136,18 @@ static bool compute_element(const struct job *j, const struct product *x, const 
     return limber_run(judge, &one, NULL) == LIMBER_STATUS_OK;
 }
 
-static double number_of(const struct job *j, const void *p, int which)
+static double number_of(const struct blas_job *j, const void *p, int which)
 {
     return j->is_single ? ((const float *)p)[which] : ((const double *)p)[which];
 }
 
-static double abs_of(const struct job *j, const void *p)
+static double abs_of(const struct blas_job *j, const void *p)
 {
     return fabs(number_of(j, p, 0)) + (j->is_complex ? fabs(number_of(j, p, 1)) : 0);
 }
 
 /* Returns |A||B| for one element.  For complex numbers this bounds the value for both parts. */
-static double magnitude(const struct job *j, const struct product *x, const struct element *e)
+static double magnitude(const struct blas_job *j, const struct product *x, const struct element *e)
 {
     double size = 0;
 
@@ -156,7 +157,7 @@ static double magnitude(const struct job *j, const struct product *x, const stru
     return size;
 }
 
-static double ulp(const struct job *j, double x)
+static double ulp(const struct blas_job *j, double x)
 {
     int exponent;
 
@@ -165,14 +166,14 @@ static double ulp(const struct job *j, double x)
                           ldexp(1, fmax(exponent - 53, -1074));
 }
 
-static double term_count(const struct job *j, const struct product *x)
+static double term_count(const struct blas_job *j, const struct product *x)
 {
     return (double)x->k * (j->is_complex ? 2 : 1);
 }
 
 /* Error that the contract allows before the final rounding, as a share of |alpha||A||B| +
  * |beta||C|. */
-static double allowed_error(const struct job *j, const struct product *x)
+static double allowed_error(const struct blas_job *j, const struct product *x)
 {
     const double u = j->is_single ? 0x1p-24 : 0x1p-53, k = term_count(j, x);
 
@@ -188,7 +189,7 @@ static double allowed_error(const struct job *j, const struct product *x)
 
 /* Absolute error that underflow may cause under `native`: each addition in the subnormal range may
  * lose half of the smallest number. */
-static double underflow_error(const struct job *j, const struct product *x)
+static double underflow_error(const struct blas_job *j, const struct product *x)
 {
     return j->contract->promise == LIMBER_CONTRACT_NATIVE ?
                ldexp((term_count(j, x) + 2) * fmax(abs_of(j, x->alpha), 1),
@@ -197,7 +198,7 @@ static double underflow_error(const struct job *j, const struct product *x)
 }
 
 /* True if native sums of this size may overflow, as in IEEE arithmetic. */
-static bool may_overflow(const struct job *j, double size)
+static bool may_overflow(const struct blas_job *j, double size)
 {
     return j->contract->promise == LIMBER_CONTRACT_NATIVE &&
            !(size < (j->is_single ? 0x1p127 : 0x1p1023));
@@ -210,7 +211,7 @@ struct magnitudes {
 
 /* Compares one number of an element.  got: the program's result; due: the right bits, for contracts
  * that promise bits; pair: the exact value as a double-double. */
-static void compare_number(struct job *j, const struct product *x, struct magnitudes size,
+static void compare_number(struct blas_job *j, const struct product *x, struct magnitudes size,
                            double got, double due, const double *pair)
 {
     const limber_promise promise = j->contract->promise;
@@ -232,7 +233,7 @@ static void compare_number(struct job *j, const struct product *x, struct magnit
 }
 
 /* Compares one element with its exact value. */
-static void compare_element(struct job *j, const struct product *x, const struct element *e)
+static void compare_element(struct blas_job *j, const struct product *x, const struct element *e)
 {
     const void *got = limber_blas_at(j, x->c, e->i, e->j).data;
     const bool ordered = j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE;
@@ -258,7 +259,7 @@ static void compare_element(struct job *j, const struct product *x, const struct
 /* Compares the sampled elements of a product's result with the contract, if the product is done,
  * and prints a message if one breaks it.  Frees s.  Restores the floating-point flags, and adds
  * the time to j->checking. */
-void limber_blas_compare(struct job *j, const struct product *x, struct sample *s, bool done)
+void limber_blas_compare(struct blas_job *j, const struct product *x, struct sample *s, bool done)
 {
     const int flags = fetestexcept(FE_ALL_EXCEPT), before = j->check.broken;
     double start = limber_blas_now();

@@ -61,7 +61,7 @@ bool limber_blas_is_second(void)
 
 /* ---- the function behind --------------------------------------------------------------------- */
 
-/* Accepts a function that was found in the caller's object or its dependencies.  If this is the
+/* True if a function of the caller's object or its dependencies may be called.  If this is the
  * second copy of the library, it must not call the first: the first calls the second, so that calls
  * would never end. */
 static bool is_no_loop(void *object, const char *name, void *function)
@@ -71,10 +71,10 @@ static bool is_no_loop(void *object, const char *name, void *function)
     return !(limber_blas_is_second() && is_copy(function));
 }
 
-/* Accepts a function of any loaded object, if that is no copy of this library and its integers have
- * the expected width.  A name without "64" does not tell the width, so the object must also have an
- * isamax without a suffix: NumPy's 64-bit BLAS has cblas_dgemm_batch_strided, but its other names
- * end in 64_. */
+/* True if a function of any loaded object may be called: it is not in a copy of this library, and
+ * its integers have the expected width.  A name without "64" does not tell the width, so the object
+ * must also have an isamax without a suffix: NumPy's 64-bit BLAS has cblas_dgemm_batch_strided, but
+ * its other names end in 64_. */
 static bool is_of_its_kind(void *object, const char *name, void *function)
 {
     return !is_copy(function) &&

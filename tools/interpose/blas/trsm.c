@@ -17,8 +17,8 @@ typedef void trsm(const char *, const char *, const char *, const char *, const 
  * Fortran BLAS a row-major matrix is its transpose, so side and triangle are exchanged.  Sizes are
  * 64-bit integers; a BLAS with 32-bit integers reads their lower halves, which come first in
  * little-endian memory. */
-static void solve_block(const struct job *j, const struct triangular *t, trsm *solve, int64_t i,
-                        int64_t p, const union scalar *alpha)
+static void solve_block(const struct blas_job *j, const struct triangular *t, trsm *solve,
+                        int64_t i, int64_t p, const union scalar *alpha)
 {
     const struct request *r = j->r;
     bool by_rows = r->order == BLAS_ROWS, left = (r->side == 'L') != by_rows;
@@ -35,7 +35,7 @@ static void solve_block(const struct job *j, const struct triangular *t, trsm *s
 
 /* Solves rows [first, first + n), recursively.  The contribution of earlier rows is already
  * subtracted from their right-hand sides. */
-static bool solve_rows(struct job *j, const struct triangular *t, trsm *solve, int64_t first,
+static bool solve_rows(struct blas_job *j, const struct triangular *t, trsm *solve, int64_t first,
                        int64_t n, const union scalar *alpha)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0), minus = limber_blas_scalar(j, -1, 0);
@@ -63,7 +63,7 @@ static bool solve_rows(struct job *j, const struct triangular *t, trsm *solve, i
 /* Computes trsm: solves by blocks, whose products Limber computes.  Small blocks are solved by
  * the other BLAS or, under `reproducible`, by substitution.  If that fails, restores b and
  * returns false. */
-bool limber_blas_trsm(struct job *j)
+bool limber_blas_trsm(struct blas_job *j)
 {
     const struct triangular t = limber_blas_triangular(j->r);
     const char routine[] = { j->r->type, 't', 'r', 's', 'm', 0 };

@@ -41,7 +41,8 @@
 #define CUBLAS_ARRAY_EX(ROW) CUBLAS_BOTH(ROW, cublasGemmBatchedEx, 0, 4)
 #define CUBLAS_STRIDED_EX(ROW) CUBLAS_BOTH(ROW, cublasGemmStridedBatchedEx, 0, 4)
 
-/* Parameters of the functions of each form.  T is the type of sizes. */
+/* Parameters of the functions for single products, for batches by addresses and by strides, and of
+ * those that take types (Ex).  T is the type of sizes. */
 #define CUBLAS_PARAMS_ONE(T) \
     void *handle, int transa, int transb, T m, T n, T k, const void *alpha, const void *a, T lda, \
         const void *b, T ldb, const void *beta, void *c, T ldc

@@ -183,7 +183,7 @@ static bool is_nan_of_halves(const char *at)
     return (half & 0x7fff) > 0x7c00;
 }
 
-/* Computes those of n elements of C again by NumPy's loop that are NaN in binary16, because the
+/* Computes again, by NumPy's loop, those of n elements of C that are NaN in binary16, because the
  * bits of NaN and the exceptions depend on how NumPy's code was compiled. */
 static void mend_halves(enum ufunc ufunc, const struct shape *x, char *const args[3], int64_t n,
                         const npy_intp apart[3], void *data)
@@ -216,7 +216,7 @@ static void mend_longdouble(enum ufunc ufunc, const struct shape *x, char *const
         memcpy(args[2], &other, sizeof other);
 }
 
-/* Computes those results again by NumPy's loop whose NaN bits or floating-point exceptions Limber
+/* Computes again, by NumPy's loop, the results whose NaN bits or floating-point exceptions Limber
  * does not compute. */
 static void mend(enum ufunc ufunc, int type, const struct shape *x, char *const *args, void *data)
 {

@@ -78,7 +78,8 @@ static bool check_report(const char *pattern)
     return can_write("LIMBER_REPORT", path, false);
 }
 
-/* Checks that the cache can be used, if the user names its folder or key. */
+/* Returns false and prints a message if the user names the cache's folder or key, but the cache
+ * cannot be used. */
 static bool check_cache(limber_context *ctx, const char *folder)
 {
     limber_cache_info info = LIMBER_CACHE_INFO_INIT;
