@@ -90,7 +90,7 @@ int64_t limber_limb_width(const struct plan *p, int limbs)
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
 
     if (axis_of(n) == AXIS_none)
-        return 0; /* integers as they are */
+        return 0; /* integers that are not scaled */
     if (!has_mask(mask))
         return INT64_MAX;
     return axis_of(n) == AXIS_all ? limber_width_of_all(mask) :

@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* largest number of thresholds that are tried for a group; of tiles of a block whose largest
- * exponent is tried as the common upper limit */
+/* THRESHOLDS: largest number of thresholds that are tried for a group.  ANCHORS: largest number of
+ * tiles of a block whose largest exponent is tried as the block's common upper limit. */
 enum { THRESHOLDS = 8, ANCHORS = 8 };
 /* largest number of parts of a rectangle */
 enum { RECTANGLE_PARTS = 2 * SCHEMES - 1 };
@@ -526,9 +526,9 @@ static bool is_special(const struct partition_side *s, int g)
     return mask_of_group(s, g).special;
 }
 
-/* True if the parts of a rectangle are sufficiently faster than one plan, or if the caller named
- * several schemes.  Several parts are summed, so the result must allow a rounding after each part.
- * whole: predicted seconds of one plan. */
+/* True if the parts of a rectangle are sufficiently faster than one plan or, if the caller named
+ * several schemes, have plans at all.  Several parts are summed, so the result must allow a
+ * rounding after each part.  seconds, whole: predicted seconds of the parts, and of one plan. */
 static bool is_worthwhile(const struct partition_work *w, int parts, double seconds, double whole)
 {
     if (parts > 1 && !w->in->sums)
@@ -575,8 +575,8 @@ static double product_price(struct partition_work *w, const struct mask *a, cons
     return w->failed ? INFINITY : price.product;
 }
 
-/* True if one of the named schemes for limbs of floats suits a whole rectangle, and is not dearer
- * than its n parts.  Then stores its only part in *one. */
+/* True if one of the named schemes for limbs of floats suits a whole rectangle, and is predicted to
+ * take no longer than the rectangle's n parts.  Then stores the whole rectangle in *one. */
 static bool prefer_one_scheme(struct partition_work *w, const struct partition_part *part, int n,
                               struct partition_part *one)
 {
@@ -589,7 +589,7 @@ static bool prefer_one_scheme(struct partition_work *w, const struct partition_p
         const struct mask ma = mask_of_part(w, &part[i], 0), mb = mask_of_part(w, &part[i], 1);
 
         if (!limber_scheme_range(limber_scheme_find(part[i].scheme), &ignored))
-            return false; /* the ratio of its price to others depends on the machine */
+            return false; /* its time relative to other schemes depends on the machine */
 
         share += part[i].share;
         parts += part[i].share * product_price(w, &ma, &mb, part[i].scheme, part[i].roundings);
@@ -675,8 +675,8 @@ static struct narrow_limits limits_of(const struct scheme *s)
  * machine or under this contract are left out, except the last one.  False on failure. */
 static bool cut_by_named(struct partition_work *w, const struct scheme_list *all)
 {
-    /* sets of schemes, as bits: all of them, or all but the second or the first of three; if
-     * there are two, the set of all is tried first */
+    /* sets of schemes that are tried in turn, one bit per scheme, bit 2 for the last one: all of
+     * three; without the second; without the first; the last one alone */
     static const unsigned sets[] = { 7, 5, 6, 4 };
     for (size_t i = 0; i < COUNT(sets); i++) {
         struct narrow_limits limits[SCHEMES];
@@ -742,9 +742,9 @@ static bool start_side(struct partition_work *w, int side)
     return true;
 }
 
-/* Returns the index of the first named scheme that suits complete lines of a block, the smallest
- * unit that can be cut if scans know nothing of tiles.  If they do, every block can use any
- * scheme, except that NaN and infinities need the last one. */
+/* Returns the index of the scheme for a block of lines: the last one if the block has NaN or
+ * infinities; 0 if scans know the block's tiles, which can then be cut; else the first named scheme
+ * that suits the block's complete lines. */
 static int scheme_of_block(const struct partition_work *w, const struct scheme_list *named,
                            const struct block_mask *b)
 {

@@ -252,8 +252,8 @@ static int32_t build_tree(struct reveal *r, struct term *term, int64_t count)
             ;
         parent = limber_reveal_leaf(&r->found, -1);
         limber_reveal_hang(&r->found, parent, node);
-        /* Terms whose common node with `first` is smaller than this node are in one child with
-         * it.  The children of this node are siblings. */
+        /* Terms whose lowest common node with term `first` is smaller than `parent` belong to the
+         * same child of `parent` as `first`. */
         for (int64_t first = i, same; first < end; first = same) {
             for (int64_t j = first + 1; j < end; j++)
                 if ((term[j].meets = terms_at_meeting(r, term[first].leaf, term[j].leaf)) == 0)

@@ -441,9 +441,9 @@ static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
     return find_mul_flush(r, l, u);
 }
 
-/* Finds `frac`, the bits below the largest exponent that a fused block keeps: how far, in binades,
- * below two terms that cancel a third term may be and still be returned.  Returns false if a sum
- * fails. */
+/* Finds `frac`, the number of bits below the largest exponent that a fused block keeps: adds two
+ * cancelling terms to a small third one, at a growing distance, until the sum loses the small term.
+ * Returns false if a sum fails. */
 static bool find_alignment(struct reveal *r, limber_unit *u)
 {
     const int64_t k = r->sum->k;
