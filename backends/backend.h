@@ -179,7 +179,7 @@ struct vector_sums {
     int64_t m, k, row, col, step;
     const void *a, *x;
     void *sum;
-    bool more; /* true to continue the sums in `sum`, to which the first chain is then added */
+    bool more; /* true if `sum` holds sums of earlier elements, to which chains are added */
     /* The matrix is complex, with contiguous columns: its k / 2 columns have m pairs (re, im), and
      * col is the distance between them.  x has two columns with contiguous rows, the real form of a
      * complex vector (jit/api/complex.c), and the sums are 2 m. */
@@ -367,7 +367,7 @@ struct scan_job {
     int32_t *found, *tiles;
 };
 
-/* Arguments for copying what alpha X + beta C of complex numbers needs, which is computed as one
+/* Arguments for copying the scalars and C of a complex alpha X + beta C, which is computed as one
  * real product.  Copies the scalars, `value`, to `factors`.  If width is 4, also copies each
  * complex number of the m x n matrix c to the third and fourth number of its group of four at `to`
  * (integers become int64_t). */
@@ -417,7 +417,7 @@ struct pairs_job {
 
 /* Operations of backends whose devices have memory of their own. */
 struct device_ops {
-    /* rules for threads that share memory in blocks */
+    /* chooses the tiles of thread blocks, and predicts the seconds that a plan takes */
     const struct block_rules *blocks;
     /* True if one launch can compute all groups of this call. */
     bool (*takes_groups)(const struct kernel *, const struct call *);
@@ -546,8 +546,8 @@ struct backend {
      * operands, and one line for each way that refuses the call. */
     enum way_id (*way)(const struct plan *, const struct target *, const struct call *,
                        struct text *out);
-    /* Abilities that not all backends have, each with all members of its table; else NULL.  Without
-     * `launch_memory`, callers that need all of several launches or none keep a copy of C. */
+    /* Tables of operations that not all backends have: NULL, or with all members set.  Without
+     * `launch_memory`, a caller of several launches keeps a copy of C to undo a failure. */
     const struct code_ops *code;
     const struct cpu_ops *cpu;
     const struct device_ops *device_ops;
@@ -556,7 +556,7 @@ struct backend {
 
 /* list.c: the backends of this build, best first, NULL at the end. */
 extern const struct backend *const limber_backends[];
-/* Sets those fields of a target that its text form omits: `blocks`, which its backend knows. */
+/* Sets the field of a target that its text form omits: `blocks`, from the target's backend. */
 void limber_target_complete(struct target *t);
 const struct backend *limber_backend_named(const char *name); /* NULL if there is none */
 extern const struct backend limber_backend_interp;

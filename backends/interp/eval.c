@@ -543,8 +543,8 @@ static double *line_norms(struct eval *e, int side, limber_format f, int64_t lin
     return norm;
 }
 
-/* Collects what storing of results needs.  chains: sums are doubles, whose error bounds need the
- * norms of rows and columns.  Returns false if memory is short. */
+/* Sets *r, the inputs of the code that stores results.  chains: sums are doubles, whose error
+ * bounds need the norms of rows and columns.  Returns false if memory is short. */
 static bool init_results(struct eval *e, const struct node *n, bool chains, struct results *r)
 {
     const struct node *products = limber_plan_find(e->p, OP_products);

@@ -406,8 +406,8 @@ static double sum_chain(const struct machine *m, double acc, int64_t from, int64
     return acc;
 }
 
-/* Returns a sum of partial sums plus one more, in the format and rounding of s. stream, index:
- * select the random number. */
+/* Returns `sum`, an outer sum, plus the partial sum `part` (of a group or a section of k), in the
+ * format and rounding of s. stream, index: select the random number. */
 static double add_outer(const struct machine *m, const limber_step *s, double sum, double part,
                         uint32_t stream, int64_t index)
 {

@@ -3,8 +3,9 @@
 #ifndef LIMBER_CUDA_STORE_H
 #define LIMBER_CUDA_STORE_H
 
-/* Returns the distance between the exponents of successive products.  lines: the distance of their
- * flags, in lines; 0 if all products share one matrix. */
+/* Returns the distance between the exponents of successive products: `lines` if each line (row of A
+ * or column of B) has one, 1 if each matrix has one.  lines: distance of the products' lines; 0 if
+ * all products share one matrix, and so the exponents. */
 template <int S> DEVICE int64_t exponents_of(int64_t lines)
 {
     return SIDES[S].scaled == SCALED_all ? lines != 0 : lines;

@@ -310,7 +310,8 @@ static int64_t row_of(const struct depthwise *d, int64_t image, int64_t channel,
                      (((image * all + channel) * d->depth + z) * d->h + y) * d->w;
 }
 
-/* True if the windows of neighbouring pixels of the result share columns of the image. */
+/* True if the filter gradient can load a column of the image once for the windows of neighbouring
+ * pixels: strides are equal, at most two, and there is no dilation. */
 static bool is_common(const struct depthwise *d)
 {
     return d->stride[0] == d->stride[1] && d->stride[1] <= 2 && d->dilate[0] == 1 &&

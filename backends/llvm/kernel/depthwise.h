@@ -17,8 +17,8 @@ typedef PIXEL NAME(pixels)
     __attribute__((vector_size(LANES * sizeof(PIXEL)), aligned(1), may_alias));
 typedef RESULT NAME(results)
     __attribute__((vector_size(VECTOR), aligned(sizeof(RESULT)), may_alias));
-/* Number of vectors of sums that are kept until they have LANES neighbouring pixels and are
- * transposed. */
+/* Number of vectors of sums, one per pixel with channels as lanes, that are collected before they
+ * are transposed. */
 enum { NAME(most) = LANES > TILE ? LANES : TILE };
 
 /* Converts 8-bit integers to integers, or to floats, in which sums of LIMBER_SMALL_K products are

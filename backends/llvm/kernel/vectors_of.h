@@ -197,7 +197,7 @@ static void NAME(by_columns)(const struct vector_sums *v, const T *x, int64_t n,
     }
 }
 
-/* Returns x and y in turn in the lanes. */
+/* Returns a vector with x in even lanes and y in odd lanes. */
 FLAT NAME(v) NAME(in_turn)(T x, T y)
 {
     NAME(v) v;
@@ -345,7 +345,8 @@ FLAT void NAME(sum_whole_chains)(const T *a, const T *x, T *to)
     NAME(store)(to, s);
 }
 
-/* Returns `sum` plus the dot product of a row and a vector, both contiguous. */
+/* Returns `sum` plus the dot product of a row and a vector, both contiguous.  first: `sum` has no
+ * value yet. */
 static T NAME(dot)(int64_t n, const T *a, const T *x, bool first, T sum)
 {
     T chain[NAME(LANES)];
