@@ -75,7 +75,7 @@ struct multiplication {
 };
 
 /* Start function of the threads: computes one product. */
-static void *work(void *of)
+static void *compute_product(void *of)
 {
     struct multiplication *j = of;
     const limber_contract contract = { .size = sizeof(limber_contract),
@@ -140,12 +140,13 @@ static int report_call(const char *of, const struct multiplication *j, int t)
 
 /* Computes all products on threads, then product 0 once more.  Returns the number of wrong
  * elements, plus the number of failed calls and of threads that did not start. */
-static int run(struct multiplication *product)
+static int run_threads(struct multiplication *product)
 {
     pthread_t thread[THREADS];
     int started = 0, wrong = 0;
 
-    while (started < THREADS && !pthread_create(&thread[started], NULL, work, &product[started]))
+    while (started < THREADS &&
+           !pthread_create(&thread[started], NULL, compute_product, &product[started]))
         started++;
     for (int t = 0; t < started; t++)
         pthread_join(thread[t], NULL);
@@ -153,7 +154,7 @@ static int run(struct multiplication *product)
         wrong += report_call("thread", &product[t], t);
     /* The kernel may still be compiling in the background.  This call waits until it is ready. */
     product[0].on_miss = LIMBER_ON_MISS_WAIT;
-    work(&product[0]);
+    compute_product(&product[0]);
     return wrong + report_call("again", &product[0], 0) + THREADS - started;
 }
 
@@ -185,7 +186,7 @@ static int compute(struct shared *s, limber_format f64)
         printf("%s\n", limber_error_text());
         return 1;
     }
-    bad = run(product) + test_refusal(s->ctx, f64);
+    bad = run_threads(product) + test_refusal(s->ctx, f64);
     limber_prepared_free(s->operand);
     return bad;
 }

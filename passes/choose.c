@@ -176,7 +176,7 @@ static struct price price_of(const struct plan *p, const struct target *t)
 
 /* Returns the predicted seconds for 2^30 multiply-adds at the plan's size.  On CPUs: for one core,
  * and m = n = k. */
-static double seconds(const struct plan *p, const struct price *price, bool device)
+static double predict_seconds(const struct plan *p, const struct price *price, bool device)
 {
     double n = p->size ? ldexp(1, p->size) : 1024;
     double k = device && p->size ? ldexp(1, p->kbits > 16 ? 16 : p->kbits) : n;
@@ -218,8 +218,8 @@ static bool try_scheme(const struct plan *p, const struct scheme *s, const struc
 
 /* Returns the i-th scheme that may be tried: of those that the caller names, or of all.  NULL past
  * the end. */
-static const struct scheme *candidate(const struct plan *p, const struct scheme_list *named,
-                                      size_t i)
+static const struct scheme *candidate_scheme(const struct plan *p, const struct scheme_list *named,
+                                             size_t i)
 {
     if (p->wanted)
         return i < (size_t)named->count ? named->scheme[i] : NULL;
@@ -263,7 +263,7 @@ bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "no scheme is called \"%s\"", p->wanted);
     if (named.count > 1 && may_be_special(p))
         i = (size_t)named.count - 1;
-    for (; (s = candidate(p, &named, i)) && !(named.count && best); i++) {
+    for (; (s = candidate_scheme(p, &named, i)) && !(named.count && best); i++) {
         struct diag why = { 0 };
         struct price price;
         double cost = INFINITY;

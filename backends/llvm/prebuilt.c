@@ -152,7 +152,7 @@ static bool run_function(const struct target *t, limber_function f, const struct
 }
 
 /* True if the library has code that converts arrays of this format. */
-static bool is_small(limber_format f)
+static bool has_conversion(limber_format f)
 {
     return limber_format_is_binary(f) || f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT ||
            limber_num_is_small(f);
@@ -163,7 +163,7 @@ static bool is_small(limber_format f)
 static bool widen(const struct target *t, limber_format f, const void *src, double *x, int64_t n)
 {
     const unsigned cpu = limber_cpu_of(t);
-    kernel_functions_widen *run = is_small(f) ? CODE_FOR(cpu, functions_widen) : NULL;
+    kernel_functions_widen *run = has_conversion(f) ? CODE_FOR(cpu, functions_widen) : NULL;
 
     if (run)
         run(f, src, x, n);
@@ -175,7 +175,7 @@ static bool widen(const struct target *t, limber_format f, const void *src, doub
 static bool narrow(const struct target *t, limber_format f, const double *x, void *dst, int64_t n)
 {
     const unsigned cpu = limber_cpu_of(t);
-    kernel_functions_narrow *run = is_small(f) ? CODE_FOR(cpu, functions_narrow) : NULL;
+    kernel_functions_narrow *run = has_conversion(f) ? CODE_FOR(cpu, functions_narrow) : NULL;
 
     if (run)
         run(f, x, dst, n);
