@@ -359,10 +359,10 @@ static void set_block(const struct kernel_config *f, struct kernel_call *call, i
     best = busiest_work(f, m, n, even, f->nb, busy);
     for (int64_t nb = f->nb; nb >= least && nb % least == 0; nb /= 2)
         for (int64_t mb = even; mb > 0; mb -= f->mr) {
-            int64_t way = busiest_work(f, m, n, mb, nb, busy);
+            int64_t cost = busiest_work(f, m, n, mb, nb, busy);
 
-            if (way < best) {
-                best = way;
+            if (cost < best) {
+                best = cost;
                 call->mb = mb;
                 call->nb = nb;
             }
