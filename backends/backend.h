@@ -165,7 +165,8 @@ struct call {
      * at first; it is set once, atomically, and freed by its owner.  NULL: nothing is kept. */
     void **layout;
     bool dry; /* true if the launch only counts overflows and stores nothing */
-    /* set of allowed ways (bits by way_id); launches look only at WAY_windows and WAY_unpacked */
+    /* set of allowed ways (code paths), bits by way_id; a launch reads only the bits of WAY_windows
+     * and WAY_unpacked */
     uint32_t ways;
     struct launch_result out;
 };

@@ -55,7 +55,7 @@ static double tensor_sum_error(const struct plan *p, const struct node *products
         bool high = products->row[i].a + products->row[i].b == 0;
 
         others += products->row[i].acc > 0;
-        /* the bits by which the sums of the other accumulators are smaller */
+        /* only then are the sums of the other accumulators smaller */
         if (high != (products->row[i].acc == 0))
             return INFINITY;
     }

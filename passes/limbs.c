@@ -115,7 +115,7 @@ static double hilo_error(const struct plan *p, int limbs)
         top > limber_format_emax(f))
         return INFINITY;
     for (int i = 1; i < count; i++) {
-        /* bits by which limb i is smaller than the element, at least */
+        /* largest exponent of limb i, with its scale 2^(i shift), relative to the element's */
         int64_t reach = i * (shift - sig) - (i - 1);
 
         if (top - 1 + reach > limber_format_emax(f) || low + reach < smallest + 1)

@@ -70,7 +70,7 @@ static double loss_of(const struct finished *f, int a, int b)
     if (limber_row_is_free(f->p, f->products, a, b,
                            limber_limb_weight(f->limbs[0], a) + limber_limb_weight(f->limbs[1], b)))
         return 0;
-    /* only products of residues by the same modulus are needed */
+    /* only products of residues modulo one and the same modulus are needed */
     if (f->reconstruct == RECONSTRUCT_crt)
         return a == b ? INFINITY : 0;
     if (a + b == 0)

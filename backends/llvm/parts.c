@@ -334,8 +334,9 @@ struct call limber_straightened(const struct call *c)
     return s;
 }
 
-/* Returns the cost of an m x n part of C for the busiest worker, in elements.  Fetching the panels
- * of A and B for a block counts as 2 mr more rows and nr more columns. */
+/* Returns the cost of an m x n part of C for the busiest worker, in elements, if blocks have `rows`
+ * rows and `columns` columns.  Fetching the panels of A and B for a block counts as 2 mr more rows
+ * and nr more columns. */
 static int64_t busiest_work(const struct kernel_config *f, int64_t m, int64_t n, int64_t rows,
                             int64_t columns, int busy)
 {

@@ -99,8 +99,8 @@ static void set_sign(struct operand *o, enum unit unit, bool balanced, bool is_s
     o->spare = balanced ? balanced_spare(unit) : is_signed;
 }
 
-/* Returns how many of `given` slices can differ from zero: only as many as hold all bits of the
- * data, if the scan has found their number. */
+/* Returns how many of `given` slices are needed: if they are balanced, no more than hold the bits
+ * that the scan found. */
 static int slices_of(const struct node *mask, int given, const struct operand *o)
 {
     int64_t all = given;

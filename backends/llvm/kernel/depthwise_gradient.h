@@ -323,8 +323,9 @@ static __attribute__((noinline)) void NAME(turn)(const REAL *from, int64_t plane
     }
 }
 
-/* Gathers `count` pixels of LANES channels, so that lanes become channels.  apart, pixel: distances
- * between channels and between pixels, in elements. */
+/* Gathers `count` pixels of `channels` channels, so that lanes become channels; further lanes
+ * repeat the last one.  apart, pixel: distances between channels and between pixels, in
+ * elements. */
 static void NAME(gather)(const REAL *from, int64_t apart, int64_t pixel, int64_t count,
                          int64_t channels, REAL *to)
 {

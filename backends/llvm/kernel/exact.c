@@ -49,7 +49,7 @@ void FOR_ISA(limber_exact_pack)(struct kernel_call *c, int64_t task)
     for (int64_t panel = from; panel < from + panels && panel < c->op[side].panels; panel++)
         if (pairs)
             pack_scaled(c, side, panel);
-        /* if k has several parts, this case reads operands in place, unpacked */
+        /* exact sums need packed elements only if k is one part */
         else if (!c->adds && !c->more)
             pack(c, side, panel);
 }

@@ -1382,7 +1382,7 @@ FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *a
         ROLL for (int64_t i = x->from; i < x->to; i++)
             o->norm[i] = __builtin_sqrt(o->norm[i]);
     if (c->stores && FIXED(unit) == UNIT_i8 && side == 1 && CFG(c).offsets)
-        /* turn the sums into start values, which cancel what the offsets of A add */
+        /* sums become start values of accumulators, which cancel what the offsets of A add */
         ROLL for (int64_t i = x->from; i < x->to; i++)
             o->sums[i] *= -CFG(c).side[0].offset[0];
 }

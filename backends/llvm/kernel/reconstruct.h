@@ -968,7 +968,8 @@ FLAT int64_t ordinary_strip(const struct kernel_call *c, const struct block *b,
 
 /* Stores a strip of one row in which some elements depend on NaN or infinities (special).  First
  * stores all elements as ordinary ones.  Then restores the old values of the special elements,
- * since beta may need them, and stores these elements as NaN and infinities determine. */
+ * since beta may need them, and stores these elements as NaN and infinities determine.  Returns the
+ * number of elements that do not fit an integer format. */
 SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
                            const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {
