@@ -295,8 +295,8 @@ static bool upload_exponents_and_flags(struct device_call *r, struct diag *d)
 /* ---- C on the device, and back --------------------------------------------------------------- */
 
 /* Copies one matrix C to the dense copy or, if `out`, from the dense copy. */
-static void stage_one(const struct device_call *r, const struct output_view *c,
-                      const struct output_view *dense, bool out)
+static void stage_matrix(const struct device_call *r, const struct output_view *c,
+                         const struct output_view *dense, bool out)
 {
     int size = r->kernel->config.result.size;
 
@@ -318,7 +318,7 @@ static void copy_staged(const struct device_call *r, bool out)
     for (int64_t g = 0; g < r->groups; g++) {
         c.data = (void *)(uintptr_t)limber_spread_at(r->call->c.data, &r->call->each_c, g);
         dense.data = r->staged + g * r->each[2].step;
-        stage_one(r, &c, &dense, out);
+        stage_matrix(r, &c, &dense, out);
     }
 }
 

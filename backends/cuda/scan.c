@@ -32,7 +32,7 @@ int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length)
 }
 
 /* Kernel arguments and grid sizes of one operand's scan. */
-struct planned {
+struct planned_scan {
     struct scan_args args;
     struct windows_args windows;
     bool has_windows;
@@ -41,7 +41,7 @@ struct planned {
 };
 
 /* Divides the scan of matrices, or of the pixels of images, among thread blocks. */
-static void divide_scan(const struct device_call *r, struct planned *p, int64_t images)
+static void divide_scan(const struct device_call *r, struct planned_scan *p, int64_t images)
 {
     struct scan_args *args = &p->args;
     int64_t blocks = (args->lines + LINES - 1) / LINES;
@@ -57,7 +57,8 @@ static void divide_scan(const struct device_call *r, struct planned *p, int64_t 
 /* Plans the scan of an image that is read through windows: each pixel is scanned once, then the
  * results of the pixels in each window are combined. */
 static void plan_pixels(const struct device_call *r, const struct scan_job *j,
-                        const struct pixels *x, const struct scan_memory *memory, struct planned *p)
+                        const struct pixels *x, const struct scan_memory *memory,
+                        struct planned_scan *p)
 {
     p->has_windows = true;
     p->windows = (struct windows_args){
@@ -80,23 +81,23 @@ static void plan_pixels(const struct device_call *r, const struct scan_job *j,
 
 /* Returns the plan for the scan of one operand: kernel arguments, grid sizes, and memory for
  * results. */
-static struct planned plan_scan(const struct device_call *r, const struct scan_job *j,
-                                const struct scan_memory *memory)
+static struct planned_scan plan_scan(const struct device_call *r, const struct scan_job *j,
+                                     const struct scan_memory *memory)
 {
-    struct planned p = { .args = {
-                             .operand = limber_cuda_operand(j->v),
-                             .lines = j->lines,
-                             .length = j->length,
-                             .found = (int32_t *)(uintptr_t)memory->found,
-                             .tiles = (int32_t *)(uintptr_t)memory->tiles,
-                             .tile_rows = (j->lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
-                             .counters = (int32_t *)(uintptr_t)memory->counters,
-                             .parts = (int32_t *)(uintptr_t)memory->parts,
-                             .halves = (int32_t *)(uintptr_t)memory->halves,
-                             .together = j->tiles ? LIMBER_BLOCK / LINES : 1,
-                             .choice = (int32_t *)(uintptr_t)memory->choice,
-                             .most = (int32_t *)(uintptr_t)memory->most,
-                         } };
+    struct planned_scan p = { .args = {
+                                  .operand = limber_cuda_operand(j->v),
+                                  .lines = j->lines,
+                                  .length = j->length,
+                                  .found = (int32_t *)(uintptr_t)memory->found,
+                                  .tiles = (int32_t *)(uintptr_t)memory->tiles,
+                                  .tile_rows = (j->lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
+                                  .counters = (int32_t *)(uintptr_t)memory->counters,
+                                  .parts = (int32_t *)(uintptr_t)memory->parts,
+                                  .halves = (int32_t *)(uintptr_t)memory->halves,
+                                  .together = j->tiles ? LIMBER_BLOCK / LINES : 1,
+                                  .choice = (int32_t *)(uintptr_t)memory->choice,
+                                  .most = (int32_t *)(uintptr_t)memory->most,
+                              } };
     struct pixels x;
 
     if (limber_view_pixels(&x, j->v, j->lines, j->length)) {
@@ -113,7 +114,7 @@ bool limber_cuda_scan_start(struct device_call *r, const struct scan_job *jobs,
                             const struct scan_memory *memory, int count, struct diag *d)
 {
     struct scans_args args = { .first = 0 };
-    struct planned p[2] = { 0 };
+    struct planned_scan p[2] = { 0 };
     bool ok;
 
     for (int i = 0; i < count; i++) {

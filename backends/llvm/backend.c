@@ -222,7 +222,7 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
 
     if (is_empty(c))
         return 0;
-    given.launch_memory = &later; /* as in the launch, since find_way tests it */
+    given.launch_memory = &later; /* find_way tests whether a launch has launch memory */
     find_way(k, &given, &l);
     if (l.way != WAY_packed)
         return (size_t)l.bytes;

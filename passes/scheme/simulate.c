@@ -31,7 +31,7 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
                            struct diag *d)
 {
     struct row row = { .share = __builtin_inf() };
-    struct stated s;
+    struct stated_gemm s;
     bool chain;
     int a, b;
 

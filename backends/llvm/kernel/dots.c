@@ -381,7 +381,7 @@ FLAT double two_sum_of(double a, double b, double *rest)
     return sum;
 }
 
-/* True if the elements of a column are contiguous. */
+/* True if the elements of a column are contiguous, and those of a row are not. */
 static bool has_columns(const struct vector_product *x)
 {
     return x->m > 1 && x->a.line == 1 && x->a.p != 1;
