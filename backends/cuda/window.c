@@ -8,8 +8,7 @@
 
 enum {
     PIECE = 16,
-    /* largest number of rows or columns of an image; sums of such numbers do not overflow 32
-     * bits */
+    /* largest size in rows, columns or pixels; sums of such numbers do not overflow 32 bits */
     MOST = 1 << 27
 };
 

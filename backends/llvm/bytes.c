@@ -131,7 +131,7 @@ static bool set_planes(struct windows *x)
     if (x->across || x->channels > PANEL || x->from.h != x->from.oh || x->from.w != x->from.ow ||
         x->from.d != x->from.od || x->from.pad[0] || x->from.pad[1] || x->from.pad[2] ||
         x->from.stride[0] != 1 || x->from.stride[1] != 1 || x->from.stride[2] != 1)
-        return false; /* windows reach padding past the last pixel */
+        return false; /* pixels and windows do not match one to one, or rows of C are pixels */
     x->planes = true;
     x->flips = false;
     x->copies = x->from.col != 1 || (x->from.oh > 1 && x->from.row != x->from.ow);

@@ -830,7 +830,7 @@ static void divide_launch(struct kernel *k, const struct call *c, struct kernel_
     }
 }
 
-/* Keeps how a launch is divided.  The blocks of its parts are kept if all rows are one part. */
+/* Keeps how a launch is divided, and the block size if all rows are one part. */
 static void keep_division(const struct kernel_config *f, const struct call *c,
                           const struct kernel_call *call, const struct launch_operands *w,
                           const struct part_size *x)

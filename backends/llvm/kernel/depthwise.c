@@ -176,8 +176,8 @@ static int64_t shift_of(const struct depthwise *d, int64_t lanes, int64_t channe
                0;
 }
 
-/* True for the image gradient of a convolution with stride two if all stride phases are computed at
- * once. */
+/* True for the gradient of a complete image, all stride phases of it, under a stride of two (struct
+ * depthwise describes a single phase with stride one). */
 static bool is_whole(const struct depthwise *d)
 {
     return d->backward && d->stride[1] == 2;

@@ -289,8 +289,7 @@ FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l exact, 
         v8l known = (v8l)(about < size) | zero;
         v8f up, down;
 
-        /* scaled like r; if r is in range, `about`, which is smaller by at most 2^50, is a normal
-         * number, too */
+        /* scaled like r; if r is in range, `about`, at least 2^-50 of r, is a normal number, too */
         about = (v8d)((v8l)about + scale);
         r = (v8d)((v8l)r + scale);
         up = TO(v8f, r + about);
