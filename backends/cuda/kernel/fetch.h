@@ -301,7 +301,7 @@ DEVICE void cut_task(const multiply_args &a, struct task t, struct ring &r)
 
 /* The producer warps' loop if limbs are made inside the multiply kernel: splits the elements of all
  * tasks of this block. */
-DEVICE void cut(const multiply_args &a)
+DEVICE void cut_tasks(const multiply_args &a)
 {
     struct ring r = { 0, 0 };
 
@@ -352,7 +352,7 @@ DEVICE void start_ring(const multiply_args &a, int readers)
 DEVICE void fetch_all(const multiply_args &a)
 {
 #if INSIDE
-    cut(a);
+    cut_tasks(a);
 #else
     if constexpr (WINDOW)
         fetch_pixels(a);

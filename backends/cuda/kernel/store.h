@@ -52,7 +52,7 @@ DEVICE double scalar_of(const void *p)
 
 /* Applies scales, alpha and beta to x, the weighted sum of an element whose result is FP32 or FP64.
  * e: exponent that undoes the scales of A and B.  old: C's old value. */
-DEVICE double finished(double x, int e, double alpha, double beta, double old)
+DEVICE double apply_scaling(double x, int e, double alpha, double beta, double old)
 {
     if (SCALED)
         x = mul64(x, power_of_two(e));
@@ -73,7 +73,7 @@ DEVICE void put_float(const result_args &r, int64_t i, int64_t j, double x)
 
     if (BETA)
         old = RESULT.size == 4 ? (double)load<float>(to) : load<double>(to);
-    x = finished(x, e, alpha, beta, old);
+    x = apply_scaling(x, e, alpha, beta, old);
     if (RESULT.size == 4)
         store<float>(to, (float)x);
     else

@@ -326,10 +326,10 @@ DEVICE void put_dense(const result_args &r, int64_t base, int64_t i0, int64_t j0
                         ey -= scale_of<1>(r.emax_b, j0 + column_of(x, 1, l));
                     }
                     set_elements(out,
-                        finished(sum_of(&d[0][i][x][2 * h], MI * NJ * 4), ex, alpha, beta,
-                                 BETA ? element_of(old[j], 0) : 0),
-                        finished(sum_of(&d[0][i][x][2 * h + 1], MI * NJ * 4), ey, alpha, beta,
-                                 BETA ? element_of(old[j], 1) : 0));
+                        apply_scaling(sum_of(&d[0][i][x][2 * h], MI * NJ * 4), ex, alpha, beta,
+                                      BETA ? element_of(old[j], 0) : 0),
+                        apply_scaling(sum_of(&d[0][i][x][2 * h + 1], MI * NJ * 4), ey, alpha, beta,
+                                      BETA ? element_of(old[j], 1) : 0));
                     store(at + 8 * x * size, out);
                 }
             }
@@ -366,10 +366,10 @@ DEVICE void put_line(const result_args &r, int64_t base, int64_t row, int64_t co
         if (SCALED)
             ex -= scale_of<1>(r.emax_b, column + x * apart);
         if constexpr (RESULT.size == 4) {
-            y = finished(sum(x), ex, alpha, beta, BETA ? (double)bits_float(old[x]) : 0);
+            y = apply_scaling(sum(x), ex, alpha, beta, BETA ? (double)bits_float(old[x]) : 0);
             store<float>(at + x * step, (float)y);
         } else {
-            y = finished(sum(x), ex, alpha, beta, BETA ? bits_double(old[x]) : 0);
+            y = apply_scaling(sum(x), ex, alpha, beta, BETA ? bits_double(old[x]) : 0);
             store<double>(at + x * step, y);
         }
     }

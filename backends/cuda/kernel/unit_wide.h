@@ -192,7 +192,7 @@ DEVICE void wide_fused(struct wide_chain &w, const struct wide_block &b)
 /* ---- fused blocks to which the accumulator is added last ------------------------------------- */
 
 /* Returns x rounded down to an integer. */
-DEVICE double down64(double x)
+DEVICE double floor64(double x)
 {
     double t = cut64(x);
 
@@ -266,13 +266,13 @@ DEVICE void wide_late(struct wide_chain &w, const struct wide_block &b)
 
         other = wide_late_sum(w, b, 1, 2, odd);
         most = odd > even ? odd : even;
-        sum = add64(down64(mul64(sum, power_of_two(even - most))),
-                    down64(mul64(other, power_of_two(odd - most))));
+        sum = add64(floor64(mul64(sum, power_of_two(even - most))),
+                    floor64(mul64(other, power_of_two(odd - most))));
     }
     e = of_acc > most ? of_acc : most;
-    sum = down64(mul64(sum, power_of_two(most - MODEL.frac - e + MODEL.late)));
+    sum = floor64(mul64(sum, power_of_two(most - MODEL.frac - e + MODEL.late)));
     c = MODEL.reach && of_acc < e - MODEL.reach ? 0 : w.acc;
-    c = mul64(down64(mul64(c, power_of_two(MODEL.frac - e))),
+    c = mul64(floor64(mul64(c, power_of_two(MODEL.frac - e))),
               power_of_two(MODEL.late - MODEL.frac));
     sum = add64(mul64(add64(sum, c), power_of_two(e - MODEL.late)), 0);
     w.acc = wide_round(MODEL.acc, sum, random_of(h), beyond);
@@ -316,7 +316,7 @@ DEVICE void wide_ends(struct wide_chain &w, int what)
                            TALLY_outer_swamped);
         part = 0;
     }
-    ended(w.at, what);
+    begin_next(w.at, what);
 }
 
 /* Returns the number of positions of the next block that are within k. */

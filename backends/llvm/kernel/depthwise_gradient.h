@@ -267,7 +267,7 @@ static void NAME(set_up_nine)(struct NAME(input) *m, int64_t of)
 {
     const struct depthwise *d = m->d;
     const int64_t rows = has_sevens(d) ? 1 : 3, columns = has_sevens(d) ? 7 : 3;
-    const int64_t across = parts(d->s, columns), stride = d->stride[1];
+    const int64_t across = ceil_div(d->s, columns), stride = d->stride[1];
     int64_t beyond, inside;
 
     m->nine = of;
@@ -278,8 +278,8 @@ static void NAME(set_up_nine)(struct NAME(input) *m, int64_t of)
     m->first = m->left == -1;
     m->last = beyond == 1;
     m->wide = m->common && m->left >= -1 && beyond <= 1;
-    m->begin = m->left < 0 ? parts(-m->left, stride) : 0;
-    m->end = m->common && inside > 0 ? parts(inside, stride) : 0;
+    m->begin = m->left < 0 ? ceil_div(-m->left, stride) : 0;
+    m->end = m->common && inside > 0 ? ceil_div(inside, stride) : 0;
 }
 
 /* A vector of channels: its first channel, and the lanes [first, lanes) that belong to no other
@@ -390,7 +390,7 @@ static void NAME(add_packed_rows)(const struct NAME(gradient) *x, struct NAME(in
     const int64_t pixel = d->nhwc ? d->channels : 1, top = y * d->stride[0] - d->pad[0];
     const int64_t last = (end - 1) * d->stride[0] - d->pad[0] + (d->r - 1) * d->dilate[0] + 1;
     const int64_t begin = least(top < 0 ? 0 : top, m->h), rows = least(last, m->h) - begin;
-    REAL *const to = x->room + parts((end - y) * d->ow, LANES) * LANES * LANES;
+    REAL *const to = x->room + ceil_div((end - y) * d->ow, LANES) * LANES * LANES;
 
     if (rows > 0)
         NAME(gather)(image + x->p.channel * (d->nhwc ? 1 : d->depth * d->h * d->w) +
@@ -431,8 +431,8 @@ static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthw
         }
         return;
     }
-    r = of / parts(d->s, columns) * (has_sevens(d) ? 1 : 3);
-    s = of % parts(d->s, columns) * columns;
+    r = of / ceil_div(d->s, columns) * (has_sevens(d) ? 1 : 3);
+    s = of % ceil_div(d->s, columns) * columns;
     to += r * d->filter[3] + s * d->filter[4];
     for (int64_t e = 0; e < (has_sevens(d) ? 7 : 9); e++)
         for (int64_t l = group.first;

@@ -132,7 +132,7 @@ FLAT void NAME(convolve_piece)(const struct NAME(piece) *x, int stride, bool bac
     case n: \
         NAME(convolve_row_pairs)(&of, from, filter, &d->filter[3], d->to[3], n, stride, back, to); \
         break;
-            switch (parts(of.rows, 2)) {
+            switch (ceil_div(of.rows, 2)) {
                 CASE(1) CASE(2) CASE(3) CASE(4)
             }
 #undef CASE

@@ -236,8 +236,8 @@ static bool store_exact(struct vector_product *x, int64_t row, const struct exac
 
 /* Returns the sums *t of rows with their error bounds.  last: start values of the last level
  * of bins. */
-FLAT struct sums bounded(const struct vector_product *x, const struct exact_sums *t, vd size,
-                         vd last)
+FLAT struct sums with_errors(const struct vector_product *x, const struct exact_sums *t, vd size,
+                             vd last)
 {
     /* error of products that underflow */
     const double below = ((double)x->k + 4 * LANES) * 0x1p-1073;
@@ -255,7 +255,7 @@ __attribute__((noinline)) static bool store_deep(struct vector_product *x, int64
 
     sum_row(x, row, size, true, 0, &bins);
     t = finish_bins(&bins);
-    return !store_certain(x, &row, 1, bounded(x, &t, all_of(size), bins.third), x->allowed) ||
+    return !store_certain(x, &row, 1, with_errors(x, &t, all_of(size), bins.third), x->allowed) ||
            store_exact(x, row, &t, 0, bins.third[0]);
 }
 
@@ -267,7 +267,7 @@ static void store_again(struct vector_product *x, const int64_t *row, int count,
 {
     const struct exact_sums t = finish_bins(bins);
     const vl fits = fits_bins(rounded_up(x, sizes));
-    struct sums s = bounded(x, &t, sizes, bins->second);
+    struct sums s = with_errors(x, &t, sizes, bins->second);
     int left, binned = 0; /* masks of rows */
 
     for (int r = 0; r < count; r++)

@@ -87,7 +87,7 @@ FLAT void copy_runs(const struct column_run *run, int runs, int64_t bytes, const
 }
 
 /* Interleaves `group` rows of n elements, of `bytes` bytes each. */
-FLAT void join(const char *const *row, int group, int64_t n, int bytes, char *to)
+FLAT void interleave_rows(const char *const *row, int group, int64_t n, int bytes, char *to)
 {
     int64_t x = 0;
 
@@ -201,7 +201,7 @@ FLAT void gather_groups(const struct kernel_call *c, const struct column_run *ru
             row[i] = copies + i * step;
         }
         for (int64_t i = 0; i < rows; i += group, room += nr * group * bytes)
-            join(row + i, group, nr, (int)bytes, room);
+            interleave_rows(row + i, group, nr, (int)bytes, room);
     }
 }
 

@@ -110,7 +110,7 @@ FLAT void small_totals(const struct kernel_call *c, const struct block *b, const
 {
     if (is_single(c)) {
         struct correction x = correction_of(c, b, CFG(c).row[0].a, CFG(c).row[0].b, 0, c->k);
-        v16i t = chains(c, &x, scratch + (i * CFG(c).nb + j0) * 4, i, j0);
+        v16i t = load_chains(c, &x, scratch + (i * CFG(c).nb + j0) * 4, i, j0);
 
         v[0] = TO(v8l, LOW(t)) << CFG(c).weight[0];
         v[1] = TO(v8l, HIGH(t)) << CFG(c).weight[0];
