@@ -673,7 +673,7 @@ static struct narrow_limits limits_of(const struct scheme *s)
 
 /* Cuts tiles by the schemes that the caller names.  Schemes that cannot be planned on this
  * machine or under this contract are left out, except the last one.  False on failure. */
-static bool cut_by_named(struct partition_work *w, const struct scheme_list *all)
+static bool cut_by_named_schemes(struct partition_work *w, const struct scheme_list *all)
 {
     /* sets of schemes that are tried in turn, one bit per scheme, bit 2 for the last one: all of
      * three; without the second; without the first; the last one alone */
@@ -792,7 +792,7 @@ static bool divide_by_named(struct partition_work *w, const struct scheme_list *
 
             w->seconds[g][h] = rectangle_seconds(w, &a, &b);
         }
-    return !w->failed && cut_by_named(w, named);
+    return !w->failed && cut_by_named_schemes(w, named);
 }
 
 /* Partitions the product, into groups of lines and of tiles along k, if that is predicted to

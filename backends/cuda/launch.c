@@ -268,8 +268,8 @@ static const uint8_t *flags_of(const struct device_call *r, const struct part *p
 
 /* Returns the distances or addresses of the matrices from number `group` on.  which: 0, 1 or 2 for
  * A, B or C.  If there are distances, *data is moved to matrix `group`. */
-static struct spread each_of(const struct device_call *r, int which, int64_t group,
-                             const void **data)
+static struct spread matrices_from(const struct device_call *r, int which, int64_t group,
+                                   const void **data)
 {
     struct spread x = r->each[which];
 
@@ -286,7 +286,7 @@ static struct operand_args operand_of(const struct device_call *r, const struct 
 {
     struct operand_args o = limber_cuda_operand(v);
 
-    o.each = each_of(r, side, group, &o.view.data);
+    o.each = matrices_from(r, side, group, &o.view.data);
     return o;
 }
 
@@ -314,7 +314,7 @@ static struct packing pack_images(const struct device_call *r, const struct part
     const struct cuda_config *f = &r->kernel->config;
     struct pack_args args = limber_cuda_pixels(r, p);
 
-    args.operand.each = each_of(r, 1, p->group, &args.operand.view.data);
+    args.operand.each = matrices_from(r, 1, p->group, &args.operand.view.data);
     args.limbs = (char *)(uintptr_t)p->limbs[1];
     args.limb = p->limb[1];
     args.emax = scales_of(r, p, 1);
@@ -428,7 +428,7 @@ static struct result_args result_of(const struct device_call *r, const struct pa
         .wide = f->mma_path != MMA_PATH_element && is_wide(f, r->k),
     };
 
-    a.each_c = each_of(r, 2, p->group, &data);
+    a.each_c = matrices_from(r, 2, p->group, &data);
     a.c.data = (void *)(uintptr_t)data;
     if (c->alpha)
         memcpy(a.alpha, c->alpha, f->scalars.size);

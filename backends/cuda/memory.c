@@ -70,7 +70,7 @@ bool limber_cuda_copy(struct device_call *r, cu_pointer *to, const void *from, s
 
 /* Returns the number of the line (row of A or column of B) just past the last one of which the tile
  * subset uses an element. */
-static int64_t shown_end(const struct tile_subset *x, int64_t lines)
+static int64_t end_of_used_lines(const struct tile_subset *x, int64_t lines)
 {
     int64_t end = 0;
 
@@ -91,7 +91,7 @@ static size_t extent_bytes(const struct view *v, int64_t lines, int64_t k, int s
 
     if (lines == 0 || k == 0)
         return 0;
-    lines = v->tile_subset ? shown_end(v->tile_subset, lines) : lines;
+    lines = v->tile_subset ? end_of_used_lines(v->tile_subset, lines) : lines;
     if (v->pairs)
         return (size_t)((v->pairs->kind == PAIRS_square ? (lines - 1) / 2 : lines - 1) * v->line +
                         (k - 1) / 2 * v->p + 2) *
@@ -183,7 +183,7 @@ static bool upload_tile_subset(struct device_call *r, int side, struct diag *d)
 
     if (!x)
         return true;
-    end = (shown_end(x, lines) + LIMBER_BLOCK - 1) / LIMBER_BLOCK;
+    end = (end_of_used_lines(x, lines) + LIMBER_BLOCK - 1) / LIMBER_BLOCK;
     r->view[side].tile_subset = NULL;
     r->subsets.tile_subset[side] = *x;
     if (!limber_cuda_copy(r, &r->subsets.blocks[side], x->block,

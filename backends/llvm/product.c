@@ -127,7 +127,7 @@ static bool is_pixel_gradient(const struct patch *w)
 
 /* Determines what rows of A are: contiguous along k, interleaved, windows of an image, or taps.
  * Returns false if this code cannot read A. */
-static bool set_a(struct unpacked_product *p)
+static bool inspect_a(struct unpacked_product *p)
 {
     const struct patch *w = p->a.patch;
 
@@ -144,7 +144,7 @@ static bool set_a(struct unpacked_product *p)
 }
 
 /* Determines where strips of B come from.  Returns false if this code cannot read B. */
-static bool set_b(struct unpacked_product *p)
+static bool inspect_b(struct unpacked_product *p)
 {
     const struct patch *w = p->b.patch;
 
@@ -343,7 +343,7 @@ const char *limber_product_refuses(const struct kernel *kernel, const struct cal
     p->width = p->lanes * (kernel->cpu & CPU_avx512 ? 3 : 2);
     if (!limber_strip_code(kernel->cpu))
         return "the library has no such code for this CPU";
-    if (!set_sides(p) || !set_a(p) || !set_b(p))
+    if (!set_sides(p) || !inspect_a(p) || !inspect_b(p))
         return "the operands or the result lie otherwise";
     if (!is_faster_unpacked(kernel, p))
         return "packed panels are faster";

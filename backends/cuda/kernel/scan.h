@@ -122,7 +122,7 @@ DEVICE void store_extremes(int32_t *found, int64_t all, const struct extremes &s
 }
 
 /* Combines results in memory into s. */
-DEVICE void join_found(struct extremes &s, const int32_t *at, int64_t all)
+DEVICE void combine_stored(struct extremes &s, const int32_t *at, int64_t all)
 {
     combine_extremes(s, { load<int32_t>(at + SCAN_emin * all), load<int32_t>(at + SCAN_emax * all),
                           load<int32_t>(at + SCAN_low * all), load<int32_t>(at + SCAN_sig * all),
@@ -203,7 +203,7 @@ DEVICE void join_lines(const scan_args &args, int which, int line_block)
     struct extremes s = no_extremes();
 
     ROLL for (int p = thread() % lanes; line < args.lines && p < args.blocks_p; p += lanes)
-        join_found(s, args.parts + p * SCAN_fields * args.all + at, args.all);
+        combine_stored(s, args.parts + p * SCAN_fields * args.all + at, args.all);
     join_lanes<lanes>(s);
     if (line < args.lines && thread() % lanes == 0)
         store_extremes(args.found + at, args.all, s);
@@ -218,7 +218,7 @@ DEVICE void join_tiles(const scan_args &args, int row, int first, int count)
         struct extremes s = no_extremes();
 
         ROLL for (int b = first; b < first + count; b++)
-            join_found(s, args.halves + b * across + t, all);
+            combine_stored(s, args.halves + b * across + t, all);
         store_extremes(args.tiles + row * across + t, args.tile_rows * across, s);
     }
 }
@@ -350,8 +350,9 @@ KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
                     x /= w.divide[1];
                 }
                 if (y >= 0 && y < w.h && x >= 0 && x < w.w)
-                    join_found(s, args.pixels + matrix * args.count + (plane * w.h + y) * w.w + x,
-                               args.matrices * args.count);
+                    combine_stored(s,
+                                   args.pixels + matrix * args.count + (plane * w.h + y) * w.w + x,
+                                   args.matrices * args.count);
             }
     }
     store_extremes(args.found + own, all, s);

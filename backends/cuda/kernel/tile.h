@@ -250,7 +250,7 @@ DEVICE bool is_dense(const result_args &r, int64_t j0, int columns, int64_t base
 }
 
 /* Returns the address of element (i, j), if is_simple is true. */
-DEVICE char *simple_at(const result_args &r, int64_t base, int64_t i, int64_t j)
+DEVICE char *simple_address(const result_args &r, int64_t base, int64_t i, int64_t j)
 {
     return (char *)r.c.data + (base + i * r.c.row + j * r.c.col) * RESULT.size;
 }
@@ -301,7 +301,7 @@ DEVICE void put_dense(const result_args &r, int64_t base, int64_t i0, int64_t j0
     UNROLL for (int i = 0; i < MI; i++)
         UNROLL for (int h = 0; h < 2; h++) {
             int64_t row = i0 + row_of(i, 2 * h, l);
-            char *at = simple_at(r, base, row, j0 + column_of(0, 0, l));
+            char *at = simple_address(r, base, row, j0 + column_of(0, 0, l));
             int e = 0;
 
             if (row >= r.m)
@@ -344,7 +344,7 @@ DEVICE void put_line(const result_args &r, int64_t base, int64_t row, int64_t co
 {
     typedef typename raw_of<RESULT.size == 4 ? 4 : 8>::type raw;
     double alpha = ALPHA ? scalar_of(r.alpha) : 1, beta = BETA ? scalar_of(r.beta) : 0;
-    char *at = simple_at(r, base, row, column);
+    char *at = simple_address(r, base, row, column);
     int64_t step = apart * r.c.col * RESULT.size, rest = r.n - column;
     int left = rest < count * apart ? (int)rest : count * apart, e = 0;
     raw old[count];

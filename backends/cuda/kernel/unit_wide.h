@@ -57,7 +57,7 @@ DEVICE double wide_add(struct wide_chain &w, limber_step s, double sum, double x
 
 /* Multiplies a and b, rounded as the unit does, and adds the product to the accumulator.  If the
  * unit has lanes, which are several accumulators used in turn, p selects the accumulator. */
-DEVICE void wide_one(struct wide_chain &w, float a, float b, uint32_t p)
+DEVICE void wide_multiply_add(struct wide_chain &w, float a, float b, uint32_t p)
 {
     uint32_t h = number_of(w.element, 0, p);
     double &acc = MODEL.lanes ? w.lane[(p - w.at.group * (uint32_t)MODEL.group) %
@@ -338,7 +338,7 @@ DEVICE void wide_stage(const multiply_args &a, struct wide_chain &w, uint32_t st
             bytes16 x = values_a(stage, row, slot / 4), y = values_b(stage, column, slot / 4);
 
             ROLL for (int q = 0; q < 4; q++) {
-                wide_one(w, bits_float(x.w[0]), bits_float(y.w[0]), w.at.p + (uint32_t)q);
+                wide_multiply_add(w, bits_float(x.w[0]), bits_float(y.w[0]), w.at.p + (uint32_t)q);
                 x = { { x.w[1], x.w[2], x.w[3], 0 } };
                 y = { { y.w[1], y.w[2], y.w[3], 0 } };
             }

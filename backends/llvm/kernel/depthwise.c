@@ -185,7 +185,7 @@ static bool is_whole(const struct depthwise *d)
 
 /* True if depthwise_whole.h can compute an image gradient under a stride of two: all stride phases
  * at once. */
-static bool has_whole(const struct depthwise *d)
+static bool can_compute_whole(const struct depthwise *d)
 {
     return MASKS_ARE_FREE && !d->nhwc && d->r == 3 && d->s == 3 && d->stride[0] == 2 &&
            d->dilate[0] == 1 && d->dilate[1] == 1 && d->inputs == 1 && is_flat(d) && !d->add;
@@ -312,7 +312,7 @@ static int64_t row_of(const struct depthwise *d, int64_t image, int64_t channel,
 
 /* True if the filter gradient can load a column of the image once for the windows of neighbouring
  * pixels: strides are equal, at most two, and there is no dilation. */
-static bool is_common(const struct depthwise *d)
+static bool shares_columns(const struct depthwise *d)
 {
     return d->stride[0] == d->stride[1] && d->stride[1] <= 2 && d->dilate[0] == 1 &&
            d->dilate[1] == 1;
@@ -321,7 +321,7 @@ static bool is_common(const struct depthwise *d)
 /* True if the filter gradient sums rows of seven taps at once. */
 static bool has_sevens(const struct depthwise *d)
 {
-    return is_common(d) && d->stride[1] == 1 && d->s == 7;
+    return shares_columns(d) && d->stride[1] == 1 && d->s == 7;
 }
 
 /* Returns the number of blocks of taps into which a plane of a window is divided for its
@@ -444,7 +444,7 @@ bool FOR_ISA(limber_depthwise_cut)(const struct depthwise *d, int workers,
 
     if (d->gradient)
         return cut_gradient(d, workers, plan);
-    if (is_whole(d) && !has_whole(d))
+    if (is_whole(d) && !can_compute_whole(d))
         return false;
     *plan = (struct depthwise_plan){ .groups = 1, .height = d->oh };
     plan->across = ceil_div(d->ow, d->nhwc ? ALONG : ACROSS);

@@ -462,7 +462,7 @@ static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise
     const int64_t each = x.end - x.first, count = x.p.groups * each;
     struct NAME(input) m = { .d = d,
                              .nine = -1,
-                             .common = is_common(d),
+                             .common = shares_columns(d),
                              .zeros = room,
                              .pixel = (packed ? LANES : d->channels) * (int64_t)sizeof(REAL),
                              .some = lanes_between(0, LANES) };

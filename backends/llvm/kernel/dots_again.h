@@ -181,7 +181,7 @@ static double class_of(double v)
 
 /* Computes and stores a result in the long accumulator, if its sum in bins is not accurate
  * enough to round it with certainty. finite: no product is NaN or infinite. */
-static void store_slow(struct vector_product *x, int64_t row, bool finite)
+static void store_long(struct vector_product *x, int64_t row, bool finite)
 {
     double class = 0;
 
@@ -262,8 +262,8 @@ __attribute__((noinline)) static bool store_deep(struct vector_product *x, int64
 /* Stores the results of `count` rows from their sums in bins.  sizes: upper bounds of the sums of
  * magnitudes or, if an error is allowed, the sums themselves.  Rows whose sizes do not fit bins are
  * summed in the long accumulator. */
-static void store_again(struct vector_product *x, const int64_t *row, int count,
-                        const struct bins *bins, vd sizes)
+static void store_binned_rows(struct vector_product *x, const int64_t *row, int count,
+                              const struct bins *bins, vd sizes)
 {
     const struct exact_sums t = finish_bins(bins);
     const vl fits = fits_bins(rounded_up(x, sizes));
@@ -281,7 +281,7 @@ static void store_again(struct vector_product *x, const int64_t *row, int count,
         if ((left >> r & 1) &&
             !(binned >> r & 1 && (store_exact(x, row[r], &t, r, bins->second[r]) ||
                                   store_deep(x, row[r], sizes[r]))))
-            store_slow(x, row[r], sizes[r] - sizes[r] == 0);
+            store_long(x, row[r], sizes[r] - sizes[r] == 0);
 }
 
 /* Returns the sum of the magnitudes of the products of a row and the vector. */
@@ -317,7 +317,7 @@ static void run_rows_again(struct vector_product *x, const int64_t *row, int cou
             if (fits_bins(rounded_up(x, all_of(size[i])))[0])
                 sum_row(x, row[r + i], size[i], false, i, &joined);
         }
-        store_again(x, row + r, here, &joined, size);
+        store_binned_rows(x, row + r, here, &joined, size);
     }
 }
 
@@ -373,8 +373,8 @@ static void run_columns_again(struct vector_product *x, int64_t *row, int count,
         for (int g = 0; g < here; g++) {
             const int left = count - (g0 + g) * LANES;
 
-            store_again(x, row + g * LANES, left < LANES ? left : LANES, &t[g],
-                        LOAD(vd, sizes + g * LANES));
+            store_binned_rows(x, row + g * LANES, left < LANES ? left : LANES, &t[g],
+                              LOAD(vd, sizes + g * LANES));
         }
     }
 }

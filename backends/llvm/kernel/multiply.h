@@ -21,7 +21,7 @@ static const int32_t no_bias[KERNEL_NR]; /* biases of zero, for register tiles t
 
 /* True if an operand has tiles whose elements are multiplied by other parts of a partitioned
  * product, and are read as zeros here. */
-FLAT int is_part(const struct kernel_call *c)
+FLAT int skips_tiles(const struct kernel_call *c)
 {
     const struct tile_subset *a = c->op[0].view.tile_subset, *b = c->op[1].view.tile_subset;
 
@@ -195,7 +195,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
                     p0 * FIXED(bytes) * FIXED(mr);
     const char *next_a = oa->data + b->panel_a * oa->panel_bytes + next_la * oa->limb_bytes +
                          next_p0 * FIXED(bytes) * FIXED(mr);
-    int skips = LIMB_KIND != LIMB_KIND_whole ? !CFG(c).offsets : is_part(c);
+    int skips = LIMB_KIND != LIMB_KIND_whole ? !CFG(c).offsets : skips_tiles(c);
 
     if (FIXED(matrix))
         limber_micro_open();

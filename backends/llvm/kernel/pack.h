@@ -327,7 +327,7 @@ FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
 
 /* Interleaves words `row` (even) and row + 1 of each lane and stores them, for groups of eight
  * elements. */
-FLAT void put_two(const struct strip *w, int limb, int64_t row, v16i a, v16i b)
+FLAT void put_two_words(const struct strip *w, int limb, int64_t row, v16i a, v16i b)
 {
     const v16i v[2] = {
         __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
@@ -344,7 +344,7 @@ FLAT void put_word(const struct strip *w, int limb, int64_t row, const v16i *wor
     if (FIXED(group) < 8)
         put_lanes(w, limb, row, word[0]);
     else if (row % 2 == 0)
-        put_two(w, limb, row, word[0], word[1]);
+        put_two_words(w, limb, row, word[0], word[1]);
 }
 
 /* Returns words of four bytes, the low bytes of four rows. */
@@ -426,7 +426,7 @@ FLAT void store_rows_of_integers(const struct strip *w, int limb, int p, const v
     }
     if (FIXED(group) == 8 && !w->o->planes) {   /* `count` is eight in this case */
         if (p < w->len)
-            put_two(w, limb, (w->p0 + p) / 4, word_of(v), word_of(v + 4));
+            put_two_words(w, limb, (w->p0 + p) / 4, word_of(v), word_of(v + 4));
         return;
     }
     UNROLL for (int i = 0; i < count; i += FIXED(group) < 4 ? FIXED(group) : 4) {

@@ -62,7 +62,7 @@ FLAT vd bound_magnitudes(const struct pair_product *x, int64_t i)
 
 /* True if the sums of these rows can use PAIR, whose start value is above all partial sums: that
  * value is finite, and the rounding errors of products are representable. */
-static bool is_far(const struct pair_product *x, int64_t i, int rows)
+static bool can_use_pair(const struct pair_product *x, int64_t i, int rows)
 {
     for (int r = 0; r < rows; r++)
         if (!all(fits_bins(bound_magnitudes(x, i + r))))
@@ -126,7 +126,7 @@ FLAT void sum_rows_unrolled(const struct pair_product *x, int64_t i, int rows, i
 static void sum_block(const struct pair_product *x, int64_t i, int rows, enum way way,
                       struct sums *s)
 {
-    if (way == PAIR && !is_far(x, i, rows))
+    if (way == PAIR && !can_use_pair(x, i, rows))
         way = SIZED;
     if (!QUICK)
         for (int r = 0; r < rows; r++)
@@ -345,7 +345,7 @@ static void store_rest(struct pair_product *x, int64_t i, int64_t j, const struc
         odd |= left >> l & 1 && !finite[l];
     if (odd)
         class = class_sums(x, i);
-    else if (is_far(x, i, 1))
+    else if (can_use_pair(x, i, 1))
         left = store_binned(x, i, o, left);
     for (int l = 0; l < LANES; l++)
         if (left >> l & 1)

@@ -482,7 +482,8 @@ FLAT struct plane_row find_row_pixels(const struct kernel_call *c, int64_t row)
 
 /* Copies every `step`-th byte, from `from` on, of which `count` (at most sixteen) are needed.  May
  * read bytes between and past them, but none at or past `end`. */
-FLAT void sixteen_apart(char *to, const char *from, int64_t step, int64_t count, const char *end)
+FLAT void copy_sixteen_apart(char *to, const char *from, int64_t step, int64_t count,
+                             const char *end)
 {
     if (step == 1 && end - from >= 16) {
         memcpy(to, from, 16);
@@ -516,7 +517,7 @@ FLAT void interleave_row(const struct plane_row *p, int64_t channel, int64_t ste
             if (p->step == 1 && p->memory_end - from >= 16)
                 row[q] = from;
             else
-                sixteen_apart(room[q], from, p->step, n, p->memory_end);
+                copy_sixteen_apart(room[q], from, p->step, n, p->memory_end);
         }
         join_four(row, n < 16 ? words : to + 4 * x);
         if (n < 16)
@@ -533,9 +534,9 @@ FLAT void widen_row(const struct plane_row *p, int64_t channel, int64_t step, in
         int64_t n = p->end - x < 16 ? p->end - x : 16;
         char room[2][16] = { 0 }, words[64];
 
-        sixteen_apart(room[0], from, p->step, n, p->memory_end);
+        copy_sixteen_apart(room[0], from, p->step, n, p->memory_end);
         if (count > 1)
-            sixteen_apart(room[1], from + step, p->step, n, p->memory_end);
+            copy_sixteen_apart(room[1], from + step, p->step, n, p->memory_end);
         join_two_widened((const char *[]){ room[0], room[1] }, !is_unsigned, words);
         memcpy(to + 4 * x, words, (size_t)(4 * n));
     }

@@ -124,8 +124,8 @@ FLAT void small_totals(const struct kernel_call *c, const struct block *b, const
 
 /* Stores the element in column j0 + j from its 62-bit total, by the general code.  Returns 1 if it
  * does not fit an integer format, else 0. */
-FLAT int64_t small_one(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
-                       int64_t j, const int64_t *v)
+FLAT int64_t store_small_element(const struct kernel_call *c, const struct block *b, int64_t i,
+                                 int64_t j0, int64_t j, const int64_t *v)
 {
     uint64_t w[2] = { (uint64_t)v[j], (uint64_t)(v[j] >> 63) };
 
@@ -153,7 +153,7 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
     STORE(x, v[0]);
     STORE(x + 8, v[1]);
     ROLL for (int64_t j = 0; j < cols; j++)
-        lost += small_one(c, b, i, j0, j, x);
+        lost += store_small_element(c, b, i, j0, j, x);
     return lost;
 }
 
@@ -598,8 +598,8 @@ FLAT int rounds_at_once(const struct kernel_call *c)
 
 /* Reconstructs and stores one element by the general code.  Returns 1 if it does not fit C's
  * integer format, else 0. */
-FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const char *scratch,
-                      int64_t i, int64_t j)
+FLAT int64_t reconstruct_element(const struct kernel_call *c, const struct block *b,
+                                 const char *scratch, int64_t i, int64_t j)
 {
     return c->cold->total(c, b->i0 + i, b->j0 + j, totals(c, scratch) + total_at(c, i, 0, j),
                           total_step(c));
@@ -656,7 +656,7 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
     if (left)
         ROLL for (int64_t j = 0; j < cols; j++)
             if (left >> j & 1)
-                lost += wide_one(c, b, scratch, i, j0 + j);
+                lost += reconstruct_element(c, b, scratch, i, j0 + j);
     return lost;
 }
 
@@ -686,7 +686,7 @@ FLAT int64_t store_scaled_integers(const struct kernel_call *c, const struct blo
     STORE(x + 8, v[1]);
     ROLL for (int64_t j = 0; j < cols; j++)
         if (left >> j & 1)
-            lost += small_one(c, b, i, j0, j, x);
+            lost += store_small_element(c, b, i, j0, j, x);
     return lost;
 }
 

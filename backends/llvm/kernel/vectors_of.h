@@ -198,7 +198,7 @@ static void NAME(by_columns)(const struct vector_sums *v, const T *x, int64_t n,
 }
 
 /* Returns a vector with x in even lanes and y in odd lanes. */
-FLAT NAME(v) NAME(in_turn)(T x, T y)
+FLAT NAME(v) NAME(alternating)(T x, T y)
 {
     NAME(v) v;
 
@@ -215,7 +215,7 @@ FLAT void NAME(add_pairs)(const T *column, int64_t col, int count, const T *x, i
     int64_t i = 0;
 
     for (int c = 0; c < 2 * count; c++)
-        factor[c] = NAME(in_turn)(x[2 * c], x[2 * c + 1]);
+        factor[c] = NAME(alternating)(x[2 * c], x[2 * c + 1]);
     for (; i + NAME(LANES) <= m; i += NAME(LANES)) {
         NAME(v) to = NAME(load)(s + i);
 
