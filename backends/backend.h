@@ -256,8 +256,10 @@ struct depthwise {
     const void *image, *filters;
     void *result;
 };
-/* Division of a depthwise convolution into tasks.  Each task needs `room` bytes of scratch memory,
- * aligned to 64 bytes. */
+/* Division of a depthwise convolution into tasks: `blocks` blocks of channels (`groups` vectors
+ * each), and `across` by `along` pieces of the result (at most `width` by `height` pixels each).  A
+ * filter gradient is divided into `along` groups of taps instead of pieces.  Each task needs `room`
+ * bytes of scratch memory, aligned to 64 bytes. */
 struct depthwise_plan {
     int64_t tasks, blocks, across, along, width, height, groups;
     size_t room;
