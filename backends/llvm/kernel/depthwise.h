@@ -396,7 +396,7 @@ static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, c
         int64_t lanes[TILE];
         VEC sum[TILE];
 
-        /* if there are fewer vectors, the last one is repeated */
+        /* if fewer than TILE vectors are left, the last one is repeated */
         UNROLL for (int i = 0; i < TILE; i++) {
             in[i] = row + v * step;
             to[i] = result + v * right;
