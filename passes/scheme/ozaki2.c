@@ -51,7 +51,8 @@ static const struct residues {
     { UNIT_i16, word_moduli, COUNT(word_moduli), 512, { "i16", "i16" } },
     /* exact: 128^2 2^10 = 2^24 */
     { UNIT_f16, byte_moduli, COUNT(byte_moduli), 1024, { "f16", "f16" } },
-    /* moduli: chosen by limber_digits; sums are exact: 160^2 512 < 2^24 */
+    /* NULL: the moduli are in limber_digits; products of digits are at most 160^2, and
+     * 160^2 512 < 2^24 */
     { UNIT_e4m3, NULL, MODULI, 512, { "e4m3", "e4m3" } },
 };
 

@@ -149,8 +149,8 @@ FLAT void NAME(convolve_piece)(const struct NAME(piece) *x, int stride, bool bac
 WINDOW(1, 0) WINDOW(2, 0) WINDOW(1, 1)
 #undef WINDOW
 
-/* Computes a piece whose vectors hold two rows of the result each, by the function for its
- * window. */
+/* Computes a piece whose vectors hold two rows of the result each, by the function for this
+ * direction and stride. */
 static void NAME(run_twins)(const struct NAME(piece) *x)
 {
     if (x->d->backward)
