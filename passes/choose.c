@@ -211,7 +211,7 @@ static bool try_scheme(const struct plan *p, const struct scheme *s, const struc
          (p->split != LIMBER_SPLIT_INSIDE || can_split_in_kernel(&copy, t, why));
     if (ok) {
         *price = price_of(&copy, t);
-        *cost = seconds(&copy, price, limber_is_device(t));
+        *cost = predict_seconds(&copy, price, limber_is_device(t));
     }
     limber_plan_clear(&copy);
     return ok;
