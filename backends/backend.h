@@ -171,7 +171,8 @@ struct call {
      * at first; it is set once, atomically, and freed by its owner.  NULL: nothing is kept. */
     void **layout;
     bool dry; /* true if the launch only counts overflows and stores nothing */
-    /* set of allowed ways (bits by way_id); launches look only at WAY_windows and WAY_unpacked */
+    /* set of allowed ways (code paths), bits by way_id; a launch reads only the bits of WAY_windows
+     * and WAY_unpacked */
     uint32_t ways;
     struct launch_result out;
 };
@@ -185,7 +186,7 @@ struct vector_sums {
     int64_t m, k, row, col, step;
     const void *a, *x;
     void *sum;
-    bool more; /* true to continue the sums in `sum`, to which the first chain is then added */
+    bool more; /* true if `sum` holds sums of earlier elements, to which chains are added */
     /* The matrix is complex, with contiguous columns: its k / 2 columns have m pairs (re, im), and
      * col is the distance between them.  x has two columns with contiguous rows, the real form of a
      * complex vector (jit/api/complex.c), and the sums are 2 m. */
@@ -261,8 +262,10 @@ struct depthwise {
     const void *image, *filters;
     void *result;
 };
-/* Division of a depthwise convolution into tasks.  Each task needs `room` bytes of scratch memory,
- * aligned to 64 bytes. */
+/* Division of a depthwise convolution into tasks: `blocks` blocks of channels (`groups` vectors
+ * each), and `across` by `along` pieces of the result (at most `width` by `height` pixels each).  A
+ * filter gradient is divided into `along` groups of taps instead of pieces.  Each task needs `room`
+ * bytes of scratch memory, aligned to 64 bytes. */
 struct depthwise_plan {
     int64_t tasks, blocks, across, along, width, height, groups;
     size_t room;
@@ -373,7 +376,7 @@ struct scan_job {
     int32_t *found, *tiles;
 };
 
-/* Arguments for copying what alpha X + beta C of complex numbers needs, which is computed as one
+/* Arguments for copying the scalars and C of a complex alpha X + beta C, which is computed as one
  * real product.  Copies the scalars, `value`, to `factors`.  If width is 4, also copies each
  * complex number of the m x n matrix c to the third and fourth number of its group of four at `to`
  * (integers become int64_t). */
@@ -423,7 +426,7 @@ struct pairs_job {
 
 /* Operations of backends whose devices have memory of their own. */
 struct device_ops {
-    /* rules for threads that share memory in blocks */
+    /* chooses the tiles of thread blocks, and predicts the seconds that a plan takes */
     const struct block_rules *blocks;
     /* True if one launch can compute all groups of this call. */
     bool (*takes_groups)(const struct kernel *, const struct call *);
@@ -552,8 +555,8 @@ struct backend {
      * operands, and one line for each way that refuses the call. */
     enum way_id (*way)(const struct plan *, const struct target *, const struct call *,
                        struct text *out);
-    /* Abilities that not all backends have, each with all members of its table; else NULL.  Without
-     * `launch_memory`, callers that need all of several launches or none keep a copy of C. */
+    /* Tables of operations that not all backends have: NULL, or with all members set.  Without
+     * `launch_memory`, a caller of several launches keeps a copy of C to undo a failure. */
     const struct code_ops *code;
     const struct cpu_ops *cpu;
     const struct device_ops *device_ops;
@@ -562,7 +565,7 @@ struct backend {
 
 /* list.c: the backends of this build, best first, NULL at the end. */
 extern const struct backend *const limber_backends[];
-/* Sets those fields of a target that its text form omits: `blocks`, which its backend knows. */
+/* Sets the field of a target that its text form omits: `blocks`, from the target's backend. */
 void limber_target_complete(struct target *t);
 const struct backend *limber_backend_named(const char *name); /* NULL if there is none */
 extern const struct backend limber_backend_interp;

@@ -32,7 +32,7 @@ static double seconds(void)
 }
 
 /* Returns a random number with standard normal distribution, by the Box-Muller transform. */
-static double normal(void)
+static double random_normal(void)
 {
     double u = (rand() + 1.0) / (RAND_MAX + 1.0), v = rand() / (double)RAND_MAX;
 
@@ -56,7 +56,7 @@ static limber_status multiply(limber_context *ctx, int kind, int64_t n, const do
 /* Prints the time of the fastest call under each contract, for n x n matrices.  The contracts
  * are timed alternately, so that other load on the machine affects all of them alike.  Returns 1
  * on failure. */
-static int measure(limber_context *ctx, int64_t n)
+static int time_contracts(limber_context *ctx, int64_t n)
 {
     double *a = malloc((size_t)(n * n) * sizeof *a), *b = malloc((size_t)(n * n) * sizeof *b);
     void *c = aligned_alloc(16, (size_t)(n * n) * 16);
@@ -64,7 +64,7 @@ static int measure(limber_context *ctx, int64_t n)
     int failed = !a || !b || !c;
 
     for (int64_t i = 0; !failed && i < n * n; i++)
-        a[i] = normal(), b[i] = normal();
+        a[i] = random_normal(), b[i] = random_normal();
     for (int kind = 0; kind < CONTRACTS; kind++)
         best[kind] = INFINITY;
     for (int rounds = 0; !failed && (rounds < 3 || seconds() < until); rounds++)
@@ -104,9 +104,9 @@ int main(int argc, char **argv)
         printf("%15s", kinds[kind].name);
     puts("");
     for (int i = 1; i < argc; i++)
-        failed |= measure(ctx, atoi(argv[i]) > 0 ? atoi(argv[i]) : 1);
+        failed |= time_contracts(ctx, atoi(argv[i]) > 0 ? atoi(argv[i]) : 1);
     for (int i = 0; argc < 2 && i < 8; i++)
-        failed |= measure(ctx, sizes[i]);
+        failed |= time_contracts(ctx, sizes[i]);
     limber_destroy(ctx);
     return failed;
 }

@@ -63,7 +63,7 @@ struct shared {
 };
 
 /* The multiplication that one thread does: C = A B, with a B and C of its own. */
-struct job {
+struct multiplication {
     struct shared *shared;
     limber_on_miss on_miss;
     double b[K * N], c[M * N];
@@ -74,10 +74,10 @@ struct job {
     char error[256];
 };
 
-/* Does a struct job.  This is the start function of the threads. */
-static void *work(void *of)
+/* Start function of the threads: computes one product. */
+static void *compute_product(void *of)
 {
-    struct job *j = of;
+    struct multiplication *j = of;
     const limber_contract contract = { .size = sizeof(limber_contract),
                                        .promise = LIMBER_CONTRACT_CORRECT,
                                        .on_miss = j->on_miss };
@@ -100,20 +100,20 @@ static void *work(void *of)
 
 /* Sets row i of A to 1e16, i, i, ..., -1e16, and all elements of thread t's B to t + 1.  The
  * exact elements in row i of thread t's C are therefore (K - 2) i (t + 1). */
-static void fill_operands(struct shared *s, struct job *job)
+static void fill_operands(struct shared *s, struct multiplication *product)
 {
     for (int i = 0; i < M; i++)
         for (int p = 0; p < K; p++)
             s->element[i * K + p] = p == 0 ? 1e16 : p == K - 1 ? -1e16 : i;
     for (int t = 0; t < THREADS; t++) {
-        job[t].shared = s;
-        job[t].on_miss = LIMBER_ON_MISS_GENERIC;
+        product[t].shared = s;
+        product[t].on_miss = LIMBER_ON_MISS_GENERIC;
         for (int e = 0; e < K * N; e++)
-            job[t].b[e] = t + 1;
+            product[t].b[e] = t + 1;
     }
 }
 
-static int count_wrong(const struct job *j, int t)
+static int count_wrong(const struct multiplication *j, int t)
 {
     int wrong = 0;
 
@@ -124,7 +124,7 @@ static int count_wrong(const struct job *j, int t)
 }
 
 /* Prints the outcome of a call.  Returns the number of wrong elements of C, or 1 if it failed. */
-static int report_call(const char *of, const struct job *j, int t)
+static int report_call(const char *of, const struct multiplication *j, int t)
 {
     const limber_report *r = &j->report;
 
@@ -138,23 +138,24 @@ static int report_call(const char *of, const struct job *j, int t)
     return count_wrong(j, t);
 }
 
-/* Runs all jobs on threads, then job 0 once more.  Returns the number of wrong elements, plus the
- * number of failed calls and of threads that did not start. */
-static int run(struct job *job)
+/* Computes all products on threads, then product 0 once more.  Returns the number of wrong
+ * elements, plus the number of failed calls and of threads that did not start. */
+static int run_threads(struct multiplication *product)
 {
     pthread_t thread[THREADS];
     int started = 0, wrong = 0;
 
-    while (started < THREADS && !pthread_create(&thread[started], NULL, work, &job[started]))
+    while (started < THREADS &&
+           !pthread_create(&thread[started], NULL, compute_product, &product[started]))
         started++;
     for (int t = 0; t < started; t++)
         pthread_join(thread[t], NULL);
     for (int t = 0; t < started; t++)
-        wrong += report_call("thread", &job[t], t);
+        wrong += report_call("thread", &product[t], t);
     /* The kernel may still be compiling in the background.  This call waits until it is ready. */
-    job[0].on_miss = LIMBER_ON_MISS_WAIT;
-    work(&job[0]);
-    return wrong + report_call("again", &job[0], 0) + THREADS - started;
+    product[0].on_miss = LIMBER_ON_MISS_WAIT;
+    compute_product(&product[0]);
+    return wrong + report_call("again", &product[0], 0) + THREADS - started;
 }
 
 /* Makes a request that Limber must refuse: the contract `exact` for a product of doubles.
@@ -173,19 +174,19 @@ static int test_refusal(limber_context *ctx, limber_format f64)
     return status == LIMBER_STATUS_OK || c != 5;
 }
 
-/* Prepares A, runs all jobs and tests a refusal.  Returns the number of failures. */
+/* Prepares A, computes all products and tests a refusal.  Returns the number of failures. */
 static int compute(struct shared *s, limber_format f64)
 {
-    static struct job job[THREADS];
+    static struct multiplication product[THREADS];
     int bad;
 
-    fill_operands(s, job);
+    fill_operands(s, product);
     s->a = (limber_matrix){ s->element, f64, K, 1 };
     if (limber_prepare(s->ctx, s->a, M, K, LIMBER_SIDE_A, NULL, &s->operand) != LIMBER_STATUS_OK) {
         printf("%s\n", limber_error_text());
         return 1;
     }
-    bad = run(job) + test_refusal(s->ctx, f64);
+    bad = run_threads(product) + test_refusal(s->ctx, f64);
     limber_prepared_free(s->operand);
     return bad;
 }

@@ -58,7 +58,7 @@ static double seconds(void)
 
 /* Returns the next pseudorandom number x, -1 <= x < 1, a multiple of 2^-bits.  The sequence is the
  * same in every run. */
-static double draw(int bits)
+static double random_number(int bits)
 {
     static uint64_t state = 88172645463325252u;
 
@@ -80,7 +80,7 @@ static int reflect(double *a, int n, int line_stride, int stride)
     if (!v)
         return 0;
     for (int i = 0; i < n; i++) {
-        v[i] = draw(50);
+        v[i] = random_number(50);
         norm += v[i] * v[i];
     }
     for (int i = 0; i < n; i++) {
@@ -98,7 +98,7 @@ static int reflect(double *a, int n, int line_stride, int stride)
 /* Generates a matrix with singular values from 1 to 10^-digits: a diagonal matrix that is
  * transformed by random reflections, then rounded to multiples of 2^-52.  Sums of products of
  * its elements and numbers of 20 fraction bits are therefore exact in binary128. */
-static double *generate(int n, int digits)
+static double *generate_matrix(int n, int digits)
 {
     double *a = calloc((size_t)n * n, sizeof *a);
 
@@ -153,7 +153,7 @@ bad:
 /* ---- FP64: factors, solutions, condition ---- */
 
 /* Factors A into L and U with partial pivoting.  Returns 0 if a pivot is 0. */
-static int factor(struct system *s)
+static int factor_matrix(struct system *s)
 {
     int n = s->n;
 
@@ -231,7 +231,7 @@ static void solve_transposed(const struct system *s, double *x)
 
 /* Estimates the condition |A|_1 |A^-1|_1 by Higham's method.  The estimate is never too large, and
  * rarely much too small. */
-static double condition(const struct system *s)
+static double estimate_condition(const struct system *s)
 {
     int n = s->n, at = -1;
     double *x = s->column, norm = 0, inverse = 0;
@@ -318,7 +318,7 @@ static int make_right_sides(struct system *s)
     int n = s->n, inexact = 0;
 
     for (int e = 0; e < n * RHS; e++)
-        s->truth[e] = draw(20);
+        s->truth[e] = random_number(20);
     if (!succeeded(limber_gemm(s->ctx, &correct, n, RHS, n, NULL,
                                (limber_matrix){ s->a, s->f64, n, 1 },
                                (limber_matrix){ s->truth, s->f128, RHS, 1 }, NULL,
@@ -340,7 +340,7 @@ static int make_right_sides(struct system *s)
 /* ---- corrections by GMRES ---- */
 
 /* Returns the square root of x, by two Newton steps from the FP64 square root. */
-static quad root(quad x)
+static quad square_root(quad x)
 {
     quad y = sqrt((double)x);
 
@@ -367,7 +367,7 @@ static void gmres_correct(const struct system *s, quad *d, quad *v)
     int n = s->n, m = n < KRYLOV ? n : KRYLOV, k = 0;
 
     solve_by_fp64_factors(n, s->lu, s->swap, d, 1);
-    if ((g[0] = root(dot(d, d, n))) == 0)
+    if ((g[0] = square_root(dot(d, d, n))) == 0)
         return;
     for (int i = 0; i < n; i++)
         v[i] = d[i] / g[0];
@@ -385,7 +385,7 @@ static void gmres_correct(const struct system *s, quad *d, quad *v)
             for (int i = 0; i < n; i++)
                 w[i] -= h[j][k] * v[(size_t)j * n + i];
         }
-        length = root(dot(w, w, n));
+        length = square_root(dot(w, w, n));
         for (int i = 0; length > 0 && i < n; i++)
             w[i] /= length;
         for (int j = 0; j < k; j++) {
@@ -394,7 +394,7 @@ static void gmres_correct(const struct system *s, quad *d, quad *v)
             h[j][k] = cosine[j] * t + sine[j] * h[j + 1][k];
             h[j + 1][k] = cosine[j] * h[j + 1][k] - sine[j] * t;
         }
-        quad r = root(h[k][k] * h[k][k] + length * length);
+        quad r = square_root(h[k][k] * h[k][k] + length * length);
 
         if (r == 0)
             break;
@@ -650,12 +650,12 @@ static int compare(struct system *s)
     struct outcome plain = { 0 }, wide, gmres = { 0 }, loop, blocks;
     double start = seconds(), factored, cond;
 
-    if (!factor(s)) {
+    if (!factor_matrix(s)) {
         fprintf(stderr, "the matrix is singular in FP64\n");
         return 1;
     }
     factored = seconds() - start;
-    cond = condition(s);
+    cond = estimate_condition(s);
     printf("%d x %d, condition %s %.1e (1-norm, estimated); %d right-hand sides\n", s->n, s->n,
            cond > 1e15 ? "at least about" : "about", cond, RHS);
     if (!make_right_sides(s) || !refine_in_quad(s, 0, &wide) ||
@@ -699,14 +699,14 @@ static double *find_matrix(int argc, char **argv, int *n)
             fprintf(stderr, "N is from 2 to 20000, DIGITS from 0 to 15\n");
             return NULL;
         }
-        return generate(*n, digits);
+        return generate_matrix(*n, digits);
     }
     if (argc == 2)
         return read_matrix(argv[1], n);
     snprintf(path, sizeof path, "%s/mtx/bp__1400.mtx", data ? data : "");
     if (data && access(path, R_OK) == 0)
         return read_matrix(path, n);
-    return generate(*n = 200, 12);
+    return generate_matrix(*n = 200, 12);
 }
 
 int main(int argc, char **argv)

@@ -55,7 +55,7 @@ static double tensor_sum_error(const struct plan *p, const struct node *products
         bool high = products->row[i].a + products->row[i].b == 0;
 
         others += products->row[i].acc > 0;
-        /* the bits by which the sums of the other accumulators are smaller */
+        /* otherwise sums of the other accumulators may be as large as that of accumulator 0 */
         if (high != (products->row[i].acc == 0))
             return INFINITY;
     }

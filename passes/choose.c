@@ -32,7 +32,8 @@ static bool is_exact(const struct node *products)
 
 /* True if a CPU computes the scheme `accumulator` in double-double arithmetic first: every value
  * of A and B is a value of binary64, and the result is binary64 or binary32. */
-static bool sums_pairs(const struct plan *p, const struct node *products, const struct target *t)
+static bool sums_in_pairs_first(const struct plan *p, const struct node *products,
+                                const struct target *t)
 {
     const struct node *out = limber_plan_find(p, OP_epilogue);
 
@@ -54,9 +55,9 @@ static double prepare_ns(const struct plan *p, const struct node *products, cons
 
     switch (n->op) {
     case OP_whole:
-        return !is_exact(products)        ? 0.6 :
-               sums_pairs(p, products, t) ? 1.5 :
-                                            6 * doubles_per_element(f);
+        return !is_exact(products)                 ? 0.6 :
+               sums_in_pairs_first(p, products, t) ? 1.5 :
+                                                     6 * doubles_per_element(f);
     case OP_quantize: return 2;
     case OP_hilo: return 0.5 + 0.7 * n->type.count;
     case OP_residues: return (pair ? 3 : 1) + 0.4 * n->type.count;
@@ -97,7 +98,7 @@ static double uncertain_ns(const struct plan *p, const struct node *combine, lim
 
 /* True if vector code rounds results of format f: binary64, binary32, and floats of 8 and 16 bits
  * if beta is 0. */
-static bool rounds_many(limber_format f, const struct node *out)
+static bool rounds_in_vectors(limber_format f, const struct node *out)
 {
     bool small = limber_num_is_small(f) && !limber_attr_number(out, ATTR_beta);
 
@@ -124,7 +125,7 @@ static double combine_ns(const struct plan *p, const struct node *products,
     const struct node *out = limber_plan_find(p, OP_epilogue);
     limber_format f = out->type.format;
     bool plain = !limber_attr_number(out, ATTR_alpha) && !limber_attr_number(out, ATTR_beta);
-    bool many = rounds_many(f, out);
+    bool many = rounds_in_vectors(f, out);
     bool quick = plain || (many && f.size > 2); /* vector code also applies alpha and beta */
     bool integer = limber_num_is_int(f);
     int64_t bits = limber_attr_number(a, ATTR_bits) + limber_attr_number(b, ATTR_bits) + p->kbits;
@@ -149,7 +150,7 @@ static struct price price_of(const struct plan *p, const struct target *t)
 {
     const struct node *products = limber_plan_find(p, OP_products);
     const struct node *combine = limber_plan_find(p, OP_combine);
-    bool pairs = sums_pairs(p, products, t);
+    bool pairs = sums_in_pairs_first(p, products, t);
     double rate = pairs ? t->rate[UNIT_f64] / fmas_of_pair :
                           t->rate[limber_rated_unit(limber_attr_number(products, ATTR_unit))];
     /* cost relative to the 512-bit vectors of the measurements */
@@ -176,7 +177,7 @@ static struct price price_of(const struct plan *p, const struct target *t)
 
 /* Returns the predicted seconds for 2^30 multiply-adds at the plan's size.  On CPUs: for one core,
  * and m = n = k. */
-static double seconds(const struct plan *p, const struct price *price, bool device)
+static double predict_seconds(const struct plan *p, const struct price *price, bool device)
 {
     double n = p->size ? ldexp(1, p->size) : 1024;
     double k = device && p->size ? ldexp(1, p->kbits > 16 ? 16 : p->kbits) : n;
@@ -210,7 +211,7 @@ static bool try_scheme(const struct plan *p, const struct scheme *s, const struc
          (p->split != LIMBER_SPLIT_INSIDE || can_split_in_kernel(&copy, t, why));
     if (ok) {
         *price = price_of(&copy, t);
-        *cost = seconds(&copy, price, limber_is_device(t));
+        *cost = predict_seconds(&copy, price, limber_is_device(t));
     }
     limber_plan_clear(&copy);
     return ok;
@@ -218,8 +219,8 @@ static bool try_scheme(const struct plan *p, const struct scheme *s, const struc
 
 /* Returns the i-th scheme that may be tried: of those that the caller names, or of all.  NULL past
  * the end. */
-static const struct scheme *candidate(const struct plan *p, const struct scheme_list *named,
-                                      size_t i)
+static const struct scheme *candidate_scheme(const struct plan *p, const struct scheme_list *named,
+                                             size_t i)
 {
     if (p->wanted)
         return i < (size_t)named->count ? named->scheme[i] : NULL;
@@ -263,7 +264,7 @@ bool limber_pass_choose(struct plan *p, const struct target *t, struct diag *d)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "no scheme is called \"%s\"", p->wanted);
     if (named.count > 1 && may_be_special(p))
         i = (size_t)named.count - 1;
-    for (; (s = candidate(p, &named, i)) && !(named.count && best); i++) {
+    for (; (s = candidate_scheme(p, &named, i)) && !(named.count && best); i++) {
         struct diag why = { 0 };
         struct price price;
         double cost = INFINITY;

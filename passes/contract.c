@@ -11,7 +11,7 @@
 /* ---- checks of a contract -------------------------------------------------------------------- */
 
 /* True if the contract names a scheme whose number of slices or moduli the caller may set. */
-static bool has_count(const limber_contract *k)
+static bool has_settable_count(const limber_contract *k)
 {
     struct scheme_list list = { 0 };
     bool any = false;
@@ -110,7 +110,7 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
     if (k->scheme && !limber_scheme_list_read(k->scheme, &named))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "contract.scheme = \"%.40s\" is unknown",
                            k->scheme);
-    if (k->slices > 0 && !has_count(k))
+    if (k->slices > 0 && !has_settable_count(k))
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.slices = %d, but contract.scheme = %.40s has neither slices "
                            "(ozaki1-*) nor moduli (ozaki2*)",

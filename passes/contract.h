@@ -34,8 +34,8 @@ bool limber_fixed_check(const limber_contract *k, struct diag *d);
 /* Checks that a complex product with this contract can be computed by three real products. */
 bool limber_three_products_check(const limber_contract *k, limber_format a, limber_format b,
                                  limber_format c, struct diag *d);
-/* Returns the contract of each of the three products.  `exact` becomes `native`, since integers
- * that wrap still have the right differences. */
+/* Returns the contract of each of the three real products of a complex product.  `exact` becomes
+ * `native`, since integers that wrap still have the right differences. */
 limber_contract limber_three_products_part(const limber_contract *k);
 /* Returns the contract for a sum of a few products in format f, which yields a result under
  * contract k. unscanned: the returned contract names a scheme that needs no scan of the data, if

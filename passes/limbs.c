@@ -90,7 +90,7 @@ int64_t limber_limb_width(const struct plan *p, int limbs)
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
 
     if (axis_of(n) == AXIS_none)
-        return 0; /* integers as they are */
+        return 0; /* integers that are not scaled */
     if (!has_mask(mask))
         return INT64_MAX;
     return axis_of(n) == AXIS_all ? limber_width_of_all(mask) :
@@ -115,7 +115,7 @@ static double hilo_error(const struct plan *p, int limbs)
         top > limber_format_emax(f))
         return INFINITY;
     for (int i = 1; i < count; i++) {
-        /* bits by which limb i is smaller than the element, at least */
+        /* largest exponent of limb i, with its scale 2^(i shift), relative to the element's */
         int64_t reach = i * (shift - sig) - (i - 1);
 
         if (top - 1 + reach > limber_format_emax(f) || low + reach < smallest + 1)

@@ -38,9 +38,9 @@ bool limber_limbs_check(const struct plan *p, int side, struct diag *d);
 /* Returns true if the product of limbs a and b changes no result: scans show that one of them is
  * zero, or all bits of the product are above those of an integer that wraps. */
 bool limber_row_is_free(const struct plan *p, const struct node *table, int a, int b, int weight);
-/* Returns true if elements whose sums are changed by cutting this operand (side 0: A, 1: B) to
- * fewer bits are recomputed when their rounding is uncertain, as the attribute `uncertain` of
- * the combine node says. */
+/* Returns true if cutting this operand (side 0: A, 1: B) to fewer bits changes no result, because
+ * the combine node's attribute `uncertain` covers the cut: elements whose rounding it leaves
+ * uncertain are recomputed exactly. */
 bool limber_covers_cut(const struct plan *p, int side);
 /* Returns log2 of the largest sum that one element along k adds to an accumulator of slices, which
  * has 64 bits; 0 for other limbs. */

@@ -7,9 +7,9 @@
  *           is a rectangle of C; each element of C is in one rectangle.  If the contract allows C
  *           to be summed in parts, a rectangle has up to three parts, by classes of tiles:
  *           narrow x narrow, wide x all, narrow x wide.  A tile is narrow if its exponents or bits
- *           have a small range (struct narrow).  If the caller names schemes "A+B+C", there are
- *           three classes: the tiles that suit A, those that suit B, all others, unless B for all
- *           of them is not slower; blocks with NaN or infinities are groups of their own, for C
+ *           have a small range (struct narrow_limits).  If the caller names schemes "A+B+C", there
+ *           are three classes: tiles that suit A, those that suit B, and all others, unless B for
+ *           all of these is not slower; blocks with NaN or infinities form groups for C
  *   proof   docs/accuracy.md, "Mixed products"
  *   source  Ma et al., ICS 2022, sections 5.2 and 5.3: classes of tiles, and counting pairs of
  *           tiles by a product of the masks */
@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* largest number of thresholds that are tried for a group; of tiles of a block whose largest
- * exponent is tried as the common upper limit */
+/* THRESHOLDS: largest number of thresholds that are tried for a group.  ANCHORS: largest number of
+ * tiles of a block whose largest exponent is tried as the block's common upper limit. */
 enum { THRESHOLDS = 8, ANCHORS = 8 };
 /* largest number of parts of a rectangle */
 enum { RECTANGLE_PARTS = 2 * SCHEMES - 1 };
@@ -39,7 +39,7 @@ static const double worth = 0.9, worth_tiles = 0.75;
 static const double part_overhead = 0.15;
 
 /* State while a partition is being made. */
-struct work {
+struct partition_work {
     const struct partition_input *in;
     struct partition *p;
     struct diag *d;
@@ -65,7 +65,7 @@ static bool no_memory(struct diag *d)
 /* Predicts the seconds of a part from the cost of a plan for what scans found in it (masks a and
  * b). share: the share of the part's multiply-adds that are not skipped.  Infinity if no plan is
  * possible. */
-static double predict_seconds(struct work *w, const struct mask *a, const struct mask *b,
+static double predict_seconds(struct partition_work *w, const struct mask *a, const struct mask *b,
                               const char *scheme, int roundings, double share)
 {
     struct price price;
@@ -98,7 +98,8 @@ static struct mask mask_of_group(const struct partition_side *s, int g)
 }
 
 /* Predicts the seconds of a rectangle of C that one plan computes. */
-static double rectangle_seconds(struct work *w, const struct mask *a, const struct mask *b)
+static double rectangle_seconds(struct partition_work *w, const struct mask *a,
+                                const struct mask *b)
 {
     return predict_seconds(w, a, b, w->in->scheme, 0, 1);
 }
@@ -155,7 +156,7 @@ static int64_t split_blocks(const struct partition_side *s, int g, int threshold
 /* Predicts the seconds of each half of a group times each group of the other operand. out[h][g]:
  * seconds of half h times group g.  Returns the sum of all. side: the operand that is cut, 0 for
  * A. */
-static double halves_seconds(struct work *w, int side, const struct mask half[2],
+static double halves_seconds(struct partition_work *w, int side, const struct mask half[2],
                              double out[2][PARTITION_GROUPS])
 {
     const struct partition_side *other = &w->p->side[!side];
@@ -189,13 +190,14 @@ struct double_split {
 
 /* Returns the address of the predicted seconds of group g of one operand times group `other` of the
  * other operand. */
-static double *seconds_at(struct work *w, int side, int g, int other)
+static double *seconds_at(struct partition_work *w, int side, int g, int other)
 {
     return side ? &w->seconds[other][g] : &w->seconds[g][other];
 }
 
 /* Tries to cut a group at each threshold.  *best: the cut with the largest gain so far. */
-static void try_group(struct work *w, int side, int g, int32_t *scratch, struct split *best)
+static void try_group(struct partition_work *w, int side, int g, int32_t *scratch,
+                      struct split *best)
 {
     const struct partition_side *s = &w->p->side[side];
     int at[THRESHOLDS], n = collect_thresholds(s, g, at);
@@ -219,7 +221,7 @@ static void try_group(struct work *w, int side, int g, int32_t *scratch, struct 
 }
 
 /* Cuts a group in two.  The half above the threshold becomes the operand's last group. */
-static void cut_group(struct work *w, const struct split *t, int32_t *scratch)
+static void cut_group(struct partition_work *w, const struct split *t, int32_t *scratch)
 {
     struct partition_side *s = &w->p->side[t->side];
     int64_t from = s->first[t->group], to = s->first[t->group + 1];
@@ -241,7 +243,7 @@ static void cut_group(struct work *w, const struct split *t, int32_t *scratch)
 
 /* Tries all pairs of a cut of A and a cut of B, while each is one group of blocks of lines.  *best:
  * the pair with the largest gain so far. */
-static void try_both(struct work *w, int32_t *scratch[2], struct double_split *best)
+static void try_both(struct partition_work *w, int32_t *scratch[2], struct double_split *best)
 {
     const struct partition_side *s = w->p->side;
     int at[2][THRESHOLDS], n[2];
@@ -269,7 +271,7 @@ static void try_both(struct work *w, int32_t *scratch[2], struct double_split *b
 
 /* Cuts the only group of A and the only group of B at their thresholds, and keeps the predicted
  * seconds of the four rectangles. */
-static void cut_both(struct work *w, const struct double_split *t, int32_t *scratch)
+static void cut_both(struct partition_work *w, const struct double_split *t, int32_t *scratch)
 {
     for (int side = 0; side < 2; side++)
         cut_group(w, &(struct split){ .side = side, .threshold = t->threshold[side] }, scratch);
@@ -278,7 +280,7 @@ static void cut_both(struct work *w, const struct double_split *t, int32_t *scra
 }
 
 /* Returns the predicted seconds of all rectangles together. */
-static double total_seconds(const struct work *w)
+static double total_seconds(const struct partition_work *w)
 {
     double all = 0;
 
@@ -290,7 +292,7 @@ static double total_seconds(const struct work *w)
 
 /* Cuts one group after the other, each time with the largest gain, until no cut gains enough.
  * False on failure. */
-static bool cut_lines(struct work *w)
+static bool cut_lines(struct partition_work *w)
 {
     int64_t a = w->in->mask[0]->tile_rows, b = w->in->mask[1]->tile_rows;
     int32_t *memory = malloc((size_t)(a + b + 2) * sizeof *memory);
@@ -326,7 +328,7 @@ static bool cut_lines(struct work *w)
 /* Defines narrow tiles: the exponents of a tile's elements or, if `bits`, all their set bits lie
  * within `binades` powers of two.  The highest of these is 2^top if `fixed`, else it may differ
  * from block to block. */
-struct narrow {
+struct narrow_limits {
     bool bits;
     int binades, top;
     bool fixed;
@@ -391,7 +393,7 @@ static int best_top(const struct tile *t, int64_t n, int binades)
 /* Classes of tiles are numbered from the narrowest to the widest.  Moves tiles of a block from
  * class `from` to the class before it, if they are narrow by these limits.  t: scratch. */
 static void lower_class(struct partition_side *s, int32_t block, int from,
-                        const struct narrow *limits, struct tile *t)
+                        const struct narrow_limits *limits, struct tile *t)
 {
     uint8_t *class = s->tile + block * s->tiles;
     int top;
@@ -410,7 +412,7 @@ static void lower_class(struct partition_side *s, int32_t block, int from,
  * which it is narrow, or count + 1 if it is narrow by none.  A scheme for a class also
  * multiplies tiles of lower classes, so tiles must be narrow by the limits of all classes above
  * their own, too.  False if memory runs out. */
-static bool classify_tiles(struct partition_side *s, const struct narrow *limits, int count)
+static bool classify_tiles(struct partition_side *s, const struct narrow_limits *limits, int count)
 {
     struct tile *t = malloc((size_t)(s->tiles + 1) * sizeof *t);
 
@@ -444,7 +446,7 @@ static int64_t count_multiplied(const struct partition_side *s, uint32_t keep, c
 
 /* Returns the share of a rectangle's pairs of tiles that a part multiplies: in each column of
  * tiles along k, the number of A's tiles times the number of B's tiles. */
-static double pair_share(const struct work *w, const struct partition_part *part)
+static double pair_share(const struct partition_work *w, const struct partition_part *part)
 {
     int64_t blocks[2], pairs = 0, tiles = w->p->side[0].tiles;
 
@@ -467,7 +469,8 @@ static double pair_share(const struct work *w, const struct partition_part *part
 }
 
 /* Merges what the scan found in those tiles of one operand that a part multiplies. */
-static struct mask mask_of_part(const struct work *w, const struct partition_part *part, int side)
+static struct mask mask_of_part(const struct partition_work *w, const struct partition_part *part,
+                                int side)
 {
     struct tile_subset x = limber_partition_subset(w->p, part, side);
     struct mask m;
@@ -477,7 +480,7 @@ static struct mask mask_of_part(const struct work *w, const struct partition_par
 }
 
 /* Returns the predicted seconds of a part, and sets part->share, its share of the multiply-adds. */
-static double part_seconds(struct work *w, struct partition_part *part)
+static double part_seconds(struct partition_work *w, struct partition_part *part)
 {
     struct mask a = mask_of_part(w, part, 0), b = mask_of_part(w, part, 1);
 
@@ -489,7 +492,7 @@ static double part_seconds(struct work *w, struct partition_part *part)
 
 /* Cuts one rectangle by classes of tiles.  Returns the number of parts that multiply anything, and
  * in *seconds their predicted seconds. */
-static int cut_rectangle(struct work *w, const int group[2],
+static int cut_rectangle(struct partition_work *w, const int group[2],
                          struct partition_part out[RECTANGLE_PARTS], double *seconds)
 {
     int n = 0;
@@ -523,10 +526,10 @@ static bool is_special(const struct partition_side *s, int g)
     return mask_of_group(s, g).special;
 }
 
-/* True if the parts of a rectangle are sufficiently faster than one plan, or if the caller named
- * several schemes.  Several parts are summed, so the result must allow a rounding after each part.
- * whole: predicted seconds of one plan. */
-static bool is_worthwhile(const struct work *w, int parts, double seconds, double whole)
+/* True if the parts of a rectangle are sufficiently faster than one plan or, if the caller named
+ * several schemes, have plans at all.  Several parts are summed, so the result must allow a
+ * rounding after each part.  seconds, whole: predicted seconds of the parts, and of one plan. */
+static bool is_worthwhile(const struct partition_work *w, int parts, double seconds, double whole)
 {
     if (parts > 1 && !w->in->sums)
         return false;
@@ -538,7 +541,7 @@ static bool is_worthwhile(const struct work *w, int parts, double seconds, doubl
  * cut although the caller named several schemes: the first scheme suits complete lines (a scale
  * per line may fit where one range of exponents per tile does not), there are NaN or infinities,
  * which must be multiplied by complete lines of the other operand, or nothing is known of tiles. */
-static bool take_whole(struct work *w, const int group[2], struct partition_part *part)
+static bool take_whole(struct partition_work *w, const int group[2], struct partition_part *part)
 {
     const struct partition_side *s = w->p->side;
     bool special = is_special(&s[0], group[0]) || is_special(&s[1], group[1]);
@@ -563,7 +566,7 @@ static bool take_whole(struct work *w, const int group[2], struct partition_part
 
 /* Returns the predicted seconds of a multiply-add by a scheme for data with these scan results
  * (masks), without packing and storing; infinity if there is no plan. */
-static double product_price(struct work *w, const struct mask *a, const struct mask *b,
+static double product_price(struct partition_work *w, const struct mask *a, const struct mask *b,
                             const char *scheme, int roundings)
 {
     struct price price;
@@ -572,9 +575,9 @@ static double product_price(struct work *w, const struct mask *a, const struct m
     return w->failed ? INFINITY : price.product;
 }
 
-/* True if one of the named schemes for limbs of floats suits a whole rectangle, and is not dearer
- * than its n parts.  Then stores its only part in *one. */
-static bool prefer_one_scheme(struct work *w, const struct partition_part *part, int n,
+/* True if one of the named schemes for limbs of floats suits a whole rectangle, and is predicted to
+ * take no longer than the rectangle's n parts.  Then stores the whole rectangle in *one. */
+static bool prefer_one_scheme(struct partition_work *w, const struct partition_part *part, int n,
                               struct partition_part *one)
 {
     const struct mask a = mask_of_group(&w->p->side[0], one->group[0]),
@@ -586,7 +589,7 @@ static bool prefer_one_scheme(struct work *w, const struct partition_part *part,
         const struct mask ma = mask_of_part(w, &part[i], 0), mb = mask_of_part(w, &part[i], 1);
 
         if (!limber_scheme_range(limber_scheme_find(part[i].scheme), &ignored))
-            return false; /* the ratio of its price to others depends on the machine */
+            return false; /* its time relative to other schemes depends on the machine */
 
         share += part[i].share;
         parts += part[i].share * product_price(w, &ma, &mb, part[i].scheme, part[i].roundings);
@@ -607,7 +610,7 @@ static bool prefer_one_scheme(struct work *w, const struct partition_part *part,
 
 /* Cuts each rectangle along k where that gains, or where the caller named several schemes.  Returns
  * the predicted seconds of all rectangles. apply: also stores the parts. */
-static double cut_tiles(struct work *w, bool apply)
+static double cut_tiles(struct partition_work *w, bool apply)
 {
     struct partition *p = w->p;
     double all = 0;
@@ -639,7 +642,7 @@ static double cut_tiles(struct work *w, bool apply)
     return all;
 }
 
-static bool classify_both(struct work *w, const struct narrow *limits, int count)
+static bool classify_both(struct partition_work *w, const struct narrow_limits *limits, int count)
 {
     w->classes = count + 1;
     return (classify_tiles(&w->p->side[0], limits, count) &&
@@ -650,7 +653,7 @@ static bool classify_both(struct work *w, const struct narrow *limits, int count
 /* Candidate limits for narrow tiles: all nonzero tiles; the exponent range of scaled binary16
  * limbs; integers of 8 bits; integers of 16 bits. */
 enum { ALL, BYTES = 2 };
-static const struct narrow narrows[] = {
+static const struct narrow_limits narrows[] = {
     { false, 1 << 20, 0, false },
     { false, 28, 0, false },
     { true, 8, 0, false },
@@ -659,24 +662,24 @@ static const struct narrow narrows[] = {
 
 /* Returns the limits of tiles that suit a named scheme: float limbs limit the range of exponents,
  * integer limbs the number of bits. */
-static struct narrow limits_of(const struct scheme *s)
+static struct narrow_limits limits_of(const struct scheme *s)
 {
     struct scheme_range r;
 
     return limber_scheme_range(s, &r) ?
-               (struct narrow){ false, r.binades, r.top, r.fixed } :
+               (struct narrow_limits){ false, r.binades, r.top, r.fixed } :
                narrows[s->unit == UNIT_f64 || s->unit == UNIT_exact ? ALL : BYTES];
 }
 
 /* Cuts tiles by the schemes that the caller names.  Schemes that cannot be planned on this
  * machine or under this contract are left out, except the last one.  False on failure. */
-static bool cut_by_named(struct work *w, const struct scheme_list *all)
+static bool cut_by_named_schemes(struct partition_work *w, const struct scheme_list *all)
 {
-    /* sets of schemes, as bits: all of them, or all but the second or the first of three; if
-     * there are two, the set of all is tried first */
+    /* sets of schemes that are tried in turn, one bit per scheme, bit 2 for the last one: all of
+     * three; without the second; without the first; the last one alone */
     static const unsigned sets[] = { 7, 5, 6, 4 };
     for (size_t i = 0; i < COUNT(sets); i++) {
-        struct narrow limits[SCHEMES];
+        struct narrow_limits limits[SCHEMES];
 
         w->named.count = 0;
         for (int j = 0; j < all->count; j++)
@@ -695,7 +698,7 @@ static bool cut_by_named(struct work *w, const struct scheme_list *all)
 
 /* Classifies tiles by each candidate's limits, and cuts the product by the candidate that is
  * predicted to be fastest.  False on failure. */
-static bool cut_along_k(struct work *w)
+static bool cut_along_k(struct partition_work *w)
 {
     size_t best = 0;
     double least = INFINITY;
@@ -721,7 +724,7 @@ static bool cut_along_k(struct work *w)
 
 /* Starts the partition of one operand with a single group that holds all blocks.  Returns false,
  * with an error, if memory runs out. */
-static bool start_side(struct work *w, int side)
+static bool start_side(struct partition_work *w, int side)
 {
     struct partition_side *s = &w->p->side[side];
 
@@ -739,10 +742,10 @@ static bool start_side(struct work *w, int side)
     return true;
 }
 
-/* Returns the index of the first named scheme that suits complete lines of a block, the smallest
- * unit that can be cut if scans know nothing of tiles.  If they do, every block can use any
- * scheme, except that NaN and infinities need the last one. */
-static int scheme_of_block(const struct work *w, const struct scheme_list *named,
+/* Returns the index of the scheme for a block of lines: the last one if the block has NaN or
+ * infinities; 0 if scans know the block's tiles, which can then be cut; else the first named scheme
+ * that suits the block's complete lines. */
+static int scheme_of_block(const struct partition_work *w, const struct scheme_list *named,
                            const struct block_mask *b)
 {
     int i = 0;
@@ -750,7 +753,7 @@ static int scheme_of_block(const struct work *w, const struct scheme_list *named
     if (b->flags & TILE_special)
         return named->count - 1;
     for (; !w->tiles && !(b->flags & TILE_zero) && i < named->count - 1; i++) {
-        const struct narrow limits = limits_of(named->scheme[i]);
+        const struct narrow_limits limits = limits_of(named->scheme[i]);
 
         if (limits.fixed ?
                 is_narrow(&(struct tile){ b->emin, b->emax, false }, limits.top, limits.binades) :
@@ -761,7 +764,7 @@ static int scheme_of_block(const struct work *w, const struct scheme_list *named
 }
 
 /* Puts the blocks of an operand into groups, by the scheme that suits them. */
-static void group_by_scheme(const struct work *w, const struct scheme_list *named,
+static void group_by_scheme(const struct partition_work *w, const struct scheme_list *named,
                             struct partition_side *s)
 {
     const int64_t blocks = s->mask->tile_rows;
@@ -779,7 +782,7 @@ static void group_by_scheme(const struct work *w, const struct scheme_list *name
 }
 
 /* Divides a product for which the caller names several schemes.  False on failure. */
-static bool divide_by_named(struct work *w, const struct scheme_list *named)
+static bool divide_by_named(struct partition_work *w, const struct scheme_list *named)
 {
     for (int side = 0; side < 2; side++)
         group_by_scheme(w, named, &w->p->side[side]);
@@ -789,14 +792,14 @@ static bool divide_by_named(struct work *w, const struct scheme_list *named)
 
             w->seconds[g][h] = rectangle_seconds(w, &a, &b);
         }
-    return !w->failed && cut_by_named(w, named);
+    return !w->failed && cut_by_named_schemes(w, named);
 }
 
 /* Partitions the product, into groups of lines and of tiles along k, if that is predicted to
  * pay; otherwise *p has one part.  False if memory runs out, or a cost cannot be predicted. */
 bool limber_partition_make(const struct partition_input *in, struct partition *p, struct diag *d)
 {
-    struct work w = { .in = in, .p = p, .d = d };
+    struct partition_work w = { .in = in, .p = p, .d = d };
     struct scheme_list named;
     struct mask a, b;
 

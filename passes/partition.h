@@ -15,7 +15,8 @@ enum tile_class { CLASS_zero, CLASS_narrow, CLASS_wide, CLASS_beyond };
 struct partition_side {
     const struct mask *mask;
     int groups;
-    /* [group]: index in `block` of the group's first block; one more marks the end */
+    /* [group]: index in `block` of the group's first block; the entry after the last group is the
+     * end */
     int64_t first[PARTITION_GROUPS + 1];
     /* owned; group g is block[first[g]] .. block[first[g + 1] - 1], in rising order */
     int32_t *block;

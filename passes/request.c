@@ -199,7 +199,7 @@ int limber_slices_needed(const struct product_request *r, const struct mask *a,
     int step = limber_slice_step(scheme, k_class(r->k)), spare = limber_slice_spare(scheme);
     int most = all_slices(a, step, spare) + all_slices(b, step, spare) - 1;
     double k = (double)r->k, allowed = 0.2 * limber_format_roundoff(r->c);
-    int d = spare; /* one slice in bytes would not be balanced */
+    int d = spare; /* slices in bytes (spare 2) must be two, since a single one is not balanced */
 
     allowed *= sqrt(BLOCK / fmax(k, BLOCK));
     /* no nonzero element is below 2^-spread of its line's largest power of two */

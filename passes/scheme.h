@@ -74,7 +74,7 @@ int limber_slice_step(const char *name, int kbits);
 int limber_slice_spare(const char *name);
 
 /* The gemm of a plan before the passes, with its operands. */
-struct stated {
+struct stated_gemm {
     int gemm, a, b; /* indices of nodes */
     struct type type; /* type of the gemm's value */
     limber_format fa, fb; /* operands as stored */
@@ -86,7 +86,7 @@ struct stated {
 };
 /* Finds the gemm of a plan before the passes and fills *s.  False, with the reason, if there is
  * none. */
-bool limber_find_stated_gemm(const struct plan *p, struct stated *s, struct diag *d);
+bool limber_find_stated_gemm(const struct plan *p, struct stated_gemm *s, struct diag *d);
 
 /* The product table of the limbs of A and B, and how its accumulators become one value. */
 struct product_table {
@@ -99,7 +99,7 @@ struct product_table {
     const int64_t *moduli; /* RECONSTRUCT_crt: the modulus of each accumulator; else NULL */
 };
 /* Replaces the gemm by `products` and `combine` nodes.  Copies the rows. */
-bool limber_split_finish(struct plan *p, const struct stated *s, const struct product_table *t,
+bool limber_split_finish(struct plan *p, const struct stated_gemm *s, const struct product_table *t,
                          struct diag *d);
 
 /* Sets the attribute `sums` of the products: how the target's tensor cores sum. */
@@ -117,7 +117,7 @@ int64_t limber_width_of_all(const struct node *mask);
 /* Returns the axis along which B is scaled, and sets *mask to B's exponents and bits for that
  * axis.  If overlapping windows share the limbs of an image, one scale for all lines is used,
  * unless it needs many extra bits; otherwise each line has its own scale. */
-int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask);
+int limber_axis_b(const struct plan *p, const struct stated_gemm *s, struct node *mask);
 
 /* Returns log2 of the error bound of native sums in binary64 with k <= 2^kbits, relative to the
  * product of the Euclidean norms of the row and the column. */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 /* The nodes of a plan, after the passes, on which its product table depends. */
-struct finished {
+struct table_nodes {
     const struct plan *p;
     const struct node *products, *combine, *limbs[2], *mask[2];
     int64_t reconstruct;
@@ -63,14 +63,14 @@ bool limber_covers_cut(const struct plan *p, int side)
 
 /* Returns the error, relative to |A||B|, if the table lacks the product of limbs a and b; infinity
  * if it must not lack it. */
-static double loss_of(const struct finished *f, int a, int b)
+static double loss_of(const struct table_nodes *f, int a, int b)
 {
     int64_t reach;
 
     if (limber_row_is_free(f->p, f->products, a, b,
                            limber_limb_weight(f->limbs[0], a) + limber_limb_weight(f->limbs[1], b)))
         return 0;
-    /* only products of residues by the same modulus are needed */
+    /* only products of residues modulo one and the same modulus are needed */
     if (f->reconstruct == RECONSTRUCT_crt)
         return a == b ? INFINITY : 0;
     if (a + b == 0)
@@ -82,7 +82,7 @@ static double loss_of(const struct finished *f, int a, int b)
 
 /* Checks that the products of limbs that are not in the table lose no more than plan.dropped.
  * Otherwise the error names the product whose loss is largest. */
-static bool check_missing(const struct finished *f, struct diag *d)
+static bool check_missing(const struct table_nodes *f, struct diag *d)
 {
     int na = f->limbs[0]->type.count, nb = f->limbs[1]->type.count, at[2] = { 0 };
     unsigned char *has = calloc((size_t)na * (size_t)nb, 1);
@@ -116,7 +116,7 @@ static bool check_missing(const struct finished *f, struct diag *d)
 /* ---- what rows and accumulators count -------------------------------------------------------- */
 
 /* Checks that the weight of each row is the product of the weights of its limbs. */
-static bool check_weights(const struct finished *f, struct diag *d)
+static bool check_weights(const struct table_nodes *f, struct diag *d)
 {
     for (size_t i = 0; i < f->products->rows; i++) {
         const struct row *r = &f->products->row[i];
@@ -133,7 +133,7 @@ static bool check_weights(const struct finished *f, struct diag *d)
 
 /* Checks that both operands have limbs that this way of reconstruction combines, and that floats
  * are combined in the format in which they are summed. */
-static bool check_kinds(const struct finished *f, struct diag *d)
+static bool check_kinds(const struct table_nodes *f, struct diag *d)
 {
     enum op want = f->reconstruct == RECONSTRUCT_crt   ? OP_residues :
                    f->reconstruct == RECONSTRUCT_shift ? OP_slices :
@@ -188,7 +188,7 @@ double limber_total_bits(const struct plan *p)
 }
 
 /* Checks that the product of the moduli exceeds every sum. */
-static bool check_moduli(const struct finished *f, struct diag *d)
+static bool check_moduli(const struct table_nodes *f, struct diag *d)
 {
     const struct dims_list *moduli = limber_attr_list(f->combine, ATTR_moduli);
     double need = f->p->kbits, have = 0;
@@ -207,7 +207,7 @@ static bool check_moduli(const struct finished *f, struct diag *d)
 }
 
 /* Checks that the attribute `uncertain` covers the error of a sum in binary64. */
-static bool check_uncertain(const struct finished *f, struct diag *d)
+static bool check_uncertain(const struct table_nodes *f, struct diag *d)
 {
     if (!limber_node_has(f->combine, ATTR_uncertain) || f->reconstruct != RECONSTRUCT_sum)
         return true;
@@ -221,7 +221,7 @@ static bool check_uncertain(const struct finished *f, struct diag *d)
 
 /* Checks that the plan's head has no budget above the promise's, and that results wrap only if
  * they are sums of integers without scales. */
-static bool check_promise(const struct finished *f, struct diag *d)
+static bool check_promise(const struct table_nodes *f, struct diag *d)
 {
     const struct plan *p = f->p;
     const struct node *out = limber_plan_find(p, OP_epilogue);
@@ -248,9 +248,9 @@ static bool check_promise(const struct finished *f, struct diag *d)
  * limbs represent, up to the error of missing rows.  Returns false with an error if not. */
 bool limber_table_check(const struct plan *p, struct diag *d)
 {
-    struct finished f = { .p = p,
-                          .products = limber_plan_find(p, OP_products),
-                          .combine = limber_plan_find(p, OP_combine) };
+    struct table_nodes f = { .p = p,
+                             .products = limber_plan_find(p, OP_products),
+                             .combine = limber_plan_find(p, OP_combine) };
 
     if (!f.products || !f.combine || !limber_plan_find(p, OP_epilogue))
         return true;

@@ -34,7 +34,8 @@ struct reader {
 };
 
 /* Reports what is wrong with a value.  Returns false. */
-static bool bad(const struct reader *r, int line, const char *key, struct word v, const char *what)
+static bool fail_value(const struct reader *r, int line, const char *key, struct word v,
+                       const char *what)
 {
     return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT, "line %d: %s: '%.*s' %s", line, key,
                        (int)(v.n < MAX_NAME ? v.n : MAX_NAME), v.s, what);
@@ -91,8 +92,8 @@ static bool read_length(const struct reader *r, const struct settings *s, int64_
     if (!s->line[LENGTH] ||
         (limber_lex_int(unquote(s->value[LENGTH]), length) && *length >= 1 && *length <= INT32_MAX))
         return true;
-    return bad(r, s->line[LENGTH], names[LENGTH], s->value[LENGTH],
-               "is not a number from 1 to 2147483647");
+    return fail_value(r, s->line[LENGTH], names[LENGTH], s->value[LENGTH],
+                      "is not a number from 1 to 2147483647");
 }
 
 /* Reads the rounding.  Sets *mode to its two letters in a unit's description.  Returns false, with
@@ -115,8 +116,8 @@ static bool read_rounding(const struct reader *r, const struct settings *s, cons
             *mode = words[i][1];
             return true;
         }
-    return bad(r, s->line[ROUNDING], names[ROUNDING], s->value[ROUNDING],
-               "is none of nearest truncate stochastic rn ra rz ru rd ro rs");
+    return fail_value(r, s->line[ROUNDING], names[ROUNDING], s->value[ROUNDING],
+                      "is none of nearest truncate stochastic rn ra rz ru rd ro rs");
 }
 
 /* Reads the seed, which stochastic rounding needs.  Sets seed to " seed=NUMBER" or "".  Returns
@@ -132,8 +133,8 @@ static bool read_seed(const struct reader *r, const struct settings *s, const ch
             if (w.s[i] < '0' || w.s[i] > '9')
                 w.n = 0;
         if (!w.n || w.n > 20)
-            return bad(r, s->line[SEED], names[SEED], s->value[SEED],
-                       "is not a number from 0 to 2^64-1");
+            return fail_value(r, s->line[SEED], names[SEED], s->value[SEED],
+                              "is not a number from 0 to 2^64-1");
         snprintf(seed, MAX_NAME, " seed=%.*s", (int)w.n, w.s);
     } else if (!strcmp(mode, "rs")) {
         return limber_fail(r->d, LIMBER_STATUS_BAD_ARGUMENT,
@@ -146,7 +147,7 @@ static bool read_seed(const struct reader *r, const struct settings *s, const ch
 
 /* Makes the unit that the settings describe.  Leaves it empty if they name no format.  Returns
  * false, with an error, if a setting is wrong. */
-static bool describe(const struct reader *r, const struct settings *s, limber_unit *unit)
+static bool describe_unit(const struct reader *r, const struct settings *s, limber_unit *unit)
 {
     char format[MAX_NAME], seed[MAX_NAME], groups[2 * MAX_NAME + 32] = "", text[8 * MAX_NAME];
     struct diag why = { 0 };
@@ -158,7 +159,7 @@ static bool describe(const struct reader *r, const struct settings *s, limber_un
     if (!s->line[TARGET])
         return true;
     if (!lower_case(s->value[TARGET], format) || strpbrk(format, ":=|\n"))
-        return bad(r, s->line[TARGET], names[TARGET], s->value[TARGET], "is no format");
+        return fail_value(r, s->line[TARGET], names[TARGET], s->value[TARGET], "is no format");
     if (length > 1)
         snprintf(groups, sizeof groups, " group=%lld outer=%s:%s", (long long)length, format, mode);
     snprintf(text, sizeof text, "in=%s mul=%s:%s acc=%s:%s%s%s", format, format, mode, format, mode,
@@ -200,17 +201,17 @@ static bool begin_section(struct reader *r, struct word line)
     struct word name;
 
     if (line.n < 3 || line.s[line.n - 1] != ']')
-        return bad(r, r->line, "section", line, "is not [layer]");
+        return fail_value(r, r->line, "section", line, "is not [layer]");
     name = unquote((struct word){ line.s + 1, line.n - 2 });
     if (!name.n)
-        return bad(r, r->line, "section", line, "is not [layer]");
+        return fail_value(r, r->line, "section", line, "is not [layer]");
     if (!r->wanted || !limber_lex_is(name, r->wanted)) {
         memset(&r->other, 0, sizeof r->other);
         r->now = &r->other;
         return true;
     }
     if (r->met)
-        return bad(r, r->line, "section", line, "stands twice");
+        return fail_value(r, r->line, "section", line, "stands twice");
     r->met = true;
     r->now = &r->layer;
     return true;
@@ -226,15 +227,15 @@ static bool read_assignment(struct reader *r, struct word line)
     int k = 0;
 
     if (name.n == line.n)
-        return bad(r, r->line, "line", line, "is neither key = value nor [layer]");
+        return fail_value(r, r->line, "line", line, "is neither key = value nor [layer]");
     while (k < KEYS && !limber_lex_is(name, names[k]))
         k++;
     if (k == KEYS)
-        return bad(r, r->line, "key", name, "is unknown");
+        return fail_value(r, r->line, "key", name, "is unknown");
     if (r->now->line[k])
-        return bad(r, r->line, "key", name, "stands twice");
+        return fail_value(r, r->line, "key", name, "stands twice");
     if (k == LAYERS && r->now != &r->all)
-        return bad(r, r->line, "key", name, "cannot hold for one layer");
+        return fail_value(r, r->line, "key", name, "cannot hold for one layer");
     r->now->value[k] = trim(v);
     r->now->line[k] = r->line;
     /* values are checked at once, since those for other layers are not used later */
@@ -244,7 +245,7 @@ static bool read_assignment(struct reader *r, struct word line)
         alone.value[SEED] = (struct word){ "0", 1 };
         alone.line[SEED] = r->line;
     }
-    return describe(r, &alone, &ignored);
+    return describe_unit(r, &alone, &ignored);
 }
 
 /* Sets *listed to whether the layer is quantised: true if the key quantLayer is absent, or names
@@ -258,12 +259,12 @@ static bool find_listed(struct reader *r, int *listed)
     if (!line)
         return true;
     if (v.n < 2 || *v.s != '[' || v.s[v.n - 1] != ']')
-        return bad(r, line, names[LAYERS], v, "is not [layer,layer]");
+        return fail_value(r, line, names[LAYERS], v, "is not [layer,layer]");
     for (struct word rest = trim((struct word){ v.s + 1, v.n - 2 }); rest.n;) {
         struct word name = unquote(limber_lex_cut(&rest, ','));
 
         if (!name.n || memchr(name.s, '[', name.n) || memchr(name.s, ']', name.n))
-            return bad(r, line, names[LAYERS], v, "is not [layer,layer]");
+            return fail_value(r, line, names[LAYERS], v, "is not [layer,layer]");
         *listed |= !r->wanted || limber_lex_is(name, r->wanted);
     }
     return true;
@@ -299,7 +300,7 @@ bool limber_unit_lpgemm_read(const char *text, const char *layer, limber_unit *u
         return false;
     if (quantised && !both.line[TARGET])
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s is missing", names[TARGET]);
-    if (quantised && !describe(&r, &both, unit))
+    if (quantised && !describe_unit(&r, &both, unit))
         return false;
     if (listed)
         *listed = quantised;

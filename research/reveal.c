@@ -231,7 +231,7 @@ struct term {
     int64_t meets;
 };
 
-static int by_meeting(const void *a, const void *b)
+static int compare_meetings(const void *a, const void *b)
 {
     const struct term *x = a, *y = b;
 
@@ -244,7 +244,7 @@ static int32_t build_tree(struct reveal *r, struct term *term, int64_t count)
 {
     int32_t node = limber_reveal_leaf(&r->found, term[0].leaf), parent, child;
 
-    qsort(term + 1, (size_t)(count - 1), sizeof *term, by_meeting);
+    qsort(term + 1, (size_t)(count - 1), sizeof *term, compare_meetings);
     for (int64_t i = 1, end; i < count; i = end) {
         const int64_t size = term[i].meets;
 
@@ -252,13 +252,13 @@ static int32_t build_tree(struct reveal *r, struct term *term, int64_t count)
             ;
         parent = limber_reveal_leaf(&r->found, -1);
         limber_reveal_hang(&r->found, parent, node);
-        /* Terms whose common node with `first` is smaller than this node are in one child with
-         * it.  The children of this node are siblings. */
+        /* Terms whose lowest common node with term `first` is smaller than `parent` belong to the
+         * same child of `parent` as `first`. */
         for (int64_t first = i, same; first < end; first = same) {
             for (int64_t j = first + 1; j < end; j++)
                 if ((term[j].meets = terms_at_meeting(r, term[first].leaf, term[j].leaf)) == 0)
                     return -1;
-            qsort(term + first + 1, (size_t)(end - first - 1), sizeof *term, by_meeting);
+            qsort(term + first + 1, (size_t)(end - first - 1), sizeof *term, compare_meetings);
             for (same = first + 1; same < end && term[same].meets < size; same++)
                 ;
             if ((child = build_tree(r, term + first, same - first)) < 0)

@@ -35,8 +35,8 @@ static void put_zero(const struct reveal *r, int64_t p)
     r->b[p] = ldexp(1, limber_format_emax(r->sum->operand));
 }
 
-/* Returns the exponent, in units that align products, of the zero product with the largest possible
- * exponent. */
+/* Returns the exponent by which fused blocks align the product of put_zero: the largest exponent of
+ * a factor plus the exponent of a zero. */
 static int exponent_of_zero(const struct reveal *r)
 {
     return limber_format_emax(r->sum->operand) + 1 - r->sum->operand.bias;

@@ -10,7 +10,7 @@
 
 /* Adds a node that adds b to a, and returns it.  If a or b is -1 (nothing), returns the other
  * one. */
-static int32_t join(struct tree *t, int32_t a, int32_t b)
+static int32_t join_nodes(struct tree *t, int32_t a, int32_t b)
 {
     int32_t node;
 
@@ -54,8 +54,8 @@ static int32_t build_block(struct reveal *r, const limber_unit *u, int32_t acc, 
         x[q] = from + q < to ? term_at(r, u, from + q) : -1;
     for (int width = u->block / 2; width > 0; width /= 2)
         for (int q = 0; q < width; q++)
-            x[q] = join(&r->said, x[2 * q], x[2 * q + 1]);
-    return join(&r->said, acc, x[0]);
+            x[q] = join_nodes(&r->said, x[2 * q], x[2 * q + 1]);
+    return join_nodes(&r->said, acc, x[0]);
 }
 
 /* Adds every step-th term of positions [from, to) to the node `sum`, one after the other.  Returns
@@ -64,7 +64,7 @@ static int32_t build_stride(struct reveal *r, const limber_unit *u, int32_t sum,
                             int64_t to, int64_t step)
 {
     for (int64_t p = from; p < to; p += step)
-        sum = join(&r->said, sum, term_at(r, u, p));
+        sum = join_nodes(&r->said, sum, term_at(r, u, p));
     return sum;
 }
 
@@ -81,8 +81,8 @@ static int32_t build_lanes(struct reveal *r, const limber_unit *u, int64_t from,
         x[0] = build_stride(r, u, x[0], whole, to, 1);
     for (int width = u->lanes; width > 1; width /= 2)
         for (int i = 0; i < width / 2; i++)
-            x[i] = join(&r->said, x[limber_unit_lane(u, width, i, 0)],
-                        x[limber_unit_lane(u, width, i, 1)]);
+            x[i] = join_nodes(&r->said, x[limber_unit_lane(u, width, i, 0)],
+                              x[limber_unit_lane(u, width, i, 1)]);
     return u->rest_after ? build_stride(r, u, x[0], whole, to, 1) : x[0];
 }
 
@@ -111,9 +111,9 @@ static int32_t build_unit(struct reveal *r, const limber_unit *u)
         part = -1;
         for (int64_t from = p, end; from < to; from = end) {
             end = u->group ? limber_unit_group_end(u, from, to) : to;
-            part = join(&r->said, part, build_group(r, u, from, end));
+            part = join_nodes(&r->said, part, build_group(r, u, from, end));
         }
-        total = join(&r->said, total, part);
+        total = join_nodes(&r->said, total, part);
     }
     return total;
 }

@@ -441,9 +441,9 @@ static bool find_mul(struct reveal *r, const struct level *l, limber_unit *u)
     return find_mul_flush(r, l, u);
 }
 
-/* Finds `frac`, the bits below the largest exponent that a fused block keeps: how far, in binades,
- * below two terms that cancel a third term may be and still be returned.  Returns false if a sum
- * fails. */
+/* Finds `frac`, the number of bits below the largest exponent that a fused block keeps: adds two
+ * cancelling terms to a small third one, at a growing distance, until the sum loses the small term.
+ * Returns false if a sum fails. */
 static bool find_alignment(struct reveal *r, limber_unit *u)
 {
     const int64_t k = r->sum->k;
@@ -567,7 +567,7 @@ static bool find_late(struct reveal *r, limber_unit *u)
 
 /* Finds whether the final result is rounded to fewer bits than sums keep.  Returns false if a sum
  * fails. */
-static bool find_out(struct reveal *r, const struct level *l, limber_unit *u)
+static bool find_final_rounding(struct reveal *r, const struct level *l, limber_unit *u)
 {
     const int sums = u->total.format.kind ? u->total.format.frac_bits :
                      u->outer.format.kind ? u->outer.format.frac_bits :
@@ -606,8 +606,8 @@ static bool find_steps(struct reveal *r, limber_unit *u)
            (u->block > 1 && !u->tree ?
                 find_alignment(r, u) && find_more_bits(r, u) && find_late(r, u) :
                 find_mul(r, products, u)) &&
-           find_out(r, &acc, u) && (u->block == 1 || u->tree || limber_reveal_alignment(r, u)) &&
-           limber_reveal_scale(r, u);
+           find_final_rounding(r, &acc, u) &&
+           (u->block == 1 || u->tree || limber_reveal_alignment(r, u)) && limber_reveal_scale(r, u);
 }
 
 /* Writes the description of a unit that adds in the order found, or nothing if there is none.

@@ -31,14 +31,14 @@ int limber_cuda_resident_clusters(const struct cuda_driver *c, const struct cuda
     return n;
 }
 
-int limber_cuda_cluster_size(const struct run *r, int64_t tiles_m)
+int limber_cuda_cluster_size(const struct device_call *r, int64_t tiles_m)
 {
     return tiles_m > 1 && r->loaded->clusters > 0 ? r->kernel->config.cluster : 1;
 }
 
 /* Starts as many thread blocks (or clusters of blocks) as can run at once, but not more than there
  * are tasks.  Each loops over tasks. */
-bool limber_cuda_start_clusters(struct run *r, struct multiply_args *args, struct diag *d)
+bool limber_cuda_start_clusters(struct device_call *r, struct multiply_args *args, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     int most = args->cluster > 1 ? r->loaded->clusters : r->device->multiprocessors;

@@ -190,7 +190,7 @@ static bool set_exact(struct cuda_config *c)
 }
 
 /* Checks the plan's tile and the size of its product table.  Returns false with an error if the
- * kernels cannot have them. */
+ * kernels do not support them. */
 static bool check_tile(const struct cuda_config *c, const struct node *n, struct diag *d)
 {
     if (!limber_node_has(n, ATTR_tile) || limber_attr_list(n, ATTR_tile)->n != 6)

@@ -149,8 +149,8 @@ static const char *find_fault(const struct cuda_program *p, const char *program,
     return c && major > c->version / 1000 ? "is of an NVRTC that is newer than the driver" : NULL;
 }
 
-/* Reports it if the folder has no cubin at all for this architecture, which probably means that it
- * was made for other devices.  Reports nothing while cubins are being stored
+/* Reports a folder that cannot be opened, or has no cubin at all for this architecture and so was
+ * probably made for other devices.  Reports nothing while cubins are being stored
  * (LIMBER_KEEP_CUBINS). */
 static void report_missing_architecture(const char *folder, const char *arch)
 {

@@ -146,7 +146,7 @@ struct gemm {
 
 /* Sets the arguments of the product for C or, if C's rows are contiguous, for C^T = B^T A^T.
  * Returns false if cuBLAS cannot take a layout or a size. */
-static bool set_gemm(const struct run *r, struct gemm *j)
+static bool set_gemm(const struct device_call *r, struct gemm *j)
 {
     const struct call *c = r->call;
     const struct output_view *p = &r->place;
@@ -175,7 +175,7 @@ static bool set_gemm(const struct run *r, struct gemm *j)
 
 /* Computes one product, or a batch whose matrices are strided or listed by addresses in device
  * memory.  Returns cuBLAS's status. */
-static int call_gemm(cublas_handle h, const struct gemm *j, const struct run *r)
+static int call_gemm(cublas_handle h, const struct gemm *j, const struct device_call *r)
 {
     static const float one32 = 1, zero32 = 0;
     static const double one64 = 1, zero64 = 0;
@@ -200,7 +200,7 @@ static int call_gemm(cublas_handle h, const struct gemm *j, const struct run *r)
 
 /* True if one cuBLAS call can compute all products: A, B and C are all strided, or all are listed
  * by addresses of matrices on the device. */
-bool limber_cublas_takes_groups(const struct run *r)
+bool limber_cublas_takes_groups(const struct device_call *r)
 {
     int listed = 0;
 
@@ -209,9 +209,9 @@ bool limber_cublas_takes_groups(const struct run *r)
     return r->groups <= INT32_MAX && (listed == 0 || listed == 3);
 }
 
-/* Calls cuBLAS on the run's stream.  *done: set to true if cuBLAS computes the product.  Returns
+/* Calls cuBLAS on the call's stream.  *done: set to true if cuBLAS computes the product.  Returns
  * false with an error if the call fails. */
-bool limber_cublas_run(struct run *r, bool *done, struct diag *d)
+bool limber_cublas_run(struct device_call *r, bool *done, struct diag *d)
 {
     struct gemm job;
     cublas_handle h;

@@ -129,7 +129,7 @@ bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, s
  * that capture.  After this call, the calling thread may do both, and they are not captured.
  * Returns the thread's previous mode. */
 int limber_cuda_relax(const struct cuda_driver *c);
-/* Ends that: restores the mode that limber_cuda_relax returned. */
+/* Restores the capture mode that limber_cuda_relax returned. */
 void limber_cuda_restore(const struct cuda_driver *c, int mode);
 
 /* ---- nvrtc.c ------------------------------------------------------------------------------ */

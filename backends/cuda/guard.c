@@ -57,7 +57,7 @@ size_t limber_cuda_guard_bytes(const struct call *c)
  * plan. */
 static bool start_scan(struct call *c, int side, const struct guard_memory *memory, struct diag *d)
 {
-    struct run r = { .kernel = c->guard->scan[side], .call = c };
+    struct device_call r = { .kernel = c->guard->scan[side], .call = c };
     int64_t lines = line_count(c, side);
     const struct scan_job job = { .v = side ? &c->b : &c->a,
                                   .matrices = limber_cuda_matrix_count(c, side),
@@ -110,12 +110,12 @@ static cu_pointer scale_exponents(const struct kernel *k, const struct call *c,
 static bool run_kernel(struct kernel *k, struct call *c, const struct guard_memory *memory,
                        int32_t mine, struct diag *d)
 {
-    struct run r = { .kernel = k,
-                     .call = c,
-                     .guard.choice = memory->choice,
-                     .guard.mine = mine,
-                     .view = { c->a, c->b },
-                     .place = c->c };
+    struct device_call r = { .kernel = k,
+                             .call = c,
+                             .guard.choice = memory->choice,
+                             .guard.mine = mine,
+                             .view = { c->a, c->b },
+                             .place = c->c };
     bool ok;
 
     if (!limber_cuda_enter(&r, d))
@@ -136,7 +136,7 @@ static bool run_kernel(struct kernel *k, struct call *c, const struct guard_memo
 static bool check_call(const struct kernel *k, const struct call *c, struct diag *d)
 {
     const void *const at[3] = { c->a.data, c->b.data, c->c.data };
-    struct run r = { .device = limber_cuda_device(c->device, d) };
+    struct device_call r = { .device = limber_cuda_device(c->device, d) };
     size_t least, most, other = 0;
 
     if (!r.device)

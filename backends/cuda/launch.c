@@ -71,14 +71,14 @@ static struct slots slots_of(const struct cuda_model *m, int64_t k)
 }
 
 /* Returns the number of matrices of A (side 0) or B (side 1) whose limbs a part holds. */
-static int64_t held_matrices(const struct run *r, const struct part *p, int side)
+static int64_t held_matrices(const struct device_call *r, const struct part *p, int side)
 {
     return r->matrices[side] > 1 ? p->groups : 1;
 }
 
 /* Returns the number of rows of A or columns of B in a part's limbs, per product, padded to
  * complete tiles. */
-static int64_t padded_lines(const struct run *r, const struct part *p, int side)
+static int64_t padded_lines(const struct device_call *r, const struct part *p, int side)
 {
     const struct cuda_config *f = &r->kernel->config;
 
@@ -87,7 +87,7 @@ static int64_t padded_lines(const struct run *r, const struct part *p, int side)
 
 /* Returns the bytes of an operand's block scales: 1 per scale for block-scaled instructions, else
  * 4. */
-static int64_t scale_bytes(const struct run *r, const struct part *p, int side)
+static int64_t scale_bytes(const struct device_call *r, const struct part *p, int side)
 {
     int64_t line = r->kernel->config.mx.kind ? padded_lines(r, p, side) : 4 * (side ? p->n : p->m);
 
@@ -96,7 +96,7 @@ static int64_t scale_bytes(const struct run *r, const struct part *p, int side)
 
 /* Returns the bytes of an operand's block scales and of its flags, which tell which tiles a
  * simulated unit computes in FP64. */
-static int64_t unit_bytes(const struct run *r, const struct part *p, int side)
+static int64_t unit_bytes(const struct device_call *r, const struct part *p, int side)
 {
     bool flags = r->kernel->config.mma_path == MMA_PATH_unit;
 
@@ -107,7 +107,7 @@ static int64_t unit_bytes(const struct run *r, const struct part *p, int side)
 }
 
 /* Sets a part's numbers of tiles, its pitches, and the bytes of its limbs and totals. */
-static void lay_out_part(const struct run *r, struct part *p)
+static void lay_out_part(const struct device_call *r, struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
     int64_t k = r->k, size = f->total_bytes == 4 && is_wide(f, k) ? 8 : f->total_bytes;
@@ -137,7 +137,7 @@ static void lay_out_part(const struct run *r, struct part *p)
 
 /* Sets the addresses of a part's limbs and totals in the workspace.  All parts use the layout of
  * the largest part, `most`, so that later parts can reuse limbs. */
-static void place_part(const struct run *r, const struct part *most, struct part *p)
+static void place_part(const struct device_call *r, const struct part *most, struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
     cu_pointer at = r->memory.workspace;
@@ -153,14 +153,14 @@ static void place_part(const struct run *r, const struct part *most, struct part
 
 /* Returns the number of columns of C whose limbs of B are in the workspace at once: those of
  * complete images, or all. */
-static int64_t span_columns(const struct run *r, const struct part *p)
+static int64_t span_columns(const struct device_call *r, const struct part *p)
 {
     return r->images ? p->images * r->map[1].patch.oh * r->map[1].patch.ow : r->call->n;
 }
 
 /* Halves the number of images in the workspace if their limbs take more than half of the limit.
  * Returns true if it did. */
-static bool halve_images(const struct run *r, struct part *p, size_t limit)
+static bool halve_images(const struct device_call *r, struct part *p, size_t limit)
 {
     if (p->images < 2 || (size_t)(r->kernel->config.side[1].limbs * p->limb[1]) <= limit / 2)
         return false;
@@ -171,7 +171,7 @@ static bool halve_images(const struct run *r, struct part *p, size_t limit)
 }
 
 /* Returns the number of thread blocks of the largest grid that one product of a batch needs. */
-static int64_t largest_grid(const struct run *r, const struct part *p)
+static int64_t largest_grid(const struct device_call *r, const struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
     int64_t lines =
@@ -187,7 +187,7 @@ static int64_t largest_grid(const struct run *r, const struct part *p)
  * are counted in 32 bits.  Then, while memory is short, halves the number of products, next the
  * images if their limbs take more than half of the limit, next the columns of C (since limbs of
  * rows are used for all columns), and at last the rows. */
-static struct part fit_part(const struct run *r, size_t limit)
+static struct part fit_part(const struct device_call *r, size_t limit)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct part p = { .m = r->call->m, .n = r->call->n, .groups = 1, .images = r->images };
@@ -217,7 +217,7 @@ static struct part fit_part(const struct run *r, size_t limit)
 
 /* Prepares packing for a simulated unit: clears the flags of tiles that need FP64, and computes
  * block scales. */
-static bool pack_unit(struct run *r, const struct part *p, int side, struct pack_args *args,
+static bool pack_unit(struct device_call *r, const struct part *p, int side, struct pack_args *args,
                       struct diag *d)
 {
     size_t tiles = (size_t)(held_matrices(r, p, side) * (side ? p->tiles_n : p->tiles_m));
@@ -233,7 +233,7 @@ static bool pack_unit(struct run *r, const struct part *p, int side, struct pack
 
 /* Returns the index of a part's first row of A or column of B, counted over all matrices of the
  * operand. */
-static int64_t first_line(const struct run *r, const struct part *p, int side)
+static int64_t first_line(const struct device_call *r, const struct part *p, int side)
 {
     int64_t lines = side ? r->call->n : r->call->m;
 
@@ -242,7 +242,7 @@ static int64_t first_line(const struct run *r, const struct part *p, int side)
 
 /* Returns the device address of the exponents that scale a part's operand: one per line, or one per
  * matrix. */
-static const int32_t *scales_of(const struct run *r, const struct part *p, int side)
+static const int32_t *scales_of(const struct device_call *r, const struct part *p, int side)
 {
     bool lines = r->kernel->config.side[side].scaled == SCALED_lines;
     int64_t matrix = r->matrices[side] > 1 ? p->group : 0;
@@ -254,7 +254,7 @@ static const int32_t *scales_of(const struct run *r, const struct part *p, int s
 
 /* Returns the device address of a part's flags per line (row of A or column of B): 1 if the line
  * has NaN or infinities.  Returns NULL if there are no flags. */
-static const uint8_t *flags_of(const struct run *r, const struct part *p, int side)
+static const uint8_t *flags_of(const struct device_call *r, const struct part *p, int side)
 {
     return r->scales.special[side] ?
                (const uint8_t *)(uintptr_t)r->scales.special[side] + first_line(r, p, side) :
@@ -263,7 +263,8 @@ static const uint8_t *flags_of(const struct run *r, const struct part *p, int si
 
 /* Returns the distances or addresses of the matrices from number `group` on.  which: 0, 1 or 2 for
  * A, B or C.  If there are distances, *data is moved to matrix `group`. */
-static struct spread each_of(const struct run *r, int which, int64_t group, const void **data)
+static struct spread matrices_from(const struct device_call *r, int which, int64_t group,
+                                   const void **data)
 {
     struct spread x = r->each[which];
 
@@ -275,12 +276,12 @@ static struct spread each_of(const struct run *r, int which, int64_t group, cons
 }
 
 /* Returns the kernel arguments of an operand that the view v locates, from matrix `group` on. */
-static struct operand_args operand_of(const struct run *r, const struct view *v, int side,
+static struct operand_args operand_of(const struct device_call *r, const struct view *v, int side,
                                       int64_t group)
 {
     struct operand_args o = limber_cuda_operand(v);
 
-    o.each = each_of(r, side, group, &o.view.data);
+    o.each = matrices_from(r, side, group, &o.view.data);
     return o;
 }
 
@@ -293,7 +294,7 @@ struct packing {
 /* Returns the number of thread blocks along k that pack one group of lines.  stretches: number of
  * runs of ELEMENTS elements along k.  Usually each block packs one such run.  If there are many,
  * each packs four, since locating the operand takes a fifth of a block's instructions. */
-static int32_t blocks_across(const struct run *r, int64_t lines, int64_t stretches)
+static int32_t blocks_across(const struct device_call *r, int64_t lines, int64_t stretches)
 {
     const struct cuda_config *f = &r->kernel->config;
     bool many = ceil_div(lines, LINES) * stretches >= 32 * (int64_t)r->device->multiprocessors;
@@ -303,12 +304,12 @@ static int32_t blocks_across(const struct run *r, int64_t lines, int64_t stretch
 }
 
 /* Returns the arguments and the grid for packing the images that the part holds. */
-static struct packing pack_images(const struct run *r, const struct part *p)
+static struct packing pack_images(const struct device_call *r, const struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct pack_args args = limber_cuda_pixels(r, p);
 
-    args.operand.each = each_of(r, 1, p->group, &args.operand.view.data);
+    args.operand.each = matrices_from(r, 1, p->group, &args.operand.view.data);
     args.limbs = (char *)(uintptr_t)p->limbs[1];
     args.limb = p->limb[1];
     args.emax = scales_of(r, p, 1);
@@ -335,7 +336,7 @@ struct operand_args limber_cuda_operand(const struct view *v)
 
 /* Returns the arguments and the grid for packing the operand elements that a part of C needs: rows
  * of A (side 0) or columns of B (side 1). */
-static struct packing pack_side(const struct run *r, const struct part *p, int side)
+static struct packing pack_side(const struct device_call *r, const struct part *p, int side)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct pack_args args = {
@@ -369,7 +370,8 @@ static struct packing pack_side(const struct run *r, const struct part *p, int s
 }
 
 /* Packs the limbs of A (of_a), of B (of_b), or of both in one launch. */
-static bool launch_pack(struct run *r, const struct part *p, bool of_a, bool of_b, struct diag *d)
+static bool launch_pack(struct device_call *r, const struct part *p, bool of_a, bool of_b,
+                        struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct packs_args args = { .first = 0 };
@@ -394,7 +396,7 @@ static bool launch_pack(struct run *r, const struct part *p, bool of_a, bool of_
 }
 
 /* Returns the arguments for storing the results of one part of C. */
-static struct result_args result_of(const struct run *r, const struct part *p)
+static struct result_args result_of(const struct device_call *r, const struct part *p)
 {
     const struct cuda_config *f = &r->kernel->config;
     const struct call *c = r->call;
@@ -421,7 +423,7 @@ static struct result_args result_of(const struct run *r, const struct part *p)
         .wide = f->mma_path != MMA_PATH_element && is_wide(f, r->k),
     };
 
-    a.each_c = each_of(r, 2, p->group, &data);
+    a.each_c = matrices_from(r, 2, p->group, &data);
     a.c.data = (void *)(uintptr_t)data;
     if (c->alpha)
         memcpy(a.alpha, c->alpha, f->scalars.size);
@@ -433,7 +435,7 @@ static struct result_args result_of(const struct run *r, const struct part *p)
 /* Makes a tensor map (for TMA) of one operand's limbs [limb][line][element].  A box is what one
  * copy fetches: one pipeline stage of a tile or, with clusters, the fraction of it that each of
  * `blocks` thread blocks fetches. */
-static bool map_limbs(struct run *r, const struct part *p, int side, int blocks,
+static bool map_limbs(struct device_call *r, const struct part *p, int side, int blocks,
                       struct tensor_map *map, struct diag *d)
 {
     enum { U8 = 0, U16 = 1, U32 = 2, RANK = 3, SWIZZLE_128 = 3, L2_256 = 3 };
@@ -459,7 +461,7 @@ static bool map_limbs(struct run *r, const struct part *p, int side, int blocks,
 }
 
 /* True if all matrices of an operand begin at multiples of 16 bytes. */
-static bool is_aligned(const struct run *r, int side)
+static bool is_aligned(const struct device_call *r, int side)
 {
     const struct spread *listed = side ? &r->call->each_b : &r->call->each_a;
 
@@ -472,7 +474,7 @@ static bool is_aligned(const struct run *r, int side)
 
 /* Returns where the multiply kernel finds an operand's elements, and whether it can load 16 bytes
  * at once. */
-static struct origin origin_of(const struct run *r, const struct part *p, int side)
+static struct origin origin_of(const struct device_call *r, const struct part *p, int side)
 {
     const struct view *v = &r->view[side];
     bool strided = limber_view_strided(v);
@@ -486,7 +488,7 @@ static struct origin origin_of(const struct run *r, const struct part *p, int si
 
 /* Uploads flags [row of tiles of C][run of elements along k]: 1 if the part of the product uses any
  * element of this run.  lines: number of rows of A (or columns of B) in a row of tiles. */
-static bool upload_shown_tiles(struct run *r, const struct part *p, int side, int64_t lines,
+static bool upload_shown_tiles(struct device_call *r, const struct part *p, int side, int64_t lines,
                                struct diag *d)
 {
     const struct tile_subset *x = side ? r->call->b.tile_subset : r->call->a.tile_subset;
@@ -513,7 +515,7 @@ static bool upload_shown_tiles(struct run *r, const struct part *p, int side, in
 
 /* For a part of a product that uses only some tiles of its operands: lets producer threads skip
  * those steps along k for which A or B has no element.  Only kernels with tensor maps skip. */
-static bool set_skipping(struct run *r, const struct part *p, struct multiply_args *args,
+static bool set_skipping(struct device_call *r, const struct part *p, struct multiply_args *args,
                          struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
@@ -535,7 +537,7 @@ static bool set_skipping(struct run *r, const struct part *p, struct multiply_ar
 
 /* Launches the multiply kernel for all tiles of a part and, with exact totals, for all
  * accumulators. */
-static bool launch_multiply(struct run *r, const struct part *p, struct diag *d)
+static bool launch_multiply(struct device_call *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     int cluster = limber_cuda_fetches(f) ? limber_cuda_cluster_size(r, p->tiles_m) : 1;
@@ -584,7 +586,7 @@ static bool launch_multiply(struct run *r, const struct part *p, struct diag *d)
 }
 
 /* Returns the arguments of the kernels that compute elements of a part exactly, one by one. */
-static struct element_args elements_of(const struct run *r, const struct part *p)
+static struct element_args elements_of(const struct device_call *r, const struct part *p)
 {
     return (struct element_args){
         .a = operand_of(r, &r->view[0], 0, p->group),
@@ -600,7 +602,7 @@ static struct element_args elements_of(const struct run *r, const struct part *p
 
 /* Launches the kernel that combines totals to elements of C, and the kernel that computes those
  * elements whose row or column has NaN or infinities. */
-static bool launch_reconstruct(struct run *r, const struct part *p, struct diag *d)
+static bool launch_reconstruct(struct device_call *r, const struct part *p, struct diag *d)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct result_args args = result_of(r, p);
@@ -622,7 +624,7 @@ static bool launch_reconstruct(struct run *r, const struct part *p, struct diag 
 
 /* Sets r->workspace to `bytes` bytes: the caller's memory, or memory from the device's pool if the
  * caller gave none.  Fails if the caller's memory is too small. */
-static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
+static bool take_workspace(struct device_call *r, size_t bytes, struct diag *d)
 {
     if (r->memory.given && r->memory.given_bytes >= bytes) {
         r->memory.workspace = r->memory.given;
@@ -638,7 +640,7 @@ static bool take_workspace(struct run *r, size_t bytes, struct diag *d)
 
 /* Computes the columns of C from p->j to `end`, in parts no larger than `most`.  In a convolution
  * they belong to the images in the workspace. */
-static bool run_span(struct run *r, const struct part *most, struct part *p, int64_t end,
+static bool run_span(struct device_call *r, const struct part *most, struct part *p, int64_t end,
                      struct diag *d)
 {
     const struct call *c = r->call;
@@ -664,7 +666,8 @@ static bool run_span(struct run *r, const struct part *most, struct part *p, int
 
 /* Computes the products [p->group, p->group + p->groups), in spans of columns whose images fit the
  * workspace. */
-static bool run_spans(struct run *r, const struct part *most, struct part *p, struct diag *d)
+static bool run_spans(struct device_call *r, const struct part *most, struct part *p,
+                      struct diag *d)
 {
     const struct call *c = r->call;
     int64_t span = span_columns(r, most);
@@ -680,7 +683,7 @@ static bool run_spans(struct run *r, const struct part *most, struct part *p, st
 }
 
 /* Computes the call by limbs, in parts that fit the workspace.  Returns false with an error. */
-static bool run_limbs(struct run *r, struct diag *d)
+static bool run_limbs(struct device_call *r, struct diag *d)
 {
     size_t limit = r->memory.given ? r->memory.given_bytes : r->call->workspace_limit;
     struct part most, p;
@@ -699,7 +702,7 @@ static bool run_limbs(struct run *r, struct diag *d)
 }
 
 /* Computes each element of C exactly in a long accumulator. */
-static bool run_elements(struct run *r, struct diag *d)
+static bool run_elements(struct device_call *r, struct diag *d)
 {
     struct part p = { .m = r->call->m, .n = r->call->n, .groups = r->groups };
     struct element_args e = elements_of(r, &p);
@@ -728,7 +731,7 @@ int64_t limber_cuda_matrix_count(const struct call *c, int side)
     return c->groups > 1 && (x->step || x->address) ? c->groups : 1;
 }
 
-void limber_cuda_set_groups(struct run *r)
+void limber_cuda_set_groups(struct device_call *r)
 {
     const struct call *c = r->call;
 
@@ -742,7 +745,7 @@ void limber_cuda_set_groups(struct run *r)
 
 /* True if all matrices of operand `which` (0, 1, 2 for A, B, C) lie on the device, or all lie in
  * host memory. */
-static bool is_one_kind_of_memory(const struct run *r, int which)
+static bool is_one_kind_of_memory(const struct device_call *r, int which)
 {
     const void *const *at = r->each[which].address;
     bool there = at && limber_cuda_on_device(r, at[0]);
@@ -760,9 +763,9 @@ bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
 {
     struct diag ignored = { 0 };
     struct call call = *c;
-    struct run r = { .kernel = (struct kernel *)(uintptr_t)k,
-                     .call = &call,
-                     .device = limber_cuda_device(c->device, &ignored) };
+    struct device_call r = { .kernel = (struct kernel *)(uintptr_t)k,
+                             .call = &call,
+                             .device = limber_cuda_device(c->device, &ignored) };
     const struct cuda_config *f = &k->config;
 
     limber_cuda_set_groups(&r);
@@ -775,7 +778,7 @@ bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
     return !f->library || !(c->ways & limber_way_bit(WAY_cublas)) || limber_cublas_takes_groups(&r);
 }
 
-bool limber_cuda_enter_context(struct run *r, struct diag *d)
+bool limber_cuda_enter_context(struct device_call *r, struct diag *d)
 {
     r->driver = r->device->driver;
     if (!limber_cuda_ok(r->driver, r->driver->cuCtxPushCurrent_v2(r->device->context),
@@ -785,9 +788,9 @@ bool limber_cuda_enter_context(struct run *r, struct diag *d)
     return true;
 }
 
-/* Sets the run's device, stream, workspace and loaded kernel.  On failure it leaves the context
+/* Sets the call's device, stream, workspace and loaded kernel.  On failure it leaves the context
  * again. */
-bool limber_cuda_enter(struct run *r, struct diag *d)
+bool limber_cuda_enter(struct device_call *r, struct diag *d)
 {
     const struct call *c = r->call;
 
@@ -811,7 +814,7 @@ bool limber_cuda_enter(struct run *r, struct diag *d)
     return false;
 }
 
-void limber_cuda_leave(struct run *r)
+void limber_cuda_leave(struct device_call *r)
 {
     cu_context before;
 
@@ -823,7 +826,7 @@ void limber_cuda_leave(struct run *r)
 
 /* Computes by cuBLAS if plan and call allow it, else by the plan's kernel.  Sets the call's way
  * (code path). */
-bool limber_cuda_run(struct run *r, struct diag *d)
+bool limber_cuda_run(struct device_call *r, struct diag *d)
 {
     const bool asks = r->call->ways & limber_way_bit(WAY_cublas);
     bool done = false;
@@ -855,7 +858,7 @@ bool limber_cuda_is_capturing(const limber_queue *queue, int device)
 bool limber_cuda_ready(struct kernel *k, int device, struct diag *d)
 {
     struct call call = { .device = device };
-    struct run r = { .kernel = k, .call = &call };
+    struct device_call r = { .kernel = k, .call = &call };
 
     if (!limber_cuda_enter(&r, d))
         return false;
@@ -870,9 +873,9 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
 {
     size_t guard = limber_cuda_guard_bytes(c);
     struct call call = *c;
-    struct run r = { .kernel = (struct kernel *)(uintptr_t)k,
-                     .call = &call,
-                     .view = { c->a, c->b } };
+    struct device_call r = { .kernel = (struct kernel *)(uintptr_t)k,
+                             .call = &call,
+                             .view = { c->a, c->b } };
 
     *least = *most = guard;
     if (k->config.mma_path == MMA_PATH_element)
@@ -887,11 +890,11 @@ void limber_cuda_workspace(const struct kernel *k, const struct call *c, size_t 
  * launches nothing. */
 bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, struct diag *d)
 {
-    l->run = (struct run){ .kernel = k,
-                           .call = c,
-                           .view = { c->a, c->b },
-                           .device = limber_cuda_device(c->device, d),
-                           .memory.workspace = (cu_pointer)(uintptr_t)c->queue->workspace };
+    l->run = (struct device_call){ .kernel = k,
+                                   .call = c,
+                                   .view = { c->a, c->b },
+                                   .device = limber_cuda_device(c->device, d),
+                                   .memory.workspace = (cu_pointer)(uintptr_t)c->queue->workspace };
     if (!l->run.device)
         return false;
     limber_cuda_set_groups(&l->run);
@@ -908,7 +911,7 @@ bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, str
  * A captured call is launched with its guard, a check of its data, instead. */
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d)
 {
-    struct run r = { .kernel = k, .call = c };
+    struct device_call r = { .kernel = k, .call = c };
     bool ok;
 
     if (k->config.rsc && !c->conv)

@@ -112,19 +112,19 @@ size_t limber_cuda_guard_bytes(const struct call *c);
 
 /* Tile subsets of A and of B, with device addresses.  `block` of a subset is NULL if all elements
  * are used. */
-struct run_subsets {
+struct call_subsets {
     cu_pointer blocks[2], tiles[2], shown[2];
     struct tile_subset tile_subset[2];
 };
 
 /* Addresses on the device.  emax: [A, B] exponents of scales.  special: [A, B] flags of lines with
  * NaN or infinities.  Both point into `masks`. */
-struct run_scales {
+struct call_scales {
     cu_pointer masks, emax[2], special[2];
 };
 
-/* The workspace of a run, on the device. */
-struct run_memory {
+/* The workspace of a call, on the device. */
+struct call_workspace {
     cu_pointer given; /* the caller's workspace that is not yet used; 0 if there is none */
     size_t given_bytes; /* bytes of `given` */
     cu_pointer workspace;
@@ -132,17 +132,17 @@ struct run_memory {
 };
 
 /* The plan that a captured call's check chose. */
-struct run_guard {
+struct call_guard {
     /* Device address of the number of the plan that the guard, the check of the data, chose (0:
      * this plan, 1: the fallback); the address is 0 if the call has no guard.  With a guard,
-     * kernels of this run do nothing if that number is not `mine`. */
+     * kernels of this call do nothing if that number is not `mine`. */
     cu_pointer choice;
     int32_t mine;
 };
 
 /* The state of one call.  memory.c makes its operands accessible to kernels, by copying those in
  * host memory to the device. */
-struct run {
+struct device_call {
     struct device *device;
     const struct cuda_driver *driver;
     struct kernel *kernel;
@@ -154,11 +154,11 @@ struct run {
     bool own_stream, host;
     int capture_mode; /* this thread's capture mode before the call (limber_cuda_relax) */
     cu_pointer a, b, c; /* copies of the operands on the device; 0 if an operand is not copied */
-    struct run_scales scales;
+    struct call_scales scales;
     cu_pointer overflow, counts, addresses[3]; /* on the device */
-    struct run_subsets subsets;
-    struct run_memory memory;
-    struct run_guard guard;
+    struct call_subsets subsets;
+    struct call_workspace memory;
+    struct call_guard guard;
     struct view view[2]; /* views of A and B with device addresses */
     /* where C is stored on the device */
     struct output_view place;
@@ -178,21 +178,21 @@ struct run {
 /* True if kernels on the device with this index can access the memory at p. */
 bool limber_cuda_is_device_memory(const void *p, int device);
 /* True if kernels can access the memory at p, during a call whose context is current. */
-bool limber_cuda_on_device(const struct run *r, const void *p);
+bool limber_cuda_on_device(const struct device_call *r, const void *p);
 /* Makes all operands of a call accessible on the device.  Returns false with an error. */
-bool limber_cuda_upload(struct run *r, struct diag *d);
+bool limber_cuda_upload(struct device_call *r, struct diag *d);
 /* Copies C back if it lies in host memory, and frees the copies of limber_cuda_upload.  ok: the
  * call has succeeded so far.  Returns false if it has not, or if copying fails. */
-bool limber_cuda_download(struct run *r, bool ok, struct diag *d);
-/* Allocates device memory in the order of the run's stream.  what: names the memory in errors. */
-bool limber_cuda_take_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
+bool limber_cuda_download(struct device_call *r, bool ok, struct diag *d);
+/* Allocates device memory in the order of the call's stream.  what: names the memory in errors. */
+bool limber_cuda_take_memory(struct device_call *r, cu_pointer *p, size_t bytes, const char *what,
                              struct diag *d);
 /* Allocates device memory and copies host memory to it.  The host memory may be changed after this
  * function returns. */
-bool limber_cuda_copy(struct run *r, cu_pointer *to, const void *from, size_t bytes,
+bool limber_cuda_copy(struct device_call *r, cu_pointer *to, const void *from, size_t bytes,
                       const char *what, struct diag *d);
-/* Frees device memory in the order of the run's stream, and sets *p to 0. */
-void limber_cuda_release(struct run *r, cu_pointer *p);
+/* Frees device memory in the order of the call's stream, and sets *p to 0. */
+void limber_cuda_release(struct device_call *r, cu_pointer *p);
 
 /* A block of C that is computed at once: rows [i, i + m) and columns [j, j + n) of one or several
  * products.  Its limbs and totals are in the workspace. */
@@ -220,54 +220,54 @@ struct part {
  * tools use it to inspect a workspace after a call.  A layout must not be copied, since `run`
  * points into it. */
 struct layout {
-    struct run run;
+    struct device_call run;
     struct part part;
     struct pack_args pack[2];
 };
 bool limber_cuda_lay_out(struct layout *l, struct kernel *k, struct call *c, struct diag *d);
 
-/* Sets the run's k, `ordered`, `map` and `images` (window.c). */
-void limber_cuda_set_order(struct run *r);
+/* Sets the call's k, `ordered`, `map` and `images` (window.c). */
+void limber_cuda_set_order(struct device_call *r);
 /* Returns the bytes of one limb of one image. */
-int64_t limber_cuda_image_bytes(const struct run *r);
+int64_t limber_cuda_image_bytes(const struct device_call *r);
 /* Returns the window through which the multiply kernel reads B. */
-struct window limber_cuda_window(const struct run *r, const struct part *p);
+struct window limber_cuda_window(const struct device_call *r, const struct part *p);
 /* Returns the arguments of the kernel that packs the part's images, except the addresses of the
  * limbs. */
-struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p);
+struct pack_args limber_cuda_pixels(const struct device_call *r, const struct part *p);
 
 /* Computes the product by cuBLAS (cublas.c).  *done is false if cuBLAS cannot take these
  * layouts. */
-bool limber_cublas_run(struct run *r, bool *done, struct diag *d);
-/* True if one cuBLAS call can compute all products of the run. */
-bool limber_cublas_takes_groups(const struct run *r);
+bool limber_cublas_run(struct device_call *r, bool *done, struct diag *d);
+/* True if one cuBLAS call can compute all products of the call. */
+bool limber_cublas_takes_groups(const struct device_call *r);
 
-/* Loads the run's kernel on the device, unless it is loaded.  The device's context must be current
+/* Loads the call's kernel on the device, unless it is loaded.  The device's context must be current
  * (load.c). */
-bool limber_cuda_find_kernel(struct run *r, int device, struct diag *d);
-/* Launches one kernel on the run's stream.  blocks: size of the grid.  shared: bytes of dynamic
+bool limber_cuda_find_kernel(struct device_call *r, int device, struct diag *d);
+/* Launches one kernel on the call's stream.  blocks: size of the grid.  shared: bytes of dynamic
  * shared memory. */
-bool limber_cuda_launch_kernel(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
-                               int shared, void *arguments, struct diag *d);
+bool limber_cuda_launch_kernel(struct device_call *r, enum cuda_kernel which, int64_t blocks,
+                               int threads, int shared, void *arguments, struct diag *d);
 /* True if the kernel itself waits for the previous launch, so that it may begin before that launch
  * ends. */
-bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which);
-/* Sets the run's fields for batches: groups, each, matrices (launch.c). */
-void limber_cuda_set_groups(struct run *r);
+bool limber_cuda_begins_early(const struct device_call *r, enum cuda_kernel which);
+/* Sets the call's fields for batches: groups, each, matrices (launch.c). */
+void limber_cuda_set_groups(struct device_call *r);
 /* Returns the number of matrices of A (side 0) or B (side 1) in a call. */
 int64_t limber_cuda_matrix_count(const struct call *c, int side);
 /* Implements device_ops.takes_groups: true if one launch can compute all products of the call. */
 bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c);
 /* Makes the context of r->device current.  Until limber_cuda_leave, this thread may allocate and
  * copy even if a stream of the program is being captured. */
-bool limber_cuda_enter_context(struct run *r, struct diag *d);
-/* Makes the device's context current, loads the kernel and takes a stream for the run.  After
+bool limber_cuda_enter_context(struct device_call *r, struct diag *d);
+/* Makes the device's context current, loads the kernel and takes a stream for the call.  After
  * success the caller must call limber_cuda_leave. */
-bool limber_cuda_enter(struct run *r, struct diag *d);
+bool limber_cuda_enter(struct device_call *r, struct diag *d);
 /* Ends what limber_cuda_enter or limber_cuda_enter_context began. */
-void limber_cuda_leave(struct run *r);
+void limber_cuda_leave(struct device_call *r);
 /* Launches the kernels of a call whose operands are on the device. */
-bool limber_cuda_run(struct run *r, struct diag *d);
+bool limber_cuda_run(struct device_call *r, struct diag *d);
 /* Device memory of a scan: its results per line (found) or per pixel (pixels), and per tile.
  * choice and most, unless 0, are initialised for limber_decide.  If there are counters, which are 0
  * before and after the scan, thread blocks store partial results (parts, halves) that the last
@@ -282,7 +282,7 @@ int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length);
 /* Returns the bytes of a scan's results per pixel; 0 if the scan works on lines, not on pixels. */
 size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t length);
 /* Queues the scan of one or two operands, whose addresses are on the device. */
-bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
+bool limber_cuda_scan_start(struct device_call *r, const struct scan_job *jobs,
                             const struct scan_memory *memory, int count, struct diag *d);
 /* Returns the kernel arguments of an operand: the view and a copy of its index map. */
 struct operand_args limber_cuda_operand(const struct view *v);
@@ -292,9 +292,9 @@ int limber_cuda_resident_clusters(const struct cuda_driver *c, const struct cuda
                                   cu_function multiply);
 /* Returns the number of thread blocks per cluster for a product of tiles_m rows of tiles; 1 if it
  * uses no clusters. */
-int limber_cuda_cluster_size(const struct run *r, int64_t tiles_m);
+int limber_cuda_cluster_size(const struct device_call *r, int64_t tiles_m);
 /* Launches the multiply kernel with at most as many blocks or clusters as can run at once.  They
  * loop over all tasks. */
-bool limber_cuda_start_clusters(struct run *r, struct multiply_args *args, struct diag *d);
+bool limber_cuda_start_clusters(struct device_call *r, struct multiply_args *args, struct diag *d);
 
 #endif

@@ -36,7 +36,7 @@ static bool has_kernel(const struct cuda_config *c, int i)
 
 /* Finds the module's functions, and sets the shared memory of the multiply kernel.  Returns false
  * with an error. */
-static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
+static bool load_functions(struct device_call *r, struct on_device *l, struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
     const struct cuda_config *f = &r->kernel->config;
@@ -62,7 +62,7 @@ static bool load_functions(struct run *r, struct on_device *l, struct diag *d)
 }
 
 /* Loads the cubin as a module in the current context.  Returns false with an error. */
-static bool load_module(struct run *r, struct on_device *l, struct diag *d)
+static bool load_module(struct device_call *r, struct on_device *l, struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
     bool ok =
@@ -76,7 +76,7 @@ static bool load_module(struct run *r, struct on_device *l, struct diag *d)
 }
 
 /* Loads the cubin on the current device.  Returns NULL, with an error, if that fails. */
-static struct on_device *load_kernel(struct run *r, struct diag *d)
+static struct on_device *load_kernel(struct device_call *r, struct diag *d)
 {
     struct on_device *l = calloc(1, sizeof *l);
 
@@ -89,7 +89,7 @@ static struct on_device *load_kernel(struct run *r, struct diag *d)
 }
 
 /* Sets r->loaded, after loading the kernel if this device has not loaded it. */
-bool limber_cuda_find_kernel(struct run *r, int device, struct diag *d)
+bool limber_cuda_find_kernel(struct device_call *r, int device, struct diag *d)
 {
     struct kernel *k = r->kernel;
 
@@ -101,15 +101,15 @@ bool limber_cuda_find_kernel(struct run *r, int device, struct diag *d)
     return r->loaded != NULL;
 }
 
-bool limber_cuda_begins_early(const struct run *r, enum cuda_kernel which)
+bool limber_cuda_begins_early(const struct device_call *r, enum cuda_kernel which)
 {
     return r->device->early && (which == KERNEL_multiply || which == KERNEL_reconstruct);
 }
 
 /* Launches a kernel, early if the kernel itself waits for the previous launch.  Does nothing if
  * the grid is empty. */
-bool limber_cuda_launch_kernel(struct run *r, enum cuda_kernel which, int64_t blocks, int threads,
-                               int shared, void *arguments, struct diag *d)
+bool limber_cuda_launch_kernel(struct device_call *r, enum cuda_kernel which, int64_t blocks,
+                               int threads, int shared, void *arguments, struct diag *d)
 {
     struct cu_launch_attribute early = { CU_LAUNCH_EARLY, 0, { 1 } };
     struct cu_launch launch = { .grid = { (unsigned)blocks, 1, 1 },

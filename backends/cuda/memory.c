@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool limber_cuda_take_memory(struct run *r, cu_pointer *p, size_t bytes, const char *what,
+bool limber_cuda_take_memory(struct device_call *r, cu_pointer *p, size_t bytes, const char *what,
                              struct diag *d)
 {
     const struct cuda_driver *c = r->driver;
@@ -21,7 +21,7 @@ bool limber_cuda_take_memory(struct run *r, cu_pointer *p, size_t bytes, const c
     return limber_cuda_ok(c, result, "taking device memory", d);
 }
 
-void limber_cuda_release(struct run *r, cu_pointer *p)
+void limber_cuda_release(struct device_call *r, cu_pointer *p)
 {
     if (*p)
         r->driver->cuMemFreeAsync(*p, r->stream);
@@ -30,7 +30,7 @@ void limber_cuda_release(struct run *r, cu_pointer *p)
 
 /* True for memory that kernels can access: device or managed memory of any context of this
  * process. */
-bool limber_cuda_on_device(const struct run *r, const void *p)
+bool limber_cuda_on_device(const struct device_call *r, const void *p)
 {
     unsigned type = 0;
 
@@ -43,7 +43,7 @@ bool limber_cuda_on_device(const struct run *r, const void *p)
 bool limber_cuda_is_device_memory(const void *p, int device)
 {
     struct diag ignored = { 0 };
-    struct run r = { .device = limber_cuda_device(device, &ignored) };
+    struct device_call r = { .device = limber_cuda_device(device, &ignored) };
     cu_context before;
     bool holds;
 
@@ -57,7 +57,7 @@ bool limber_cuda_is_device_memory(const void *p, int device)
     return holds;
 }
 
-bool limber_cuda_copy(struct run *r, cu_pointer *to, const void *from, size_t bytes,
+bool limber_cuda_copy(struct device_call *r, cu_pointer *to, const void *from, size_t bytes,
                       const char *what, struct diag *d)
 {
     return limber_cuda_take_memory(r, to, bytes, what, d) &&
@@ -70,7 +70,7 @@ bool limber_cuda_copy(struct run *r, cu_pointer *to, const void *from, size_t by
 
 /* Returns the number of the line (row of A or column of B) just past the last one of which the tile
  * subset uses an element. */
-static int64_t shown_end(const struct tile_subset *x, int64_t lines)
+static int64_t end_of_used_lines(const struct tile_subset *x, int64_t lines)
 {
     int64_t end = 0;
 
@@ -91,7 +91,7 @@ static size_t extent_bytes(const struct view *v, int64_t lines, int64_t k, int s
 
     if (lines == 0 || k == 0)
         return 0;
-    lines = v->tile_subset ? shown_end(v->tile_subset, lines) : lines;
+    lines = v->tile_subset ? end_of_used_lines(v->tile_subset, lines) : lines;
     if (v->pairs)
         return (size_t)((v->pairs->kind == PAIRS_square ? (lines - 1) / 2 : lines - 1) * v->line +
                         (k - 1) / 2 * v->p + 2) *
@@ -115,7 +115,7 @@ static size_t extent_bytes(const struct view *v, int64_t lines, int64_t k, int s
 }
 
 /* Uploads the list of addresses of a batch's matrices, which lie on the device themselves. */
-static bool upload_addresses(struct run *r, int which, int64_t count, struct diag *d)
+static bool upload_addresses(struct device_call *r, int which, int64_t count, struct diag *d)
 {
     struct spread *x = &r->each[which];
 
@@ -131,7 +131,8 @@ static bool upload_addresses(struct run *r, int which, int64_t count, struct dia
 /* Copies an operand's matrices to the device.  Matrices that overlap, such as groups of an image's
  * channels, are copied as one range and keep their distances.  Others are copied one by one to
  * aligned addresses. */
-static bool copy_matrices(struct run *r, int side, size_t bytes, cu_pointer *copy, struct diag *d)
+static bool copy_matrices(struct device_call *r, int side, size_t bytes, cu_pointer *copy,
+                          struct diag *d)
 {
     enum { ALIGN = 256 };
     const void *first = r->view[side].data;
@@ -158,7 +159,8 @@ static bool copy_matrices(struct run *r, int side, size_t bytes, cu_pointer *cop
 }
 
 /* Makes an operand accessible to kernels: in place if it lies on the device, else as a copy. */
-static bool make_operand_accessible(struct run *r, int side, cu_pointer *copy, struct diag *d)
+static bool make_operand_accessible(struct device_call *r, int side, cu_pointer *copy,
+                                    struct diag *d)
 {
     const struct view *v = side ? &r->call->b : &r->call->a;
     size_t bytes = extent_bytes(v, side ? r->call->n : r->call->m, r->call->k,
@@ -173,14 +175,14 @@ static bool make_operand_accessible(struct run *r, int side, cu_pointer *copy, s
 
 /* Uploads the arrays of an operand's tile subset: the block of each line, and the class of each
  * tile, by which the product reads or skips it. */
-static bool upload_tile_subset(struct run *r, int side, struct diag *d)
+static bool upload_tile_subset(struct device_call *r, int side, struct diag *d)
 {
     const struct tile_subset *x = r->view[side].tile_subset;
     int64_t lines = side ? r->call->n : r->call->m, end;
 
     if (!x)
         return true;
-    end = (shown_end(x, lines) + LIMBER_BLOCK - 1) / LIMBER_BLOCK;
+    end = (end_of_used_lines(x, lines) + LIMBER_BLOCK - 1) / LIMBER_BLOCK;
     r->view[side].tile_subset = NULL;
     r->subsets.tile_subset[side] = *x;
     if (!limber_cuda_copy(r, &r->subsets.blocks[side], x->block,
@@ -219,7 +221,7 @@ static bool has_special(const struct mask *m)
 
 /* Sets *x to the mask of one operand, and counts the exponents and flags that its kernels need.
  * Returns false, with an error, if the plan scales an operand that was not scanned. */
-static bool find_known(const struct run *r, int side, struct known *x, struct diag *d)
+static bool find_known(const struct device_call *r, int side, struct known *x, struct diag *d)
 {
     int scaled = r->kernel->config.side[side].scaled;
 
@@ -257,7 +259,7 @@ static void store_flags(const struct known *x, uint8_t *to)
 }
 
 /* Uploads exponents and flags of both operands in one copy.  Returns false with an error. */
-static bool upload_exponents_and_flags(struct run *r, struct diag *d)
+static bool upload_exponents_and_flags(struct device_call *r, struct diag *d)
 {
     struct known x[2] = { 0 };
     size_t exponents, bytes;
@@ -292,8 +294,8 @@ static bool upload_exponents_and_flags(struct run *r, struct diag *d)
 /* ---- C on the device, and back --------------------------------------------------------------- */
 
 /* Copies one matrix C to the dense copy or, if `out`, from the dense copy. */
-static void stage_one(const struct run *r, const struct output_view *c,
-                      const struct output_view *dense, bool out)
+static void stage_matrix(const struct device_call *r, const struct output_view *c,
+                         const struct output_view *dense, bool out)
 {
     int size = r->kernel->config.result.size;
 
@@ -308,26 +310,26 @@ static void stage_one(const struct run *r, const struct output_view *c,
 
 /* Copies all matrices of C between the caller's layout and the dense copy in host memory.  out:
  * from the dense copy to the caller's layout. */
-static void copy_staged(const struct run *r, bool out)
+static void copy_staged(const struct device_call *r, bool out)
 {
     struct output_view c = r->call->c, dense = r->place;
 
     for (int64_t g = 0; g < r->groups; g++) {
         c.data = (void *)(uintptr_t)limber_spread_at(r->call->c.data, &r->call->each_c, g);
         dense.data = r->staged + g * r->each[2].step;
-        stage_one(r, &c, &dense, out);
+        stage_matrix(r, &c, &dense, out);
     }
 }
 
 /* True if the kernel reads the old elements of C. */
-static bool reads_c(const struct run *r)
+static bool reads_c(const struct device_call *r)
 {
     return r->kernel->config.beta || r->kernel->config.model.start_c;
 }
 
 /* Makes C accessible to kernels: in place if it lies on the device, else as a dense copy whose
  * contiguous dimension is that of C. */
-static bool make_c_accessible(struct run *r, struct diag *d)
+static bool make_c_accessible(struct device_call *r, struct diag *d)
 {
     const struct call *c = r->call;
     size_t one = (size_t)(c->m * c->n) * (size_t)r->kernel->config.result.size;
@@ -355,7 +357,7 @@ static bool make_c_accessible(struct run *r, struct diag *d)
 }
 
 /* Makes operands, tile subsets, exponents, flags, C and counters accessible, in this order. */
-bool limber_cuda_upload(struct run *r, struct diag *d)
+bool limber_cuda_upload(struct device_call *r, struct diag *d)
 {
     const int32_t zero[2] = { 0, 0 };
     const struct unit_counts none = { 0 };
@@ -370,7 +372,7 @@ bool limber_cuda_upload(struct run *r, struct diag *d)
 }
 
 /* Queues copies of C and of the counters to the host, as far as the host needs them. */
-static bool download_results(struct run *r, struct diag *d)
+static bool download_results(struct device_call *r, struct diag *d)
 {
     size_t bytes =
         (size_t)(r->groups * r->call->m * r->call->n) * (size_t)r->kernel->config.result.size;
@@ -394,7 +396,7 @@ static bool download_results(struct run *r, struct diag *d)
 
 /* Queues the copies of results, frees device memory in stream order, and waits if the host needs
  * results or the stream is the library's own. */
-bool limber_cuda_download(struct run *r, bool ok, struct diag *d)
+bool limber_cuda_download(struct device_call *r, bool ok, struct diag *d)
 {
     bool waits = r->own_stream || r->host || r->overflow || r->counts;
 

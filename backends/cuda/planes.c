@@ -12,7 +12,7 @@ bool limber_cuda_has_planes(limber_format f)
 
 /* Launches a kernel whose threads loop over `elements` elements, with a few thread blocks per
  * multiprocessor. */
-static bool launch_grid(struct run *r, enum cuda_kernel which, int64_t elements, void *args,
+static bool launch_grid(struct device_call *r, enum cuda_kernel which, int64_t elements, void *args,
                         struct diag *d)
 {
     int64_t blocks = (elements + THREADS - 1) / THREADS;
@@ -21,7 +21,7 @@ static bool launch_grid(struct run *r, enum cuda_kernel which, int64_t elements,
     return limber_cuda_launch_kernel(r, which, blocks < most ? blocks : most, THREADS, 0, args, d);
 }
 
-static bool wait_for_stream(struct run *r, bool waits, struct diag *d)
+static bool wait_for_stream(struct device_call *r, bool waits, struct diag *d)
 {
     return !waits || limber_cuda_ok(r->driver, r->driver->cuStreamSynchronize(r->stream),
                                     "running a kernel", d);
@@ -29,7 +29,7 @@ static bool wait_for_stream(struct run *r, bool waits, struct diag *d)
 
 /* Launches the kernel that computes sums of real and imaginary parts.  most: device address at
  * which the largest magnitude is stored, or 0. */
-static bool launch_sums(struct run *r, struct sums_job *j, cu_pointer most, struct diag *d)
+static bool launch_sums(struct device_call *r, struct sums_job *j, cu_pointer most, struct diag *d)
 {
     struct sums_args args = {
         .from = j->from,
@@ -65,7 +65,7 @@ bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const li
                       struct diag *d)
 {
     struct call call = { .device = device, .queue = queue };
-    struct run r = { .kernel = k, .call = &call };
+    struct device_call r = { .kernel = k, .call = &call };
     cu_pointer most = 0;
     bool ok;
 
@@ -87,7 +87,7 @@ bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
                        const limber_queue *queue, struct diag *d)
 {
     struct call call = { .device = device, .queue = queue };
-    struct run r = { .kernel = k, .call = &call };
+    struct device_call r = { .kernel = k, .call = &call };
     struct pairs_args args = {
         .product = { j->product[0], j->product[1], j->product[2] },
         .count = j->count,

@@ -32,7 +32,7 @@ int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length)
 }
 
 /* Kernel arguments and grid sizes of one operand's scan. */
-struct planned {
+struct planned_scan {
     struct scan_args args;
     struct windows_args windows;
     bool has_windows;
@@ -41,7 +41,7 @@ struct planned {
 };
 
 /* Divides the scan of matrices, or of the pixels of images, among thread blocks. */
-static void divide_scan(const struct run *r, struct planned *p, int64_t images)
+static void divide_scan(const struct device_call *r, struct planned_scan *p, int64_t images)
 {
     struct scan_args *args = &p->args;
     int64_t blocks = (args->lines + LINES - 1) / LINES;
@@ -56,8 +56,9 @@ static void divide_scan(const struct run *r, struct planned *p, int64_t images)
 
 /* Plans the scan of an image that is read through windows: each pixel is scanned once, then the
  * results of the pixels in each window are combined. */
-static void plan_pixels(const struct run *r, const struct scan_job *j, const struct pixels *x,
-                        const struct scan_memory *memory, struct planned *p)
+static void plan_pixels(const struct device_call *r, const struct scan_job *j,
+                        const struct pixels *x, const struct scan_memory *memory,
+                        struct planned_scan *p)
 {
     p->has_windows = true;
     p->windows = (struct windows_args){
@@ -80,23 +81,23 @@ static void plan_pixels(const struct run *r, const struct scan_job *j, const str
 
 /* Returns the plan for the scan of one operand: kernel arguments, grid sizes, and memory for
  * results. */
-static struct planned plan_scan(const struct run *r, const struct scan_job *j,
-                                const struct scan_memory *memory)
+static struct planned_scan plan_scan(const struct device_call *r, const struct scan_job *j,
+                                     const struct scan_memory *memory)
 {
-    struct planned p = { .args = {
-                             .operand = limber_cuda_operand(j->v),
-                             .lines = j->lines,
-                             .length = j->length,
-                             .found = (int32_t *)(uintptr_t)memory->found,
-                             .tiles = (int32_t *)(uintptr_t)memory->tiles,
-                             .tile_rows = (j->lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
-                             .counters = (int32_t *)(uintptr_t)memory->counters,
-                             .parts = (int32_t *)(uintptr_t)memory->parts,
-                             .halves = (int32_t *)(uintptr_t)memory->halves,
-                             .together = j->tiles ? LIMBER_BLOCK / LINES : 1,
-                             .choice = (int32_t *)(uintptr_t)memory->choice,
-                             .most = (int32_t *)(uintptr_t)memory->most,
-                         } };
+    struct planned_scan p = { .args = {
+                                  .operand = limber_cuda_operand(j->v),
+                                  .lines = j->lines,
+                                  .length = j->length,
+                                  .found = (int32_t *)(uintptr_t)memory->found,
+                                  .tiles = (int32_t *)(uintptr_t)memory->tiles,
+                                  .tile_rows = (j->lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
+                                  .counters = (int32_t *)(uintptr_t)memory->counters,
+                                  .parts = (int32_t *)(uintptr_t)memory->parts,
+                                  .halves = (int32_t *)(uintptr_t)memory->halves,
+                                  .together = j->tiles ? LIMBER_BLOCK / LINES : 1,
+                                  .choice = (int32_t *)(uintptr_t)memory->choice,
+                                  .most = (int32_t *)(uintptr_t)memory->most,
+                              } };
     struct pixels x;
 
     if (limber_view_pixels(&x, j->v, j->lines, j->length)) {
@@ -109,11 +110,11 @@ static struct planned plan_scan(const struct run *r, const struct scan_job *j,
 }
 
 /* Initialises results if the scan has no counters, scans, and combines the results of pixels. */
-bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
+bool limber_cuda_scan_start(struct device_call *r, const struct scan_job *jobs,
                             const struct scan_memory *memory, int count, struct diag *d)
 {
     struct scans_args args = { .first = 0 };
-    struct planned p[2] = { 0 };
+    struct planned_scan p[2] = { 0 };
     bool ok;
 
     for (int i = 0; i < count; i++) {
@@ -141,7 +142,7 @@ bool limber_cuda_scan_start(struct run *r, const struct scan_job *jobs,
 
 /* Takes an idle array of at least `count` counters that are 0, or allocates one.  Returns false
  * with an error. */
-static bool take_counters(struct run *r, struct idle_item *c, size_t count, struct diag *d)
+static bool take_counters(struct device_call *r, struct idle_item *c, size_t count, struct diag *d)
 {
     *c = limber_cuda_take_idle(r->device, &r->device->counters);
     if (c->at && c->size >= count)
@@ -155,13 +156,13 @@ static bool take_counters(struct run *r, struct idle_item *c, size_t count, stru
 
 /* Keeps counters for later scans.  are_zero: the scan succeeded, so the counters are 0 again.  If
  * they are not, they are freed. */
-static void return_counters(struct run *r, struct idle_item *c, bool are_zero)
+static void return_counters(struct device_call *r, struct idle_item *c, bool are_zero)
 {
     if (!are_zero || !limber_cuda_keep_idle(r->device, &r->device->counters, *c))
         limber_cuda_release(r, &c->at);
 }
 
-static void free_pinned(const struct run *r, const struct idle_item *x)
+static void free_pinned(const struct device_call *r, const struct idle_item *x)
 {
     if (x->at)
         r->driver->cuMemFreeHost((void *)(uintptr_t)x->at);
@@ -169,7 +170,7 @@ static void free_pinned(const struct run *r, const struct idle_item *x)
 
 /* Takes at least `bytes` bytes of page-locked host memory, to which the device copies without an
  * intermediate buffer.  Returns false with an error. */
-static bool take_pinned(struct run *r, struct idle_item *x, size_t bytes, struct diag *d)
+static bool take_pinned(struct device_call *r, struct idle_item *x, size_t bytes, struct diag *d)
 {
     enum { LEAST = 1 << 18 };
     void *at = NULL;
@@ -188,7 +189,7 @@ static bool take_pinned(struct run *r, struct idle_item *x, size_t bytes, struct
 }
 
 /* Keeps page-locked memory for a later scan, or frees it if enough is kept. */
-static void return_pinned(struct run *r, const struct idle_item *x)
+static void return_pinned(struct device_call *r, const struct idle_item *x)
 {
     if (x->at && !limber_cuda_keep_idle(r->device, &r->device->pinned, *x))
         free_pinned(r, x);
@@ -213,7 +214,7 @@ struct needs {
 
 /* Returns the sizes of a scan's temporary arrays.  If one thread block scans a line alone, none are
  * needed. */
-static struct needs needs_of(const struct run *r, const struct scan_job *j)
+static struct needs needs_of(const struct device_call *r, const struct scan_job *j)
 {
     const struct scan_memory none = { .found = 0 };
     const struct scan_args a = plan_scan(r, j, &none).args;
@@ -261,7 +262,7 @@ static cu_pointer reserve_bytes(size_t *all, size_t bytes)
 
 /* Allocates the device memory of both scans.  Results are stored first, so that one copy fetches
  * them. */
-static bool allocate_scan_memory(struct run *r, struct host_scan *s, struct diag *d)
+static bool allocate_scan_memory(struct device_call *r, struct host_scan *s, struct diag *d)
 {
     struct needs needs[2] = { 0 };
     size_t all = 0;
@@ -296,7 +297,7 @@ static bool allocate_scan_memory(struct run *r, struct host_scan *s, struct diag
 }
 
 /* Uploads the list of addresses of a batch's matrices, if it has one. */
-static bool upload_addresses(struct run *r, struct scan_job *j, cu_pointer *addresses,
+static bool upload_addresses(struct device_call *r, struct scan_job *j, cu_pointer *addresses,
                              struct diag *d)
 {
     if (!j->each.address)
@@ -309,7 +310,7 @@ static bool upload_addresses(struct run *r, struct scan_job *j, cu_pointer *addr
 }
 
 /* Queues one copy of all results to page-locked memory.  The caller must wait for the copy. */
-static bool download_results(struct run *r, struct host_scan *s, struct diag *d)
+static bool download_results(struct device_call *r, struct host_scan *s, struct diag *d)
 {
     return take_pinned(r, &s->pinned, all_found_bytes(s), d) &&
            limber_cuda_ok(r->driver,
@@ -338,7 +339,7 @@ bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, 
                       const limber_queue *queue, struct diag *d)
 {
     struct call call = { .device = device, .queue = queue };
-    struct run r = { .kernel = k, .call = &call };
+    struct device_call r = { .kernel = k, .call = &call };
     struct host_scan s = { .count = 0 };
     bool ok = true;
 

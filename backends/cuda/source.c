@@ -95,7 +95,7 @@ void limber_cuda_format_source(struct text *t, limber_format f)
 static void print_enums(struct text *t)
 {
     limber_text_add(t, "enum {");
-    for (int i = 0; i < UNIT_f16d; i++) /* f16d, the last one, is of CPUs alone */
+    for (int i = 0; i < UNIT_f16d; i++) /* only CPUs have f16d, the last unit */
         limber_text_add(t, " UNIT_%s,", limber_units[i].name);
     limber_text_add(t, " };\nenum {");
     for (int i = 0; i < LIMB_KIND_count; i++)

@@ -132,7 +132,7 @@ bool limber_cuda_steps(struct kernel *k, const struct epilogue *e, int device,
 {
     struct steps_args args = { .rows = e->rows, .cols = e->cols, .planes = e->planes };
     struct call call = { .device = device, .queue = queue };
-    struct run r = { .kernel = k, .call = &call };
+    struct device_call r = { .kernel = k, .call = &call };
     int64_t blocks = (e->planes * e->rows * e->cols + THREADS - 1) / THREADS, most;
     bool ok;
 

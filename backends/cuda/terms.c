@@ -9,7 +9,7 @@ enum { THREADS = 256, WAVES = 8 };
 
 /* Returns the grid size: a few blocks per multiprocessor, whose threads loop over complex numbers
  * of C; 1 block if none are copied (width below 4). */
-static int64_t grid_blocks(const struct run *r, const struct terms_job *j)
+static int64_t grid_blocks(const struct device_call *r, const struct terms_job *j)
 {
     int64_t blocks = (j->count * j->m * j->n + THREADS - 1) / THREADS;
     int64_t most = (int64_t)WAVES * r->device->multiprocessors;
@@ -18,7 +18,7 @@ static int64_t grid_blocks(const struct run *r, const struct terms_job *j)
 }
 
 /* Launches the kernel that copies scalars and C for a complex product (struct terms_job). */
-static bool launch_terms(struct run *r, const struct terms_job *j, struct diag *d)
+static bool launch_terms(struct device_call *r, const struct terms_job *j, struct diag *d)
 {
     struct terms_args args = {
         .c = j->c,
@@ -53,7 +53,7 @@ bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
                        const limber_queue *queue, struct diag *d)
 {
     struct call call = { .device = device, .queue = queue };
-    struct run r = { .kernel = k, .call = &call };
+    struct device_call r = { .kernel = k, .call = &call };
     bool ok;
 
     if (!limber_cuda_enter(&r, d))
@@ -71,7 +71,8 @@ bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
 
 /* Makes the device's context current and sets r->stream.  Without a queue any stream will do, since
  * each call then waits for its stream. */
-static bool enter_device(struct run *r, int device, const limber_queue *queue, struct diag *d)
+static bool enter_device(struct device_call *r, int device, const limber_queue *queue,
+                         struct diag *d)
 {
     r->device = limber_cuda_device(device, d);
     if (!r->device)
@@ -92,7 +93,7 @@ static bool enter_device(struct run *r, int device, const limber_queue *queue, s
 bool limber_cuda_alloc(void **p, size_t bytes, const char *what, int device,
                        const limber_queue *queue, struct diag *d)
 {
-    struct run r = { .own_stream = false };
+    struct device_call r = { .own_stream = false };
     cu_pointer at = 0;
     bool ok;
 
@@ -109,7 +110,7 @@ bool limber_cuda_alloc(void **p, size_t bytes, const char *what, int device,
 void limber_cuda_free(void *p, int device, const limber_queue *queue)
 {
     struct diag ignored = { 0 };
-    struct run r = { .own_stream = false };
+    struct device_call r = { .own_stream = false };
     cu_pointer at = (cu_pointer)(uintptr_t)p;
 
     if (!enter_device(&r, device, queue, &ignored))

@@ -7,7 +7,7 @@ enum { THREADS = 256 };
 
 /* Uploads the weights, launches the kernel, and queues the copy of the sums to the host.  Returns
  * false with an error. */
-static bool launch_weigh(struct run *r, const struct weigh_job *j, cu_pointer weights,
+static bool launch_weigh(struct device_call *r, const struct weigh_job *j, cu_pointer weights,
                          cu_pointer to, struct diag *d)
 {
     size_t bytes = (size_t)j->length * sizeof *j->weights;
@@ -38,7 +38,7 @@ bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,
                        const limber_queue *queue, struct diag *d)
 {
     struct call call = { .device = device, .queue = queue };
-    struct run r = { .kernel = k, .call = &call };
+    struct device_call r = { .kernel = k, .call = &call };
     cu_pointer weights = 0, to = 0;
     bool ok;
 

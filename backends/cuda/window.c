@@ -9,8 +9,7 @@
 
 enum {
     PIECE = 16,
-    /* largest number of rows or columns of an image; sums of such numbers do not overflow 32
-     * bits */
+    /* largest size in rows, columns or pixels; sums of such numbers do not overflow 32 bits */
     MOST = 1 << 27
 };
 
@@ -36,7 +35,7 @@ static bool should_pack_image(const struct patch *w, int bytes)
 }
 
 /* In a convolution, orders k as the plan says, and decides whether to pack the image. */
-void limber_cuda_set_order(struct run *r)
+void limber_cuda_set_order(struct device_call *r)
 {
     const struct cuda_config *f = &r->kernel->config;
     struct conv conv;
@@ -60,7 +59,7 @@ void limber_cuda_set_order(struct run *r)
 }
 
 /* Returns the bytes of one limb of one image. */
-int64_t limber_cuda_image_bytes(const struct run *r)
+int64_t limber_cuda_image_bytes(const struct device_call *r)
 {
     const struct patch *w = &r->map[1].patch;
 
@@ -69,7 +68,7 @@ int64_t limber_cuda_image_bytes(const struct run *r)
 
 /* Returns the window through which the multiply kernel reads B.  A matrix is treated as an image
  * with one row of pixels, and a window of one pixel. */
-static struct window window_of(const struct run *r, const struct part *p)
+static struct window window_of(const struct device_call *r, const struct part *p)
 {
     const struct patch *w = &r->map[1].patch;
     struct window a = {
@@ -105,7 +104,7 @@ static struct window window_of(const struct run *r, const struct part *p)
 }
 
 /* Returns the window with the constants by which kernels divide. */
-struct window limber_cuda_window(const struct run *r, const struct part *p)
+struct window limber_cuda_window(const struct device_call *r, const struct part *p)
 {
     struct window a = window_of(r, p);
 
@@ -116,7 +115,7 @@ struct window limber_cuda_window(const struct run *r, const struct part *p)
 
 /* Returns the arguments for packing the pixels of a part's images: pixels are rows of a matrix
  * whose columns are channels. */
-struct pack_args limber_cuda_pixels(const struct run *r, const struct part *p)
+struct pack_args limber_cuda_pixels(const struct device_call *r, const struct part *p)
 {
     const struct patch *w = &r->map[1].patch;
     int size = r->kernel->config.side[1].f.size;

@@ -305,8 +305,9 @@ static bool eval_residues(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* Evaluates `quantize`: rounds elements to the format in which the simulated unit loads them.  The
- * unit f64 takes them as limbs.  Returns false, with an error, if memory runs out. */
+/* Evaluates `quantize`: rounds elements to the format in which the simulated unit loads them.  For
+ * products of unit f64, the rounded elements are also the only limb.  Returns false, with an error,
+ * if memory runs out. */
 static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
 {
     limber_format f = e->p->node[n->in[0]].type.format;
@@ -543,8 +544,8 @@ static double *line_norms(struct eval *e, int side, limber_format f, int64_t lin
     return norm;
 }
 
-/* Collects what storing of results needs.  chains: sums are doubles, whose error bounds need the
- * norms of rows and columns.  Returns false if memory is short. */
+/* Sets *r, the inputs of the code that stores results.  chains: sums are doubles, whose error
+ * bounds need the norms of rows and columns.  Returns false if memory is short. */
 static bool init_results(struct eval *e, const struct node *n, bool chains, struct results *r)
 {
     const struct node *products = limber_plan_find(e->p, OP_products);

@@ -113,9 +113,9 @@ static struct limber_num exact_product(const struct machine *m, int64_t p)
 
 /* ---- products added one by one, each rounded ------------------------------------------------- */
 
-/* Returns x rounded to the format of s, which describes one rounding addition of the unit.  If
- * `sticky`, x has nonzero bits below its last one. random: a number whose upper bits are used.
- * *loss: set to flags of enum limber_num_loss. */
+/* Returns x rounded to the format of s, which describes one rounding addition of the unit.
+ * sticky: 1 if nonzero bits below the last bit of x were dropped.  random: a number whose upper
+ * bits are used.  *loss: set to flags of enum limber_num_loss. */
 static double round_to_step(const struct machine *m, const limber_step *s,
                             const struct limber_num *x, int sticky, uint32_t random, int *loss)
 {
@@ -406,8 +406,8 @@ static double sum_chain(const struct machine *m, double acc, int64_t from, int64
     return acc;
 }
 
-/* Returns a sum of partial sums plus one more, in the format and rounding of s. stream, index:
- * select the random number. */
+/* Returns `sum`, an outer sum, plus the partial sum `part` (of a group or a section of k), in the
+ * format and rounding of s. stream, index: select the random number. */
 static double add_outer(const struct machine *m, const limber_step *s, double sum, double part,
                         uint32_t stream, int64_t index)
 {

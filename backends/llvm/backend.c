@@ -222,7 +222,7 @@ static size_t memory_bytes(const struct kernel *k, const struct call *of)
 
     if (is_empty(c))
         return 0;
-    given.launch_memory = &later; /* as in the launch, since find_way tests it */
+    given.launch_memory = &later; /* find_way tests whether a launch has launch memory */
     find_way(k, &given, &l);
     if (l.way != WAY_packed)
         return (size_t)l.bytes;
@@ -342,7 +342,7 @@ static const char *source_name(enum source s)
     }
 }
 
-static const char *rows_name(const struct product *p)
+static const char *rows_name(const struct unpacked_product *p)
 {
     return p->gathers              ? "gathered" :
            p->rows == ROWS_windows ? "windows" :
@@ -355,7 +355,7 @@ static const char *rows_name(const struct product *p)
 static void print_description(const struct layout *l, const struct kernel_config *f,
                               const struct call *c, struct text *out)
 {
-    const struct product *p = &l->unpacked.product;
+    const struct unpacked_product *p = &l->unpacked.product;
     const struct launch_operands w = limber_init_launch_operands(f, c);
 
     if (l->way == WAY_windows)

@@ -131,7 +131,7 @@ static bool set_planes(struct windows *x)
     if (x->across || x->channels > PANEL || x->from.h != x->from.oh || x->from.w != x->from.ow ||
         x->from.d != x->from.od || x->from.pad[0] || x->from.pad[1] || x->from.pad[2] ||
         x->from.stride[0] != 1 || x->from.stride[1] != 1 || x->from.stride[2] != 1)
-        return false; /* windows reach padding past the last pixel */
+        return false; /* pixels and windows do not match one to one, or rows of C are pixels */
     x->planes = true;
     x->flips = false;
     x->copies = x->from.col != 1 || (x->from.oh > 1 && x->from.row != x->from.ow);
@@ -310,7 +310,8 @@ struct launch_state {
     const uint8_t *image; /* the image that windows read: `copy` or the caller's image */
     uint8_t *copy;
     int8_t *filters;
-    /* at: byte offsets of a window's words.  nowhere: an array of zeros with as many entries. */
+    /* at: byte offsets of a window's words.  nowhere: as many zeros, with which start_sums reads a
+     * window of equal words. */
     int64_t *at, *nowhere;
     /* memory of all workers, `room` bytes each */
     char *rooms;
@@ -668,8 +669,8 @@ static int64_t first_unit(const struct launch_state *j, int64_t strip)
     return strip * j->x->units / j->strips;
 }
 
-/* Interleaves k rows of `columns` elements, which are contiguous in a row, into words of `group`
- * rows.  column: the first column. */
+/* Interleaves `columns` columns (filters) from `column` on, whose rows are contiguous, into words
+ * of `group` rows of k. */
 static void join_rows(const struct windows *x, int64_t column, int64_t columns, char *to,
                       int64_t stride)
 {

@@ -493,8 +493,8 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
     k->tracks = avx512 && k->frees && k->largest < 2048;
 }
 
-/* Lets operands of a chain of FMAs in FP64 be rounded as the unit loads them, while they are packed
- * like whole operands. */
+/* Sets up packing for a simulated unit that is a chain of FMAs in FP64: operands are packed
+ * unsplit, rounded as the unit loads them. */
 static void set_loads(const struct plan *p, struct kernel_config *k)
 {
     const limber_unit *u = p->model;

@@ -334,8 +334,9 @@ struct call limber_straightened(const struct call *c)
     return s;
 }
 
-/* Returns the cost of an m x n part of C for the busiest worker, in elements.  Fetching the panels
- * of A and B for a block counts as 2 mr more rows and nr more columns. */
+/* Returns the cost of an m x n part of C for the busiest worker, in elements, if blocks have `rows`
+ * rows and `columns` columns.  Fetching the panels of A and B for a block counts as 2 mr more rows
+ * and nr more columns. */
 static int64_t busiest_work(const struct kernel_config *f, int64_t m, int64_t n, int64_t rows,
                             int64_t columns, int busy)
 {
@@ -359,10 +360,10 @@ static void set_block(const struct kernel_config *f, struct kernel_call *call, i
     best = busiest_work(f, m, n, even, f->nb, busy);
     for (int64_t nb = f->nb; nb >= least && nb % least == 0; nb /= 2)
         for (int64_t mb = even; mb > 0; mb -= f->mr) {
-            int64_t way = busiest_work(f, m, n, mb, nb, busy);
+            int64_t cost = busiest_work(f, m, n, mb, nb, busy);
 
-            if (way < best) {
-                best = way;
+            if (cost < best) {
+                best = cost;
                 call->mb = mb;
                 call->nb = nb;
             }
@@ -829,7 +830,7 @@ static void divide_launch(struct kernel *k, const struct call *c, struct kernel_
     }
 }
 
-/* Keeps how a launch is divided.  The blocks of its parts are kept if all rows are one part. */
+/* Keeps how a launch is divided, and the block size if all rows are one part. */
 static void keep_division(const struct kernel_config *f, const struct call *c,
                           const struct kernel_call *call, const struct launch_operands *w,
                           const struct part_size *x)

@@ -152,7 +152,7 @@ static bool run_function(const struct target *t, limber_function f, const struct
 }
 
 /* True if the library has code that converts arrays of this format. */
-static bool is_small(limber_format f)
+static bool has_conversion(limber_format f)
 {
     return limber_format_is_binary(f) || f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT ||
            limber_num_is_small(f);
@@ -163,7 +163,7 @@ static bool is_small(limber_format f)
 static bool widen(const struct target *t, limber_format f, const void *src, double *x, int64_t n)
 {
     const unsigned cpu = limber_cpu_of(t);
-    kernel_functions_widen *run = is_small(f) ? CODE_FOR(cpu, functions_widen) : NULL;
+    kernel_functions_widen *run = has_conversion(f) ? CODE_FOR(cpu, functions_widen) : NULL;
 
     if (run)
         run(f, src, x, n);
@@ -175,7 +175,7 @@ static bool widen(const struct target *t, limber_format f, const void *src, doub
 static bool narrow(const struct target *t, limber_format f, const double *x, void *dst, int64_t n)
 {
     const unsigned cpu = limber_cpu_of(t);
-    kernel_functions_narrow *run = is_small(f) ? CODE_FOR(cpu, functions_narrow) : NULL;
+    kernel_functions_narrow *run = has_conversion(f) ? CODE_FOR(cpu, functions_narrow) : NULL;
 
     if (run)
         run(f, x, dst, n);
@@ -184,8 +184,8 @@ static bool narrow(const struct target *t, limber_format f, const double *x, voi
 
 /* Maps elements by a table with an entry for each bit pattern.  Returns false if the library has no
  * code for this CPU. */
-static bool look_up(const struct target *t, const struct lookup *l, const void *src, void *dst,
-                    int64_t n)
+static bool map_by_table(const struct target *t, const struct lookup *l, const void *src, void *dst,
+                         int64_t n)
 {
     const unsigned cpu = limber_cpu_of(t);
     kernel_functions_look_up *run = CODE_FOR(cpu, functions_look_up);
@@ -230,10 +230,10 @@ static bool store_converted(const struct target *t, bool narrow, const void *x, 
 }
 
 const struct function_ops limber_llvm_elementwise = { run_function, widen,    narrow,
-                                                      look_up,      run_step, store_converted };
+                                                      map_by_table, run_step, store_converted };
 
 /* True if the library has code for this CPU that converts floats to 8-bit integers. */
-static bool serves_int8(const struct target *t)
+static bool has_int8_code(const struct target *t)
 {
     const unsigned cpu = limber_cpu_of(t);
 
@@ -260,4 +260,4 @@ static void int32_to_floats(const struct target *t, const struct widened *w)
     run(w);
 }
 
-const struct int8_ops limber_llvm_int8 = { serves_int8, floats_to_int8, int32_to_floats };
+const struct int8_ops limber_llvm_int8 = { has_int8_code, floats_to_int8, int32_to_floats };

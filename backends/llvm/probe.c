@@ -70,7 +70,7 @@ static void set_rates(struct target *t, const struct isa *isa, unsigned cpu)
 }
 
 /* Describes a machine with these features of a CPU, and with this machine's caches. */
-static void describe(struct target *t, const struct isa *isa, unsigned cpu)
+static void describe_machine(struct target *t, const struct isa *isa, unsigned cpu)
 {
     const bool arm = cpu & CPU_neon;
 
@@ -100,7 +100,7 @@ bool limber_llvm_probe(struct target *t, struct diag *d)
     if (!isa->word)
         return limber_fail(d, LIMBER_STATUS_DEVICE, "llvm: this CPU lacks %s",
                            limber_cpu_missing());
-    describe(t, isa, limber_cpu());
+    describe_machine(t, isa, limber_cpu());
     return true;
 }
 
@@ -108,7 +108,7 @@ bool limber_llvm_named(struct target *t, const char *name)
 {
     for (size_t i = 0; i + 1 < COUNT(isas); i++)
         if (strcmp(isas[i].word, name) == 0) {
-            describe(t, &isas[i], isas[i].needs);
+            describe_machine(t, &isas[i], isas[i].needs);
             return true;
         }
     return false;

@@ -22,7 +22,7 @@ enum {
 
 /* Reads alpha and beta.  Returns false if k has more than one chain and the result is scaled or
  * added to C. */
-static bool set_scaling(struct product *p)
+static bool set_scaling(struct unpacked_product *p)
 {
     const struct call *c = p->call;
     struct scaling *x = &p->scaling;
@@ -90,7 +90,7 @@ static bool has_frame(const struct patch *w)
 
 /* Sets the image that windows read.  A two-dimensional image is treated as one plane.  Returns
  * false if the image is not NHWC, or does not belong to a forward convolution. */
-static bool set_window(struct product *p, const struct patch *w)
+static bool set_window(struct unpacked_product *p, const struct patch *w)
 {
     if (!is_image(w) || w->channel != 1)
         return false;
@@ -127,7 +127,7 @@ static bool is_pixel_gradient(const struct patch *w)
 
 /* Determines what rows of A are: contiguous along k, interleaved, windows of an image, or taps.
  * Returns false if this code cannot read A. */
-static bool set_a(struct product *p)
+static bool inspect_a(struct unpacked_product *p)
 {
     const struct patch *w = p->a.patch;
 
@@ -144,7 +144,7 @@ static bool set_a(struct product *p)
 }
 
 /* Determines where strips of B come from.  Returns false if this code cannot read B. */
-static bool set_b(struct product *p)
+static bool inspect_b(struct unpacked_product *p)
 {
     const struct patch *w = p->b.patch;
 
@@ -179,7 +179,7 @@ static bool set_b(struct product *p)
 
 /* True for a filter gradient of an NCHW image.  Such a product is transposed, so that the window
  * elements become rows of A. */
-static bool should_transpose_gradient(const struct product *p)
+static bool should_transpose_gradient(const struct unpacked_product *p)
 {
     const struct patch *w = p->call->b.patch;
     struct patch forward;
@@ -217,7 +217,7 @@ static bool is_dense_along(const struct view *v)
 
 /* Returns the estimated cost of one step along k, in sixths of a cycle: multiply-adds of the
  * register tile, counted in half vectors, and the transposing of columns. */
-static int64_t k_step_cost(const struct product *p, int64_t rows, int64_t columns)
+static int64_t k_step_cost(const struct unpacked_product *p, int64_t rows, int64_t columns)
 {
     return 3 * rows * ceil_div(2 * columns, p->lanes) + 4 * columns;
 }
@@ -225,7 +225,7 @@ static int64_t k_step_cost(const struct product *p, int64_t rows, int64_t column
 /* True if the gradient of 1 x 1 filters is estimated to be cheaper as a transposed product.  Both
  * operands are contiguous along k, so one of them (B) must be transposed while it is read.
  * Transposing the product exchanges them, but then C must be transposed, too. */
-static bool should_transpose_pixels(const struct product *p, const struct output_view *v)
+static bool should_transpose_pixels(const struct unpacked_product *p, const struct output_view *v)
 {
     const struct call *c = p->call;
 
@@ -236,7 +236,7 @@ static bool should_transpose_pixels(const struct product *p, const struct output
 
 /* Sets A, B and C, and decides whether to transpose the product: C^T then has contiguous rows or,
  * for a gradient, A is the image.  Returns false if this code cannot store C. */
-static bool set_sides(struct product *p)
+static bool set_sides(struct unpacked_product *p)
 {
     const struct call *c = p->call;
     struct output_view view = c->c, *v = &view;
@@ -275,7 +275,7 @@ static bool set_sides(struct product *p)
 /* True if rows of A should first be gathered into a copy.  This pays for filters whose elements
  * alternate with those of the next filter and lie on different pages: without a copy, each strip of
  * B would read all these cache lines again. */
-static bool needs_gathering(const struct product *p)
+static bool needs_gathering(const struct unpacked_product *p)
 {
     const struct patch *w = p->a.patch;
 
@@ -283,7 +283,7 @@ static bool needs_gathering(const struct product *p)
            w->channel > w->image && w->channel * p->size >= LINE && p->n > p->width;
 }
 
-int64_t limber_product_channels(const struct product *p)
+int64_t limber_product_channels(const struct unpacked_product *p)
 {
     return (p->source == SOURCE_taps ? p->n : p->k) / (p->window.t * p->window.r * p->window.s);
 }
@@ -292,7 +292,7 @@ int64_t limber_product_channels(const struct product *p)
  * if each panel is read often, if elements of A's rows lie on different pages, or if pixels have
  * too few channels for a strip of columns.  It also pays for gradients with short sums, since
  * without packing C must be transposed. */
-static bool is_faster_unpacked(const struct kernel *kernel, const struct product *p)
+static bool is_faster_unpacked(const struct kernel *kernel, const struct unpacked_product *p)
 {
     const bool neon = kernel->cpu & CPU_neon && !(kernel->cpu & CPU_sve256);
     const bool wide = kernel->cpu & CPU_avx512 && limber_cpu_reads_wide();
@@ -327,11 +327,11 @@ static bool is_faster_unpacked(const struct kernel *kernel, const struct product
 /* Fills *p and returns NULL if the call should be computed unpacked.  Otherwise returns the reason
  * why not. */
 const char *limber_product_refuses(const struct kernel *kernel, const struct call *c,
-                                   struct product *p)
+                                   struct unpacked_product *p)
 {
     const struct kernel_config *f = &kernel->config;
 
-    *p = (struct product){ .f = f, .call = c, .k = c->k, .size = f->bytes };
+    *p = (struct unpacked_product){ .f = f, .call = c, .k = c->k, .size = f->bytes };
     if (!(c->ways & limber_way_bit(WAY_unpacked)) || c->dry)
         return "it is not wanted";
     if (c->k == 0 || !is_native(f, c->k))
@@ -343,7 +343,7 @@ const char *limber_product_refuses(const struct kernel *kernel, const struct cal
     p->width = p->lanes * (kernel->cpu & CPU_avx512 ? 3 : 2);
     if (!limber_strip_code(kernel->cpu))
         return "the library has no such code for this CPU";
-    if (!set_sides(p) || !set_a(p) || !set_b(p))
+    if (!set_sides(p) || !inspect_a(p) || !inspect_b(p))
         return "the operands or the result lie otherwise";
     if (!is_faster_unpacked(kernel, p))
         return "packed panels are faster";

@@ -28,7 +28,7 @@ enum {
 
 /* State of a launch: tables of offsets, buffers and the division into tasks. */
 struct launch_state {
-    struct product p;
+    struct unpacked_product p;
     struct view image; /* the operand that is read through windows, before padding is added */
     struct patch unframed; /* the patch (window geometry) of `image` */
     /* planes of the image (SOURCE_planes), or of the image that a gradient reads (ROWS_taps) */
@@ -63,14 +63,14 @@ struct launch_state {
 /* ---- sizes of buffers ------------------------------------------------------------------------ */
 
 /* Returns the number of images in the batch. */
-static int64_t image_count(const struct product *p)
+static int64_t image_count(const struct unpacked_product *p)
 {
     return (p->source == SOURCE_taps ? p->k : p->m) / (p->window.od * p->window.oh * p->window.ow);
 }
 
 /* Returns the distance in elements between pixels in the copy with padding.  If windows would share
  * L1 sets, each pixel becomes one cache line longer. */
-static int64_t frame_step(const struct product *p)
+static int64_t frame_step(const struct unpacked_product *p)
 {
     const int64_t channels = limber_product_channels(p);
 
@@ -80,7 +80,7 @@ static int64_t frame_step(const struct product *p)
 
 /* Returns the bytes of the copy of the image with padding, as a double because padding and dilation
  * may exceed any memory. */
-static double frame_bytes(const struct product *p)
+static double frame_bytes(const struct unpacked_product *p)
 {
     double pixels = 1;
 
@@ -97,31 +97,31 @@ static double frame_bytes(const struct product *p)
 
 /* Returns the number of strips (groups of neighbouring columns) into which B is packed before it
  * is multiplied; 0 if B is not packed. */
-static int64_t strip_count(const struct product *p)
+static int64_t strip_count(const struct unpacked_product *p)
 {
     return p->packs ? ceil_div(p->n, p->width) : 0;
 }
 
 /* Returns the bytes of all packed strips. */
-static int64_t packed_bytes(const struct product *p)
+static int64_t packed_bytes(const struct unpacked_product *p)
 {
     return strip_count(p) * p->width * p->k * p->size;
 }
 
 /* Returns the bytes of one chain of a strip, with slack, since gathering writes full vectors. */
-static int64_t strip_bytes(const struct product *p)
+static int64_t strip_bytes(const struct unpacked_product *p)
 {
     return round_up((smaller(p->k, LIMBER_SMALL_K) + 16) * p->width * p->size, 64);
 }
 
 /* Returns the largest number of rows of C that a task computes. */
-static int64_t most_rows(const struct product *p)
+static int64_t most_rows(const struct unpacked_product *p)
 {
     return ROWS_BYTES / (LIMBER_SMALL_K * p->size);
 }
 
 /* Returns the bytes of the buffer for a block of C; 0 if the block is computed in place. */
-static int64_t stage_bytes(const struct product *p)
+static int64_t stage_bytes(const struct unpacked_product *p)
 {
     return p->result == RESULT_staged ? RESULT_BYTES + most_rows(p) * p->width * p->size : 0;
 }
@@ -134,7 +134,7 @@ static int64_t gathered_group(int64_t len)
 }
 
 /* Returns the bytes of one chain of a task's gathered rows of A. */
-static int64_t gathered_bytes(const struct product *p)
+static int64_t gathered_bytes(const struct unpacked_product *p)
 {
     int64_t groups = ceil_div(smaller(most_rows(p), p->m), GATHERED);
 
@@ -144,7 +144,7 @@ static int64_t gathered_bytes(const struct product *p)
 }
 
 /* Returns the bytes of all gathered rows of A, for all chains. */
-static int64_t kept_rows_bytes(const struct product *p)
+static int64_t kept_rows_bytes(const struct unpacked_product *p)
 {
     return ceil_div(p->m, GATHERED) *
            (p->k * GATHERED + ceil_div(p->k, LIMBER_SMALL_K) * (LINE / 4)) * p->size;
@@ -152,14 +152,14 @@ static int64_t kept_rows_bytes(const struct product *p)
 
 /* Returns the bytes of a worker's memory: a strip of B, a block of C, the addresses of rows of A
  * and C, and gathered rows of A. */
-static int64_t worker_bytes(const struct product *p)
+static int64_t worker_bytes(const struct unpacked_product *p)
 {
     return strip_bytes(p) + stage_bytes(p) +
            round_up(2 * most_rows(p) * (int64_t)sizeof(void *), 64) + gathered_bytes(p);
 }
 
 /* Returns the bytes of the planes of an image that a forward convolution or a gradient reads. */
-static int64_t planes_bytes(const struct product *p)
+static int64_t planes_bytes(const struct unpacked_product *p)
 {
     struct call forward;
     struct patch w;
@@ -176,7 +176,7 @@ static int64_t planes_bytes(const struct product *p)
 }
 
 /* Returns the bytes of workspace of a launch. */
-static double workspace_bytes(const struct product *p)
+static double workspace_bytes(const struct unpacked_product *p)
 {
     return frame_bytes(p) + (double)packed_bytes(p) + 2.0 * (double)p->k * 8 +
            (double)p->call->runner->workers * (double)worker_bytes(p) + (double)planes_bytes(p) +
@@ -333,7 +333,7 @@ static const char *first_element(const struct view *v, int size)
  * it. */
 static void set_frame(struct launch_state *j)
 {
-    struct product *p = &j->p;
+    struct unpacked_product *p = &j->p;
     struct patch *w = &p->window;
     struct view *image = p->source == SOURCE_taps ? &p->b : &p->a;
     int64_t first[3], end[3];
@@ -361,7 +361,7 @@ static void set_frame(struct launch_state *j)
  * planes. */
 static void fill_frame(const struct launch_state *j, int64_t row)
 {
-    const struct product *p = &j->p;
+    const struct unpacked_product *p = &j->p;
     const struct patch *to = &p->window, *from = &j->unframed;
     const int64_t channels = limber_product_channels(p);
     int64_t first[3], end[3], image = row / to->h / to->d, y, z, begin, stop;
@@ -395,7 +395,7 @@ static void fill_frame(const struct launch_state *j, int64_t row)
 
 /* Sets line[l] to the address of the first element of row i + l of A, which is the window of an
  * output pixel. */
-static void find_rows(const struct product *p, int64_t i, int64_t rows, const void **line)
+static void find_rows(const struct unpacked_product *p, int64_t i, int64_t rows, const void **line)
 {
     const struct patch *w = &p->window;
     int64_t x = i % w->ow, row = i / w->ow, y = row % w->oh, plane = row / w->oh;
@@ -421,8 +421,8 @@ static void find_rows(const struct product *p, int64_t i, int64_t rows, const vo
 
 /* Transposes up to sixteen lines of `count` elements to rows that are `stride` bytes apart.  If
  * there are fewer than sixteen lines, the first line is read again for each missing one. */
-static void transpose_lines(const struct product *p, const char *data, int64_t line, int64_t lines,
-                            int64_t count, char *to, int64_t stride)
+static void transpose_lines(const struct unpacked_product *p, const char *data, int64_t line,
+                            int64_t lines, int64_t count, char *to, int64_t stride)
 {
     int64_t step = 16 < lines ? 16 : lines, whole = count / 16 * 16;
     const char *from[16];
@@ -436,7 +436,7 @@ static void transpose_lines(const struct product *p, const char *data, int64_t l
 }
 
 /* Packs filters [first, last), which are columns of B, for all of k. */
-static void pack_filters(const struct product *p, int64_t first, int64_t last, char *to)
+static void pack_filters(const struct unpacked_product *p, int64_t first, int64_t last, char *to)
 {
     const struct patch *w = p->b.patch;
     int64_t taps = w->r * w->s, channels = p->k / taps, stride = p->width * p->size;
@@ -463,7 +463,7 @@ static int64_t contiguous_count(const struct view *v, int64_t p)
 static void pack_lines(const struct launch_state *j, const char *data, int64_t lines, int64_t p0,
                        int64_t len, char *to)
 {
-    const struct product *p = &j->p;
+    const struct unpacked_product *p = &j->p;
     int64_t line = line_step(&p->b);
 
     for (int64_t done = 0, count; done < len; done += count) {
@@ -478,7 +478,7 @@ static void pack_lines(const struct launch_state *j, const char *data, int64_t l
 /* Packs a strip of columns of B, for all of k. */
 static void pack_strip(const struct launch_state *j, int64_t strip)
 {
-    const struct product *p = &j->p;
+    const struct unpacked_product *p = &j->p;
     int64_t first = strip * p->width, last = smaller(first + p->width, p->n);
     char *to = j->packed + first * p->k * p->size;
     const char *data = first_element(&p->b, p->size) + first * line_step(&p->b) * p->size;
@@ -494,7 +494,7 @@ static void pack_strip(const struct launch_state *j, int64_t strip)
 
 /* Returns the offset, in the window of the first pixel, of a column of a filter gradient.  Columns
  * run through the channels of one tap, then through those of the next tap. */
-static int64_t tap_offset(const struct product *p, int64_t column)
+static int64_t tap_offset(const struct unpacked_product *p, int64_t column)
 {
     const struct patch *w = &p->window;
     int64_t channels = limber_product_channels(p), tap = column / channels;
@@ -524,7 +524,7 @@ static void set_rows(const struct launch_state *j, struct direct_strip *s, const
 static void set_strip(const struct launch_state *j, struct direct_strip *s, int64_t column,
                       int64_t width, int64_t p0, int64_t len, char *room)
 {
-    const struct product *p = &j->p;
+    const struct unpacked_product *p = &j->p;
     const char *data = first_element(&p->b, p->size) + column * line_step(&p->b) * p->size;
 
     s->b = room;
@@ -553,7 +553,7 @@ static void set_strip(const struct launch_state *j, struct direct_strip *s, int6
 static void place_strip(const struct launch_state *j, int64_t strip, int64_t *column,
                         int64_t *width)
 {
-    const struct product *p = &j->p;
+    const struct unpacked_product *p = &j->p;
     int64_t stretch = strip / j->groups, of = strip % j->groups;
     int64_t count = smaller(j->inner, p->n - stretch * j->inner), from, to;
     int64_t vectors = ceil_div(count, p->lanes), each = vectors / j->groups;
@@ -573,7 +573,7 @@ static void place_strip(const struct launch_state *j, int64_t strip, int64_t *co
 /* Sets line[] to the addresses of rows of A for a block, if the rows are windows or taps. */
 static void find_lines(const struct launch_state *j, int64_t i, int64_t rows, const void **line)
 {
-    const struct product *p = &j->p;
+    const struct unpacked_product *p = &j->p;
     const struct planes *x = &j->planes.planes;
 
     if (p->rows == ROWS_windows)
@@ -584,7 +584,7 @@ static void find_lines(const struct launch_state *j, int64_t i, int64_t rows, co
 }
 
 /* Returns the address of the element of C in row i and column `column`. */
-static char *result_at(const struct product *p, int64_t i, int64_t column)
+static char *result_at(const struct unpacked_product *p, int64_t i, int64_t column)
 {
     if (p->source == SOURCE_taps)
         return (char *)p->c.data + (p->c.origin + i * p->c.row + column) * p->size;
@@ -605,7 +605,7 @@ static void finish_block(const struct launch_state *j, int64_t i, int64_t rows, 
 
 /* Prefetches one chain of filters whose channels lie on different pages, since hardware prefetchers
  * do not cross pages.  A channel's elements for all rows of A are contiguous. */
-static void prefetch_filters(const struct product *p, const struct direct_strip *s)
+static void prefetch_filters(const struct unpacked_product *p, const struct direct_strip *s)
 {
     const struct patch *w = p->a.patch;
     int64_t bytes = s->m * s->a_row * p->size;
@@ -653,7 +653,7 @@ static void gather_a(const struct launch_state *j, int64_t i, int64_t rows, int6
  * p0. */
 static char *prepared_row(const struct launch_state *j, int64_t i, int64_t p0, int64_t len)
 {
-    const struct product *p = &j->p;
+    const struct unpacked_product *p = &j->p;
     int64_t before = p0 * GATHERED + p0 / LIMBER_SMALL_K * (LINE / 4);
 
     return (char *)j->kept_rows->memory +
@@ -664,7 +664,7 @@ static char *prepared_row(const struct launch_state *j, int64_t i, int64_t p0, i
 /* Task: gathers some rows of A, for one chain, into the memory of a prepared operand. */
 static void gather_prepared_rows(const struct launch_state *j, int64_t task)
 {
-    const struct product *p = &j->p;
+    const struct unpacked_product *p = &j->p;
     int64_t i = task / ceil_div(p->k, LIMBER_SMALL_K) * KEPT_ROWS;
     int64_t p0 = task % ceil_div(p->k, LIMBER_SMALL_K) * LIMBER_SMALL_K;
     int64_t len = smaller(p->k - p0, LIMBER_SMALL_K);
@@ -693,7 +693,7 @@ static void run_preparation(void *arg, int64_t task, int worker)
 static void run_block(void *arg, int64_t task, int worker)
 {
     const struct launch_state *j = arg;
-    const struct product *p = &j->p;
+    const struct unpacked_product *p = &j->p;
     int64_t i = task / j->strip_tasks * j->rows, first = task % j->strip_tasks * j->strips;
     int64_t all = ceil_div(p->n, j->inner) * j->groups, end = smaller(first + j->strips, all);
     char *room = j->rooms + worker * j->room;
@@ -772,7 +772,7 @@ static void run_block(void *arg, int64_t task, int worker)
  * enough tasks for all workers. */
 static void divide_work(struct launch_state *j, int busy)
 {
-    const struct product *p = &j->p;
+    const struct unpacked_product *p = &j->p;
     int64_t all;
 
     j->inner = p->source == SOURCE_taps  ? limber_product_channels(p) :
@@ -804,7 +804,7 @@ static void divide_work(struct launch_state *j, int busy)
  * pack them. */
 static int64_t begin_planes(struct launch_state *j, char *memory)
 {
-    const struct product *p = &j->p;
+    const struct unpacked_product *p = &j->p;
     struct view v = p->gradient ? p->a : p->b;
     struct kernel_call *call = &j->planes.call;
 
@@ -836,7 +836,7 @@ static void set_window_table(struct launch_state *j)
 }
 
 /* Computes one product.  Returns true if the caller's epilogue has been applied. */
-static bool run_product(const struct kernel *k, const struct product *p, char *memory)
+static bool run_product(const struct kernel *k, const struct unpacked_product *p, char *memory)
 {
     const struct call *c = p->call;
     struct launch_state j = { .p = *p, .strip = limber_strip_code(k->cpu) };
@@ -899,7 +899,7 @@ static bool run_product(const struct kernel *k, const struct product *p, char *m
 }
 
 /* Points the product's operands and result to those of the call, exchanged if it is transposed. */
-static void set_data(struct product *p, const struct call *c)
+static void set_data(struct unpacked_product *p, const struct call *c)
 {
     p->a.data = p->turned ? c->b.data : c->a.data;
     p->b.data = p->turned ? c->a.data : c->b.data;

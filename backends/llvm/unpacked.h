@@ -51,7 +51,7 @@ enum result {
 
 /* A product C = A B or, transposed, C^T = B^T A^T, whose rows of C are contiguous.  An element has
  * `size` bytes. */
-struct product {
+struct unpacked_product {
     const struct kernel_config *f;
     const struct call *call;
     struct view a, b;
@@ -88,7 +88,7 @@ struct product {
 /* Fills *p and returns NULL if the call is faster as an unpacked product; else returns the reason
  * why not.  *p keeps a pointer to *c. */
 const char *limber_product_refuses(const struct kernel *kernel, const struct call *c,
-                                   struct product *p);
+                                   struct unpacked_product *p);
 /* True if each window covers a full image, as filters do, so that the windows' first elements are
  * `image` elements apart. */
 bool limber_is_window_over_whole_image(const struct patch *w);
@@ -99,7 +99,7 @@ void limber_patch_reach(const struct patch *w, int of, int64_t *first, int64_t *
  * The gradient reads planes that are packed for the forward convolution. */
 struct call limber_exchange_n_and_k(const struct call *c);
 /* Returns the number of channels of the image that windows read. */
-int64_t limber_product_channels(const struct product *p);
+int64_t limber_product_channels(const struct unpacked_product *p);
 
 /* ---- planar.c -------------------------------------------------------------------------------- */
 
@@ -134,7 +134,7 @@ struct unpacked {
     bool is_planar;
     struct planar planar;
     struct call first; /* the call, or the part of it that computes its first image */
-    struct product product; /* the product that computes `first` */
+    struct unpacked_product product; /* the product that computes `first` */
     /* number of products, and distance in elements between their images */
     int64_t products, image;
     int64_t bytes; /* bytes of workspace */

@@ -15,7 +15,7 @@ struct windows {
     struct bytes_code code;
     /* from: the caller's image; window: the image of 8-bit integers that windows read */
     struct patch from, window;
-    /* first row, column and plane of the caller's image in the copy; negative in padding */
+    /* row, column and plane of the caller's image at which the copy begins, negative in padding */
     int64_t first[3];
     int64_t deep; /* number of planes of the image that windows read; 1 if it is two-dimensional */
     /* images: number of planes of the result, over all images; groups: number of words in a pixel,

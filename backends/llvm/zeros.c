@@ -9,7 +9,7 @@
 enum { WORD = 4 };
 
 /* Head of a run: number of zero words, and number of other words, which follow the head. */
-struct run {
+struct run_head {
     uint16_t zeros, words;
 };
 
@@ -32,7 +32,7 @@ size_t limber_zeros_pack(const void *from, size_t size, unsigned char *to)
     size_t left = size / WORD, out = 0;
 
     while (left) {
-        struct run run;
+        struct run_head run;
 
         run.zeros = (uint16_t)count_words(at, left, true);
         at += run.zeros * (size_t)WORD;
@@ -53,8 +53,8 @@ bool limber_zeros_unpack(const unsigned char *from, size_t packed, void *to, siz
 {
     unsigned char *at = to;
 
-    while (packed >= sizeof(struct run)) {
-        struct run run;
+    while (packed >= sizeof(struct run_head)) {
+        struct run_head run;
         size_t zeros, words;
 
         memcpy(&run, from, sizeof run);

@@ -11,7 +11,7 @@ bool limber_split_exact(struct plan *p, const struct scheme *scheme, const struc
                         struct diag *d)
 {
     struct row row = { .share = __builtin_inf() };
-    struct stated s;
+    struct stated_gemm s;
     int a, b;
 
     (void)t;

@@ -169,7 +169,7 @@ bool limber_split_hilo(struct plan *p, const struct scheme *scheme, const struct
                        struct diag *d)
 {
     struct row table[LIMBS * LIMBS];
-    struct stated s;
+    struct stated_gemm s;
     struct node mb;
     bool scale_a, scale_b, wide = false, tensor = t->sums[0] != 0;
     struct diag shared = { 0 }, why = { 0 };

@@ -139,7 +139,7 @@ const limber_scheme *limber_scheme_at(int i)
 
 /* Finds the plan's gemm, its operands, the nodes with their scan results, and the epilogue.
  * Fails if the plan has no gemm. */
-bool limber_find_stated_gemm(const struct plan *p, struct stated *s, struct diag *d)
+bool limber_find_stated_gemm(const struct plan *p, struct stated_gemm *s, struct diag *d)
 {
     const struct node *g = limber_plan_find(p, OP_gemm), *out = limber_plan_find(p, OP_epilogue);
 
@@ -165,7 +165,7 @@ static bool no_memory(struct diag *d)
 }
 
 /* Adds the node that combines the accumulators to one value, and makes it replace the gemm. */
-static bool add_combine(struct plan *p, const struct stated *s, int products,
+static bool add_combine(struct plan *p, const struct stated_gemm *s, int products,
                         const struct product_table *t, struct diag *d)
 {
     size_t count = (size_t)t->accumulators;
@@ -192,7 +192,7 @@ static bool add_combine(struct plan *p, const struct stated *s, int products,
 
 /* Replaces the gemm by the products of the table t and their combination.  False, with an error,
  * if memory runs out. */
-bool limber_split_finish(struct plan *p, const struct stated *s, const struct product_table *t,
+bool limber_split_finish(struct plan *p, const struct stated_gemm *s, const struct product_table *t,
                          struct diag *d)
 {
     struct type type = s->type;
@@ -290,7 +290,7 @@ int64_t limber_width_of_all(const struct node *mask)
 /* Returns the axis along which B is scaled: AXIS_all if overlapping windows share the limbs of
  * an image and one scale needs few extra bits, else AXIS_col.  Sets *mask to B's exponents and
  * bits for that axis. */
-int limber_axis_b(const struct plan *p, const struct stated *s, struct node *mask)
+int limber_axis_b(const struct plan *p, const struct stated_gemm *s, struct node *mask)
 {
     /* a common scale with up to 32 more bits costs less than limbs of each window */
     enum { MORE = 32 };

@@ -12,7 +12,7 @@
 /* Picks the smallest unit that holds both operands and has the result's precision.  False if the
  * machine has no such unit.  For reproducible sums it must be the smallest of all units, even if
  * the machine has only a larger one. */
-static bool pick_unit(const struct plan *p, const struct stated *s, const struct target *t,
+static bool pick_unit(const struct plan *p, const struct stated_gemm *s, const struct target *t,
                       enum unit *unit)
 {
     static const enum unit order[] = { UNIT_f32, UNIT_f64 };
@@ -36,7 +36,7 @@ bool limber_split_native(struct plan *p, const struct scheme *scheme, const stru
                          struct diag *d)
 {
     struct row row = { .share = __builtin_inf() };
-    struct stated s;
+    struct stated_gemm s;
     enum unit unit;
     struct type ta, tb;
     int a, b;
@@ -73,7 +73,7 @@ bool limber_split_cublas(struct plan *p, const struct scheme *scheme, const stru
                          struct diag *d)
 {
     struct node *products;
-    struct stated s;
+    struct stated_gemm s;
     int bits;
 
     if (!limber_target_has(t, "cublas"))

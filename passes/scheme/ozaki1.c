@@ -99,8 +99,8 @@ static void set_sign(struct operand *o, enum unit unit, bool balanced, bool is_s
     o->spare = balanced ? balanced_spare(unit) : is_signed;
 }
 
-/* Returns how many of `given` slices can differ from zero: only as many as hold all bits of the
- * data, if the scan has found their number. */
+/* Returns how many of `given` slices are needed: if they are balanced, no more than hold the bits
+ * that the scan found. */
 static int slices_of(const struct node *mask, int given, const struct operand *o)
 {
     int64_t all = given;
@@ -209,9 +209,9 @@ static size_t fill_rows(const struct operand *a, const struct operand *b, int mo
 }
 
 /* Adds both operands' slices, the product table and the combine node to the plan. */
-static bool finish_slices(struct plan *p, const struct stated *s, enum unit unit, int64_t chunk,
-                          const struct operand *oa, const struct operand *ob, int axis_b,
-                          struct diag *d)
+static bool finish_slices(struct plan *p, const struct stated_gemm *s, enum unit unit,
+                          int64_t chunk, const struct operand *oa, const struct operand *ob,
+                          int axis_b, struct diag *d)
 {
     struct row *table = malloc((size_t)(oa->slices * ob->slices) * sizeof *table);
     int a, b, accumulators = 0;
@@ -243,7 +243,7 @@ bool limber_split_ozaki1(struct plan *p, const struct scheme *scheme, const stru
                          struct diag *d)
 {
     struct operand oa, ob;
-    struct stated s;
+    struct stated_gemm s;
     struct node mb;
     int64_t chunk;
     int step, axis;
@@ -275,7 +275,7 @@ bool limber_split_integer(struct plan *p, const struct scheme *scheme, const str
                           struct diag *d)
 {
     struct operand oa, ob;
-    struct stated s;
+    struct stated_gemm s;
 
     (void)t;
     if (!limber_find_stated_gemm(p, &s, d))

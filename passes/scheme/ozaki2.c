@@ -51,7 +51,8 @@ static const struct residues {
     { UNIT_i16, word_moduli, COUNT(word_moduli), 512, { "i16", "i16" } },
     /* exact: 128^2 2^10 = 2^24 */
     { UNIT_f16, byte_moduli, COUNT(byte_moduli), 1024, { "f16", "f16" } },
-    /* moduli: chosen by limber_digits; sums are exact: 160^2 512 < 2^24 */
+    /* NULL: the moduli are in limber_digits; products of digits are at most 160^2, and
+     * 160^2 512 < 2^24 */
     { UNIT_e4m3, NULL, MODULI, 512, { "e4m3", "e4m3" } },
 };
 
@@ -71,7 +72,7 @@ static const struct residues *residues_of(const struct scheme *scheme, const str
 }
 
 /* The selected moduli of a plan, and the limbs that hold their residues. */
-struct taken {
+struct taken_moduli {
     int64_t modulus[MODULI], of_limb[LIMBS]; /* [limb]: the limb's modulus */
     /* [modulus]: number of digits of its residues; each digit is a limb */
     int digits[MODULI];
@@ -80,11 +81,12 @@ struct taken {
 
 /* Selects the first `count` moduli or, if count is 0, as many as hold `need` bits.  Returns the
  * number of bits that they hold. */
-static double select_moduli(const struct residues *r, double need, int count, struct taken *x)
+static double select_moduli(const struct residues *r, double need, int count,
+                            struct taken_moduli *x)
 {
     double have = 0;
 
-    *x = (struct taken){ .moduli = 0 };
+    *x = (struct taken_moduli){ .moduli = 0 };
     while (x->moduli < r->most && (count ? x->moduli < count : have < need)) {
         const struct limber_digits *d = r->moduli ? NULL : &limber_digits[x->moduli];
 
@@ -110,8 +112,8 @@ static double select_moduli(const struct residues *r, double need, int count, st
 
 /* Adds the node that makes an operand's residues of scaled integers below 2^bits.  Returns the
  * node's index, negative if memory runs out. */
-static int add_residues(struct plan *p, int operand, int axis, int bits, const struct taken *x,
-                        const char *format)
+static int add_residues(struct plan *p, int operand, int axis, int bits,
+                        const struct taken_moduli *x, const char *format)
 {
     size_t count = (size_t)x->limbs;
     struct type t = p->node[operand].type;
@@ -133,7 +135,8 @@ static int add_residues(struct plan *p, int operand, int axis, int bits, const s
 
 /* Reduces the operands' bits to those of a first pass, if these are fewer.  Returns log2 of the
  * error that the reduction makes in a sum; -1 if nothing is reduced. */
-static int cut_to_first_pass(const struct plan *p, const struct stated *s, int *bits_a, int *bits_b)
+static int cut_to_first_pass(const struct plan *p, const struct stated_gemm *s, int *bits_a,
+                             int *bits_b)
 {
     int full[2] = { *bits_a, *bits_b }, *bits[2] = { bits_a, bits_b }, error_log2 = -1;
     bool pairs = s->fa.kind == LIMBER_KIND_DD || s->fb.kind == LIMBER_KIND_DD;
@@ -163,7 +166,7 @@ static double extra_bits(const struct plan *p)
 /* The selected moduli and the bits of both operands. error_log2: log2 of the error that reduced
  * bits make in a sum; -1 if nothing is cut. */
 struct choice {
-    struct taken taken;
+    struct taken_moduli taken;
     int bits_a, bits_b, error_log2;
 };
 
@@ -188,8 +191,9 @@ static bool cut_to_moduli(const struct plan *p, double have, struct choice *x, s
 
 /* Chooses the bits of both operands, and enough moduli for exact sums.  False, with a reason, if
  * there are not enough moduli. */
-static bool choose_moduli(const struct plan *p, const struct residues *r, const struct stated *s,
-                          const struct node *mb, struct choice *x, struct diag *d)
+static bool choose_moduli(const struct plan *p, const struct residues *r,
+                          const struct stated_gemm *s, const struct node *mb, struct choice *x,
+                          struct diag *d)
 {
     double have, need;
 
@@ -223,7 +227,7 @@ bool limber_split_ozaki2(struct plan *p, const struct scheme *scheme, const stru
 {
     const struct residues *r = residues_of(scheme, t, d);
     struct row table[LIMBS];
-    struct stated s;
+    struct stated_gemm s;
     struct choice x;
     int a, b, axis, acc = 0;
     struct node mb;

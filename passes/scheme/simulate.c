@@ -9,9 +9,9 @@
  *   source  docs/simulation.md */
 #include "passes/scheme/scheme_split.h"
 
-/* Adds a node that converts an operand to the accumulator's format (OP_whole) or, unless the unit
- * loads all of it unchanged, rounds it as the unit does then (OP_quantize, whose block scales run
- * along `axis`).  Returns the node's index, negative if memory runs out. */
+/* Adds the node that loads an operand as the unit does: OP_whole if the unit is a chain of FMAs
+ * (chain) that loads FP64 numbers unchanged, else OP_quantize, which rounds and applies block
+ * scales along `axis`.  Returns the node's index, negative if memory runs out. */
 static int add_loaded_operand(struct plan *p, bool chain, int operand, int axis)
 {
     struct type t = p->node[operand].type;
@@ -31,7 +31,7 @@ bool limber_split_simulate(struct plan *p, const struct scheme *scheme, const st
                            struct diag *d)
 {
     struct row row = { .share = __builtin_inf() };
-    struct stated s;
+    struct stated_gemm s;
     bool chain;
     int a, b;
 

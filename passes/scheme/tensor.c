@@ -14,7 +14,7 @@ bool limber_split_tensor(struct plan *p, const struct scheme *scheme, const stru
 {
     struct row row = { .share = __builtin_inf() };
     struct type ta, tb;
-    struct stated s;
+    struct stated_gemm s;
     int a, b;
 
     if (!t->sums[0])

@@ -16,7 +16,7 @@ int limber_chain_error(int kbits)
 }
 
 /* True if the operands fit into binary32 and the result is a float of at most 24 bits. */
-static bool has_suitable_formats(const struct stated *s)
+static bool has_suitable_formats(const struct stated_gemm *s)
 {
     return limber_format_embeds(s->fa, LIMBER_F32) && limber_format_embeds(s->fb, LIMBER_F32) &&
            s->result.kind == LIMBER_KIND_FLOAT && limber_format_sig(s->result) <= 24;
@@ -37,7 +37,7 @@ bool limber_split_wider(struct plan *p, const struct scheme *scheme, const struc
                         struct diag *d)
 {
     struct row row = { .share = INFINITY };
-    struct stated s;
+    struct stated_gemm s;
     int uncertain = limber_chain_error(p->kbits), a, b;
 
     if (!limber_find_stated_gemm(p, &s, d))

@@ -91,7 +91,7 @@ KERNEL(limber_special, struct element_args, ELEMENT_THREADS, 1)
 
 #if LONG_WORDS
 /* True for NaN and infinities. */
-DEVICE bool is_odd(const limber_num &x)
+DEVICE bool is_nonfinite(const limber_num &x)
 {
     return x.kind == NUM_inf || x.kind == NUM_nan;
 }
@@ -105,20 +105,20 @@ DEVICE int exact_element(const element_args &g, const result_args &r, const stru
     limber_scalars scalars = scalars_of(g.r);
     typename raw_of<RESULT.size>::type e = {};
     limber_num a[2], b[2];
-    bool odd = false;
+    bool nonfinite = false;
     int lost;
 
     limber_big_zero(sum);
     ROLL for (int64_t p = 0; p < g.k; p++) {
         int in_a = parts_at<0>(a, o.a, r.i0 + i, p), in_b = parts_at<1>(b, o.b, r.j0 + j, p);
 
-        odd = odd || (in_a && is_odd(a[0])) || (in_b && is_odd(b[0]));
+        nonfinite = nonfinite || (in_a && is_nonfinite(a[0])) || (in_b && is_nonfinite(b[0]));
         ROLL for (int x = in_a; x-- > 0;)
             ROLL for (int y = in_b; y-- > 0;)
                 if (a[x].kind == NUM_finite && b[y].kind == NUM_finite)
                     limber_big_add_product(sum, &a[x], &b[y]);
     }
-    if (odd)
+    if (nonfinite)
         return special_element(g, r, o, i, j);
     if (BETA)
         e = load_raw<RESULT.size>(to);

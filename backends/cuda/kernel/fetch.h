@@ -301,7 +301,7 @@ DEVICE void cut_task(const multiply_args &a, struct task t, struct ring &r)
 
 /* The producer warps' loop if limbs are made inside the multiply kernel: splits the elements of all
  * tasks of this block. */
-DEVICE void cut(const multiply_args &a)
+DEVICE void cut_tasks(const multiply_args &a)
 {
     struct ring r = { 0, 0 };
 
@@ -313,8 +313,8 @@ DEVICE void cut(const multiply_args &a)
 
 /* ---- steps of a task; start of the ring ------------------------------------------------------ */
 
-/* Returns the end of the run of steps that begins at s: the end of the chain, of the interval after
- * which exact totals are stored, or of the task. */
+/* Returns the step at which a run of steps from s on must end: the end of the chain or of the
+ * interval after which exact totals are stored, but at most `steps`, the end of the task. */
 DEVICE int end_of(int s, int steps)
 {
     int length = UNIT == UNIT_i8 ? FLUSH_STEPS : CHUNK_STEPS, end = (s / length + 1) * length;
@@ -322,7 +322,7 @@ DEVICE int end_of(int s, int steps)
     return end < steps ? end : steps;
 }
 
-/* Returns the row of the tile at which the 16 rows begin that this warp stores. */
+/* Returns the first of the 16 rows of the tile that this warp stores. */
 DEVICE int own_row();
 
 /* Calls `put` with the destination of a task's sums.  The destination is computed as late as
@@ -352,7 +352,7 @@ DEVICE void start_ring(const multiply_args &a, int readers)
 DEVICE void fetch_all(const multiply_args &a)
 {
 #if INSIDE
-    cut(a);
+    cut_tasks(a);
 #else
     if constexpr (WINDOW)
         fetch_pixels(a);

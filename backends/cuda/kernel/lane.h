@@ -166,8 +166,9 @@ DEVICE void totals_task(const multiply_args &a, struct task t, int line_a, int l
         flush_totals(result_of(a.r, t.product), t.acc, i0, j0, d, flushed == 0);
 }
 
-/* Stores float sums to C, which may have any layout.  Registers cannot be indexed, so the loop for
- * unusual layouts shifts all sums towards d[0], which destroys d. */
+/* Stores float sums: to C, which may have any layout, or unless DIRECT for the reconstruct kernel.
+ * Registers cannot be indexed, so the loop for unusual layouts shifts all sums towards d[0], which
+ * destroys d. */
 DEVICE void put_lanes(const result_args &r, int64_t i0, int64_t j0, sums &d)
 {
     if constexpr (!DIRECT) {

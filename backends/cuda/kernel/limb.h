@@ -25,7 +25,7 @@ template <int S> DEVICE float scaled(float x, struct factors f)
 
 /* Returns what remains of x after subtracting `limb`, times 2^shift.  It is exact in FP32, since
  * its last bit is at most 24 binades below the first bit of x. */
-template <int S> DEVICE float rest_of(float x, float limb)
+template <int S> DEVICE float scaled_remainder(float x, float limb)
 {
     constexpr float by = (float)((uint64_t)1 << (SIDES[S].shift & 63));
 
@@ -51,13 +51,13 @@ template <int S> DEVICE uint32_t take_word(float *x)
 
         if constexpr (UNIT == UNIT_f16)
             unpack_f16(v, low, high);
-        x[0] = rest_of<S>(x[0], low);
-        x[1] = rest_of<S>(x[1], high);
+        x[0] = scaled_remainder<S>(x[0], low);
+        x[1] = scaled_remainder<S>(x[1], high);
         return v;
     } else {
         float limb = nearest_tf32(x[0]);
 
-        x[0] = rest_of<S>(x[0], limb);
+        x[0] = scaled_remainder<S>(x[0], limb);
         return float_bits(limb);
     }
 }

@@ -203,8 +203,8 @@ DEVICE void put_residues(const pack_args &a, const raw e[EACH], int scale, struc
     }
 }
 
-/* Returns word `word` of a number that has half of its base in each balanced digit but the top
- * one. */
+/* Returns word `word` of the integer that has the digit 2^(step - 1) in each slice but the top one;
+ * 0 if slices are not balanced.  Adding it to an integer makes its lower slices signed digits. */
 template <int S> DEVICE constexpr uint64_t halves(int word)
 {
     constexpr struct side s = SIDES[S];

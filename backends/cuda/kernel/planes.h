@@ -49,8 +49,8 @@ DEVICE uint64_t magnitude(int64_t x)
 }
 
 /* Updates `most` by the magnitudes of two integers.  For floats it does nothing. */
-template <class T> DEVICE void note(uint64_t &, T, T) {}
-DEVICE void note(uint64_t &most, int64_t re, int64_t im)
+template <class T> DEVICE void update_most(uint64_t &, T, T) {}
+DEVICE void update_most(uint64_t &most, int64_t re, int64_t im)
 {
     most = magnitude(re) > most ? magnitude(re) : most;
     most = magnitude(im) > most ? magnitude(im) : most;
@@ -76,7 +76,7 @@ KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
         T re = load_part<T>(at), im = load_part<T>(at + SIDES[0].f.size);
 
         store_sum(args.to, x, plus(re, args.minus ? minus(im) : im));
-        note(most, re, im);
+        update_most(most, re, im);
     }
     if (args.most && most)
         atomic_max(args.most, most);

@@ -73,14 +73,14 @@ DEVICE void multiply_rows(tile_sums (&d)[ACCUMULATORS], uint32_t a, uint32_t b, 
 /* ---- storing the tiles' sums ----------------------------------------------------------------- */
 
 /* Returns the offset in shared memory of this warp's buffer for an accumulator. */
-DEVICE uint32_t out_of(int acc)
+DEVICE uint32_t buffer_of(int acc)
 {
     return (uint32_t)(OUTS + ((thread() >> 5) * OUT_SUMS + acc) * OUT);
 }
 
 /* Calls with(row, column, offset), a function, for this lane's elements of a 16 x 16 tile whose
  * sums are in the warp's buffers.  Lane l has eight elements of row l / 2. */
-template <class F> DEVICE void each_of_tile(int64_t i0, int64_t j0, F with)
+template <class F> DEVICE void for_each_sum(int64_t i0, int64_t j0, F with)
 {
     int row = lane() >> 1, column = (lane() & 1) * 8;
 
@@ -93,7 +93,7 @@ template <class F> DEVICE void each_of_tile(int64_t i0, int64_t j0, F with)
 /* Returns, for one element, the weighted sum of accumulator `acc` and all later accumulators. */
 template <int acc> DEVICE double weighted_at(uint32_t at)
 {
-    double t = mul64((double)load_shared<float>(out_of(acc) + at), power_of_two(WEIGHT[acc]));
+    double t = mul64((double)load_shared<float>(buffer_of(acc) + at), power_of_two(WEIGHT[acc]));
 
     if constexpr (acc + 1 < ACCUMULATORS)
         return add64(weighted_at<acc + 1>(at), t);
@@ -114,7 +114,7 @@ DEVICE void put_tile(const result_args &r, int64_t i0, int64_t j0)
             sync_warp();
             return;
         }
-    each_of_tile(i0, j0, [&](int64_t row, int64_t column, uint32_t at) {
+    for_each_sum(i0, j0, [&](int64_t row, int64_t column, uint32_t at) {
         put_sum(r, row, column, weighted_at<0>(at));
     });
 }
@@ -129,9 +129,9 @@ DEVICE void flush(const result_args &r, struct task t, int64_t i0, int64_t j0,
 
             UNROLL for (int x = 0; x < 8; x++)
                 bits[x] = bits_float((uint32_t)total[i][j][x]);
-            wmma_store(out_of(0), bits, OUT_LD);
-            each_of_tile(i0 + 16 * i, j0 + 16 * j, [&](int64_t row, int64_t column, uint32_t at) {
-                int32_t v = load_shared<int32_t>(out_of(0) + at);
+            wmma_store(buffer_of(0), bits, OUT_LD);
+            for_each_sum(i0 + 16 * i, j0 + 16 * j, [&](int64_t row, int64_t column, uint32_t at) {
+                int32_t v = load_shared<int32_t>(buffer_of(0) + at);
 
                 if (RECONSTRUCT != RECONSTRUCT_crt) {
                     if (row < r.m && column < r.n)
@@ -201,7 +201,7 @@ DEVICE void sums_task(const multiply_args &a, struct task t, int line_a, int lin
     UNROLL for (int i = 0; i < MI; i++)
         UNROLL for (int j = 0; j < NJ; j++) {
             UNROLL for (int acc = 0; acc < ACCUMULATORS; acc++)
-                wmma_store(out_of(acc), d[acc][i][j], OUT_LD);
+                wmma_store(buffer_of(acc), d[acc][i][j], OUT_LD);
             put_tile(result_of(a.r, t.product), i0 + 16 * i, j0 + 16 * j);
         }
 }

@@ -10,7 +10,7 @@ enum { LINES = 32, ELEMENTS = 64, EACH = 8, PACK_THREADS = LINES * ELEMENTS / EA
 /* True if a block can be read by 16-byte loads, along k (`along`) or across lines, such that each
  * load is entirely inside or entirely outside of the operand. */
 template <int S>
-DEVICE bool comes_in_pieces(const struct view &v, bool along, int64_t line0, int64_t lines,
+DEVICE bool can_load_pieces(const struct view &v, bool along, int64_t line0, int64_t lines,
                             int64_t length)
 {
     constexpr int size = SIDES[S].f.size;
@@ -66,7 +66,7 @@ DEVICE void read_block(struct view v, int64_t line0, int64_t lines, int64_t p0, 
 {
     constexpr int size = SIDES[S].f.size;
     typedef typename raw_of<size>::type raw;
-    bool along = lies_along(v), in_pieces = comes_in_pieces<S>(v, along, line0, lines, length);
+    bool along = lies_along(v), in_pieces = can_load_pieces<S>(v, along, line0, lines, length);
 
     if constexpr (size < 16)
         if (in_pieces)

@@ -339,7 +339,7 @@ DEVICE void put_element(const result_args &r, int64_t i, int64_t j, const result
 
 /* Stores four elements by 16-byte stores.  Returns false if they are not contiguous and aligned, or
  * if some must not be stored. */
-DEVICE bool put_together(const result_args &r, int64_t i, int64_t j, const result_raw (&e)[FOUR])
+DEVICE bool store_four(const result_args &r, int64_t i, int64_t j, const result_raw (&e)[FOUR])
 {
     constexpr int pieces = FOUR * RESULT.size / 16;
     bytes16 piece[pieces ? pieces : 1];
@@ -364,7 +364,7 @@ DEVICE void put_four(const result_args &r, int64_t i0, int64_t j0, const result_
     int row = thread() / (SIDE / FOUR), column = thread() % (SIDE / FOUR) * FOUR;
 
     if (r.c.row != 1) {
-        if (put_together(r, i0 + row, j0 + column, e))
+        if (store_four(r, i0 + row, j0 + column, e))
             return;
         UNROLL for (int x = 0; x < FOUR; x++)
             put_element(r, i0 + row, j0 + column + x, e[x]);

@@ -15,7 +15,7 @@ DEVICE int lowest_bit(limber_u128 s)
 }
 
 /* Updates the results by a nonzero number, whose bits have exponents from `low` to `top`. */
-DEVICE void see_bits(struct extremes &s, int top, int low, uint32_t negative)
+DEVICE void include_number(struct extremes &s, int top, int low, uint32_t negative)
 {
     s.emin = top < s.emin ? top : s.emin;
     s.emax = top > s.emax ? top : s.emax;
@@ -25,7 +25,7 @@ DEVICE void see_bits(struct extremes &s, int top, int low, uint32_t negative)
 }
 
 /* Updates the results by an IEEE-like float of at most 64 bits, given by its bit pattern. */
-DEVICE void see_ieee(struct extremes &s, uint64_t e)
+DEVICE void include_ieee_float(struct extremes &s, uint64_t e)
 {
     constexpr limber_format f = SIDES[0].f;
     constexpr int most = (1 << f.exp_bits) - 1;
@@ -39,12 +39,12 @@ DEVICE void see_ieee(struct extremes &s, uint64_t e)
     }
     m |= exponent ? (uint64_t)1 << f.frac_bits : 0;
     if (m)
-        see_bits(s, exponent ? exponent - f.bias : unit + 63 - leading_zeros(m),
-                 unit + trailing_zeros(m), (uint32_t)(e >> (f.exp_bits + f.frac_bits)));
+        include_number(s, exponent ? exponent - f.bias : unit + 63 - leading_zeros(m),
+                       unit + trailing_zeros(m), (uint32_t)(e >> (f.exp_bits + f.frac_bits)));
 }
 
 /* Updates the results by a number of any format. */
-template <class raw> DEVICE void see_parts(struct extremes &s, const raw &e)
+template <class raw> DEVICE void include_any_number(struct extremes &s, const raw &e)
 {
     limber_num x[2];
     int n = limber_parts(x, SIDES[0].f, &e), top, low = INT32_MAX;
@@ -62,20 +62,20 @@ template <class raw> DEVICE void see_parts(struct extremes &s, const raw &e)
 
             low = at < low ? at : low;
         }
-    see_bits(s, top, low, x[0].sign);
+    include_number(s, top, low, x[0].sign);
 }
 
 /* Updates the results by an element of the operand's format. */
-template <class raw> DEVICE void see(struct extremes &s, const raw &e)
+template <class raw> DEVICE void include_element(struct extremes &s, const raw &e)
 {
     if constexpr (is_ieee(SIDES[0].f))
-        see_ieee(s, e);
+        include_ieee_float(s, e);
     else
-        see_parts(s, e);
+        include_any_number(s, e);
 }
 
 /* Combines two results, in s. */
-DEVICE void join(struct extremes &s, const struct extremes &other)
+DEVICE void combine_extremes(struct extremes &s, const struct extremes &other)
 {
     s.emin = other.emin < s.emin ? other.emin : s.emin;
     s.emax = other.emax > s.emax ? other.emax : s.emax;
@@ -88,10 +88,11 @@ DEVICE void join(struct extremes &s, const struct extremes &other)
 template <int all> DEVICE void join_lanes(struct extremes &s)
 {
     UNROLL for (int lanes = 1; lanes < all; lanes *= 2)
-        join(s, { (int32_t)shuffle_xor((uint32_t)s.emin, lanes),
-                  (int32_t)shuffle_xor((uint32_t)s.emax, lanes),
-                  (int32_t)shuffle_xor((uint32_t)s.low, lanes),
-                  (int32_t)shuffle_xor((uint32_t)s.sig, lanes), shuffle_xor(s.flags, lanes) });
+        combine_extremes(s, { (int32_t)shuffle_xor((uint32_t)s.emin, lanes),
+                              (int32_t)shuffle_xor((uint32_t)s.emax, lanes),
+                              (int32_t)shuffle_xor((uint32_t)s.low, lanes),
+                              (int32_t)shuffle_xor((uint32_t)s.sig, lanes),
+                              shuffle_xor(s.flags, lanes) });
 }
 
 /* Combines s into a line's results in memory, which other thread blocks may update, too. */
@@ -105,7 +106,7 @@ DEVICE void put_extremes(int32_t *found, int64_t all, const struct extremes &s)
 }
 
 /* Returns the results of no elements. */
-DEVICE struct extremes nothing()
+DEVICE struct extremes no_extremes()
 {
     return { INT32_MAX, INT32_MIN, INT32_MAX, 0, 0 };
 }
@@ -121,11 +122,11 @@ DEVICE void store_extremes(int32_t *found, int64_t all, const struct extremes &s
 }
 
 /* Combines results in memory into s. */
-DEVICE void join_found(struct extremes &s, const int32_t *at, int64_t all)
+DEVICE void combine_stored(struct extremes &s, const int32_t *at, int64_t all)
 {
-    join(s, { load<int32_t>(at + SCAN_emin * all), load<int32_t>(at + SCAN_emax * all),
-              load<int32_t>(at + SCAN_low * all), load<int32_t>(at + SCAN_sig * all),
-              load<uint32_t>((const uint32_t *)at + SCAN_flags * all) });
+    combine_extremes(s, { load<int32_t>(at + SCAN_emin * all), load<int32_t>(at + SCAN_emax * all),
+                          load<int32_t>(at + SCAN_low * all), load<int32_t>(at + SCAN_sig * all),
+                          load<uint32_t>((const uint32_t *)at + SCAN_flags * all) });
 }
 
 /* ---- combining blocks that share lines ------------------------------------------------------- */
@@ -199,10 +200,10 @@ DEVICE void join_lines(const scan_args &args, int which, int line_block)
     constexpr int lanes = PACK_THREADS / LINES;
     int64_t line = (int64_t)line_block * LINES + thread() / lanes;
     int64_t at = which * args.lines + line;
-    struct extremes s = nothing();
+    struct extremes s = no_extremes();
 
     ROLL for (int p = thread() % lanes; line < args.lines && p < args.blocks_p; p += lanes)
-        join_found(s, args.parts + p * SCAN_fields * args.all + at, args.all);
+        combine_stored(s, args.parts + p * SCAN_fields * args.all + at, args.all);
     join_lanes<lanes>(s);
     if (line < args.lines && thread() % lanes == 0)
         store_extremes(args.found + at, args.all, s);
@@ -214,10 +215,10 @@ DEVICE void join_tiles(const scan_args &args, int row, int first, int count)
     int64_t across = tiles_across(args), all = line_blocks(args) * across;
 
     ROLL for (int64_t t = thread(); t < across; t += PACK_THREADS) {
-        struct extremes s = nothing();
+        struct extremes s = no_extremes();
 
         ROLL for (int b = first; b < first + count; b++)
-            join_found(s, args.halves + b * across + t, all);
+            combine_stored(s, args.halves + b * across + t, all);
         store_extremes(args.tiles + row * across + t, args.tile_rows * across, s);
     }
 }
@@ -261,19 +262,19 @@ DEVICE void scan(const scan_args &args, int index)
     int64_t line0 = (int64_t)(own / args.blocks_p) * LINES;
     int64_t step = (int64_t)args.blocks_p * ELEMENTS;
     int line = thread() / (ELEMENTS / EACH), p = thread() % (ELEMENTS / EACH) * EACH;
-    struct extremes s = nothing();
+    struct extremes s = no_extremes();
     struct view v = limber_operand_at(&args.operand, which);
     int64_t at = which * args.lines + line0 + line;
     bool is_line = line0 + line < args.lines;
 
     ROLL for (int64_t p0 = (int64_t)(own % args.blocks_p) * ELEMENTS; p0 < args.length;
               p0 += step) {
-        struct extremes here = nothing();
+        struct extremes here = no_extremes();
 
         read_block<0>(v, line0, args.lines - line0, p0, args.length);
         UNROLL for (int x = 0; x < EACH; x++)
-            see(here, load_shared<raw>((uint32_t)((line * PADDED + p + x) * size)));
-        join(s, here);
+            include_element(here, load_shared<raw>((uint32_t)((line * PADDED + p + x) * size)));
+        combine_extremes(s, here);
         if (args.tiles)
             see_tile(here);
         sync_block();
@@ -306,7 +307,7 @@ DEVICE void clear_found(const scan_args &args, int index)
     if (line == 0 && args.most)
         store<int32_t>(args.most, INT32_MIN);
     if (line < args.all)
-        store_extremes(args.found + line, args.all, nothing());
+        store_extremes(args.found + line, args.all, no_extremes());
 }
 
 /* Initialises the results of both operands. */
@@ -324,7 +325,7 @@ KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
     int64_t own = (int64_t)block() * PACK_THREADS + thread(), all = args.matrices * args.lines;
     int64_t matrix = limber_quotient(own, args.lines), line = own - matrix * args.lines;
     const struct patch &w = args.patch;
-    struct extremes s = nothing();
+    struct extremes s = no_extremes();
     int64_t row = limber_quotient(line, w.ow), image = limber_quotient(row, w.oh), plane = image;
     int64_t y0 = (row - image * w.oh) * w.stride[0] - w.pad[0];
     int64_t x0 = (line - row * w.ow) * w.stride[1] - w.pad[1];
@@ -349,8 +350,9 @@ KERNEL(limber_scan_windows, struct windows_args, PACK_THREADS, 1)
                     x /= w.divide[1];
                 }
                 if (y >= 0 && y < w.h && x >= 0 && x < w.w)
-                    join_found(s, args.pixels + matrix * args.count + (plane * w.h + y) * w.w + x,
-                               args.matrices * args.count);
+                    combine_stored(s,
+                                   args.pixels + matrix * args.count + (plane * w.h + y) * w.w + x,
+                                   args.matrices * args.count);
             }
     }
     store_extremes(args.found + own, all, s);

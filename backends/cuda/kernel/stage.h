@@ -29,7 +29,7 @@ DEVICE void copy_tile(uint32_t at, const char *from, int64_t pitch)
 }
 
 /* Synchronises the threads of the warp or of the block. */
-template <bool of_warp> DEVICE void meet()
+template <bool of_warp> DEVICE void sync_warp_or_block()
 {
     if constexpr (of_warp)
         sync_warp();
@@ -62,13 +62,13 @@ DEVICE void ring(int steps, C copy, F with)
         copy_wait<(bytes > 0 ? STAGES - 2 : 0)>();
         /* now the pipeline stage is complete for all threads, and no thread reads the previous
          * stage any more */
-        meet<of_warp>();
+        sync_warp_or_block<of_warp>();
         if (next < steps)
             copy(next % STAGES, next);
         copy_group();
         with((uint32_t)(s % STAGES * bytes), s);
     }
-    meet<of_warp>();
+    sync_warp_or_block<of_warp>();
 }
 
 #endif

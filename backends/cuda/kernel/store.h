@@ -3,8 +3,9 @@
 #ifndef LIMBER_CUDA_STORE_H
 #define LIMBER_CUDA_STORE_H
 
-/* Returns the distance between the exponents of successive products.  lines: the distance of their
- * flags, in lines; 0 if all products share one matrix. */
+/* Returns the distance between the exponents of successive products: `lines` if each line (row of A
+ * or column of B) has one, 1 if each matrix has one.  lines: distance of the products' lines; 0 if
+ * all products share one matrix, and so the exponents. */
 template <int S> DEVICE int64_t exponents_of(int64_t lines)
 {
     return SIDES[S].scaled == SCALED_all ? lines != 0 : lines;
@@ -51,7 +52,7 @@ DEVICE double scalar_of(const void *p)
 
 /* Applies scales, alpha and beta to x, the weighted sum of an element whose result is FP32 or FP64.
  * e: exponent that undoes the scales of A and B.  old: C's old value. */
-DEVICE double finished(double x, int e, double alpha, double beta, double old)
+DEVICE double apply_scaling(double x, int e, double alpha, double beta, double old)
 {
     if (SCALED)
         x = mul64(x, power_of_two(e));
@@ -72,7 +73,7 @@ DEVICE void put_float(const result_args &r, int64_t i, int64_t j, double x)
 
     if (BETA)
         old = RESULT.size == 4 ? (double)load<float>(to) : load<double>(to);
-    x = finished(x, e, alpha, beta, old);
+    x = apply_scaling(x, e, alpha, beta, old);
     if (RESULT.size == 4)
         store<float>(to, (float)x);
     else

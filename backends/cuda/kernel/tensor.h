@@ -193,7 +193,7 @@ DEVICE void issue_part(const multiply_args &a, struct task t, struct ring &r, ui
 
 /* The issuing thread's loop: issues the products of all tasks of this block as their tiles
  * arrive. */
-DEVICE void issue(const multiply_args &a)
+DEVICE void issue_tasks(const multiply_args &a)
 {
     uint32_t columns = load_shared<uint32_t>(ADDRESS), others = 1;
     struct ring r = { 0, 0 };
@@ -342,7 +342,7 @@ DEVICE void sums_task(const multiply_args &a, int index, uint32_t columns, struc
 
 /* A storing warp's loop: loads sums from tensor memory for all tasks of this block, and stores
  * results. */
-DEVICE void take(const multiply_args &a)
+DEVICE void store_tasks(const multiply_args &a)
 {
     uint32_t columns = load_shared<uint32_t>(ADDRESS) + ((uint32_t)own_row() << 16);
     struct place p = { 0, 0 };
@@ -393,10 +393,10 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, 1)
     } else if (warp() < 8) {
         registers_less<ISSUING>();
         if (warp() == 4 && is_chosen())
-            issue(args);
+            issue_tasks(args);
     } else {
         registers_more<TAKING>();
-        take(args);
+        store_tasks(args);
     }
     columns_before();
     /* do not end before the other blocks have made their arrivals and reads in this block's

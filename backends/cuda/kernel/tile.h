@@ -250,7 +250,7 @@ DEVICE bool is_dense(const result_args &r, int64_t j0, int columns, int64_t base
 }
 
 /* Returns the address of element (i, j), if is_simple is true. */
-DEVICE char *simple_at(const result_args &r, int64_t base, int64_t i, int64_t j)
+DEVICE char *simple_address(const result_args &r, int64_t base, int64_t i, int64_t j)
 {
     return (char *)r.c.data + (base + i * r.c.row + j * r.c.col) * RESULT.size;
 }
@@ -301,7 +301,7 @@ DEVICE void put_dense(const result_args &r, int64_t base, int64_t i0, int64_t j0
     UNROLL for (int i = 0; i < MI; i++)
         UNROLL for (int h = 0; h < 2; h++) {
             int64_t row = i0 + row_of(i, 2 * h, l);
-            char *at = simple_at(r, base, row, j0 + column_of(0, 0, l));
+            char *at = simple_address(r, base, row, j0 + column_of(0, 0, l));
             int e = 0;
 
             if (row >= r.m)
@@ -326,10 +326,10 @@ DEVICE void put_dense(const result_args &r, int64_t base, int64_t i0, int64_t j0
                         ey -= scale_of<1>(r.emax_b, j0 + column_of(x, 1, l));
                     }
                     set_elements(out,
-                        finished(sum_of(&d[0][i][x][2 * h], MI * NJ * 4), ex, alpha, beta,
-                                 BETA ? element_of(old[j], 0) : 0),
-                        finished(sum_of(&d[0][i][x][2 * h + 1], MI * NJ * 4), ey, alpha, beta,
-                                 BETA ? element_of(old[j], 1) : 0));
+                        apply_scaling(sum_of(&d[0][i][x][2 * h], MI * NJ * 4), ex, alpha, beta,
+                                      BETA ? element_of(old[j], 0) : 0),
+                        apply_scaling(sum_of(&d[0][i][x][2 * h + 1], MI * NJ * 4), ey, alpha, beta,
+                                      BETA ? element_of(old[j], 1) : 0));
                     store(at + 8 * x * size, out);
                 }
             }
@@ -344,7 +344,7 @@ DEVICE void put_line(const result_args &r, int64_t base, int64_t row, int64_t co
 {
     typedef typename raw_of<RESULT.size == 4 ? 4 : 8>::type raw;
     double alpha = ALPHA ? scalar_of(r.alpha) : 1, beta = BETA ? scalar_of(r.beta) : 0;
-    char *at = simple_at(r, base, row, column);
+    char *at = simple_address(r, base, row, column);
     int64_t step = apart * r.c.col * RESULT.size, rest = r.n - column;
     int left = rest < count * apart ? (int)rest : count * apart, e = 0;
     raw old[count];
@@ -366,10 +366,10 @@ DEVICE void put_line(const result_args &r, int64_t base, int64_t row, int64_t co
         if (SCALED)
             ex -= scale_of<1>(r.emax_b, column + x * apart);
         if constexpr (RESULT.size == 4) {
-            y = finished(sum(x), ex, alpha, beta, BETA ? (double)bits_float(old[x]) : 0);
+            y = apply_scaling(sum(x), ex, alpha, beta, BETA ? (double)bits_float(old[x]) : 0);
             store<float>(at + x * step, (float)y);
         } else {
-            y = finished(sum(x), ex, alpha, beta, BETA ? bits_double(old[x]) : 0);
+            y = apply_scaling(sum(x), ex, alpha, beta, BETA ? bits_double(old[x]) : 0);
             store<double>(at + x * step, y);
         }
     }

@@ -118,7 +118,7 @@ DEVICE int advance(struct progress &g, const struct slots &s)
 }
 
 /* Moves on to the next group or section of k, if one ended (what: ENDS_...). */
-DEVICE void ended(struct progress &g, int what)
+DEVICE void begin_next(struct progress &g, int what)
 {
     g.group += what & ENDS_group ? 1 : 0;
     g.part += what & ENDS_part ? 1 : 0;

@@ -103,7 +103,7 @@ DEVICE bool is_wide(float x)
 
 /* Returns the padding of A (side 0) or B: -0 in A and +0 in B, so that the product is -0, which
  * changes no sum. */
-DEVICE struct loaded nothing(int side)
+DEVICE struct loaded padding_of(int side)
 {
     return { side ? 0.0f : -0.0f, NO_EXPONENT };
 }
@@ -119,7 +119,7 @@ DEVICE struct loaded load_slot(const pack_args &a, int which, int64_t line, int6
     struct loaded v;
 
     if (index < 0)
-        return nothing(S);
+        return padding_of(S);
 #if SCALE_BLOCK
     scale = load<float>(a.scales + (which * a.lines + line) * a.scale_blocks +
                         index / SCALE_BLOCK);

@@ -162,7 +162,8 @@ DEVICE int32_t narrow_exponent(float x)
 }
 
 /* Raises f.most to the largest exponent of the products of four slots (positions along k). */
-DEVICE void see_exponents(const struct narrow_chains &n, struct fused &f, uint32_t stage, int piece)
+DEVICE void raise_exponents(const struct narrow_chains &n, struct fused &f, uint32_t stage,
+                            int piece)
 {
     bytes16 a[TI];
 
@@ -196,7 +197,8 @@ DEVICE void fix_units(struct fused &f)
 
 /* Adds the products of four slots (positions along k), truncated to the block's unit in the last
  * place, to each block's sum. */
-DEVICE void see_products(struct narrow_chains &n, struct fused &f, uint32_t stage, int piece)
+DEVICE void add_truncated_products(struct narrow_chains &n, struct fused &f, uint32_t stage,
+                                   int piece)
 {
     bytes16 a[TI];
 
@@ -267,10 +269,10 @@ DEVICE void narrow_fused(struct narrow_chains &n, uint32_t stage, int piece)
         UNROLL for (int j = 0; j < TJ; j++)
             f.most[i][j] = narrow_exponent(n.acc[i][j]);
     ROLL for (int c = 0; c < PIECE / 4; c++)
-        see_exponents(n, f, stage, piece + c);
+        raise_exponents(n, f, stage, piece + c);
     fix_units(f);
     ROLL for (int c = 0; c < PIECE / 4; c++) {
-        see_products(n, f, stage, piece + c);
+        add_truncated_products(n, f, stage, piece + c);
         if (SPLITS && (c + 1) * 4 % CHUNK == 0)
             split_sums(f);
     }
@@ -394,7 +396,7 @@ DEVICE void narrow_ends(struct narrow_chains &n, int what)
     if constexpr (MODEL.split > 1)
         if (what & ENDS_part)
             narrow_add_part(n, MODEL.total, n.total, MODEL.group ? n.outer : n.acc, 2, n.at.part);
-    ended(n.at, what);
+    begin_next(n.at, what);
 }
 
 /* Adds one block, summed as a tree, to each accumulator. */

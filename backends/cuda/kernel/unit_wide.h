@@ -57,7 +57,7 @@ DEVICE double wide_add(struct wide_chain &w, limber_step s, double sum, double x
 
 /* Multiplies a and b, rounded as the unit does, and adds the product to the accumulator.  If the
  * unit has lanes, which are several accumulators used in turn, p selects the accumulator. */
-DEVICE void wide_one(struct wide_chain &w, float a, float b, uint32_t p)
+DEVICE void wide_multiply_add(struct wide_chain &w, float a, float b, uint32_t p)
 {
     uint32_t h = number_of(w.element, 0, p);
     double &acc = MODEL.lanes ? w.lane[(p - w.at.group * (uint32_t)MODEL.group) %
@@ -192,7 +192,7 @@ DEVICE void wide_fused(struct wide_chain &w, const struct wide_block &b)
 /* ---- fused blocks to which the accumulator is added last ------------------------------------- */
 
 /* Returns x rounded down to an integer. */
-DEVICE double down64(double x)
+DEVICE double floor64(double x)
 {
     double t = cut64(x);
 
@@ -266,13 +266,13 @@ DEVICE void wide_late(struct wide_chain &w, const struct wide_block &b)
 
         other = wide_late_sum(w, b, 1, 2, odd);
         most = odd > even ? odd : even;
-        sum = add64(down64(mul64(sum, power_of_two(even - most))),
-                    down64(mul64(other, power_of_two(odd - most))));
+        sum = add64(floor64(mul64(sum, power_of_two(even - most))),
+                    floor64(mul64(other, power_of_two(odd - most))));
     }
     e = of_acc > most ? of_acc : most;
-    sum = down64(mul64(sum, power_of_two(most - MODEL.frac - e + MODEL.late)));
+    sum = floor64(mul64(sum, power_of_two(most - MODEL.frac - e + MODEL.late)));
     c = MODEL.reach && of_acc < e - MODEL.reach ? 0 : w.acc;
-    c = mul64(down64(mul64(c, power_of_two(MODEL.frac - e))),
+    c = mul64(floor64(mul64(c, power_of_two(MODEL.frac - e))),
               power_of_two(MODEL.late - MODEL.frac));
     sum = add64(mul64(add64(sum, c), power_of_two(e - MODEL.late)), 0);
     w.acc = wide_round(MODEL.acc, sum, random_of(h), beyond);
@@ -316,7 +316,7 @@ DEVICE void wide_ends(struct wide_chain &w, int what)
                            TALLY_outer_swamped);
         part = 0;
     }
-    ended(w.at, what);
+    begin_next(w.at, what);
 }
 
 /* Returns the number of positions of the next block that are within k. */
@@ -338,7 +338,7 @@ DEVICE void wide_stage(const multiply_args &a, struct wide_chain &w, uint32_t st
             bytes16 x = values_a(stage, row, slot / 4), y = values_b(stage, column, slot / 4);
 
             ROLL for (int q = 0; q < 4; q++) {
-                wide_one(w, bits_float(x.w[0]), bits_float(y.w[0]), w.at.p + (uint32_t)q);
+                wide_multiply_add(w, bits_float(x.w[0]), bits_float(y.w[0]), w.at.p + (uint32_t)q);
                 x = { { x.w[1], x.w[2], x.w[3], 0 } };
                 y = { { y.w[1], y.w[2], y.w[3], 0 } };
             }

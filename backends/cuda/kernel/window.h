@@ -28,7 +28,7 @@ DEVICE struct pixel pixel_of(const multiply_args &a, int64_t j)
 
 /* Returns the distance from a window's first pixel to 16-byte piece `index` along k.  Beyond the
  * last piece, it leads far below the image, so that copied pixels are zero. */
-DEVICE struct pixel spot_of(const struct window &w, int index)
+DEVICE struct pixel piece_offset(const struct window &w, int index)
 {
     int position = limber_divide_by(index, w.pieces, w.inverse_pieces);
     int piece = index - position * w.pieces;
@@ -72,7 +72,7 @@ DEVICE void copy_pixels(const multiply_args &a, uint32_t at, uint32_t table, con
     constexpr int pieces = STEP / 16, lines = threads / pieces, each = BN / lines;
     constexpr int at_once = each < 8 ? each : 8;
     int piece = thread() % pieces;
-    struct pixel spot = spot_of(a.window, step * pieces + piece);
+    struct pixel spot = piece_offset(a.window, step * pieces + piece);
 
     static_assert(BN % lines == 0 && each % at_once == 0, "");
     ROLL for (int first = thread() / pieces; first < BN; first += at_once * lines)

@@ -78,8 +78,8 @@ FLAT vec load(const void *at)
     return v;
 }
 
-/* Computes a tile of `rows` pixels, from `pixel` on, by `vectors` vectors of filters, from filter
- * unit `unit` on.  flips: flips the signs of the image's bytes. */
+/* Computes a tile of `rows` pixels, from `pixel` on, by `vectors` vectors of filters, from number
+ * `unit` of the units of sixteen filters on.  flips: flips the signs of the image's bytes. */
 FLAT void sum_tile(const struct byte_strip *s, int64_t pixel, int unit, int rows, int vectors,
                    bool flips)
 {

@@ -358,14 +358,15 @@ static void find_pixels(const struct packed *o, int64_t first, int64_t plane,
 }
 
 /* Neighbours among sixteen pixels that have a constant distance in memory. */
-struct run {
+struct pixel_run {
     int lane, count;    /* lane of the first pixel, and number of pixels */
     int64_t at, step;   /* offset of the first pixel, and distance between pixels, in elements */
 };
 
 /* Groups sixteen pixels into runs of constant distance, `step`.  Returns the number of runs.  at:
  * offset of each pixel, negative for padding. */
-static int find_runs(const int64_t at[KERNEL_LANES], int64_t step, struct run run[KERNEL_LANES])
+static int find_runs(const int64_t at[KERNEL_LANES], int64_t step,
+                     struct pixel_run run[KERNEL_LANES])
 {
     int runs = 0;
 
@@ -375,14 +376,14 @@ static int find_runs(const int64_t at[KERNEL_LANES], int64_t step, struct run ru
         if (l > 0 && at[l - 1] >= 0 && at[l] == at[l - 1] + step)
             run[runs - 1].count++;
         else
-            run[runs++] = (struct run){ l, 1, at[l], step };
+            run[runs++] = (struct pixel_run){ l, 1, at[l], step };
     }
     return runs;
 }
 
 /* Copies pixels into rows p0, p0 + step, ... below `end` of a block.  Each row holds the pixels of
  * one channel.  channel: distance between channels. */
-static void copy_runs(const struct run *run, int runs, const char *data, int64_t channel,
+static void copy_runs(const struct pixel_run *run, int runs, const char *data, int64_t channel,
                       const int64_t p0, int64_t step, int64_t end, size_t size, char *room)
 {
     for (int64_t p = p0; p < end; p += step, data += (size_t)channel * size)
@@ -406,7 +407,7 @@ static void copy_deep_pixels(const struct packed *o, const int64_t part[4], size
     memset(room, 0, KERNEL_BLOCK * KERNEL_LANES * size);
     for (int64_t p = 0; p < w->t && p < part[3]; p++) {
         int64_t channel = (part[2] + p) / w->t, plane = (part[2] + p) % w->t, at[KERNEL_LANES];
-        struct run run[KERNEL_LANES];
+        struct pixel_run run[KERNEL_LANES];
 
         find_pixels(o, part[0], plane, at);
         copy_runs(run, find_runs(at, w->col * w->stride[1], run),
@@ -423,7 +424,7 @@ static void copy_pixels(const struct packed *o, const int64_t part[4], size_t si
     const struct patch *w = o->view.patch;
     const char *data = o->view.data;
     int64_t at[KERNEL_LANES];
-    struct run run[KERNEL_LANES];
+    struct pixel_run run[KERNEL_LANES];
     int runs;
 
     if (w->t) {

@@ -176,8 +176,8 @@ static int64_t shift_of(const struct depthwise *d, int64_t lanes, int64_t channe
                0;
 }
 
-/* True for the image gradient of a convolution with stride two if all stride phases are computed at
- * once. */
+/* True for the gradient of a complete image, all stride phases of it, under a stride of two (struct
+ * depthwise describes a single phase with stride one). */
 static bool is_whole(const struct depthwise *d)
 {
     return d->backward && d->stride[1] == 2;
@@ -185,7 +185,7 @@ static bool is_whole(const struct depthwise *d)
 
 /* True if depthwise_whole.h can compute an image gradient under a stride of two: all stride phases
  * at once. */
-static bool has_whole(const struct depthwise *d)
+static bool can_compute_whole(const struct depthwise *d)
 {
     return MASKS_ARE_FREE && !d->nhwc && d->r == 3 && d->s == 3 && d->stride[0] == 2 &&
            d->dilate[0] == 1 && d->dilate[1] == 1 && d->inputs == 1 && is_flat(d) && !d->add;
@@ -217,28 +217,28 @@ static bool is_direct(const struct depthwise *d)
            (apart || ((d->r == 1 || d->dilate[0] == 1) && across_of(d) == 1));
 }
 
-/* Returns the number of parts of at most `most` elements into which `all` elements are divided. */
-static int64_t parts(int64_t all, int64_t most)
+/* Returns a / b, rounded up. */
+static int64_t ceil_div(int64_t a, int64_t b)
 {
-    return (all + most - 1) / most;
+    return (a + b - 1) / b;
 }
 
 /* True for an NCHW image if lanes are channels; packing then transposes the image, and storing
  * transposes the result.  False if vectors of channels would leave many more lanes empty than
  * vectors of pixels, or if the packed rows (`length` pixels) for one row of the result are too
  * large. */
-static bool turns(const struct depthwise *d, int64_t lanes, int64_t length)
+static bool should_transpose(const struct depthwise *d, int64_t lanes, int64_t length)
 {
     const double rows = (double)(d->inputs * d->t) * ((double)(d->r - 1) * d->dilate[0] + 1);
 
     return !d->nhwc && d->pad[1] >= 0 && rows * (double)length * VECTOR <= NEAR &&
-           4 * d->channels * parts(d->ow, lanes) >= 3 * d->ow * parts(d->channels, lanes);
+           4 * d->channels * ceil_div(d->ow, lanes) >= 3 * d->ow * ceil_div(d->channels, lanes);
 }
 
 #if defined(SEES_BYTES)
 /* True if the instruction that multiplies four bytes is used.  Adjacent taps of a packed row must
  * have a constant distance. */
-static bool sees_four(const struct depthwise *d)
+static bool uses_four_bytes(const struct depthwise *d)
 {
     return is_direct(d) || (d->s > 1 && (d->nhwc || d->stride[1] == 1));
 }
@@ -248,19 +248,19 @@ static bool sees_four(const struct depthwise *d)
 static void shape_piece(const struct depthwise *d, int64_t lanes, struct piece *p)
 {
     const int64_t window = (d->s - 1) * d->dilate[1], stride = d->stride[1];
-    const int64_t vectors = parts(p->width, lanes), whole = d->pad[1] + d->w;
+    const int64_t vectors = ceil_div(p->width, lanes), whole = d->pad[1] + d->w;
     int64_t seen = (p->width - 1) * stride + window + 1;
 
     p->direct = is_direct(d);
     p->twins = p->direct && has_twins(d, lanes);
     if (!d->nhwc && seen < whole)
         seen = whole;
-    p->turned = !p->direct && p->width == d->ow && turns(d, lanes, seen);
+    p->turned = !p->direct && p->width == d->ow && should_transpose(d, lanes, seen);
     p->by_channel = d->nhwc || p->turned;
     p->phases = p->by_channel ? 1 : least(window + 1, stride);
-    p->length = p->by_channel ? seen : (vectors + parts(window / stride, lanes)) * lanes;
+    p->length = p->by_channel ? seen : (vectors + ceil_div(window / stride, lanes)) * lanes;
     p->row = p->direct && d->nhwc ? (BLOCK_ACROSS - 1) * d->channels * across_of(d) + lanes :
-             p->direct            ? parts(d->w, lanes) * lanes :
+             p->direct            ? ceil_div(d->w, lanes) * lanes :
              p->by_channel        ? p->length * p->groups * lanes :
                                     p->phases * p->length;
     p->planes = d->inputs * d->t;
@@ -286,7 +286,7 @@ static struct piece find_piece(const struct depthwise *d, const struct depthwise
 
     if (is_direct(d))
         p.shift = shift_of(d, lanes, p.channels);
-    p.groups = d->nhwc ? parts(p.shift + p.channels, lanes) : 1;
+    p.groups = d->nhwc ? ceil_div(p.shift + p.channels, lanes) : 1;
     shape_piece(d, lanes, &p);
     return p;
 }
@@ -310,8 +310,9 @@ static int64_t row_of(const struct depthwise *d, int64_t image, int64_t channel,
                      (((image * all + channel) * d->depth + z) * d->h + y) * d->w;
 }
 
-/* True if the windows of neighbouring pixels of the result share columns of the image. */
-static bool is_common(const struct depthwise *d)
+/* True if the filter gradient can load a column of the image once for the windows of neighbouring
+ * pixels: strides are equal, at most two, and there is no dilation. */
+static bool shares_columns(const struct depthwise *d)
 {
     return d->stride[0] == d->stride[1] && d->stride[1] <= 2 && d->dilate[0] == 1 &&
            d->dilate[1] == 1;
@@ -320,14 +321,14 @@ static bool is_common(const struct depthwise *d)
 /* True if the filter gradient sums rows of seven taps at once. */
 static bool has_sevens(const struct depthwise *d)
 {
-    return is_common(d) && d->stride[1] == 1 && d->s == 7;
+    return shares_columns(d) && d->stride[1] == 1 && d->s == 7;
 }
 
 /* Returns the number of blocks of taps into which a plane of a window is divided for its
  * gradient: rows of seven taps, or 3 x 3 taps. */
 static int64_t nines_of(const struct depthwise *d)
 {
-    return has_sevens(d) ? d->r : parts(d->r, 3) * parts(d->s, 3);
+    return has_sevens(d) ? d->r : ceil_div(d->r, 3) * ceil_div(d->s, 3);
 }
 
 /* True if the filter gradient reads its tensors in place: NHWC, with full vectors of channels or
@@ -347,7 +348,7 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
 
     if (is_beside(d))
         p.shift = shift_of(d, lanes, p.channels);
-    p.groups = parts(p.shift + p.channels, lanes);
+    p.groups = ceil_div(p.shift + p.channels, lanes);
     return p;
 }
 
@@ -401,16 +402,16 @@ static struct piece find_gradient(const struct depthwise *d, const struct depthw
 static bool cut_gradient(const struct depthwise *d, int workers, struct depthwise_plan *plan)
 {
     const int64_t lanes = VECTOR / d->size, nines = nines_of(d);
-    const int64_t window = (d->r - 1) * d->dilate[0] + 1, all = parts(d->channels, lanes);
+    const int64_t window = (d->r - 1) * d->dilate[0] + 1, all = ceil_div(d->channels, lanes);
     int64_t elements, rows, row;
 
     *plan = (struct depthwise_plan){ .groups = 1, .along = 1 };
     if (is_beside(d))
-        plan->groups = least(GROUPS / least(nines, GROUPS), parts(all, workers));
-    plan->blocks = parts(d->channels, plan->groups * lanes);
+        plan->groups = least(GROUPS / least(nines, GROUPS), ceil_div(all, workers));
+    plan->blocks = ceil_div(d->channels, plan->groups * lanes);
     plan->tasks = plan->blocks * d->multiplier * d->t;
     if (workers > 1)
-        plan->along = least(parts(workers, plan->tasks), nines);
+        plan->along = least(ceil_div(workers, plan->tasks), nines);
     plan->tasks *= plan->along;
     if (d->ow > MOST_ROOM || d->w > MOST_ROOM || window > MOST_ROOM)
         return false;
@@ -421,8 +422,9 @@ static bool cut_gradient(const struct depthwise *d, int workers, struct depthwis
     /* one more vector of channels, since channels may be shifted to align vectors */
     elements = 1 + 18 * nines * (plan->groups + 1);
     if (!is_beside(d))
-        elements += (parts(plan->height * d->ow, lanes) +
-                     parts(least(d->h, (plan->height - 1) * d->stride[0] + window) * d->w, lanes)) *
+        elements += (ceil_div(plan->height * d->ow, lanes) +
+                     ceil_div(least(d->h, (plan->height - 1) * d->stride[0] + window) * d->w,
+                              lanes)) *
                     lanes;
     plan->room = (size_t)(elements * VECTOR);
     return plan->room <= MOST_ROOM;
@@ -442,29 +444,29 @@ bool FOR_ISA(limber_depthwise_cut)(const struct depthwise *d, int workers,
 
     if (d->gradient)
         return cut_gradient(d, workers, plan);
-    if (is_whole(d) && !has_whole(d))
+    if (is_whole(d) && !can_compute_whole(d))
         return false;
     *plan = (struct depthwise_plan){ .groups = 1, .height = d->oh };
-    plan->across = parts(d->ow, d->nhwc ? ALONG : ACROSS);
-    p.width = plan->width = parts(d->ow, plan->across);
-    plan->across = parts(d->ow, plan->width);
+    plan->across = ceil_div(d->ow, d->nhwc ? ALONG : ACROSS);
+    p.width = plan->width = ceil_div(d->ow, plan->across);
+    plan->across = ceil_div(d->ow, plan->width);
     shape_piece(d, lanes, &p);
     if (p.row > MOST_ROOM || p.phases * p.length > MOST_ROOM)
         return false;
     rows = (double)NEAR / (double)(p.planes * p.row * size);
     if (!p.direct && rows < GROUPS * (double)p.slots)
         most = rows < (double)p.slots ? 1 : (int64_t)(rows / (double)p.slots);
-    plan->groups = d->nhwc ? least(parts(d->channels, lanes), most) : 1;
-    plan->blocks = parts(d->channels, plan->groups * lanes);
+    plan->groups = d->nhwc ? least(ceil_div(d->channels, lanes), most) : 1;
+    plan->blocks = ceil_div(d->channels, plan->groups * lanes);
     tasks = d->images * d->od * plan->blocks * plan->across;
-    plan->height = parts(d->oh, least(parts(enough, tasks), parts(d->oh, SHORTEST)));
+    plan->height = ceil_div(d->oh, least(ceil_div(enough, tasks), ceil_div(d->oh, SHORTEST)));
     do {
         p.groups = plan->groups;
         p.height = plan->height;
         shape_piece(d, lanes, &p);
     } while (!p.direct && (double)p.slots * plan->groups > rows && plan->height > 1 &&
-             (plan->height = parts(plan->height, 2)));
-    plan->along = parts(d->oh, plan->height);
+             (plan->height = ceil_div(plan->height, 2)));
+    plan->along = ceil_div(d->oh, plan->height);
     plan->tasks = tasks * plan->along;
     if (p.slots > MOST_ROOM)
         return false;
@@ -490,7 +492,7 @@ void FOR_ISA(limber_depthwise_piece)(const struct depthwise *d, const struct dep
     else if (d->size == 4)
         f32_run(d, plan, task, room);
 #if defined(SEES_BYTES)
-    else if (sees_four(d))
+    else if (uses_four_bytes(d))
         i8_run(d, plan, task, room);
 #endif
     else

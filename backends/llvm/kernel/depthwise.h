@@ -17,8 +17,8 @@ typedef PIXEL NAME(pixels)
     __attribute__((vector_size(LANES * sizeof(PIXEL)), aligned(1), may_alias));
 typedef RESULT NAME(results)
     __attribute__((vector_size(VECTOR), aligned(sizeof(RESULT)), may_alias));
-/* Number of vectors of sums that are kept until they have LANES neighbouring pixels and are
- * transposed. */
+/* Number of vectors of sums, one per pixel with channels as lanes, that are collected before they
+ * are transposed. */
 enum { NAME(most) = LANES > TILE ? LANES : TILE };
 
 /* Converts 8-bit integers to integers, or to floats, in which sums of LIMBER_SMALL_K products are
@@ -315,7 +315,7 @@ static void NAME(pack_filters)(const struct NAME(piece) *x, int64_t j)
 #if GROUP > 1
 /* Packs the bytes of four neighbouring taps into the element of the first tap.  Bytes past the end
  * of a row are multiplied by zeros of the filters. */
-static void NAME(join)(const struct NAME(piece) *x)
+static void NAME(pack_four_taps)(const struct NAME(piece) *x)
 {
     const int64_t all = x->p.planes * x->p.slots * x->p.row;
     const int64_t step = x->d->dilate[1] * (x->p.by_channel ? x->p.groups * LANES : 1);
@@ -377,7 +377,7 @@ static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, c
                             int64_t y, int64_t rows)
 {
     const struct depthwise *d = x->d;
-    const int64_t taps = x->p.planes * d->r * parts(d->s, GROUP), all = x->vectors * rows;
+    const int64_t taps = x->p.planes * d->r * ceil_div(d->s, GROUP), all = x->vectors * rows;
     const int64_t step = x->p.by_channel ? d->stride[1] * x->p.groups * LANES : LANES;
     const int64_t right = d->nhwc ? d->to[4] : LANES * d->to[4], down = d->stride[0] * x->p.row;
     const int64_t lane = d->nhwc ? d->multiplier : d->to[4];
@@ -396,7 +396,7 @@ static void NAME(sum_group)(const struct NAME(piece) *x, int64_t g, int64_t j, c
         int64_t lanes[TILE];
         VEC sum[TILE];
 
-        /* if there are fewer vectors, the last one is repeated */
+        /* if fewer than TILE vectors are left, the last one is repeated */
         UNROLL for (int i = 0; i < TILE; i++) {
             in[i] = row + v * step;
             to[i] = result + v * right;
@@ -433,7 +433,7 @@ static void NAME(run_packed)(struct NAME(piece) *x)
     const struct depthwise *d = x->d;
     const int64_t top = x->p.y * d->stride[0] - d->pad[0], pixel = x->p.groups * LANES;
     const bool apart = x->p.turned && (d->to[4] != 1 || d->to[3] != d->ow);
-    const int64_t rows = apart ? 1 : x->p.height, taps = parts(d->s, GROUP);
+    const int64_t rows = apart ? 1 : x->p.height, taps = ceil_div(d->s, GROUP);
     int64_t at[LIMBER_SMALL_K];
 
     for (int64_t e = 0; e < x->p.planes * d->r * taps; e++) {
@@ -450,7 +450,7 @@ static void NAME(run_packed)(struct NAME(piece) *x)
             (d->nhwc ? NAME(pack_channels) : x->p.turned ? NAME(pack_turned) : NAME(pack_pixels))(
                 x, NAME(plane_seen)(x, i), top, x->room + i * x->p.slots * x->p.row);
 #if GROUP > 1
-        NAME(join)(x);
+        NAME(pack_four_taps)(x);
 #endif
         for (int64_t j = 0; j < d->multiplier; j++) {
             NAME(pack_filters)(x, j);
@@ -478,7 +478,7 @@ static void NAME(run)(const struct depthwise *d, const struct depthwise_plan *pl
 {
     struct NAME(piece) x = { .d = d, .p = find_piece(d, plan, LANES, task), .start = room };
 
-    x.vectors = x.p.by_channel ? x.p.width : parts(x.p.width, LANES);
+    x.vectors = x.p.by_channel ? x.p.width : ceil_div(x.p.width, LANES);
     x.last = x.p.width - (x.vectors - 1) * LANES;
     x.weight = x.start + x.p.groups * LANES;
     x.room = x.weight + x.p.groups * x.p.planes * d->r * d->s * LANES;

@@ -75,8 +75,8 @@ FLAT void NAME(load_pixels)(struct NAME(joins) *j, const uint8_t *at, const int6
 
 /* Returns a vector whose 32-bit lane l has, for channel l of sixteen, the bytes that the taps of
  * a row read, for column k of n columns. */
-FLAT VEC NAME(see_pixel)(struct NAME(joins) *j, const uint8_t *at, const int64_t *place,
-                         const some_lanes *each, int k, int n, int stride, bool all)
+FLAT VEC NAME(load_pixel)(struct NAME(joins) *j, const uint8_t *at, const int64_t *place,
+                          const some_lanes *each, int k, int n, int stride, bool all)
 {
     const bool loads = k == 0 || stride > 1;
 
@@ -95,8 +95,8 @@ FLAT struct NAME(joins) NAME(joins)(const struct NAME(strip) *x)
     return (struct NAME(joins)){ x->offset };
 }
 
-FLAT VEC NAME(see_pixel)(struct NAME(joins) *j, const PIXEL *at, const int64_t *place,
-                         const some_lanes *each, int c, int n, int stride, bool all)
+FLAT VEC NAME(load_pixel)(struct NAME(joins) *j, const PIXEL *at, const int64_t *place,
+                          const some_lanes *each, int c, int n, int stride, bool all)
 {
     (void)n, (void)stride;
     return NAME(widen)(all ? *(const NAME(pixels) *)(at + place[c]) :
@@ -113,7 +113,7 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
                                bool all)
 {
     const int seen = (rows - 1) * stride + r, across = (n - 1) * stride + s;
-    const int taps = parts(s, GROUP), elements = GROUP > 1 ? n : across;
+    const int taps = ceil_div(s, GROUP), elements = GROUP > 1 ? n : across;
     const int64_t channel = group * LANES - x->shift, lanes = least(LANES, x->channels - channel);
     const some_lanes some = lanes_between(channel < 0 ? -channel : 0, lanes);
     const int64_t last = x->w - 1, begin = all ? left : left < 0 ? 0 : least(left, last);
@@ -144,8 +144,8 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
                                   x->zeros;
 
             UNROLL for (int c = 0; c < elements; c++) {
-                const VEC e = NAME(see_pixel)(&joins, at, place, each,
-                                              back ? across - 1 - c : c, n, stride, all);
+                const VEC e = NAME(load_pixel)(&joins, at, place, each,
+                                               back ? across - 1 - c : c, n, stride, all);
 
                 UNROLL for (int q = 0; q < rows; q++)
                     UNROLL for (int k = 0; k < n; k++) {
@@ -180,7 +180,7 @@ FLAT void NAME(channels_block)(const struct NAME(strip) *x, int64_t group, int64
 FLAT void NAME(channels_columns)(const struct NAME(strip) *x, int64_t v, int rows, int n, int r,
                                  int s, int stride, bool back)
 {
-    const int64_t left = x->left + v * stride, groups = parts(x->shift + x->channels, LANES);
+    const int64_t left = x->left + v * stride, groups = ceil_div(x->shift + x->channels, LANES);
     const bool inside = left >= 0 && left + (n - 1) * stride + s <= x->w;
     const int64_t whole =
         inside && (!MASKS_ARE_FREE || PIXEL_BYTES == 1) ? (x->shift + x->channels) / LANES : 0;
@@ -199,7 +199,7 @@ FLAT void NAME(channels_rows)(const struct NAME(strip) *strip, int rows, int r, 
     const struct NAME(strip) x = *strip;
 
     for (int64_t v = 0, n; v < x.columns; v += n) {
-        n = parts(x.columns - v, parts(x.columns - v, NAME(columns)));
+        n = ceil_div(x.columns - v, ceil_div(x.columns - v, NAME(columns)));
         if (n == 3 && GROUP == 1)
             NAME(channels_columns)(&x, v, rows, 3, r, s, stride, back);
         else if (n == 2)
@@ -244,12 +244,12 @@ FLAT void NAME(channels_piece)(const struct NAME(piece) *x, int r, int s, int st
         const int64_t begin = (left % beside + beside) % beside; /* first column of this phase */
 
         strip.left = (left - begin) / beside;
-        strip.w = parts(d->w - least(begin, d->w), beside);
-        strip.columns = parts(x->p.width - v, beside);
+        strip.w = ceil_div(d->w - least(begin, d->w), beside);
+        strip.columns = ceil_div(x->p.width - v, beside);
         for (int64_t y = x->p.y + phase / phases, rows, seen; y < end; y += rows * below) {
-            const int64_t top = y * stride - d->pad[0], all = parts(end - y, below);
+            const int64_t top = y * stride - d->pad[0], all = ceil_div(end - y, below);
 
-            rows = parts(all, parts(all, BLOCK_ROWS));
+            rows = ceil_div(all, ceil_div(all, BLOCK_ROWS));
             seen = (rows - 1) * stride + r;
             for (int64_t i = 0; i < x->p.planes * seen; i++) {
                 const PIXEL *image = NAME(plane_seen)(x, i / seen);

@@ -38,8 +38,8 @@ FLAT NAME(pixels) NAME(load_one_element)(const PIXEL *row, int64_t at, int64_t w
 /* Loads each of the s taps of a row of the window, for a vector of results: e[t] becomes tap t.
  * `first` is the column of the first result's first tap.  Taps are shuffled from few loads, since
  * loads that cross cache lines are slow. */
-FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int stride, bool back,
-                    bool inside, int offset, VEC *e)
+FLAT void NAME(load_taps)(const PIXEL *row, int64_t first, int64_t w, int s, int stride, bool back,
+                          bool inside, int offset, VEC *e)
 {
     NAME(pixels) low, high;
 
@@ -81,11 +81,11 @@ FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int strid
 #else
 /* Loads the pixels under a row of the window for a vector of results, from an image of 8-bit
  * integers: each 32-bit lane of e[0] gets the bytes that the taps of the row read. */
-FLAT void NAME(see)(const PIXEL *row, int64_t first, int64_t w, int s, int stride, bool back,
-                    bool inside, int offset, VEC *e)
+FLAT void NAME(load_taps)(const PIXEL *row, int64_t first, int64_t w, int s, int stride, bool back,
+                          bool inside, int offset, VEC *e)
 {
     (void)s, (void)back, (void)inside;
-    e[0] = (VEC)see_bytes(row, first, w, stride, offset);
+    e[0] = (VEC)load_four_bytes(row, first, w, stride, offset);
 }
 #endif
 
@@ -110,8 +110,8 @@ struct NAME(column) {
 
 #if GROUP == 1
 /* Loads the weights of a plane of channel c's window, each broadcast to a vector. */
-FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, int r, int s,
-                      VEC w[3][3])
+FLAT void NAME(load_weights)(const struct NAME(column) *x, int64_t c, int64_t plane, int r, int s,
+                             VEC w[3][3])
 {
     const FILTER *from = x->filter[plane] + c * x->beyond;
 
@@ -134,8 +134,8 @@ FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
 #else
 /* Loads the weights of a plane of channel c's window.  Each lane of w[row][0] holds the taps of
  * that row as its bytes. */
-FLAT void NAME(weigh)(const struct NAME(column) *x, int64_t c, int64_t plane, int r, int s,
-                      VEC w[3][3])
+FLAT void NAME(load_weights)(const struct NAME(column) *x, int64_t c, int64_t plane, int r, int s,
+                             VEC w[3][3])
 {
     const FILTER *from = x->filter[plane] + c * x->beyond;
 
@@ -165,9 +165,9 @@ FLAT VEC NAME(start)(const struct NAME(column) *x, int r, int s, VEC w[3][3])
 /* Computes `rows` rows of channel c from row y on.  back: windows are flipped.  inside: no tap
  * reads padding to the left or right of a row.  w, start: weights and start value, if there is one
  * plane. */
-FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t c, int64_t y,
-                          int rows, int r, int s, int stride, bool back, bool inside, VEC w[3][3],
-                          VEC start)
+FLAT void NAME(compute_block)(const struct NAME(column) *x, int64_t planes, int64_t c, int64_t y,
+                              int rows, int r, int s, int stride, bool back, bool inside,
+                              VEC w[3][3], VEC start)
 {
     const int taps = (s + GROUP - 1) / GROUP, seen = (rows - 1) * stride + r;
     RESULT *to = x->to + c * x->across + y * x->down[1];
@@ -180,7 +180,7 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
         const uint64_t h = x->plane[p] ? (uint64_t)x->h : 0;
 
         if (planes > 1) {
-            NAME(weigh)(x, c, p, r, s, w);
+            NAME(load_weights)(x, c, p, r, s, w);
             start = NAME(start)(x, r, s, w);
             UNROLL for (int q = 0; q < rows; q++)
                 sum[q] = PIXEL_BYTES == 1 ? sum[q] + start : sum[q];
@@ -191,7 +191,7 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
                 __builtin_unpredictable((uint64_t)at < h) ? plane + at * x->w : x->zeros;
             VEC e[3];
 
-            NAME(see)(row, x->first, x->w, s, stride, back, inside, x->offset, e);
+            NAME(load_taps)(row, x->first, x->w, s, stride, back, inside, x->offset, e);
             UNROLL for (int t = 0; t < taps; t++)
                 UNROLL for (int q = 0; q < rows; q++)
                     if (i - q * stride >= 0 && i - q * stride < r)
@@ -215,21 +215,21 @@ FLAT void NAME(see_block)(const struct NAME(column) *x, int64_t planes, int64_t 
 
 /* Computes one vector of columns of the result for all channels, in blocks of ROWS rows.  back:
  * image gradient.  inside: no tap reads padding to the left or right of a row. */
-FLAT void NAME(see_column)(struct NAME(column) x, int64_t planes, int r, int s, int stride,
-                           bool back, bool inside)
+FLAT void NAME(compute_column)(struct NAME(column) x, int64_t planes, int r, int s, int stride,
+                               bool back, bool inside)
 {
     _Pragma("clang loop unroll(disable)") for (int64_t c = 0; c < x.channels; c++) {
         int64_t y = 0;
         VEC w[3][3], start = { 0 };
 
         if (planes == 1) {
-            NAME(weigh)(&x, c, 0, r, s, w);
+            NAME(load_weights)(&x, c, 0, r, s, w);
             start = NAME(start)(&x, r, s, w);
         }
         _Pragma("clang loop unroll(disable)") for (; y + ROWS <= x.rows; y += ROWS)
-            NAME(see_block)(&x, planes, c, y, ROWS, r, s, stride, back, inside, w, start);
+            NAME(compute_block)(&x, planes, c, y, ROWS, r, s, stride, back, inside, w, start);
 #define CASE(n) \
-    case n: NAME(see_block)(&x, planes, c, y, n, r, s, stride, back, inside, w, start); break;
+    case n: NAME(compute_block)(&x, planes, c, y, n, r, s, stride, back, inside, w, start); break;
         switch (x.rows - y) {
             CASE(1) CASE(2) CASE(3)
         }
@@ -239,23 +239,23 @@ FLAT void NAME(see_column)(struct NAME(column) x, int64_t planes, int r, int s, 
 
 /* Computes `columns` columns of vectors, the last of which stores `last` lanes.  right: distance in
  * elements between neighbouring results of a row. */
-FLAT void NAME(see_columns)(struct NAME(column) x, int64_t columns, int64_t last, int64_t planes,
-                            int r, int s, int stride, bool back, int64_t right)
+FLAT void NAME(compute_columns)(struct NAME(column) x, int64_t columns, int64_t last,
+                                int64_t planes, int r, int s, int stride, bool back, int64_t right)
 {
     for (int64_t v = 0; v < columns; v++, x.to += LANES * right, x.first += LANES * stride) {
         x.lanes = v + 1 < columns ? LANES : last;
         if (!MASKS_ARE_FREE && x.first >= 0 && x.first + (LANES - 1) * stride + s <= x.w)
-            NAME(see_column)(x, planes, r, s, stride, back, true);
+            NAME(compute_column)(x, planes, r, s, stride, back, true);
         else
-            NAME(see_column)(x, planes, r, s, stride, back, false);
+            NAME(compute_column)(x, planes, r, s, stride, back, false);
     }
 }
 
 /* Computes output j of each channel.  If rows are longer than a vector, computes channel by
  * channel.  Otherwise computes the only column of vectors for all channels, which has less
  * overhead. */
-FLAT void NAME(see_channels)(const struct NAME(piece) *x, int64_t j, int64_t planes, int r, int s,
-                             int stride, bool back)
+FLAT void NAME(compute_channels)(const struct NAME(piece) *x, int64_t j, int64_t planes, int r,
+                                 int s, int stride, bool back)
 {
     const struct depthwise *d = x->d;
     const PIXEL *plane[LIMBER_SMALL_K];
@@ -284,7 +284,7 @@ FLAT void NAME(see_channels)(const struct NAME(piece) *x, int64_t j, int64_t pla
                     p % d->t * d->filter[2];
     }
     for (int64_t c = 0; c < x->p.channels; c += of.channels) {
-        NAME(see_columns)(of, x->vectors, x->last, planes, r, s, stride, back, d->to[4]);
+        NAME(compute_columns)(of, x->vectors, x->last, planes, r, s, stride, back, d->to[4]);
         for (int64_t p = 0; p < planes; p++) {
             plane[p] += plane[p] ? of.apart : 0;
             filter[p] += of.beyond;
@@ -295,18 +295,19 @@ FLAT void NAME(see_channels)(const struct NAME(piece) *x, int64_t j, int64_t pla
 
 /* Defines a function for each common window.  With one plane, the weights stay in registers. */
 #define WINDOW(r, s, stride, back) \
-    static __attribute__((noinline)) void NAME(see_##r##s##stride##back)( \
+    static __attribute__((noinline)) void NAME(compute_##r##s##stride##back)( \
         const struct NAME(piece) *x, int64_t j) \
     { \
         if (x->p.planes == 1) \
-            NAME(see_channels)(x, j, 1, r, s, stride, back); \
+            NAME(compute_channels)(x, j, 1, r, s, stride, back); \
         else \
-            NAME(see_channels)(x, j, x->p.planes, r, s, stride, back); \
+            NAME(compute_channels)(x, j, x->p.planes, r, s, stride, back); \
     }
 DIRECT_WINDOWS(WINDOW)
 #undef WINDOW
 
-/* Computes a piece from an image that is read in place, by the function for its window. */
+/* Computes a piece of the result from an image read in place, by the function for this size of
+ * windows. */
 static void NAME(run_direct)(const struct NAME(piece) *x)
 {
     const struct depthwise *d = x->d;
@@ -315,7 +316,7 @@ static void NAME(run_direct)(const struct NAME(piece) *x)
     for (int64_t j = 0; j < d->multiplier; j++) {
 #define WINDOW(height, width, step, back) \
     if (d->r == height && d->s == width && d->stride[0] == step && d->backward == back) \
-        NAME(see_##height##width##step##back)(x, j);
+        NAME(compute_##height##width##step##back)(x, j);
         DIRECT_WINDOWS(WINDOW)
 #undef WINDOW
     }

@@ -13,7 +13,7 @@
 
 /* Pixels of the image and of dy that one block of taps (a "nine") reads, for one vector of
  * channels.  Distances are in bytes. */
-struct NAME(met) {
+struct NAME(input) {
     const struct depthwise *d;
     /* image: the first row of the image's plane; dy: the current row of dy; zeros: a vector of
      * zeros */
@@ -44,7 +44,7 @@ struct NAME(nine) {
 
 /* Loads a vector of channels of the pixel at address `at`.  Where masks cost nothing, only the
  * lanes of `some` are read. */
-FLAT VEC NAME(load_channels)(const struct NAME(met) *m, const char *at)
+FLAT VEC NAME(load_channels)(const struct NAME(input) *m, const char *at)
 {
     return MASKS_ARE_FREE ? (VEC)LANES_LOAD(at, m->some) : LOAD(at);
 }
@@ -58,7 +58,7 @@ struct NAME(tile) {
 
 /* Adds the products of pixel x of dy to the sums; any of its columns may be padding.  row: rows of
  * the image.  step: distance in bytes between their columns, 0 for a row of zeros. */
-FLAT void NAME(add_any_pixel)(const struct NAME(met) *m, const char *const row[3],
+FLAT void NAME(add_any_pixel)(const struct NAME(input) *m, const char *const row[3],
                               const int64_t step[3], int64_t x, struct NAME(tile) of, VEC sum[9])
 {
     const VEC g = NAME(load_channels)(m, m->dy + x * m->pixel);
@@ -87,9 +87,9 @@ FLAT const char *NAME(skip_two)(const char *at, int64_t step)
 
 /* Adds the products of two pixels of dy, whose windows share loads, to the sums.  first, last: the
  * first or the last column is padding. */
-FLAT void NAME(add_two_pixels)(const struct NAME(met) *m, const char *at[3], const int64_t step[3],
-                               const char **dy, struct NAME(tile) of, bool first, bool last,
-                               VEC sum[9])
+FLAT void NAME(add_two_pixels)(const struct NAME(input) *m, const char *at[3],
+                               const int64_t step[3], const char **dy, struct NAME(tile) of,
+                               bool first, bool last, VEC sum[9])
 {
     const int stride = of.stride, columns = of.columns;
     const VEC g[2] = { NAME(load_channels)(m, *dy), NAME(load_channels)(m, *dy + m->pixel) };
@@ -118,7 +118,7 @@ FLAT void NAME(add_two_pixels)(const struct NAME(met) *m, const char *at[3], con
 
 /* Adds the products of the last pixel of a row, if the number of pixels is odd.  last: its last
  * column is padding. */
-FLAT void NAME(add_one_pixel)(const struct NAME(met) *m, const char *const at[3],
+FLAT void NAME(add_one_pixel)(const struct NAME(input) *m, const char *const at[3],
                          const int64_t step[3], const char *dy, struct NAME(tile) of, bool last,
                               VEC sum[9])
 {
@@ -142,7 +142,7 @@ struct NAME(shape) {
 };
 
 /* Returns the division into pairs of pixels [x, end) of a row of dy. */
-static struct NAME(shape) NAME(find_shape)(const struct NAME(met) *m, int64_t x, int64_t end)
+static struct NAME(shape) NAME(find_shape)(const struct NAME(input) *m, int64_t x, int64_t end)
 {
     struct NAME(shape) to = { .first = m->first && x == 0,
                               .last = m->last && end == m->d->ow,
@@ -155,7 +155,7 @@ static struct NAME(shape) NAME(find_shape)(const struct NAME(met) *m, int64_t x,
 /* Adds to sum[], one sum per tap, the products of pixels [x, end) of a row of dy and the image's
  * pixels.  Two pixels of dy are added at a time where `shape` says so.  row: address of each row of
  * the image.  step: bytes from column to column, 0 for a row of zeros. */
-FLAT void NAME(add_pixels)(const struct NAME(met) *m, const char *const row[3],
+FLAT void NAME(add_pixels)(const struct NAME(input) *m, const char *const row[3],
                            const int64_t step[3], int64_t x, int64_t end,
                            struct NAME(shape) shape, struct NAME(tile) of, VEC sum[9])
 {
@@ -196,7 +196,7 @@ FLAT void NAME(end_sums)(VEC total[9], VEC sum[9], bool first)
 /* Adds to *sums, the sums of one block of taps, the products of rows [y, end) of dy and the image.
  * After every CHAIN pixels, the chain's sums are added to the totals.  done: number of pixels that
  * were added before. */
-FLAT void NAME(add_dy_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_t done,
+FLAT void NAME(add_dy_rows)(struct NAME(input) *m, int64_t y, int64_t end, uint64_t done,
                             struct NAME(tile) of, struct NAME(nine) *sums)
 {
     const struct depthwise *d = m->d;
@@ -239,35 +239,35 @@ FLAT void NAME(add_dy_rows)(struct NAME(met) *m, int64_t y, int64_t end, uint64_
 
 /* Separate functions, so that each has its own register allocation.  Windows of two neighbouring
  * pixels share columns under strides of one and two without dilation. */
-#define MEET(of, rows, columns, stride, common) \
-    static __attribute__((noinline)) void NAME(meet_##of)( \
-        struct NAME(met) *m, int64_t y, int64_t end, int64_t done, struct NAME(nine) *sums) \
+#define ADD_ROWS(of, rows, columns, stride, common) \
+    static __attribute__((noinline)) void NAME(add_rows_##of)( \
+        struct NAME(input) *m, int64_t y, int64_t end, int64_t done, struct NAME(nine) *sums) \
     { \
         NAME(add_dy_rows)(m, y, end, (uint64_t)done, \
                         (struct NAME(tile)){ rows, columns, stride, common }, sums); \
     }
-MEET(near, 3, 3, 1, true) MEET(apart, 3, 3, 2, true) MEET(other, 3, 3, 1, false)
-MEET(seven, 1, 7, 1, true)
-#undef MEET
+ADD_ROWS(near, 3, 3, 1, true) ADD_ROWS(apart, 3, 3, 2, true) ADD_ROWS(other, 3, 3, 1, false)
+ADD_ROWS(seven, 1, 7, 1, true)
+#undef ADD_ROWS
 
 /* Adds the products of rows [y, end) of dy to the sums of the current block of taps, by the code
  * for its geometry. */
-FLAT void NAME(meet)(struct NAME(met) *m, int64_t y, int64_t end, int64_t done,
-                     struct NAME(nine) *sums)
+FLAT void NAME(add_rows)(struct NAME(input) *m, int64_t y, int64_t end, int64_t done,
+                         struct NAME(nine) *sums)
 {
-    (has_sevens(m->d)     ? NAME(meet_seven) :
-     !m->common           ? NAME(meet_other) :
-     m->d->stride[1] == 1 ? NAME(meet_near) :
-                            NAME(meet_apart))(m, y, end, done, sums);
+    (has_sevens(m->d)     ? NAME(add_rows_seven) :
+     !m->common           ? NAME(add_rows_other) :
+     m->d->stride[1] == 1 ? NAME(add_rows_near) :
+                            NAME(add_rows_apart))(m, y, end, done, sums);
 }
 
 /* Sets the fields of *m that describe block of taps number `of` of a plane of the window: the
  * image's first pixel that it reads, and where it reads padding. */
-static void NAME(set_up_nine)(struct NAME(met) *m, int64_t of)
+static void NAME(set_up_nine)(struct NAME(input) *m, int64_t of)
 {
     const struct depthwise *d = m->d;
     const int64_t rows = has_sevens(d) ? 1 : 3, columns = has_sevens(d) ? 7 : 3;
-    const int64_t across = parts(d->s, columns), stride = d->stride[1];
+    const int64_t across = ceil_div(d->s, columns), stride = d->stride[1];
     int64_t beyond, inside;
 
     m->nine = of;
@@ -278,8 +278,8 @@ static void NAME(set_up_nine)(struct NAME(met) *m, int64_t of)
     m->first = m->left == -1;
     m->last = beyond == 1;
     m->wide = m->common && m->left >= -1 && beyond <= 1;
-    m->begin = m->left < 0 ? parts(-m->left, stride) : 0;
-    m->end = m->common && inside > 0 ? parts(inside, stride) : 0;
+    m->begin = m->left < 0 ? ceil_div(-m->left, stride) : 0;
+    m->end = m->common && inside > 0 ? ceil_div(inside, stride) : 0;
 }
 
 /* A vector of channels: its first channel, and the lanes [first, lanes) that belong to no other
@@ -323,8 +323,9 @@ static __attribute__((noinline)) void NAME(turn)(const REAL *from, int64_t plane
     }
 }
 
-/* Gathers `count` pixels of LANES channels, so that lanes become channels.  apart, pixel: distances
- * between channels and between pixels, in elements. */
+/* Gathers `count` pixels of `channels` channels, so that lanes become channels; further lanes
+ * repeat the last one.  apart, pixel: distances between channels and between pixels, in
+ * elements. */
 static void NAME(gather)(const REAL *from, int64_t apart, int64_t pixel, int64_t count,
                          int64_t channels, REAL *to)
 {
@@ -348,7 +349,7 @@ struct NAME(gradient) {
 
 /* Adds the products of rows [y, end) of a plane of dy to all blocks of taps of the task, for
  * vector g of channels. */
-FLAT void NAME(add_rows_to_nines)(const struct NAME(gradient) *x, struct NAME(met) *m, int64_t g,
+FLAT void NAME(add_rows_to_nines)(const struct NAME(gradient) *x, struct NAME(input) *m, int64_t g,
                                   int64_t y, int64_t end, int64_t done)
 {
     const char *const dy = m->dy;
@@ -356,15 +357,15 @@ FLAT void NAME(add_rows_to_nines)(const struct NAME(gradient) *x, struct NAME(me
     for (int64_t of = x->first; of < x->end; of++, m->dy = dy) {
         if (m->nine != of)
             NAME(set_up_nine)(m, of);
-        NAME(meet)(m, y, end, done, &x->nines[g * (x->end - x->first) + of - x->first]);
+        NAME(add_rows)(m, y, end, done, &x->nines[g * (x->end - x->first) + of - x->first]);
     }
 }
 
 /* Adds the products of rows [y, end) of NHWC tensors, which are read in place, one vector of
  * channels after the other. */
-static void NAME(meet_beside)(const struct NAME(gradient) *x, struct NAME(met) *m,
-                              const REAL *image, const REAL *dy, int64_t y, int64_t end,
-                              int64_t done)
+static void NAME(add_rows_in_place)(const struct NAME(gradient) *x, struct NAME(input) *m,
+                                    const REAL *image, const REAL *dy, int64_t y, int64_t end,
+                                    int64_t done)
 {
     for (int64_t g = 0; g < x->p.groups; g++) {
         const struct NAME(group) group = NAME(find_group)(&x->p, g);
@@ -378,9 +379,9 @@ static void NAME(meet_beside)(const struct NAME(gradient) *x, struct NAME(met) *
 
 /* Packs rows [y, end) of dy and the rows of the image that their windows read, then adds their
  * products.  image: first element of the image's plane. */
-static void NAME(meet_packed)(const struct NAME(gradient) *x, struct NAME(met) *m,
-                              const REAL *image, const REAL *dy, int64_t y, int64_t end,
-                              int64_t done)
+static void NAME(add_packed_rows)(const struct NAME(gradient) *x, struct NAME(input) *m,
+                                  const REAL *image, const REAL *dy, int64_t y, int64_t end,
+                                  int64_t done)
 {
     const struct depthwise *d = m->d;
     const int64_t area = d->oh * d->ow, plane = done / area;
@@ -389,7 +390,7 @@ static void NAME(meet_packed)(const struct NAME(gradient) *x, struct NAME(met) *
     const int64_t pixel = d->nhwc ? d->channels : 1, top = y * d->stride[0] - d->pad[0];
     const int64_t last = (end - 1) * d->stride[0] - d->pad[0] + (d->r - 1) * d->dilate[0] + 1;
     const int64_t begin = least(top < 0 ? 0 : top, m->h), rows = least(last, m->h) - begin;
-    REAL *const to = x->room + parts((end - y) * d->ow, LANES) * LANES * LANES;
+    REAL *const to = x->room + ceil_div((end - y) * d->ow, LANES) * LANES * LANES;
 
     if (rows > 0)
         NAME(gather)(image + x->p.channel * (d->nhwc ? 1 : d->depth * d->h * d->w) +
@@ -430,8 +431,8 @@ static void NAME(store_nine)(const struct NAME(gradient) *x, const struct depthw
         }
         return;
     }
-    r = of / parts(d->s, columns) * (has_sevens(d) ? 1 : 3);
-    s = of % parts(d->s, columns) * columns;
+    r = of / ceil_div(d->s, columns) * (has_sevens(d) ? 1 : 3);
+    s = of % ceil_div(d->s, columns) * columns;
     to += r * d->filter[3] + s * d->filter[4];
     for (int64_t e = 0; e < (has_sevens(d) ? 7 : 9); e++)
         for (int64_t l = group.first;
@@ -459,12 +460,12 @@ static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise
                                 .end = (part + 1) * nines / plan->along,
                                 .nines = (void *)((REAL *)room + LANES) };
     const int64_t each = x.end - x.first, count = x.p.groups * each;
-    struct NAME(met) m = { .d = d,
-                           .nine = -1,
-                           .common = is_common(d),
-                           .zeros = room,
-                           .pixel = (packed ? LANES : d->channels) * (int64_t)sizeof(REAL),
-                           .some = lanes_between(0, LANES) };
+    struct NAME(input) m = { .d = d,
+                             .nine = -1,
+                             .common = shares_columns(d),
+                             .zeros = room,
+                             .pixel = (packed ? LANES : d->channels) * (int64_t)sizeof(REAL),
+                             .some = lanes_between(0, LANES) };
 
     STORE((REAL *)room, (VEC){ 0 });
     memset(x.nines, 0, (size_t)count * sizeof *x.nines);
@@ -477,7 +478,7 @@ static void NAME(run_gradient)(const struct depthwise *d, const struct depthwise
 
         m.h = inside ? d->h : 0;
         for (int64_t y = 0; y < d->oh; y += plan->height)
-            (packed ? NAME(meet_packed) : NAME(meet_beside))(
+            (packed ? NAME(add_packed_rows) : NAME(add_rows_in_place))(
                 &x, &m, image, d->filters, y, least(d->oh, y + plan->height),
                 plane * area + y * d->ow);
     }

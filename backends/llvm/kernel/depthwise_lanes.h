@@ -404,7 +404,7 @@ FLAT __m128i sixteen_bytes(const uint8_t *row, int64_t first, int64_t w)
 #if defined(SEES_BYTES)
 /* Returns a vector whose lane i holds four neighbouring bytes: those of a row of w bytes from index
  * `first` + i * stride on.  Bytes outside of the row are zero before signs are flipped. */
-FLAT __m512i see_bytes(const uint8_t *row, int64_t first, int64_t w, int stride, int offset)
+FLAT __m512i load_four_bytes(const uint8_t *row, int64_t first, int64_t w, int stride, int offset)
 {
     const __m512i offsets = _mm512_set1_epi8((char)offset);
     const int64_t from = least(first < 0 ? -first : 0, 64);

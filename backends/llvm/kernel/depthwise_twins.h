@@ -132,7 +132,7 @@ FLAT void NAME(convolve_piece)(const struct NAME(piece) *x, int stride, bool bac
     case n: \
         NAME(convolve_row_pairs)(&of, from, filter, &d->filter[3], d->to[3], n, stride, back, to); \
         break;
-            switch (parts(of.rows, 2)) {
+            switch (ceil_div(of.rows, 2)) {
                 CASE(1) CASE(2) CASE(3) CASE(4)
             }
 #undef CASE
@@ -149,8 +149,8 @@ FLAT void NAME(convolve_piece)(const struct NAME(piece) *x, int stride, bool bac
 WINDOW(1, 0) WINDOW(2, 0) WINDOW(1, 1)
 #undef WINDOW
 
-/* Computes a piece whose vectors hold two rows of the result each, by the function for its
- * window. */
+/* Computes a piece whose vectors hold two rows of the result each, by the function for this
+ * direction and stride. */
 static void NAME(run_twins)(const struct NAME(piece) *x)
 {
     if (x->d->backward)

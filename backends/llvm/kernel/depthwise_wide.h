@@ -149,7 +149,7 @@ FLAT void wide_plane(const struct wide *plane, int64_t rows, int stride, bool ba
 
 /* True if this code computes d: forward, FP32, NCHW read in place, contiguous 3 x 3 filters, and
  * one input and one output channel in each group. */
-static bool serves_wide(const struct depthwise *d)
+static bool suits_wide(const struct depthwise *d)
 {
     return d->size == 4 && !d->nhwc && !d->gradient && is_direct(d) && d->r == 3 && d->s == 3 &&
            d->multiplier == 1 && d->inputs == 1 && is_flat(d) &&
@@ -172,7 +172,7 @@ bool FOR_ISA(limber_depthwise_wide)(const struct depthwise *d, int64_t task, flo
                             .left = -d->pad[1],
                             .down = d->to[3] };
 
-    if (!serves_wide(d))
+    if (!suits_wide(d))
         return false;
     if (!zeros)
         return true;

@@ -55,7 +55,7 @@ static double largest(const double *x, int64_t n)
 
 /* Sets a segment of the vector, from element `from` on, in place or as a copy, and computes the
  * largest magnitudes of its groups. */
-static void fill_segment(const struct product *x, int64_t from, struct segment *s)
+static void fill_segment(const struct vector_product *x, int64_t from, struct segment *s)
 {
     s->from = from;
     s->n = x->k - from < SEGMENT ? x->k - from : SEGMENT;
@@ -210,8 +210,8 @@ static void add_lanes(const vd *high, const vd *low, int rows, double *to_high, 
 
 /* Adds a segment's products of up to ROWS rows, from row i on, to their totals, which begin at
  * index `at` of the block. */
-static void add_rows(const struct product *x, enum way way, const struct segment *s, int64_t i,
-                     int rows, int at, struct block *t)
+static void add_rows(const struct vector_product *x, enum way way, const struct segment *s,
+                     int64_t i, int rows, int at, struct block *t)
 {
     double copy[ROWS][CHUNK];
     const bool dense = x->a.p == 1;
@@ -247,7 +247,7 @@ static void add_rows(const struct product *x, enum way way, const struct segment
 
 /* Adds a segment's products, if the matrix has only one row.  Each chunk is summed in ROWS parts at
  * the same time; their totals are the first ROWS entries of the block. */
-static void add_row(const struct product *x, enum way way, const struct segment *s,
+static void add_row(const struct vector_product *x, enum way way, const struct segment *s,
                     struct block *t)
 {
     double copy[CHUNK];
@@ -341,7 +341,7 @@ FLAT void sum_columns(const char *a, int64_t column, int size, enum way way, con
 
 /* Adds a segment's products to the totals of rows that are adjacent in memory, LANES rows at a
  * time.  Returns the number of rows that it added; fewer than LANES are left. */
-static int64_t add_columns(const struct product *x, enum way way, const struct segment *s,
+static int64_t add_columns(const struct vector_product *x, enum way way, const struct segment *s,
                            int64_t i, int64_t rows, struct block *t)
 {
     const int size = x->fa.size;
@@ -381,15 +381,16 @@ FLAT double two_sum_of(double a, double b, double *rest)
     return sum;
 }
 
-/* True if the elements of a column are contiguous. */
-static bool has_columns(const struct product *x)
+/* True if the elements of a column are contiguous, and those of a row are not. */
+static bool has_columns(const struct vector_product *x)
 {
     return x->m > 1 && x->a.line == 1 && x->a.p != 1;
 }
 
 /* Computes up to BLOCK rows: first as double-double sums, and then again those rows whose sums
  * are not accurate enough to round them with certainty. */
-static void run_block(struct product *x, enum way way, struct segment *s, int64_t i, int64_t rows)
+static void run_block(struct vector_product *x, enum way way, struct segment *s, int64_t i,
+                      int64_t rows)
 {
     const bool one = x->m == 1, columns = has_columns(x);
     const double length = columns ? COLUMNS : CHUNK,
@@ -455,19 +456,19 @@ static void run_block(struct product *x, enum way way, struct segment *s, int64_
 int64_t FOR_ISA(limber_dots_run)(const struct call *c, limber_format fa, limber_format fb,
                                  limber_format fc, double allowed)
 {
-    struct product x = { .c = c,
-                         .fa = fa,
-                         .fb = fb,
-                         .fc = fc,
-                         .a = c->a,
-                         .b = c->b,
-                         .to = c->c.data,
-                         .m = c->m,
-                         .k = c->k,
-                         .step = c->c.row * fc.size,
-                         .allowed = allowed,
-                         .alpha = c->alpha ? double_at(c->alpha, fc.size) : 1,
-                         .beta = c->beta ? double_at(c->beta, fc.size) : 0 };
+    struct vector_product x = { .c = c,
+                                .fa = fa,
+                                .fb = fb,
+                                .fc = fc,
+                                .a = c->a,
+                                .b = c->b,
+                                .to = c->c.data,
+                                .m = c->m,
+                                .k = c->k,
+                                .step = c->c.row * fc.size,
+                                .allowed = allowed,
+                                .alpha = c->alpha ? double_at(c->alpha, fc.size) : 1,
+                                .beta = c->beta ? double_at(c->beta, fc.size) : 0 };
     struct segment s;
 
     if (c->n != 1) {    /* C is a row, so compute C^T = B^T A^T */

@@ -14,7 +14,7 @@
 enum { ROWS = 4, CHUNK = 512, SEGMENT = 8 * CHUNK, COLUMNS = 16, BLOCK = 512 };
 
 /* A product of a matrix and a vector.  If C is one row, the matrix is the transpose of B. */
-struct product {
+struct vector_product {
     const struct call *c;
     limber_format fa, fb, fc;
     struct view a, b;
@@ -28,19 +28,19 @@ struct product {
 };
 
 /* Returns the address of element p of the vector. */
-static const char *x_at(const struct product *x, int64_t p)
+static const char *x_at(const struct vector_product *x, int64_t p)
 {
     return (const char *)x->b.data + p * x->b.p * x->fb.size;
 }
 
 /* Returns the address of element p of row i. */
-static const char *a_at(const struct product *x, int64_t i, int64_t p)
+static const char *a_at(const struct vector_product *x, int64_t i, int64_t p)
 {
     return (const char *)x->a.data + (i * x->a.line + p * x->a.p) * x->fa.size;
 }
 
 /* Returns the address of row i's result. */
-static char *result_at(const struct product *x, int64_t i)
+static char *result_at(const struct vector_product *x, int64_t i)
 {
     return x->to + i * x->step;
 }
@@ -102,8 +102,8 @@ struct sums {
 
 /* Stores the results of the first `live` rows whose rounding is certain, or whose error is at most
  * `allowed` times the sum of magnitudes.  Returns the mask of the rows that are not stored. */
-static int store_certain(const struct product *x, const int64_t *row, int live, struct sums s,
-                         double allowed)
+static int store_certain(const struct vector_product *x, const int64_t *row, int live,
+                         struct sums s, double allowed)
 {
     const bool usual = all((vl)(s.size - s.size == 0) & (vl)(s.size != 0));
     struct results o;

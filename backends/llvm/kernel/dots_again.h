@@ -31,7 +31,7 @@ static void bin_row(const double *a, const double *x, int64_t n, bool deep, stru
 }
 
 /* Loads element p of LANES rows.  beside: the rows are adjacent in memory. */
-FLAT vd column_at(const struct product *x, const int64_t *row, bool beside, int64_t p)
+FLAT vd column_at(const struct vector_product *x, const int64_t *row, bool beside, int64_t p)
 {
     vd u = { 0 };
 
@@ -54,8 +54,8 @@ static bool are_beside(const int64_t *row)
 
 /* Adds the magnitudes of the products of elements [from, from + n) of LANES rows to `sizes`.  b:
  * the vector's elements from `from` on. */
-static void measure_rows(const struct product *x, const int64_t *row, int64_t from, int64_t n,
-                         const double *b, double *sizes)
+static void measure_rows(const struct vector_product *x, const int64_t *row, int64_t from,
+                         int64_t n, const double *b, double *sizes)
 {
     const bool beside = are_beside(row);
     vd size = LOAD(vd, sizes);
@@ -68,7 +68,7 @@ static void measure_rows(const struct product *x, const int64_t *row, int64_t fr
 
 /* Adds the products of elements [from, from + n) of LANES rows to bins.  b: the vector's elements
  * from `from` on. */
-static void bin_rows(const struct product *x, const int64_t *row, int64_t from, int64_t n,
+static void bin_rows(const struct vector_product *x, const int64_t *row, int64_t from, int64_t n,
                      const double *b, struct bins *s)
 {
     const bool beside = are_beside(row);
@@ -89,13 +89,13 @@ static const double *load_numbers(const struct view *v, limber_format f, int64_t
 }
 
 /* Returns elements [p, p + n) of the vector as doubles, in place or in `copy`. */
-static const double *x_part(const struct product *x, int64_t p, int64_t n, double *copy)
+static const double *x_part(const struct vector_product *x, int64_t p, int64_t n, double *copy)
 {
     return load_numbers(&x->b, x->fb, 0, p, n, copy);
 }
 
 /* Returns elements [p, p + n) of a row as doubles, in place or in `copy`. */
-static const double *a_part(const struct product *x, int64_t row, int64_t p, int64_t n,
+static const double *a_part(const struct vector_product *x, int64_t row, int64_t p, int64_t n,
                             double *copy)
 {
     return load_numbers(&x->a, x->fa, row, p, n, copy);
@@ -147,7 +147,7 @@ static int lowest_bit(const double *a, int64_t n, int least)
 }
 
 /* True if the row's sum in bins lost no bits.  last: start value of the last level of bins. */
-static bool is_exact(struct product *x, int64_t row, double last)
+static bool is_exact(struct vector_product *x, int64_t row, double last)
 {
     double copy[CHUNK];
     int unit = 1024;
@@ -164,7 +164,7 @@ static bool is_exact(struct product *x, int64_t row, double last)
 }
 
 /* True if each product of the row has a factor that is zero. */
-static bool is_zero(const struct product *x, int64_t row)
+static bool is_zero(const struct vector_product *x, int64_t row)
 {
     for (int64_t p = 0; p < x->k; p++)
         if (double_at(a_at(x, row, p), x->fa.size) != 0 && double_at(x_at(x, p), x->fb.size) != 0)
@@ -181,7 +181,7 @@ static double class_of(double v)
 
 /* Computes and stores a result in the long accumulator, if its sum in bins is not accurate
  * enough to round it with certainty. finite: no product is NaN or infinite. */
-static void store_slow(struct product *x, int64_t row, bool finite)
+static void store_long(struct vector_product *x, int64_t row, bool finite)
 {
     double class = 0;
 
@@ -195,14 +195,14 @@ static void store_slow(struct product *x, int64_t row, bool finite)
 
 /* Returns an upper bound of a sum of k magnitudes, given the computed sum.  It also covers the
  * rounding errors of summing in LANES lanes. */
-FLAT vd rounded_up(const struct product *x, vd size)
+FLAT vd rounded_up(const struct vector_product *x, vd size)
 {
     return size * (1 + (double)(x->k + 4 * LANES) * 0x1p-50);
 }
 
 /* Sums a row in bins, and stores the bins in lane r of *to.  size: sum of the products'
  * magnitudes. */
-static void sum_row(const struct product *x, int64_t row, double size, bool deep, int r,
+static void sum_row(const struct vector_product *x, int64_t row, double size, bool deep, int r,
                     struct bins *to)
 {
     double copy[2][CHUNK];
@@ -218,7 +218,7 @@ static void sum_row(const struct product *x, int64_t row, double size, bool deep
 
 /* Stores the result in lane r of *t, if the bins lost no bits.  Returns false if it stored nothing.
  * last: start value of the row's last level of bins. */
-static bool store_exact(struct product *x, int64_t row, const struct exact_sums *t, int r,
+static bool store_exact(struct vector_product *x, int64_t row, const struct exact_sums *t, int r,
                         double last)
 {
     const double *beta = x->c->beta ? &x->beta : NULL;
@@ -236,7 +236,8 @@ static bool store_exact(struct product *x, int64_t row, const struct exact_sums 
 
 /* Returns the sums *t of rows with their error bounds.  last: start values of the last level
  * of bins. */
-FLAT struct sums bounded(const struct product *x, const struct exact_sums *t, vd size, vd last)
+FLAT struct sums with_errors(const struct vector_product *x, const struct exact_sums *t, vd size,
+                             vd last)
 {
     /* error of products that underflow */
     const double below = ((double)x->k + 4 * LANES) * 0x1p-1073;
@@ -247,26 +248,26 @@ FLAT struct sums bounded(const struct product *x, const struct exact_sums *t, vd
 
 /* Sums a row in deep bins.  If that sum can be rounded with certainty or lost no bits, stores
  * the result and returns true. */
-__attribute__((noinline)) static bool store_deep(struct product *x, int64_t row, double size)
+__attribute__((noinline)) static bool store_deep(struct vector_product *x, int64_t row, double size)
 {
     struct bins bins = begin_bins(all_of(0), x->k);
     struct exact_sums t;
 
     sum_row(x, row, size, true, 0, &bins);
     t = finish_bins(&bins);
-    return !store_certain(x, &row, 1, bounded(x, &t, all_of(size), bins.third), x->allowed) ||
+    return !store_certain(x, &row, 1, with_errors(x, &t, all_of(size), bins.third), x->allowed) ||
            store_exact(x, row, &t, 0, bins.third[0]);
 }
 
 /* Stores the results of `count` rows from their sums in bins.  sizes: upper bounds of the sums of
  * magnitudes or, if an error is allowed, the sums themselves.  Rows whose sizes do not fit bins are
  * summed in the long accumulator. */
-static void store_again(struct product *x, const int64_t *row, int count, const struct bins *bins,
-                        vd sizes)
+static void store_binned_rows(struct vector_product *x, const int64_t *row, int count,
+                              const struct bins *bins, vd sizes)
 {
     const struct exact_sums t = finish_bins(bins);
     const vl fits = fits_bins(rounded_up(x, sizes));
-    struct sums s = bounded(x, &t, sizes, bins->second);
+    struct sums s = with_errors(x, &t, sizes, bins->second);
     int left, binned = 0; /* masks of rows */
 
     for (int r = 0; r < count; r++)
@@ -280,11 +281,11 @@ static void store_again(struct product *x, const int64_t *row, int count, const 
         if ((left >> r & 1) &&
             !(binned >> r & 1 && (store_exact(x, row[r], &t, r, bins->second[r]) ||
                                   store_deep(x, row[r], sizes[r]))))
-            store_slow(x, row[r], sizes[r] - sizes[r] == 0);
+            store_long(x, row[r], sizes[r] - sizes[r] == 0);
 }
 
 /* Returns the sum of the magnitudes of the products of a row and the vector. */
-static double sum_row_magnitudes(const struct product *x, int64_t row)
+static double sum_row_magnitudes(const struct vector_product *x, int64_t row)
 {
     double copy[2][CHUNK];
     vd size = { 0 };
@@ -302,7 +303,7 @@ static double sum_row_magnitudes(const struct product *x, int64_t row)
 
 /* Computes rows whose double-double sums could not be rounded with certainty, one after another
  * along k. sizes: upper bounds of their sums of magnitudes. */
-static void run_rows_again(struct product *x, const int64_t *row, int count, double *sizes)
+static void run_rows_again(struct vector_product *x, const int64_t *row, int count, double *sizes)
 {
     for (int r = 0; r < count; r += LANES) {
         const int here = count - r < LANES ? count - r : LANES;
@@ -316,14 +317,14 @@ static void run_rows_again(struct product *x, const int64_t *row, int count, dou
             if (fits_bins(rounded_up(x, all_of(size[i])))[0])
                 sum_row(x, row[r + i], size[i], false, i, &joined);
         }
-        store_again(x, row + r, here, &joined, size);
+        store_binned_rows(x, row + r, here, &joined, size);
     }
 }
 
 /* Runs through sections of k, which fit in the cache, for all groups of LANES rows.  Adds products
  * to each group's bins in t or, if t is NULL, the products' magnitudes to `sizes`. */
-static void run_groups(const struct product *x, const int64_t *row, int groups, struct bins *t,
-                       double *sizes)
+static void run_groups(const struct vector_product *x, const int64_t *row, int groups,
+                       struct bins *t, double *sizes)
 {
     enum { PART = 64 };
     double copy[PART];
@@ -343,7 +344,7 @@ static void run_groups(const struct product *x, const int64_t *row, int groups, 
 /* Computes rows whose double-double sums could not be rounded with certainty, LANES rows at a
  * time, for a matrix whose columns are contiguous. sizes: upper bounds of their sums of
  * magnitudes. */
-static void run_columns_again(struct product *x, int64_t *row, int count, double *sizes)
+static void run_columns_again(struct vector_product *x, int64_t *row, int count, double *sizes)
 {
     enum { GROUPS = BLOCK / LANES / 2 };
     const int groups = (count + LANES - 1) / LANES;
@@ -372,8 +373,8 @@ static void run_columns_again(struct product *x, int64_t *row, int count, double
         for (int g = 0; g < here; g++) {
             const int left = count - (g0 + g) * LANES;
 
-            store_again(x, row + g * LANES, left < LANES ? left : LANES, &t[g],
-                        LOAD(vd, sizes + g * LANES));
+            store_binned_rows(x, row + g * LANES, left < LANES ? left : LANES, &t[g],
+                              LOAD(vd, sizes + g * LANES));
         }
     }
 }

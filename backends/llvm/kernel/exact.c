@@ -49,7 +49,7 @@ void FOR_ISA(limber_exact_pack)(struct kernel_call *c, int64_t task)
     for (int64_t panel = from; panel < from + panels && panel < c->op[side].panels; panel++)
         if (pairs)
             pack_scaled(c, side, panel);
-        /* if k has several parts, this case reads operands in place, unpacked */
+        /* exact sums need packed elements only if k is one part */
         else if (!c->adds && !c->more)
             pack(c, side, panel);
 }
@@ -57,7 +57,8 @@ void FOR_ISA(limber_exact_pack)(struct kernel_call *c, int64_t task)
 /* ---- sums in windows ------------------------------------------------------------------------- */
 
 /* For each row of A, and for each group of LANES columns of B: a bit set that tells in which of
- * 64 equal parts of k it has a nonzero number.  It is filled when the first result is zero. */
+ * 64 equal parts of k it has a nonzero number.  Filled at the first result
+ * that is zero. */
 struct occupied {
     uint64_t row[KERNEL_EXACT_BLOCK], strip[KERNEL_EXACT_BLOCK / LANES];
     bool known;

@@ -140,7 +140,7 @@ void limber_block(struct kernel_call *c, int64_t task, char *scratch)
     if (IS_UNIT)
         unit_block(c, &b, scratch);
     else
-        products(c, &b, scratch);
+        add_limb_products(c, &b, scratch);
     if (LIMB_KIND == LIMB_KIND_whole && CFG(c).norms && c->op[1].planes)
         c->op[1].planes->norms(c, b.j0, b.panels_b * FIXED(nr), b.norms);
     lost = c->stores || c->more ? 0 : reconstruct(c, &b, scratch);

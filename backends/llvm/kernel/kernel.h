@@ -364,7 +364,7 @@ void limber_planes_code(struct planes *x);
 
 /* Returns the bytes of memory that the classes of an operand's elements need (special.c). */
 int64_t limber_classes_bytes(int64_t lines, int64_t k);
-/* Divides that memory into the arrays of *s. */
+/* Divides `memory`, limber_classes_bytes bytes, into the arrays of *s. */
 void limber_classes_set(struct classes *s, int64_t lines, int64_t k, char *memory);
 /* Task: records for sixteen lines which elements are positive, negative, infinite or NaN. */
 void limber_classes_fill(const struct classes *s, const struct view *v, limber_format f,

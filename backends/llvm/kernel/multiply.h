@@ -21,7 +21,7 @@ static const int32_t no_bias[KERNEL_NR]; /* biases of zero, for register tiles t
 
 /* True if an operand has tiles whose elements are multiplied by other parts of a partitioned
  * product, and are read as zeros here. */
-FLAT int is_part(const struct kernel_call *c)
+FLAT int skips_tiles(const struct kernel_call *c)
 {
     const struct tile_subset *a = c->op[0].view.tile_subset, *b = c->op[1].view.tile_subset;
 
@@ -195,7 +195,7 @@ FLAT void multiply(const struct kernel_call *c, const struct block *b, int la, i
                     p0 * FIXED(bytes) * FIXED(mr);
     const char *next_a = oa->data + b->panel_a * oa->panel_bytes + next_la * oa->limb_bytes +
                          next_p0 * FIXED(bytes) * FIXED(mr);
-    int skips = LIMB_KIND != LIMB_KIND_whole ? !CFG(c).offsets : is_part(c);
+    int skips = LIMB_KIND != LIMB_KIND_whole ? !CFG(c).offsets : skips_tiles(c);
 
     if (FIXED(matrix))
         limber_micro_open();
@@ -302,8 +302,8 @@ struct chains {
 };
 
 /* Loads sixteen chains of row i, from column j on, and corrects them for offsets. */
-FLAT v16i chains(const struct kernel_call *c, const struct correction *x, const char *at,
-                 int64_t i, int64_t j)
+FLAT v16i load_chains(const struct kernel_call *c, const struct correction *x, const char *at,
+                      int64_t i, int64_t j)
 {
     v16u t = LOAD(v16u, at);
 
@@ -327,7 +327,7 @@ FLAT void add_chains_to_total(const struct kernel_call *c, const struct block *b
 
     for (int64_t i = 0; i < b->rows; i++)
         for (int64_t j = t->j0; j < t->j1; j += KERNEL_LANES) {
-            v16i v = chains(c, x, t->at + i * t->row + (j - t->j0) * 4, i, j);
+            v16i v = load_chains(c, x, t->at + i * t->row + (j - t->j0) * 4, i, j);
             v8l low = TO(v8l, LOW(v)) << shift, high = TO(v8l, HIGH(v)) << shift;
             char *to = total + total_at(c, i, acc, j);
 
@@ -461,9 +461,9 @@ FLAT int is_single(const struct kernel_call *c)
 
 /* Adds a chain to the total of its accumulator, by the code for the plan's reconstruction.  fresh:
  * there is no total yet, so the chain becomes the total. */
-FLAT void fold_as(const struct kernel_call *c, const struct block *b, const struct chains *t,
-                  char *total, const struct kernel_row *row, int64_t chunk, int64_t length,
-                  int fresh)
+FLAT void add_chain_as(const struct kernel_call *c, const struct block *b, const struct chains *t,
+                       char *total, const struct kernel_row *row, int64_t chunk, int64_t length,
+                       int fresh)
 {
     struct correction x;
 
@@ -479,15 +479,16 @@ FLAT void fold_as(const struct kernel_call *c, const struct block *b, const stru
     }
 }
 
-/* Adds a chain to the total of its accumulator by fold_as, with `fresh` as a constant, so that the
- * code has no branches that test it. */
-FLAT void fold(const struct kernel_call *c, const struct block *b, const struct chains *t,
-               char *total, const struct kernel_row *row, int64_t chunk, int64_t length, int fresh)
+/* Adds a chain to the total of its accumulator by add_chain_as, with `fresh` as a constant, so that
+ * the code has no branches that test it. */
+FLAT void add_chain(const struct kernel_call *c, const struct block *b, const struct chains *t,
+                    char *total, const struct kernel_row *row, int64_t chunk, int64_t length,
+                    int fresh)
 {
     if (fresh)
-        fold_as(c, b, t, total, row, chunk, length, 1);
+        add_chain_as(c, b, t, total, row, chunk, length, 1);
     else
-        fold_as(c, b, t, total, row, chunk, length, 0);
+        add_chain_as(c, b, t, total, row, chunk, length, 0);
 }
 
 /* Adds the products of row r of the product table, over all of k, to the total of its accumulator.
@@ -513,7 +514,7 @@ FLAT void exact_row(const struct kernel_call *c, const struct block *b, int r, c
             continue;
         if (RECONSTRUCT == RECONSTRUCT_shift && is_single(c))
             return;             /* the code that stores results corrects for the offsets */
-        fold(c, b, &all, total, row, chunk, end - from, fresh);
+        add_chain(c, b, &all, total, row, chunk, end - from, fresh);
         fresh = 0;
     }
 }
@@ -580,7 +581,7 @@ FLAT void exact_columns(const struct kernel_call *c, const struct block *b, int 
                                 min64(b->cols, (j + 1) * FIXED(nr)) };
 
             multiply_column(c, b, r, j, from, end, scratch);
-            fold(c, b, &t, total, row, chunk, end - from, fresh);
+            add_chain(c, b, &t, total, row, chunk, end - from, fresh);
         }
     }
     limber_micro_close();
@@ -605,7 +606,7 @@ FLAT void products_in_place(const struct kernel_call *c, const struct block *b)
  * with `small`, all rows share one total.  With `bare`, some accumulator has no row, so totals
  * start at 0.  If k has several parts and rows share a float accumulator, a call computes only row
  * c->row. */
-FLAT void products(const struct kernel_call *c, const struct block *b, char *scratch)
+FLAT void add_limb_products(const struct kernel_call *c, const struct block *b, char *scratch)
 {
     if (CFG(c).direct && c->stores) {
         products_in_place(c, b);

@@ -247,7 +247,7 @@ FLAT void put_row(const struct strip *w, int limb, int64_t row, const char *v, i
 
 /* Sets the nonzero flags of the strip's panels for this block of k, if `any` is set.  Panels whose
  * flag is not set are not multiplied. */
-FLAT void mark(const struct strip *w, int limb, int any)
+FLAT void set_nonzero_flags(const struct strip *w, int limb, int any)
 {
     int64_t lines = lines_of(w->side), last = lines < KERNEL_LANES ? KERNEL_LANES / lines : 1;
 
@@ -327,7 +327,7 @@ FLAT void put_lanes(const struct strip *w, int limb, int64_t row, v16i v)
 
 /* Interleaves words `row` (even) and row + 1 of each lane and stores them, for groups of eight
  * elements. */
-FLAT void put_two(const struct strip *w, int limb, int64_t row, v16i a, v16i b)
+FLAT void put_two_words(const struct strip *w, int limb, int64_t row, v16i a, v16i b)
 {
     const v16i v[2] = {
         __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
@@ -344,7 +344,7 @@ FLAT void put_word(const struct strip *w, int limb, int64_t row, const v16i *wor
     if (FIXED(group) < 8)
         put_lanes(w, limb, row, word[0]);
     else if (row % 2 == 0)
-        put_two(w, limb, row, word[0], word[1]);
+        put_two_words(w, limb, row, word[0], word[1]);
 }
 
 /* Returns words of four bytes, the low bytes of four rows. */
@@ -426,7 +426,7 @@ FLAT void store_rows_of_integers(const struct strip *w, int limb, int p, const v
     }
     if (FIXED(group) == 8 && !w->o->planes) {   /* `count` is eight in this case */
         if (p < w->len)
-            put_two(w, limb, (w->p0 + p) / 4, word_of(v), word_of(v + 4));
+            put_two_words(w, limb, (w->p0 + p) / 4, word_of(v), word_of(v + 4));
         return;
     }
     UNROLL for (int i = 0; i < count; i += FIXED(group) < 4 ? FIXED(group) : 4) {
@@ -468,7 +468,7 @@ FLAT void store_integer_limb(const struct strip *w, int limb, v16i v[KERNEL_BLOC
     if (w->s->sums)
         add_sums(w, limb, sum);
     if (!CFG(w->c).offsets)
-        mark(w, limb, ANY(any));
+        set_nonzero_flags(w, limb, ANY(any));
     if (FIXED(matrix) && !w->side) {
         put_rows(w, limb, v);
         return;
@@ -491,7 +491,7 @@ FLAT void store_float_row(const struct strip *w, int limb, int p, v8d low, v8d h
     }
     /* mark_blocks (parts.c) sets the flags of limbs that are unchanged elements */
     if (LIMB_KIND != LIMB_KIND_whole)
-        mark(w, limb, ANY((low != 0) | (high != 0)));
+        set_nonzero_flags(w, limb, ANY((low != 0) | (high != 0)));
 }
 
 /* Stores a block of integers in the unit's operand format. */
@@ -726,7 +726,7 @@ FLAT struct singles singles_of(const struct strip *w)
 }
 
 /* Returns x plus the operand's offset, with zeros in the lanes from `count` on. */
-FLAT v16i moved(const struct strip *w, v16i x, int64_t count)
+FLAT v16i add_offset(const struct strip *w, v16i x, int64_t count)
 {
     v16i lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
 
@@ -800,7 +800,7 @@ FLAT void pack_single_bytes(const struct strip *w, const char *from, int64_t str
     if (w->s->sums)
         add_sums(w, 0, sum);
     if (!CFG(w->c).offsets)
-        mark(w, 0, ANY(any));
+        set_nonzero_flags(w, 0, ANY(any));
     if (FIXED(matrix) && !w->side) {
         store_words_transposed(w, 0, w->p0 / 4, word[0], word[1], word[2], word[3]);
         return;
@@ -837,7 +837,7 @@ FLAT void tiles_of_singles(const struct strip *w)
             x = fix_sixteen(w, (const char *)(p + KERNEL_LANES > w->len ? room : from + p), &one);
             any |= x;
             if (w->s->offset[0])
-                x = p + KERNEL_LANES > w->len ? moved(w, x, w->len - p) : x + w->s->offset[0];
+                x = p + KERNEL_LANES > w->len ? add_offset(w, x, w->len - p) : x + w->s->offset[0];
             all += x;
             bytes = TO(v16c, x);
             STORE(to + p, bytes);
@@ -848,7 +848,7 @@ FLAT void tiles_of_singles(const struct strip *w)
     if (w->s->sums)
         add_sums(w, 0, sum);
     if (!CFG(w->c).offsets)
-        mark(w, 0, ANY(any));
+        set_nonzero_flags(w, 0, ANY(any));
 }
 
 /* Packs up to 64 elements along k of each line by tiles_of_singles, if the operand is such a matrix
@@ -999,7 +999,7 @@ FLAT void pack_residues(const struct strip *w, const char *from, int64_t stride)
             any |= (v16i)(d[i][p] != 0);
     some = ANY(any);
     ROLL for (int l = 0; l < w->as->limbs; l++) {
-        mark(w, l, some);
+        set_nonzero_flags(w, l, some);
         if (FIXED(wide)) {
             pack_wide_residues(w, d, l);
             continue;
@@ -1060,7 +1060,7 @@ FLAT void note_bytes(const struct strip *w, const struct shown *x)
     if (w->s->sums)
         add_sums(w, 0, x->sum);
     if (!CFG(w->c).offsets)
-        mark(w, 0, ANY(x->any));
+        set_nonzero_flags(w, 0, ANY(x->any));
 }
 
 /* Packs 8-bit integers of an image, `stride` bytes apart along k, into planes.  Adds the operand's
@@ -1110,7 +1110,7 @@ FLAT void store_16_bit_pairs(const struct strip *w, const v16i row[16])
             put_lanes(w, 0, (w->p0 + 4 * i) / 2 + 1,
                       (x << 8 >> 24 & sign & 65535) | (x >> 24 & sign) << 16);
     }
-    mark(w, 0, ANY(any));
+    set_nonzero_flags(w, 0, ANY(any));
 }
 
 /* Packs sixteen words of each lane.  Bytes of the words past len may have any value. */
@@ -1382,7 +1382,7 @@ FLAT void pack_lines(const struct kernel_call *c, int side, const struct side *a
         ROLL for (int64_t i = x->from; i < x->to; i++)
             o->norm[i] = __builtin_sqrt(o->norm[i]);
     if (c->stores && FIXED(unit) == UNIT_i8 && side == 1 && CFG(c).offsets)
-        /* turn the sums into start values, which cancel what the offsets of A add */
+        /* sums become start values of accumulators, which cancel what the offsets of A add */
         ROLL for (int64_t i = x->from; i < x->to; i++)
             o->sums[i] *= -CFG(c).side[0].offset[0];
 }

@@ -18,7 +18,7 @@ enum { ROWS = 4, BLOCK = 512, UNKNOWN = INT32_MIN };
 
 /* The product, transposed if C has more rows than columns, so that the lanes of vectors run along
  * the longer side of C. */
-struct product {
+struct pair_product {
     const struct call *c;
     limber_format fa, fb, fc;
     struct view a, b;
@@ -48,21 +48,21 @@ struct sums { vd high, low, size; };
 enum way { CHAIN, PAIR, SIZED };
 
 /* Returns the address of element (i, j) of the result. */
-FLAT char *result_at(const struct product *x, int64_t i, int64_t j)
+FLAT char *result_at(const struct pair_product *x, int64_t i, int64_t j)
 {
     return (char *)x->to.data + (i * x->to.row + j * x->to.col) * x->fc.size;
 }
 
 /* Returns upper bounds of the sums of magnitudes of row i's products, which cover their own
  * rounding errors. */
-FLAT vd bound_magnitudes(const struct product *x, int64_t i)
+FLAT vd bound_magnitudes(const struct pair_product *x, int64_t i)
 {
     return x->most * (x->most_a[i - x->line0] * (double)(x->c->k + 1));
 }
 
 /* True if the sums of these rows can use PAIR, whose start value is above all partial sums: that
  * value is finite, and the rounding errors of products are representable. */
-static bool is_far(const struct product *x, int64_t i, int rows)
+static bool can_use_pair(const struct pair_product *x, int64_t i, int rows)
 {
     for (int r = 0; r < rows; r++)
         if (!all(fits_bins(bound_magnitudes(x, i + r))))
@@ -72,7 +72,7 @@ static bool is_far(const struct product *x, int64_t i, int rows)
 
 /* Multiplies `rows` rows of A, from row i on, by a strip of columns of B.  Sums are plain arrays,
  * since GCC does not keep structures in registers. */
-FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, enum way way,
+FLAT void sum_rows(const struct pair_product *x, int64_t i, int rows, int size, enum way way,
                    struct sums *out)
 {
     const char *line[ROWS];
@@ -111,8 +111,8 @@ FLAT void sum_rows(const struct product *x, int64_t i, int rows, int size, enum 
 }
 
 /* Sums rows by sum_rows with a constant number of rows, so that the compiler unrolls its loops. */
-FLAT void sum_rows_unrolled(const struct product *x, int64_t i, int rows, int size, enum way way,
-                            struct sums *s)
+FLAT void sum_rows_unrolled(const struct pair_product *x, int64_t i, int rows, int size,
+                            enum way way, struct sums *s)
 {
     if (rows == ROWS)
         sum_rows(x, i, ROWS, size, way, s);
@@ -123,9 +123,10 @@ FLAT void sum_rows_unrolled(const struct product *x, int64_t i, int rows, int si
 
 /* Sums the products of `rows` rows of A, from row i on, as `way` says.  PAIR needs a start value
  * above all partial sums; where there is none, SIZED is used. */
-static void sum_block(const struct product *x, int64_t i, int rows, enum way way, struct sums *s)
+static void sum_block(const struct pair_product *x, int64_t i, int rows, enum way way,
+                      struct sums *s)
 {
-    if (way == PAIR && !is_far(x, i, rows))
+    if (way == PAIR && !can_use_pair(x, i, rows))
         way = SIZED;
     if (!QUICK)
         for (int r = 0; r < rows; r++)
@@ -144,7 +145,7 @@ static void sum_block(const struct product *x, int64_t i, int rows, enum way way
 
 /* Copies the `live` columns of B that exist from column j on, as doubles, to x->strip.  The lanes
  * of columns that do not exist become zero. */
-static void fill_strip(const struct product *x, int64_t j, int live)
+static void fill_strip(const struct pair_product *x, int64_t j, int live)
 {
     int size = x->fb.size;
     const char *from = (const char *)x->b.data + j * x->b.line * size;
@@ -170,7 +171,7 @@ static void fill_strip(const struct product *x, int64_t j, int live)
 }
 
 /* Fills the strip, and computes the largest magnitude of each of its columns. */
-static void pack_strip(struct product *x, int64_t j, int live)
+static void pack_strip(struct pair_product *x, int64_t j, int live)
 {
     /* two maxima alternate, since each step depends on the previous one */
     vl most[2] = { { 0 }, { 0 } };
@@ -183,7 +184,7 @@ static void pack_strip(struct product *x, int64_t j, int live)
 }
 
 /* Returns the largest magnitude of a row of A; NaN counts as larger than all numbers. */
-static double largest_of_row(const struct product *x, int64_t i)
+static double largest_of_row(const struct pair_product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
     int64_t step = x->a.p * x->fa.size;
@@ -209,7 +210,7 @@ static double largest_of_row(const struct product *x, int64_t i)
 /* ---- storing results, and repeating sums that leave them uncertain --------------------------- */
 
 /* Returns error bounds of high + low. */
-FLAT vd uncertain_of(const struct product *x, const struct sums *s, enum way way)
+FLAT vd uncertain_of(const struct pair_product *x, const struct sums *s, enum way way)
 {
     double terms = (double)x->c->k + 2;
 
@@ -221,7 +222,7 @@ FLAT vd uncertain_of(const struct product *x, const struct sums *s, enum way way
 }
 
 /* True if each product of row i and column `lane` of the strip has a factor that is zero. */
-static bool are_zero(const struct product *x, int64_t i, int lane)
+static bool are_zero(const struct pair_product *x, int64_t i, int lane)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
 
@@ -254,7 +255,7 @@ static int nans_of(vd x)
 
 /* Returns, for row i, the sums of products of the elements' classes: NaN or infinite exactly where
  * the row's sums are. */
-static vd class_sums(const struct product *x, int64_t i)
+static vd class_sums(const struct pair_product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
     vd sum = { 0 };
@@ -270,7 +271,7 @@ static vd class_sums(const struct product *x, int64_t i)
 }
 
 /* Returns the exponent of the lowest set bit in row i of A; 0 if all its elements are zero. */
-static int lowest_bit_of_row(const struct product *x, int64_t i)
+static int lowest_bit_of_row(const struct pair_product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
     const int64_t step = x->a.p * x->fa.size;
@@ -288,7 +289,7 @@ static int lowest_bit_of_row(const struct product *x, int64_t i)
 
 /* Returns the exponent of the lowest set bit in column `lane` of the strip; 0 if all its elements
  * are zero. */
-static int lowest_bit_of_column(struct product *x, int lane)
+static int lowest_bit_of_column(struct pair_product *x, int lane)
 {
     vl lowest = (vl)all_of(INFINITY);
 
@@ -301,7 +302,7 @@ static int lowest_bit_of_column(struct product *x, int lane)
 }
 
 /* Returns the sums of row i in bins. */
-static struct bins sum_in_bins(const struct product *x, int64_t i)
+static struct bins sum_in_bins(const struct pair_product *x, int64_t i)
 {
     const char *at = (const char *)x->a.data + i * x->a.line * x->fa.size;
     const int64_t step = x->a.p * x->fa.size;
@@ -314,7 +315,7 @@ static struct bins sum_in_bins(const struct product *x, int64_t i)
 
 /* Stores the results in the mask `left` whose sums in bins can be rounded with certainty or lost no
  * bits.  Returns the mask of the results that are not stored. */
-static int store_binned(struct product *x, int64_t i, const struct results *o, int left)
+static int store_binned(struct pair_product *x, int64_t i, const struct results *o, int left)
 {
     const struct bins s = sum_in_bins(x, i);
     const struct exact_sums t = finish_bins(&s);
@@ -333,8 +334,8 @@ static int store_binned(struct product *x, int64_t i, const struct results *o, i
 
 /* Stores the results in the mask `left`, whose rounding the double-double sums leave uncertain.
  * size: upper bounds of the sums of magnitudes. */
-static void store_rest(struct product *x, int64_t i, int64_t j, const struct results *o, int left,
-                       vd size)
+static void store_rest(struct pair_product *x, int64_t i, int64_t j, const struct results *o,
+                       int left, vd size)
 {
     const vl finite = (vl)(size - size == 0);
     vd class = { 0 };
@@ -344,7 +345,7 @@ static void store_rest(struct product *x, int64_t i, int64_t j, const struct res
         odd |= left >> l & 1 && !finite[l];
     if (odd)
         class = class_sums(x, i);
-    else if (is_far(x, i, 1))
+    else if (can_use_pair(x, i, 1))
         left = store_binned(x, i, o, left);
     for (int l = 0; l < LANES; l++)
         if (left >> l & 1)
@@ -356,7 +357,7 @@ static void store_rest(struct product *x, int64_t i, int64_t j, const struct res
 
 /* Stores a row of LANES elements if the rounding of all is certain and none is zero.  Otherwise
  * returns false. */
-FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live, struct sums s,
+FLAT bool store_certain(const struct pair_product *x, int64_t i, int64_t j, int live, struct sums s,
                         enum way way)
 {
     char *to = result_at(x, i, j);
@@ -392,7 +393,7 @@ FLAT bool store_certain(const struct product *x, int64_t i, int64_t j, int live,
 /* Stores row i from its sums.  If the rounding of some elements is uncertain, first sums the row
  * again: plain FP64 chains as double-double sums and, if the caller allows an error, double-double
  * sums together with the sums of magnitudes, to which that error is relative. */
-static void store_row(struct product *x, int64_t i, int64_t j, int live, struct sums *s,
+static void store_row(struct pair_product *x, int64_t i, int64_t j, int live, struct sums *s,
                       enum way way)
 {
     struct results o;
@@ -418,7 +419,8 @@ static void store_row(struct product *x, int64_t i, int64_t j, int live, struct 
 
 /* Multiplies `rows` rows of A, from row i0 on, by B, and stores the rows of C.  most_a: receives
  * the largest magnitude of each of these rows of A. */
-static void run_block(struct product *x, int64_t i0, int64_t rows, enum way way, double *most_a)
+static void run_block(struct pair_product *x, int64_t i0, int64_t rows, enum way way,
+                      double *most_a)
 {
     for (int64_t i = 0; i < rows; i++) {
         most_a[i] = largest_of_row(x, i0 + i);
@@ -449,22 +451,22 @@ int64_t FOR_ISA(limber_pairs_run)(const struct call *c, limber_format fa, limber
     double strip[LIMBER_SMALL_K * LANES] __attribute__((aligned(64))), most_a[BLOCK];
     int low_a[BLOCK];
     enum way way = fa.size == 4 && fb.size == 4 ? CHAIN : PAIR;
-    struct product x = { .c = c,
-                         .fa = fa,
-                         .fb = fb,
-                         .fc = fc,
-                         .a = c->a,
-                         .b = c->b,
-                         .to = c->c,
-                         .strip = strip,
-                         .low_a = low_a,
-                         /* computed only once, since arithmetic with subnormal numbers is slow */
-                         .below = ((double)c->k + 2) * 0x1p-1073,
-                         .allowed = allowed,
-                         .m = c->m,
-                         .n = c->n,
-                         .alpha = c->alpha ? double_at(c->alpha, fc.size) : 1,
-                         .beta = c->beta ? double_at(c->beta, fc.size) : 0 };
+    struct pair_product x = { .c = c,
+                              .fa = fa,
+                              .fb = fb,
+                              .fc = fc,
+                              .a = c->a,
+                              .b = c->b,
+                              .to = c->c,
+                              .strip = strip,
+                              .low_a = low_a,
+                              /* computed only once, since subnormal arithmetic is slow */
+                              .below = ((double)c->k + 2) * 0x1p-1073,
+                              .allowed = allowed,
+                              .m = c->m,
+                              .n = c->n,
+                              .alpha = c->alpha ? double_at(c->alpha, fc.size) : 1,
+                              .beta = c->beta ? double_at(c->beta, fc.size) : 0 };
 
     if (c->m > c->n || (c->m == c->n && c->b.line != 1 && c->a.line == 1)) {
         x.fa = fb, x.fb = fa;   /* lanes run along the longer side of C: C^T = B^T A^T */

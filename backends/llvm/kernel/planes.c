@@ -25,13 +25,13 @@ enum { VECTOR = 64, BATCH = 16, AHEAD = 12, ROOM = 4 * 4 * KERNEL_NR };
 
 /* `count` columns of a panel, from column `to` on, which are contiguous in each row of the planes,
  * from offset `from` on. */
-struct run {
+struct column_run {
     int64_t to, count, from;
 };
 
 /* Divides columns [j, j + columns) into runs and returns their number.  Columns past the last one
  * belong to the last run. */
-static int find_runs(const struct packed *o, int64_t j, int64_t columns, struct run *run)
+static int find_runs(const struct packed *o, int64_t j, int64_t columns, struct column_run *run)
 {
     const struct planes *x = o->planes;
     const struct patch *w = o->view.patch;
@@ -46,7 +46,7 @@ static int find_runs(const struct packed *o, int64_t j, int64_t columns, struct 
         if (runs > 0 && from == run[runs - 1].from + run[runs - 1].count)
             run[runs - 1].count += count;
         else
-            run[runs++] = (struct run){ at, count, from };
+            run[runs++] = (struct column_run){ at, count, from };
         at += count;
         if (++y == w->oh) {
             y = 0;
@@ -78,7 +78,8 @@ FLAT void copy_vector(char *to, const char *from)
 
 /* Copies runs as full vectors.  Bytes that exceed a run are overwritten by the next run or the next
  * row. */
-FLAT void copy_runs(const struct run *run, int runs, int64_t bytes, const char *from, char *to)
+FLAT void copy_runs(const struct column_run *run, int runs, int64_t bytes, const char *from,
+                    char *to)
 {
     for (int i = 0; i < runs; i++)
         for (int64_t x = 0; x < run[i].count * bytes; x += VECTOR)
@@ -86,7 +87,7 @@ FLAT void copy_runs(const struct run *run, int runs, int64_t bytes, const char *
 }
 
 /* Interleaves `group` rows of n elements, of `bytes` bytes each. */
-FLAT void join(const char *const *row, int group, int64_t n, int bytes, char *to)
+FLAT void interleave_rows(const char *const *row, int group, int64_t n, int bytes, char *to)
 {
     int64_t x = 0;
 
@@ -99,7 +100,7 @@ FLAT void join(const char *const *row, int group, int64_t n, int bytes, char *to
 
 /* Iterator over rows p, p + 1, ... of a panel's limb.  A row consists of elements or words of the
  * planes. */
-struct walk {
+struct row_iterator {
     /* address in the planes of the row of the current channel or group of channels */
     const char *at;
     int64_t tap; /* index of the current element of the window */
@@ -107,18 +108,18 @@ struct walk {
 
 /* Returns an iterator at row p: at window element p % taps of channel (or group of channels) p /
  * taps. */
-FLAT struct walk walk_from(const struct kernel_call *c, int limb, int64_t p)
+FLAT struct row_iterator iterator_at(const struct kernel_call *c, int limb, int64_t p)
 {
     const struct packed *o = &c->op[1];
     const struct planes *x = o->planes;
 
-    return (struct walk){ o->data + limb * o->limb_bytes +
-                              p / x->taps * x->length * x->group * c->config->bytes,
-                          p % x->taps };
+    return (struct row_iterator){ o->data + limb * o->limb_bytes +
+                                      p / x->taps * x->length * x->group * c->config->bytes,
+                                  p % x->taps };
 }
 
 /* Returns the address of the current row, and advances to the next row. */
-FLAT const char *next_row(struct walk *w, const struct planes *x, int64_t bytes)
+FLAT const char *next_row(struct row_iterator *w, const struct planes *x, int64_t bytes)
 {
     const char *at = w->at + x->tap[w->tap] * bytes;
 
@@ -129,10 +130,10 @@ FLAT const char *next_row(struct walk *w, const struct planes *x, int64_t bytes)
     return at;
 }
 
-/* Gathers `len` rows of a panel from the planes into `room`, from the row of *w on.  A row consists
+/* Gathers `len` rows of a panel from the planes into `room`, from the row of w on.  A row consists
  * of `runs` contiguous runs.  count: `runs` if each run fits one vector, else 0. */
-FLAT void gather_some(const struct kernel_call *c, const struct run *run, int runs, int count,
-                      struct walk w, int64_t len, int64_t bytes, char *room)
+FLAT void gather_some(const struct kernel_call *c, const struct column_run *run, int runs,
+                      int count, struct row_iterator w, int64_t len, int64_t bytes, char *room)
 {
     const struct planes *x = c->op[1].planes;
     const int64_t row = x->nr * bytes, plane = x->length * bytes;
@@ -161,8 +162,8 @@ FLAT void gather_some(const struct kernel_call *c, const struct run *run, int ru
 
 /* Gathers rows of a panel, with the number of runs as a constant if it is small, so that the
  * compiler unrolls loops over runs. */
-FLAT void gather_rows(const struct kernel_call *c, const struct run *run, int runs, struct walk w,
-                      int64_t len, int64_t bytes, char *room)
+FLAT void gather_rows(const struct kernel_call *c, const struct column_run *run, int runs,
+                      struct row_iterator w, int64_t len, int64_t bytes, char *room)
 {
     const bool one = c->op[1].planes->nr * bytes <= VECTOR; /* a run is at most one vector long */
 
@@ -177,8 +178,8 @@ FLAT void gather_rows(const struct kernel_call *c, const struct run *run, int ru
 
 /* Gathers `len` rows of a panel from the planes, and interleaves each `group` neighbouring rows, so
  * that the elements of a group along k are contiguous. */
-FLAT void gather_groups(const struct kernel_call *c, const struct run *run, int runs,
-                        struct walk w, int64_t len, int group, int64_t bytes, char *room)
+FLAT void gather_groups(const struct kernel_call *c, const struct column_run *run, int runs,
+                        struct row_iterator w, int64_t len, int group, int64_t bytes, char *room)
 {
     char copies[BATCH * (KERNEL_NR * 2 + VECTOR)];
     static const char zeros[KERNEL_NR * 2];
@@ -200,7 +201,7 @@ FLAT void gather_groups(const struct kernel_call *c, const struct run *run, int 
             row[i] = copies + i * step;
         }
         for (int64_t i = 0; i < rows; i += group, room += nr * group * bytes)
-            join(row + i, group, nr, (int)bytes, room);
+            interleave_rows(row + i, group, nr, (int)bytes, room);
     }
 }
 
@@ -221,15 +222,15 @@ FLAT void pair_rows(const char *first, const char *second, int64_t words, char *
 
 /* Gathers a panel for groups of eight bytes along k: gathers rows of words, as many as fit in ROOM
  * bytes, and interleaves pairs of them. */
-FLAT void gather_pairs(const struct kernel_call *c, const struct run *run, int runs, int limb,
-                       int64_t p0, int64_t len, char *room)
+FLAT void gather_pairs(const struct kernel_call *c, const struct column_run *run, int runs,
+                       int limb, int64_t p0, int64_t len, char *room)
 {
     const int64_t group = c->op[1].planes->group, nr = c->op[1].planes->nr, row = 4 * nr;
     char words[ROOM + VECTOR];
 
     for (int64_t p = 0, count; p < len; p += ROOM / nr, room += (count + 1) / 2 * 2 * row) {
         const int64_t some = len - p < ROOM / nr ? len - p : ROOM / nr;
-        struct walk w = walk_from(c, limb, (p0 + p) / group);
+        struct row_iterator w = iterator_at(c, limb, (p0 + p) / group);
 
         count = (some + 3) / 4;
         if (group > 1)
@@ -249,10 +250,10 @@ void FOR_ISA(limber_planes_gather)(const struct kernel_call *c, int64_t j, int l
                                    int64_t len, char *room)
 {
     const struct kernel_config *f = c->config;
-    struct run run[KERNEL_NR];
+    struct column_run run[KERNEL_NR];
     int nr = c->op[1].planes->nr, runs = find_runs(&c->op[1], j, nr, run);
     int group = c->op[1].planes->group;
-    struct walk w = walk_from(c, limb, p0 / group);
+    struct row_iterator w = iterator_at(c, limb, p0 / group);
 
     if (f->group == 8)
         gather_pairs(c, run, runs, limb, p0, len, room);
@@ -279,7 +280,7 @@ void FOR_ISA(limber_planes_sums)(const struct kernel_call *c, int64_t j, int64_t
     const struct planes *x = o->planes;
     const int32_t *from = o->sums + limb * o->sum_lines;
     int nr = c->config->nr;
-    struct run run[KERNEL_NR];
+    struct column_run run[KERNEL_NR];
 
     for (int64_t at = 0; at < columns; at += nr, sums += nr) {
         int runs = find_runs(o, j + at, nr, run);
@@ -299,7 +300,7 @@ void FOR_ISA(limber_planes_norms)(const struct kernel_call *c, int64_t j, int64_
     const struct packed *o = &c->op[1];
     const struct planes *x = o->planes;
     int nr = c->config->nr;
-    struct run run[KERNEL_NR];
+    struct column_run run[KERNEL_NR];
 
     for (int64_t at = 0; at < columns; at += nr, norms += nr) {
         int runs = find_runs(o, j + at, nr, run);
@@ -481,7 +482,8 @@ FLAT struct plane_row find_row_pixels(const struct kernel_call *c, int64_t row)
 
 /* Copies every `step`-th byte, from `from` on, of which `count` (at most sixteen) are needed.  May
  * read bytes between and past them, but none at or past `end`. */
-FLAT void sixteen_apart(char *to, const char *from, int64_t step, int64_t count, const char *end)
+FLAT void copy_sixteen_apart(char *to, const char *from, int64_t step, int64_t count,
+                             const char *end)
 {
     if (step == 1 && end - from >= 16) {
         memcpy(to, from, 16);
@@ -515,7 +517,7 @@ FLAT void interleave_row(const struct plane_row *p, int64_t channel, int64_t ste
             if (p->step == 1 && p->memory_end - from >= 16)
                 row[q] = from;
             else
-                sixteen_apart(room[q], from, p->step, n, p->memory_end);
+                copy_sixteen_apart(room[q], from, p->step, n, p->memory_end);
         }
         join_four(row, n < 16 ? words : to + 4 * x);
         if (n < 16)
@@ -532,9 +534,9 @@ FLAT void widen_row(const struct plane_row *p, int64_t channel, int64_t step, in
         int64_t n = p->end - x < 16 ? p->end - x : 16;
         char room[2][16] = { 0 }, words[64];
 
-        sixteen_apart(room[0], from, p->step, n, p->memory_end);
+        copy_sixteen_apart(room[0], from, p->step, n, p->memory_end);
         if (count > 1)
-            sixteen_apart(room[1], from + step, p->step, n, p->memory_end);
+            copy_sixteen_apart(room[1], from + step, p->step, n, p->memory_end);
         join_two_widened((const char *[]){ room[0], room[1] }, !is_unsigned, words);
         memcpy(to + 4 * x, words, (size_t)(4 * n));
     }

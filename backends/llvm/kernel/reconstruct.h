@@ -110,7 +110,7 @@ FLAT void small_totals(const struct kernel_call *c, const struct block *b, const
 {
     if (is_single(c)) {
         struct correction x = correction_of(c, b, CFG(c).row[0].a, CFG(c).row[0].b, 0, c->k);
-        v16i t = chains(c, &x, scratch + (i * CFG(c).nb + j0) * 4, i, j0);
+        v16i t = load_chains(c, &x, scratch + (i * CFG(c).nb + j0) * 4, i, j0);
 
         v[0] = TO(v8l, LOW(t)) << CFG(c).weight[0];
         v[1] = TO(v8l, HIGH(t)) << CFG(c).weight[0];
@@ -124,8 +124,8 @@ FLAT void small_totals(const struct kernel_call *c, const struct block *b, const
 
 /* Stores the element in column j0 + j from its 62-bit total, by the general code.  Returns 1 if it
  * does not fit an integer format, else 0. */
-FLAT int64_t small_one(const struct kernel_call *c, const struct block *b, int64_t i, int64_t j0,
-                       int64_t j, const int64_t *v)
+FLAT int64_t store_small_element(const struct kernel_call *c, const struct block *b, int64_t i,
+                                 int64_t j0, int64_t j, const int64_t *v)
 {
     uint64_t w[2] = { (uint64_t)v[j], (uint64_t)(v[j] >> 63) };
 
@@ -153,7 +153,7 @@ FLAT int64_t small_strip(const struct kernel_call *c, const struct block *b, con
     STORE(x, v[0]);
     STORE(x + 8, v[1]);
     ROLL for (int64_t j = 0; j < cols; j++)
-        lost += small_one(c, b, i, j0, j, x);
+        lost += store_small_element(c, b, i, j0, j, x);
     return lost;
 }
 
@@ -289,8 +289,7 @@ FLAT v8l round_float(const struct kernel_call *c, v8d high, v8d low, v8l exact, 
         v8l known = (v8l)(about < size) | zero;
         v8f up, down;
 
-        /* scaled like r; if r is in range, `about`, which is smaller by at most 2^50, is a normal
-         * number, too */
+        /* scaled like r; if r is in range, `about`, at least 2^-50 of r, is a normal number, too */
         about = (v8d)((v8l)about + scale);
         r = (v8d)((v8l)r + scale);
         up = TO(v8f, r + about);
@@ -599,8 +598,8 @@ FLAT int rounds_at_once(const struct kernel_call *c)
 
 /* Reconstructs and stores one element by the general code.  Returns 1 if it does not fit C's
  * integer format, else 0. */
-FLAT int64_t wide_one(const struct kernel_call *c, const struct block *b, const char *scratch,
-                      int64_t i, int64_t j)
+FLAT int64_t reconstruct_element(const struct kernel_call *c, const struct block *b,
+                                 const char *scratch, int64_t i, int64_t j)
 {
     return c->cold->total(c, b->i0 + i, b->j0 + j, totals(c, scratch) + total_at(c, i, 0, j),
                           total_step(c));
@@ -657,7 +656,7 @@ FLAT int64_t wide_strip(const struct kernel_call *c, const struct block *b, cons
     if (left)
         ROLL for (int64_t j = 0; j < cols; j++)
             if (left >> j & 1)
-                lost += wide_one(c, b, scratch, i, j0 + j);
+                lost += reconstruct_element(c, b, scratch, i, j0 + j);
     return lost;
 }
 
@@ -687,7 +686,7 @@ FLAT int64_t store_scaled_integers(const struct kernel_call *c, const struct blo
     STORE(x + 8, v[1]);
     ROLL for (int64_t j = 0; j < cols; j++)
         if (left >> j & 1)
-            lost += small_one(c, b, i, j0, j, x);
+            lost += store_small_element(c, b, i, j0, j, x);
     return lost;
 }
 
@@ -968,7 +967,8 @@ FLAT int64_t ordinary_strip(const struct kernel_call *c, const struct block *b,
 
 /* Stores a strip of one row in which some elements depend on NaN or infinities (special).  First
  * stores all elements as ordinary ones.  Then restores the old values of the special elements,
- * since beta may need them, and stores these elements as NaN and infinities determine. */
+ * since beta may need them, and stores these elements as NaN and infinities determine.  Returns the
+ * number of elements that do not fit an integer format. */
 SLOW int64_t special_strip(const struct kernel_call *c, const struct block *b,
                            const char *scratch, int64_t i, int64_t j0, int64_t cols)
 {

@@ -197,8 +197,8 @@ static void NAME(by_columns)(const struct vector_sums *v, const T *x, int64_t n,
     }
 }
 
-/* Returns x and y in turn in the lanes. */
-FLAT NAME(v) NAME(in_turn)(T x, T y)
+/* Returns a vector with x in even lanes and y in odd lanes. */
+FLAT NAME(v) NAME(alternating)(T x, T y)
 {
     NAME(v) v;
 
@@ -215,7 +215,7 @@ FLAT void NAME(add_pairs)(const T *column, int64_t col, int count, const T *x, i
     int64_t i = 0;
 
     for (int c = 0; c < 2 * count; c++)
-        factor[c] = NAME(in_turn)(x[2 * c], x[2 * c + 1]);
+        factor[c] = NAME(alternating)(x[2 * c], x[2 * c + 1]);
     for (; i + NAME(LANES) <= m; i += NAME(LANES)) {
         NAME(v) to = NAME(load)(s + i);
 
@@ -345,7 +345,8 @@ FLAT void NAME(sum_whole_chains)(const T *a, const T *x, T *to)
     NAME(store)(to, s);
 }
 
-/* Returns `sum` plus the dot product of a row and a vector, both contiguous. */
+/* Returns `sum` plus the dot product of a row and a vector, both contiguous.  first: `sum` has no
+ * value yet. */
 static T NAME(dot)(int64_t n, const T *a, const T *x, bool first, T sum)
 {
     T chain[NAME(LANES)];
