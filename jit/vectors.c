@@ -61,9 +61,8 @@ static bool needs_conversion(const struct problem *p)
            !limber_format_equal(p->fb, p->fc);
 }
 
-/* True for the product of a complex matrix with contiguous columns and a vector, which complex.c
- * has converted to a real product with two columns, if the operands need no conversion of
- * format. */
+/* True if the product is that of a complex matrix with contiguous columns and a vector, and no
+ * operand needs another format.  complex.c has made it a real product with two columns. */
 static bool has_complex_columns(const struct problem *p)
 {
     return p->n == 2 && p->a.pairs && p->a.pairs->kind == PAIRS_along && p->a.line == 2 &&

@@ -409,8 +409,9 @@ static void prepare_side(struct kernel *k, const struct call *c, const struct ke
 
     o->line0 = 0;
     o->lines = side ? c->n : c->m;
-    /* bit 0 of the variant tells how offsets are corrected: by start values of registers, or by
-     * subtracting sums at the end */
+    /* the variant of packed limbs: bit 0 is set if offsets are corrected by start values of
+     * registers and not by subtracting sums at the end; the other bits are the taps of turned
+     * filters */
     if (side == 0 && w->filters.turned) {
         variant += 2 * (int)w->filters.taps;
         p.turned = malloc((size_t)(c->runner->workers * limber_transposed_bytes(f, &w->filters)));

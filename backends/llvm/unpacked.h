@@ -14,8 +14,8 @@ enum {
     /* if rows of B are at least this many bytes apart, they are read in place only for few rows of
      * A */
     NEAR = 4096,
-    /* a product with at most this many rows does not repay packing, not even if its panels are
-     * prepared */
+    /* a product with at most this many rows reads B in place, which is faster than from packed
+     * panels, even if these are prepared */
     FEW = 24
 };
 

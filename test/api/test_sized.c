@@ -129,7 +129,8 @@ static void a_convolution_needs_its_sizes(void **state)
         assert_true(y[i] == 10 * x[i]);
 }
 
-/* Each combination of a problem's features is accepted or refused as documented. */
+/* Features of a problem that exclude each other are refused by the name of a field, and C is
+ * unchanged. */
 static void combinations(void **state)
 {
     double c = 7;

@@ -217,12 +217,6 @@ static bool is_direct(const struct depthwise *d)
            (apart || ((d->r == 1 || d->dilate[0] == 1) && across_of(d) == 1));
 }
 
-/* Returns a / b, rounded up. */
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* True for an NCHW image if lanes are channels; packing then transposes the image, and storing
  * transposes the result.  False if vectors of channels would leave many more lanes empty than
  * vectors of pixels, or if the packed rows (`length` pixels) for one row of the result are too

@@ -289,7 +289,7 @@ struct NAME(group) {
     int64_t channel, first, lanes;
 };
 
-/* Returns vector of channels number g of a piece. */
+/* Returns the first channel and the lanes of the g-th vector of channels of a piece. */
 static struct NAME(group) NAME(find_group)(const struct piece *p, int64_t g)
 {
     const int64_t channel = g * LANES - p->shift, beyond = channel + LANES - p->channels;

@@ -99,7 +99,8 @@ FLAT double fraction_at(const struct limb *l, int line, int64_t p)
     return m;
 }
 
-/* Returns the fractions of element p of LANES lines, from line `first` on. */
+/* Returns element p of LANES lines, from line `first` on, as signed significands in [1, 2); 0 stays
+ * 0. */
 FLAT vd fractions_at(const struct limb *l, int first, int64_t p)
 {
     vl bits;

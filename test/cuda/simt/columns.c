@@ -248,7 +248,9 @@ static struct columns *issued_by(struct fibre *f, const char *what)
     return c;
 }
 
-/* Returns the clocks with which a product or copy reads shared memory. */
+/* Returns the witness (a vector clock, for the check of races) of a read of shared memory by a
+ * tensor-core product or a bulk copy.  The read is asynchronous: its time is that of the block's
+ * agent at the next arrival. */
 static struct witness reader_of(const struct columns *c, const struct fibre *f)
 {
     struct witness w = fibre_witness(f);
