@@ -31,8 +31,8 @@ set(not_sanitized
     "example_.*" peers_onednn gpu_bench gpu_steps)
 # The longest tests start first, so that no core is idle at the end.
 set(first tools bindings_python "test_cuda(_conv)?_[0-9]*" applications test_apply_all "corpus.*"
-    test_run test_simt blas_programs "gpu_smoke_.*" "test_cuda_(complex|mixed|mx|groups)_[0-9]*" pages
-    test_unit blas_control test_targets aarch64 wheel gpu_layouts test_cubin)
+    test_run test_simt blas_programs "gpu_smoke_.*" "test_cuda_(complex|mixed|mx|groups)_[0-9]*"
+    pages test_unit blas_control test_targets aarch64 wheel gpu_layouts test_cubin)
 foreach(test ${all})
   foreach(pattern ${first})
     if(test MATCHES "^${pattern}$")

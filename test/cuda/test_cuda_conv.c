@@ -360,8 +360,8 @@ static void check_gradient(limber_contract contract, const char *format, const c
                  *why ? why : "bits differ");
 }
 
-/* Gradients in both layouts are cut into blocks as convolutions are: host and device memory give the
- * same bits, and errors against correctly rounded results are within the reported bound. */
+/* Gradients in both layouts are cut into blocks as convolutions are: host and device memory give
+ * the same bits, and errors against correctly rounded results are within the reported bound. */
 static void gradients_are_cut_into_blocks(void **state)
 {
     enum { FILTERS = 130, SIDE = 11, OPERANDS = 2 };

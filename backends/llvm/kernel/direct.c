@@ -22,9 +22,9 @@ enum { PACK = 3, FAR = 4096 };
  * the cache lines of C that are AHEAD vectors further on are prefetched. */
 enum { SHORT = 64, AHEAD = 8 };
 
-/* At most TOGETHER_MOST strips of columns of C are computed together, TALL rows of each in turn.  48
- * rows are so few that the translations of their pages stay in the CPU's first-level TLB (64 entries
- * on most CPUs). */
+/* At most TOGETHER_MOST strips of columns of C are computed together, TALL rows of each in turn.
+ * 48 rows are so few that the translations of their pages stay in the CPU's first-level TLB (64
+ * entries on most CPUs). */
 enum { TOGETHER_MOST = 16, TALL = 48 };
 
 /* Which lanes of a tile's last vector are columns of C: all, some, or at most half.  HALF is used
