@@ -1,5 +1,6 @@
 # Which tests the first tier leaves to `tools/test.sh --more` (label `more`), which are longer with
-# LIMBER_TEST_LONG=1 (label `long`), and which the build with sanitizers does not repeat.
+# LIMBER_TEST_LONG=1 (label `long`), which only `--long` runs (labels `more`, `long` and `release`),
+# and which the build with sanitizers does not repeat.
 # docs/testing.md says what each tier is for.
 get_property(all DIRECTORY PROPERTY TESTS)
 
@@ -21,6 +22,11 @@ set(long test_failing test_small test_apply test_workspace test_apply_all test_t
     test_schedule test_depthwise test_binades test_prebuilt test_random test_planes
     test_magnitudes test_contract test_resnet test_directions gpu_smoke_90 test_cuda_mx_120
     "test_cuda_(batch|calls|complex|conv|groups|steps|unit)_90")
+# Stand-ins for GPUs whose kernels differ from those of another one in single instructions, which
+# other tests of both devices execute.
+set(release test_cuda_conv_100 test_cuda_groups_100 test_cuda_mixed_100 gpu_smoke_75)
+list(APPEND more ${release})
+list(APPEND long ${release})
 # Tests that the build with sanitizers leaves out: arithmetic of kernels, which the other build
 # compares with the same references; checks of source files; and programs in other processes.
 set(not_sanitized
@@ -39,9 +45,9 @@ foreach(test ${all})
       set_tests_properties(${test} PROPERTIES COST 100)
     endif()
   endforeach()
-  foreach(tier more long)
+  foreach(tier more long release)
     foreach(pattern ${${tier}})
-      if(test MATCHES "^${pattern}$" AND NOT (LIMBER_SANITIZE AND tier STREQUAL "more"))
+      if(test MATCHES "^${pattern}$" AND NOT (LIMBER_SANITIZE AND tier MATCHES "more|release"))
         set_property(TEST ${test} APPEND PROPERTY LABELS ${tier})
       endif()
     endforeach()

@@ -8,7 +8,7 @@ usage() {
 Usage: tools/test.sh [--more | --all | --long] [--jobs N] [--minutes N] [--summary FILE] [ROOM...]
 
 Builds in build-test and runs every room's tests there.
-ROOM, a folder of test/ such as jit: its tests alone.
+ROOM, a folder of test/ whose tests have its name as label, such as jit: its tests alone.
   --more    in its place what takes longer: the same tests with sanitizers (build-asan), GPUs'
             stand-ins on every architecture, AArch64 by an emulator, other compilers
   --all     both
@@ -23,6 +23,9 @@ The end says how many passed, failed and were skipped, and how a failure is repe
 example: tools/test.sh jit api
 END
 }
+# the rooms, as test/CMakeLists.txt lists them
+known=$(sed -n '/^foreach(room /,/)/p' test/CMakeLists.txt | tr '\n()' '   ')
+known=$(echo ${known#foreach room })
 quick=yes more='' long='' stop='' given='' began=$(date +%s) jobs=$(nproc) rooms=''
 while [ $# -gt 0 ]; do
     case $1 in
@@ -34,7 +37,10 @@ while [ $# -gt 0 ]; do
     --summary) given=${2:?--summary takes a file}; shift ;;
     --help | -h) usage; exit 0 ;;
     -*) echo "test.sh: no option is called $1 (see --help)" >&2; exit 2 ;;
-    *)  [ -d "test/$1" ] || { echo "test.sh: no room is called $1" >&2; exit 2; }
+    *)  case " $known " in
+        *" $1 "*) ;;
+        *) echo "test.sh: no room is called $1; there are $known" >&2; exit 2 ;;
+        esac
         rooms=$rooms${rooms:+|}$1 ;;
     esac
     shift
@@ -84,7 +90,7 @@ if [ -n "$more" ]; then
     sh tools/aarch64_root.sh build-aarch64-root ||      # for the test `aarch64`
         echo "no libraries for AArch64: it will not be tested"
     build build-asan -DCMAKE_C_COMPILER=clang-19 -DLIMBER_SANITIZE=ON
-    test_folders build-asan build-test:more
+    test_folders build-asan build-test:more:-release
 fi
 if [ -n "$long" ]; then
     LIMBER_TEST_LONG=1 test_folders build-test:long
