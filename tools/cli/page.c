@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* units of a chart: at 400 pixels, the width of a telephone, its text is still legible */
-enum { WIDTH = 440, HEIGHT = 320, LEFT = 70, TOP = 12, RIGHT = 14, BOTTOM = 50 };
-enum { MOST_TICKS = 14, LABEL = 40, COLOURS = 8, BAR = 160, SHAPES = 3 };
+enum { WIDTH = 440, HEIGHT = 320, LEFT = 76, TOP = 12, RIGHT = 14, BOTTOM = 50 };
+enum { MOST_TICKS = 14, LABEL = 48, COLOURS = 8, BAR = 160, SHAPES = 3 };
 
 /* colours of curves that other code names */
 enum { BLUE = 0, ORANGE = 1, GREY = 7 };
