@@ -261,6 +261,25 @@ double limber_smallest_slack(const struct plan *p)
     return smallest_slack(p, &k);
 }
 
+/* Fails because the plan's error bound exceeds the contract's at this k.  Two digits tell the
+ * bounds, nine where they differ by less than a tenth. */
+static bool fail_by_bound(const struct plan *p, double k, struct diag *d)
+{
+    const double bound = limber_error_bound(p, k), allowed = limber_allowed_error(p, k),
+                 most = ldexp(1, p->kbits);
+    const int digits = bound < 1.1 * allowed ? 9 : 2;
+
+    if (k < most)
+        return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                           "its bound %.*g |A||B| exceeds what the contract allows (%.*g) for the "
+                           "inner dimension %.0f; a plan serves all up to %.0f",
+                           digits, bound, digits, allowed, k, most);
+    return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
+                       "its bound %.*g |A||B| exceeds what the contract allows (%.*g) for inner "
+                       "dimensions up to %.0f",
+                       digits, bound, digits, allowed, most);
+}
+
 /* Computes the plan's error bound in p->spent.  Fails if more rows are missing in the product
  * table than the plan's `dropped` allows, or if the bound exceeds the contract's at some k. */
 bool limber_pass_bound(struct plan *p, const struct target *t, struct diag *d)
@@ -278,8 +297,5 @@ bool limber_pass_bound(struct plan *p, const struct target *t, struct diag *d)
     p->spent = limber_error_bound(p, ldexp(1, p->kbits));
     if (p->promise == LIMBER_CONTRACT_FAST || slack >= 0)
         return true;
-    return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
-                       "its bound %.9g |A||B| exceeds the contract's %.9g at k = %.0f; a plan "
-                       "serves every k up to %.0f",
-                       limber_error_bound(p, k), limber_allowed_error(p, k), k, ldexp(1, p->kbits));
+    return fail_by_bound(p, k, d);
 }

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the blocks of the pages, follows their links, and finds functions without an example.
+"""Runs the blocks of the pages, follows their links, finds functions without an example, and
+checks that pages do not become too long.
 
     pages.py SOURCE BUILD [PAGE...]     all pages: README.md, CONTRIBUTING.md and docs/*.md
-    pages.py --links SOURCE [PAGE...]   links and marks alone
+    pages.py --links SOURCE [PAGE...]   links, marks and lengths alone
 
 A comment on the line before each fenced block, which a reader does not see, says what is done
 with it:
@@ -17,8 +18,8 @@ with it:
                             "..." stands for anything, on a line of its own for any lines.
     <!-- output within 20% -->  As `output`, but each number may differ by so much.
     <!-- output numbers vary -->  As `output`, but each number stands for any other.
-    <!-- output numbers and schemes vary -->  Also the schemes after "by" and "scheme", which depend
-                            on the CPU, stand for any other.
+    <!-- output numbers and schemes vary -->  Also the schemes after "by" and "scheme", and in a
+                            table of parts, which depend on the CPU, stand for any other.
     <!-- file NAME -->      Write it to this file, for blocks that follow.  The text before it has
                             the name, for readers.
     <!-- not run: WHY -->   Left out; WHY has a few words.
@@ -48,6 +49,11 @@ HEADERS = ("limber/limber.h", "limber/ops.h", "limber/solve.h", "limber/research
 # functions that NumPy's wheels give another name, such as cblas_dgemm
 WHEEL_NAME = re.compile(r"\bscipy_(\w+?)64_\b")
 MARKER = "---- the block itself ----"
+# a row of a plan's table of parts, with its spaces escaped: a group of A and one of B, its size,
+# its share of products, its scheme, seconds and bound
+PART = re.compile(r"(?:\\? )+\d+(?:\\? )+[a-z](?::[a-z])?(?:\\? )+[a-z](?::[a-z])?(?:\\? )+"
+                  r"\d+\\? x\\? \d+(?:\\? )+[\d.\\]+%(?:\\? )+[\w\\-]+(?:\\? )+"
+                  r"[\w.\\-]+(?:\\? )+[\w.\\-]+")
 SECONDS = 300       # limit for a block, on a busy machine
 
 
@@ -174,6 +180,32 @@ def check_examples(source, pages):
     return [f"{name} has no example" for name in names if name not in called]
 
 
+def word_count(source, pages):
+    count = 0
+    for page in pages:
+        with open(os.path.join(source, page)) as f:
+            count += len(f.read().split())
+    return count
+
+
+def check_lengths(source):
+    """Checks how many words pages have, one by one and together, and how many lines the changelog
+    has.  A page of docs/measured, which is a list, may have any length."""
+    docs, measured = ([os.path.join(folder, name)
+                       for name in sorted(os.listdir(os.path.join(source, folder)))
+                       if name.endswith(".md")] for folder in ("docs", "docs/measured"))
+    limits = [(page, [page], 3000) for page in docs]
+    limits += [("docs/*.md", docs, 45000), ("docs/measured/*.md", measured, 15000)]
+    counts = [(name, word_count(source, pages), most) for name, pages, most in limits]
+    wrong = [f"{name}: {count} words, more than {most}" for name, count, most in counts
+             if count > most]
+    with open(os.path.join(source, "CHANGELOG.md")) as f:
+        lines = len(f.readlines())
+    if lines > 150:
+        wrong.append(f"CHANGELOG.md: {lines} lines, more than 150")
+    return wrong
+
+
 # ---- running --------------------------------------------------------------------------------
 
 def have(name, env):
@@ -247,7 +279,9 @@ def as_pattern(text, numbers_vary, schemes_vary):
         if schemes_vary:        # before numbers, which some names of schemes contain
             line = re.sub(r"\bby\\ [^,]*?(,|\\ on)", r"by\\ [^ ,]+\1", line)
             line = re.sub(r"^(scheme[\\ ]+).*?\\ on\\ (\w+):.*", r"\1[^ ]+\\ on\\ \2:.*", line)
-        if numbers_vary:
+            if PART.fullmatch(line):
+                line = PART.pattern
+        if numbers_vary and line != PART.pattern:
             line = re.sub(r"(?:\\ )+", lambda m: " +" if len(m[0]) > 2 else m[0], line)
             line = re.sub(r"\d+(?:\\\.\d+)?(?:e(?:\\[+-])?\d+)?",
                           r"(\\d+(?:\\.\\d+)?(?:e[+-]?\\d+)?)", line)
@@ -345,6 +379,7 @@ def main():
     wrong = check_links(source, pages)
     if pages == all_pages(source):
         wrong += check_clicks(source, pages) + check_examples(source, pages)
+        wrong += check_lengths(source)
     for page in list(pages):
         try:
             blocks(source, page)

@@ -56,6 +56,14 @@ one
 fo...r
 ...limber/bin/limber
 ```
+<!-- run -->
+```sh
+echo '   1  a:n   a:n      832 x 832       61.52%  ozaki1-f16     0.00492  1.13e-16'
+```
+<!-- output numbers and schemes vary -->
+```
+   1  a     a        832 x 832       75.45%  ozaki1-i8      0.00231  1.13e-16
+```
 <!-- run
 double a[] = { 1 };
 ...
@@ -165,6 +173,16 @@ echo many seconds
 1.6 seconds
 ```
 END
+expect 'a part without its size' 'page.md:6: the output is' <<'END'
+<!-- run -->
+```sh
+echo '   1  a     a        832       75.45%  ozaki1-i8      0.00231  1.13e-16'
+```
+<!-- output numbers and schemes vary -->
+```
+   1  a     a        832 x 832       75.45%  ozaki1-i8      0.00231  1.13e-16
+```
+END
 expect 'output of nothing' 'page.md:2: no block is run' <<'END'
 <!-- output -->
 ```
@@ -194,8 +212,9 @@ END
 expect 'no such heading' 'no such heading: #there' <<'END'
 [there](#there)
 END
-# A folder of pages: README.md leads to one page within two clicks, but not to another.
-mkdir -p tree/docs tree/include/limber tree/examples
+# A folder of pages: README.md leads to one page within two clicks, but not to another.  Pages and
+# the changelog are too long by one word or line.
+mkdir -p tree/docs/measured tree/include/limber tree/examples
 cd tree
 echo '[one](docs/one.md)' > README.md
 : > CONTRIBUTING.md
@@ -219,7 +238,19 @@ limber_two();
 limber_three();
 ```
 END
+# Prints words, one a line.
+words() {  # number
+    seq "$1" | sed 's/.*/word/'
+}
+words $((3001 - $(wc -w < docs/one.md))) >> docs/one.md
+words $((45001 - $(cat docs/*.md | wc -w))) > docs/three.md
+words 15001 > docs/measured/four.md
+words 151 > CHANGELOG.md
 "$PYTHON" "$pages" --links . > log && { echo "a tree with faults passes"; exit 1; }
-printf '%s\n' 'docs/three.md: more than two clicks from README.md' 'limber_three has no example' |
-    cmp - log
+printf '%s\n' 'docs/three.md: more than two clicks from README.md' 'limber_three has no example' \
+    'docs/one.md: 3001 words, more than 3000' \
+    "docs/three.md: $(wc -w < docs/three.md) words, more than 3000" \
+    'docs/*.md: 45001 words, more than 45000' \
+    'docs/measured/*.md: 15001 words, more than 15000' \
+    'CHANGELOG.md: 151 lines, more than 150' | cmp - log
 echo "each fault of a page is found"

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Tests `limber report` on sweeps and benchmarks: what it prints, its pages, and how pages look in a
-# browser (without chromium this part is skipped).
+# Tests `limber report` on sweeps and benchmarks: what it prints, its pages, the contrast of their
+# colours, and how pages look in a browser (without chromium this part is skipped).
 limber=$1
-check=$(cd "$(dirname "$0")" && pwd)/report_check.html
+here=$(cd "$(dirname "$0")" && pwd)
+check=$here/report_check.html
 . "$(dirname "$0")/../support/expect.sh"
 cd "$work" || exit 2
 browser=
@@ -11,8 +12,13 @@ for name in chromium chromium-browser google-chrome; do
 done
 [ -n "$browser" ] || echo "no chromium: how pages look is not tested"
 
-# Renders a page in windows of two widths, and prints the results of report_check.html.
+# Checks a page's colours.  Renders it in windows of two widths, and checks what report_check.html
+# prints.
 looks() {  # page, pattern
+    expect 0 '^good$' awk -f "$here/contrast.awk" "$1"
+    is_shown "$1" "$2"
+}
+is_shown() {  # page, pattern
     [ -n "$browser" ] || return 0
     cat "$1" "$check" > looked.html
     for width in 1300 500; do
@@ -47,7 +53,8 @@ expect 0 'No unit keeps 1e-09' cat page.html
 # Powers of ten are equally far apart, and so are 8, 12 and 16 bits; the mark of a 0 is hollow.
 expect 0 '^even$' awk -F '"' '
     /Error over the/ { on = 1 }
-    on && /<circle/ && /title/ { n++; x[n] = $2; y[n] = $4 + 0; fill[n] = $8 }
+    on && /<circle.*<title>/ { n++; x[n] = $2; y[n] = $4 + 0; fill[n] = $8 }
+    on && /<rect.*<title>/ { n++; x[n] = $2 + 4; y[n] = $4 + 4; fill[n] = $10 }
     /<\/svg>/ { on = 0 }
     END { if (n == 4 && x[2] - x[1] == x[3] - x[2] && (d = y[3] - 2 * y[2] + y[1]) < 0.2 &&
               d > -0.2 && y[1] < y[2] && fill[4] == "none" && fill[3] != "none")
@@ -249,7 +256,7 @@ expect 0 '^before$' cat kept.html
 page='<!DOCTYPE html><html><body>'
 while read -r bad; do
     echo "$page${bad%:*}" > page.html
-    looks page.html "id=\"verdict\">.*${bad##*:}"
+    is_shown page.html "id=\"verdict\">.*${bad##*:}"
 done << 'END'
 <svg width=50 height=50><title>t</title><text x=45 y=20>long text</text></svg>:sticks out
 <svg width=50 height=50><circle cx=10 cy=inf r=3></circle></svg>:is no number
@@ -262,4 +269,20 @@ done << 'END'
 <img src="check.png">:it loads other files
 <style>p{background:url(a.png)}</style>:it loads other files
 END
+
+# ---- contrast.awk finds colours that are hard to read, and a scheme that is absent ----
+"$limber" report steps.json --html page.html || exit 1
+spoilt() {  # the sed program that spoils the page, what is found
+    sed "$1" page.html > spoilt.html
+    expect 0 "$2" awk -f "$here/contrast.awk" spoilt.html
+}
+spoilt '/^<style>/s/--s1:#[0-9a-f]*/--s1:#e69f00/' '^--s1: #e69f00 on #ffffff has a contrast of 2.2'
+spoilt '/^@media/s/--text:#[0-9a-f]*/--text:#1a202c/' '^--text: #1a202c on #14181f has .* of 1.0'
+spoilt '/^<style>/s/--s3:#[0-9a-f]*/--s3:grey/' '^--s3 is no colour of six digits$'
+spoilt 's/svg text{fill:currentColor/svg text{fill:#cc79a7/' '^#cc79a7 is a colour of no scheme$'
+spoilt '/^@media(prefers/d' '^1 schemes, 0 of them dark, 9 colours$'
+# Charts shrink with the window.  At 400 pixels their text is 10 high, as 12 of 440 units.
+expect 0 'svg.chart.display:block;width:100%' cat page.html
+expect 0 'viewBox="0 0 440 320" font-size="12"' cat page.html
+expect 1 '' grep -q 'min-width' page.html
 finish

@@ -7,11 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 820, HEIGHT = 380, LEFT = 70, TOP = 40, RIGHT = 220, BOTTOM = 50 };
-enum { MOST_TICKS = 14, LABEL = 40, LEGEND = 30, COLOURS = 8, BAR = 160 };
+/* units of a chart: at 400 pixels, the width of a telephone, its text is still legible */
+enum { WIDTH = 440, HEIGHT = 320, LEFT = 76, TOP = 12, RIGHT = 14, BOTTOM = 50 };
+enum { MOST_TICKS = 14, LABEL = 48, COLOURS = 8, BAR = 160, SHAPES = 3 };
 
-static const char *const colours[COLOURS] = { "#0072b2", "#d55e00", "#009e73",      "#cc79a7",
-                                              "#e69f00", "#56b4e9", "currentColor", "#888888" };
+/* colours of curves that other code names */
+enum { BLUE = 0, ORANGE = 1, GREY = 7 };
+
+/* Colours of a page: the classes s0 to s7 are those of curves, the last but one that of text.  The
+ * contrast of each to the page is above 4.5 (WCAG 2, level AA), and readers without one kind of
+ * cone can tell them apart, too (by the simulation of Machado, Oliveira, Fernandes 2009). */
+struct colours {
+    const char *page, *text, *curve[COLOURS];
+};
+static const struct colours light = { "#ffffff",
+                                      "#1a202c",
+                                      { "#0072b2", "#b34700", "#a200f2", "#3c0059", "#a6634b",
+                                        "#661b00", "#1a202c", "#6b7280" } },
+                            dark = { "#14181f",
+                                     "#e2e8f0",
+                                     { "#56b4e9", "#e69f00", "#00ffaa", "#ce3df2", "#f23d55",
+                                       "#a2f26d", "#e2e8f0", "#9aa3b2" } };
 
 /* Writes text to an HTML page, with markup characters escaped. */
 void page_text(FILE *f, const char *s)
@@ -29,6 +45,15 @@ void page_text(FILE *f, const char *s)
     free(plain);
 }
 
+/* Writes the colours as variables of the style sheet. */
+static void write_colours(FILE *f, const struct colours *c)
+{
+    fprintf(f, ":root{--page:%s;--text:%s", c->page, c->text);
+    for (int i = 0; i < COLOURS; i++)
+        fprintf(f, ";--s%d:%s", i, c->curve[i]);
+    fputs("}", f);
+}
+
 /* Writes the head of an HTML page, with its style sheet. */
 void page_begin(FILE *f, const char *title)
 {
@@ -36,16 +61,26 @@ void page_begin(FILE *f, const char *title)
           "<meta name=viewport content=\"width=device-width\"><title>Limber: ",
           f);
     page_text(f, title);
-    fputs("</title>\n<style>:root{color-scheme:light dark}body{font:15px/1.5 sans-serif;margin:2em "
-          "auto;max-width:80em;padding:0 1em;color:#1a202c;background:#fff}h1{font-size:1.4em}"
+    fputs("</title>\n<style>html{color-scheme:light dark}", f);
+    write_colours(f, &light);
+    fputs("\n@media(prefers-color-scheme:dark){", f);
+    write_colours(f, &dark);
+    fputs("}\n", f);
+    for (int i = 0; i < COLOURS; i++)
+        fprintf(f, ".s%d{color:var(--s%d)}", i, i);
+    fputs("\nbody{font:15px/1.5 sans-serif;margin:2em auto;max-width:80em;padding:0 1em;"
+          "color:var(--text);background:var(--page)}h1{font-size:1.4em;overflow-wrap:anywhere}"
           "div{overflow-x:auto}table{border-collapse:collapse}td,th{padding:.2em .6em;"
           "text-align:left;border-bottom:1px solid #8886;font-size:14px}td.n{text-align:right;"
           "font-variant-numeric:tabular-nums}td.n,td.w{white-space:nowrap}"
-          "p.good,p.bad{padding:.5em .8em;border-left:5px solid #009e73;font-weight:bold}"
-          "p.bad{border-color:#d55e00}svg text{fill:currentColor}"
-          "svg.chart{display:block;max-width:100%;min-width:520px;height:auto;margin:1em 0}"
+          "p.good,p.bad{padding:.5em .8em;border-left:5px solid var(--s0);font-weight:bold}"
+          "p.bad{border-color:var(--s1)}svg text{fill:currentColor}"
+          "figure{margin:1em 0;max-width:560px}figcaption{font-weight:bold}"
+          "svg.chart{display:block;width:100%;height:auto}"
+          "figure ul{display:flex;flex-wrap:wrap;gap:0 1em;list-style:none;margin:.3em 0;padding:0;"
+          "font-size:13px;overflow-wrap:anywhere}"
           "@media(max-width:30em){body{margin:1em auto}td,th{padding:.2em .3em;font-size:13px}}"
-          "@media(prefers-color-scheme:dark){body{color:#e2e8f0;background:#14181f}}</style>\n",
+          "</style>\n",
           f);
 }
 
@@ -76,11 +111,11 @@ void page_bar(FILE *f, double x, double most, double beside, bool grey)
     }
     fprintf(f,
             "<td><svg width=\"%d\" height=\"16\" role=\"img\"><rect width=\"%.1f\" height=\"16\" "
-            "fill=\"%s\"/>",
-            BAR + 4, width < 1 ? 1 : width, grey ? "#8a97ab" : "#3b82c4");
+            "fill=\"currentColor\" class=s%d />",
+            BAR + 4, width < 1 ? 1 : width, grey ? GREY : BLUE);
     if (beside > 0 && beside < most)
-        fprintf(f, "<rect x=\"%.1f\" width=\"3\" height=\"16\" fill=\"#c05621\"/>",
-                BAR * beside / most);
+        fprintf(f, "<rect x=\"%.1f\" width=\"3\" height=\"16\" fill=\"currentColor\" class=s%d />",
+                BAR * beside / most, ORANGE);
     fprintf(f, "</svg></td>");
 }
 
@@ -97,8 +132,8 @@ void page_ratio(FILE *f, double ratio)
     fprintf(f,
             "<td><svg width=\"160\" height=\"16\" role=\"img\"><title>%.3g</title>"
             "<path d=\"M8 8H152\" stroke=\"#8888\"/><path d=\"M80 1V15\" stroke=\"currentColor\"/>"
-            "<circle cx=\"%.1f\" cy=\"8\" r=\"5\" fill=\"%s\"/></svg></td>",
-            ratio, x, ratio < 1 ? "#d55e00" : "#0072b2");
+            "<circle cx=\"%.1f\" cy=\"8\" r=\"5\" fill=\"currentColor\" class=s%d /></svg></td>",
+            ratio, x, ratio < 1 ? ORANGE : BLUE);
 }
 
 /* ---- charts as SVG --------------------------------------------------------------------------- */
@@ -246,7 +281,7 @@ static void draw_axes(FILE *f, const struct axis *x, const struct axis *y)
 
         fprintf(
             f,
-            "<path d=\"M%d %.1fH%d\" stroke=\"#8885\"/><text class=\"tick\" x=\"%d\" y=\"%.1f\" "
+            "<path d=\"M%d %.1fH%d\" stroke=\"#8888\"/><text class=\"tick\" x=\"%d\" y=\"%.1f\" "
             "text-anchor=\"end\">%.6g</text>\n",
             LEFT, at, WIDTH - RIGHT, LEFT - 6, at + 4, y->tick[i]);
     }
@@ -277,23 +312,39 @@ static int by_x(const void *a, const void *b)
     return p->x < q->x ? -1 : p->x > q->x ? 1 : 0;
 }
 
-/* Draws a mark of the i-th curve: filled circles, then squares, then hollow circles, so that 24
- * curves differ. */
+/* Draws a mark of the i-th curve: a circle, square or diamond.  Curves next to each other differ
+ * in colour and shape, and 24 in one of them. */
 static void draw_mark(FILE *f, int i, double x, double y, bool hollow)
 {
-    const char *colour = colours[i % COLOURS];
-    int shape = i / COLOURS % 3;
-
-    if (shape == 1)
-        fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"8\" height=\"8\"", x - 4, y - 4);
-    else
-        fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"", x, y, shape ? 5 : 4);
-    fprintf(f, " fill=\"%s\" stroke=\"%s\">", hollow || shape == 2 ? "none" : colour, colour);
+    switch (i % SHAPES) {
+    case 0: fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\"", x, y); break;
+    case 1: fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"8\" height=\"8\"", x - 4, y - 4); break;
+    default: fprintf(f, "<path d=\"M%.1f %.1fl5 5-5 5-5-5z\"", x, y - 5);
+    }
+    fprintf(f, " fill=\"%s\" stroke=\"currentColor\" class=s%d>", hollow ? "none" : "currentColor",
+            i % COLOURS);
 }
 
 static void end_mark(FILE *f, int i)
 {
-    fputs(i / COLOURS % 3 == 1 ? "</rect>\n" : "</circle>\n", f);
+    static const char *const names[SHAPES] = { "circle", "rect", "path" };
+
+    fprintf(f, "</%s>", names[i % SHAPES]);
+}
+
+/* Writes the legend: each curve's mark and name. */
+static void write_legend(FILE *f, const struct chart *c)
+{
+    fputs("<ul>", f);
+    for (int i = 0; i < c->n; i++) {
+        fputs("<li><svg width=\"14\" height=\"14\">", f);
+        draw_mark(f, i, 7, 7, false);
+        end_mark(f, i);
+        fputs("</svg> ", f);
+        page_text(f, c->curve[i].name);
+        fputs("</li>\n", f);
+    }
+    fputs("</ul>", f);
 }
 
 /* Draws a curve: its line, its points, and their intervals. */
@@ -312,42 +363,25 @@ static void draw_curve(FILE *f, const struct chart *c, int i, const struct axis 
                         pixel_of(x, p->x), pixel_of(y, p->y));
         }
     if (strokes)
-        fprintf(f, "\" fill=\"none\" stroke=\"%s\"/>\n", colours[i % COLOURS]);
+        fprintf(f, "\" fill=\"none\" stroke=\"currentColor\" class=s%d />\n", i % COLOURS);
     for (int j = 0; j < curve->n; j++) {
         const struct point *p = &curve->point[j];
 
         if (!is_in_range(x, p->x) || !is_in_range(y, p->y))
             continue;
         if (is_in_range(y, p->low) && is_in_range(y, p->high))
-            fprintf(f, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"%s\"/>", pixel_of(x, p->x),
-                    pixel_of(y, p->low), pixel_of(y, p->high), colours[i % COLOURS]);
+            fprintf(f, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"currentColor\" class=s%d />",
+                    pixel_of(x, p->x), pixel_of(y, p->low), pixel_of(y, p->high), i % COLOURS);
         draw_mark(f, i, pixel_of(x, p->x), pixel_of(y, p->y), c->log_y && p->y == 0);
         fputs("<title>", f);
         page_text(f, curve->name);
         fprintf(f, ": %.6g, %.4g</title>", p->x, p->y);
         end_mark(f, i);
+        fputs("\n", f);
     }
-    draw_mark(f, i, WIDTH - RIGHT + 14, TOP + 18 * i, false);
-    end_mark(f, i);
-    fprintf(f, "<text x=\"%d\" y=\"%d\">", WIDTH - RIGHT + 24, TOP + 18 * i + 4);
-    if (strlen(curve->name) > LEGEND) { /* the full name is a tooltip */
-        char cut[LEGEND + 1];
-        int length = LEGEND - 2;
-
-        /* does not cut within a UTF-8 character */
-        while (length > 0 && (curve->name[length] & 0xc0) == 0x80)
-            length--;
-        snprintf(cut, sizeof cut, "%.*s", length, curve->name);
-        page_text(f, cut);
-        fputs("…<title>", f);
-        page_text(f, curve->name);
-        fputs("</title>", f);
-    } else
-        page_text(f, curve->name);
-    fputs("</text>\n", f);
 }
 
-/* Draws a chart as an SVG element: axes, curves and a legend. */
+/* Draws a chart: its title, axes and curves as an SVG element, a legend. */
 void page_chart(FILE *f, const struct chart *c)
 {
     struct axis x = { .low = INFINITY,
@@ -360,20 +394,19 @@ void page_chart(FILE *f, const struct chart *c)
                       .from = HEIGHT - BOTTOM,
                       .to = TOP,
                       .base = c->log_y ? 10 : 0 };
-    int height = TOP + 18 * c->n > HEIGHT ? TOP + 18 * c->n : HEIGHT;
 
     if (!has_points(c))
         return;
     set_up_x(c, &x);
     set_up_y(c, &y);
+    fputs("<figure><figcaption>", f);
+    page_text(f, c->title);
     fprintf(f,
-            "<div><svg class=chart role=\"img\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-            "font-size=\"12\"><title>",
-            WIDTH, height, WIDTH, height);
+            "</figcaption>\n<svg class=chart role=\"img\" viewBox=\"0 0 %d %d\" font-size=\"12\">"
+            "<title>",
+            WIDTH, HEIGHT);
     page_text(f, c->title);
-    fprintf(f, "</title>\n<text x=\"%d\" y=\"22\" font-size=\"15\">", LEFT);
-    page_text(f, c->title);
-    fprintf(f, "</text>\n<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
+    fprintf(f, "</title>\n<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
             (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12);
     page_text(f, c->across);
     fprintf(f, "</text>\n<text transform=\"translate(14 %d) rotate(-90)\" text-anchor=\"middle\">",
@@ -385,5 +418,7 @@ void page_chart(FILE *f, const struct chart *c)
         qsort(c->curve[i].point, (size_t)c->curve[i].n, sizeof *c->curve[i].point, by_x);
         draw_curve(f, c, i, &x, &y);
     }
-    fputs("</svg></div>\n", f);
+    fputs("</svg>\n", f);
+    write_legend(f, c);
+    fputs("</figure>\n", f);
 }

@@ -50,6 +50,14 @@ print(f"{each['dgesv_'] / each['dgetrf_']:.3f}")     # (n^3/3 + 5 n^2) / (n^3/3)
 END
 expect 0 '^worst [0-9.]*e\+' $before LIMBER_CONTRACT=simulate=h100-bf16 $python \
     "$here/lapack.py" residuals 70 70
+# A message that the contract is not kept names what a program would call.
+expect 0 'not correct: .* computed dormqr_? \(part of qr, lstsq, eigh, svd\): .*LIMBER_NO_COMPILE' \
+    $before LIMBER_CONTRACT=correct LIMBER_BACKEND=interp LIMBER_NO_COMPILE=1 \
+    LIMBER_KERNELS=specialised LIMBER_CACHE_DIR="$work/cold" $python "$here/lapack.py" \
+    residuals 70 70
+lines 1 'computed dgetrf_? \(part of lu, solve, inv, det\): '
+lines 1 'computed dtrtri_? \(part of inv\): '
+lines 1 'computed dsyrk_?: |computed cblas_dsyrk: '
 for contract in native correct; do
     expect 0 '^singular 41 [0-9.]*e-1[45]$' $before LIMBER_CONTRACT=$contract $python \
         "$here/lapack.py" corners

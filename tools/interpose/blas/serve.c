@@ -283,6 +283,27 @@ static bool is_first_of_routine(const struct request *r)
     return !(atomic_fetch_or(&seen[r->routine % 64], bit) & bit);
 }
 
+/* Returns the functions of NumPy and SciPy that call a routine of LAPACK, in parentheses, for users
+ * who did not call it themselves; "" if it is no such routine. */
+static const char *purpose_of(enum routine routine)
+{
+    switch (routine) {
+    case LAPACK_GETRF: return " (part of lu, solve, inv, det)";
+    case LAPACK_GESV: return " (part of solve, inv)";
+    case LAPACK_GETRS:
+    case LAPACK_POTRS:
+    case LAPACK_POSV: return " (part of solve)";
+    case LAPACK_TRTRS: return " (part of solve_triangular)";
+    case LAPACK_GETRI:
+    case LAPACK_TRTRI: return " (part of inv)";
+    case LAPACK_POTRF: return " (part of cholesky)";
+    case LAPACK_GEQRF: return " (part of qr, lstsq, svd)";
+    case LAPACK_ORGQR: return " (part of qr, eigh, svd)";
+    case LAPACK_ORMQR: return " (part of qr, lstsq, eigh, svd)";
+    default: return "";
+    }
+}
+
 /* Prints, once for each routine and type, that the contract is not kept.  The other BLAS may be as
  * accurate, but gives other bits. */
 static void print_failure(const struct request *r, const struct blas_job *j)
@@ -292,8 +313,8 @@ static void print_failure(const struct request *r, const struct blas_job *j)
 
     if (lost && j->status != LIMBER_STATUS_NOT_READY && !interpose_options()->verbose &&
         !interpose_options()->quiet && is_first_of_routine(r))
-        interpose_message("not %s: %s computed %s%s: %s (LIMBER_QUIET=1 leaves this out)",
-                          r->served.contract, interpose_original, r->name,
+        interpose_message("not %s: %s computed %s%s%s: %s (LIMBER_QUIET=1 leaves this out)",
+                          r->served.contract, interpose_original, r->name, purpose_of(r->routine),
                           reproducible && !limber_blas_is_lapack(r) ?
                               ", whose bits may differ on another CPU" :
                               "",

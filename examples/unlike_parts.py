@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Two matrices of unlike parts, A.npy and B.npy, for masks-example.svg.
+# Writes two matrices of unlike parts, A.npy and B.npy: docs/explain.md reads their plan.
 import array, random
 
 def save(name, rows):
-    head = "{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }" % (len(rows), len(rows[0]))
+    head = "{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }"
+    head %= len(rows), len(rows[0])
     with open(name, 'wb') as f:
         f.write(b'\x93NUMPY\x01\x00v\x00' + head.ljust(117).encode() + b'\n')
         for row in rows:
