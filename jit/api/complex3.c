@@ -273,14 +273,15 @@ static void add_reports(struct report *sum, const struct report *r, bool first)
 
 /* The three products, each a dense matrix.  All are in host memory, or all in device memory if C
  * is.  The matrices of a batch follow one another. */
-struct products {
+struct three_products {
     limber_format f;
     char *data[3];
     void *on_device;
 };
 
 /* Allocates memory for the three products, in host memory or, if C is on the device, there. */
-static bool allocate_products(const struct complex_product *x, struct products *p, struct diag *d)
+static bool allocate_products(const struct complex_product *x, struct three_products *p,
+                              struct diag *d)
 {
     enum { ALIGN = 256 };
     size_t bytes;
@@ -305,7 +306,7 @@ static bool allocate_products(const struct complex_product *x, struct products *
     return true;
 }
 
-static void free_products(const struct complex_product *x, struct products *p)
+static void free_products(const struct complex_product *x, struct three_products *p)
 {
     if (p->on_device)
         limber_device_free(x->ctx, p->on_device, x->queue);
@@ -316,7 +317,7 @@ static void free_products(const struct complex_product *x, struct products *p)
 /* Computes one of the three real products. plane: RE, IM or SUM. first: this product's report is
  * stored, not added. */
 static bool multiply_planes(const struct complex_product *x, const struct planes *a,
-                            const struct planes *b, int plane, const struct products *to,
+                            const struct planes *b, int plane, const struct three_products *to,
                             bool first, struct diag *d)
 {
     const struct problem p = {
@@ -380,7 +381,7 @@ static void combine_floats(const float p[3], bool plus, float out[2])
 
 /* Computes the terms of C from the three products of each element, in host memory. */
 static void combine_on_host(const struct complex_product *x, const struct terms *t,
-                            const struct products *p)
+                            const struct three_products *p)
 {
     bool plus = x->a.conj != x->b.conj;
     size_t size = t->f.size;
@@ -410,7 +411,7 @@ static void combine_on_host(const struct complex_product *x, const struct terms 
 
 /* Computes the terms of C from the three products of each element, in host or device memory. */
 static bool combine(const struct complex_product *x, const struct terms *t,
-                    const struct products *p, struct diag *d)
+                    const struct three_products *p, struct diag *d)
 {
     const struct pairs_job j = {
         .product = { p->data[RE], p->data[IM], p->data[SUM] },
@@ -427,7 +428,7 @@ static bool combine(const struct complex_product *x, const struct terms *t,
 }
 
 static bool multiply_all(const struct complex_product *x, const struct planes *a,
-                         const struct planes *b, const struct products *p, struct diag *d)
+                         const struct planes *b, const struct three_products *p, struct diag *d)
 {
     return multiply_planes(x, a, b, SUM, p, true, d) && multiply_planes(x, a, b, RE, p, false, d) &&
            multiply_planes(x, a, b, IM, p, false, d);
@@ -435,7 +436,7 @@ static bool multiply_all(const struct complex_product *x, const struct planes *a
 
 /* Makes the real matrices of both operands, multiplies them and computes the terms of C. */
 static bool run_planes(const struct complex_product *x, struct planes *a, struct planes *b,
-                       struct products *p, struct terms *t, struct diag *d)
+                       struct three_products *p, struct terms *t, struct diag *d)
 {
     if (!make_planes(x, a, &x->a, x->m, x->k, true, d) ||
         !make_planes(x, b, &x->b, x->k, x->n, false, d) || !fits_63_bits(x, a, b, d) ||
@@ -452,7 +453,7 @@ static bool run_planes(const struct complex_product *x, struct planes *a, struct
 bool limber_complex_three(const struct complex_product *x, struct diag *d)
 {
     struct planes a = { .most = 0 }, b = { .most = 0 };
-    struct products p = { .on_device = NULL };
+    struct three_products p = { .on_device = NULL };
     struct terms t = { .width = 0 };
     double u = limber_is_integer(x->c.format) ? 0 : ldexp(1, -x->c.format.frac_bits - 1);
     bool ok = can_use_three_products(x, d) && run_planes(x, &a, &b, &p, &t, d);

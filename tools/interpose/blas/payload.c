@@ -76,8 +76,8 @@ static int64_t first_nan(const struct blas_job *j, int64_t *known, struct view v
 }
 
 /* Gives element (i, n) of c the payload of an operand's NaN. */
-static void carry_payload(const struct blas_job *j, const struct product *p, int64_t i, int64_t n,
-                          int64_t *in_row, int64_t *in_col)
+static void carry_payload(const struct blas_job *j, const struct blas_product *p, int64_t i,
+                          int64_t n, int64_t *in_row, int64_t *in_col)
 {
     void *to = limber_blas_at(j, p->c, i, n).data;
     int64_t at = first_nan(j, in_row, p->a, true, i, p->k);
@@ -126,7 +126,7 @@ static bool any_nan(const struct blas_job *j, struct view v, int64_t rows, int64
 
 /* Gives each NaN of a product's result the payload of the operand's NaN that caused it, since a
  * processor would keep it. */
-void limber_blas_carry_payloads(const struct blas_job *j, const struct product *p)
+void limber_blas_carry_payloads(const struct blas_job *j, const struct blas_product *p)
 {
     const struct lines c = lines_of(p->c, p->m, p->n);
     int64_t *known = NULL;

@@ -164,7 +164,7 @@ static limber_output output_of(const struct blas_job *j, struct view v)
 }
 
 /* Describes a product to Limber as a limber_problem, with the job's contract. */
-limber_problem limber_blas_problem(const struct blas_job *j, const struct product *p)
+limber_problem limber_blas_problem(const struct blas_job *j, const struct blas_product *p)
 {
     limber_problem x = LIMBER_PROBLEM_INIT;
 
@@ -185,7 +185,7 @@ limber_problem limber_blas_problem(const struct blas_job *j, const struct produc
 }
 
 /* Computes a product by limber_run, and adds its report to the job's.  False on failure. */
-static bool multiply_views(struct blas_job *j, const struct product *p)
+static bool multiply_views(struct blas_job *j, const struct blas_product *p)
 {
     const limber_problem x = limber_blas_problem(j, p);
     limber_report report = report_of(j);
@@ -199,7 +199,9 @@ bool limber_blas_multiply(struct blas_job *j, int64_t m, int64_t n, int64_t k,
                           const union scalar *alpha, struct view a, struct view b,
                           const union scalar *beta, struct view c)
 {
-    const struct product p = { m, n, limber_blas_is(j, alpha, 0) ? 0 : k, alpha, beta, a, b, c };
+    const struct blas_product p = {
+        m, n, limber_blas_is(j, alpha, 0) ? 0 : k, alpha, beta, a, b, c
+    };
     struct sample *sample;
     bool done;
 
@@ -232,9 +234,9 @@ bool limber_blas_gemm(struct blas_job *j)
     limber_batch batch = LIMBER_BATCH_INIT;
     struct view a = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b);
     struct view c = limber_blas_view(r, &r->c);
-    const struct product p = { r->m,      r->n,     limber_blas_is(j, &j->alpha, 0) ? 0 : r->k,
-                               &j->alpha, &j->beta, a,
-                               b,         c };
+    const struct blas_product p = { r->m,      r->n,     limber_blas_is(j, &j->alpha, 0) ? 0 : r->k,
+                                    &j->alpha, &j->beta, a,
+                                    b,         c };
     limber_report report = report_of(j);
     limber_problem x;
 

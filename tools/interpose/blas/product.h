@@ -88,28 +88,29 @@ void limber_blas_rank_one(const struct blas_job *j, int64_t m, int64_t n, const 
 
 /* ---- payload.c ------------------------------------------------------------------------------- */
 
-struct product;
+struct blas_product;
 /* Called after a real product.  A NaN in the result gets the payload of the first NaN in its row of
  * a, or else in its column of b. */
-void limber_blas_carry_payloads(const struct blas_job *j, const struct product *x);
+void limber_blas_carry_payloads(const struct blas_job *j, const struct blas_product *x);
 
 /* ---- check.c --------------------------------------------------------------------------------- */
 
 /* Elements of a product that are compared once it is complete. */
 struct sample;
-struct product {
+struct blas_product {
     int64_t m, n, k;
     const union scalar *alpha, *beta;
     struct view a, b, c;
 };
 /* Describes a product to Limber, with the job's contract. */
-limber_problem limber_blas_problem(const struct blas_job *j, const struct product *x);
+limber_problem limber_blas_problem(const struct blas_job *j, const struct blas_product *x);
 /* Called before the product: chooses elements, and saves their old values for beta.  NULL if
  * nothing is to be compared, or if memory is exhausted. */
-struct sample *limber_blas_sample(struct blas_job *j, const struct product *x);
+struct sample *limber_blas_sample(struct blas_job *j, const struct blas_product *x);
 /* Called after the product: compares elements, and updates the job's check.  done: the product
  * succeeded. */
-void limber_blas_compare(struct blas_job *j, const struct product *x, struct sample *s, bool done);
+void limber_blas_compare(struct blas_job *j, const struct blas_product *x, struct sample *s,
+                         bool done);
 
 /* ---- rate.c ---------------------------------------------------------------------------------- */
 

@@ -247,14 +247,14 @@ static bool run_stack(const struct shape *x, int type, char *const *args, int *r
     const struct kernels *with = atomic_load_explicit(&chosen, memory_order_acquire);
 
     for (int64_t g = 0; g < x->count; g++) {
-        struct product p = { .m = x->m,
-                             .n = x->n,
-                             .k = x->k,
-                             .a = { args[0] + g * x->stack[0], x->am, x->ak },
-                             .b = { args[1] + g * x->stack[1], x->bn, x->bk },
-                             .c = args[2] + g * x->stack[2],
-                             .cm = x->cm,
-                             .cn = x->cn };
+        struct loop_product p = { .m = x->m,
+                                  .n = x->n,
+                                  .k = x->k,
+                                  .a = { args[0] + g * x->stack[0], x->am, x->ak },
+                                  .b = { args[1] + g * x->stack[1], x->bn, x->bk },
+                                  .c = args[2] + g * x->stack[2],
+                                  .cm = x->cm,
+                                  .cn = x->cn };
         bool ok;
 
         if (type == BOOL) {
