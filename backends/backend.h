@@ -325,12 +325,12 @@ struct function_ops {
      * elements of both have the same size. */
     bool (*look_up)(const struct target *, const struct lookup *t, const void *src, void *dst,
                     int64_t n);
-    /* Applies one step of an epilogue to arrays of binary32 (if `narrow`) or binary64: to[i]
-     * becomes limber_epilogue_value(s, narrow, x[i], y[i]).  `store`, the next member, converts
+    /* Applies one step of an epilogue to arrays of binary32 (if `is_f32`) or binary64: to[i]
+     * becomes limber_epilogue_value(s, is_f32, x[i], y[i]).  `store`, the next member, converts
      * numbers as limber_convert does. */
-    bool (*step)(const struct target *, const struct epilogue_step *s, bool narrow, const void *x,
+    bool (*step)(const struct target *, const struct epilogue_step *s, bool is_f32, const void *x,
                  const void *y, void *to, int64_t n);
-    bool (*store)(const struct target *, bool narrow, const void *x, limber_format f, void *to,
+    bool (*store)(const struct target *, bool is_f32, const void *x, limber_format f, void *to,
                   int64_t n);
 };
 

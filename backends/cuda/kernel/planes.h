@@ -24,7 +24,7 @@ template <class T> DEVICE T load_part(const char *at)
     if constexpr (f.kind != LIMBER_KIND_INT && f.kind != LIMBER_KIND_UINT)
         return load<T>(at);
     else if constexpr (f.size < 8)
-        return load_narrow(at, f.size, f.kind == LIMBER_KIND_UINT);
+        return load_small_integer(at, f.size, f.kind == LIMBER_KIND_UINT);
     else
         return load<int64_t>(at);
 }

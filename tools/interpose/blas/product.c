@@ -91,12 +91,14 @@ void limber_blas_start(struct blas_job *j, const struct request *r, const limber
         j->counted.statistics = &j->statistics;
         j->contract = &j->counted;
     }
-    if (r->narrow) {
+    if (r->bf16_result) {
         for (int i = 0; i < 2; i++)
             if (i ? r->beta : r->alpha)
-                memcpy(&j->narrow[i], i ? r->beta : r->alpha, sizeof j->narrow[i]);
-        limber_convert(j->alpha.f, LIMBER_F32, &j->narrow[0], LIMBER_BF16, 1, LIMBER_ROUND_NEAREST);
-        limber_convert(j->beta.f, LIMBER_F32, &j->narrow[1], LIMBER_BF16, 1, LIMBER_ROUND_NEAREST);
+                memcpy(&j->bf16_scalars[i], i ? r->beta : r->alpha, sizeof j->bf16_scalars[i]);
+        limber_convert(j->alpha.f, LIMBER_F32, &j->bf16_scalars[0], LIMBER_BF16, 1,
+                       LIMBER_ROUND_NEAREST);
+        limber_convert(j->beta.f, LIMBER_F32, &j->bf16_scalars[1], LIMBER_BF16, 1,
+                       LIMBER_ROUND_NEAREST);
         return;
     }
     j->alpha = scalar_at(j, r->alpha,
@@ -216,13 +218,13 @@ bool limber_blas_multiply(struct blas_job *j, int64_t m, int64_t n, int64_t k,
 }
 
 /* Sets the formats for operands of BF16 or FP16. */
-static void set_narrow_formats(const struct blas_job *j, limber_problem *x)
+static void set_half_formats(const struct blas_job *j, limber_problem *x)
 {
     x->a.format = x->b.format = j->r->factors == 'b' ? LIMBER_BF16 : LIMBER_F16;
-    if (j->r->narrow) {
+    if (j->r->bf16_result) {
         x->c.format = LIMBER_BF16;
-        x->alpha = &j->narrow[0];
-        x->beta = &j->narrow[1];
+        x->alpha = &j->bf16_scalars[0];
+        x->beta = &j->bf16_scalars[1];
     }
 }
 
@@ -251,7 +253,7 @@ bool limber_blas_gemm(struct blas_job *j)
     batch.address_c = r->batch.each_c;
     x = limber_blas_problem(j, &p);
     if (r->factors)
-        set_narrow_formats(j, &x);
+        set_half_formats(j, &x);
     if (r->routine == BLAS_GEMM_BATCH)
         x.batch = &batch;
     return is_ready(j) && take_status(j, limber_run(context, &x, &report), &report);

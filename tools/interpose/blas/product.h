@@ -35,7 +35,7 @@ struct blas_job {
     bool is_complex, is_single;
     size_t size; /* bytes of an element of C */
     union scalar alpha, beta;
-    uint16_t narrow[2]; /* alpha and beta in BF16, for requests with `narrow` set */
+    uint16_t bf16_scalars[2]; /* alpha and beta in BF16, for requests with `bf16_result` set */
     /* report of the last product; its seconds are sums over the job's products */
     limber_report report;
     limber_status status; /* status of the Limber call that failed */
