@@ -168,7 +168,7 @@ static bool view_planes_on_device(const struct complex_product *x, struct planes
 {
     limber_matrix m = of->m;
     bool by_rows = m.col_stride <= m.row_stride;
-    struct sums_job j = {
+    struct sums_call call = {
         .from = m.data,
         .outer = by_rows ? rows : cols,
         .inner = by_rows ? cols : rows,
@@ -179,24 +179,25 @@ static bool view_planes_on_device(const struct complex_product *x, struct planes
     };
     size_t bytes;
 
-    if (!set_batch_steps(x, p, left, rows * cols, &j.count, d))
+    if (!set_batch_steps(x, p, left, rows * cols, &call.count, d))
         return false;
-    j.each = (struct spread){ p->step[RE] * p->f.size, p->each[RE] };
+    call.each = (struct spread){ p->step[RE] * p->f.size, p->each[RE] };
     if (__builtin_mul_overflow((size_t)rows * (size_t)cols, (size_t)p->sum_f.size, &bytes) ||
-        __builtin_mul_overflow(bytes, (size_t)j.count, &bytes))
+        __builtin_mul_overflow(bytes, (size_t)call.count, &bytes))
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                            "no memory for the sums of an operand's parts");
     if (!limber_device_alloc(x->ctx, &p->on_device, bytes, "the sums of an operand's parts",
                              x->queue, d))
         return false;
-    j.to = p->on_device;
+    call.to = p->on_device;
     p->part[RE] = plane_view(m.data, 2 * m.row_stride, 2 * m.col_stride, left);
     p->part[IM] = p->part[RE];
     p->part[IM].data = (const char *)m.data + p->f.size;
-    p->part[SUM] = by_rows ? plane_view(j.to, cols, 1, left) : plane_view(j.to, 1, rows, left);
-    if (!limber_device_sums(x->ctx, &j, p->f, x->queue, d))
+    p->part[SUM] =
+        by_rows ? plane_view(call.to, cols, 1, left) : plane_view(call.to, 1, rows, left);
+    if (!limber_device_sums(x->ctx, &call, p->f, x->queue, d))
         return false;
-    p->most = (double)j.most;
+    p->most = (double)call.most;
     return true;
 }
 
@@ -413,7 +414,7 @@ static void combine_on_host(const struct complex_product *x, const struct terms 
 static bool combine(const struct complex_product *x, const struct terms *t,
                     const struct three_products *p, struct diag *d)
 {
-    const struct pairs_job j = {
+    const struct pairs_call call = {
         .product = { p->data[RE], p->data[IM], p->data[SUM] },
         .count = limber_complex_products(x) * x->m * x->n,
         .width = t->width,
@@ -422,7 +423,7 @@ static bool combine(const struct complex_product *x, const struct terms *t,
     };
 
     if (p->on_device)
-        return limber_device_pairs(x->ctx, &j, p->f, x->queue, d);
+        return limber_device_pairs(x->ctx, &call, p->f, x->queue, d);
     combine_on_host(x, t, p);
     return true;
 }

@@ -60,7 +60,7 @@ constexpr bool IS_INTEGER = SIDES[0].f.kind == LIMBER_KIND_INT ||
                             SIDES[0].f.kind == LIMBER_KIND_UINT;
 
 /* Stores Re + Im or Re - Im of each complex number, and the largest magnitude of integer parts, as
- * struct sums_job (backends/backend.h) describes. */
+ * struct sums_call (backends/backend.h) describes. */
 KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
 {
     typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;
