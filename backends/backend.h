@@ -553,8 +553,8 @@ struct backend {
     /* Predicts the way (code path) by which a launch of this plan's kernel will compute the call,
      * without reading data or memory.  Writes to `out`, unless it is NULL, how this way reads the
      * operands, and one line for each way that refuses the call. */
-    enum way_id (*way)(const struct plan *, const struct target *, const struct call *,
-                       struct text *out);
+    enum way_id (*predict_way)(const struct plan *, const struct target *, const struct call *,
+                               struct text *out);
     /* Tables of operations that not all backends have: NULL, or with all members set.  Without
      * `launch_memory`, a caller of several launches keeps a copy of C to undo a failure. */
     const struct code_ops *code;

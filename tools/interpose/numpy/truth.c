@@ -139,7 +139,7 @@ bool limber_numpy_truth_vector(const struct kernels *with, const struct loop_pro
     if (a->k != 1 || b->k != 1 || x->k < DEPTH || !is_sparse(x))
         return false;
     for (int64_t i = 0; i < m; i++)
-        x->c[i * step] =
-            with->meets((const uint8_t *)a->data + i * a->line, (const uint8_t *)b->data, x->k);
+        x->c[i * step] = with->have_common_true((const uint8_t *)a->data + i * a->line,
+                                                (const uint8_t *)b->data, x->k);
     return true;
 }
