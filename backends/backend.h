@@ -325,12 +325,12 @@ struct function_ops {
      * elements of both have the same size. */
     bool (*look_up)(const struct target *, const struct lookup *t, const void *src, void *dst,
                     int64_t n);
-    /* Applies one step of an epilogue to arrays of binary32 (if `narrow`) or binary64: to[i]
-     * becomes limber_epilogue_value(s, narrow, x[i], y[i]).  `store`, the next member, converts
+    /* Applies one step of an epilogue to arrays of binary32 (if `is_f32`) or binary64: to[i]
+     * becomes limber_epilogue_value(s, is_f32, x[i], y[i]).  `store`, the next member, converts
      * numbers as limber_convert does. */
-    bool (*step)(const struct target *, const struct epilogue_step *s, bool narrow, const void *x,
+    bool (*step)(const struct target *, const struct epilogue_step *s, bool is_f32, const void *x,
                  const void *y, void *to, int64_t n);
-    bool (*store)(const struct target *, bool narrow, const void *x, limber_format f, void *to,
+    bool (*store)(const struct target *, bool is_f32, const void *x, limber_format f, void *to,
                   int64_t n);
 };
 
@@ -368,7 +368,7 @@ enum scan_flag { SCAN_special = 1, SCAN_negative = 2 };
  * locates.  `found` receives the results per line; `tiles`, unless NULL, receives the results per
  * tile, one array per field.  Several matrices of one shape are scanned as if their lines followed
  * one another; their tiles are not scanned. */
-struct scan_job {
+struct scan_call {
     const struct view *v;
     int64_t matrices;
     struct spread each;
@@ -380,7 +380,7 @@ struct scan_job {
  * real product.  Copies the scalars, `value`, to `factors`.  If width is 4, also copies each
  * complex number of the m x n matrix c to the third and fourth number of its group of four at `to`
  * (integers become int64_t). */
-struct terms_job {
+struct terms_call {
     const void *c;
     int64_t row, col; /* strides of c, in numbers */
     int64_t m, n, width;
@@ -393,7 +393,7 @@ struct terms_job {
 /* Arguments for weighted sums of absolute values: to[i] = sum over p of |x_ip| weights[p], in
  * binary64, from p = 0 on.  NaN and infinities count as 0.  x_ip is element (i, p) of the view or,
  * if `across` is set, element (p, i). */
-struct weigh_job {
+struct weigh_call {
     const struct view *view;
     bool across;
     int64_t lines, length;
@@ -404,7 +404,7 @@ struct weigh_job {
 /* Arguments for computing re + im, or re - im if `minus`, of outer x inner complex numbers.  Steps
  * are counted in real numbers.  Results of integers have twice the operands' size; 64-bit integers
  * wrap. */
-struct sums_job {
+struct sums_call {
     const void *from;
     int64_t outer, inner, outer_step, inner_step;
     int64_t count; /* number of matrices; `each` gives the distances between them */
@@ -417,7 +417,7 @@ struct sums_job {
 
 /* Arguments for combining three real products of `count` numbers each into complex results that are
  * `width` numbers apart (jit/operators/complex3.c). */
-struct pairs_job {
+struct pairs_call {
     const void *product[3];
     int64_t count, width;
     bool plus;
@@ -435,28 +435,28 @@ struct device_ops {
     bool (*compile_scan)(limber_format f, const struct target *, const struct dump *, struct blob *,
                          struct diag *);
     /* Scans one operand, or two operands of the same format in one launch. */
-    bool (*scan)(struct kernel *, const struct scan_job *jobs, int count, int device,
+    bool (*scan)(struct kernel *, const struct scan_call *calls, int count, int device,
                  const limber_queue *, struct diag *);
     /* True if the stream is being captured into a graph. */
     bool (*records)(const limber_queue *, int device);
     /* Loads the kernel's code onto the device. */
     bool (*ready)(struct kernel *, int device, struct diag *);
-    /* Copies scalars and C for a complex product, as struct terms_job describes.  The kernel must
+    /* Copies scalars and C for a complex product, as struct terms_call describes.  The kernel must
      * be the one that scans C's format.  Runs in the queue's order if there is a queue. */
-    bool (*terms)(struct kernel *, const struct terms_job *, int device, const limber_queue *,
+    bool (*terms)(struct kernel *, const struct terms_call *, int device, const limber_queue *,
                   struct diag *);
-    /* Computes weighted sums of absolute values, as struct weigh_job describes. */
-    bool (*weigh)(struct kernel *, const struct weigh_job *, int device, const limber_queue *,
+    /* Computes weighted sums of absolute values, as struct weigh_call describes. */
+    bool (*weigh)(struct kernel *, const struct weigh_call *, int device, const limber_queue *,
                   struct diag *);
-    /* Computes sums or differences of real and imaginary parts, as struct sums_job describes.  The
+    /* Computes sums or differences of real and imaginary parts, as struct sums_call describes.  The
      * kernel must be the one that scans the numbers' format.  Runs in the queue's order if there is
      * a queue. */
-    bool (*sums)(struct kernel *, struct sums_job *, int device, const limber_queue *,
+    bool (*sums)(struct kernel *, struct sums_call *, int device, const limber_queue *,
                  struct diag *);
-    /* Combines three real products into complex results, as struct pairs_job describes.  The kernel
-     * must be the one that scans the numbers' format, for integers i64.  Runs in the queue's order
-     * if there is a queue. */
-    bool (*pairs)(struct kernel *, const struct pairs_job *, int device, const limber_queue *,
+    /* Combines three real products into complex results, as struct pairs_call describes.  The
+     * kernel must be the one that scans the numbers' format, for integers i64.  Runs in the queue's
+     * order if there is a queue. */
+    bool (*pairs)(struct kernel *, const struct pairs_call *, int device, const limber_queue *,
                   struct diag *);
     /* Allocates and frees device memory in the queue's order. */
     bool (*alloc)(void **p, size_t bytes, const char *what, int device, const limber_queue *,
@@ -553,8 +553,8 @@ struct backend {
     /* Predicts the way (code path) by which a launch of this plan's kernel will compute the call,
      * without reading data or memory.  Writes to `out`, unless it is NULL, how this way reads the
      * operands, and one line for each way that refuses the call. */
-    enum way_id (*way)(const struct plan *, const struct target *, const struct call *,
-                       struct text *out);
+    enum way_id (*predict_way)(const struct plan *, const struct target *, const struct call *,
+                               struct text *out);
     /* Tables of operations that not all backends have: NULL, or with all members set.  Without
      * `launch_memory`, a caller of several launches keeps a copy of C to undo a failure. */
     const struct code_ops *code;

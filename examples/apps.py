@@ -224,12 +224,12 @@ def measure(app, chosen, env, show):
     medians = {by: (statistics.median(row[0] for row in rows),
                     None if rows[0][1] is None else statistics.median(row[1] for row in rows),
                     *rows[0][2:]) for by, rows in runs.items()}
-    rows = [told(app, by, medians) for by in medians]
+    rows = [make_row(app, by, medians) for by in medians]
     rows.sort(key=lambda row: row["by"] != row["beside"])       # base rows come first
     return {**made, "rows": rows}
 
 
-def told(app, by, medians):
+def make_row(app, by, medians):
     seconds, inside, accuracy, computed_by = medians[by]
     base = app.base if isinstance(app.base, str) else app.base[by]
     beside = medians[base]

@@ -106,9 +106,9 @@ static int find_value(const struct reader *r, const char *name)
     return strcmp(name, "x") ? VALUE_number : VALUE_product;
 }
 
-static double round_to_compute(bool narrow, double x)
+static double round_to_compute(bool is_f32, double x)
 {
-    return narrow ? (double)(float)x : x;
+    return is_f32 ? (double)(float)x : x;
 }
 
 static bool is_infinity(const char *at)
@@ -129,21 +129,21 @@ static bool read_number(struct reader *r, double *to)
 {
     char word[NAME], *end;
     locale_t before = limber_plain_numbers();
-    bool narrow = limber_format_equal(r->compute, LIMBER_F32);
+    bool is_f32 = limber_format_equal(r->compute, LIMBER_F32);
 
     *to = strtod(r->at, &end);
     uselocale(before);
     if (end == r->at || is_word(*end) || *to != *to)
         return refuse(r, "'%s' is no number", word_at(r, word));
-    *to = round_to_compute(narrow, *to);
+    *to = round_to_compute(is_f32, *to);
     if (*to == 0 && !is_zero(r->at))
         return refuse(r,
-                      narrow ? "'%s' is 0 in f32, in which these steps compute" :
+                      is_f32 ? "'%s' is 0 in f32, in which these steps compute" :
                                "'%s' is 0 in f64, in which these steps compute",
                       word_at(r, word));
     if (fabs(*to) > DBL_MAX && !is_infinity(r->at))
         return refuse(r,
-                      narrow ? "'%s' is beyond f32, in which these steps compute" :
+                      is_f32 ? "'%s' is beyond f32, in which these steps compute" :
                                "'%s' is beyond f64, in which these steps compute",
                       word_at(r, word));
     r->at = end;
@@ -458,22 +458,22 @@ void limber_steps_drop_addend(struct steps *s)
 
 /* ---- applying steps to an element ------------------------------------------------------------ */
 
-/* Returns the result of a step.  If narrow, computes it in binary64, then rounds to binary32.  For
+/* Returns the result of a step.  If is_f32, computes it in binary64, then rounds to binary32.  For
  * sums, products and quotients of numbers of 24 bits this gives the same as rounding once, since 53
  * >= 2 x 24 + 2 (Figueroa, 1995). */
-double limber_epilogue_value(const struct epilogue_step *s, bool narrow, double x, double y)
+double limber_epilogue_value(const struct epilogue_step *s, bool is_f32, double x, double y)
 {
     struct fn_args a;
 
     switch (s->op) {
-    case STEP_add: return round_to_compute(narrow, x + y);
-    case STEP_sub: return round_to_compute(narrow, x - y);
-    case STEP_mul: return round_to_compute(narrow, x * y);
-    case STEP_div: return round_to_compute(narrow, x / y);
+    case STEP_add: return round_to_compute(is_f32, x + y);
+    case STEP_sub: return round_to_compute(is_f32, x - y);
+    case STEP_mul: return round_to_compute(is_f32, x * y);
+    case STEP_div: return round_to_compute(is_f32, x / y);
     case STEP_max: return x > y || x != x ? x : y;
     case STEP_min: return x < y || x != x ? x : y;
     default: break;
     }
-    a = limber_function_args(narrow ? LIMBER_F32 : LIMBER_F64, s->number[0], s->number[1]);
-    return round_to_compute(narrow, limber_function_value(s->function, &a, x));
+    a = limber_function_args(is_f32 ? LIMBER_F32 : LIMBER_F64, s->number[0], s->number[1]);
+    return round_to_compute(is_f32, limber_function_value(s->function, &a, x));
 }

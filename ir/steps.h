@@ -51,7 +51,7 @@ static inline int limber_steps_result(const struct steps *s)
 {
     return s->count ? VALUE_steps + s->count - 1 : VALUE_product;
 }
-/* Returns the result of a step for operands x and y, computed in binary32 (narrow) or binary64. */
-double limber_epilogue_value(const struct epilogue_step *s, bool narrow, double x, double y);
+/* Returns the result of a step for operands x and y, computed in binary32 (is_f32) or binary64. */
+double limber_epilogue_value(const struct epilogue_step *s, bool is_f32, double x, double y);
 
 #endif

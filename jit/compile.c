@@ -95,7 +95,7 @@ bool limber_passes_traced(struct plan *p, const struct target *t, const char *na
 }
 
 /* Loads compiled code into the entry, as a kernel or as a function of one shape. */
-static bool load_kernel(const struct compile_job *m, const struct blob *bytes, struct entry *e,
+static bool load_kernel(const struct compile_inputs *m, const struct blob *bytes, struct entry *e,
                         struct diag *d)
 {
     const struct backend *b = m->machine->backend;
@@ -113,7 +113,7 @@ static bool is_damaged(const struct diag *d)
 }
 
 /* Compiles a plan, on which all passes have run, to bytes: a kernel, or a function of one shape. */
-static bool generate_bytes(const struct compile_job *m, const struct plan *p,
+static bool generate_bytes(const struct compile_inputs *m, const struct plan *p,
                            const struct dump *dump, struct blob *bytes, struct diag *d)
 {
     const struct backend *b = m->machine->backend;
@@ -133,7 +133,7 @@ static bool generate_bytes(const struct compile_job *m, const struct plan *p,
  * under a key of its own, in memory and on disk.  On disk the entry of such a plan holds only that
  * key. */
 struct code_request {
-    const struct compile_job *m;
+    const struct compile_inputs *m;
     const struct plan *p; /* NULL if code is only looked up, not compiled */
     const unsigned char *key; /* key of the code; NULL if no other plan can use the code */
 };
@@ -216,7 +216,7 @@ static bool get_code(struct code_request *c, struct entry *e, struct diag *d)
 }
 
 /* Computes the key of a plan's code.  Plans with the same code have the same key. */
-static bool make_code_key(const struct compile_job *m, const struct plan *p,
+static bool make_code_key(const struct compile_inputs *m, const struct plan *p,
                           unsigned char key[KEY_BYTES], struct diag *d)
 {
     struct blob what = { 0 };
@@ -230,7 +230,7 @@ static bool make_code_key(const struct compile_job *m, const struct plan *p,
 
 /* Loads the plan's entry from disk.  Does not look there while kernels are dumped, because a dump
  * shows all stages of making a kernel.  False if there is no usable entry. */
-static bool load_from_disk(const struct compile_job *m, struct entry *e)
+static bool load_from_disk(const struct compile_inputs *m, struct entry *e)
 {
     struct disk *disk = m->ctx->disk;
     struct diag ignored = { 0 };
@@ -283,7 +283,7 @@ const char *limber_passes_of(const struct plan *p)
 }
 
 /* Writes the source of a plan's kernel to its dump, if there is a dump.  All passes have run. */
-static void dump_source(const struct compile_job *m, const struct plan *p, struct trace *trace)
+static void dump_source(const struct compile_inputs *m, const struct plan *p, struct trace *trace)
 {
     const struct code_ops *code = m->machine->backend->code;
     struct diag ignored = { 0 };
@@ -295,7 +295,7 @@ static void dump_source(const struct compile_job *m, const struct plan *p, struc
 }
 
 /* Runs the passes on a plan, and gets or compiles its code. */
-static bool compile_plan(const struct compile_job *m, struct plan *p, struct entry *e,
+static bool compile_plan(const struct compile_inputs *m, struct plan *p, struct entry *e,
                          struct diag *d)
 {
     struct trace trace = { .folder = limber_dump_folder(m->ctx, e->facts.key) };
@@ -322,7 +322,7 @@ static bool compile_plan(const struct compile_job *m, struct plan *p, struct ent
 
 /* Compiles the plan after claiming its key, so that only one of several processes makes the
  * kernel. */
-static bool compile_once(const struct compile_job *m, struct plan *p, struct entry *e,
+static bool compile_once(const struct compile_inputs *m, struct plan *p, struct entry *e,
                          struct diag *d)
 {
     struct disk *disk = m->ctx->disk;
@@ -349,9 +349,9 @@ static bool read_text(struct plan *p, const char *text, struct diag *d)
 
 /* ---- prebuilt code --------------------------------------------------------------------------- */
 
-/* True if the library may have prebuilt code for the job.  It has none for functions of one
+/* True if the library may have prebuilt code for these inputs.  It has none for functions of one
  * shape. */
-static bool may_be_prebuilt(const struct compile_job *m)
+static bool may_be_prebuilt(const struct compile_inputs *m)
 {
     return m->machine->cpu && m->code != CODE_SPECIALISED && !m->fixed && !m->stated &&
            m->ctx->kernels != LIMBER_KERNELS_SPECIALISED;
@@ -359,7 +359,7 @@ static bool may_be_prebuilt(const struct compile_job *m)
 
 /* Makes the kernel from prebuilt code.  The entry is not stored on disk, because reading it would
  * take longer than making it.  False if there is no prebuilt code for the plan. */
-static bool load_prebuilt(const struct compile_job *m, struct entry *e, struct diag *d)
+static bool load_prebuilt(const struct compile_inputs *m, struct entry *e, struct diag *d)
 {
     struct trace trace = { .folder = limber_dump_folder(m->ctx, e->facts.key) };
     const struct target *target = &m->machine->target;
@@ -384,8 +384,9 @@ static bool load_prebuilt(const struct compile_job *m, struct entry *e, struct d
 
 /* ---- choice between prebuilt and own code ---------------------------------------------------- */
 
-/* Compiles the plan.  Fails if the job, the environment or the configuration forbids compiling. */
-static bool compile_where_allowed(const struct compile_job *m, struct plan *p, struct entry *e,
+/* Compiles the plan.  Fails if the inputs, the environment or the configuration forbids
+ * compiling. */
+static bool compile_where_allowed(const struct compile_inputs *m, struct plan *p, struct entry *e,
                                   struct diag *d)
 {
     const limber_context *ctx = m->ctx;
@@ -401,8 +402,8 @@ static bool compile_where_allowed(const struct compile_job *m, struct plan *p, s
     return compile_once(m, p, e, d);
 }
 
-/* Makes the entry for the job's machine: from disk, from prebuilt code, or by compiling. */
-static bool make_on_machine(const struct compile_job *m, struct entry *e, struct diag *d)
+/* Makes the entry for the machine of the inputs: from disk, from prebuilt code, or by compiling. */
+static bool make_on_machine(const struct compile_inputs *m, struct entry *e, struct diag *d)
 {
     struct plan plan = { 0 };
     struct diag why = { 0 };
@@ -430,7 +431,7 @@ static bool make_on_machine(const struct compile_job *m, struct entry *e, struct
 
 /* Arguments of make_here. */
 struct make_arguments {
-    const struct compile_job *m;
+    const struct compile_inputs *m;
     struct entry *e;
 };
 
@@ -440,7 +441,7 @@ static bool make_here(void *arg, struct diag *d)
 {
     const struct make_arguments *x = arg;
     struct entry *e = x->e;
-    struct compile_job m = *x->m;
+    struct compile_inputs m = *x->m;
     double start = limber_now();
     struct diag why = { 0 };
     bool ok = make_on_machine(&m, e, &why);

@@ -119,8 +119,8 @@ bool limber_device_scanner(limber_context *ctx, limber_format f, struct entry **
 
 /* A scan as the device performs it.  For the im2col matrix of a convolution the device may scan the
  * images themselves. */
-struct remote_job {
-    struct scan_job job;
+struct remote_scan {
+    struct scan_call call;
     struct view images; /* views of the images as matrices with long lines */
     bool of_images;
 };
@@ -153,7 +153,7 @@ static bool windows_cover(int64_t size, int64_t taps, int64_t count, int64_t str
 /* If the windows read all pixels of the images, sets the scan to read the images in place of the
  * im2col matrix.  They have fewer elements, and one result holds for all lines of the matrix.
  * False if the matrix must be scanned. */
-static bool scan_images(const struct device_scan *s, limber_format f, struct remote_job *j)
+static bool scan_images(const struct device_scan *s, limber_format f, struct remote_scan *remote)
 {
     const struct patch *w = s->v->patch;
     struct pixels x;
@@ -163,63 +163,65 @@ static bool scan_images(const struct device_scan *s, limber_format f, struct rem
         !windows_cover(w->h, w->r, w->oh, w->stride[0], w->pad[0], w->dilate[0]) ||
         !windows_cover(w->w, w->s, w->ow, w->stride[1], w->pad[1], w->dilate[1]))
         return false;
-    j->images = x.view;
-    j->job.v = &j->images;
-    j->job.lines = x.lines;
-    j->job.length = x.length;
+    remote->images = x.view;
+    remote->call.v = &remote->images;
+    remote->call.lines = x.lines;
+    remote->call.length = x.length;
     if (x.images > 1) {
-        j->job.matrices = x.images;
-        j->job.each = (struct spread){ x.image * f.size, NULL };
+        remote->call.matrices = x.images;
+        remote->call.each = (struct spread){ x.image * f.size, NULL };
     }
-    if (j->images.p != 1) {
-        j->images.line = x.view.p;
-        j->images.p = x.view.line;
-        j->job.lines = x.length;
-        j->job.length = x.lines;
+    if (remote->images.p != 1) {
+        remote->images.line = x.view.p;
+        remote->images.p = x.view.line;
+        remote->call.lines = x.length;
+        remote->call.length = x.lines;
     }
-    choose_line_length(&j->images, &j->job.lines, &j->job.length);
+    choose_line_length(&remote->images, &remote->call.lines, &remote->call.length);
     return true;
 }
 
-/* Sets up a scan and allocates memory for its results, j->job.found, which the caller frees. */
-static bool make_job(const struct device_scan *s, limber_format f, struct remote_job *j,
-                     struct diag *d)
+/* Sets up a scan and allocates memory for its results, remote->call.found, which the caller
+ * frees. */
+static bool make_remote_scan(const struct device_scan *s, limber_format f,
+                             struct remote_scan *remote, struct diag *d)
 {
     int64_t all, tiles = 0;
 
     memset(s->m, 0, (size_t)s->matrices * sizeof *s->m);
-    j->job = (struct scan_job){
+    remote->call = (struct scan_call){
         .v = s->v, .matrices = s->matrices, .each = s->each, .lines = s->lines, .length = s->length
     };
-    j->of_images = !s->each_line && scan_images(s, f, j);
+    remote->of_images = !s->each_line && scan_images(s, f, remote);
     if (s->matrices == 1 && limber_view_strided(s->v))
         tiles = limber_scan_tiles(s->lines, s->length);
-    all = j->job.matrices * j->job.lines;
-    j->job.found = malloc((size_t)(all + tiles + 1) * SCAN_fields * sizeof *j->job.found);
-    if (!j->job.found)
+    all = remote->call.matrices * remote->call.lines;
+    remote->call.found =
+        malloc((size_t)(all + tiles + 1) * SCAN_fields * sizeof *remote->call.found);
+    if (!remote->call.found)
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for a scan of %lld lines",
                            (long long)all);
-    j->job.tiles = tiles ? j->job.found + SCAN_fields * all : NULL;
+    remote->call.tiles = tiles ? remote->call.found + SCAN_fields * all : NULL;
     return true;
 }
 
 /* Makes the masks (summaries of exponents and special values) of the scanned matrices.  *lines:
  * true if scanning the images was not enough, so that the lines of the im2col matrix must be
  * scanned. */
-static bool make_masks(const struct device_scan *s, const struct remote_job *j, bool *lines,
+static bool make_masks(const struct device_scan *s, const struct remote_scan *remote, bool *lines,
                        struct diag *d)
 {
-    int64_t all = j->job.matrices * j->job.lines, each = all / s->matrices;
+    int64_t all = remote->call.matrices * remote->call.lines, each = all / s->matrices;
     bool ok = true, level = true;
     struct pixels ignored;
 
     for (int64_t g = 0; ok && level && g < s->matrices; g++)
-        if (j->of_images) {
-            ok = limber_scan_found_level(&s->m[g], j->job.found, all, g * each, each, s->lines,
-                                         s->length, &level, d);
+        if (remote->of_images) {
+            ok = limber_scan_found_level(&s->m[g], remote->call.found, all, g * each, each,
+                                         s->lines, s->length, &level, d);
         } else {
-            ok = limber_scan_found(&s->m[g], j->job.found + g * s->lines, all, j->job.tiles,
-                                   s->lines, s->length, d);
+            ok = limber_scan_found(&s->m[g], remote->call.found + g * s->lines, all,
+                                   remote->call.tiles, s->lines, s->length, d);
             if (ok && !s->each_line && limber_view_pixels(&ignored, s->v, s->lines, s->length))
                 limber_mask_make_uniform(&s->m[g]);
         }
@@ -232,23 +234,24 @@ static bool make_masks(const struct device_scan *s, const struct remote_job *j, 
 static bool scan_once(limber_context *ctx, const struct device_scan *s, int count, limber_format f,
                       bool lines[2], const limber_queue *q, struct diag *d)
 {
-    struct remote_job remote[2] = { { .of_images = false } };
-    struct scan_job job[2];
+    struct remote_scan remote[2] = { { .of_images = false } };
+    struct scan_call calls[2];
     struct entry *e;
     bool ok = true;
 
     for (int i = 0; ok && i < count; i++) {
-        ok = make_job(&s[i], f, &remote[i], d);
-        job[i] = remote[i].job;
+        ok = make_remote_scan(&s[i], f, &remote[i], d);
+        calls[i] = remote[i].call;
     }
     ok = ok && limber_device_scanner(ctx, f, &e, d);
     if (ok) {
-        ok = e->backend->device_ops->scan(e->kernel, job, count, ctx->machine.target.device, q, d);
+        ok =
+            e->backend->device_ops->scan(e->kernel, calls, count, ctx->machine.target.device, q, d);
         limber_kernels_put(ctx->memory, e);
     }
     for (int i = 0; i < count; i++) {
         ok = ok && make_masks(&s[i], &remote[i], &lines[i], d);
-        free(remote[i].job.found);
+        free(remote[i].call.found);
     }
     return ok;
 }
@@ -287,14 +290,14 @@ bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *
 
 /* ---- terms of a complex sum, by the device --------------------------------------------------- */
 
-bool limber_device_terms(limber_context *ctx, const struct terms_job *j, limber_format f,
+bool limber_device_terms(limber_context *ctx, const struct terms_call *call, limber_format f,
                          const limber_queue *q, struct diag *d)
 {
     struct entry *e;
     bool ok = limber_device_scanner(ctx, f, &e, d);
 
     if (ok) {
-        ok = e->backend->device_ops->terms(e->kernel, j, ctx->machine.target.device, q, d);
+        ok = e->backend->device_ops->terms(e->kernel, call, ctx->machine.target.device, q, d);
         limber_kernels_put(ctx->memory, e);
     }
     return ok;
@@ -302,14 +305,14 @@ bool limber_device_terms(limber_context *ctx, const struct terms_job *j, limber_
 
 /* ---- sums of magnitudes, by the device ------------------------------------------------------- */
 
-bool limber_device_weigh(limber_context *ctx, const struct weigh_job *j, limber_format f,
+bool limber_device_weigh(limber_context *ctx, const struct weigh_call *call, limber_format f,
                          const limber_queue *q, struct diag *d)
 {
     struct entry *e;
     bool ok = limber_device_scanner(ctx, f, &e, d);
 
     if (ok) {
-        ok = e->backend->device_ops->weigh(e->kernel, j, ctx->machine.target.device, q, d);
+        ok = e->backend->device_ops->weigh(e->kernel, call, ctx->machine.target.device, q, d);
         limber_kernels_put(ctx->memory, e);
     }
     return ok;
@@ -317,27 +320,27 @@ bool limber_device_weigh(limber_context *ctx, const struct weigh_job *j, limber_
 
 /* ---- three products for a complex one, by the device ----------------------------------------- */
 
-bool limber_device_sums(limber_context *ctx, struct sums_job *j, limber_format f,
+bool limber_device_sums(limber_context *ctx, struct sums_call *call, limber_format f,
                         const limber_queue *q, struct diag *d)
 {
     struct entry *e;
     bool ok = limber_device_scanner(ctx, f, &e, d);
 
     if (ok) {
-        ok = e->backend->device_ops->sums(e->kernel, j, ctx->machine.target.device, q, d);
+        ok = e->backend->device_ops->sums(e->kernel, call, ctx->machine.target.device, q, d);
         limber_kernels_put(ctx->memory, e);
     }
     return ok;
 }
 
-bool limber_device_pairs(limber_context *ctx, const struct pairs_job *j, limber_format f,
+bool limber_device_pairs(limber_context *ctx, const struct pairs_call *call, limber_format f,
                          const limber_queue *q, struct diag *d)
 {
     struct entry *e;
     bool ok = limber_device_scanner(ctx, f, &e, d);
 
     if (ok) {
-        ok = e->backend->device_ops->pairs(e->kernel, j, ctx->machine.target.device, q, d);
+        ok = e->backend->device_ops->pairs(e->kernel, call, ctx->machine.target.device, q, d);
         limber_kernels_put(ctx->memory, e);
     }
     return ok;

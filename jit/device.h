@@ -41,17 +41,17 @@ struct device_scan {
 /* Performs one or two scans of operands of one format in a single launch.  False on failure. */
 bool limber_device_scans(limber_context *ctx, const struct device_scan *s, int count,
                          limber_format f, const limber_queue *q, struct diag *d);
-/* Performs a job on the device: terms of a complex sum (struct terms_job), or weighted sums of
- * magnitudes (struct weigh_job).  f: format of the operand. */
-bool limber_device_terms(limber_context *ctx, const struct terms_job *j, limber_format f,
+/* Performs an operation on the device: terms of a complex sum (struct terms_call), or weighted sums
+ * of magnitudes (struct weigh_call).  f: format of the operand. */
+bool limber_device_terms(limber_context *ctx, const struct terms_call *call, limber_format f,
                          const limber_queue *q, struct diag *d);
-bool limber_device_weigh(limber_context *ctx, const struct weigh_job *j, limber_format f,
+bool limber_device_weigh(limber_context *ctx, const struct weigh_call *call, limber_format f,
                          const limber_queue *q, struct diag *d);
-/* Performs a job for complex products by three real ones.  j->from and j->product are in format f;
- * products of integers are in i64. */
-bool limber_device_sums(limber_context *ctx, struct sums_job *j, limber_format f,
+/* Performs an operation for complex products by three real ones.  call->from and call->product are
+ * in format f; products of integers are in i64. */
+bool limber_device_sums(limber_context *ctx, struct sums_call *call, limber_format f,
                         const limber_queue *q, struct diag *d);
-bool limber_device_pairs(limber_context *ctx, const struct pairs_job *j, limber_format f,
+bool limber_device_pairs(limber_context *ctx, const struct pairs_call *call, limber_format f,
                          const limber_queue *q, struct diag *d);
 /* Gets the kernel that applies epilogue steps in these formats.  It must be released with
  * limber_kernels_put.  limber_device_steps launches it. */

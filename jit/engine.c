@@ -80,7 +80,7 @@ bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct tex
 bool limber_engine_make_stated(limber_context *ctx, const char *plan, struct report *r,
                                struct diag *d)
 {
-    struct compile_job m = { .ctx = ctx, .machine = &ctx->machine, .stated = plan };
+    struct compile_inputs m = { .ctx = ctx, .machine = &ctx->machine, .stated = plan };
     struct entry e = { .kernel = NULL };
 
     if (!limber_make_kernel(&m, &e, d))

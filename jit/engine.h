@@ -156,7 +156,7 @@ bool limber_plan_state(struct plan *p, const struct kernel_key *key, const struc
 /* ---- compile.c ------------------------------------------------------------------------------- */
 
 /* What limber_make_kernel needs: inputs of compiling a kernel, or a function of one shape. */
-struct compile_job {
+struct compile_inputs {
     limber_context *ctx;
     const struct kernel_key *key;
     const struct fixed *fixed; /* NULL if the kernel is for many sizes */
@@ -166,7 +166,7 @@ struct compile_job {
     /* READY fails if the code must be compiled; SPECIALISED does not use prebuilt code */
     enum { CODE_ANY, CODE_READY, CODE_SPECIALISED } code;
 };
-/* The `make` function of struct kernel_maker. user: a struct compile_job.  If the compiler is
+/* The `make` function of struct kernel_maker. user: a struct compile_inputs.  If the compiler is
  * missing, the context's spare backend is used. */
 bool limber_make_kernel(void *user, struct entry *e, struct diag *d);
 /* Makes the disk key of a plan before the passes.  *stated (may be NULL): the plan's text, which

@@ -201,7 +201,7 @@ bool limber_get_entry(limber_context *ctx, const struct kernel_key *key, struct 
 {
     const struct kernel_maker kernel_maker = {
         limber_make_kernel,
-        &(struct compile_job){ .ctx = ctx, .key = key, .machine = &ctx->machine }
+        &(struct compile_inputs){ .ctx = ctx, .key = key, .machine = &ctx->machine }
     };
 
     return limber_kernels_get(ctx->memory, key, limber_kernel_key_size(key), kernel_maker, e,
@@ -425,10 +425,10 @@ static bool run_found(struct attempt *x)
 static bool is_ready(limber_context *ctx, const struct kernel_key *key)
 {
     const struct kernel_maker kernel_maker = { limber_make_kernel,
-                                               &(struct compile_job){ .ctx = ctx,
-                                                                      .key = key,
-                                                                      .machine = &ctx->machine,
-                                                                      .code = CODE_READY } };
+                                               &(struct compile_inputs){ .ctx = ctx,
+                                                                         .key = key,
+                                                                         .machine = &ctx->machine,
+                                                                         .code = CODE_READY } };
     size_t size = limber_kernel_key_size(key);
 
     return ctx->kernels == LIMBER_KERNELS_SPECIALISED ?
@@ -614,11 +614,11 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
         struct kernel_key key;
         struct fixed fixed;
     } what;
-    const struct kernel_maker kernel_maker = { limber_make_kernel,
-                                               &(struct compile_job){ .ctx = ctx,
-                                                                      .key = &what.key,
-                                                                      .fixed = &what.fixed,
-                                                                      .machine = &ctx->machine } };
+    const struct kernel_maker kernel_maker = {
+        limber_make_kernel,
+        &(struct compile_inputs){
+            .ctx = ctx, .key = &what.key, .fixed = &what.fixed, .machine = &ctx->machine }
+    };
     static const double one = 1;
     const struct scan_result unscanned = { 0 };
     const struct problem p = { .contract = *contract,

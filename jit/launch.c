@@ -141,7 +141,7 @@ enum way_id limber_describe_way(limber_context *ctx, const struct machine *m,
 
     limber_maps_bind(&maps, &p->conv.geometry, p);
     limber_maps_apply(&maps, p, &call);
-    way = m->backend->way(plan, &m->target, &call, out ? &about : NULL);
+    way = m->backend->predict_way(plan, &m->target, &call, out ? &about : NULL);
     if (out)
         limber_text_add(out, "; way=%s%s\n", limber_way_name(way), about.s ? about.s : "");
     limber_text_clear(&about);

@@ -169,7 +169,7 @@ static bool check_mask(const struct planned_call *x, int side, const struct mask
  * plan, on the spare one. */
 static bool make_kernel(const struct planned_call *x, struct entry *e, struct diag *d)
 {
-    struct compile_job m = { .ctx = x->ctx, .machine = &x->ctx->machine, .stated = x->text };
+    struct compile_inputs m = { .ctx = x->ctx, .machine = &x->ctx->machine, .stated = x->text };
     struct diag why = { 0 };
 
     if (limber_make_kernel(&m, e, &why))

@@ -22,11 +22,11 @@ void limber_specialise_later(limber_context *ctx, const struct kernel_key *key, 
 
 void limber_specialise(limber_context *ctx, const struct kernel_key *key)
 {
-    const struct kernel_maker kernel_maker = { limber_make_kernel,
-                                               &(struct compile_job){ .ctx = ctx,
-                                                                      .key = key,
-                                                                      .machine = &ctx->machine,
-                                                                      .code = CODE_SPECIALISED } };
+    const struct kernel_maker kernel_maker = {
+        limber_make_kernel,
+        &(struct compile_inputs){
+            .ctx = ctx, .key = key, .machine = &ctx->machine, .code = CODE_SPECIALISED }
+    };
     struct diag ignored = { 0 }; /* on failure calls still use the prebuilt kernel */
 
     limber_kernels_replace(ctx->memory, key, limber_kernel_key_size(key), kernel_maker, &ignored);

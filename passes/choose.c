@@ -129,7 +129,7 @@ static double combine_ns(const struct plan *p, const struct node *products,
     bool quick = plain || (many && f.size > 2); /* vector code also applies alpha and beta */
     bool integer = limber_num_is_int(f);
     int64_t bits = limber_attr_number(a, ATTR_bits) + limber_attr_number(b, ATTR_bits) + p->kbits;
-    bool narrow = bits <= 61;
+    bool fits_61_bits = bits <= 61;
 
     /* 1 or 20 ns: rounded in vectors; 150 or 300 ns: rounded one by one */
     switch (limber_attr_number(combine, ATTR_reconstruct)) {
@@ -137,7 +137,7 @@ static double combine_ns(const struct plan *p, const struct node *products,
         return uncertain_ns(p, combine, f) + (quick && (bits <= 105 || !integer) ? 1 : 150) +
                0.6 * products->type.count;
     case RECONSTRUCT_shift:
-        return (quick && (narrow || many) ? 1 : 150) + 0.5 * (double)products->rows;
+        return (quick && (fits_61_bits || many) ? 1 : 150) + 0.5 * (double)products->rows;
     default:
         return is_exact(products) ? (plain && many && f.size > 2 ? 20 : 300) :
                                     1 + recompute_ns(p, combine) + (many ? 0 : 50);

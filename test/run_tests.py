@@ -42,28 +42,28 @@ class Result:
         if state == "skipped" and (skipped is None or "SKIP" not in skipped.get("message", "")):
             state = "disabled" if case.get("status") == "disabled" else "failed"
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        told = [line for line in lines if re.search("skip|absent|: not (tested|run)$", line, re.I)
-                and not re.search(r"^\[ |TEST\(S\)|^\d+ skipped|^OK \(|\.\.\. skipped ", line)]
-        told = [re.sub(r"^skipped: *|: skipped$", "", line, flags=re.I) for line in told]
-        why = (told or lines or ["it does not say why"])[-1]
+        notes = [line for line in lines if re.search("skip|absent|: not (tested|run)$", line, re.I)
+                 and not re.search(r"^\[ |TEST\(S\)|^\d+ skipped|^OK \(|\.\.\. skipped ", line)]
+        notes = [re.sub(r"^skipped: *|: skipped$", "", line, flags=re.I) for line in notes]
+        why = (notes or lines or ["it does not say why"])[-1]
         # a program of several tests may skip some of them and pass
         parts = {}
         for reason, name in re.findall(r"^(?:skipped: (.*)\n)?\[  SKIPPED \] (\w+)$", text, re.M):
             parts.setdefault(name, name + (f" ({reason})" if reason else ""))
         return cls(folder, room, case.get("name"), float(case.get("time", 0)), state, why,
-                   dict.fromkeys(parts.values() or told))
+                   dict.fromkeys(parts.values() or notes))
 
 
 def tests_of(folder, choice):
     """Returns {test: (its room, its time limit in seconds)}."""
-    told = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1", *choice],
-                          check=True, stdout=subprocess.PIPE)
+    listing = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1", *choice],
+                             check=True, stdout=subprocess.PIPE)
     tests = {}
-    for test in json.loads(told.stdout)["tests"]:
-        told = {each["name"]: each["value"] for each in test.get("properties", [])}
-        if not told.get("DISABLED"):
-            tests[test["name"]] = (next(filter(ROOM.match, told.get("LABELS", [])), "-"),
-                                   told.get("TIMEOUT", LIMIT))
+    for test in json.loads(listing.stdout)["tests"]:
+        properties = {each["name"]: each["value"] for each in test.get("properties", [])}
+        if not properties.get("DISABLED"):
+            tests[test["name"]] = (next(filter(ROOM.match, properties.get("LABELS", [])), "-"),
+                                   properties.get("TIMEOUT", LIMIT))
     return tests
 
 

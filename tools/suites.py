@@ -124,9 +124,9 @@ class Suites:
             env.update(LD_PRELOAD=":".join(map(str, [library, *found])),
                        LIMBER_CONTRACT="reproducible")
         models = pathlib.Path(__file__).parents[1] / "test" / "interpose" / "lapack" / "models.py"
-        told = subprocess.run([self.python(), models], env=env, check=True, capture_output=True,
+        done = subprocess.run([self.python(), models], env=env, check=True, capture_output=True,
                               text=True)
-        return dict(line.split() for line in told.stdout.splitlines())
+        return dict(line.split() for line in done.stdout.splitlines())
 
     def models(self):
         changed = {}

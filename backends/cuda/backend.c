@@ -145,7 +145,7 @@ static bool compile_steps(const struct epilogue *e, const struct target *t, cons
 }
 
 /* Implements backend.load: checks the head and copies the cubin.  Devices load the cubin later. */
-static bool load(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
+static bool load_kernel(const unsigned char *data, size_t size, struct kernel **out, struct diag *d)
 {
     struct head head;
     struct kernel *k;
@@ -169,10 +169,10 @@ static bool load(const unsigned char *data, size_t size, struct kernel **out, st
     return true;
 }
 
-/* Implements backend.way: cuBLAS if the plan and the call allow it, else the way (code path) of the
- * plan's kernel. */
-static enum way_id way(const struct plan *p, const struct target *t, const struct call *c,
-                       struct text *out)
+/* Implements backend.predict_way: cuBLAS if the plan and the call allow it, else the way (code
+ * path) of the plan's kernel. */
+static enum way_id predict_way(const struct plan *p, const struct target *t, const struct call *c,
+                               struct text *out)
 {
     struct diag ignored = { 0 };
     struct cuda_config config;
@@ -242,9 +242,9 @@ static const struct code_ops code_ops = { .open = limber_nvrtc_open,
 const struct backend limber_backend_cuda = { .name = "cuda",
                                              .probe = probe,
                                              .compile = compile,
-                                             .load = load,
+                                             .load = load_kernel,
                                              .launch = limber_cuda_launch,
                                              .unload = unload,
-                                             .way = way,
+                                             .predict_way = predict_way,
                                              .code = &code_ops,
                                              .device_ops = &device_ops };

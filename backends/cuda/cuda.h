@@ -84,9 +84,9 @@ struct cuda_config {
         int32_t block, piece;
         /* members of limber_unit; a unit without these features has 0, 1, 0, 0 */
         int32_t group, split, scale_block, lanes;
-        /* start_c: sums start with C.  counts: enum counts.  narrow: FP32 lanes can simulate the
+        /* start_c: sums start with C.  counts: enum counts.  f32_lanes: FP32 lanes can simulate the
          * unit exactly. */
-        int32_t start_c, counts, narrow;
+        int32_t start_c, counts, f32_lanes;
     } model;
     struct cuda_block_scaled { /* a unit that the device's block-scaled instructions compute */
         int32_t kind; /* the instructions' kind, of enum block_scaled */

@@ -59,11 +59,11 @@ static bool start_scan(struct call *c, int side, const struct guard_memory *memo
 {
     struct device_call r = { .kernel = c->guard->scan[side], .call = c };
     int64_t lines = line_count(c, side);
-    const struct scan_job job = { .v = side ? &c->b : &c->a,
-                                  .matrices = limber_cuda_matrix_count(c, side),
-                                  .each = side ? c->each_b : c->each_a,
-                                  .lines = side ? c->n : c->m,
-                                  .length = c->k };
+    const struct scan_call call = { .v = side ? &c->b : &c->a,
+                                    .matrices = limber_cuda_matrix_count(c, side),
+                                    .each = side ? c->each_b : c->each_a,
+                                    .lines = side ? c->n : c->m,
+                                    .length = c->k };
     const struct bounds *b = &c->guard->bounds[side];
     const struct scan_memory start = { memory->found[side], memory->pixels[side],
                                        side ? 0 : memory->choice, memory->most[side] };
@@ -85,7 +85,7 @@ static bool start_scan(struct call *c, int side, const struct guard_memory *memo
 
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = limber_cuda_scan_start(&r, &job, &start, 1, d) &&
+    ok = limber_cuda_scan_start(&r, &call, &start, 1, d) &&
          limber_cuda_launch_kernel(&r, KERNEL_decide, (lines + THREADS - 1) / THREADS, THREADS, 0,
                                    &args, d);
     limber_cuda_leave(&r);

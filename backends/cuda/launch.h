@@ -79,15 +79,15 @@ struct kernel {
 bool limber_cuda_launch(struct kernel *k, struct call *c, struct diag *d);
 /* The functions below implement the members of struct device_ops (backends/backend.h) with these
  * names, in scan.c, terms.c, weigh.c, planes.c and steps.c. */
-bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, int device,
+bool limber_cuda_scan(struct kernel *k, const struct scan_call *calls, int count, int device,
                       const limber_queue *queue, struct diag *d);
-bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
+bool limber_cuda_terms(struct kernel *k, const struct terms_call *terms, int device,
                        const limber_queue *queue, struct diag *d);
-bool limber_cuda_weigh(struct kernel *k, const struct weigh_job *j, int device,
+bool limber_cuda_weigh(struct kernel *k, const struct weigh_call *weigh, int device,
                        const limber_queue *queue, struct diag *d);
-bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const limber_queue *queue,
-                      struct diag *d);
-bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
+bool limber_cuda_sums(struct kernel *k, struct sums_call *sums, int device,
+                      const limber_queue *queue, struct diag *d);
+bool limber_cuda_pairs(struct kernel *k, const struct pairs_call *pairs, int device,
                        const limber_queue *queue, struct diag *d);
 bool limber_cuda_steps(struct kernel *k, const struct epilogue *e, int device,
                        const limber_queue *queue, struct diag *d);
@@ -282,7 +282,7 @@ int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length);
 /* Returns the bytes of a scan's results per pixel; 0 if the scan works on lines, not on pixels. */
 size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t length);
 /* Queues the scan of one or two operands, whose addresses are on the device. */
-bool limber_cuda_scan_start(struct device_call *r, const struct scan_job *jobs,
+bool limber_cuda_scan_start(struct device_call *r, const struct scan_call *calls,
                             const struct scan_memory *memory, int count, struct diag *d);
 /* Returns the kernel arguments of an operand: the view and a copy of its index map. */
 struct operand_args limber_cuda_operand(const struct view *v);

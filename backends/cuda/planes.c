@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Complex products by three real products, on the device: sums of real and imaginary parts, and the
- * combination of the three products (struct sums_job, struct pairs_job). */
+ * combination of the three products (struct sums_call, struct pairs_call). */
 #include "backends/cuda/launch.h"
 
 enum { THREADS = 256, WAVES = 8 };
@@ -29,77 +29,79 @@ static bool wait_for_stream(struct device_call *r, bool waits, struct diag *d)
 
 /* Launches the kernel that computes sums of real and imaginary parts.  most: device address at
  * which the largest magnitude is stored, or 0. */
-static bool launch_sums(struct device_call *r, struct sums_job *j, cu_pointer most, struct diag *d)
+static bool launch_sums(struct device_call *r, struct sums_call *sums, cu_pointer most,
+                        struct diag *d)
 {
     struct sums_args args = {
-        .from = j->from,
-        .outer = j->outer,
-        .inner = j->inner,
-        .outer_step = j->outer_step,
-        .inner_step = j->inner_step,
-        .count = j->count,
-        .each = j->each,
-        .to = j->to,
+        .from = sums->from,
+        .outer = sums->outer,
+        .inner = sums->inner,
+        .outer_step = sums->outer_step,
+        .inner_step = sums->inner_step,
+        .count = sums->count,
+        .each = sums->each,
+        .to = sums->to,
         .most = (uint64_t *)(uintptr_t)most,
-        .minus = j->minus,
+        .minus = sums->minus,
     };
 
-    if (j->each.address) {
-        if (!limber_cuda_copy(r, &r->addresses[0], j->each.address,
-                              (size_t)j->count * sizeof *j->each.address, "addresses", d))
+    if (sums->each.address) {
+        if (!limber_cuda_copy(r, &r->addresses[0], sums->each.address,
+                              (size_t)sums->count * sizeof *sums->each.address, "addresses", d))
             return false;
         args.each.address = (const void *const *)(uintptr_t)r->addresses[0];
     }
     return (!most || limber_cuda_ok(r->driver, r->driver->cuMemsetD32Async(most, 0, 2, r->stream),
                                     "clearing", d)) &&
-           launch_grid(r, KERNEL_sums, j->count * j->outer * j->inner, &args, d) &&
-           (!most || limber_cuda_ok(
-                         r->driver,
-                         r->driver->cuMemcpyDtoHAsync_v2(&j->most, most, sizeof j->most, r->stream),
-                         "copying from the device", d));
+           launch_grid(r, KERNEL_sums, sums->count * sums->outer * sums->inner, &args, d) &&
+           (!most || limber_cuda_ok(r->driver,
+                                    r->driver->cuMemcpyDtoHAsync_v2(&sums->most, most,
+                                                                    sizeof sums->most, r->stream),
+                                    "copying from the device", d));
 }
 
 /* Implements device_ops.sums: computes sums or differences of real and imaginary parts (struct
- * sums_job).  Waits if there is no queue or the largest magnitude is measured. */
-bool limber_cuda_sums(struct kernel *k, struct sums_job *j, int device, const limber_queue *queue,
-                      struct diag *d)
+ * sums_call).  Waits if there is no queue or the largest magnitude is measured. */
+bool limber_cuda_sums(struct kernel *k, struct sums_call *sums, int device,
+                      const limber_queue *queue, struct diag *d)
 {
     struct call call = { .device = device, .queue = queue };
     struct device_call r = { .kernel = k, .call = &call };
     cu_pointer most = 0;
     bool ok;
 
-    j->most = 0;
+    sums->most = 0;
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = (!j->measures || limber_cuda_take_memory(&r, &most, sizeof j->most, "a number", d)) &&
-         launch_sums(&r, j, most, d);
+    ok =
+        (!sums->measures || limber_cuda_take_memory(&r, &most, sizeof sums->most, "a number", d)) &&
+        launch_sums(&r, sums, most, d);
     limber_cuda_release(&r, &most);
     limber_cuda_release(&r, &r.addresses[0]);
-    ok = wait_for_stream(&r, r.own_stream || j->measures, d) && ok;
+    ok = wait_for_stream(&r, r.own_stream || sums->measures, d) && ok;
     limber_cuda_leave(&r);
     return ok;
 }
 
 /* Implements device_ops.pairs: combines three real products to complex results (struct
- * pairs_job). */
-bool limber_cuda_pairs(struct kernel *k, const struct pairs_job *j, int device,
+ * pairs_call). */
+bool limber_cuda_pairs(struct kernel *k, const struct pairs_call *pairs, int device,
                        const limber_queue *queue, struct diag *d)
 {
     struct call call = { .device = device, .queue = queue };
     struct device_call r = { .kernel = k, .call = &call };
     struct pairs_args args = {
-        .product = { j->product[0], j->product[1], j->product[2] },
-        .count = j->count,
-        .width = j->width,
-        .to = j->to,
-        .plus = j->plus,
+        .product = { pairs->product[0], pairs->product[1], pairs->product[2] },
+        .count = pairs->count,
+        .width = pairs->width,
+        .to = pairs->to,
+        .plus = pairs->plus,
     };
     bool ok;
 
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = launch_grid(&r, KERNEL_pairs, j->count, &args, d);
+    ok = launch_grid(&r, KERNEL_pairs, pairs->count, &args, d);
     ok = wait_for_stream(&r, r.own_stream, d) && ok;
     limber_cuda_leave(&r);
     return ok;

@@ -56,61 +56,61 @@ static void divide_scan(const struct device_call *r, struct planned_scan *p, int
 
 /* Plans the scan of an image that is read through windows: each pixel is scanned once, then the
  * results of the pixels in each window are combined. */
-static void plan_pixels(const struct device_call *r, const struct scan_job *j,
+static void plan_pixels(const struct device_call *r, const struct scan_call *call,
                         const struct pixels *x, const struct scan_memory *memory,
                         struct planned_scan *p)
 {
     p->has_windows = true;
     p->windows = (struct windows_args){
-        .patch = *j->v->patch,
+        .patch = *call->v->patch,
         .pixels = (const int32_t *)(uintptr_t)memory->pixels,
         .count = x->images * x->lines,
         .found = p->args.found,
-        .lines = j->lines,
-        .matrices = j->matrices,
+        .lines = call->lines,
+        .matrices = call->matrices,
     };
     p->args.operand = limber_cuda_operand(&x->view);
     p->args.lines = x->lines;
     p->args.length = x->length;
     p->args.operand.images = (int32_t)x->images;
     p->args.operand.image = x->image * r->kernel->config.side[0].f.size;
-    p->args.operand.each = j->each;
+    p->args.operand.each = call->each;
     p->args.found = (int32_t *)(uintptr_t)memory->pixels;
-    divide_scan(r, p, j->matrices * x->images);
+    divide_scan(r, p, call->matrices * x->images);
 }
 
 /* Returns the plan for the scan of one operand: kernel arguments, grid sizes, and memory for
  * results. */
-static struct planned_scan plan_scan(const struct device_call *r, const struct scan_job *j,
+static struct planned_scan plan_scan(const struct device_call *r, const struct scan_call *call,
                                      const struct scan_memory *memory)
 {
     struct planned_scan p = { .args = {
-                                  .operand = limber_cuda_operand(j->v),
-                                  .lines = j->lines,
-                                  .length = j->length,
+                                  .operand = limber_cuda_operand(call->v),
+                                  .lines = call->lines,
+                                  .length = call->length,
                                   .found = (int32_t *)(uintptr_t)memory->found,
                                   .tiles = (int32_t *)(uintptr_t)memory->tiles,
-                                  .tile_rows = (j->lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
+                                  .tile_rows = (call->lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
                                   .counters = (int32_t *)(uintptr_t)memory->counters,
                                   .parts = (int32_t *)(uintptr_t)memory->parts,
                                   .halves = (int32_t *)(uintptr_t)memory->halves,
-                                  .together = j->tiles ? LIMBER_BLOCK / LINES : 1,
+                                  .together = call->tiles ? LIMBER_BLOCK / LINES : 1,
                                   .choice = (int32_t *)(uintptr_t)memory->choice,
                                   .most = (int32_t *)(uintptr_t)memory->most,
                               } };
     struct pixels x;
 
-    if (limber_view_pixels(&x, j->v, j->lines, j->length)) {
-        plan_pixels(r, j, &x, memory, &p);
+    if (limber_view_pixels(&x, call->v, call->lines, call->length)) {
+        plan_pixels(r, call, &x, memory, &p);
     } else {
-        p.args.operand.each = j->each;
-        divide_scan(r, &p, j->matrices);
+        p.args.operand.each = call->each;
+        divide_scan(r, &p, call->matrices);
     }
     return p;
 }
 
 /* Initialises results if the scan has no counters, scans, and combines the results of pixels. */
-bool limber_cuda_scan_start(struct device_call *r, const struct scan_job *jobs,
+bool limber_cuda_scan_start(struct device_call *r, const struct scan_call *calls,
                             const struct scan_memory *memory, int count, struct diag *d)
 {
     struct scans_args args = { .first = 0 };
@@ -118,7 +118,7 @@ bool limber_cuda_scan_start(struct device_call *r, const struct scan_job *jobs,
     bool ok;
 
     for (int i = 0; i < count; i++) {
-        p[i] = plan_scan(r, &jobs[i], &memory[i]);
+        p[i] = plan_scan(r, &calls[i], &memory[i]);
         args.side[i] = p[i].args;
     }
     args.first = (int32_t)p[0].clearing;
@@ -133,7 +133,7 @@ bool limber_cuda_scan_start(struct device_call *r, const struct scan_job *jobs,
     for (int i = 0; ok && i < count; i++)
         ok = !p[i].has_windows ||
              limber_cuda_launch_kernel(r, KERNEL_scan_windows,
-                                       (jobs[i].matrices * jobs[i].lines + THREADS - 1) / THREADS,
+                                       (calls[i].matrices * calls[i].lines + THREADS - 1) / THREADS,
                                        THREADS, 0, &p[i].windows, d);
     return ok;
 }
@@ -195,16 +195,16 @@ static void return_pinned(struct device_call *r, const struct idle_item *x)
         free_pinned(r, x);
 }
 
-static size_t line_bytes(const struct scan_job *j)
+static size_t line_bytes(const struct scan_call *call)
 {
-    return (size_t)(j->matrices * j->lines) * SCAN_fields * sizeof *j->found;
+    return (size_t)(call->matrices * call->lines) * SCAN_fields * sizeof *call->found;
 }
 
-static size_t tile_bytes(const struct scan_job *j)
+static size_t tile_bytes(const struct scan_call *call)
 {
-    return j->tiles ? (size_t)limber_cuda_scan_tiles(j->lines, j->length) * SCAN_fields *
-                          sizeof *j->tiles :
-                      0;
+    return call->tiles ? (size_t)limber_cuda_scan_tiles(call->lines, call->length) * SCAN_fields *
+                             sizeof *call->tiles :
+                         0;
 }
 
 /* Device memory that a scan needs in addition to its results. */
@@ -214,26 +214,27 @@ struct needs {
 
 /* Returns the sizes of a scan's temporary arrays.  If one thread block scans a line alone, none are
  * needed. */
-static struct needs needs_of(const struct device_call *r, const struct scan_job *j)
+static struct needs needs_of(const struct device_call *r, const struct scan_call *call)
 {
     const struct scan_memory none = { .found = 0 };
-    const struct scan_args a = plan_scan(r, j, &none).args;
+    const struct scan_args a = plan_scan(r, call, &none).args;
     int64_t line_blocks = (a.lines + LINES - 1) / LINES;
     int64_t across = (a.length + ELEMENTS - 1) / ELEMENTS;
-    bool alone = a.blocks_p == 1 && !j->tiles;
+    bool alone = a.blocks_p == 1 && !call->tiles;
 
     if (alone)
         return (struct needs){ 0 };
     return (struct needs){
         .counters = (size_t)(a.all / a.lines * line_blocks),
-        .parts = (size_t)(a.blocks_p * a.all) * SCAN_fields * sizeof *j->found,
-        .halves = j->tiles ? (size_t)(line_blocks * across) * SCAN_fields * sizeof *j->found : 0,
+        .parts = (size_t)(a.blocks_p * a.all) * SCAN_fields * sizeof *call->found,
+        .halves =
+            call->tiles ? (size_t)(line_blocks * across) * SCAN_fields * sizeof *call->found : 0,
     };
 }
 
 /* The state of a scan whose results are copied to the host. */
 struct host_scan {
-    struct scan_job jobs[2]; /* the scans of one or two operands, with addresses on the device */
+    struct scan_call calls[2]; /* the scans of one or two operands, with addresses on the device */
     struct scan_memory memory[2];
     int count;
     cu_pointer all; /* device memory of all arrays but the counters; results are stored first */
@@ -242,14 +243,14 @@ struct host_scan {
 };
 
 /* Returns the bytes of a scan's results: those of lines, then those of tiles. */
-static size_t found_bytes(const struct scan_job *j)
+static size_t found_bytes(const struct scan_call *call)
 {
-    return line_bytes(j) + tile_bytes(j);
+    return line_bytes(call) + tile_bytes(call);
 }
 
 static size_t all_found_bytes(const struct host_scan *s)
 {
-    return found_bytes(&s->jobs[0]) + (s->count > 1 ? found_bytes(&s->jobs[1]) : 0);
+    return found_bytes(&s->calls[0]) + (s->count > 1 ? found_bytes(&s->calls[1]) : 0);
 }
 
 /* Adds bytes to the size of an allocation that is made later.  Returns their offset, or 0 for 0
@@ -268,15 +269,16 @@ static bool allocate_scan_memory(struct device_call *r, struct host_scan *s, str
     size_t all = 0;
 
     for (int i = 0; i < s->count; i++) {
-        needs[i] = needs_of(r, &s->jobs[i]);
-        s->memory[i].found = reserve_bytes(&all, line_bytes(&s->jobs[i]));
-        s->memory[i].tiles = reserve_bytes(&all, tile_bytes(&s->jobs[i]));
+        needs[i] = needs_of(r, &s->calls[i]);
+        s->memory[i].found = reserve_bytes(&all, line_bytes(&s->calls[i]));
+        s->memory[i].tiles = reserve_bytes(&all, tile_bytes(&s->calls[i]));
     }
     for (int i = 0; i < s->count; i++) {
-        const struct scan_job *j = &s->jobs[i];
+        const struct scan_call *call = &s->calls[i];
 
-        s->memory[i].pixels = reserve_bytes(
-            &all, (size_t)j->matrices * limber_cuda_scan_pixels(j->v, j->lines, j->length));
+        s->memory[i].pixels =
+            reserve_bytes(&all, (size_t)call->matrices *
+                                    limber_cuda_scan_pixels(call->v, call->lines, call->length));
         s->memory[i].parts = reserve_bytes(&all, needs[i].parts);
         s->memory[i].halves = reserve_bytes(&all, needs[i].halves);
     }
@@ -297,15 +299,15 @@ static bool allocate_scan_memory(struct device_call *r, struct host_scan *s, str
 }
 
 /* Uploads the list of addresses of a batch's matrices, if it has one. */
-static bool upload_addresses(struct device_call *r, struct scan_job *j, cu_pointer *addresses,
+static bool upload_addresses(struct device_call *r, struct scan_call *call, cu_pointer *addresses,
                              struct diag *d)
 {
-    if (!j->each.address)
+    if (!call->each.address)
         return true;
-    if (!limber_cuda_copy(r, addresses, j->each.address,
-                          (size_t)j->matrices * sizeof *j->each.address, "addresses", d))
+    if (!limber_cuda_copy(r, addresses, call->each.address,
+                          (size_t)call->matrices * sizeof *call->each.address, "addresses", d))
         return false;
-    j->each.address = (const void *const *)(uintptr_t)*addresses;
+    call->each.address = (const void *const *)(uintptr_t)*addresses;
     return true;
 }
 
@@ -325,17 +327,17 @@ static void store_results(struct host_scan *s)
     const char *at = (const char *)(uintptr_t)s->pinned.at;
 
     for (int i = 0; i < s->count; i++) {
-        const struct scan_job *j = &s->jobs[i];
+        const struct scan_call *call = &s->calls[i];
 
-        memcpy(j->found, at, line_bytes(j));
-        if (j->tiles)
-            memcpy(j->tiles, at + line_bytes(j), tile_bytes(j));
-        at += found_bytes(j);
+        memcpy(call->found, at, line_bytes(call));
+        if (call->tiles)
+            memcpy(call->tiles, at + line_bytes(call), tile_bytes(call));
+        at += found_bytes(call);
     }
 }
 
 /* Scans, copies the results to the host, and waits for them. */
-bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, int device,
+bool limber_cuda_scan(struct kernel *k, const struct scan_call *calls, int count, int device,
                       const limber_queue *queue, struct diag *d)
 {
     struct call call = { .device = device, .queue = queue };
@@ -344,16 +346,16 @@ bool limber_cuda_scan(struct kernel *k, const struct scan_job *jobs, int count, 
     bool ok = true;
 
     for (int i = 0; i < count; i++)
-        if (jobs[i].lines)
-            s.jobs[s.count++] = jobs[i];
+        if (calls[i].lines)
+            s.calls[s.count++] = calls[i];
     if (s.count == 0)
         return true;
     if (!limber_cuda_enter(&r, d))
         return false;
     for (int i = 0; ok && i < s.count; i++)
-        ok = upload_addresses(&r, &s.jobs[i], &r.addresses[i], d);
+        ok = upload_addresses(&r, &s.calls[i], &r.addresses[i], d);
     ok = ok && allocate_scan_memory(&r, &s, d) &&
-         limber_cuda_scan_start(&r, s.jobs, s.memory, s.count, d) && download_results(&r, &s, d);
+         limber_cuda_scan_start(&r, s.calls, s.memory, s.count, d) && download_results(&r, &s, d);
     for (int i = 0; i < s.count; i++)
         limber_cuda_release(&r, &r.addresses[i]);
     limber_cuda_release(&r, &s.all);

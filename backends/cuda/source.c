@@ -40,7 +40,7 @@
     F(unit_load, "unit_load.h", "backends/cuda/kernel/unit_load.h") \
     F(unit_round, "unit_round.h", "backends/cuda/kernel/unit_round.h") \
     F(unit_wide, "unit_wide.h", "backends/cuda/kernel/unit_wide.h") \
-    F(unit_narrow, "unit_narrow.h", "backends/cuda/kernel/unit_narrow.h") \
+    F(unit_f32, "unit_f32.h", "backends/cuda/kernel/unit_f32.h") \
     F(reconstruct, "reconstruct.h", "backends/cuda/kernel/reconstruct.h") \
     F(element, "element.h", "backends/cuda/kernel/element.h") \
     F(view, "ir/view.h", "ir/view.h") \

@@ -31,8 +31,8 @@ static void print_operand(struct text *t, const struct epilogue_step *s, int i)
 /* Prints a call of the step's function, with the function's parameters as constants. */
 static void print_function(struct text *t, const struct epilogue *e, const struct epilogue_step *s)
 {
-    bool narrow = limber_format_equal(e->compute, LIMBER_F32);
-    struct fn_args a = limber_function_args(e->once && !narrow ? e->to.format : e->compute,
+    bool is_f32 = limber_format_equal(e->compute, LIMBER_F32);
+    struct fn_args a = limber_function_args(e->once && !is_f32 ? e->to.format : e->compute,
                                             s->number[0], s->number[1]);
 
     limber_text_add(t, "function_%s(", limber_function_at((int)s->function, NULL, NULL));

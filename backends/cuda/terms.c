@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Device operations for complex products: copying scalars and C (struct terms_job), and allocation
+ * Device operations for complex products: copying scalars and C (struct terms_call), and allocation
  * of device memory. */
 #include "backends/cuda/launch.h"
 
@@ -9,47 +9,48 @@ enum { THREADS = 256, WAVES = 8 };
 
 /* Returns the grid size: a few blocks per multiprocessor, whose threads loop over complex numbers
  * of C; 1 block if none are copied (width below 4). */
-static int64_t grid_blocks(const struct device_call *r, const struct terms_job *j)
+static int64_t grid_blocks(const struct device_call *r, const struct terms_call *terms)
 {
-    int64_t blocks = (j->count * j->m * j->n + THREADS - 1) / THREADS;
+    int64_t blocks = (terms->count * terms->m * terms->n + THREADS - 1) / THREADS;
     int64_t most = (int64_t)WAVES * r->device->multiprocessors;
 
-    return j->width < 4 || blocks < 1 ? 1 : blocks < most ? blocks : most;
+    return terms->width < 4 || blocks < 1 ? 1 : blocks < most ? blocks : most;
 }
 
-/* Launches the kernel that copies scalars and C for a complex product (struct terms_job). */
-static bool launch_terms(struct device_call *r, const struct terms_job *j, struct diag *d)
+/* Launches the kernel that copies scalars and C for a complex product (struct terms_call). */
+static bool launch_terms(struct device_call *r, const struct terms_call *terms, struct diag *d)
 {
     struct terms_args args = {
-        .c = j->c,
-        .row = j->row,
-        .col = j->col,
-        .m = j->m,
-        .n = j->n,
-        .width = j->width,
-        .count = j->count,
-        .each = j->each,
-        .to = j->to,
-        .factors = j->factors,
+        .c = terms->c,
+        .row = terms->row,
+        .col = terms->col,
+        .m = terms->m,
+        .n = terms->n,
+        .width = terms->width,
+        .count = terms->count,
+        .each = terms->each,
+        .to = terms->to,
+        .factors = terms->factors,
     };
 
-    const bool listed = j->each.address && j->width == 4;
+    const bool listed = terms->each.address && terms->width == 4;
     bool ok;
 
-    memcpy(args.value, j->value, sizeof args.value);
-    if (listed && !limber_cuda_copy(r, &r->addresses[2], j->each.address,
-                                    (size_t)j->count * sizeof *j->each.address, "addresses", d))
+    memcpy(args.value, terms->value, sizeof args.value);
+    if (listed &&
+        !limber_cuda_copy(r, &r->addresses[2], terms->each.address,
+                          (size_t)terms->count * sizeof *terms->each.address, "addresses", d))
         return false;
     if (listed)
         args.each.address = (const void *const *)(uintptr_t)r->addresses[2];
-    ok = limber_cuda_launch_kernel(r, KERNEL_terms, grid_blocks(r, j), THREADS, 0, &args, d);
+    ok = limber_cuda_launch_kernel(r, KERNEL_terms, grid_blocks(r, terms), THREADS, 0, &args, d);
     limber_cuda_release(r, &r->addresses[2]);
     return ok;
 }
 
-/* Implements device_ops.terms: copies scalars and C for a complex product (struct terms_job), and
+/* Implements device_ops.terms: copies scalars and C for a complex product (struct terms_call), and
  * waits for the copies if there is no queue. */
-bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
+bool limber_cuda_terms(struct kernel *k, const struct terms_call *terms, int device,
                        const limber_queue *queue, struct diag *d)
 {
     struct call call = { .device = device, .queue = queue };
@@ -58,7 +59,7 @@ bool limber_cuda_terms(struct kernel *k, const struct terms_job *j, int device,
 
     if (!limber_cuda_enter(&r, d))
         return false;
-    ok = launch_terms(&r, j, d);
+    ok = launch_terms(&r, terms, d);
     if (r.own_stream)
         ok = limber_cuda_ok(r.driver, r.driver->cuStreamSynchronize(r.stream), "running a kernel",
                             d) &&

@@ -8,7 +8,7 @@
 
 enum { LEAST = -50 }; /* nonzero magnitudes of elements must be at least 2^LEAST in FP32 lanes */
 
-/* Properties of a unit that kernel/unit_narrow.h relies on; docs/simulation.md proves why. */
+/* Properties of a unit that kernel/unit_f32.h relies on; docs/simulation.md proves why. */
 struct limits {
     /* fused: blocks are fused sums.  safe: rounding to FP32 and then to acc's format is innocuous.
      * safe_outer: rounding to FP32 and then to the formats of outer and total is innocuous.
@@ -168,7 +168,7 @@ void limber_cuda_set_unit(const struct plan *p, struct cuda_config *c)
     m->scale_block = u->scale ? u->scale_block : 0;
     m->start_c = u->start_c;
     m->counts = p->counts;
-    m->narrow = can_use_f32_lanes(u, p->counts, &l);
+    m->f32_lanes = can_use_f32_lanes(u, p->counts, &l);
     for (int i = 0; i < 2; i++) {
         c->side[i].scaled = 0;
         c->side[i].limbs = l.fused ? 2 : 1;
@@ -251,7 +251,7 @@ void limber_cuda_unit_source(const struct plan *p, const struct cuda_config *c, 
                     "#define NARROW %d\n#define SCALE_BLOCK %d\n",
                     p->counts, l.fused, c->model.piece, l.most, LEAST, l.safe, l.safe_outer,
                     l.clamps, l.ends, l.chunk ? l.chunk : 1, l.one_sum, (long long)l.k,
-                    c->model.narrow, c->model.scale_block);
+                    c->model.f32_lanes, c->model.scale_block);
 #define NAME(name) "    TALLY_" #name ",\n"
     limber_text_add(out, "enum {\n" LIMBER_UNIT_TALLIES(NAME) "    TALLY_fields\n};\n");
 #undef NAME

@@ -48,7 +48,8 @@ static bool compile(const struct plan *p, const struct target *t, const struct d
 }
 
 /* Implements backend.load: parses the plan's text. */
-static bool load(const unsigned char *data, size_t size, struct kernel **kernel, struct diag *d)
+static bool load_kernel(const unsigned char *data, size_t size, struct kernel **kernel,
+                        struct diag *d)
 {
     struct kernel *k = calloc(1, sizeof *k);
     char *text = malloc(size + 1);
@@ -78,8 +79,8 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
     return limber_interp_eval(&k->plan, c, d);
 }
 
-static enum way_id way(const struct plan *p, const struct target *t, const struct call *c,
-                       struct text *out)
+static enum way_id predict_way(const struct plan *p, const struct target *t, const struct call *c,
+                               struct text *out)
 {
     (void)p, (void)t, (void)c, (void)out;
     return WAY_interpreter;
@@ -96,7 +97,7 @@ static void unload(struct kernel *k)
 const struct backend limber_backend_interp = { .name = "interp",
                                                .probe = probe,
                                                .compile = compile,
-                                               .load = load,
+                                               .load = load_kernel,
                                                .launch = launch,
                                                .unload = unload,
-                                               .way = way };
+                                               .predict_way = predict_way };

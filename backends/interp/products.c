@@ -31,21 +31,21 @@ static bool products_exact(struct eval *e, const struct node *n, struct val *v)
 }
 
 /* Returns the sum of k products: a chain of fused multiply-adds from +0, in binary64 or, if
- * `narrow`, in binary32. */
-static double fma_chain(const double *a, const double *b, int64_t k, bool narrow)
+ * `is_f32`, in binary32. */
+static double fma_chain(const double *a, const double *b, int64_t k, bool is_f32)
 {
     double acc = 0;
 
     for (int64_t p = 0; p < k; p++)
-        acc = narrow ? (double)fmaf((float)a[p], (float)b[p], (float)acc) : fma(a[p], b[p], acc);
+        acc = is_f32 ? (double)fmaf((float)a[p], (float)b[p], (float)acc) : fma(a[p], b[p], acc);
     return acc;
 }
 
-/* Adds the sum of a chain to its total, in binary32 if `narrow`.  The first sum becomes the total
+/* Adds the sum of a chain to its total, in binary32 if `is_f32`.  The first sum becomes the total
  * unchanged, so that -0 stays -0. */
-static void add_chain(double *total, double x, bool first, bool narrow)
+static void add_chain(double *total, double x, bool first, bool is_f32)
 {
-    *total = first ? x : narrow ? (double)((float)*total + (float)x) : *total + x;
+    *total = first ? x : is_f32 ? (double)((float)*total + (float)x) : *total + x;
 }
 
 /* True if row r is the first of the product table for its accumulator. */
@@ -183,7 +183,7 @@ bool limber_interp_products(struct eval *e, const struct node *n, struct val *v)
     const struct unit_info *unit = &limber_units[limber_attr_number(n, ATTR_unit)];
     struct val *a = &e->val[n->in[0]], *b = &e->val[n->in[1]];
     int64_t m = e->c->m, cols = e->c->n, k = e->k, chunk = limber_attr_number(n, ATTR_chunk);
-    bool narrow = strcmp(unit->acc, "f32") == 0;
+    bool is_f32 = strcmp(unit->acc, "f32") == 0;
     bool exact = n->type.format.kind == LIMBER_KIND_INT;
     limber_unit model;
 
@@ -214,8 +214,8 @@ bool limber_interp_products(struct eval *e, const struct node *n, struct val *v)
                     if (exact)
                         v->sum[at] += exact_chain(pa + p, pb + p, len);
                     else
-                        add_chain(&v->total[at], fma_chain(pa + p, pb + p, len, narrow),
-                                  p == 0 && is_first(n, r), narrow);
+                        add_chain(&v->total[at], fma_chain(pa + p, pb + p, len, is_f32),
+                                  p == 0 && is_first(n, r), is_f32);
                 }
             }
     return true;

@@ -374,10 +374,10 @@ static void print_description(const struct layout *l, const struct kernel_config
             limber_text_add(out, "\n; not %s: %s", limber_way_name((enum way_id)i), l->why[i]);
 }
 
-/* Implements backend.way: returns the way (code path) that computes this call under this plan, and
- * prints why earlier ways refuse the call. */
-static enum way_id way(const struct plan *p, const struct target *t, const struct call *of,
-                       struct text *out)
+/* Implements backend.predict_way: returns the way (code path) that computes this call under this
+ * plan, and prints why earlier ways refuse the call. */
+static enum way_id predict_way(const struct plan *p, const struct target *t, const struct call *of,
+                               struct text *out)
 {
     const struct call straight = limber_straightened(of), *c = &straight;
     struct kernel *k = calloc(1, sizeof *k);
@@ -449,7 +449,7 @@ const struct backend limber_backend_llvm = {
     .load = limber_blob_load,
     .launch = launch,
     .unload = limber_blob_unload,
-    .way = way,
+    .predict_way = predict_way,
     .code = &code_ops,
     .cpu = &cpu_ops,
     .launch_memory = &launch_memory_ops,

@@ -93,8 +93,8 @@ static void set_side(const struct plan *p, const struct node *products, int whic
                                            1;
     if (k->unit == UNIT_exact)
         s->limbs = s->pieces;
-    s->narrow = s->limb_kind == LIMB_KIND_slices && limber_attr_number(n, ATTR_bits) <= 30 &&
-                s->pieces == 1;
+    s->fits_31_bits = s->limb_kind == LIMB_KIND_slices && limber_attr_number(n, ATTR_bits) <= 30 &&
+                      s->pieces == 1;
     s->base = s->limb_kind == LIMB_KIND_residues ? digit_bits(p, products, k->wide) : s->step;
     s->digits = s->limb_kind == LIMB_KIND_residues ?
                     (int)limber_attr_number(n, ATTR_bits) / s->base + 1 :
@@ -267,7 +267,7 @@ static bool are_alike(const struct side *a, const struct side *b)
            (a->limb_kind != LIMB_KIND_hilo || limber_format_equal(a->limb, b->limb)) &&
            a->limbs == b->limbs && (a->axis == AXIS_none) == (b->axis == AXIS_none) &&
            a->shift == b->shift && a->step == b->step && a->pieces == b->pieces &&
-           a->narrow == b->narrow && a->base == b->base && a->digits == b->digits &&
+           a->fits_31_bits == b->fits_31_bits && a->base == b->base && a->digits == b->digits &&
            a->copied == b->copied &&
            (a->limb_kind == LIMB_KIND_residues ||
             (a->is_signed == b->is_signed && a->balanced == b->balanced));
@@ -476,12 +476,12 @@ static void set_model(const struct plan *p, struct kernel_config *k, unsigned cp
                                        u->acc.format.flags & LIMBER_FORMAT_NO_SUBNORMAL);
     k->safe_outer = (!u->group || is_double_rounding_innocuous(&u->acc, &u->outer)) &&
                     (u->split == 1 || is_double_rounding_innocuous(sum, &u->total));
-    k->narrow = !u->start_c && !u->late && !u->lanes && has_exact_products(u, p->counts) &&
-                (u->scale != LIMBER_SCALE_UE4M3 || u->sub > 1) && can_sum_blocks(u, avx512) &&
-                can_round_randomly_in_f32(u) && can_round_in_f32(&u->mul, true, avx512) &&
-                (u->sub > 1 || can_round_in_f32(&u->acc, k->safe || k->fused, avx512)) &&
-                can_round_in_f32(&u->outer, k->safe_outer, avx512) &&
-                can_round_in_f32(&u->total, k->safe_outer, avx512);
+    k->f32_lanes = !u->start_c && !u->late && !u->lanes && has_exact_products(u, p->counts) &&
+                   (u->scale != LIMBER_SCALE_UE4M3 || u->sub > 1) && can_sum_blocks(u, avx512) &&
+                   can_round_randomly_in_f32(u) && can_round_in_f32(&u->mul, true, avx512) &&
+                   (u->sub > 1 || can_round_in_f32(&u->acc, k->safe || k->fused, avx512)) &&
+                   can_round_in_f32(&u->outer, k->safe_outer, avx512) &&
+                   can_round_in_f32(&u->total, k->safe_outer, avx512);
     set_bounds(k);
     k->pairs = is_bfdot(u, p->counts, cpu);
     if (k->pairs || can_use_f16_lanes(u, p->counts, cpu)) {
@@ -558,7 +558,8 @@ bool limber_kernel_config(const struct plan *p, const struct target *t, struct k
     set_side(p, products, 1, k);
     /* slices and their carries must be exact in FP32, so they have few bits */
     for (int i = 0; i < 2; i++)
-        if (k->side[i].limb_kind == LIMB_KIND_slices && !k->side[i].narrow && k->side[i].step > 22)
+        if (k->side[i].limb_kind == LIMB_KIND_slices && !k->side[i].fits_31_bits &&
+            k->side[i].step > 22)
             return limber_fail(d, LIMBER_STATUS_NO_SCHEME,
                                "llvm: slices of %d bits, at most 22 are cut", k->side[i].step);
     if (k->unit == UNIT_model)

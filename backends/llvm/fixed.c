@@ -107,8 +107,8 @@ static void unload(struct function *f)
 }
 
 /* Implements functions.load: maps the object file and finds the function. */
-static bool load(const unsigned char *data, size_t size, struct function **out, void **entry,
-                 struct diag *d)
+static bool load_function(const unsigned char *data, size_t size, struct function **out,
+                          void **entry, struct diag *d)
 {
     struct function *f;
     unsigned char *aligned;
@@ -139,7 +139,7 @@ static bool load(const unsigned char *data, size_t size, struct function **out, 
 }
 
 const struct functions limber_llvm_functions = { .compile = compile,
-                                                 .load = load,
+                                                 .load = load_function,
                                                  .unload = unload,
                                                  .cost = 12e6,
                                                  .saved = 30,

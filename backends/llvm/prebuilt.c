@@ -207,24 +207,24 @@ static bool map_by_table(const struct target *t, const struct lookup *l, const v
 
 const struct depthwise_ops limber_llvm_depthwise = { plan_depthwise, run_depthwise, run_wide };
 
-/* Applies a step of an epilogue to arrays of binary32 (if `narrow`) or binary64.  Returns false if
+/* Applies a step of an epilogue to arrays of binary32 (if `is_f32`) or binary64.  Returns false if
  * the library has no code for the step and this CPU. */
-static bool run_step(const struct target *t, const struct epilogue_step *s, bool narrow,
+static bool run_step(const struct target *t, const struct epilogue_step *s, bool is_f32,
                      const void *x, const void *y, void *to, int64_t n)
 {
     const unsigned cpu = limber_cpu_of(t);
     kernel_steps_run *run = CODE_FOR(cpu, steps_run);
 
-    return run && run(s, narrow, x, y, to, n);
+    return run && run(s, is_f32, x, y, to, n);
 }
 
-/* Converts results x of an epilogue, binary32 (if `narrow`) or binary64, to format f.  Returns
+/* Converts results x of an epilogue, binary32 (if `is_f32`) or binary64, to format f.  Returns
  * false if the caller must convert; the library has code only for binary32. */
-static bool store_converted(const struct target *t, bool narrow, const void *x, limber_format f,
+static bool store_converted(const struct target *t, bool is_f32, const void *x, limber_format f,
                             void *to, int64_t n)
 {
     const unsigned cpu = limber_cpu_of(t);
-    kernel_steps_store *run = narrow ? CODE_FOR(cpu, steps_store) : NULL;
+    kernel_steps_store *run = is_f32 ? CODE_FOR(cpu, steps_store) : NULL;
 
     return run && run(x, f, to, n);
 }

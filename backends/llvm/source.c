@@ -25,7 +25,7 @@
     F(i, side[which].is_signed, 1, 0, "") \
     F(i, side[which].balanced, 1, 0, "slices are signed digits") \
     F(i, side[which].pieces, 1, 0, "doubles that an element is the sum of") \
-    F(i, side[which].narrow, 1, 0, "scaled integers fit 31 bits") \
+    F(i, side[which].fits_31_bits, 1, 0, "scaled integers fit 31 bits") \
     F(i, side[which].base, 1, 0, "bits of a digit, of which residues are made") \
     F(i, side[which].digits, 1, 0, "digits of a scaled integer") \
     F(i, side[which].copied, 1, 0, "elements are packed unchanged") \
@@ -87,7 +87,7 @@
     F(i, fused, 1, 0, "a block of products is rounded once") \
     F(i, counts, 1, 0, "which events are counted") \
     F(i, pairs, 1, 0, "the unit is BFDOT") \
-    F(i, narrow, 1, 0, "FP32 lanes serve operands within the bounds below") \
+    F(i, f32_lanes, 1, 0, "FP32 lanes serve operands within the bounds below") \
     F(i, safe, 1, 0, "") F(i, clamps, 1, 0, "") F(i, frees, 1, 0, "") F(i, terms, 1, 0, "") \
     F(i, tracks, 1, 0, "") F(d, largest, 1, 0, "largest number of the sums' formats") \
     F(i, safe_outer, 1, 0, "") F(d, most_product, 1, 0, "") F(d, most_sum, 1, 0, "") \

@@ -168,7 +168,7 @@ static bool view_planes_on_device(const struct complex_product *x, struct planes
 {
     limber_matrix m = of->m;
     bool by_rows = m.col_stride <= m.row_stride;
-    struct sums_job j = {
+    struct sums_call call = {
         .from = m.data,
         .outer = by_rows ? rows : cols,
         .inner = by_rows ? cols : rows,
@@ -179,24 +179,25 @@ static bool view_planes_on_device(const struct complex_product *x, struct planes
     };
     size_t bytes;
 
-    if (!set_batch_steps(x, p, left, rows * cols, &j.count, d))
+    if (!set_batch_steps(x, p, left, rows * cols, &call.count, d))
         return false;
-    j.each = (struct spread){ p->step[RE] * p->f.size, p->each[RE] };
+    call.each = (struct spread){ p->step[RE] * p->f.size, p->each[RE] };
     if (__builtin_mul_overflow((size_t)rows * (size_t)cols, (size_t)p->sum_f.size, &bytes) ||
-        __builtin_mul_overflow(bytes, (size_t)j.count, &bytes))
+        __builtin_mul_overflow(bytes, (size_t)call.count, &bytes))
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                            "no memory for the sums of an operand's parts");
     if (!limber_device_alloc(x->ctx, &p->on_device, bytes, "the sums of an operand's parts",
                              x->queue, d))
         return false;
-    j.to = p->on_device;
+    call.to = p->on_device;
     p->part[RE] = plane_view(m.data, 2 * m.row_stride, 2 * m.col_stride, left);
     p->part[IM] = p->part[RE];
     p->part[IM].data = (const char *)m.data + p->f.size;
-    p->part[SUM] = by_rows ? plane_view(j.to, cols, 1, left) : plane_view(j.to, 1, rows, left);
-    if (!limber_device_sums(x->ctx, &j, p->f, x->queue, d))
+    p->part[SUM] =
+        by_rows ? plane_view(call.to, cols, 1, left) : plane_view(call.to, 1, rows, left);
+    if (!limber_device_sums(x->ctx, &call, p->f, x->queue, d))
         return false;
-    p->most = (double)j.most;
+    p->most = (double)call.most;
     return true;
 }
 
@@ -273,14 +274,15 @@ static void add_reports(struct report *sum, const struct report *r, bool first)
 
 /* The three products, each a dense matrix.  All are in host memory, or all in device memory if C
  * is.  The matrices of a batch follow one another. */
-struct products {
+struct three_products {
     limber_format f;
     char *data[3];
     void *on_device;
 };
 
 /* Allocates memory for the three products, in host memory or, if C is on the device, there. */
-static bool allocate_products(const struct complex_product *x, struct products *p, struct diag *d)
+static bool allocate_products(const struct complex_product *x, struct three_products *p,
+                              struct diag *d)
 {
     enum { ALIGN = 256 };
     size_t bytes;
@@ -305,7 +307,7 @@ static bool allocate_products(const struct complex_product *x, struct products *
     return true;
 }
 
-static void free_products(const struct complex_product *x, struct products *p)
+static void free_products(const struct complex_product *x, struct three_products *p)
 {
     if (p->on_device)
         limber_device_free(x->ctx, p->on_device, x->queue);
@@ -316,7 +318,7 @@ static void free_products(const struct complex_product *x, struct products *p)
 /* Computes one of the three real products. plane: RE, IM or SUM. first: this product's report is
  * stored, not added. */
 static bool multiply_planes(const struct complex_product *x, const struct planes *a,
-                            const struct planes *b, int plane, const struct products *to,
+                            const struct planes *b, int plane, const struct three_products *to,
                             bool first, struct diag *d)
 {
     const struct problem p = {
@@ -380,7 +382,7 @@ static void combine_floats(const float p[3], bool plus, float out[2])
 
 /* Computes the terms of C from the three products of each element, in host memory. */
 static void combine_on_host(const struct complex_product *x, const struct terms *t,
-                            const struct products *p)
+                            const struct three_products *p)
 {
     bool plus = x->a.conj != x->b.conj;
     size_t size = t->f.size;
@@ -410,9 +412,9 @@ static void combine_on_host(const struct complex_product *x, const struct terms 
 
 /* Computes the terms of C from the three products of each element, in host or device memory. */
 static bool combine(const struct complex_product *x, const struct terms *t,
-                    const struct products *p, struct diag *d)
+                    const struct three_products *p, struct diag *d)
 {
-    const struct pairs_job j = {
+    const struct pairs_call call = {
         .product = { p->data[RE], p->data[IM], p->data[SUM] },
         .count = limber_complex_products(x) * x->m * x->n,
         .width = t->width,
@@ -421,13 +423,13 @@ static bool combine(const struct complex_product *x, const struct terms *t,
     };
 
     if (p->on_device)
-        return limber_device_pairs(x->ctx, &j, p->f, x->queue, d);
+        return limber_device_pairs(x->ctx, &call, p->f, x->queue, d);
     combine_on_host(x, t, p);
     return true;
 }
 
 static bool multiply_all(const struct complex_product *x, const struct planes *a,
-                         const struct planes *b, const struct products *p, struct diag *d)
+                         const struct planes *b, const struct three_products *p, struct diag *d)
 {
     return multiply_planes(x, a, b, SUM, p, true, d) && multiply_planes(x, a, b, RE, p, false, d) &&
            multiply_planes(x, a, b, IM, p, false, d);
@@ -435,7 +437,7 @@ static bool multiply_all(const struct complex_product *x, const struct planes *a
 
 /* Makes the real matrices of both operands, multiplies them and computes the terms of C. */
 static bool run_planes(const struct complex_product *x, struct planes *a, struct planes *b,
-                       struct products *p, struct terms *t, struct diag *d)
+                       struct three_products *p, struct terms *t, struct diag *d)
 {
     if (!make_planes(x, a, &x->a, x->m, x->k, true, d) ||
         !make_planes(x, b, &x->b, x->k, x->n, false, d) || !fits_63_bits(x, a, b, d) ||
@@ -452,7 +454,7 @@ static bool run_planes(const struct complex_product *x, struct planes *a, struct
 bool limber_complex_three(const struct complex_product *x, struct diag *d)
 {
     struct planes a = { .most = 0 }, b = { .most = 0 };
-    struct products p = { .on_device = NULL };
+    struct three_products p = { .on_device = NULL };
     struct terms t = { .width = 0 };
     double u = limber_is_integer(x->c.format) ? 0 : ldexp(1, -x->c.format.frac_bits - 1);
     bool ok = can_use_three_products(x, d) && run_planes(x, &a, &b, &p, &t, d);

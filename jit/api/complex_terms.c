@@ -165,7 +165,7 @@ static bool write_coefficients(const struct terms *t, const struct complex_produ
 static bool fill_terms(const struct terms *t, const struct complex_product *x, char **matrix,
                        struct diag *d)
 {
-    struct terms_job j = {
+    struct terms_call call = {
         .c = x->c.data,
         .row = 2 * x->c.row_stride,
         .col = 2 * x->c.col_stride,
@@ -179,11 +179,11 @@ static bool fill_terms(const struct terms *t, const struct complex_product *x, c
     };
     struct filling f = { x, t };
 
-    if (!write_coefficients(t, x, t->factors ? j.value : *matrix, d))
+    if (!write_coefficients(t, x, t->factors ? call.value : *matrix, d))
         return false;
     if (t->factors) {
         *matrix = t->factors;
-        return limber_device_terms(x->ctx, &j, x->c.format, x->queue, d);
+        return limber_device_terms(x->ctx, &call, x->c.format, x->queue, d);
     }
     if (t->width == 4)
         limber_complex_share(x->ctx, x->m, x->m * x->n, fill_row, &f);

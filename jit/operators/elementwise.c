@@ -103,17 +103,17 @@ static bool compute_in_format(const struct elementwise_call *j, const char *src,
     const struct function_ops *ops = limber_host_functions(j->ctx);
     const limber_elementwise *e = j->e;
     const struct target *t = ops ? &limber_host(j->ctx)->target : NULL;
-    bool narrow = limber_format_equal(e->from, LIMBER_F32);
+    bool is_f32 = limber_format_equal(e->from, LIMBER_F32);
     struct epilogue_step s = { .function = e->function, .number = { e->p, e->q } };
 
     if (!ops || e->rounding != LIMBER_ROUND_NEAREST || e->compute != LIMBER_COMPUTE_EXACT ||
         !limber_format_is_binary(e->from))
         return false;
     if (e->function == LIMBER_FUNCTION_CAST)
-        return narrow && ops->store(t, true, src, e->to, dst, n);
+        return is_f32 && ops->store(t, true, src, e->to, dst, n);
     return limber_format_equal(e->from, e->to) &&
-           (!narrow || ((double)(float)e->p == e->p && (double)(float)e->q == e->q)) &&
-           ops->step(t, &s, narrow, src, src, dst, n);
+           (!is_f32 || ((double)(float)e->p == e->p && (double)(float)e->q == e->q)) &&
+           ops->step(t, &s, is_f32, src, src, dst, n);
 }
 
 /* Computes elements [first, last): by the table of all results, in the elements' format, by

@@ -21,7 +21,7 @@ struct row_piece {
     /* number of elements of this piece, and of the longest piece */
     int64_t n, most;
     /* the steps compute in binary32; else in binary64 */
-    bool narrow;
+    bool is_f32;
     const char *at[MOST_VALUES];
     /* memory of x, of the inputs, of the steps' results, and of two constants of a step */
     _Alignas(64) char room[ROOM];
@@ -52,7 +52,7 @@ static double get_number(const struct row_piece *p, const char *from, int64_t i)
     float f;
     double x;
 
-    if (p->narrow) {
+    if (p->is_f32) {
         memcpy(&f, from + 4 * i, 4);
         return (double)f;
     }
@@ -69,7 +69,7 @@ static void put_number(const struct row_piece *p, char *to, int64_t i, double x)
     x = isnan(x) ? NAN : x;
     f = (float)x;
 
-    if (p->narrow)
+    if (p->is_f32)
         memcpy(to + 4 * i, &f, 4);
     else
         memcpy(to + 8 * i, &x, 8);
@@ -81,9 +81,9 @@ static void fill_constant(const struct row_piece *p, char *to, double x)
     float *f = (float *)(void *)to;
     double *d = (double *)(void *)to;
 
-    for (int64_t i = 0; i < p->n && p->narrow; i++)
+    for (int64_t i = 0; i < p->n && p->is_f32; i++)
         f[i] = (float)x;
-    for (int64_t i = 0; i < p->n && !p->narrow; i++)
+    for (int64_t i = 0; i < p->n && !p->is_f32; i++)
         d[i] = x;
 }
 
@@ -100,9 +100,9 @@ static void widen_numbers(const struct row_piece *p, limber_format f, const void
 /* Converts n doubles to the format in which the steps compute. */
 static void convert_from_doubles(const struct row_piece *p, const double *x, char *to, int64_t n)
 {
-    if (!p->narrow)
+    if (!p->is_f32)
         memcpy(to, x, (size_t)n * sizeof *x);
-    for (int64_t i = 0; i < n && p->narrow; i++) {
+    for (int64_t i = 0; i < n && p->is_f32; i++) {
         const float f = (float)x[i];
 
         memcpy(to + 4 * i, &f, 4);
@@ -112,9 +112,9 @@ static void convert_from_doubles(const struct row_piece *p, const double *x, cha
 /* Converts n numbers of the format in which the steps compute to doubles. */
 static void convert_to_doubles(const struct row_piece *p, const char *from, double *x, int64_t n)
 {
-    if (!p->narrow)
+    if (!p->is_f32)
         memcpy(x, from, (size_t)n * sizeof *x);
-    for (int64_t i = 0; i < n && p->narrow; i++) {
+    for (int64_t i = 0; i < n && p->is_f32; i++) {
         float f;
 
         memcpy(&f, from + 4 * i, 4);
@@ -168,7 +168,7 @@ static void run_function(struct row_piece *p, const struct epilogue_step *s, con
     struct fn_args a = limber_function_args(p->e->compute, s->number[0], s->number[1]);
 
     convert_to_doubles(p, x, p->wide, p->n);
-    if (!p->ops || !p->ops->run(p->t, s->function, &a, p->wide, p->n, p->narrow))
+    if (!p->ops || !p->ops->run(p->t, s->function, &a, p->wide, p->n, p->is_f32))
         for (int64_t i = 0; i < p->n; i++)
             p->wide[i] = limber_function_value(s->function, &a, p->wide[i]);
     convert_from_doubles(p, p->wide, to, p->n);
@@ -180,7 +180,7 @@ static void run_step(struct row_piece *p, const struct epilogue_step *s, char *t
     const char *x = operand_address(p, s, 0);
     const char *y = s->op == STEP_function ? x : operand_address(p, s, 1);
 
-    if (p->ops && p->ops->step(p->t, s, p->narrow, x, y, to, p->n))
+    if (p->ops && p->ops->step(p->t, s, p->is_f32, x, y, to, p->n))
         return;
     if (s->op == STEP_function) {
         run_function(p, s, x, to);
@@ -188,7 +188,7 @@ static void run_step(struct row_piece *p, const struct epilogue_step *s, char *t
     }
     for (int64_t i = 0; i < p->n; i++)
         put_number(p, to, i,
-                   limber_epilogue_value(s, p->narrow, get_number(p, x, i), get_number(p, y, i)));
+                   limber_epilogue_value(s, p->is_f32, get_number(p, x, i), get_number(p, y, i)));
 }
 
 /* Converts the last result to C's format and stores it. */
@@ -202,7 +202,7 @@ static void store_result(struct row_piece *p, const char *from, const struct num
             memmove(to, from, (size_t)p->n * size);
         return;
     }
-    if (m->col == 1 && p->ops && p->ops->store(p->t, p->narrow, from, m->format, to, p->n))
+    if (m->col == 1 && p->ops && p->ops->store(p->t, p->is_f32, from, m->format, to, p->n))
         return;
     convert_to_doubles(p, from, p->wide, p->n);
     if (m->col == 1 && p->ops && p->ops->narrow(p->t, m->format, p->wide, to, p->n))
@@ -270,7 +270,7 @@ void limber_epilogue_block(const struct epilogue *e, const struct function_ops *
     p.e = e;
     p.ops = ops;
     p.t = t;
-    p.narrow = limber_format_equal(e->compute, LIMBER_F32);
+    p.is_f32 = limber_format_equal(e->compute, LIMBER_F32);
     p.most = largest_piece(e);
     for (int64_t i = row; i < row + rows; i++)
         for (int64_t j = col; j < col + cols; j += p.n) {

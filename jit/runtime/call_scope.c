@@ -112,18 +112,18 @@ bool limber_has_stack(enum stack_need need)
 }
 
 /* A function that another thread runs, and its result. */
-struct stack_job {
+struct thread_call {
     bool (*fn)(void *arg, struct diag *d);
     void *arg;
     struct diag *d;
     bool ok;
 };
 
-static void *run_stack_job(void *arg)
+static void *run_thread_call(void *arg)
 {
-    struct stack_job *job = arg;
+    struct thread_call *call = arg;
 
-    job->ok = job->fn(job->arg, job->d);
+    call->ok = call->fn(call->arg, call->d);
     return NULL;
 }
 
@@ -150,17 +150,17 @@ bool limber_thread(pthread_t *thread, void *(*fn)(void *), void *arg)
 bool limber_with_stack(enum stack_need need, bool (*fn)(void *arg, struct diag *d), void *arg,
                        struct diag *d)
 {
-    struct stack_job job = { fn, arg, d, false };
+    struct thread_call call = { fn, arg, d, false };
     pthread_t thread;
 
     if (limber_has_stack(need))
         return fn(arg, d);
-    if (!limber_thread(&thread, run_stack_job, &job))
+    if (!limber_thread(&thread, run_thread_call, &call))
         return limber_fail(d, LIMBER_STATUS_NO_MEMORY,
                            "this thread's stack is small, and there is no memory for "
                            "another");
     pthread_join(thread, NULL);
-    return job.ok;
+    return call.ok;
 }
 
 /* ---- writing files --------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 struct reader {
     const struct view *v;
     limber_format f;
-    bool wide, narrow; /* elements are binary64 (wide) or binary32 (narrow) */
+    bool is_f64, is_f32; /* format of the elements */
     /* strided: strides locate the elements; window: a line is a two-dimensional window of an
      * image */
     bool strided, window;
@@ -23,8 +23,8 @@ static struct reader reader_of(const struct view *v, limber_format f)
 
     return (struct reader){ .v = v,
                             .f = f,
-                            .wide = limber_same_format(f, LIMBER_F64),
-                            .narrow = limber_same_format(f, LIMBER_F32),
+                            .is_f64 = limber_same_format(f, LIMBER_F64),
+                            .is_f32 = limber_same_format(f, LIMBER_F32),
                             .strided = limber_view_strided(v) && !v->tile_subset,
                             .window = w && !w->depth && !w->t && !w->transposed && !w->divide[0] &&
                                       !v->tile_subset && !v->pairs };
@@ -36,11 +36,11 @@ static double value_at(const struct reader *r, const char *at)
     double x;
     float y;
 
-    if (r->wide) {
+    if (r->is_f64) {
         memcpy(&x, at, sizeof x);
         return x;
     }
-    if (!r->narrow)
+    if (!r->is_f32)
         return limber_format_value(r->f, at);
     memcpy(&y, at, sizeof y);
     return y;

@@ -239,16 +239,16 @@ FLAT void take_column(struct lanes *s, enum kind k, const char *at, int64_t n, i
 {
     const v8u zero = { 0 };
     struct raw r = { zero, zero, ~zero, ~zero, (v8l)zero, (v8l)zero };
-    bool narrow = k != KIND_i64 && k != KIND_dd && k != KIND_f128;
+    bool fits_f64 = k != KIND_i64 && k != KIND_dd && k != KIND_f128;
 
     for (int64_t i = 0; i < n; i++) {
         __builtin_prefetch(at + (i + ROWS) * step);
-        if (narrow)
+        if (fits_f64)
             merge_doubles(&r, doubles_at(k, at + i * step));
         else
             take_long(s, k, at + i * step);
     }
-    if (narrow)
+    if (fits_f64)
         merge_raw_extremes(s, &r);
 }
 

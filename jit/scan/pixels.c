@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Scans overlapping windows: each pixel is measured once, and its extremes are merged into the
  * lines of all windows that contain it. */
-#include "jit/scan/job.h"
+#include "jit/scan/host_scan.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include "ir/num/prim.h"
 #include "ir/cpu.h"
 #include "jit/runtime/runtime.h"
-#include "jit/scan/job.h"
+#include "jit/scan/host_scan.h"
 
 #include <math.h>
 #include <stdatomic.h>

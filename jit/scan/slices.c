@@ -93,29 +93,29 @@ static void load_tile(const struct side *s, int64_t line0, int64_t lines, int64_
     }
 }
 
-/* Adds a tile's products to the weighted sums of magnitudes of a job, each in the order of the
- * device's kernel: from p = 0 on, or from line 0 on if j->across. */
-static void weigh_tile(const struct weigh_job *j, const double *tile, int64_t line0, int64_t lines,
-                       int64_t p0, int64_t length)
+/* Adds a tile's products to the weighted sums of magnitudes of a call, each in the order of the
+ * device's kernel: from p = 0 on, or from line 0 on if call->across. */
+static void weigh_tile(const struct weigh_call *call, const double *tile, int64_t line0,
+                       int64_t lines, int64_t p0, int64_t length)
 {
     double sum[TILE_LINES] = { 0 };
 
-    if (j->across) {
+    if (call->across) {
         for (int64_t p = 0; p < length; p++)
             for (int64_t i = 0; i < lines; i++)
-                j->to[p0 + p] += tile[p * TILE_LINES + i] * j->weights[line0 + i];
+                call->to[p0 + p] += tile[p * TILE_LINES + i] * call->weights[line0 + i];
         return;
     }
-    memcpy(sum, j->to + line0, (size_t)lines * sizeof *sum);
+    memcpy(sum, call->to + line0, (size_t)lines * sizeof *sum);
     for (int64_t p = 0; p < length; p++)
         for (int i = 0; i < TILE_LINES; i++) /* sums of lines that do not exist are unused */
-            sum[i] += tile[p * TILE_LINES + i] * j->weights[p0 + p];
-    memcpy(j->to + line0, sum, (size_t)lines * sizeof *sum);
+            sum[i] += tile[p * TILE_LINES + i] * call->weights[p0 + p];
+    memcpy(call->to + line0, sum, (size_t)lines * sizeof *sum);
 }
 
-/* Computes the weighted sums of magnitudes of `count` jobs on the host, reading the operand
+/* Computes the weighted sums of magnitudes of `count` calls on the host, reading the operand
  * once. */
-static void weigh_on_host(const struct side *s, const struct weigh_job *jobs, int count)
+static void weigh_on_host(const struct side *s, const struct weigh_call *calls, int count)
 {
     double tile[TILE_LINES * TILE_LENGTH] = { 0 };
 
@@ -126,30 +126,30 @@ static void weigh_on_host(const struct side *s, const struct weigh_job *jobs, in
 
             load_tile(s, i, lines, p, length, tile);
             for (int c = 0; c < count; c++)
-                weigh_tile(&jobs[c], tile, i, lines, p, length);
+                weigh_tile(&calls[c], tile, i, lines, p, length);
         }
 }
 
-/* Computes the weighted sums of magnitudes of `count` jobs over one operand, on the device or the
- * host; sets the jobs' view and sizes first.  Returns false if the device fails. */
+/* Computes the weighted sums of magnitudes of `count` calls over one operand, on the device or the
+ * host; sets the calls' view and sizes first.  Returns false if the device fails. */
 static bool weigh(limber_context *ctx, const struct problem *p, const struct side *s,
-                  struct weigh_job *jobs, int count, struct diag *d)
+                  struct weigh_call *calls, int count, struct diag *d)
 {
     bool ok = true;
 
     for (int c = 0; c < count; c++) {
-        jobs[c].view = s->view;
-        jobs[c].lines = jobs[c].across ? s->k : s->lines;
-        jobs[c].length = jobs[c].across ? s->lines : s->k;
-        for (int64_t i = 0; i < jobs[c].lines; i++)
-            jobs[c].to[i] = 0;
+        calls[c].view = s->view;
+        calls[c].lines = calls[c].across ? s->k : s->lines;
+        calls[c].length = calls[c].across ? s->lines : s->k;
+        for (int64_t i = 0; i < calls[c].lines; i++)
+            calls[c].to[i] = 0;
     }
     if (!limber_device_holds(ctx, s->view->data)) {
-        weigh_on_host(s, jobs, count);
+        weigh_on_host(s, calls, count);
         return true;
     }
     for (int c = 0; ok && c < count; c++)
-        ok = limber_device_weigh(ctx, &jobs[c], s->f, p->queue, d);
+        ok = limber_device_weigh(ctx, &calls[c], s->f, p->queue, d);
     return ok;
 }
 
@@ -225,10 +225,10 @@ static bool load_lines(limber_context *ctx, const struct problem *p, struct side
         double *to = s->line + c * s->k;
 
         if (limber_device_holds(ctx, s->view->data)) {
-            struct weigh_job job = { .across = true, .weights = unit, .to = to };
+            struct weigh_call call = { .across = true, .weights = unit, .to = to };
 
             unit[chosen[c]] = 1;
-            ok = weigh(ctx, p, s, &job, 1, d);
+            ok = weigh(ctx, p, s, &call, 1, d);
             unit[chosen[c]] = 0;
         } else {
             for (int64_t q = 0; q < s->k; q++)
@@ -247,19 +247,19 @@ static bool load_lines(limber_context *ctx, const struct problem *p, struct side
 static bool compute_pair_sums(limber_context *ctx, const struct problem *p, const struct side *x,
                               struct side *y, int count, double *least, struct diag *d)
 {
-    struct weigh_job job[CANDIDATES] = { { .view = NULL } };
+    struct weigh_call call[CANDIDATES] = { { .view = NULL } };
 
     for (int c = 0; c < count; c++) {
-        job[c].weights = x->line + c * x->k;
-        job[c].to = y->pair + c * y->lines;
+        call[c].weights = x->line + c * x->k;
+        call[c].to = y->pair + c * y->lines;
     }
-    if (!weigh(ctx, p, y, job, count, d))
+    if (!weigh(ctx, p, y, call, count, d))
         return false;
     for (int c = 0; c < count; c++) {
-        scale_sums(y, job[c].to);
+        scale_sums(y, call[c].to);
         for (int64_t i = 0; i < y->lines; i++)
-            if (job[c].to[i] > 0 && job[c].to[i] < y->smallest[i])
-                y->smallest[i] = job[c].to[i];
+            if (call[c].to[i] > 0 && call[c].to[i] < y->smallest[i])
+                y->smallest[i] = call[c].to[i];
     }
     for (int64_t i = 0; i < y->lines; i++)
         *least = y->smallest[i] < *least ? y->smallest[i] : *least;
@@ -275,22 +275,22 @@ static bool sum_sides(limber_context *ctx, const struct problem *p, struct side 
     bool ok = ones || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory to estimate slices");
 
     for (int x = 0; ok && x < 2; x++) {
-        struct weigh_job job[] = {
+        struct weigh_call call[] = {
             { .across = true, .weights = side[x].scale, .to = side[x].profile },
             { .weights = ones, .to = side[x].own },
         };
 
         for (int64_t q = 0; q < p->k; q++)
             ones[q] = ldexp(1, -side[x].top);
-        ok = weigh(ctx, p, &side[x], job, 2, d);
+        ok = weigh(ctx, p, &side[x], call, 2, d);
         scale_sums(&side[x], side[x].own);
     }
     for (int x = 0; ok && x < 2; x++) {
-        struct weigh_job job = { .weights = side[!x].profile, .to = side[x].met };
+        struct weigh_call call = { .weights = side[!x].profile, .to = side[x].met };
 
         for (int64_t q = 0; q < p->k; q++)
             side[!x].profile[q] = ldexp(side[!x].profile[q], -side[x].top);
-        ok = weigh(ctx, p, &side[x], &job, 1, d);
+        ok = weigh(ctx, p, &side[x], &call, 1, d);
         scale_sums(&side[x], side[x].met);
     }
     free(ones);

@@ -115,10 +115,10 @@ static void make_expression(struct rng *r, struct expression *e, bool selects, b
     write_text(e);
 }
 
-/* Evaluates one line on operands v and w, in binary64 or (narrow) binary32. */
-static double evaluate_step(const struct line *l, bool narrow, double v, double w)
+/* Evaluates one line on operands v and w, in binary64 or (is_f32) binary32. */
+static double evaluate_step(const struct line *l, bool is_f32, double v, double w)
 {
-    limber_format f = narrow ? LIMBER_F32 : LIMBER_F64;
+    limber_format f = is_f32 ? LIMBER_F32 : LIMBER_F64;
     limber_elementwise e = LIMBER_ELEMENTWISE_INIT;
     double from = v, to = 0;
 
@@ -130,18 +130,18 @@ static double evaluate_step(const struct line *l, bool narrow, double v, double 
                    v != v || w != w      ? NAN :
                    !strcmp(l->op, "max") ? (v > w ? v : w) :
                                            (v < w ? v : w);
-        return narrow ? (double)(float)y : y;
+        return is_f32 ? (double)(float)y : y;
     }
     assert_int_equal(limber_function_named(l->op, &e.function), LIMBER_STATUS_OK);
     e.from = LIMBER_F64;
     e.to = f;
-    e.p = narrow ? (double)(float)l->number[0] : l->number[0];
-    e.q = narrow ? (double)(float)l->number[1] : l->number[1];
+    e.p = is_f32 ? (double)(float)l->number[0] : l->number[0];
+    e.q = is_f32 ? (double)(float)l->number[1] : l->number[1];
     e.src = &from;
     e.dst = &to;
     e.count = 1;
     assert_int_equal(limber_apply(NULL, &e), LIMBER_STATUS_OK);
-    if (narrow) {
+    if (is_f32) {
         float y;
 
         memcpy(&y, &to, sizeof y);
@@ -151,7 +151,7 @@ static double evaluate_step(const struct line *l, bool narrow, double v, double 
 }
 
 /* Evaluates an expression.  in: x, followed by the inputs. */
-static double evaluate(const struct expression *e, bool narrow, const double in[1 + INPUTS])
+static double evaluate(const struct expression *e, bool is_f32, const double in[1 + INPUTS])
 {
     double v[1 + INPUTS + STEPS];
 
@@ -162,9 +162,9 @@ static double evaluate(const struct expression *e, bool narrow, const double in[
 
         for (int j = 0; j < 2; j++)
             w[j] = l->of[j] >= 0 ? v[l->of[j]] :
-                   narrow        ? (double)(float)l->number[j] :
+                   is_f32        ? (double)(float)l->number[j] :
                                    l->number[j];
-        v[1 + e->inputs + i] = evaluate_step(l, narrow, w[0], w[1]);
+        v[1 + e->inputs + i] = evaluate_step(l, is_f32, w[0], w[1]);
     }
     return v[e->lines ? e->inputs + e->lines : 0];
 }
@@ -456,7 +456,7 @@ static bool represents_all(limber_format f, limber_format g)
 static limber_format plain_product(limber_context *ctx, struct trial *t, struct expression *rest)
 {
     limber_format f = t->p.c.format, xf;
-    bool narrow = !limber_format_equal(f, LIMBER_F64), folds;
+    bool is_f32 = !limber_format_equal(f, LIMBER_F64), folds;
     int64_t all = t->groups * t->rows * t->cols, g, row, col;
     limber_problem p = t->p;
     limber_batch batch = t->batch;
@@ -465,11 +465,11 @@ static limber_format plain_product(limber_context *ctx, struct trial *t, struct 
     int added = 0;
 
     *rest = t->e;
-    xf = narrow ? LIMBER_F32 : LIMBER_F64;
+    xf = is_f32 ? LIMBER_F32 : LIMBER_F64;
     folds = t->contract.promise != LIMBER_CONTRACT_NATIVE && beta == 0 && t->e.lines &&
             !strcmp(first->op, "add") && first->of[0] == 0 && first->of[1] > 0 &&
             first->of[1] <= t->e.inputs && !reads_x(&t->e, 1);
-    if (folds && limber_format_equal(t->input[first->of[1] - 1].format, LIMBER_F64) && narrow)
+    if (folds && limber_format_equal(t->input[first->of[1] - 1].format, LIMBER_F64) && is_f32)
         folds = false;
     if (folds) {
         added = first->of[1];
@@ -507,7 +507,7 @@ static limber_format plain_product(limber_context *ctx, struct trial *t, struct 
 static void check_epilogue(limber_context *ctx, struct trial *t, int number)
 {
     limber_format f = t->p.c.format, xf;
-    bool narrow = !limber_format_equal(f, LIMBER_F64);
+    bool is_f32 = !limber_format_equal(f, LIMBER_F64);
     int64_t all = t->groups * t->rows * t->cols, g, row, col;
     struct expression rest;
     double in[1 + INPUTS], v;
@@ -528,9 +528,9 @@ static void check_epilogue(limber_context *ctx, struct trial *t, int number)
         in[0] = value(xf, x + at(t, g, row, col, i) * xf.size);
         for (int k = 0; k < t->e.inputs; k++) {
             in[1 + k] = input_at(t, k, g, row, col, i);
-            in[1 + k] = narrow ? (double)(float)in[1 + k] : in[1 + k];
+            in[1 + k] = is_f32 ? (double)(float)in[1 + k] : in[1 + k];
         }
-        v = evaluate(&rest, narrow, in);
+        v = evaluate(&rest, is_f32, in);
         limber_convert(want, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
         /* The bits of a NaN are unspecified, and so is its sign if it is an overflow in a format
          * without infinities. */
@@ -549,11 +549,11 @@ static void check_epilogue(limber_context *ctx, struct trial *t, int number)
  * once. */
 static bool has_joined_sum(const struct trial *t)
 {
-    const bool narrow = !limber_format_equal(t->p.c.format, LIMBER_F64);
+    const bool is_f32 = !limber_format_equal(t->p.c.format, LIMBER_F64);
     int added = 0, wide = 0;
 
     for (int k = 0; k < t->e.inputs; k++)
-        wide += narrow && limber_format_equal(t->input[k].format, LIMBER_F64);
+        wide += is_f32 && limber_format_equal(t->input[k].format, LIMBER_F64);
 
     while (added < t->e.lines && !strcmp(t->e.line[added].op, "add"))
         added++;
@@ -618,12 +618,12 @@ static void test_steps_after_each_block(void **state)
                                             LIMBER_EPILOGUE_INPUT_INIT };
             limber_epilogue e = LIMBER_EPILOGUE_INIT;
             limber_format to = named(work[w].to), xf = LIMBER_F32;
-            bool narrow = !limber_format_equal(to, LIMBER_F64), correct;
+            bool is_f32 = !limber_format_equal(to, LIMBER_F64), correct;
             struct line leaky = { .op = "leaky_relu", .number = { 0.01 } };
 
             if (contexts[i]->machine.backend == &limber_backend_interp)
                 continue;
-            xf = narrow ? LIMBER_F32 : LIMBER_F64;
+            xf = is_f32 ? LIMBER_F32 : LIMBER_F64;
             contract.promise = work[w].promise;
             correct = contract.promise == LIMBER_CONTRACT_CORRECT;
             p.contract = &contract;
@@ -662,11 +662,11 @@ static void test_steps_after_each_block(void **state)
                 double bias = value(LIMBER_F32, data[0] + 4 * row), y = correct ? v : v + bias;
                 char want[16];
 
-                y = narrow ? (double)(float)y : y;
+                y = is_f32 ? (double)(float)y : y;
                 y *= value(LIMBER_F32, data[1] + 4 * col);
-                y = narrow ? (double)(float)y : y;
+                y = is_f32 ? (double)(float)y : y;
                 if (y < 0)
-                    y = narrow ? (double)((float)y * 0.01f) : evaluate_step(&leaky, false, y, 0);
+                    y = is_f32 ? (double)((float)y * 0.01f) : evaluate_step(&leaky, false, y, 0);
                 limber_convert(want, to, &y, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
                 if (memcmp(want, got + at * to.size, to.size))
                     fail_msg("work %zu, (%lld, %lld): %g, not %g", w, (long long)row,

@@ -74,7 +74,7 @@ static limber_context *create_counting_context(const struct backend *backend)
                              .load = load,
                              .launch = launch,
                              .unload = unload,
-                             .way = backend->way,
+                             .predict_way = backend->predict_way,
                              .code = backend->code,
                              .device_ops =
                                  backend == &limber_backend_cuda ? &no_device_memory : NULL };

@@ -51,13 +51,13 @@ class Tensor:
     def __dlpack__(self, stream=None, max_version=None):
         self.streams.append(stream)
         dims = len(self.shape)
-        self.told = Managed()
+        self.managed = Managed()
         self.kept = (c_int64 * dims)(*self.shape), (c_int64 * dims)(*self.steps)
-        t = self.told.tensor
+        t = self.managed.tensor
         t.data, t.device_type, t.device_id, t.ndim, t.lanes = self.at.value, 2, self.device, dims, 1
         t.code, t.bits = {"f": 2, "i": 0}[self.dtype.kind], 8 * self.dtype.itemsize
         t.shape, t.strides = self.kept
-        return new_capsule(ctypes.addressof(self.told), b"dltensor", None)
+        return new_capsule(ctypes.addressof(self.managed), b"dltensor", None)
 
 
 class Cuda(unittest.TestCase):

@@ -76,7 +76,7 @@ def bytes_of(made):
     return type(made), words.dtype, words.shape, words.tobytes()
 
 
-def told(call):
+def outcome_of(call):
     """Returns a call's result, or the text of its refusal."""
     try:
         with guards():
@@ -150,9 +150,9 @@ class Guarded(unittest.TestCase):
     def calls_agree(self, where, call):
         """Compares `call` on a context with cached calls with a context without any."""
         self.first._repeats.clear()
-        want = told(lambda: call(self.first))
+        want = outcome_of(lambda: call(self.first))
         for turn in range(3 if len(want) == 4 else 1):
-            self.assertEqual(told(lambda: call(self.kept)), want, (where, turn))
+            self.assertEqual(outcome_of(lambda: call(self.kept)), want, (where, turn))
         return want
 
     def test_every_function_is_here(self):

@@ -410,11 +410,12 @@ static limber_context *open_context(const struct machine_text *m, int threads, b
                              .load = load,
                              .launch = launch,
                              .unload = unload,
-                             .way = m->major ? limber_backend_cuda.way : now.real->way };
+                             .predict_way = m->major ? limber_backend_cuda.predict_way :
+                                                       now.real->predict_way };
 #ifdef LIMBER_HAVE_LLVM
     if (m->target) {
         now.real = &limber_backend_llvm;
-        mine.way = now.real->way;
+        mine.predict_way = now.real->predict_way;
         functions = *now.real->cpu->fixed;
         functions.compile = compile_fixed;
         functions.load = load_fixed;

@@ -20,14 +20,14 @@
 
 enum { M = 16, N = 16, K = 32 };
 
-struct products {
+struct unit_products {
     /* pairs: b in the layout that the instructions read */
     uint16_t a[M][K], b[K][N], pairs[K / 2][N][2];
     float c[M][N], want[M][N];
 };
 
 #if defined(__x86_64__)
-static void draw_operands(struct rng *r, int kind, bool half, struct products *x)
+static void draw_operands(struct rng *r, int kind, bool half, struct unit_products *x)
 {
     for (int p = 0; p < K; p++) {
         for (int i = 0; i < M; i++)
@@ -43,9 +43,9 @@ static void draw_operands(struct rng *r, int kind, bool half, struct products *x
 /* Compares the results of an instruction on random data with those of the unit that simulates
  * it. */
 static void compare_with_instruction(const char *name, const char *format,
-                                     void (*execute)(struct products *))
+                                     void (*execute)(struct unit_products *))
 {
-    struct products *x = calloc(1, sizeof *x);
+    struct unit_products *x = calloc(1, sizeof *x);
     struct rng r = { 23 };
 
     for (int turn = 0; turn < 20 * CODE_KINDS; turn++) {
@@ -76,7 +76,7 @@ static bool has_cpuid_bit(unsigned subleaf, int which, int bit)
     return __get_cpuid_count(7, subleaf, &v[0], &v[1], &v[2], &v[3]) && v[which] >> bit & 1;
 }
 
-__attribute__((target("avx512f,avx512bf16"))) static void vdpbf16ps(struct products *x)
+__attribute__((target("avx512f,avx512bf16"))) static void vdpbf16ps(struct unit_products *x)
 {
     for (int i = 0; i < M; i++) {
         __m512 c = _mm512_loadu_ps(x->want[i]);
@@ -129,12 +129,12 @@ static const struct {
     uint8_t rows[16];
 } tiles = { .palette = 1, .bytes = { 64, 64, 64 }, .rows = { 16, 16, 16 } };
 
-static void tdpbf16ps(struct products *x)
+static void tdpbf16ps(struct unit_products *x)
 {
     EXECUTE(x, TDPBF16PS);
 }
 
-static void tdpfp16ps(struct products *x)
+static void tdpfp16ps(struct unit_products *x)
 {
     EXECUTE(x, TDPFP16PS);
 }

@@ -42,7 +42,7 @@ static void counted_unload(struct kernel *k)
 static enum way_id counted_way(const struct plan *p, const struct target *t, const struct call *c,
                                struct text *out)
 {
-    return limber_backend_interp.way(p, t, c, out);
+    return limber_backend_interp.predict_way(p, t, c, out);
 }
 
 const struct backend counted = { .name = "counted",
@@ -51,7 +51,7 @@ const struct backend counted = { .name = "counted",
                                  .load = counted_load,
                                  .launch = counted_launch,
                                  .unload = counted_unload,
-                                 .way = counted_way };
+                                 .predict_way = counted_way };
 const struct backend *const counted_list[] = { &counted, NULL };
 
 limber_context *counted_context(const limber_config *c)

@@ -42,14 +42,14 @@ double order_load(limber_format f, const void *p)
 
 /* True if chains are summed in binary32, false if in binary64, for the formats that the tests
  * use. */
-bool order_is_narrow(limber_format a, limber_format b, limber_format c)
+bool order_is_f32(limber_format a, limber_format b, limber_format c)
 {
     return !is(a, LIMBER_F64) && !is(b, LIMBER_F64) && !is(c, LIMBER_F64);
 }
 
 /* Returns the dot product in the library's reproducible order: fused multiply-adds in chains of 256
- * terms, whose sums are added in turn.  narrow: in binary32. */
-double order_sum(bool narrow, const double *a, const double *b, int64_t k)
+ * terms, whose sums are added in turn.  is_f32: in binary32. */
+double order_sum(bool is_f32, const double *a, const double *b, int64_t k)
 {
     enum { CHAIN = 256 };
     double total = 0;
@@ -58,8 +58,8 @@ double order_sum(bool narrow, const double *a, const double *b, int64_t k)
         double s = 0;
 
         for (int64_t p = from; p < k && p < from + CHAIN; p++)
-            s = narrow ? (double)fmaf((float)a[p], (float)b[p], (float)s) : fma(a[p], b[p], s);
-        total = from == 0 ? s : narrow ? (double)((float)total + (float)s) : total + s;
+            s = is_f32 ? (double)fmaf((float)a[p], (float)b[p], (float)s) : fma(a[p], b[p], s);
+        total = from == 0 ? s : is_f32 ? (double)((float)total + (float)s) : total + s;
     }
     return total;
 }
@@ -100,7 +100,7 @@ static const char *at(const void *data, limber_format f, int64_t offset)
 void order_gemm(const limber_problem *p)
 {
     double *a = malloc((size_t)(p->k + 1) * sizeof *a), *b = malloc((size_t)(p->k + 1) * sizeof *b);
-    bool narrow = order_is_narrow(p->a.format, p->b.format, p->c.format);
+    bool is_f32 = order_is_f32(p->a.format, p->b.format, p->c.format);
 
     assert_non_null(a);
     assert_non_null(b);
@@ -115,7 +115,7 @@ void order_gemm(const limber_problem *p)
             order_store(p->c.format,
                         (char *)p->c.data +
                             (i * p->c.row_stride + j * p->c.col_stride) * p->c.format.size,
-                        order_sum(narrow, a, b, p->k), p->alpha, p->beta);
+                        order_sum(is_f32, a, b, p->k), p->alpha, p->beta);
         }
     }
     free(a);

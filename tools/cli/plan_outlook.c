@@ -81,13 +81,13 @@ static void print_why(const struct cli_product *p, const struct outlook *o, cons
     char times[32];
     int keep = 0;
 
-    const bool narrow = !strcmp(r->way, "bytes");
+    const bool is_bytes = !strcmp(r->way, "bytes");
 
-    if (p->scheme || r->parts || narrow || !own) {
+    if (p->scheme || r->parts || is_bytes || !own) {
         printf("why       %s\n",
                p->scheme ? "--scheme names it" :
                r->parts  ? "parts of the data are unlike, and parts of their own are faster" :
-               narrow    ? "both operands hold bytes" :
+               is_bytes  ? "both operands hold bytes" :
                            "the product is so small that it needs no plan");
         return;
     }

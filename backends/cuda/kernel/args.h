@@ -207,7 +207,7 @@ struct element_args {
 };
 
 /* Arguments of the kernel that copies C and the scalars for a complex product: the fields of struct
- * terms_job (backends/backend.h). */
+ * terms_call (backends/backend.h). */
 struct terms_args {
     const char *c;
     int64_t row, col, m, n, width, count;
@@ -217,7 +217,7 @@ struct terms_args {
 };
 
 /* Arguments of the kernel that computes sums (minus: differences) of real and imaginary part of
- * [count][outer][inner] complex numbers: the fields of struct sums_job (backends/backend.h). */
+ * [count][outer][inner] complex numbers: the fields of struct sums_call (backends/backend.h). */
 struct sums_args {
     const char *from;
     int64_t outer, inner, outer_step, inner_step, count;
@@ -230,7 +230,7 @@ struct sums_args {
 };
 
 /* Arguments of the kernel that combines three real products to a complex one: the fields of struct
- * pairs_job (backends/backend.h). */
+ * pairs_call (backends/backend.h). */
 struct pairs_args {
     const char *product[3];
     int64_t count, width;
@@ -252,7 +252,7 @@ struct steps_args {
     struct steps_numbers from, to, input[8];
 };
 
-/* Arguments of the kernel for weighted sums of magnitudes: the fields of struct weigh_job
+/* Arguments of the kernel for weighted sums of magnitudes: the fields of struct weigh_call
  * (backends/backend.h). */
 struct weigh_args {
     struct operand_args operand;

@@ -53,7 +53,7 @@ template <int S> DEVICE void negate(typename raw_element<S>::type &e)
 }
 
 /* Loads an integer of 1, 2 or 4 bytes. */
-DEVICE int64_t load_narrow(const void *p, int bytes, bool is_unsigned)
+DEVICE int64_t load_small_integer(const void *p, int bytes, bool is_unsigned)
 {
     if (bytes == 1)
         return is_unsigned ? load<uint8_t>(p) : load<int8_t>(p);
@@ -71,8 +71,9 @@ DEVICE typename raw_element<S>::type load_pair(const struct pair_map &w, const c
     typename raw_element<S>::type e;
 
     if constexpr (SIDES[S].f.kind == LIMBER_KIND_INT)
-        e = (typename raw_element<S>::type)(w.stored ? load_narrow(at, w.stored, w.is_unsigned) :
-                                          (int64_t)load_raw<SIDES[S].f.size>(at));
+        e = (typename raw_element<S>::type)(
+            w.stored ? load_small_integer(at, w.stored, w.is_unsigned) :
+                       (int64_t)load_raw<SIDES[S].f.size>(at));
     else
         e = load_raw<SIDES[S].f.size>(at);
     if (limber_pair_minus(&w, line, p))

@@ -73,7 +73,7 @@ DEVICE void copy_raw(const multiply_args &a, uint32_t at, int product, int64_t l
     const struct origin &o = a.origin[S];
     int64_t count = (S ? a.r.n : a.r.m) - line0, first = (S ? a.r.j0 : a.r.i0) + line0;
     const char *from = (const char *)limber_spread_at(o.operand.view.data, &o.operand.each,
-                                                      here(product)) +
+                                                      compute_here(product)) +
                        (first * o.operand.view.line + p0 * o.operand.view.p) * 4;
 
     if (!o.whole && o.across)

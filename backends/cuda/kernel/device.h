@@ -70,17 +70,17 @@ DEVICE int blocks() { return (int)gridDim.x; }
 
 /* Returns v, in a way that the compiler cannot see through.  So values that depend on the result
  * are computed where they are used, and occupy no register before. */
-DEVICE int here(int v)
+DEVICE int compute_here(int v)
 {
     asm volatile("" : "+r"(v));
     return v;
 }
-DEVICE float here(float v)
+DEVICE float compute_here(float v)
 {
     asm volatile("" : "+f"(v));
     return v;
 }
-DEVICE double here(double v)
+DEVICE double compute_here(double v)
 {
     asm volatile("" : "+d"(v));
     return v;

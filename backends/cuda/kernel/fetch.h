@@ -329,7 +329,7 @@ DEVICE int own_row();
  * possible, since the sums fill the registers. */
 template <class F> DEVICE void put_task(const multiply_args &a, int index, F put)
 {
-    struct task t = own_task(a, here(index));
+    struct task t = own_task(a, compute_here(index));
 
     put(result_of(a.r, t.product), t.acc, (int64_t)t.i * BM + own_row(), (int64_t)t.j * BN);
 }

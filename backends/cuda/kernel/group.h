@@ -112,7 +112,7 @@ DEVICE void multiply_steps(sum (&d)[4 * NJ], const multiply_args &a, struct task
 
 /* Returns the first row of the tile that this warp stores.  Warps 0 to 3 are producers, so warp 4
  * has row 0. */
-DEVICE int own_row() { return ((here(thread()) >> 5) - 4) * 16; }
+DEVICE int own_row() { return ((compute_here(thread()) >> 5) - 4) * 16; }
 
 /* Computes the exact totals of one accumulator for this warpgroup's 64 rows.  Chains of floats are
  * added to integers.  Totals are reduced to residues or stored before they can overflow. */

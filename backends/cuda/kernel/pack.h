@@ -11,7 +11,7 @@ struct target { char *at; int64_t left; };
 
 /* Stores `bytes` bytes of a limb's row.  From 16 bytes on, leaves out pieces of 16 bytes that begin
  * beyond the row's end. */
-template <int bytes> DEVICE void put(struct target to, const void *from)
+template <int bytes> DEVICE void store_row_bytes(struct target to, const void *from)
 {
     if constexpr (bytes == 8) {
         bytes8 v;
@@ -33,7 +33,7 @@ template <int bytes> DEVICE void put(struct target to, const void *from)
 template <int S>
 DEVICE void put_limb(const pack_args &a, struct target to, int limb, const void *v)
 {
-    put<EACH * SIDES[S].limb.size>({ to.at + limb * a.limb, to.left }, v);
+    store_row_bytes<EACH * SIDES[S].limb.size>({ to.at + limb * a.limb, to.left }, v);
 }
 
 /* Returns the float with bit pattern e, times 2^scale, as an integer whose magnitude must be below

@@ -5,11 +5,11 @@
 #define LIMBER_CUDA_PLANES_H
 
 /* Arithmetic for FP64, FP32 and integers, which wrap modulo 2^64. */
-DEVICE double plus(double a, double b) { return add64(a, b); }
-DEVICE float plus(float a, float b) { return add32(a, b); }
-DEVICE int64_t plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-DEVICE int64_t minus(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
-template <class T> DEVICE T minus(T a) { return -a; }
+DEVICE double add_numbers(double a, double b) { return add64(a, b); }
+DEVICE float add_numbers(float a, float b) { return add32(a, b); }
+DEVICE int64_t add_numbers(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+DEVICE int64_t negate_number(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
+template <class T> DEVICE T negate_number(T a) { return -a; }
 
 /* The type in which numbers of `size` bytes are computed. */
 template <int size, bool is_integer> struct number { typedef int64_t type; };
@@ -24,7 +24,7 @@ template <class T> DEVICE T load_part(const char *at)
     if constexpr (f.kind != LIMBER_KIND_INT && f.kind != LIMBER_KIND_UINT)
         return load<T>(at);
     else if constexpr (f.size < 8)
-        return load_narrow(at, f.size, f.kind == LIMBER_KIND_UINT);
+        return load_small_integer(at, f.size, f.kind == LIMBER_KIND_UINT);
     else
         return load<int64_t>(at);
 }
@@ -60,7 +60,7 @@ constexpr bool IS_INTEGER = SIDES[0].f.kind == LIMBER_KIND_INT ||
                             SIDES[0].f.kind == LIMBER_KIND_UINT;
 
 /* Stores Re + Im or Re - Im of each complex number, and the largest magnitude of integer parts, as
- * struct sums_job (backends/backend.h) describes. */
+ * struct sums_call (backends/backend.h) describes. */
 KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
 {
     typedef typename number<SIDES[0].f.size, IS_INTEGER>::type T;
@@ -75,7 +75,7 @@ KERNEL(limber_sums, struct sums_args, PACK_THREADS, 1)
                           e % args.inner * args.inner_step) * SIDES[0].f.size;
         T re = load_part<T>(at), im = load_part<T>(at + SIDES[0].f.size);
 
-        store_sum(args.to, x, plus(re, args.minus ? minus(im) : im));
+        store_sum(args.to, x, add_numbers(re, args.minus ? negate_number(im) : im));
         update_most(most, re, im);
     }
     if (args.most && most)
@@ -93,10 +93,11 @@ KERNEL(limber_pairs, struct pairs_args, PACK_THREADS, 1)
               x += (int64_t)blocks() * PACK_THREADS) {
         T p1 = load<T>((const T *)args.product[0] + x),
           p2 = load<T>((const T *)args.product[1] + x);
-        T p3 = load<T>((const T *)args.product[2] + x), second = args.plus ? p2 : minus(p2);
+        T p3 = load<T>((const T *)args.product[2] + x), second = args.plus ? p2 : negate_number(p2);
 
-        store((T *)args.to + x * args.width, plus(p1, second));
-        store((T *)args.to + x * args.width + 1, plus(plus(p3, minus(p1)), second));
+        store((T *)args.to + x * args.width, add_numbers(p1, second));
+        store((T *)args.to + x * args.width + 1,
+              add_numbers(add_numbers(p3, negate_number(p1)), second));
     }
 }
 

@@ -37,17 +37,17 @@ DEVICE const limber_scalars scalars_of(const result_args &r)
     return { ALPHA ? r.alpha : NULL, BETA ? r.beta : NULL, SCALARS };
 }
 
-/* Returns alpha or beta in FP64.  here() delays the conversion to where the value is used, to save
- * registers. */
+/* Returns alpha or beta in FP64.  compute_here() delays the conversion to where the value is used,
+ * to save registers. */
 DEVICE double scalar_of(const void *p)
 {
     if (limber_num_is_f32(SCALARS)) {
         float v;
 
         memcpy(&v, p, 4);
-        return (double)here(v);
+        return (double)compute_here(v);
     }
-    return here(double_of(SCALARS, p));
+    return compute_here(double_of(SCALARS, p));
 }
 
 /* Applies scales, alpha and beta to x, the weighted sum of an element whose result is FP32 or FP64.

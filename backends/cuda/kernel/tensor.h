@@ -224,7 +224,7 @@ DEVICE void issue_tasks(const multiply_args &a)
 /* Returns the first row of the tile that this warp loads and stores. */
 DEVICE int own_row()
 {
-    int w = here(thread()) >> 5;
+    int w = compute_here(thread()) >> 5;
 
     return (w & 3) * 32 + (w / 4 - 2) * 16;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kernel of a terms_job, which prepares a product with complex alpha and beta: copies the
+ * The kernel of a terms_call, which prepares a product with complex alpha and beta: copies the
  * scalars, and copies C next to A B. */
 #ifndef LIMBER_CUDA_TERMS_H
 #define LIMBER_CUDA_TERMS_H

@@ -109,7 +109,7 @@ DEVICE void put_totals(const result_args &r, int acc, int64_t i0, int64_t j0,
                        const sum (&d)[MI][NJ][4], bool first)
 {
     char *all = r.totals + acc * r.total_size;
-    int l = here(lane());
+    int l = compute_here(lane());
 
     UNROLL for (int i = 0; i < MI; i++)
         UNROLL for (int h = 0; h < 2; h++) {
@@ -291,7 +291,7 @@ DEVICE void put_dense(const result_args &r, int64_t base, int64_t i0, int64_t j0
                       const sum (&d)[ACCUMULATORS][MI][NJ][4])
 {
     constexpr int size = RESULT.size, together = 4;
-    int l = here(lane());
+    int l = compute_here(lane());
     double alpha = ALPHA ? scalar_of(r.alpha) : 1;
     double beta = BETA ? scalar_of(r.beta) : 0;
     int64_t rest = r.n - j0 - column_of(0, 0, l);
@@ -381,7 +381,7 @@ template <int MI, int NJ, class sum>
 DEVICE void put_any(const result_args &r, int64_t i0, int64_t j0,
                     sum (&d)[ACCUMULATORS][MI * NJ][4])
 {
-    int l = here(lane());
+    int l = compute_here(lane());
 
     ROLL for (int x = 0; x < MI * NJ; x++) {
         UNROLL for (int q = 0; q < 4; q++)
@@ -400,7 +400,7 @@ template <int MI, int NJ, class sum>
 DEVICE void put_weighted(const result_args &r, int64_t i0, int64_t j0,
                          const sum (&d)[ACCUMULATORS][MI][NJ][4])
 {
-    int l = here(lane());
+    int l = compute_here(lane());
 
     UNROLL for (int i = 0; i < MI; i++)
         UNROLL for (int h = 0; h < 2; h++) {

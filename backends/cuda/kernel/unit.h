@@ -3,7 +3,7 @@
  * in shared memory.  A thread computes its elements of C as the unit's description says, slot by
  * slot along k (struct slots).
  *
- *   narrow  FP32 and 32-bit integers, TI x TJ elements of a thread at once, if the description
+ *   f32     FP32 and 32-bit integers, TI x TJ elements of a thread at once, if the description
  *           and the values of this tile's rows and columns allow it
  *   wide    FP64, one element of a thread at a time, in all other cases */
 #ifndef LIMBER_CUDA_UNIT_H
@@ -165,7 +165,7 @@ DEVICE void put_value(const result_args &r, int64_t i, int64_t j, uint32_t eleme
 
 #include "unit_wide.h"
 #if NARROW
-#include "unit_narrow.h"
+#include "unit_f32.h"
 #endif
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
@@ -184,7 +184,7 @@ KERNEL(limber_multiply, struct multiply_args, THREADS, RESIDENT)
         if (args.slots.k <= NARROW_K &&
             !load<uint32_t>(args.wide_a + limbs_at_a(args, t) / BM) &&
             !load<uint32_t>(args.wide_b + limbs_at_b(args, t) / BN)) {
-            narrow_task(args, t);
+            f32_task(args, t);
             continue;
         }
 #endif

@@ -3,7 +3,7 @@
  *
  *   wide    in FP64: any description, any data.  Inexact values are rounded to odd, which keeps
  *           every later rounding to 24 bits or fewer correct.
- *   narrow  in FP32: for operands whose range was checked, by instructions that round as needed.
+ *   f32     in FP32: for operands whose range was checked, by instructions that round as needed.
  *
  * Source: Boldo and Melquiond, IEEE TC 57 (2008), for rounding to odd; docs/simulation.md. */
 #ifndef LIMBER_CUDA_UNIT_ROUND_H
@@ -163,7 +163,7 @@ DEVICE float zero_of(float sum, uint32_t signs)
 
 /* Returns a + b in FP32, rounded so that a later rounding to the format of s gives the correct
  * result. safe: rounding to nearest twice is innocuous. */
-DEVICE float narrow_sum(limber_step s, float a, float b, int safe)
+DEVICE float f32_sum(limber_step s, float a, float b, int safe)
 {
     switch (s.rounding) {
     case LIMBER_ROUND_UP:
@@ -183,7 +183,7 @@ DEVICE float narrow_sum(limber_step s, float a, float b, int safe)
 
 /* Returns a b + c in FP32, rounded so that a later rounding to the format of s gives the correct
  * result. */
-DEVICE float narrow_fma(limber_step s, float a, float b, float c)
+DEVICE float f32_fma(limber_step s, float a, float b, float c)
 {
     switch (s.rounding) {
     case LIMBER_ROUND_UP:
@@ -203,7 +203,7 @@ DEVICE float narrow_fma(limber_step s, float a, float b, float c)
 
 /* Replaces results that are too large, or that are subnormal if the format has no subnormals.
  * beyond: set if v overflowed. */
-DEVICE float narrow_range(limber_step s, float v, bool &beyond)
+DEVICE float f32_range(limber_step s, float v, bool &beyond)
 {
     uint32_t sign = float_bits(v) & SIGN32;
     float size = bits_float(float_bits(v) ^ sign), largest = (float)limber_unit_largest(s.format);
@@ -230,7 +230,7 @@ DEVICE float narrow_range(limber_step s, float v, bool &beyond)
     return v;
 }
 
-/* Whether the x that narrow_round gets may become subnormal. */
+/* Whether the x that f32_round gets may become subnormal. */
 enum clamp {
     CLAMP_none,             /* x is a multiple of the format's smallest number */
     CLAMP_low,              /* x may become subnormal; the sign of a zero does not matter */
@@ -239,17 +239,17 @@ enum clamp {
 };
 
 /* Rounds x to the format of s, which has m <= 21 fraction bits, or 23. x is exact, or comes from
- * narrow_sum or narrow_fma.  Adding 2^(23 - m) times the power of two of x drops the lower bits.
+ * f32_sum or f32_fma.  Adding 2^(23 - m) times the power of two of x drops the lower bits.
  * ends: x may be infinite. beyond: set if x overflowed. */
-DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp clamp, bool ends,
-                          bool &beyond)
+DEVICE float f32_round(limber_step s, float x, uint32_t random, enum clamp clamp, bool ends,
+                       bool &beyond)
 {
     int m = s.format.frac_bits;
     float whole = power_of_two_f(23 - m), e, t, v, size;
     uint32_t field = float_bits(x) & EXPONENT32, sign = float_bits(x) & SIGN32;
 
     if (is_binary32(s))
-        return narrow_range(s, x, beyond);
+        return f32_range(s, x, beyond);
     if (clamp) {
         uint32_t least = (uint32_t)(1 - s.format.bias + 127) << 23;
 
@@ -270,7 +270,7 @@ DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp cl
         v = fma32(e, -c, t);
         if (clamp == CLAMP_signed)
             v = bits_float(float_bits(v) | sign);
-        return narrow_range(s, v, beyond);
+        return f32_range(s, v, beyond);
     }
     size = bits_float(float_bits(x) ^ sign);
     if (s.rounding == LIMBER_ROUND_AWAY)
@@ -283,7 +283,7 @@ DEVICE float narrow_round(limber_step s, float x, uint32_t random, enum clamp cl
         t = bits_float(float_bits(t) | (v != size));
         v = fma32(e, -whole, t);
     }
-    return narrow_range(s, bits_float(float_bits(v) | sign), beyond);
+    return f32_range(s, bits_float(float_bits(v) | sign), beyond);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The kernel of a weigh_job.  It adds in the same order as jit/scan/slices.c, so that it gives the
+ * The kernel of a weigh_call.  It adds in the same order as jit/scan/slices.c, so that it gives the
  * same bits. */
 #ifndef LIMBER_CUDA_WEIGH_H
 #define LIMBER_CUDA_WEIGH_H

@@ -230,7 +230,7 @@ static bool store_exact(struct vector_product *x, int64_t row, const struct exac
         return store_zero(to, x->fc.size, x->alpha, beta);
     if (x->c->alpha || beta)
         return false;
-    put_number(x->fc.size, to, t->high[r], narrow_of(t->high[r], t->low[r]));
+    put_number(x->fc.size, to, t->high[r], round_to_f32(t->high[r], t->low[r]));
     return true;
 }
 

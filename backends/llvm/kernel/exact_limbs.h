@@ -113,7 +113,7 @@ FLAT vd fractions_at(const struct limb *l, int first, int64_t p)
 
 /* Stores x as fraction and exponent of element p of a line, and extends the line's range of
  * exponents. */
-FLAT void put(const struct limb *l, int64_t p, int line, double x)
+FLAT void store_element(const struct limb *l, int64_t p, int line, double x)
 {
     int64_t at = p * PANEL + line, bits, field;
     int32_t e = NOTHING;
@@ -142,9 +142,10 @@ FLAT void put(const struct limb *l, int64_t p, int line, double x)
 
 /* Stores (-1)^sign * chunk * 2^exp, which may be below the range of FP64, as element p of a
  * line. */
-static void put_wide(const struct limb *l, int64_t p, int line, uint64_t chunk, int exp, int sign)
+static void store_wide_element(const struct limb *l, int64_t p, int line, uint64_t chunk, int exp,
+                               int sign)
 {
-    put(l, p, line, sign ? -(double)chunk : (double)chunk);
+    store_element(l, p, line, sign ? -(double)chunk : (double)chunk);
     if (chunk) {
         l->e[p * PANEL + line] += exp;
         if (l->e[p * PANEL + line] < l->low[line])
@@ -165,13 +166,13 @@ static void put_any(const struct limb *l, int limbs, int64_t p, int line, limber
             x[i].hi = x[i].lo = 0;
     if (n == 2 || limbs == 1) {
         for (int i = 0; i < limbs; i++)
-            put_wide(&l[i], p, line, x[i].lo, x[i].exp, x[i].sign);
+            store_wide_element(&l[i], p, line, x[i].lo, x[i].exp, x[i].sign);
         return;
     }
-    put_wide(&l[limbs - 1], p, line, x[0].lo & UINT32_MAX, x[0].exp, x[0].sign);
-    put_wide(&l[limbs - 2], p, line, x[0].lo >> 32, x[0].exp + 32, x[0].sign);
+    store_wide_element(&l[limbs - 1], p, line, x[0].lo & UINT32_MAX, x[0].exp, x[0].sign);
+    store_wide_element(&l[limbs - 2], p, line, x[0].lo >> 32, x[0].exp + 32, x[0].sign);
     if (limbs == 3)
-        put_wide(&l[0], p, line, x[0].hi, x[0].exp + 64, x[0].sign);
+        store_wide_element(&l[0], p, line, x[0].hi, x[0].exp + 64, x[0].sign);
 }
 
 /* ---- packing for scaled pairs ---------------------------------------------------------------- */

@@ -9,9 +9,9 @@ enum { BLOCK = 64 };
 
 /* Defines a function that converts x / unit to 8-bit integers, clamped to [low, high].  It returns
  * nonzero if some element is not represented exactly; NaN and infinities never are. */
-#define NARROW_LOOP(type) \
-    static int narrow_##type(const type *x, double unit, int low, int high, uint8_t *restrict to, \
-                             int64_t n) \
+#define STORE_AS_BYTES(type) \
+    static int store_as_bytes_##type(const type *x, double unit, int low, int high, \
+                                     uint8_t *restrict to, int64_t n) \
     { \
         const type scale = (type)(1 / unit), back = (type)unit; \
         const type least = (type)low, most = (type)high; \
@@ -27,13 +27,14 @@ enum { BLOCK = 64 };
         } \
         return other; \
     }
-NARROW_LOOP(double)
-NARROW_LOOP(float)
+STORE_AS_BYTES(double)
+STORE_AS_BYTES(float)
 
-static int narrow(int size, const void *x, double unit, int low, int high, uint8_t *to, int64_t n)
+static int store_as_bytes(int size, const void *x, double unit, int low, int high, uint8_t *to,
+                          int64_t n)
 {
-    return size == 8 ? narrow_double(x, unit, low, high, to, n) :
-                       narrow_float(x, unit, low, high, to, n);
+    return size == 8 ? store_as_bytes_double(x, unit, low, high, to, n) :
+                       store_as_bytes_float(x, unit, low, high, to, n);
 }
 
 /* Implements int8_ops.from_floats.  The last elements are copied, so that they are converted as
@@ -44,12 +45,12 @@ int FOR_ISA(limber_int8_from_floats)(int size, const void *x, double unit, int l
     const int64_t whole = n / BLOCK * BLOCK;
     double rest[BLOCK] = { 0 };
     uint8_t bytes[BLOCK];
-    int other = narrow(size, x, unit, low, high, to, whole);
+    int other = store_as_bytes(size, x, unit, low, high, to, whole);
 
     if (n == whole)
         return !other;
     __builtin_memcpy(rest, (const char *)x + whole * size, (size_t)((n - whole) * size));
-    other |= narrow(size, rest, unit, low, high, bytes, BLOCK);
+    other |= store_as_bytes(size, rest, unit, low, high, bytes, BLOCK);
     __builtin_memcpy(to + whole, bytes, (size_t)(n - whole));
     return !other;
 }

@@ -64,7 +64,7 @@ struct side {
     /* number of doubles whose sum is an element, 1 to 3; for the scheme `accumulator` also the
      * number of limbs */
     int32_t pieces;
-    int32_t narrow; /* 1 if scaled integers fit 31 bits and an element is one double */
+    int32_t fits_31_bits; /* 1 if scaled integers fit 31 bits and an element is one double */
     /* scaled integers are split into `digits` digits of `base` bits */
     int32_t base, digits;
     int32_t copied;         /* 1 if elements are packed unchanged */
@@ -126,7 +126,7 @@ struct kernel_config {
     int32_t pairs;          /* 1 if the unit is AArch64's BFDOT */
     /* 1 if FP32 lanes give the simulated unit's bits for operands that keep the bounds
      * most_product, most_sum and quantum */
-    int32_t narrow;
+    int32_t f32_lanes;
     /* 1 if rounding a sum to FP32 first does not change its rounding to the unit's format */
     int32_t safe;
     int32_t clamps; /* 1 if rounding to the sums' formats may turn a nonzero sum into zero */
@@ -446,7 +446,7 @@ LIMBER_VECTORS(LIMBER_DECLARE, kernel_functions_widen, limber_functions_widen)
 LIMBER_VECTORS(LIMBER_DECLARE, kernel_functions_narrow, limber_functions_narrow)
 /* Implement `step` and `store` of cpu_ops.functions (steps.c).  They return 0 if the step or
  * format is not supported. */
-typedef int kernel_steps_run(const struct epilogue_step *s, int narrow, const void *x,
+typedef int kernel_steps_run(const struct epilogue_step *s, int is_f32, const void *x,
                              const void *y, void *to, int64_t n);
 typedef int kernel_steps_store(const float *x, limber_format f, void *to, int64_t n);
 LIMBER_VECTORS(LIMBER_DECLARE, kernel_steps_run, limber_steps_run)

@@ -234,7 +234,7 @@ FLAT bool store_zero(void *to, int size, double alpha, const double *beta)
 }
 
 /* Returns sum + rest rounded to FP32 once: the double is rounded to odd first. */
-FLAT float narrow_of(double sum, double rest)
+FLAT float round_to_f32(double sum, double rest)
 {
     int64_t bits;
 

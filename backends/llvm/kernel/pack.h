@@ -186,7 +186,7 @@ FLAT void load_eight_scaled(const struct strip *w, const char *from, v8l scale, 
         x[q] = x[q] * first * second;
         if (BALANCED(w))
             x[q] = half_away(x[q]);
-        if (!w->as->narrow)     /* if `narrow`, a later conversion to integers truncates */
+        if (!w->as->fits_31_bits) /* otherwise a later conversion to integers truncates */
             x[q] = TRUNC(x[q]);
     }
 }
@@ -857,7 +857,7 @@ FLAT int pack_tiles_of_singles(struct strip *w, int64_t k)
 {
     const struct view *v = &w->o->view;
 
-    if (FIXED(matrix) == 0 || w->side || !limber_num_is_f32(w->as->f) || !w->as->narrow ||
+    if (FIXED(matrix) == 0 || w->side || !limber_num_is_f32(w->as->f) || !w->as->fits_31_bits ||
         w->as->limbs != 1 || v->patch || v->tile_subset || v->p != 1)
         return 0;
     w->len = min64(KERNEL_BYTES, k - w->p0);
@@ -866,7 +866,7 @@ FLAT int pack_tiles_of_singles(struct strip *w, int64_t k)
 }
 
 /* Packs integers of at most 31 bits as slices, by shifts and masks. */
-FLAT void pack_narrow(const struct strip *w, const char *from, int64_t stride)
+FLAT void pack_31_bits(const struct strip *w, const char *from, int64_t stride)
 {
     v16i x[KERNEL_BLOCK], v[KERNEL_BLOCK];
     int step = w->as->step, half = BALANCED(w) ? 1 << (step - 1) : 0, halves = 0;
@@ -923,8 +923,8 @@ FLAT void pack_slices(const struct strip *w, const char *from, int64_t stride)
     digits d;
     v16i v[KERNEL_BLOCK];
 
-    if (w->as->narrow) {
-        pack_narrow(w, from, stride);
+    if (w->as->fits_31_bits) {
+        pack_31_bits(w, from, stride);
         return;
     }
     cut_block(w, from, stride, d);

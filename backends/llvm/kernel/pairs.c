@@ -326,7 +326,7 @@ static int store_binned(struct pair_product *x, int64_t i, const struct results 
         if (left >> l & 1 && o->plain && t.rest[l] == 0 &&
             bins_are_exact(s.second[l], x->c->k,
                            lowest_bit_of_row(x, i) + lowest_bit_of_column(x, l))) {
-            put_number(o->size, o->to[l], t.high[l], narrow_of(t.high[l], t.low[l]));
+            put_number(o->size, o->to[l], t.high[l], round_to_f32(t.high[l], t.low[l]));
             left &= ~(1 << l);
         }
     return left;

@@ -60,10 +60,10 @@ DEFINE(run_float)
 DEFINE(run_double)
 #undef TYPE
 
-int FOR_ISA(limber_steps_run)(const struct epilogue_step *s, int narrow, const void *x,
+int FOR_ISA(limber_steps_run)(const struct epilogue_step *s, int is_f32, const void *x,
                               const void *y, void *to, int64_t n)
 {
-    return narrow ? run_float(s, x, y, to, n) : run_double(s, x, y, to, n);
+    return is_f32 ? run_float(s, x, y, to, n) : run_double(s, x, y, to, n);
 }
 
 /* ---- storing results ------------------------------------------------------------------------- */

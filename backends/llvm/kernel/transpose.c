@@ -75,7 +75,7 @@ FLAT void transpose16(v16i v[16])
 }
 
 /* Stores the first `lanes` of 16 elements of `size` bytes. */
-FLAT void put(char *to, const void *v, int lanes, int size)
+FLAT void store_lanes(char *to, const void *v, int lanes, int size)
 {
     /* constant lengths for the common cases, so that the compiler inlines memcpy */
     if (lanes == 16)
@@ -132,7 +132,7 @@ FLAT void transpose_sixteen(const char *const line[16], int64_t at, int lanes, c
     for (int i = 0; i < 8; i++) {
         v8l row[2] = { w[0][i], w[1][i] };
 
-        put(to + i * stride, row, lanes, 8);
+        store_lanes(to + i * stride, row, lanes, 8);
     }
 }
 
@@ -148,7 +148,7 @@ FLAT void turn_words(const char *const line[16], int64_t at, int lanes, char *to
     }
     transpose16(v);
     for (int i = 0; i < 16; i++)
-        put(to + i * stride, &v[i], lanes, 4);
+        store_lanes(to + i * stride, &v[i], lanes, 4);
 }
 
 /* Transposes 64 bytes, from byte `at` on, of each of sixteen lines. */

@@ -8,7 +8,7 @@
 #ifdef KERNEL_LIMB_KIND_unit
 #include "backends/llvm/kernel/unit_tally.h"
 #include "backends/llvm/kernel/unit_wide.h"
-#include "backends/llvm/kernel/unit_narrow.h"
+#include "backends/llvm/kernel/unit_f32.h"
 #else
 #include "backends/llvm/kernel/unit_half.h"
 #ifdef __ARM_FEATURE_BF16
@@ -69,15 +69,15 @@ FLAT v8d wide_out(v8d x, v8w element)
  * Returns 0 if a tracked sum left the range of the unit's formats. */
 FLAT int compute_rows_in_f32(const struct unit_tile *u, int bounded)
 {
-    struct narrow_tile t = { .c = u->c, .a = u->a, .b = u->b, .ea = u->ea, .eb = u->eb,
+    struct f32_tile t = { .c = u->c, .a = u->a, .b = u->b, .ea = u->ea, .eb = u->eb,
                              .bounded = bounded };
     v16f sum[4][2];
 
-    narrow_clear(sum);
+    f32_clear(sum);
     UNROLL for (int r = 0; r < 4; r++)
         UNROLL for (int v = 0; v < 2; v++)
             t.element[r][v] = elements_of(u, r, v);
-    narrow_whole(&t, sum);
+    f32_whole(&t, sum);
     if (CONSTANT.tracks && bounded && ANY(t.most > (float)CONSTANT.largest))
         return 0;
     UNROLL for (int r = 0; r < 4; r++)
@@ -90,19 +90,19 @@ FLAT int compute_rows_in_f32(const struct unit_tile *u, int bounded)
             store_values(u, r, v, x);
         }
     if (CONSTANT.counts)
-        add_narrow(u->c, &t.tally);
+        add_f32_tally(u->c, &t.tally);
     return 1;
 }
 
 /* Computes four rows in FP32 lanes whose sums are expected to stay in range.  Returns 0 if one did
  * not. */
-SLOW int narrow_bounded(const struct unit_tile *u)
+SLOW int compute_bounded_rows(const struct unit_tile *u)
 {
     return compute_rows_in_f32(u, 1);
 }
 
 /* Computes four rows in FP32 lanes whose sums may overflow. */
-SLOW void narrow_free(const struct unit_tile *u)
+SLOW void compute_unbounded_rows(const struct unit_tile *u)
 {
     compute_rows_in_f32(u, 0);
 }
@@ -171,7 +171,7 @@ FLAT enum lanes lanes_for(const struct kernel_call *c, int64_t i, int64_t j)
     struct extremes b = extremes_of(&c->op[1], j, CONSTANT.nr);
     double most = (double)a.most * b.most, least = (double)a.least * b.least, sum, growth;
 
-    if (!CONSTANT.narrow || (CONSTANT.counts && c->k > 1 << 27) || !(most <= 0x1p80) ||
+    if (!CONSTANT.f32_lanes || (CONSTANT.counts && c->k > 1 << 27) || !(most <= 0x1p80) ||
         (most > 0 && least < 0x1p-100))
         return LANES_wide;
     sum = 2 * __builtin_sqrt((double)a.norm) * __builtin_sqrt((double)b.norm) * 1.001 +
@@ -194,8 +194,8 @@ FLAT void unit_rows(struct unit_tile *u, enum lanes lanes)
         if (lanes == LANES_wide)
             ROLL for (int r = 0; r < ROWS; r++)
                 compute_row_in_f64(u, r);
-        else if (lanes == LANES_free || !narrow_bounded(u))
-            narrow_free(u);
+        else if (lanes == LANES_free || !compute_bounded_rows(u))
+            compute_unbounded_rows(u);
         u->a += 4 * ROWS;
         u->ea += 4 * ROWS;
         u->i += ROWS;

@@ -3,7 +3,7 @@
  *
  *   wide    FP64 lanes: any description, any data.  Results that are not exact in FP64 are rounded
  *           to odd, which keeps every later rounding to 24 bits or fewer correct.
- *   narrow  FP32 lanes: for data whose range was checked, and for roundings that the instructions
+ *   f32     FP32 lanes: for data whose range was checked, and for roundings that the instructions
  *           themselves can do.
  *
  * Source: Boldo and Melquiond, IEEE TC 57 (2008), for rounding to odd; docs/simulation.md. */
@@ -183,7 +183,7 @@ FLAT v16f zero_of(v16f sum, v16i signs)
 
 /* Returns a + b with 24 bits, rounded so that the later rounding to the format of s gives the
  * correct result. safe: rounding to nearest twice is innocuous. */
-FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
+FLAT v16f f32_sum(limber_step s, v16f a, v16f b, int safe)
 {
     switch (s.rounding) {
     case LIMBER_ROUND_UP:
@@ -203,7 +203,7 @@ FLAT v16f narrow_sum(limber_step s, v16f a, v16f b, int safe)
 
 /* Returns a * b + c with 24 bits, rounded so that the later rounding to the format of s gives
  * the correct result. */
-FLAT v16f narrow_fma(limber_step s, v16f a, v16f b, v16f c)
+FLAT v16f f32_fma(limber_step s, v16f a, v16f b, v16f c)
 {
     switch (s.rounding) {
     case LIMBER_ROUND_UP:
@@ -223,7 +223,7 @@ FLAT v16f narrow_fma(limber_step s, v16f a, v16f b, v16f c)
 
 /* Replaces results that are too large, or that are subnormal if the format has no subnormals.
  * *beyond: set to the mask of lanes that overflow. */
-FLAT v16f narrow_range(limber_step s, v16f v, int bounded, v16i *beyond)
+FLAT v16f f32_range(limber_step s, v16f v, int bounded, v16i *beyond)
 {
     v16i sign = (v16i)v & INT32_MIN;
     v16f size = (v16f)((v16i)v ^ sign);
@@ -264,11 +264,11 @@ enum clamp {
     CLAMP_signed
 };
 
-/* Returns x, which is exact or comes from narrow_sum, rounded to a format of at most 21 fraction
+/* Returns x, which is exact or comes from f32_sum, rounded to a format of at most 21 fraction
  * bits, or of 23.  Adding 2^(23-m) times x's power of two drops the bits beyond m fraction bits.
  * bounded: there is no overflow and no infinity. */
-FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int bounded,
-                       v16i *beyond)
+FLAT v16f f32_round(limber_step s, v16f x, v16i random, enum clamp clamp, int bounded,
+                    v16i *beyond)
 {
     int m = s.format.frac_bits;
     float whole = power_of_two_f(23 - m);
@@ -276,7 +276,7 @@ FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int
     v16f e, v, t, size;
 
     if (is_binary32(s))
-        return narrow_range(s, x, bounded, beyond);
+        return f32_range(s, x, bounded, beyond);
     if (clamp) {
         v16i least = all_i((1 - s.format.bias + 127) << 23);
 
@@ -301,7 +301,7 @@ FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int
         v = FMA(e, -c, t);
         if (clamp == CLAMP_signed)
             v = (v16f)((v16i)v | ((v16i)x & INT32_MIN));
-        return narrow_range(s, v, bounded, beyond);
+        return f32_range(s, v, bounded, beyond);
     }
     sign = (v16i)x & INT32_MIN;
     size = (v16f)((v16i)x ^ sign);
@@ -315,7 +315,7 @@ FLAT v16f narrow_round(limber_step s, v16f x, v16i random, enum clamp clamp, int
         t = (v16f)((v16i)t | ((v16i)(v != size) & 1));
         v = FMA(e, all_f(-whole), t);
     }
-    return narrow_range(s, (v16f)((v16i)v | sign), bounded, beyond);
+    return f32_range(s, (v16f)((v16i)v | sign), bounded, beyond);
 }
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef LIMBER_KERNEL_UNIT_TALLY_H
 #define LIMBER_KERNEL_UNIT_TALLY_H
 
-struct narrow_tally {
+struct f32_tally {
 #define T(name) v16i name;
     LIMBER_UNIT_TALLIES(T)
 #undef T
@@ -13,7 +13,7 @@ struct wide_tally {
     LIMBER_UNIT_TALLIES(T)
 #undef T
 };
-typedef struct narrow_tally narrow_tally;
+typedef struct f32_tally f32_tally;
 typedef struct wide_tally wide_tally;
 
 FLAT void add_count(int64_t *to, int64_t n)
@@ -23,7 +23,7 @@ FLAT void add_count(int64_t *to, int64_t n)
 
 /* Adds the lanes' counters to those of the call.  Lane counters are negative, since masks of -1
  * were added to them. */
-FLAT void add_narrow(const struct kernel_call *c, const struct narrow_tally *t)
+FLAT void add_f32_tally(const struct kernel_call *c, const struct f32_tally *t)
 {
 #define T(name)                                                                                 \
     add_count(&c->counts->name, -__builtin_reduce_add(TO(v8l, LOW(t->name)) +                   \

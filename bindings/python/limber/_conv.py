@@ -176,7 +176,7 @@ def convolve(context, direction, left, right, size, stride, pad, dilation, group
                                        tensor=(extents, wanted[direction != FILTER]))
         r = C.Report() if report else None
         check(lib.limber_run(ctx, byref(problem), r and byref(r)))
-        y = made.give()
+        y = made.returned_value()
         if key:
             _repeat.keep(context._repeats, key, (x, w, made.view), made, problem,
                          (wish, a, b, shape))

@@ -254,7 +254,7 @@ def convert(context, a, format, holds, out, result, **how):
         view.dense()
         made = Result(held, view.shape, [view], (None, None), format, out, result)
         _round(context, held, view, made, **how)
-        return made.give()
+        return made.returned_value()
 
 
 def quantize(context, a, format, holds, out, result, limits, flips, **how):
@@ -278,7 +278,7 @@ def quantize(context, a, format, holds, out, result, limits, flips, **how):
             _refuse_beyond(ctx, made.name, through, why)
         exact = _exactly(ctx, made.name, through, why)
         ctypes.memmove(to.data, exact, to.count * to.size)
-        return made.give()
+        return made.returned_value()
 
 
 def has_significands(name):

@@ -38,20 +38,20 @@ def _settings(preload):
     started process would repeat are suppressed."""
     sys.stderr.flush()
     before = os.dup(2)
-    with tempfile.TemporaryFile() as told:
-        os.dup2(told.fileno(), 2)
+    with tempfile.TemporaryFile() as messages:
+        os.dup2(messages.fileno(), 2)
         try:
             settings = ctypes.CDLL(preload).limber_blas_check_settings()
         except OSError as error:
             settings = -1
-            told.write(f"{error}\n".encode())
-            told.flush()
+            messages.write(f"{error}\n".encode())
+            messages.flush()
         finally:
             os.dup2(before, 2)
             os.close(before)
         if settings != 1:
-            told.seek(0)
-            sys.stderr.write(told.read().decode(errors="replace"))
+            messages.seek(0)
+            sys.stderr.write(messages.read().decode(errors="replace"))
     return settings
 
 

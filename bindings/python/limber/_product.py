@@ -286,7 +286,7 @@ def multiply(context, a, b, labels, contract=None, out=None, alpha=1, beta=0, sc
             except BadArgument:     # the result may overlap an operand
                 if not p.set_aside():
                     raise
-        made = p.result.give()
+        made = p.result.returned_value()
         if key and not p.aside and p.a.source is a and p.b.source is b:
             kept = (p.a, p.b, p.c), p.result, problem, (p.contract, p.alpha, p.beta)
             _repeat.keep(context._repeats, key, *kept)

@@ -96,7 +96,7 @@ class Result:
         if beta is not None and not self.given:
             raise BadArgument("beta: it scales what out holds, and no out is given")
 
-    def give(self):
+    def returned_value(self):
         """Returns the result.  A product of two vectors becomes a number, unless out was given."""
         if self.given:
             return self.array

@@ -30,10 +30,10 @@ def _features():
     code = ("from numpy._core._multiarray_umath import __cpu_features__ as f, __cpu_dispatch__ as d"
             "\nprint(*[x for x in d if f.get(x)])")
     for module in ("numpy._core", "numpy.core"):
-        told = subprocess.run([sys.executable, "-c", code.replace("numpy._core", module)],
+        child = subprocess.run([sys.executable, "-c", code.replace("numpy._core", module)],
                               check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        if told.returncode == 0:
-            has = told.stdout.decode().split()
+        if child.returncode == 0:
+            has = child.stdout.decode().split()
             return " ".join(x for x in _AVX512.split() if x in has)
     return ""
 

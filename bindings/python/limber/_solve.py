@@ -87,6 +87,7 @@ def solve(context, a, b, dtype, out, result, report, format):
         x, columns = _matrix(made.view), (views[1].shape + (1,))[1]
         call = C.SolveCall(n=rows[0], columns=columns, a=_matrix(views[0]), b=_matrix(views[1]),
                            x=C.Output(x.data, x.format, x.row_stride, x.col_stride))
-        told = C.SolveReport()
-        check(lib.limber_solve(ctx, byref(call), byref(told)))
-    return (made.give(), tuple_of(SolveReport, told)) if report else made.give()
+        solved = C.SolveReport()
+        check(lib.limber_solve(ctx, byref(call), byref(solved)))
+    value = made.returned_value()
+    return (value, tuple_of(SolveReport, solved)) if report else value

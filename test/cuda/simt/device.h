@@ -85,7 +85,7 @@ DEVICE int lane()
 {
     return simt->now->thread & 31;
 }
-template <class T> DEVICE T here(T v)
+template <class T> DEVICE T compute_here(T v)
 {
     return v;
 }

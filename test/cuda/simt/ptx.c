@@ -77,16 +77,16 @@ void ptx_forget(void)
 
 /* ---- parsing assembly ------------------------------------------------------------------------ */
 
-static void skip(const char **s)
+static void skip_space(const char **s)
 {
     while (isspace((unsigned char)**s))
         ++*s;
 }
 
-/* Skips white space.  Takes character c and returns true, if c comes next. */
-static bool take(const char **s, char c)
+/* Skips white space.  If character c comes next, skips it, too, and returns true. */
+static bool accept_char(const char **s, char c)
 {
-    skip(s);
+    skip_space(s);
     if (**s != c)
         return false;
     ++*s;
@@ -103,7 +103,7 @@ static void take_name(const char **s, char to[MOST_NAME])
 {
     int n = 0;
 
-    skip(s);
+    skip_space(s);
     while (in_name(**s) && n < MOST_NAME - 1)
         to[n++] = *(*s)++;
     to[n] = 0;
@@ -153,8 +153,8 @@ static void parse_list(struct program *p, const char **s, char end, struct word 
         if (count == 140)
             engine_fail("ptx: a list of more than 140");
         found[count++] = parse_word(p, s);
-    } while (take(s, ','));
-    if (!take(s, end))
+    } while (accept_char(s, ','));
+    if (!accept_char(s, end))
         engine_fail("ptx: no %c at \"%.40s\"", end, *s);
     to->first = add_words(p, count);
     to->count = count;
@@ -167,11 +167,11 @@ static struct word parse_word(struct program *p, const char **s)
     struct word w = { WORD_sink, 0, 0, 0 };
     char name[MOST_NAME], *end;
 
-    skip(s);
-    if (take(s, '{')) {
+    skip_space(s);
+    if (accept_char(s, '{')) {
         w.kind = WORD_list;
         parse_list(p, s, '}', &w);
-    } else if (take(s, '[')) {
+    } else if (accept_char(s, '[')) {
         w.kind = WORD_memory;
         parse_list(p, s, ']', &w);
     } else if (**s == '%' || isdigit((unsigned char)**s) || **s == '-') {
@@ -181,7 +181,7 @@ static struct word parse_word(struct program *p, const char **s)
     } else {
         take_name(s, name);
         if (strcmp(name, "_") == 0) {
-            if (!take(s, '|')) /* "_|p": only the predicate of the result is used */
+            if (!accept_char(s, '|')) /* "_|p": only the predicate of the result is used */
                 return w;
             take_name(s, name);
         }
@@ -198,7 +198,7 @@ static void declare(struct program *p, const char **s)
 {
     char type[MOST_NAME], name[MOST_NAME];
 
-    if (!take(s, '.'))
+    if (!accept_char(s, '.'))
         engine_fail("ptx: .reg without a type");
     take_name(s, type);
     do {
@@ -206,7 +206,7 @@ static void declare(struct program *p, const char **s)
         p->reg[add_name(p->reg, &p->regs, name)].type = strcmp(type, "b16") == 0 ? 'h' :
                                                         strcmp(type, "b32") == 0 ? 'r' :
                                                                                    'p';
-    } while (take(s, ','));
+    } while (accept_char(s, ','));
 }
 
 static bool resolve(struct instruction *x);
@@ -219,18 +219,18 @@ static void parse_instruction(struct program *p, const char **s)
     char name[MOST_NAME];
     const char *from;
 
-    if (take(s, '@')) {
-        x.negated = take(s, '!');
+    if (accept_char(s, '@')) {
+        x.negated = accept_char(s, '!');
         take_name(s, name);
         x.predicate = find(p->reg, p->regs, name);
         if (x.predicate < 0)
             engine_fail("ptx: no register %s", name);
     }
-    skip(s);
+    skip_space(s);
     for (from = *s; in_name(**s) || **s == '.' || **s == ':'; ++*s)
         ;
     x.op = strndup(from, (size_t)(*s - from));
-    if (!take(s, ';')) {
+    if (!accept_char(s, ';')) {
         parse_list(p, s, ';', &all);
         x.first = all.first;
         x.count = all.count;
@@ -264,15 +264,15 @@ static struct program *parse(const char *s)
 
     p->text = s;
     for (;;) {
-        skip(&s);
+        skip_space(&s);
         if (*s == 0)
             break;
-        if (take(&s, '{') || take(&s, '}') || parse_label(p, &s))
+        if (accept_char(&s, '{') || accept_char(&s, '}') || parse_label(p, &s))
             continue;
         if (strncmp(s, ".reg", 4) == 0) {
             s += 4;
             declare(p, &s);
-            if (!take(&s, ';'))
+            if (!accept_char(&s, ';'))
                 engine_fail("ptx: no ; behind .reg");
             continue;
         }

@@ -84,7 +84,7 @@ static bool is_ready(const struct stream *s)
     return true;
 }
 
-static void drop(struct work *w)
+static void free_work(struct work *w)
 {
     free(w->args);
     free(w);
@@ -97,7 +97,7 @@ static void run_first(struct stream *s)
     work_run(w);
     s->first = w->next;
     s->last = s->first ? s->last : NULL;
-    drop(w);
+    free_work(w);
 }
 
 /* Executes the first work item of a random stream whose first item may run; returns false if there
@@ -164,7 +164,7 @@ static void forget(struct stream *s)
         struct work *w = s->first;
 
         s->first = w->next;
-        drop(w);
+        free_work(w);
     }
     s->last = NULL;
 }

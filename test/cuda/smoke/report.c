@@ -62,7 +62,7 @@ static int fragment_lane(int64_t row, int64_t col)
 }
 
 /* Returns the lane of an element in a kernel without tensor cores: a lane holds every fourth row
- * and every eighth column (kernel/lane.h, unit_narrow.h). */
+ * and every eighth column (kernel/lane.h, unit_f32.h). */
 static int strided_lane(int64_t row, int64_t col)
 {
     return (int)(row % 4 * 8 + col % 8);

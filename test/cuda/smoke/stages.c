@@ -434,11 +434,11 @@ bool smoke_scan(struct report *r, struct stage *s, const struct view *host,
 {
     int32_t *found = malloc((size_t)lines * SCAN_fields * sizeof *found);
     struct kernel *k = scan_kernel(r, f, d);
-    struct scan_job job = {
+    struct scan_call call = {
         .v = there, .matrices = 1, .lines = lines, .length = length, .found = found
     };
     bool ok = found && k && smoke_stage(s, "scan", SITE_none, lines, SCAN_fields) &&
-              limber_backend_cuda.device_ops->scan(k, &job, 1, 0, NULL, d);
+              limber_backend_cuda.device_ops->scan(k, &call, 1, 0, NULL, d);
 
     for (int64_t i = 0; ok && i < lines; i++) {
         int32_t want[SCAN_fields], got[SCAN_fields];

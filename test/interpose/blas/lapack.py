@@ -182,12 +182,12 @@ def corners():
     lower, upper = np.tril(a, -1) + np.eye(n), np.triu(a)
     print("singular", info, "%.3g" % np.abs(lower @ upper - exchanged(singular, pivots)).max())
     # rounding decides which pivots of a singular matrix are zero; info must be the first
-    told = []
+    correct = []
     for rank in range(1, n, 14):
         a = np.asfortranarray(rng.integers(-3, 4, (n, rank)) @ rng.integers(-3, 4, (rank, n)), "d")
         info = call("dgetrf_", integer(n), integer(n), address(a), integer(n), address(pivots))
-        told.append(info == next(iter(np.flatnonzero(a.diagonal() == 0) + 1), 0))
-    print("first", all(told))
+        correct.append(info == next(iter(np.flatnonzero(a.diagonal() == 0) + 1), 0))
+    print("first", all(correct))
     # gesv of the singular matrix leaves b unchanged, and getri refuses
     b0, a = b.copy(), singular.copy(order="F")
     info = call("dgesv_", integer(n), integer(2), address(a), integer(n), address(pivots),

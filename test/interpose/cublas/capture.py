@@ -8,9 +8,9 @@ import sys
 
 import numpy
 
-folder, told = sys.argv[1:]
+folder, results = sys.argv[1:]
 kept = iter([json.loads(line) for line in open(f"{folder}/index.jsonl")])
-lines = open(told).read().splitlines()
+lines = open(results).read().splitlines()
 found = 0
 for name, *texts in zip(lines[::3], lines[1::3], lines[2::3]):
     want = [numpy.array(text.split(), float).view(complex) for text in texts]

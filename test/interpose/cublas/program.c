@@ -618,7 +618,7 @@ enum { LONG = 300, CHAIN = 256, LEAD = LONG + 3, ROOM = LEAD * (M + 1) * 8 };
 static double sum_in_order(const struct call *x, const char *at_a, const char *at_b, double old,
                            int64_t i, int64_t j)
 {
-    bool narrow = x->type_c != CUDA_R_64F;
+    bool is_f32 = x->type_c != CUDA_R_64F;
     double total = 0;
 
     for (int64_t first = 0; first < x->k; first += CHAIN) {
@@ -628,9 +628,9 @@ static double sum_in_order(const struct call *x, const char *at_a, const char *a
             double u = call_number(at_a, x->type_a, p + i * x->lda);
             double v = call_number(at_b, x->type_b, p + j * x->ldb);
 
-            s = narrow ? (double)fmaf((float)u, (float)v, (float)s) : fma(u, v, s);
+            s = is_f32 ? (double)fmaf((float)u, (float)v, (float)s) : fma(u, v, s);
         }
-        total = first == 0 ? s : narrow ? (double)((float)total + (float)s) : total + s;
+        total = first == 0 ? s : is_f32 ? (double)((float)total + (float)s) : total + s;
     }
     return fma(beta[0], old, alpha[0] == 1 ? total : alpha[0] * total);
 }

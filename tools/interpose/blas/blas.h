@@ -107,7 +107,7 @@ struct request {
     enum routine routine;
     char type; /* type of C's elements: s, d, c or z */
     char factors; /* b or h: elements of A and B are BF16 or FP16; 0: they have the type of C */
-    bool narrow; /* elements of C, alpha and beta are BF16, too */
+    bool bf16_result; /* elements of C, alpha and beta are BF16, too */
     bool cblas;
     int order; /* CblasRowMajor or CblasColMajor; BLAS_COLUMNS for Fortran */
     bool wide; /* true if the caller's integers have 64 bits */

@@ -94,11 +94,12 @@ TYPES(TRMM, trsm, BLAS_TRSM)
 
 /* OpenBLAS's functions with BF16 or FP16 operands.  bgemm has BF16 scalars and results, the others
  * binary32. */
-#define GEMM_NARROW(name, prefix, suffix, letter, is_narrow, scalar) \
-    GEMM(name, prefix, suffix, 's', BLAS_GEMM, scalar, &, .factors = letter, .narrow = is_narrow, )
-CBLAS_SPELLINGS(GEMM_NARROW, sbgemm, 'b', false, float)
-CBLAS_SPELLINGS(GEMM_NARROW, shgemm, 'h', false, float)
-CBLAS_SPELLINGS(GEMM_NARROW, bgemm, 'b', true, uint16_t)
+#define GEMM_HALF(name, prefix, suffix, letter, is_bf16, scalar) \
+    GEMM(name, prefix, suffix, 's', BLAS_GEMM, scalar, &, .factors = letter, \
+         .bf16_result = is_bf16, )
+CBLAS_SPELLINGS(GEMM_HALF, sbgemm, 'b', false, float)
+CBLAS_SPELLINGS(GEMM_HALF, shgemm, 'h', false, float)
+CBLAS_SPELLINGS(GEMM_HALF, bgemm, 'b', true, uint16_t)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 

@@ -47,7 +47,7 @@ static uint64_t scramble(uint64_t x)
 
 /* Chooses random elements of a product, before it is computed, and saves their old values if beta
  * needs them.  Returns NULL if this product is not checked. */
-struct sample *limber_blas_sample(struct blas_job *j, const struct product *x)
+struct sample *limber_blas_sample(struct active_request *j, const struct blas_product *x)
 {
     static atomic_ullong seed;
     int count = interpose_options()->check;
@@ -80,7 +80,7 @@ static limber_format format_named(const char *name)
     return f;
 }
 
-static limber_format c_format(const struct blas_job *j)
+static limber_format c_format(const struct active_request *j)
 {
     return format_named(j->is_single ? "f32" : "f64");
 }
@@ -109,7 +109,7 @@ static const limber_contract in_order = { .size = sizeof(limber_contract),
 
 /* Computes an element under a contract, in format f. out: one number, or two if complex; before the
  * call it holds the old element of C. */
-static bool compute_element(const struct blas_job *j, const struct product *x,
+static bool compute_element(const struct active_request *j, const struct blas_product *x,
                             const struct element *e, const limber_contract *contract,
                             limber_format f, void *out)
 {
@@ -124,11 +124,11 @@ static bool compute_element(const struct blas_job *j, const struct product *x,
         limber_convert(beta, f, x->beta, c_format(j), parts, LIMBER_ROUND_NEAREST) !=
             LIMBER_STATUS_OK)
         return false;
-    one = limber_blas_problem(j, &(struct product){ .m = 1,
-                                                    .n = 1,
-                                                    .k = x->k,
-                                                    .a = limber_blas_at(j, x->a, e->i, 0),
-                                                    .b = limber_blas_at(j, x->b, 0, e->j) });
+    one = limber_blas_problem(j, &(struct blas_product){ .m = 1,
+                                                         .n = 1,
+                                                         .k = x->k,
+                                                         .a = limber_blas_at(j, x->a, e->i, 0),
+                                                         .b = limber_blas_at(j, x->b, 0, e->j) });
     one.alpha = alpha;
     one.beta = beta;
     one.c = (limber_output){ out, f, 1, 1 };
@@ -136,18 +136,19 @@ static bool compute_element(const struct blas_job *j, const struct product *x,
     return limber_run(judge, &one, NULL) == LIMBER_STATUS_OK;
 }
 
-static double number_of(const struct blas_job *j, const void *p, int which)
+static double number_of(const struct active_request *j, const void *p, int which)
 {
     return j->is_single ? ((const float *)p)[which] : ((const double *)p)[which];
 }
 
-static double abs_of(const struct blas_job *j, const void *p)
+static double abs_of(const struct active_request *j, const void *p)
 {
     return fabs(number_of(j, p, 0)) + (j->is_complex ? fabs(number_of(j, p, 1)) : 0);
 }
 
 /* Returns |A||B| for one element.  For complex numbers this bounds the value for both parts. */
-static double magnitude(const struct blas_job *j, const struct product *x, const struct element *e)
+static double magnitude(const struct active_request *j, const struct blas_product *x,
+                        const struct element *e)
 {
     double size = 0;
 
@@ -157,7 +158,7 @@ static double magnitude(const struct blas_job *j, const struct product *x, const
     return size;
 }
 
-static double ulp(const struct blas_job *j, double x)
+static double ulp(const struct active_request *j, double x)
 {
     int exponent;
 
@@ -166,14 +167,14 @@ static double ulp(const struct blas_job *j, double x)
                           ldexp(1, fmax(exponent - 53, -1074));
 }
 
-static double term_count(const struct blas_job *j, const struct product *x)
+static double term_count(const struct active_request *j, const struct blas_product *x)
 {
     return (double)x->k * (j->is_complex ? 2 : 1);
 }
 
 /* Error that the contract allows before the final rounding, as a share of |alpha||A||B| +
  * |beta||C|. */
-static double allowed_error(const struct blas_job *j, const struct product *x)
+static double allowed_error(const struct active_request *j, const struct blas_product *x)
 {
     const double u = j->is_single ? 0x1p-24 : 0x1p-53, k = term_count(j, x);
 
@@ -189,7 +190,7 @@ static double allowed_error(const struct blas_job *j, const struct product *x)
 
 /* Absolute error that underflow may cause under `native`: each addition in the subnormal range may
  * lose half of the smallest number. */
-static double underflow_error(const struct blas_job *j, const struct product *x)
+static double underflow_error(const struct active_request *j, const struct blas_product *x)
 {
     return j->contract->promise == LIMBER_CONTRACT_NATIVE ?
                ldexp((term_count(j, x) + 2) * fmax(abs_of(j, x->alpha), 1),
@@ -198,7 +199,7 @@ static double underflow_error(const struct blas_job *j, const struct product *x)
 }
 
 /* True if native sums of this size may overflow, as in IEEE arithmetic. */
-static bool may_overflow(const struct blas_job *j, double size)
+static bool may_overflow(const struct active_request *j, double size)
 {
     return j->contract->promise == LIMBER_CONTRACT_NATIVE &&
            !(size < (j->is_single ? 0x1p127 : 0x1p1023));
@@ -211,8 +212,8 @@ struct magnitudes {
 
 /* Compares one number of an element.  got: the program's result; due: the right bits, for contracts
  * that promise bits; pair: the exact value as a double-double. */
-static void compare_number(struct blas_job *j, const struct product *x, struct magnitudes size,
-                           double got, double due, const double *pair)
+static void compare_number(struct active_request *j, const struct blas_product *x,
+                           struct magnitudes size, double got, double due, const double *pair)
 {
     const limber_promise promise = j->contract->promise;
     double error = fabs((got - pair[0]) - pair[1]), ulps = ulp(j, pair[0]), limit;
@@ -233,7 +234,8 @@ static void compare_number(struct blas_job *j, const struct product *x, struct m
 }
 
 /* Compares one element with its exact value. */
-static void compare_element(struct blas_job *j, const struct product *x, const struct element *e)
+static void compare_element(struct active_request *j, const struct blas_product *x,
+                            const struct element *e)
 {
     const void *got = limber_blas_at(j, x->c, e->i, e->j).data;
     const bool ordered = j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE;
@@ -259,7 +261,8 @@ static void compare_element(struct blas_job *j, const struct product *x, const s
 /* Compares the sampled elements of a product's result with the contract, if the product is done,
  * and prints a message if one breaks it.  Frees s.  Restores the floating-point flags, and adds
  * the time to j->checking. */
-void limber_blas_compare(struct blas_job *j, const struct product *x, struct sample *s, bool done)
+void limber_blas_compare(struct active_request *j, const struct blas_product *x, struct sample *s,
+                         bool done)
 {
     const int flags = fetestexcept(FE_ALL_EXCEPT), before = j->check.broken;
     double start = limber_blas_now();

@@ -95,11 +95,11 @@ TYPES(TRMM, trsm, BLAS_TRSM)
 
 /* OpenBLAS's functions with BF16 or FP16 operands.  bgemm has BF16 scalars and results, the others
  * binary32. */
-#define GEMM_NARROW(name, prefix, suffix, letter, is_narrow) \
-    GEMM(name, prefix, suffix, 's', BLAS_GEMM, .factors = letter, .narrow = is_narrow)
-FORTRAN_SPELLINGS(GEMM_NARROW, sbgemm, 'b', false)
-FORTRAN_SPELLINGS(GEMM_NARROW, shgemm, 'h', false)
-FORTRAN_SPELLINGS(GEMM_NARROW, bgemm, 'b', true)
+#define GEMM_HALF(name, prefix, suffix, letter, is_bf16) \
+    GEMM(name, prefix, suffix, 's', BLAS_GEMM, .factors = letter, .bf16_result = is_bf16)
+FORTRAN_SPELLINGS(GEMM_HALF, sbgemm, 'b', false)
+FORTRAN_SPELLINGS(GEMM_HALF, shgemm, 'h', false)
+FORTRAN_SPELLINGS(GEMM_HALF, bgemm, 'b', true)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 

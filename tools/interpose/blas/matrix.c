@@ -17,13 +17,13 @@ struct view limber_blas_transposed(struct view v)
     return (struct view){ v.data, v.col, v.row, v.conj };
 }
 
-struct view limber_blas_at(const struct blas_job *j, struct view v, int64_t row, int64_t col)
+struct view limber_blas_at(const struct active_request *j, struct view v, int64_t row, int64_t col)
 {
     v.data = (char *)v.data + (row * v.row + col * v.col) * (int64_t)j->size;
     return v;
 }
 
-struct view limber_blas_fresh(struct blas_job *j, int64_t rows, int64_t cols)
+struct view limber_blas_fresh(struct active_request *j, int64_t rows, int64_t cols)
 {
     int64_t bytes;
     struct view v = { NULL, 1, rows > 1 ? rows : 1, false };
@@ -64,7 +64,7 @@ static void part_rows(enum part part, int64_t m, int64_t col, int64_t *from, int
 
 /* Copies a part of an m x n matrix, without conjugating.  The inner loop runs in the direction in
  * which the target is contiguous. */
-void limber_blas_copy(const struct blas_job *j, enum part part, int64_t m, int64_t n,
+void limber_blas_copy(const struct active_request *j, enum part part, int64_t m, int64_t n,
                       struct view to, struct view from)
 {
     int64_t first, last;
@@ -84,7 +84,7 @@ void limber_blas_copy(const struct blas_job *j, enum part part, int64_t m, int64
     }
 }
 
-bool limber_blas_keep(struct blas_job *j, enum part part, int64_t m, int64_t n, struct view v,
+bool limber_blas_keep(struct active_request *j, enum part part, int64_t m, int64_t n, struct view v,
                       struct view *kept)
 {
     if (limber_blas_is(j, &j->beta, 0))
@@ -95,7 +95,7 @@ bool limber_blas_keep(struct blas_job *j, enum part part, int64_t m, int64_t n, 
     return kept->data;
 }
 
-void limber_blas_restore(const struct blas_job *j, enum part part, int64_t m, int64_t n,
+void limber_blas_restore(const struct active_request *j, enum part part, int64_t m, int64_t n,
                          struct view v, struct view kept)
 {
     if (kept.data)
@@ -119,7 +119,7 @@ static bool are_finite(bool single, const void *x, int64_t n)
 }
 
 /* True if all elements of a part of an m x n matrix are finite. */
-bool limber_blas_is_finite(const struct blas_job *j, enum part part, int64_t m, int64_t n,
+bool limber_blas_is_finite(const struct active_request *j, enum part part, int64_t m, int64_t n,
                            struct view v)
 {
     const int64_t numbers = j->is_complex ? 2 : 1;
@@ -143,7 +143,7 @@ bool limber_blas_is_finite(const struct blas_job *j, enum part part, int64_t m, 
     return all;
 }
 
-void limber_blas_conjugate(const struct blas_job *j, int64_t m, int64_t n, struct view v)
+void limber_blas_conjugate(const struct active_request *j, int64_t m, int64_t n, struct view v)
 {
     for (int64_t col = 0; col < n && j->is_complex; col++)
         for (int64_t row = 0; row < m; row++) {
@@ -156,7 +156,7 @@ void limber_blas_conjugate(const struct blas_job *j, int64_t m, int64_t n, struc
         }
 }
 
-void limber_blas_make_real(const struct blas_job *j, int64_t n, struct view v)
+void limber_blas_make_real(const struct active_request *j, int64_t n, struct view v)
 {
     for (int64_t i = 0; i < n && j->is_complex; i++) {
         union scalar *x = limber_blas_at(j, v, i, i).data;

@@ -42,7 +42,7 @@ double limber_blas_short_dot(bool is_single, int64_t n, const void *x, int64_t s
     return is_single ? (double)dot_s(n, x, step_x, y, step_y) : dot_d(n, x, step_x, y, step_y);
 }
 
-void limber_blas_rank_one(const struct blas_job *j, int64_t m, int64_t n, const void *x,
+void limber_blas_rank_one(const struct active_request *j, int64_t m, int64_t n, const void *x,
                           const void *y, int64_t step_y, void *c, int64_t lead)
 {
     if (j->is_single)

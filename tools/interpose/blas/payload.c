@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_nan(const struct blas_job *j, struct view v, int64_t row, int64_t col)
+static bool is_nan(const struct active_request *j, struct view v, int64_t row, int64_t col)
 {
     const void *p = limber_blas_at(j, v, row, col).data;
 
@@ -15,7 +15,7 @@ static bool is_nan(const struct blas_job *j, struct view v, int64_t row, int64_t
 }
 
 /* Copies a NaN and makes it quiet, as an instruction would. */
-static void copy_nan(const struct blas_job *j, void *to, const void *from)
+static void copy_nan(const struct active_request *j, void *to, const void *from)
 {
     uint32_t single;
     uint64_t twice;
@@ -33,7 +33,7 @@ static void copy_nan(const struct blas_job *j, void *to, const void *from)
 
 /* True if the exponent of some of `count` contiguous elements has all bits set, as a NaN's has.
  * Integer operations raise no exception flags, and compilers vectorise them. */
-static bool may_have_nan(const struct blas_job *j, const void *p, int64_t count)
+static bool may_have_nan(const struct active_request *j, const void *p, int64_t count)
 {
     const uint32_t *single = p;
     const uint64_t *twice = p;
@@ -63,7 +63,7 @@ static int64_t *make_cache(int64_t lines)
 
 /* Index of the first NaN in a line (row of a, or column of b), or -1 if there is none.  known[line]
  * caches it. */
-static int64_t first_nan(const struct blas_job *j, int64_t *known, struct view v, bool is_row,
+static int64_t first_nan(const struct active_request *j, int64_t *known, struct view v, bool is_row,
                          int64_t line, int64_t k)
 {
     int64_t at = 0;
@@ -76,8 +76,8 @@ static int64_t first_nan(const struct blas_job *j, int64_t *known, struct view v
 }
 
 /* Gives element (i, n) of c the payload of an operand's NaN. */
-static void carry_payload(const struct blas_job *j, const struct product *p, int64_t i, int64_t n,
-                          int64_t *in_row, int64_t *in_col)
+static void carry_payload(const struct active_request *j, const struct blas_product *p, int64_t i,
+                          int64_t n, int64_t *in_row, int64_t *in_col)
 {
     void *to = limber_blas_at(j, p->c, i, n).data;
     int64_t at = first_nan(j, in_row, p->a, true, i, p->k);
@@ -106,7 +106,7 @@ static struct lines lines_of(struct view v, int64_t rows, int64_t cols)
 }
 
 /* Number of the first line, from `line` on, that may have a NaN; x->count if there is none. */
-static int64_t next_with_nan(const struct blas_job *j, const struct lines *x, int64_t line)
+static int64_t next_with_nan(const struct active_request *j, const struct lines *x, int64_t line)
 {
     while (line < x->count &&
            !may_have_nan(
@@ -117,7 +117,7 @@ static int64_t next_with_nan(const struct blas_job *j, const struct lines *x, in
 }
 
 /* True if the matrix may have a NaN, or is not contiguous in either direction. */
-static bool any_nan(const struct blas_job *j, struct view v, int64_t rows, int64_t cols)
+static bool any_nan(const struct active_request *j, struct view v, int64_t rows, int64_t cols)
 {
     const struct lines x = lines_of(v, rows, cols);
 
@@ -126,7 +126,7 @@ static bool any_nan(const struct blas_job *j, struct view v, int64_t rows, int64
 
 /* Gives each NaN of a product's result the payload of the operand's NaN that caused it, since a
  * processor would keep it. */
-void limber_blas_carry_payloads(const struct blas_job *j, const struct product *p)
+void limber_blas_carry_payloads(const struct active_request *j, const struct blas_product *p)
 {
     const struct lines c = lines_of(p->c, p->m, p->n);
     int64_t *known = NULL;

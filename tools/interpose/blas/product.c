@@ -36,29 +36,29 @@ double limber_blas_opening(void)
     return seconds;
 }
 
-bool limber_blas_fail(struct blas_job *j, const char *why)
+bool limber_blas_fail(struct active_request *j, const char *why)
 {
     snprintf(j->why, sizeof j->why, "%s", why);
     return false;
 }
 
-union scalar limber_blas_scalar(const struct blas_job *j, double re, double im)
+union scalar limber_blas_scalar(const struct active_request *j, double re, double im)
 {
     return j->is_single ? (union scalar){ .f = { (float)re, (float)im } } :
                           (union scalar){ .d = { re, im } };
 }
 
-bool limber_blas_is(const struct blas_job *j, const union scalar *s, double re)
+bool limber_blas_is(const struct active_request *j, const union scalar *s, double re)
 {
     return j->is_single ? s->f[0] == re && s->f[1] == 0 : s->d[0] == re && s->d[1] == 0;
 }
 
-bool limber_blas_is_real(const struct blas_job *j, const union scalar *s)
+bool limber_blas_is_real(const struct active_request *j, const union scalar *s)
 {
     return j->is_single ? s->f[1] == 0 : s->d[1] == 0;
 }
 
-static union scalar scalar_at(const struct blas_job *j, const void *p, bool is_complex)
+static union scalar scalar_at(const struct active_request *j, const void *p, bool is_complex)
 {
     const float *f = p;
     const double *d = p;
@@ -69,15 +69,16 @@ static union scalar scalar_at(const struct blas_job *j, const void *p, bool is_c
                           (union scalar){ .d = { d[0], is_complex ? d[1] : 0 } };
 }
 
-/* Initialises a job for a request: its types, scalars and report, and a contract that counts if
+/* Initialises *j for a request: its types, scalars and report, and a contract that counts if
  * statistics of a unit are reported. */
-void limber_blas_start(struct blas_job *j, const struct request *r, const limber_contract *contract)
+void limber_blas_start(struct active_request *j, const struct request *r,
+                       const limber_contract *contract)
 {
     bool is_complex = r->type == 'c' || r->type == 'z',
          is_single = r->type == 's' || r->type == 'c';
 
     /* clears only the members before `part`; the kilobytes after them need no zeros */
-    memset(j, 0, offsetof(struct blas_job, part));
+    memset(j, 0, offsetof(struct active_request, part));
     j->why[0] = '\0';
     j->r = r;
     j->contract = contract;
@@ -91,12 +92,14 @@ void limber_blas_start(struct blas_job *j, const struct request *r, const limber
         j->counted.statistics = &j->statistics;
         j->contract = &j->counted;
     }
-    if (r->narrow) {
+    if (r->bf16_result) {
         for (int i = 0; i < 2; i++)
             if (i ? r->beta : r->alpha)
-                memcpy(&j->narrow[i], i ? r->beta : r->alpha, sizeof j->narrow[i]);
-        limber_convert(j->alpha.f, LIMBER_F32, &j->narrow[0], LIMBER_BF16, 1, LIMBER_ROUND_NEAREST);
-        limber_convert(j->beta.f, LIMBER_F32, &j->narrow[1], LIMBER_BF16, 1, LIMBER_ROUND_NEAREST);
+                memcpy(&j->bf16_scalars[i], i ? r->beta : r->alpha, sizeof j->bf16_scalars[i]);
+        limber_convert(j->alpha.f, LIMBER_F32, &j->bf16_scalars[0], LIMBER_BF16, 1,
+                       LIMBER_ROUND_NEAREST);
+        limber_convert(j->beta.f, LIMBER_F32, &j->bf16_scalars[1], LIMBER_BF16, 1,
+                       LIMBER_ROUND_NEAREST);
         return;
     }
     j->alpha = scalar_at(j, r->alpha,
@@ -106,22 +109,22 @@ void limber_blas_start(struct blas_job *j, const struct request *r, const limber
         scalar_at(j, r->beta, is_complex && r->routine != BLAS_HERK && r->routine != BLAS_HER2K);
 }
 
-static bool is_ready(struct blas_job *j)
+static bool is_ready(struct active_request *j)
 {
     return limber_blas_context() || limber_blas_fail(j, "Limber has no context");
 }
 
-static limber_format format_of(const struct blas_job *j)
+static limber_format format_of(const struct active_request *j)
 {
     return j->is_single ? LIMBER_F32 : LIMBER_F64;
 }
 
-limber_matrix limber_blas_matrix(const struct blas_job *j, struct view v)
+limber_matrix limber_blas_matrix(const struct active_request *j, struct view v)
 {
     return (limber_matrix){ v.data, format_of(j), v.row, v.col };
 }
 
-static limber_report report_of(struct blas_job *j)
+static limber_report report_of(struct active_request *j)
 {
     limber_report r = LIMBER_REPORT_INIT;
 
@@ -141,9 +144,9 @@ static void add_counts(struct interpose_counts *sum, const limber_statistics *s)
     sum->sum_overflow += (double)s->sum_overflow;
 }
 
-/* If a Limber call succeeded, adds its report to the job's.  Else sets the job's reason.  Returns
- * true if it succeeded. */
-static bool take_status(struct blas_job *j, limber_status status, limber_report *report)
+/* If a Limber call succeeded, adds its report to the request's.  Else sets the request's reason.
+ * Returns true if it succeeded. */
+static bool take_status(struct active_request *j, limber_status status, limber_report *report)
 {
     j->status = status;
     if (status != LIMBER_STATUS_OK)
@@ -158,13 +161,13 @@ static bool take_status(struct blas_job *j, limber_status status, limber_report 
     return true;
 }
 
-static limber_output output_of(const struct blas_job *j, struct view v)
+static limber_output output_of(const struct active_request *j, struct view v)
 {
     return (limber_output){ v.data, format_of(j), v.row, v.col };
 }
 
-/* Describes a product to Limber as a limber_problem, with the job's contract. */
-limber_problem limber_blas_problem(const struct blas_job *j, const struct product *p)
+/* Describes a product to Limber as a limber_problem, with the request's contract. */
+limber_problem limber_blas_problem(const struct active_request *j, const struct blas_product *p)
 {
     limber_problem x = LIMBER_PROBLEM_INIT;
 
@@ -184,8 +187,8 @@ limber_problem limber_blas_problem(const struct blas_job *j, const struct produc
     return x;
 }
 
-/* Computes a product by limber_run, and adds its report to the job's.  False on failure. */
-static bool multiply_views(struct blas_job *j, const struct product *p)
+/* Computes a product by limber_run, and adds its report to the request's.  False on failure. */
+static bool multiply_views(struct active_request *j, const struct blas_product *p)
 {
     const limber_problem x = limber_blas_problem(j, p);
     limber_report report = report_of(j);
@@ -195,11 +198,13 @@ static bool multiply_views(struct blas_job *j, const struct product *p)
 
 /* Computes C = alpha A B + beta C by Limber, where A is m x k.  Afterwards carries payloads of
  * NaNs over, and checks a sample of elements if that is asked for.  False on failure. */
-bool limber_blas_multiply(struct blas_job *j, int64_t m, int64_t n, int64_t k,
+bool limber_blas_multiply(struct active_request *j, int64_t m, int64_t n, int64_t k,
                           const union scalar *alpha, struct view a, struct view b,
                           const union scalar *beta, struct view c)
 {
-    const struct product p = { m, n, limber_blas_is(j, alpha, 0) ? 0 : k, alpha, beta, a, b, c };
+    const struct blas_product p = {
+        m, n, limber_blas_is(j, alpha, 0) ? 0 : k, alpha, beta, a, b, c
+    };
     struct sample *sample;
     bool done;
 
@@ -214,27 +219,27 @@ bool limber_blas_multiply(struct blas_job *j, int64_t m, int64_t n, int64_t k,
 }
 
 /* Sets the formats for operands of BF16 or FP16. */
-static void set_narrow_formats(const struct blas_job *j, limber_problem *x)
+static void set_half_formats(const struct active_request *j, limber_problem *x)
 {
     x->a.format = x->b.format = j->r->factors == 'b' ? LIMBER_BF16 : LIMBER_F16;
-    if (j->r->narrow) {
+    if (j->r->bf16_result) {
         x->c.format = LIMBER_BF16;
-        x->alpha = &j->narrow[0];
-        x->beta = &j->narrow[1];
+        x->alpha = &j->bf16_scalars[0];
+        x->beta = &j->bf16_scalars[1];
     }
 }
 
 /* Computes gemm, or a batch of real products.  The caller gives the products of a complex batch one
  * by one.  LIMBER_CHECK does not compare batches, nor products of BF16 or FP16. */
-bool limber_blas_gemm(struct blas_job *j)
+bool limber_blas_gemm(struct active_request *j)
 {
     const struct request *r = j->r;
     limber_batch batch = LIMBER_BATCH_INIT;
     struct view a = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b);
     struct view c = limber_blas_view(r, &r->c);
-    const struct product p = { r->m,      r->n,     limber_blas_is(j, &j->alpha, 0) ? 0 : r->k,
-                               &j->alpha, &j->beta, a,
-                               b,         c };
+    const struct blas_product p = { r->m,      r->n,     limber_blas_is(j, &j->alpha, 0) ? 0 : r->k,
+                                    &j->alpha, &j->beta, a,
+                                    b,         c };
     limber_report report = report_of(j);
     limber_problem x;
 
@@ -249,7 +254,7 @@ bool limber_blas_gemm(struct blas_job *j)
     batch.address_c = r->batch.each_c;
     x = limber_blas_problem(j, &p);
     if (r->factors)
-        set_narrow_formats(j, &x);
+        set_half_formats(j, &x);
     if (r->routine == BLAS_GEMM_BATCH)
         x.batch = &batch;
     return is_ready(j) && take_status(j, limber_run(context, &x, &report), &report);

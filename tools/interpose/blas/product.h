@@ -29,52 +29,52 @@ union scalar {
 };
 
 /* A request while Limber computes it. */
-struct blas_job {
+struct active_request {
     const struct request *r;
     const limber_contract *contract;
     bool is_complex, is_single;
     size_t size; /* bytes of an element of C */
     union scalar alpha, beta;
-    uint16_t narrow[2]; /* alpha and beta in BF16, for requests with `narrow` set */
-    /* report of the last product; its seconds are sums over the job's products */
+    uint16_t bf16_scalars[2]; /* alpha and beta in BF16, for requests with `bf16_result` set */
+    /* report of the last product; its seconds are sums over the request's products */
     limber_report report;
     limber_status status; /* status of the Limber call that failed */
     struct interpose_check check; /* result of LIMBER_CHECK */
     double checking; /* seconds that checks took */
     struct interpose_counts counts; /* statistics of a simulated unit */
     limber_part part[LIMBER_PARTS]; /* storage for the parts of `report` */
-    char why[160]; /* why the job failed */
+    char why[160]; /* why the request failed */
     limber_contract counted; /* `contract`, with a request for statistics */
     limber_statistics statistics;
 };
 
 /* Each of these functions computes the routines of one group.  If it returns false, nothing was
- * changed, and job->why has the reason. */
-bool limber_blas_gemm(struct blas_job *j);
-bool limber_blas_symm(struct blas_job *j); /* symm and hemm */
-bool limber_blas_triangle(struct blas_job *j); /* gemmt, syrk, herk, syr2k and her2k */
-bool limber_blas_trmm(struct blas_job *j);
-bool limber_blas_trsm(struct blas_job *j);
-bool limber_blas_vectors(struct blas_job *j); /* levels 1 and 2 */
-bool limber_lapack(struct blas_job *j); /* in lapack/parts.c */
+ * changed, and j->why has the reason. */
+bool limber_blas_gemm(struct active_request *j);
+bool limber_blas_symm(struct active_request *j); /* symm and hemm */
+bool limber_blas_triangle(struct active_request *j); /* gemmt, syrk, herk, syr2k and her2k */
+bool limber_blas_trmm(struct active_request *j);
+bool limber_blas_trsm(struct active_request *j);
+bool limber_blas_vectors(struct active_request *j); /* levels 1 and 2 */
+bool limber_lapack(struct active_request *j); /* in lapack/parts.c */
 
 /* ---- product.c ------------------------------------------------------------------------------- */
 
-void limber_blas_start(struct blas_job *j, const struct request *r,
+void limber_blas_start(struct active_request *j, const struct request *r,
                        const limber_contract *contract);
 
 /* Computes c = alpha a b + beta c, where a is m x k and b is k x n.  If alpha is 0, reads neither a
  * nor b. */
-bool limber_blas_multiply(struct blas_job *j, int64_t m, int64_t n, int64_t k,
+bool limber_blas_multiply(struct active_request *j, int64_t m, int64_t n, int64_t k,
                           const union scalar *alpha, struct view a, struct view b,
                           const union scalar *beta, struct view c);
-bool limber_blas_fail(struct blas_job *j, const char *why); /* sets job->why; returns false */
+bool limber_blas_fail(struct active_request *j, const char *why); /* sets j->why; returns false */
 /* The context that all calls share.  NULL if it could not be created; a message is printed once. */
 limber_context *limber_blas_context(void);
 /* Returns the seconds that this thread has spent on opening the Limber library since its last call
  * of this function. */
 double limber_blas_opening(void);
-limber_matrix limber_blas_matrix(const struct blas_job *j, struct view v);
+limber_matrix limber_blas_matrix(const struct active_request *j, struct view v);
 
 /* ---- order.c: vectors of real numbers, under `reproducible` ---------------------------------- */
 
@@ -83,33 +83,34 @@ enum { LIMBER_BLAS_SHORT = 2048 };
 double limber_blas_short_dot(bool is_single, int64_t n, const void *x, int64_t step_x,
                              const void *y, int64_t step_y);
 /* Adds alpha y_j x to each column j of C.  x and the columns of C are contiguous. */
-void limber_blas_rank_one(const struct blas_job *j, int64_t m, int64_t n, const void *x,
+void limber_blas_rank_one(const struct active_request *j, int64_t m, int64_t n, const void *x,
                           const void *y, int64_t step_y, void *c, int64_t lead);
 
 /* ---- payload.c ------------------------------------------------------------------------------- */
 
-struct product;
+struct blas_product;
 /* Called after a real product.  A NaN in the result gets the payload of the first NaN in its row of
  * a, or else in its column of b. */
-void limber_blas_carry_payloads(const struct blas_job *j, const struct product *x);
+void limber_blas_carry_payloads(const struct active_request *j, const struct blas_product *x);
 
 /* ---- check.c --------------------------------------------------------------------------------- */
 
 /* Elements of a product that are compared once it is complete. */
 struct sample;
-struct product {
+struct blas_product {
     int64_t m, n, k;
     const union scalar *alpha, *beta;
     struct view a, b, c;
 };
-/* Describes a product to Limber, with the job's contract. */
-limber_problem limber_blas_problem(const struct blas_job *j, const struct product *x);
+/* Describes a product to Limber, with the request's contract. */
+limber_problem limber_blas_problem(const struct active_request *j, const struct blas_product *x);
 /* Called before the product: chooses elements, and saves their old values for beta.  NULL if
  * nothing is to be compared, or if memory is exhausted. */
-struct sample *limber_blas_sample(struct blas_job *j, const struct product *x);
-/* Called after the product: compares elements, and updates the job's check.  done: the product
+struct sample *limber_blas_sample(struct active_request *j, const struct blas_product *x);
+/* Called after the product: compares elements, and updates the request's check.  done: the product
  * succeeded. */
-void limber_blas_compare(struct blas_job *j, const struct product *x, struct sample *s, bool done);
+void limber_blas_compare(struct active_request *j, const struct blas_product *x, struct sample *s,
+                         bool done);
 
 /* ---- rate.c ---------------------------------------------------------------------------------- */
 
@@ -118,9 +119,9 @@ void limber_blas_compare(struct blas_job *j, const struct product *x, struct sam
 double limber_blas_estimate_seconds(const struct request *r, double work);
 double limber_blas_now(void); /* time in seconds */
 
-union scalar limber_blas_scalar(const struct blas_job *j, double re, double im);
-bool limber_blas_is(const struct blas_job *j, const union scalar *s, double re);
-bool limber_blas_is_real(const struct blas_job *j, const union scalar *s);
+union scalar limber_blas_scalar(const struct active_request *j, double re, double im);
+bool limber_blas_is(const struct active_request *j, const union scalar *s, double re);
+bool limber_blas_is_real(const struct active_request *j, const union scalar *s);
 
 /* ---- capture.c ------------------------------------------------------------------------------- */
 
@@ -131,26 +132,26 @@ void limber_blas_capture(const struct request *r, const struct interpose_setting
 
 struct view limber_blas_view(const struct request *r, const struct argument *x); /* view of op(x) */
 struct view limber_blas_transposed(struct view v);
-struct view limber_blas_at(const struct blas_job *j, struct view v, int64_t row, int64_t col);
+struct view limber_blas_at(const struct active_request *j, struct view v, int64_t row, int64_t col);
 
-/* Allocates a column-major matrix.  If memory is exhausted, `data` is NULL and the job has the
+/* Allocates a column-major matrix.  If memory is exhausted, `data` is NULL and the request has the
  * reason. */
-struct view limber_blas_fresh(struct blas_job *j, int64_t rows, int64_t cols);
+struct view limber_blas_fresh(struct active_request *j, int64_t rows, int64_t cols);
 
 enum part { WHOLE, UPPER, LOWER };
 /* Copies a part of a matrix, without conjugating. */
-void limber_blas_copy(const struct blas_job *j, enum part part, int64_t m, int64_t n,
+void limber_blas_copy(const struct active_request *j, enum part part, int64_t m, int64_t n,
                       struct view to, struct view from);
 /* Saves C, which several products will update, for limber_blas_restore.  Does nothing if beta is 0.
  * Returns false if memory is exhausted. */
-bool limber_blas_keep(struct blas_job *j, enum part part, int64_t m, int64_t n, struct view v,
+bool limber_blas_keep(struct active_request *j, enum part part, int64_t m, int64_t n, struct view v,
                       struct view *kept);
-void limber_blas_restore(const struct blas_job *j, enum part part, int64_t m, int64_t n,
+void limber_blas_restore(const struct active_request *j, enum part part, int64_t m, int64_t n,
                          struct view v, struct view kept);
-bool limber_blas_is_finite(const struct blas_job *j, enum part part, int64_t m, int64_t n,
+bool limber_blas_is_finite(const struct active_request *j, enum part part, int64_t m, int64_t n,
                            struct view v);
 /* conjugate: negates imaginary parts.  make_real: clears imaginary parts on the diagonal. */
-void limber_blas_conjugate(const struct blas_job *j, int64_t m, int64_t n, struct view v);
-void limber_blas_make_real(const struct blas_job *j, int64_t n, struct view v);
+void limber_blas_conjugate(const struct active_request *j, int64_t m, int64_t n, struct view v);
+void limber_blas_make_real(const struct active_request *j, int64_t n, struct view v);
 
 #endif

@@ -107,7 +107,7 @@ static double work_of(const struct request *r)
 }
 
 /* Records the outcome of a call.  j is NULL if Limber did not compute it. */
-static void record_call(const struct request *r, const struct blas_job *j)
+static void record_call(const struct request *r, const struct active_request *j)
 {
     struct interpose_result t = { .routine = r->name,
                                   .m = r->m,
@@ -139,8 +139,8 @@ static void record_call(const struct request *r, const struct blas_job *j)
 enum outcome { SERVED, LEFT, LOST };
 
 /* Prints one line for LIMBER_VERBOSE: by which scheme Limber computed a call, or why it did not. */
-static void print_outcome(const struct request *r, const struct blas_job *j, enum outcome outcome,
-                          const char *why)
+static void print_outcome(const struct request *r, const struct active_request *j,
+                          enum outcome outcome, const char *why)
 {
     locale_t before = interpose_plain_numbers();
     char text[240];
@@ -169,7 +169,7 @@ static bool hides_inner_calls(const struct request *r)
 /* Ends a valid call: records the outcome and, if Limber did not compute it, the reason.  A
  * forwarded LAPACK routine is recorded when it returns, unless a call that it made was recorded.
  * Returns false if the call must be forwarded. */
-static bool end_call(struct request *r, const struct blas_job *j, enum outcome outcome,
+static bool end_call(struct request *r, const struct active_request *j, enum outcome outcome,
                      const char *why)
 {
     const struct interpose_options *o = interpose_options();
@@ -239,7 +239,7 @@ static const char *reason_to_forward(const struct request *r, const struct inter
 }
 
 /* Computes the routine that was called, by the function of its kind.  False on failure. */
-static bool compute_routine(struct blas_job *j)
+static bool compute_routine(struct active_request *j)
 {
     switch (j->r->routine) {
     case BLAS_GEMM:
@@ -256,7 +256,7 @@ static bool compute_routine(struct blas_job *j)
 }
 
 /* Computes the call.  False on failure. */
-static bool compute_call(struct blas_job *j)
+static bool compute_call(struct active_request *j)
 {
     bool done;
 
@@ -267,7 +267,7 @@ static bool compute_call(struct blas_job *j)
 }
 
 /* True if the call only multiplies C by beta, which any BLAS rounds correctly. */
-static bool is_only_scaling(const struct request *r, const struct blas_job *j)
+static bool is_only_scaling(const struct request *r, const struct active_request *j)
 {
     bool products = limber_blas_is_vector(r) || (r->k > 0 && !limber_blas_is(j, &j->alpha, 0));
 
@@ -306,7 +306,7 @@ static const char *purpose_of(enum routine routine)
 
 /* Prints, once for each routine and type, that the contract is not kept.  The other BLAS may be as
  * accurate, but gives other bits. */
-static void print_failure(const struct request *r, const struct blas_job *j)
+static void print_failure(const struct request *r, const struct active_request *j)
 {
     const bool reproducible = j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE,
                lost = j->status != LIMBER_STATUS_OK || reproducible || limber_blas_is_vector(r);
@@ -340,7 +340,7 @@ static bool serve_alone(struct request *r, const struct interpose_setting *s)
 {
     static const limber_contract native = { .size = sizeof(limber_contract),
                                             .promise = LIMBER_CONTRACT_NATIVE };
-    struct blas_job j;
+    struct active_request j;
     char text[240];
     int wrong = limber_blas_first_bad_argument(r);
     bool done;
@@ -378,7 +378,7 @@ bool limber_blas_serve(struct request *r)
     const struct interpose_options *o = interpose_options();
     const struct interpose_setting *s;
     const char *why;
-    struct blas_job j;
+    struct active_request j;
 
     if (r->side && !limber_blas_is_lapack(r))
         r->k = r->side == 'L' ? r->m : r->n;

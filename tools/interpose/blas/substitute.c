@@ -33,7 +33,7 @@ struct small_triangle {
 
 /* Solves in place the p x p triangle of t->a that starts at row and column i, for rows i to i +
  * p - 1 of t->b, scaled by alpha. */
-void limber_blas_solve_small(const struct blas_job *j, const struct triangular *t, int64_t i,
+void limber_blas_solve_small(const struct active_request *j, const struct triangular *t, int64_t i,
                              int64_t p, const union scalar *alpha)
 {
     const struct view a = limber_blas_at(j, t->a, i, i), b = limber_blas_at(j, t->b, i, 0);

@@ -8,8 +8,8 @@
 enum { PANEL_BYTES = 16 << 20, LEAST_ROWS = 128 };
 
 /* Expands rows [i, i + p) of a symmetric n x n matrix, of which s stores one triangle. */
-static void expand_rows(const struct blas_job *j, struct view s, bool upper, int64_t n, int64_t i,
-                        int64_t p, struct view to)
+static void expand_rows(const struct active_request *j, struct view s, bool upper, int64_t n,
+                        int64_t i, int64_t p, struct view to)
 {
     struct view mirror = limber_blas_transposed(s), diagonal = limber_blas_at(j, to, 0, i);
     int64_t mirrored = upper ? 0 : i, end = upper ? i + p : n, right = i + p;
@@ -26,7 +26,7 @@ static void expand_rows(const struct blas_job *j, struct view s, bool upper, int
         limber_blas_make_real(j, p, diagonal);
 }
 
-static int64_t panel_rows(const struct blas_job *j, int64_t n)
+static int64_t panel_rows(const struct active_request *j, int64_t n)
 {
     int64_t rows = PANEL_BYTES / ((int64_t)j->size * n);
 
@@ -36,8 +36,9 @@ static int64_t panel_rows(const struct blas_job *j, int64_t n)
 
 /* Computes c = alpha S b + beta c, where S is n x n and b has `wide` columns; `panel` has room for
  * `rows` rows of S. */
-static bool multiply_panels(struct blas_job *j, struct view s, bool upper, int64_t n, int64_t wide,
-                            struct view b, struct view c, struct view panel, int64_t rows)
+static bool multiply_panels(struct active_request *j, struct view s, bool upper, int64_t n,
+                            int64_t wide, struct view b, struct view c, struct view panel,
+                            int64_t rows)
 {
     for (int64_t i = 0; i < n; i += rows) {
         int64_t p = rows < n - i ? rows : n - i;
@@ -52,7 +53,7 @@ static bool multiply_panels(struct blas_job *j, struct view s, bool upper, int64
 
 /* Computes symm or hemm: expands the stored triangle by panels of rows, and multiplies each
  * panel.  If a product fails, restores C and returns false. */
-bool limber_blas_symm(struct blas_job *j)
+bool limber_blas_symm(struct active_request *j)
 {
     const struct request *r = j->r;
     struct view s = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b),

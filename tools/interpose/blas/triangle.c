@@ -18,7 +18,7 @@ struct task {
 };
 
 /* Computes the diagonal block of columns [i, i + w). */
-static bool update_diagonal(struct blas_job *j, const struct task *t, int64_t i, int64_t w)
+static bool update_diagonal(struct active_request *j, const struct task *t, int64_t i, int64_t w)
 {
     enum part part = t->upper ? UPPER : LOWER;
     struct view c = limber_blas_at(j, t->c, i, i), block = t->block;
@@ -39,7 +39,7 @@ static bool update_diagonal(struct blas_job *j, const struct task *t, int64_t i,
 }
 
 /* Computes the triangle by blocks of columns. */
-static bool update_blocks(struct blas_job *j, const struct task *t)
+static bool update_blocks(struct active_request *j, const struct task *t)
 {
     for (int64_t i = 0; i < t->n; i += BLOCK) {
         int64_t w = BLOCK < t->n - i ? BLOCK : t->n - i;
@@ -56,7 +56,7 @@ static bool update_blocks(struct blas_job *j, const struct task *t)
 }
 
 /* Computes several updates, one after the other.  If one fails, restores c and returns false. */
-static bool compute_all(struct blas_job *j, struct task *t, int tasks)
+static bool compute_all(struct active_request *j, struct task *t, int tasks)
 {
     const struct request *r = j->r;
     enum part part = t->upper ? UPPER : LOWER;
@@ -83,7 +83,7 @@ static struct view adjoint(struct view v, bool hermitian)
 }
 
 /* Computes c += alpha a b' + alpha b a' as a single product of [a b] and [b a]'. */
-static bool update_joined(struct blas_job *j, struct task *t, struct view a, struct view b)
+static bool update_joined(struct active_request *j, struct task *t, struct view a, struct view b)
 {
     struct view both = limber_blas_fresh(j, t->n, 3 * t->k);
     bool done;
@@ -103,7 +103,8 @@ static bool update_joined(struct blas_job *j, struct task *t, struct view a, str
 }
 
 /* Computes c += alpha a b' + conj(alpha) b a' as two updates, for her2k with complex alpha. */
-static bool update_twice(struct blas_job *j, const struct task *t, struct view a, struct view b)
+static bool update_twice(struct active_request *j, const struct task *t, struct view a,
+                         struct view b)
 {
     struct task two[2] = { *t, *t };
 
@@ -119,7 +120,7 @@ static bool update_twice(struct blas_job *j, const struct task *t, struct view a
 
 /* Computes syrk, herk, syr2k, her2k or gemmt. op(A) is n x k, and so is op(B) of syr2k and
  * her2k. */
-bool limber_blas_triangle(struct blas_job *j)
+bool limber_blas_triangle(struct active_request *j)
 {
     const struct request *r = j->r;
     struct view a = limber_blas_view(r, &r->a), b = limber_blas_view(r, &r->b);

@@ -28,7 +28,7 @@ static inline struct triangular limber_blas_triangular(const struct request *r)
 /* substitute.c: solves rows [i, i + p) of the triangle by substitution, with sums in a fixed order.
  * p is at most LIMBER_BLAS_SUBSTITUTE.  The right-hand sides are multiplied by alpha first. */
 enum { LIMBER_BLAS_SUBSTITUTE = 32 };
-void limber_blas_solve_small(const struct blas_job *j, const struct triangular *t, int64_t i,
+void limber_blas_solve_small(const struct active_request *j, const struct triangular *t, int64_t i,
                              int64_t p, const union scalar *alpha);
 
 #endif

@@ -15,8 +15,8 @@ static const char not_finite[] = "a or b is not finite";
 
 /* Expands rows [i, i + p) of the triangle, and columns [from, to).  The diagonal of these rows
  * begins at column i. */
-static void expand_block(const struct blas_job *j, const struct triangular *t, int64_t i, int64_t p,
-                         int64_t from, int64_t to, struct view panel)
+static void expand_block(const struct active_request *j, const struct triangular *t, int64_t i,
+                         int64_t p, int64_t from, int64_t to, struct view panel)
 {
     union scalar one = limber_blas_scalar(j, 1, 0);
     struct view block = limber_blas_at(j, panel, 0, i - from);
@@ -32,8 +32,8 @@ static void expand_block(const struct blas_job *j, const struct triangular *t, i
 
 /* Computes the product of the triangle and b in `result`, block of rows by block, each with its
  * expanded columns.  Returns false if that fails. */
-static bool multiply_block_row(struct blas_job *j, const struct triangular *t, struct view panel,
-                               struct view result)
+static bool multiply_block_row(struct active_request *j, const struct triangular *t,
+                               struct view panel, struct view result)
 {
     union scalar zero = limber_blas_scalar(j, 0, 0);
 
@@ -55,7 +55,7 @@ static bool multiply_block_row(struct blas_job *j, const struct triangular *t, s
 
 /* Computes trmm: the product in memory of its own, which is then copied to b.  Refuses operands
  * that are not finite. */
-bool limber_blas_trmm(struct blas_job *j)
+bool limber_blas_trmm(struct active_request *j)
 {
     const struct triangular t = limber_blas_triangular(j->r);
     struct view panel = { NULL }, result = { NULL };

@@ -17,7 +17,7 @@ typedef void trsm(const char *, const char *, const char *, const char *, const 
  * Fortran BLAS a row-major matrix is its transpose, so side and triangle are exchanged.  Sizes are
  * 64-bit integers; a BLAS with 32-bit integers reads their lower halves, which come first in
  * little-endian memory. */
-static void solve_block(const struct blas_job *j, const struct triangular *t, trsm *solve,
+static void solve_block(const struct active_request *j, const struct triangular *t, trsm *solve,
                         int64_t i, int64_t p, const union scalar *alpha)
 {
     const struct request *r = j->r;
@@ -35,8 +35,8 @@ static void solve_block(const struct blas_job *j, const struct triangular *t, tr
 
 /* Solves rows [first, first + n), recursively.  The contribution of earlier rows is already
  * subtracted from their right-hand sides. */
-static bool solve_rows(struct blas_job *j, const struct triangular *t, trsm *solve, int64_t first,
-                       int64_t n, const union scalar *alpha)
+static bool solve_rows(struct active_request *j, const struct triangular *t, trsm *solve,
+                       int64_t first, int64_t n, const union scalar *alpha)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0), minus = limber_blas_scalar(j, -1, 0);
     const int64_t block = n > LARGE ? LARGE : BLOCK, blocks = (n + block - 1) / block;
@@ -63,7 +63,7 @@ static bool solve_rows(struct blas_job *j, const struct triangular *t, trsm *sol
 /* Computes trsm: solves by blocks, whose products Limber computes.  Small blocks are solved by
  * the other BLAS or, under `reproducible`, by substitution.  If that fails, restores b and
  * returns false. */
-bool limber_blas_trsm(struct blas_job *j)
+bool limber_blas_trsm(struct active_request *j)
 {
     const struct triangular t = limber_blas_triangular(j->r);
     const char routine[] = { j->r->type, 't', 'r', 's', 'm', 0 };

@@ -12,12 +12,12 @@ enum { BLOCK = 128, CHAIN = 256, MOST_SOLVED = 4096 };
 
 /* Returns the number of elements of a vector whose products form one chain of order 1
  * (limber.h).  A complex product takes two of a chain's products. */
-static int64_t chain_length(const struct blas_job *j)
+static int64_t chain_length(const struct active_request *j)
 {
     return j->is_complex ? CHAIN / 2 : CHAIN;
 }
 
-static bool is_reproducible(const struct blas_job *j)
+static bool is_reproducible(const struct active_request *j)
 {
     return j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE;
 }
@@ -25,20 +25,20 @@ static bool is_reproducible(const struct blas_job *j)
 /* ---- vectors --------------------------------------------------------------------------------- */
 
 /* Address of element 0 of a vector.  With a negative increment it is the last in memory. */
-static char *first_of(const struct blas_job *j, const struct argument *x, int64_t n)
+static char *first_of(const struct active_request *j, const struct argument *x, int64_t n)
 {
     return (char *)(uintptr_t)x->data - (x->lead < 0 ? (n - 1) * x->lead : 0) * (int64_t)j->size;
 }
 
 /* Views a vector as a column. */
-static struct view column_of(const struct blas_job *j, const struct argument *x, int64_t n)
+static struct view column_of(const struct active_request *j, const struct argument *x, int64_t n)
 {
     return (struct view){ first_of(j, x, n), x->lead, x->lead == 1 && n > 1 ? n : 1, false };
 }
 
 /* Copies a vector to a contiguous column, whose data the caller frees.  If memory is exhausted,
  * `data` is NULL. */
-static struct view copy_of(struct blas_job *j, const struct argument *x, int64_t n)
+static struct view copy_of(struct active_request *j, const struct argument *x, int64_t n)
 {
     struct view to = limber_blas_fresh(j, n, 1);
 
@@ -49,8 +49,8 @@ static struct view copy_of(struct blas_job *j, const struct argument *x, int64_t
 
 /* Views a vector as a column in place or, if its increment is not positive, as a contiguous copy.
  * The caller frees *copy.  If memory is exhausted, `data` is NULL. */
-static struct view view_of_positive_step(struct blas_job *j, const struct argument *x, int64_t n,
-                                         void **copy)
+static struct view view_of_positive_step(struct active_request *j, const struct argument *x,
+                                         int64_t n, void **copy)
 {
     struct view v;
 
@@ -63,7 +63,7 @@ static struct view view_of_positive_step(struct blas_job *j, const struct argume
 }
 
 /* Copies a column to a vector of the program. */
-static void put_back(const struct blas_job *j, const struct argument *x, int64_t n,
+static void put_back(const struct active_request *j, const struct argument *x, int64_t n,
                      struct view from)
 {
     limber_blas_copy(j, WHOLE, n, 1, column_of(j, x, n), from);
@@ -71,7 +71,7 @@ static void put_back(const struct blas_job *j, const struct argument *x, int64_t
 
 /* True if elements of a real vector may be computed in this file, without a call of Limber: under
  * `reproducible`, unless LIMBER_CHECK asks for a comparison.  Then sets the report's scheme. */
-static bool is_short(struct blas_job *j)
+static bool is_short(struct active_request *j)
 {
     if (!is_reproducible(j) || j->is_complex || interpose_options()->check)
         return false;
@@ -81,12 +81,12 @@ static bool is_short(struct blas_job *j)
 
 /* ---- level 1 --------------------------------------------------------------------------------- */
 
-static double real_at(const struct blas_job *j, const void *x, int64_t i)
+static double real_at(const struct active_request *j, const void *x, int64_t i)
 {
     return j->is_single ? (double)((const float *)x)[i] : ((const double *)x)[i];
 }
 
-static void set_real(const struct blas_job *j, void *x, int64_t i, double value)
+static void set_real(const struct active_request *j, void *x, int64_t i, double value)
 {
     if (j->is_single)
         ((float *)x)[i] = (float)value;
@@ -96,7 +96,7 @@ static void set_real(const struct blas_job *j, void *x, int64_t i, double value)
 
 /* Computes dot, dotu or dotc; also sdsdot, as one product, sb + x.y, whose error the contract
  * bounds. */
-static bool dot(struct blas_job *j)
+static bool dot(struct active_request *j)
 {
     const struct request *r = j->r;
     const union scalar one = limber_blas_scalar(j, 1, 0),
@@ -126,7 +126,7 @@ static bool dot(struct blas_job *j)
 
 /* Dot product of n real numbers: doubles if `wide`, else numbers of the call's real type.  For a
  * complex request, a and b are read as real vectors. */
-static bool real_dot(struct blas_job *j, int64_t n, void *a, void *b, bool wide, double *sum)
+static bool real_dot(struct active_request *j, int64_t n, void *a, void *b, bool wide, double *sum)
 {
     const bool is_single = j->is_single, is_complex = j->is_complex;
     const size_t size = j->size;
@@ -155,7 +155,7 @@ static bool real_dot(struct blas_job *j, int64_t n, void *a, void *b, bool wide,
 
 /* Copies n floats, or pairs of them, to doubles, which the caller frees.  NULL if memory is
  * exhausted. */
-static double *extend(struct blas_job *j, const struct argument *x, int64_t n)
+static double *extend(struct active_request *j, const struct argument *x, int64_t n)
 {
     const int64_t parts = j->is_complex ? 2 : 1, step = x->lead * parts;
     const float *from = (const float *)x->data - (step < 0 ? (n - 1) * step : 0);
@@ -171,7 +171,7 @@ static double *extend(struct blas_job *j, const struct argument *x, int64_t n)
 
 /* Computes dsdot; also sdsdot under `reproducible`, which adds sb to the sum in doubles, and
  * then rounds. */
-static bool extended_dot(struct blas_job *j)
+static bool extended_dot(struct active_request *j)
 {
     const struct request *r = j->r;
     double *x = extend(j, &r->a, r->k), *y = x ? extend(j, &r->b, r->k) : NULL, sum;
@@ -186,7 +186,7 @@ static bool extended_dot(struct blas_job *j)
 }
 
 /* Computes asum: the dot product of absolute values and ones. */
-static bool sum_magnitudes(struct blas_job *j)
+static bool sum_magnitudes(struct active_request *j)
 {
     const struct request *r = j->r;
     const int64_t n = r->k << j->is_complex;
@@ -210,7 +210,7 @@ static bool sum_magnitudes(struct blas_job *j)
 
 /* Computes the norm of a vector of floats, whose squares are added as doubles, which hold them
  * exactly. */
-static bool compute_float_norm(struct blas_job *j)
+static bool compute_float_norm(struct active_request *j)
 {
     const struct request *r = j->r;
     double *x = extend(j, &r->a, r->k), sum;
@@ -225,7 +225,7 @@ static bool compute_float_norm(struct blas_job *j)
 /* Computes nrm2: the square root of the sum of squares.  If the sum is so small or so large that
  * squares may have left the range of doubles, sums again, with all elements scaled by the power
  * of two that brings the largest into [1, 2). */
-static bool compute_norm(struct blas_job *j)
+static bool compute_norm(struct active_request *j)
 {
     const struct request *r = j->r;
     const int64_t n = r->k << j->is_complex;
@@ -272,7 +272,7 @@ static bool compute_norm(struct blas_job *j)
 }
 
 /* Computes axpy, y = alpha x + y, or scal, x = alpha x. */
-static bool add_scaled(struct blas_job *j)
+static bool add_scaled(struct active_request *j)
 {
     const struct request *r = j->r;
     const bool scales = r->routine == BLAS_SCAL;
@@ -305,7 +305,7 @@ static bool add_scaled(struct blas_job *j)
 
 /* Computes rot: x = c x + s y and y = c y - s x.  Each operation rounds, since -ffp-contract=off
  * forbids FMA. */
-static bool rotate(struct blas_job *j)
+static bool rotate(struct active_request *j)
 {
     const struct request *r = j->r;
     const int64_t parts = j->is_complex ? 2 : 1;
@@ -383,7 +383,7 @@ static struct stored stored_of(const struct request *r)
 }
 
 /* Finds the rows [*first, *last) that column `col` stores, and returns the first one's address. */
-static const char *run_of(const struct blas_job *j, const struct stored *s, int64_t col,
+static const char *run_of(const struct active_request *j, const struct stored *s, int64_t col,
                           int64_t *first, int64_t *last)
 {
     int64_t at;
@@ -402,7 +402,7 @@ static const char *run_of(const struct blas_job *j, const struct stored *s, int6
 /* Finds the range [*from, *to) of columns in which rows [i, i + p) have stored elements.  For a
  * band, *from is rounded down to the start of a chain of the full matrix (for an upper triangle, of
  * trmm's block), so that sums have the same bits as those of the full matrix. */
-static void find_column_range(const struct blas_job *j, const struct stored *s, int64_t i,
+static void find_column_range(const struct active_request *j, const struct stored *s, int64_t i,
                               int64_t p, int64_t *from, int64_t *to)
 {
     const int64_t chain = chain_length(j), cols = s->transposed ? s->rows : s->cols;
@@ -420,7 +420,7 @@ static void find_column_range(const struct blas_job *j, const struct stored *s, 
 }
 
 /* Copies n contiguous elements to a column of `to`, or to a row if `across`. */
-static void copy_run(const struct blas_job *j, struct view to, int64_t n, const char *from,
+static void copy_run(const struct active_request *j, struct view to, int64_t n, const char *from,
                      bool across)
 {
     const struct view run = { (void *)(uintptr_t)from, 1, n > 1 ? n : 1, false };
@@ -432,8 +432,8 @@ static void copy_run(const struct blas_job *j, struct view to, int64_t n, const 
 
 /* Expands rows [i, i + p) and columns [from, to) to a column-major panel, with zeros where nothing
  * is stored. */
-static void expand_rows(const struct blas_job *j, const struct stored *s, int64_t i, int64_t p,
-                        int64_t from, int64_t to, struct view panel)
+static void expand_rows(const struct active_request *j, const struct stored *s, int64_t i,
+                        int64_t p, int64_t from, int64_t to, struct view panel)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0);
     int64_t first, last;
@@ -472,7 +472,7 @@ static void expand_rows(const struct blas_job *j, const struct stored *s, int64_
 /* ---- matrix times vector --------------------------------------------------------------------- */
 
 /* Computes gemv: y = alpha A x + beta y. */
-static bool multiply_general(struct blas_job *j)
+static bool multiply_general(struct active_request *j)
 {
     const struct request *r = j->r;
     const bool across = r->a.op != 'N';
@@ -508,7 +508,7 @@ static struct request request_with_column(const struct request *r, enum routine 
 
 /* Computes to = alpha A x + beta to, for a band or packed matrix whose blocks of rows are
  * expanded. */
-static bool multiply_by_blocks(struct blas_job *j, const union scalar *alpha, struct view x,
+static bool multiply_by_blocks(struct active_request *j, const union scalar *alpha, struct view x,
                                const union scalar *beta, struct view to)
 {
     const struct stored s = stored_of(j->r);
@@ -540,7 +540,7 @@ static bool multiply_by_blocks(struct blas_job *j, const union scalar *alpha, st
 }
 
 /* Returns the transpose, or if Hermitian the conjugate transpose, of a block. */
-static struct view mirror(const struct blas_job *j, struct view v)
+static struct view mirror(const struct active_request *j, struct view v)
 {
     v = limber_blas_transposed(v);
     v.conj ^= j->r->hermitian;
@@ -601,7 +601,7 @@ FILL(fill_d, double, int64_t)
 FILL(fill_s, float, int32_t)
 
 /* Expands a diagonal tile of a symmetric or Hermitian matrix to both triangles. */
-static void fill_diagonal(const struct blas_job *j, struct view a, bool upper, int64_t n,
+static void fill_diagonal(const struct active_request *j, struct view a, bool upper, int64_t n,
                           struct view tile)
 {
     if (!j->is_complex && (a.row == 1 || a.col == 1)) {
@@ -625,7 +625,7 @@ static void fill_diagonal(const struct blas_job *j, struct view a, bool upper, i
 
 /* Computes symv or hemv, with each stored element read once.  A tile, as wide as a chain, is
  * used twice: for its own rows and, mirrored, for the rows of the other triangle. */
-static bool multiply_by_tiles(struct blas_job *j, struct view x, struct view y)
+static bool multiply_by_tiles(struct active_request *j, struct view x, struct view y)
 {
     const struct request *r = j->r;
     const int64_t n = r->n, chain = chain_length(j);
@@ -667,7 +667,7 @@ static bool multiply_by_tiles(struct blas_job *j, struct view x, struct view y)
 }
 
 /* Computes symv or hemv as symm or hemm with one column. */
-static bool multiply_by_symm(struct blas_job *j, struct view x, struct view y)
+static bool multiply_by_symm(struct active_request *j, struct view x, struct view y)
 {
     const struct request *r = j->r;
     struct request column = request_with_column(r, r->hermitian ? BLAS_HEMM : BLAS_SYMM, x);
@@ -681,7 +681,7 @@ static bool multiply_by_symm(struct blas_job *j, struct view x, struct view y)
 }
 
 /* Computes symv, hemv and products of general or symmetric band or packed matrices by a vector. */
-static bool multiply_partly_stored(struct blas_job *j)
+static bool multiply_partly_stored(struct active_request *j)
 {
     const struct request *r = j->r;
     const bool across = r->a.op != 'N';
@@ -705,7 +705,7 @@ static bool multiply_partly_stored(struct blas_job *j)
 /* ---- triangles ------------------------------------------------------------------------------- */
 
 /* Computes a triangular product or solution as trmm or trsm with one column. */
-static bool call_level_3(struct blas_job *j, struct view x)
+static bool call_level_3(struct active_request *j, struct view x)
 {
     const struct request *r = j->r;
     const bool solves = r->routine >= BLAS_TRSV;
@@ -737,7 +737,7 @@ static bool call_level_3(struct blas_job *j, struct view x)
 }
 
 /* Computes x = A x for a band or packed triangle. */
-static bool multiply_triangle(struct blas_job *j, struct view x)
+static bool multiply_triangle(struct active_request *j, struct view x)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
     const int64_t n = j->r->n;
@@ -755,7 +755,7 @@ static bool multiply_triangle(struct blas_job *j, struct view x)
 }
 
 /* Computes trmv, trsv and their band and packed forms. */
-static bool triangular(struct blas_job *j)
+static bool triangular(struct active_request *j)
 {
     const struct request *r = j->r;
     const bool times = r->routine == BLAS_TBMV || r->routine == BLAS_TPMV;
@@ -775,7 +775,7 @@ static bool triangular(struct blas_job *j)
 /* ---- updates --------------------------------------------------------------------------------- */
 
 /* Computes ger, geru or gerc. */
-static bool rank_one(struct blas_job *j)
+static bool rank_one(struct active_request *j)
 {
     const struct request *r = j->r;
     const union scalar one = limber_blas_scalar(j, 1, 0);
@@ -803,7 +803,7 @@ static bool rank_one(struct blas_job *j)
 }
 
 /* Copies a packed triangle to a full column-major matrix, or back. */
-static void copy_packed(const struct blas_job *j, struct view full, bool back)
+static void copy_packed(const struct active_request *j, struct view full, bool back)
 {
     const struct request *r = j->r;
     struct stored s = { .data = r->c.data,
@@ -824,7 +824,7 @@ static void copy_packed(const struct blas_job *j, struct view full, bool back)
 }
 
 /* Computes syr, her, syr2, her2 and their packed forms as syrk, herk, syr2k or her2k with k = 1. */
-static bool update_symmetric(struct blas_job *j)
+static bool update_symmetric(struct active_request *j)
 {
     const struct request *r = j->r;
     const bool packed = r->routine == BLAS_SPR || r->routine == BLAS_SPR2,
@@ -863,7 +863,7 @@ static bool update_symmetric(struct blas_job *j)
 }
 
 /* Computes a routine of level 1 or 2. */
-bool limber_blas_vectors(struct blas_job *j)
+bool limber_blas_vectors(struct active_request *j)
 {
     switch (j->r->routine) {
     case BLAS_DOT:

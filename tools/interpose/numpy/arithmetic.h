@@ -575,7 +575,7 @@ static void add_multiple(enum element from, const void *row, const void *x, int6
 
 /* ---- truth values -------------------------------------------------------------------------- */
 
-static bool meets(const uint8_t *a, const uint8_t *b, int64_t n)
+static bool have_common_true(const uint8_t *a, const uint8_t *b, int64_t n)
 {
     int64_t i = 0;
 
@@ -700,7 +700,7 @@ const struct kernels KERNELS = {
     .dot = dot,
     .dot_of_halves = dot_of_halves,
     .add_multiple = add_multiple,
-    .meets = meets,
+    .have_common_true = have_common_true,
     .to_bits = to_bits,
     .from_bits = from_bits,
     .join = join,

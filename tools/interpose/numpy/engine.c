@@ -41,7 +41,7 @@ static bool in_elements(int64_t bytes, int64_t size, int64_t *elements)
     return bytes >= 0 && bytes % size == 0;
 }
 
-bool limber_numpy_engine(const struct product *x)
+bool limber_numpy_engine(const struct loop_product *x)
 {
     const limber_format f = format_of(x->type);
     limber_problem problem = LIMBER_PROBLEM_INIT;

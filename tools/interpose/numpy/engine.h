@@ -11,6 +11,6 @@ limber_context *limber_numpy_context(void);
 
 /* Computes a product of integers modulo 2^bits.  False if Limber has no kernel for it; C is then
  * unchanged. */
-bool limber_numpy_engine(const struct product *x);
+bool limber_numpy_engine(const struct loop_product *x);
 
 #endif

@@ -72,7 +72,7 @@ struct kernels {
     /* Adds x times row[j] to sum[j], for n integers of one type. */
     void (*add_multiple)(enum element from, const void *row, const void *x, int64_t n, void *sum);
     /* True if a[i] and b[i] are both nonzero for some i < n. */
-    bool (*meets)(const uint8_t *a, const uint8_t *b, int64_t n);
+    bool (*have_common_true)(const uint8_t *a, const uint8_t *b, int64_t n);
     /* Sets bit j of bits[j / 64] if the byte row[j] is nonzero, for j < n; other bits become 0. */
     void (*to_bits)(const uint8_t *row, int64_t n, uint64_t *bits);
     /* Sets row[j] to bit j, for j < n. */

@@ -185,8 +185,8 @@ static bool is_nan_of_halves(const char *at)
 
 /* Computes again, by NumPy's loop, those of n elements of C that are NaN in binary16, because the
  * bits of NaN and the exceptions depend on how NumPy's code was compiled. */
-static void mend_halves(enum ufunc ufunc, const struct shape *x, char *const args[3], int64_t n,
-                        const npy_intp apart[3], void *data)
+static void recompute_halves(enum ufunc ufunc, const struct shape *x, char *const args[3],
+                             int64_t n, const npy_intp apart[3], void *data)
 {
     for (int64_t i = 0, end; i < n; i = end + 1) {
         for (end = i; end < n && is_nan_of_halves(args[2] + end * apart[2]); end++)
@@ -201,8 +201,8 @@ static void mend_halves(enum ufunc ufunc, const struct shape *x, char *const arg
 
 /* If an element of C is NaN, infinite or subnormal, computes it also by NumPy's loop, which
  * raises the exceptions.  A NaN gets the bits of NumPy's result. */
-static void mend_longdouble(enum ufunc ufunc, const struct shape *x, char *const args[3],
-                            void *data)
+static void recompute_longdouble(enum ufunc ufunc, const struct shape *x, char *const args[3],
+                                 void *data)
 {
     static const npy_intp none[3] = { 0 };
     long double value, other;
@@ -218,7 +218,8 @@ static void mend_longdouble(enum ufunc ufunc, const struct shape *x, char *const
 
 /* Computes again, by NumPy's loop, the results whose NaN bits or floating-point exceptions Limber
  * does not compute. */
-static void mend(enum ufunc ufunc, int type, const struct shape *x, char *const *args, void *data)
+static void recompute_by_numpy(enum ufunc ufunc, int type, const struct shape *x, char *const *args,
+                               void *data)
 {
     const bool one_column = x->n == 1;
     const npy_intp along_row[] = { 0, x->bn, x->cn }, along_column[] = { x->am, 0, x->cm };
@@ -231,13 +232,13 @@ static void mend(enum ufunc ufunc, int type, const struct shape *x, char *const 
             const int64_t n = one_column ? x->m : x->n;
 
             if (type == FLOAT16)
-                mend_halves(ufunc, x, row, n, apart, data);
+                recompute_halves(ufunc, x, row, n, apart, data);
             else
                 for (int64_t j = 0; j < n; j++)
-                    mend_longdouble(ufunc, x,
-                                    (char *[]){ row[0] + j * apart[0], row[1] + j * apart[1],
-                                                row[2] + j * apart[2] },
-                                    data);
+                    recompute_longdouble(ufunc, x,
+                                         (char *[]){ row[0] + j * apart[0], row[1] + j * apart[1],
+                                                     row[2] + j * apart[2] },
+                                         data);
         }
 }
 
@@ -247,14 +248,14 @@ static bool run_stack(const struct shape *x, int type, char *const *args, int *r
     const struct kernels *with = atomic_load_explicit(&chosen, memory_order_acquire);
 
     for (int64_t g = 0; g < x->count; g++) {
-        struct product p = { .m = x->m,
-                             .n = x->n,
-                             .k = x->k,
-                             .a = { args[0] + g * x->stack[0], x->am, x->ak },
-                             .b = { args[1] + g * x->stack[1], x->bn, x->bk },
-                             .c = args[2] + g * x->stack[2],
-                             .cm = x->cm,
-                             .cn = x->cn };
+        struct loop_product p = { .m = x->m,
+                                  .n = x->n,
+                                  .k = x->k,
+                                  .a = { args[0] + g * x->stack[0], x->am, x->ak },
+                                  .b = { args[1] + g * x->stack[1], x->bn, x->bk },
+                                  .c = args[2] + g * x->stack[2],
+                                  .cm = x->cm,
+                                  .cn = x->cn };
         bool ok;
 
         if (type == BOOL) {
@@ -288,7 +289,7 @@ static bool run_halves(enum ufunc ufunc, const struct shape *x, char *const *arg
     if (raised)
         feraiseexcept(raised);
     if (nan)
-        mend(ufunc, FLOAT16, x, args, data);
+        recompute_by_numpy(ufunc, FLOAT16, x, args, data);
     return true;
 }
 
@@ -296,7 +297,7 @@ static bool run_longdoubles(enum ufunc ufunc, const struct shape *x, char *const
 {
     if (!limber_numpy_longdouble(x, args))
         return false;
-    mend(ufunc, LONGDOUBLE, x, args, data);
+    recompute_by_numpy(ufunc, LONGDOUBLE, x, args, data);
     return true;
 }
 

@@ -28,7 +28,7 @@ static int64_t round_up(int64_t n, int64_t multiple)
 }
 
 /* Exchanges A and B, so that C^T = B^T A^T is computed. */
-static void transpose(struct product *x)
+static void transpose(struct loop_product *x)
 {
     const struct place a = x->a;
     const int64_t m = x->m, cm = x->cm;
@@ -62,7 +62,7 @@ static uint64_t scan(const struct kernels *with, enum element type, const struct
 
 /* True if Limber's kernels are faster than the tiles of this file, provided that the values are
  * bytes. */
-static bool is_large(const struct product *x)
+static bool is_large(const struct loop_product *x)
 {
     return (double)x->m * (double)x->n * (double)x->k >=
            (x->type == I8 || x->type == U8 ? 1 << 26 : 1 << 29);
@@ -76,7 +76,7 @@ struct choice {
 
 /* Chooses the type of lanes by the elements' type and values.  For PAIRS of I64, sums over a
  * block along k fit int32. */
-static struct choice choose(const struct kernels *with, const struct product *x)
+static struct choice choose(const struct kernels *with, const struct loop_product *x)
 {
     uint64_t a, b, both;
 
@@ -110,7 +110,7 @@ struct memory {
 };
 
 /* Allocates memory for blocks of A, B and C, in lanes of this type.  False if memory runs out. */
-static bool allocate(struct memory *w, const struct product *x, enum lanes lanes,
+static bool allocate(struct memory *w, const struct loop_product *x, enum lanes lanes,
                      const struct multiplier *tile)
 {
     const int64_t rows = round_up(least(x->m, BLOCK_ROWS), tile->rows), bytes = BYTES_OF(lanes),
@@ -139,8 +139,9 @@ static int tile_rows(const struct multiplier *tile, int64_t live)
 
 /* Multiplies rows [i, i + m) of A by columns [j, j + n) of B over [p, p + k), and adds the
  * products to the block's sums. at: i, j, p; extent: m, n, k. */
-static void multiply_block(const struct kernels *with, const struct product *x, enum lanes lanes,
-                           const struct memory *w, const int64_t at[3], const int64_t extent[3])
+static void multiply_block(const struct kernels *with, const struct loop_product *x,
+                           enum lanes lanes, const struct memory *w, const int64_t at[3],
+                           const int64_t extent[3])
 {
     const struct multiplier *tile = &with->multiply[lanes];
     const int64_t m = extent[0], n = extent[1], k = extent[2], bytes = BYTES_OF(lanes),
@@ -166,7 +167,7 @@ static void multiply_block(const struct kernels *with, const struct product *x, 
 }
 
 /* Computes the block of C that begins at (i, j), over all of k. */
-static void compute_block(const struct kernels *with, struct product *x, enum lanes lanes,
+static void compute_block(const struct kernels *with, struct loop_product *x, enum lanes lanes,
                           const struct memory *w, int64_t i0, int64_t j0)
 {
     const int64_t m = least(x->m - i0, BLOCK_ROWS), n = least(x->n - j0, BLOCK_COLUMNS),
@@ -197,7 +198,7 @@ static void compute_block(const struct kernels *with, struct product *x, enum la
 
 /* Computes a product by Limber's engine if that is faster, else block by block.  False if memory
  * runs out. */
-static bool by_tiles(const struct kernels *with, struct product *x)
+static bool by_tiles(const struct kernels *with, struct loop_product *x)
 {
     const struct choice choice = choose(with, x);
     const enum lanes lanes = choice.lanes;
@@ -254,7 +255,7 @@ static void copy(char *to, int64_t to_step, const char *from, int64_t from_step,
 }
 
 /* Computes each element of C = A v by a dot product. */
-static void by_dots(const struct kernels *with, struct product *x, const char *v)
+static void by_dots(const struct kernels *with, struct loop_product *x, const char *v)
 {
     for (int64_t i = 0; i < x->m; i++) {
         const char *line = x->a.data + i * x->a.line;
@@ -273,7 +274,7 @@ static void by_dots(const struct kernels *with, struct product *x, const char *v
 
 /* Computes all elements of C = A v together: for each k adds the k-th column of A times the k-th
  * element of v. */
-static void by_multiples(const struct kernels *with, struct product *x, const char *v)
+static void by_multiples(const struct kernels *with, struct loop_product *x, const char *v)
 {
     const int size = size_of[x->type];
     char sums[LINES * 8];
@@ -290,7 +291,7 @@ static void by_multiples(const struct kernels *with, struct product *x, const ch
 
 /* True if NumPy's loop is as fast for this product with a vector, or if this file has no code
  * for the layout of A. */
-static bool is_left_to_numpy(const struct product *x)
+static bool is_left_to_numpy(const struct loop_product *x)
 {
     const int size = size_of[x->type];
 
@@ -303,7 +304,7 @@ static bool is_left_to_numpy(const struct product *x)
     return x->a.line != size || x->m < LEAST_LINES;
 }
 
-bool limber_numpy_vector(const struct kernels *with, struct product *x)
+bool limber_numpy_vector(const struct kernels *with, struct loop_product *x)
 {
     const int size = size_of[x->type];
     const char *v;
@@ -331,10 +332,10 @@ bool limber_numpy_vector(const struct kernels *with, struct product *x)
 }
 
 /* Computes a product with few columns as one product with a vector for each column. */
-static bool by_vectors(const struct kernels *with, const struct product *x)
+static bool by_vectors(const struct kernels *with, const struct loop_product *x)
 {
     for (int64_t j = 0; j < x->n; j++) {
-        struct product column = *x;
+        struct loop_product column = *x;
 
         column.n = 1;
         column.b.data += j * x->b.line;
@@ -345,7 +346,7 @@ static bool by_vectors(const struct kernels *with, const struct product *x)
     return true;
 }
 
-bool limber_numpy_matrix(const struct kernels *with, struct product *x)
+bool limber_numpy_matrix(const struct kernels *with, struct loop_product *x)
 {
     if (x->type == HALF)
         return by_tiles(with, x);

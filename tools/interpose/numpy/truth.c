@@ -20,7 +20,7 @@ enum {
 
 struct truth {
     const struct kernels *with;
-    const struct product *x;
+    const struct loop_product *x;
     int words; /* number of 64-bit words of a row of bits */
     uint64_t *bits, *sums, *full;
     uint8_t *bytes; /* memory for a copy of a row of A or B that is not contiguous */
@@ -40,7 +40,7 @@ static const uint8_t *gather(const char *from, int64_t step, int64_t n, uint8_t 
 static bool add_block(const struct truth *t, int64_t i0, int64_t m, int64_t j, int64_t n,
                       const int64_t range[2])
 {
-    const struct product *x = t->x;
+    const struct loop_product *x = t->x;
     const int64_t p = range[0], k = range[1];
     bool complete = true;
 
@@ -63,7 +63,7 @@ static bool add_block(const struct truth *t, int64_t i0, int64_t m, int64_t j, i
 /* Computes the block of C that begins at (i0, j0), until all of its bits are set or k ends. */
 static void compute_block(const struct truth *t, int64_t i0, int64_t j0)
 {
-    const struct product *x = t->x;
+    const struct loop_product *x = t->x;
     const int64_t m = x->m - i0 < ROWS ? x->m - i0 : ROWS,
                   n = x->n - j0 < COLUMNS ? x->n - j0 : COLUMNS;
     int64_t depth = FIRST;
@@ -90,7 +90,7 @@ static void compute_block(const struct truth *t, int64_t i0, int64_t j0)
 
 /* True if A and B are not both true at any of the first LONG positions along k for element (i,
  * j).  NumPy's loop ends an element at the first such position, so it then takes long. */
-static bool goes_far(const struct product *x, int64_t i, int64_t j)
+static bool goes_far(const struct loop_product *x, int64_t i, int64_t j)
 {
     const char *a = x->a.data + i * x->a.line, *b = x->b.data + j * x->b.line;
 
@@ -100,12 +100,12 @@ static bool goes_far(const struct product *x, int64_t i, int64_t j)
     return true;
 }
 
-static bool is_sparse(const struct product *x)
+static bool is_sparse(const struct loop_product *x)
 {
     return goes_far(x, 0, 0) && goes_far(x, x->m / 2, x->n / 2);
 }
 
-bool limber_numpy_truth(const struct kernels *with, const struct product *x)
+bool limber_numpy_truth(const struct kernels *with, const struct loop_product *x)
 {
     struct truth t = { .with = with, .x = x };
     const int64_t rows = x->m < ROWS ? x->m : ROWS, depth = x->k < LAST ? x->k : LAST;
@@ -130,7 +130,7 @@ bool limber_numpy_truth(const struct kernels *with, const struct product *x)
     return done;
 }
 
-bool limber_numpy_truth_vector(const struct kernels *with, const struct product *x)
+bool limber_numpy_truth_vector(const struct kernels *with, const struct loop_product *x)
 {
     const bool turned = x->m == 1;
     const struct place *a = turned ? &x->b : &x->a, *b = turned ? &x->a : &x->b;
@@ -139,7 +139,7 @@ bool limber_numpy_truth_vector(const struct kernels *with, const struct product 
     if (a->k != 1 || b->k != 1 || x->k < DEPTH || !is_sparse(x))
         return false;
     for (int64_t i = 0; i < m; i++)
-        x->c[i * step] =
-            with->meets((const uint8_t *)a->data + i * a->line, (const uint8_t *)b->data, x->k);
+        x->c[i * step] = with->have_common_true((const uint8_t *)a->data + i * a->line,
+                                                (const uint8_t *)b->data, x->k);
     return true;
 }

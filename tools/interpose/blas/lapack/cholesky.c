@@ -17,7 +17,7 @@ struct cholesky {
     potrf *behind;
 };
 
-static void factor_block(struct blas_job *j, struct cholesky *f, int64_t first, int64_t n)
+static void factor_block(struct active_request *j, struct cholesky *f, int64_t first, int64_t n)
 {
     const char uplo = f->upper ? 'U' : 'L';
     int64_t info = 0;
@@ -30,7 +30,7 @@ static void factor_block(struct blas_job *j, struct cholesky *f, int64_t first, 
 
 /* Subtracts a a' from the triangle of c, where a is the block beside c, or subtracts a' a if
  * `upper`, where a is the block above c. */
-static bool subtract_square(struct blas_job *j, struct cholesky *f, int64_t n, int64_t k,
+static bool subtract_square(struct active_request *j, struct cholesky *f, int64_t n, int64_t k,
                             struct view a, struct view c)
 {
     const struct request *whole = j->r;
@@ -57,7 +57,7 @@ static bool subtract_square(struct blas_job *j, struct cholesky *f, int64_t n, i
 
 /* Factors the block of n rows and columns from `first` on, recursively.  Returns false if a product
  * failed. */
-static bool factor(struct blas_job *j, struct cholesky *f, int64_t first, int64_t n)
+static bool factor(struct active_request *j, struct cholesky *f, int64_t first, int64_t n)
 {
     const int64_t left = (n / 2 + LAPACK_BLOCK - 1) / LAPACK_BLOCK * LAPACK_BLOCK;
     const int64_t middle = first + left, right = n - left;
@@ -88,7 +88,7 @@ static bool factor(struct blas_job *j, struct cholesky *f, int64_t first, int64_
            factor(j, f, middle, right);
 }
 
-static bool factor_matrix(struct blas_job *j, struct view a, int64_t *info)
+static bool factor_matrix(struct active_request *j, struct view a, int64_t *info)
 {
     struct cholesky f = { a, j->r->uplo == 'U', 0, NULL };
     bool done;
@@ -100,7 +100,7 @@ static bool factor_matrix(struct blas_job *j, struct view a, int64_t *info)
 }
 
 /* Solves with both triangles of the factorisation.  Returns false if that failed. */
-static bool solve_all(struct blas_job *j, struct view a, struct view b)
+static bool solve_all(struct active_request *j, struct view a, struct view b)
 {
     const struct request *r = j->r;
     const bool upper = r->uplo == 'U';
@@ -112,7 +112,7 @@ static bool solve_all(struct blas_job *j, struct view a, struct view b)
     return limber_lapack_solve(j, &first) && limber_lapack_solve(j, &last);
 }
 
-static bool compute_routine(struct blas_job *j, struct view a, struct view b, int64_t *info)
+static bool compute_routine(struct active_request *j, struct view a, struct view b, int64_t *info)
 {
     return (j->r->routine == LAPACK_POTRS || factor_matrix(j, a, info)) &&
            (j->r->routine == LAPACK_POTRF || *info > 0 || solve_all(j, a, b));
@@ -120,7 +120,7 @@ static bool compute_routine(struct blas_job *j, struct view a, struct view b, in
 
 /* Computes potrf, potrs or posv: factors a matrix, solves, or both.  If a part fails, restores
  * the program's matrices and returns false. */
-bool limber_lapack_cholesky(struct blas_job *j)
+bool limber_lapack_cholesky(struct active_request *j)
 {
     const struct request *r = j->r;
     const enum part part = r->uplo == 'U' ? UPPER : LOWER;
@@ -156,7 +156,7 @@ typedef void trtri(const char *, const char *, const void *, void *, const void 
 
 /* Inverts a triangle recursively.  With diagonal blocks P and Q, the block R beside them becomes
  * -P^-1 R Q^-1 (for a lower triangle -Q^-1 R P^-1); then P and Q are inverted. */
-bool limber_lapack_invert_triangle(struct blas_job *j, char uplo, char diag, int64_t n,
+bool limber_lapack_invert_triangle(struct active_request *j, char uplo, char diag, int64_t n,
                                    struct view a)
 {
     const bool upper = uplo == 'U';
@@ -184,7 +184,7 @@ bool limber_lapack_invert_triangle(struct blas_job *j, char uplo, char diag, int
 
 /* Computes trtri: inverts a triangle in place.  If that fails, restores the triangle and returns
  * false. */
-bool limber_lapack_invert(struct blas_job *j)
+bool limber_lapack_invert(struct active_request *j)
 {
     const struct request *r = j->r;
     const enum part part = r->uplo == 'U' ? UPPER : LOWER;

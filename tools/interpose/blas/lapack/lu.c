@@ -16,18 +16,18 @@ struct lu {
     getrf *behind;
 };
 
-static void *pivot_at(const struct blas_job *j, int64_t i)
+static void *pivot_at(const struct active_request *j, int64_t i)
 {
     return (char *)j->r->lapack.vector + i * (j->r->wide ? 8 : 4);
 }
 
-static int64_t pivot_row(const struct blas_job *j, int64_t i)
+static int64_t pivot_row(const struct active_request *j, int64_t i)
 {
     return limber_blas_integer(j->r->lapack.vector, i, j->r->wide);
 }
 
 /* Exchanges the elements of two rows in column `col`. */
-static void swap_elements(const struct blas_job *j, struct view a, int64_t row, int64_t other,
+static void swap_elements(const struct active_request *j, struct view a, int64_t row, int64_t other,
                           int64_t col)
 {
     char *x = limber_blas_at(j, a, row, col).data, *y = limber_blas_at(j, a, other, col).data;
@@ -40,7 +40,7 @@ static void swap_elements(const struct blas_job *j, struct view a, int64_t row, 
 
 /* Exchanges rows of n columns as the pivots [from, to) prescribe: in ascending order, or in
  * descending order if `back`. */
-static void exchange_rows(const struct blas_job *j, struct view a, int64_t n, int64_t from,
+static void exchange_rows(const struct active_request *j, struct view a, int64_t n, int64_t from,
                           int64_t to, bool back)
 {
     for (int64_t col = 0; col < n; col++)
@@ -54,7 +54,7 @@ static void exchange_rows(const struct blas_job *j, struct view a, int64_t n, in
 
 /* Factors n columns from row and column `first` on by the other LAPACK, and converts its pivots to
  * row numbers of the full matrix. */
-static void factor_block(struct blas_job *j, struct lu *f, int64_t first, int64_t n)
+static void factor_block(struct active_request *j, struct lu *f, int64_t first, int64_t n)
 {
     const int64_t m = f->m - first, pivots = m < n ? m : n;
     int64_t info = 0;
@@ -73,7 +73,7 @@ static void factor_block(struct blas_job *j, struct lu *f, int64_t first, int64_
 
 /* Factors columns [first, first + n) from row `first` on, recursively.  The rows above have their
  * final values already. */
-static bool factor(struct blas_job *j, struct lu *f, int64_t first, int64_t n)
+static bool factor(struct active_request *j, struct lu *f, int64_t first, int64_t n)
 {
     const int64_t left = (n / 2 + LAPACK_BLOCK - 1) / LAPACK_BLOCK * LAPACK_BLOCK;
     const int64_t middle = first + left, right = n - left;
@@ -100,7 +100,8 @@ static bool factor(struct blas_job *j, struct lu *f, int64_t first, int64_t n)
 
 /* Factors an m x n matrix.  If n exceeds m, the columns from m on are only multiplied by the
  * inverse of L. */
-static bool factor_matrix(struct blas_job *j, int64_t m, int64_t n, struct view a, int64_t *info)
+static bool factor_matrix(struct active_request *j, int64_t m, int64_t n, struct view a,
+                          int64_t *info)
 {
     const int64_t k = m < n ? m : n;
     struct lu f = { a, m, 0, NULL };
@@ -117,7 +118,7 @@ static bool factor_matrix(struct blas_job *j, int64_t m, int64_t n, struct view 
 }
 
 /* Solves op(A) X = B with the factorisation of A. */
-static bool solve_all(struct blas_job *j, char op, int64_t n, int64_t wide, struct view a,
+static bool solve_all(struct active_request *j, char op, int64_t n, int64_t wide, struct view a,
                       struct view b)
 {
     const struct triangle_solve lower = { 'L', 'L', op, 'U', n, wide, 1, a, b },
@@ -134,7 +135,7 @@ static bool solve_all(struct blas_job *j, char op, int64_t n, int64_t wide, stru
 }
 
 /* Inverts A by A^-1 = U^-1 L^-1 P: inverts U, solves with L, then permutes columns. */
-static bool invert_all(struct blas_job *j, int64_t n, struct view a, int64_t *info)
+static bool invert_all(struct active_request *j, int64_t n, struct view a, int64_t *info)
 {
     struct view lower = limber_blas_fresh(j, n, n), columns = limber_blas_transposed(a);
     const struct triangle_solve solve = { 'R', 'L', 'N', 'U', n, n, 1, lower, a };
@@ -154,7 +155,7 @@ static bool invert_all(struct blas_job *j, int64_t n, struct view a, int64_t *in
 
 /* Computes the routine that was called on the matrix a and, if it solves, the right-hand sides
  * b.  *info: LAPACK's result code.  False on failure. */
-static bool compute_routine(struct blas_job *j, struct view a, struct view b, int64_t *info)
+static bool compute_routine(struct active_request *j, struct view a, struct view b, int64_t *info)
 {
     const struct request *r = j->r;
 
@@ -170,7 +171,7 @@ static bool compute_routine(struct blas_job *j, struct view a, struct view b, in
 
 /* Computes getrf, getrs, gesv or getri: factors a matrix, solves, inverts.  If a part fails,
  * restores the program's matrices and returns false. */
-bool limber_lapack_lu(struct blas_job *j)
+bool limber_lapack_lu(struct active_request *j)
 {
     const struct request *r = j->r;
     struct view a = { (void *)(uintptr_t)r->a.data, 1, r->a.lead, false };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Computes trtrs: solves a triangular system. */
-static bool solve_triangle(struct blas_job *j)
+static bool solve_triangle(struct active_request *j)
 {
     const struct request *r = j->r;
     const struct triangle_solve solve = { 'L',
@@ -27,7 +27,7 @@ static bool solve_triangle(struct blas_job *j)
 }
 
 /* Computes the LAPACK routine that was called.  False on failure. */
-static bool compute_routine(struct blas_job *j)
+static bool compute_routine(struct active_request *j)
 {
     switch (j->r->routine) {
     case LAPACK_POTRF:
@@ -43,7 +43,7 @@ static bool compute_routine(struct blas_job *j)
 }
 
 /* True if the part of A that the routine reads has no NaN or infinity. */
-static bool is_finite(const struct blas_job *j)
+static bool is_finite(const struct active_request *j)
 {
     const struct request *r = j->r;
     struct view a = { (void *)(uintptr_t)r->a.data, 1, r->a.lead, false };
@@ -56,7 +56,7 @@ static bool is_finite(const struct blas_job *j)
     return limber_blas_is_finite(j, part, rows, columns, a);
 }
 
-bool limber_lapack(struct blas_job *j)
+bool limber_lapack(struct active_request *j)
 {
     if (j->contract->promise == LIMBER_CONTRACT_REPRODUCIBLE)
         return limber_blas_fail(j, "part of it runs in the program's LAPACK; results may differ "
@@ -70,7 +70,7 @@ bool limber_lapack(struct blas_job *j)
 
 /* Returns the underlying LAPACK's function for `routine` in the call's type; NULL, with the
  * reason in j, if there is none. */
-void *limber_lapack_behind(struct blas_job *j, const char *routine)
+void *limber_lapack_behind(struct active_request *j, const char *routine)
 {
     char name[16], why[64];
     void *f;
@@ -91,7 +91,7 @@ struct view limber_lapack_adjoint(struct view v)
     return v;
 }
 
-void limber_lapack_set_results(const struct blas_job *j, int64_t info)
+void limber_lapack_set_results(const struct active_request *j, int64_t info)
 {
     const struct request *r = j->r;
     const union scalar room = limber_blas_scalar(j, (double)r->lapack.room, 0);
@@ -104,7 +104,7 @@ void limber_lapack_set_results(const struct blas_job *j, int64_t info)
         *(int32_t *)r->lapack.info = (int32_t)info;
 }
 
-int64_t limber_lapack_find_zero(const struct blas_job *j, int64_t n, struct view a)
+int64_t limber_lapack_find_zero(const struct active_request *j, int64_t n, struct view a)
 {
     for (int64_t i = 0; i < n; i++) {
         const union scalar *x = limber_blas_at(j, a, i, i).data;
@@ -116,7 +116,7 @@ int64_t limber_lapack_find_zero(const struct blas_job *j, int64_t n, struct view
     return 0;
 }
 
-bool limber_lapack_update(struct blas_job *j, int64_t m, int64_t n, int64_t k, double alpha,
+bool limber_lapack_update(struct active_request *j, int64_t m, int64_t n, int64_t k, double alpha,
                           struct view a, struct view b, struct view c)
 {
     const union scalar scale = limber_blas_scalar(j, alpha, 0), one = limber_blas_scalar(j, 1, 0);
@@ -124,10 +124,10 @@ bool limber_lapack_update(struct blas_job *j, int64_t m, int64_t n, int64_t k, d
     return m == 0 || n == 0 || k == 0 || limber_blas_multiply(j, m, n, k, &scale, a, b, &one, c);
 }
 
-/* Computes a level 3 routine as a part of this job, with its own request and alpha.  Returns false
- * if that fails. */
-static bool call_routine(struct blas_job *j, struct request *part, double alpha,
-                         bool (*routine)(struct blas_job *))
+/* Computes a level 3 routine as a part of this request, with its own request and alpha.  Returns
+ * false if that fails. */
+static bool call_routine(struct active_request *j, struct request *part, double alpha,
+                         bool (*routine)(struct active_request *))
 {
     const struct request *whole = j->r;
     const union scalar before = j->alpha;
@@ -153,7 +153,7 @@ typedef void trsm(const char *, const char *, const char *, const char *, const 
 
 /* Solves a triangular system: by trsm of this library if the triangle is large, else by the other
  * BLAS.  Returns false if that fails. */
-bool limber_lapack_solve(struct blas_job *j, const struct triangle_solve *s)
+bool limber_lapack_solve(struct active_request *j, const struct triangle_solve *s)
 {
     const union scalar alpha = limber_blas_scalar(j, s->alpha, 0);
     const int64_t k = s->side == 'L' ? s->m : s->n;

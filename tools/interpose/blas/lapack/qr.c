@@ -29,7 +29,7 @@ struct reflectors {
 
 /* Looks up routines and allocates workspace.  wide: number of columns (from the right: of rows) of
  * the matrix to which the reflectors are applied.  Returns false on failure. */
-static bool open_reflectors(struct blas_job *j, struct reflectors *f, int64_t wide)
+static bool open_reflectors(struct active_request *j, struct reflectors *f, int64_t wide)
 {
     *(void **)&f->geqrf = limber_lapack_behind(j, "geqrf");
     *(void **)&f->larft = f->geqrf ? limber_lapack_behind(j, "larft") : NULL;
@@ -49,13 +49,13 @@ static void close_reflectors(struct reflectors *f)
     free(f->w.data);
 }
 
-static void *tau_at(const struct blas_job *j, const struct reflectors *f, int64_t i)
+static void *tau_at(const struct active_request *j, const struct reflectors *f, int64_t i)
 {
     return (char *)f->tau + (size_t)i * j->size;
 }
 
 /* Copies V of the reflectors [i, i + n), with its implied zeros and ones, and computes T. */
-static void prepare_block(struct blas_job *j, struct reflectors *f, int64_t i, int64_t n)
+static void prepare_block(struct active_request *j, struct reflectors *f, int64_t i, int64_t n)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0);
     const int64_t m = f->rows - i;
@@ -73,7 +73,7 @@ static void prepare_block(struct blas_job *j, struct reflectors *f, int64_t i, i
 /* Applies I - V T V' or its adjoint from the left to c, which is m x wide; V has m rows.  The
  * product W = C' V is transposed, so that a multiplication from the right can pass the adjoint of
  * its matrix as c. */
-static bool apply_block(struct blas_job *j, struct reflectors *f, int64_t n, bool adjoint,
+static bool apply_block(struct active_request *j, struct reflectors *f, int64_t n, bool adjoint,
                         int64_t m, int64_t wide, struct view c)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0), zero = limber_blas_scalar(j, 0, 0);
@@ -95,7 +95,7 @@ static bool apply_block(struct blas_job *j, struct reflectors *f, int64_t n, boo
 
 /* Computes geqrf: factors blocks of columns, and applies each block's reflectors to the columns
  * to its right. */
-static bool factor(struct blas_job *j, struct reflectors *f, int64_t n)
+static bool factor(struct active_request *j, struct reflectors *f, int64_t n)
 {
     const int64_t k = f->rows < n ? f->rows : n;
 
@@ -118,8 +118,8 @@ static bool factor(struct blas_job *j, struct reflectors *f, int64_t n)
 /* Computes ormqr: C = op(Q) C or, if not `left`, C = C op(Q), which is computed as C' = op(Q)'
  * C'.  Q is the product of k reflectors. wide: columns of C, or its rows if not `left`.  False
  * on failure. */
-static bool apply_q(struct blas_job *j, struct reflectors *f, int64_t k, bool left, bool adjoint,
-                    int64_t wide, struct view c)
+static bool apply_q(struct active_request *j, struct reflectors *f, int64_t k, bool left,
+                    bool adjoint, int64_t wide, struct view c)
 {
     const int64_t blocks = (k + LAPACK_BLOCK - 1) / LAPACK_BLOCK;
     const bool forward = left == adjoint;
@@ -139,7 +139,7 @@ static bool apply_q(struct blas_job *j, struct reflectors *f, int64_t k, bool le
 
 /* Computes orgqr: makes the first n columns of Q, by applying the blocks to the identity from
  * last to first.  A block does not change columns before its own. */
-static bool make_columns(struct blas_job *j, struct reflectors *f, int64_t n, int64_t k,
+static bool make_columns(struct active_request *j, struct reflectors *f, int64_t n, int64_t k,
                          struct view q)
 {
     const union scalar one = limber_blas_scalar(j, 1, 0);
@@ -160,7 +160,7 @@ static bool make_columns(struct blas_job *j, struct reflectors *f, int64_t n, in
 
 /* Computes the routine that was called: geqrf, orgqr or ormqr, whose result replaces c.  False on
  * failure. */
-static bool compute_routine(struct blas_job *j, struct reflectors *f, struct view c)
+static bool compute_routine(struct active_request *j, struct reflectors *f, struct view c)
 {
     const struct request *r = j->r;
     const bool left = r->side == 'L';
@@ -173,7 +173,7 @@ static bool compute_routine(struct blas_job *j, struct reflectors *f, struct vie
 }
 
 /* Computes geqrf, orgqr or ormqr.  The result replaces a, or for ormqr c. */
-bool limber_lapack_qr(struct blas_job *j)
+bool limber_lapack_qr(struct active_request *j)
 {
     const struct request *r = j->r;
     const bool applies = r->routine == LAPACK_ORMQR;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Simulated units in FP32 lanes, for tiles whose value ranges allow it.  The functions are those
  * that unit_loop.h declares. */
-#ifndef LIMBER_KERNEL_UNIT_NARROW_H
-#define LIMBER_KERNEL_UNIT_NARROW_H
+#ifndef LIMBER_KERNEL_UNIT_F32_H
+#define LIMBER_KERNEL_UNIT_F32_H
 
-#define F(name) narrow_##name
+#define F(name) f32_##name
 #define V v16f
 #define RAND v16u
 #define MASK v16i
@@ -18,41 +18,41 @@
 #undef ROWS
 #undef VECS
 
-FLAT v16f narrow_load_a(const struct narrow_tile *t, int64_t p, int r)
+FLAT v16f f32_load_a(const struct f32_tile *t, int64_t p, int r)
 {
     return all_f(*(const float *)(const void *)(t->a + (p * CONSTANT.mr + r) * 4));
 }
 
-FLAT v16f narrow_load_b(const struct narrow_tile *t, int64_t p, int v)
+FLAT v16f f32_load_b(const struct f32_tile *t, int64_t p, int v)
 {
     return LOAD(v16f, t->b + (p * CONSTANT.nr + 16 * v) * 4);
 }
 
 /* Returns the random bits of an addition: the upper MODEL.random_bits bits of `random`.  Products
  * use its lower half. */
-FLAT v16i narrow_bits(v16u random)
+FLAT v16i f32_bits(v16u random)
 {
     return (v16i)(random >> (uint32_t)(32 - MODEL.random_bits));
 }
 
-FLAT v16i narrow_finite(v16f x)
+FLAT v16i f32_finite(v16f x)
 {
     return (v16i)(x - x == 0);
 }
 
 /* Returns a * b, rounded to the unit's product format if it has one.  random: bits for stochastic
  * rounding. */
-FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u random)
+FLAT v16f f32_multiply(struct f32_tile *t, v16f a, v16f b, v16u random)
 {
     v16f x = a * b, y;
     v16i beyond, lost;
 
-    y = narrow_round(MODEL.mul, x, narrow_bits(random << 16),
-                     CONSTANT.clamps ? CLAMP_signed : CLAMP_low, t->bounded, &beyond);
+    y = f32_round(MODEL.mul, x, f32_bits(random << 16),
+                  CONSTANT.clamps ? CLAMP_signed : CLAMP_low, t->bounded, &beyond);
     if (CONSTANT.counts == COUNT_all) {
         lost = (v16i)(y != x);
         if (!t->bounded) {
-            v16i some = narrow_finite(x);
+            v16i some = f32_finite(x);
 
             lost &= some;
             t->tally.mul_overflow += some & beyond;
@@ -69,13 +69,13 @@ FLAT v16f narrow_multiply(struct narrow_tile *t, v16f a, v16f b, v16u random)
  * With `safe` (rounding to nearest, few bits), sum is exact or equals one of the terms.  Otherwise
  * one of the differences y - acc and y - x is exact, so both agree with x and acc only if y is the
  * exact sum. */
-FLAT void narrow_lost(const struct narrow_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
-                      v16i beyond, v16i *swamped, v16i *partly, v16i *over)
+FLAT void f32_lost(const struct f32_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
+                   v16i beyond, v16i *swamped, v16i *partly, v16i *over)
 {
     v16i same = (v16i)(y == acc), some = (v16i)(x != 0), inexact;
 
     if (!t->bounded)
-        some &= narrow_finite(x) & narrow_finite(acc);
+        some &= f32_finite(x) & f32_finite(acc);
     *swamped = some & same;
     if (CONSTANT.counts == COUNT_swamped) {
         *partly = *over = all_i(0);
@@ -97,13 +97,13 @@ FLAT void narrow_lost(const struct narrow_tile *t, int safe, v16f acc, v16f x, v
 
 /* Counts what the addition acc + x lost when it was rounded to y, and returns y.  sum: the value
  * that was rounded. */
-FLAT v16f narrow_counted(struct narrow_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
-                         v16i beyond)
+FLAT v16f f32_counted(struct f32_tile *t, int safe, v16f acc, v16f x, v16f sum, v16f y,
+                      v16i beyond)
 {
     v16i swamped, partly, over;
 
     if (CONSTANT.counts) {
-        narrow_lost(t, safe, acc, x, sum, y, beyond, &swamped, &partly, &over);
+        f32_lost(t, safe, acc, x, sum, y, beyond, &swamped, &partly, &over);
         t->tally.swamped += swamped;
         t->tally.partly_swamped += partly;
         t->tally.sum_overflow += over;
@@ -112,7 +112,7 @@ FLAT v16f narrow_counted(struct narrow_tile *t, int safe, v16f acc, v16f x, v16f
 }
 
 /* Updates the largest magnitude of tracked sums: max(|most|, |y|). */
-FLAT void narrow_track(struct narrow_tile *t, v16f y)
+FLAT void f32_track(struct f32_tile *t, v16f y)
 {
 #ifdef __AVX512F__      /* only AVX-512 code tracks sums */
     if (CONSTANT.tracks && t->bounded)
@@ -124,41 +124,41 @@ FLAT void narrow_track(struct narrow_tile *t, v16f y)
 
 /* Returns acc + x in the format and rounding of s.  Counts terms that lose bits. random: bits
  * for stochastic rounding. */
-FLAT v16f narrow_add(struct narrow_tile *t, limber_step s, v16f acc, v16f x, v16u random)
+FLAT v16f f32_add(struct f32_tile *t, limber_step s, v16f acc, v16f x, v16u random)
 {
     v16i beyond;
-    v16f sum = narrow_sum(s, acc, x, CONSTANT.safe), y;
+    v16f sum = f32_sum(s, acc, x, CONSTANT.safe), y;
 
-    y = narrow_round(s, sum, narrow_bits(random), CONSTANT.clamps ? CLAMP_signed : CLAMP_none,
-                     t->bounded, &beyond);
-    narrow_track(t, y);
-    return narrow_counted(t, CONSTANT.safe, acc, x, sum, y, beyond);
+    y = f32_round(s, sum, f32_bits(random), CONSTANT.clamps ? CLAMP_signed : CLAMP_none,
+                  t->bounded, &beyond);
+    f32_track(t, y);
+    return f32_counted(t, CONSTANT.safe, acc, x, sum, y, beyond);
 }
 
 /* Returns acc + a * b, rounded once to the accumulator's format.  random: bits for stochastic
  * rounding. */
-FLAT v16f narrow_add_product(struct narrow_tile *t, v16f acc, v16f a, v16f b, v16u random)
+FLAT v16f f32_add_product(struct f32_tile *t, v16f acc, v16f a, v16f b, v16u random)
 {
     limber_step s = MODEL.acc;
-    v16f x = a * b, y = narrow_fma(s, a, b, acc);
+    v16f x = a * b, y = f32_fma(s, a, b, acc);
     v16i beyond;
 
-    y = narrow_round(s, y, narrow_bits(random), CLAMP_signed, t->bounded, &beyond);
-    narrow_track(t, y);
-    return narrow_counted(t, 0, acc, x, y, y, beyond);
+    y = f32_round(s, y, f32_bits(random), CLAMP_signed, t->bounded, &beyond);
+    f32_track(t, y);
+    return f32_counted(t, 0, acc, x, y, y, beyond);
 }
 
 /* Returns an outer sum plus x, the sum of a group, in the format and rounding of s. random: bits
  * for stochastic rounding. */
-FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v16u random)
+FLAT v16f f32_outer(struct f32_tile *t, limber_step s, v16f sum, v16f x, v16u random)
 {
     v16i swamped, partly, over, beyond;
-    v16f y = narrow_sum(s, sum, x, CONSTANT.safe_outer);
+    v16f y = f32_sum(s, sum, x, CONSTANT.safe_outer);
 
-    y = narrow_round(s, y, narrow_bits(random), CLAMP_signed, t->bounded, &beyond);
-    narrow_track(t, y);
+    y = f32_round(s, y, f32_bits(random), CLAMP_signed, t->bounded, &beyond);
+    f32_track(t, y);
     if (CONSTANT.counts) {
-        narrow_lost(t, 0, sum, x, y, y, beyond, &swamped, &partly, &over);
+        f32_lost(t, 0, sum, x, y, y, beyond, &swamped, &partly, &over);
         t->tally.outer_swamped += swamped;
         t->tally.outer_partly += partly;
     }
@@ -167,7 +167,7 @@ FLAT v16f narrow_outer(struct narrow_tile *t, limber_step s, v16f sum, v16f x, v
 
 /* Returns the exponents of accumulators for the alignment of a fused block, at least FP32's
  * lowest. */
-FLAT v16i narrow_exponents(v16f x)
+FLAT v16i f32_exponents(v16f x)
 {
     v16i e = ((v16i)x >> 23 & 255) - 127;
 
@@ -177,7 +177,7 @@ FLAT v16i narrow_exponents(v16f x)
 
 /* Returns x times `up`, truncated toward zero to an integer.  Counts products that lose bits, if
  * is_product. */
-FLAT v16i narrow_term(struct narrow_tile *t, v16f x, v16f up, int is_product)
+FLAT v16i f32_term(struct f32_tile *t, v16f x, v16f up, int is_product)
 {
     v16f whole = x * up;
     v16i cut = TO(v16i, whole);
@@ -194,13 +194,13 @@ FLAT v16i narrow_term(struct narrow_tile *t, v16f x, v16f up, int is_product)
 
 /* Returns (256 high + low) * 2^e, rounded to the accumulator's format.  random: bits for stochastic
  * rounding. */
-FLAT v16f narrow_fused_sum(v16i high, v16i low, v16i e, v16u random)
+FLAT v16f f32_fused_sum(v16i high, v16i low, v16i e, v16u random)
 {
     v16i beyond;
-    v16f x = narrow_fma(MODEL.acc, TO(v16f, high), all_f(256), TO(v16f, low));
+    v16f x = f32_fma(MODEL.acc, TO(v16f, high), all_f(256), TO(v16f, low));
 
     x *= (v16f)((e + 127) << 23);
-    return narrow_round(MODEL.acc, x, narrow_bits(random), CLAMP_signed, 1, &beyond);
+    return f32_round(MODEL.acc, x, f32_bits(random), CLAMP_signed, 1, &beyond);
 }
 
 /* largest number of terms of a block, if each term is a sum of neighbouring products */
@@ -210,10 +210,10 @@ enum { TERMS = 16 };
  * largest exponent, truncated, added exactly and rounded once, all in FP64.  A term is a sum of
  * neighbouring products.  e: exponents of the terms.  random: bits for stochastic rounding.  Counts
  * terms that lose bits. */
-FLAT v16f narrow_add_aligned(struct narrow_tile *t, v16f acc, const v16f *term, const v16i *e,
+FLAT v16f f32_add_aligned(struct f32_tile *t, v16f acc, const v16f *term, const v16i *e,
                          int terms, v16u random)
 {
-    v16i most = narrow_exponents(acc);
+    v16i most = f32_exponents(acc);
     v8d half[2];
 
     ROLL for (int q = 0; q < terms; q++) {
@@ -250,7 +250,7 @@ FLAT v16f narrow_add_aligned(struct narrow_tile *t, v16f acc, const v16f *term, 
 
 /* Adds the block of n products from p on to the accumulators.  Each term is the sum of MODEL.sub
  * neighbouring products, which is exact in FP32. */
-FLAT void narrow_sums(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
+FLAT void f32_sums(struct f32_tile *t, v16f acc[4][2], int64_t p, int64_t n)
 {
     int terms = (int)((n + MODEL.sub - 1) / MODEL.sub);
 
@@ -266,10 +266,10 @@ FLAT void narrow_sums(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t 
             UNROLL for (int r = 0; r < 4; r++)
                 sum[r] = all_f(0);
             ROLL for (int64_t s = from; s < to; s++) {
-                v16f b = narrow_load_b(t, s, v);
+                v16f b = f32_load_b(t, s, v);
 
                 UNROLL for (int r = 0; r < 4; r++)
-                    sum[r] = FMA(narrow_load_a(t, s, r), b, sum[r]);
+                    sum[r] = FMA(f32_load_a(t, s, r), b, sum[r]);
             }
             UNROLL for (int r = 0; r < 4; r++) {
                 term[r][q] = sum[r];
@@ -278,18 +278,18 @@ FLAT void narrow_sums(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t 
             }
         }
         ROLL for (int r = 0; r < 4; r++)
-            acc[r][v] = narrow_add_aligned(t, acc[r][v], term[r], e[r], terms,
-                                       narrow_number(t, r, v, 0, (uint32_t)p));
+            acc[r][v] = f32_add_aligned(t, acc[r][v], term[r], e[r], terms,
+                                       f32_number(t, r, v, 0, (uint32_t)p));
     }
 }
 
 /* Adds the block of n products from p on to the accumulators.  First computes the largest exponent
  * E of the terms; then truncates the terms to units of 2^(E - frac) and adds them as 32-bit
  * integers. */
-FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
+FLAT void f32_fused(struct f32_tile *t, v16f acc[4][2], int64_t p, int64_t n)
 {
     if (MODEL.sub > 1) {
-        narrow_sums(t, acc, p, n);
+        f32_sums(t, acc, p, n);
         return;
     }
     ROLL for (int v = 0; v < 2; v++) {
@@ -298,7 +298,7 @@ FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t
         v16f up[4];
 
         UNROLL for (int r = 0; r < 4; r++)
-            most[r] = narrow_exponents(acc[r][v]);
+            most[r] = f32_exponents(acc[r][v]);
         ROLL for (int64_t q = 0; q < n; q++) {
             v16i e = LOAD(v16i, eb + q * CONSTANT.nr * 4);
 
@@ -313,7 +313,7 @@ FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t
 
             most[r] = PICK(most[r] > least, most[r], all_i(least));
             up[r] = (v16f)((127 + MODEL.frac - most[r]) << 23);
-            sum[r] = narrow_term(t, acc[r][v], up[r], 0);
+            sum[r] = f32_term(t, acc[r][v], up[r], 0);
             high[r] = sum[r] >> 8;
             low[r] = sum[r] & 255;
         }
@@ -321,10 +321,10 @@ FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t
             UNROLL for (int r = 0; r < 4; r++)
                 sum[r] = all_i(0);
             ROLL for (int64_t q = from; q < min64(from + CONSTANT.terms, n); q++) {
-                v16f b = narrow_load_b(t, p + q, v);
+                v16f b = f32_load_b(t, p + q, v);
 
                 UNROLL for (int r = 0; r < 4; r++)
-                    sum[r] += narrow_term(t, narrow_load_a(t, p + q, r) * b, up[r], 1);
+                    sum[r] += f32_term(t, f32_load_a(t, p + q, r) * b, up[r], 1);
             }
             UNROLL for (int r = 0; r < 4; r++) {
                 high[r] += sum[r] >> 8;
@@ -332,13 +332,13 @@ FLAT void narrow_fused(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t
             }
         }
         UNROLL for (int r = 0; r < 4; r++)
-            acc[r][v] = narrow_fused_sum(high[r], low[r], most[r] - MODEL.frac,
-                                         narrow_number(t, r, v, 0, (uint32_t)p));
+            acc[r][v] = f32_fused_sum(high[r], low[r], most[r] - MODEL.frac,
+                                      f32_number(t, r, v, 0, (uint32_t)p));
     }
 }
 
 /* Placeholder, which is never called: units that add acc last use FP64 lanes. */
-FLAT void narrow_late(struct narrow_tile *t, v16f acc[4][2], int64_t p, int64_t n)
+FLAT void f32_late(struct f32_tile *t, v16f acc[4][2], int64_t p, int64_t n)
 {
     (void)t, (void)acc, (void)p, (void)n;
 }

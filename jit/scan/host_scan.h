@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * State of a scan that is running. */
-#ifndef LIMBER_JIT_SCAN_JOB_H
-#define LIMBER_JIT_SCAN_JOB_H
+#ifndef LIMBER_JIT_SCAN_HOST_SCAN_H
+#define LIMBER_JIT_SCAN_HOST_SCAN_H
 
 #include "jit/scan/measure.h"
 #include "jit/scan/scan.h"

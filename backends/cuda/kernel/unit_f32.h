@@ -2,14 +2,14 @@
  * Simulated units in FP32, for tiles whose rows of A and columns of B hold only values within the
  * bounds of FP32 lanes.  Lane l has rows (l >> 3) + 4 i and columns (l & 7) + 8 j of its warp's
  * tile. */
-#ifndef LIMBER_CUDA_UNIT_NARROW_H
-#define LIMBER_CUDA_UNIT_NARROW_H
+#ifndef LIMBER_CUDA_UNIT_F32_H
+#define LIMBER_CUDA_UNIT_F32_H
 
 typedef float lanes[TI][TJ];
 
 /* The state of one lane: for each of its elements the accumulator, the sum of groups and the sum of
  * sections of k, all in FP32. */
-struct narrow_chains {
+struct f32_chains {
     struct progress at;
     lanes acc, outer, total;
     uint32_t element[TI][TJ];   /* hash of each element, for stochastic rounding */
@@ -27,13 +27,13 @@ DEVICE void clear(lanes &x)
 /* ---- products added one by one --------------------------------------------------------------- */
 
 /* Returns a b, rounded to the unit's product format.  h: random number. */
-DEVICE float narrow_multiply(struct narrow_chains &n, float a, float b, uint32_t h)
+DEVICE float f32_multiply(struct f32_chains &n, float a, float b, uint32_t h)
 {
     float x = mul32(a, b), y;
     bool beyond;
 
-    y = narrow_round(MODEL.mul, x, random_of(h << 16), CLAMPS ? CLAMP_signed : CLAMP_low, false,
-                     beyond);
+    y = f32_round(MODEL.mul, x, random_of(h << 16), CLAMPS ? CLAMP_signed : CLAMP_low, false,
+                  beyond);
     if (COUNTS == COUNT_all) {
         n.tally.n[TALLY_mul_overflow] += beyond;
         n.tally.n[TALLY_mul_inexact] += y != x;
@@ -47,8 +47,8 @@ DEVICE float narrow_multiply(struct narrow_chains &n, float a, float b, uint32_t
  *
  * If `safe` (rounding to nearest, few bits), sum is exact or equals one term.  Otherwise one of the
  * differences y - acc and y - x is exact, so both agree with the terms only if y is exact. */
-DEVICE void narrow_lost(struct tally &t, int first, bool safe, float acc, float x, float sum,
-                        float y, bool beyond)
+DEVICE void f32_lost(struct tally &t, int first, bool safe, float acc, float x, float sum,
+                     float y, bool beyond)
 {
     bool same = y == acc, inexact;
 
@@ -68,43 +68,43 @@ DEVICE void narrow_lost(struct tally &t, int first, bool safe, float acc, float 
 
 /* Returns acc + x, rounded to the accumulator's format.  Counts what was lost.  h: random
  * number. */
-DEVICE float narrow_add(struct narrow_chains &n, float acc, float x, uint32_t h)
+DEVICE float f32_add(struct f32_chains &n, float acc, float x, uint32_t h)
 {
     constexpr limber_step s = MODEL.acc;
-    float sum = narrow_sum(s, acc, x, SAFE), y;
+    float sum = f32_sum(s, acc, x, SAFE), y;
     bool beyond;
 
-    y = narrow_round(s, sum, random_of(h), CLAMPS ? CLAMP_signed : CLAMP_none, ENDS, beyond);
-    narrow_lost(n.tally, TALLY_swamped, SAFE, acc, x, sum, y, beyond);
+    y = f32_round(s, sum, random_of(h), CLAMPS ? CLAMP_signed : CLAMP_none, ENDS, beyond);
+    f32_lost(n.tally, TALLY_swamped, SAFE, acc, x, sum, y, beyond);
     return y;
 }
 
 /* Returns acc + a b, rounded once to the accumulator's format.  Counts what was lost.  h: random
  * number. */
-DEVICE float narrow_add_product(struct narrow_chains &n, float acc, float a, float b, uint32_t h)
+DEVICE float f32_add_product(struct f32_chains &n, float acc, float a, float b, uint32_t h)
 {
     constexpr limber_step s = MODEL.acc;
-    float y = narrow_fma(s, a, b, acc);
+    float y = f32_fma(s, a, b, acc);
     bool beyond;
 
-    y = narrow_round(s, y, random_of(h), CLAMP_signed, ENDS, beyond);
-    narrow_lost(n.tally, TALLY_swamped, false, acc, mul32(a, b), y, y, beyond);
+    y = f32_round(s, y, random_of(h), CLAMP_signed, ENDS, beyond);
+    f32_lost(n.tally, TALLY_swamped, false, acc, mul32(a, b), y, y, beyond);
     return y;
 }
 
 /* Returns acc + a b as the unit computes it, with or without a rounding of the product.  h: random
  * number. */
-DEVICE float narrow_step(struct narrow_chains &n, float acc, float a, float b, uint32_t h)
+DEVICE float f32_step(struct f32_chains &n, float acc, float a, float b, uint32_t h)
 {
     if constexpr (MODEL.mul.format.kind != 0)
-        return narrow_add(n, acc, narrow_multiply(n, a, b, h), h);
+        return f32_add(n, acc, f32_multiply(n, a, b, h), h);
     else
-        return narrow_add_product(n, acc, a, b, h);
+        return f32_add_product(n, acc, a, b, h);
 }
 
 /* Adds to each accumulator of this thread the products at four successive slots (positions of k),
  * in their order, as the simulated unit rounds them.  piece: which four slots of the stage. */
-DEVICE void narrow_piece(struct narrow_chains &n, uint32_t stage, int piece)
+DEVICE void f32_piece(struct f32_chains &n, uint32_t stage, int piece)
 {
     bytes16 a[TI], b[TJ];
 
@@ -115,9 +115,9 @@ DEVICE void narrow_piece(struct narrow_chains &n, uint32_t stage, int piece)
     UNROLL for (int q = 0; q < 4; q++)
         UNROLL for (int i = 0; i < TI; i++)
             UNROLL for (int j = 0; j < TJ; j++)
-                n.acc[i][j] = narrow_step(n, n.acc[i][j], bits_float(a[i].w[q]),
-                                          bits_float(b[j].w[q]),
-                                          number_of(n.element[i][j], 0, n.at.p + (uint32_t)q));
+                n.acc[i][j] = f32_step(n, n.acc[i][j], bits_float(a[i].w[q]),
+                                       bits_float(b[j].w[q]),
+                                       number_of(n.element[i][j], 0, n.at.p + (uint32_t)q));
 }
 
 /* ---- trees of sums --------------------------------------------------------------------------- */
@@ -125,21 +125,21 @@ DEVICE void narrow_piece(struct narrow_chains &n, uint32_t stage, int piece)
 /* Returns the sum of `width` products of one element of C from position `slot` along k on, added as
  * a balanced tree.  left: number of these products that exist; all others are 0. */
 template <int width>
-DEVICE float narrow_branch(struct narrow_chains &n, uint32_t stage, int row, int column, int slot,
-                           int left)
+DEVICE float f32_branch(struct f32_chains &n, uint32_t stage, int row, int column, int slot,
+                        int left)
 {
     if constexpr (width == 1) {
         uint32_t at = (uint32_t)(4 * (slot % 4));
         float a = load_shared<float>(stage + piece_at(row, slot / 4) + at);
         float b = load_shared<float>(stage + HELD * TILE_A + piece_at(column, slot / 4) + at);
 
-        return left > 0 ? narrow_multiply(n, a, b, 0) : 0;
+        return left > 0 ? f32_multiply(n, a, b, 0) : 0;
     } else {
-        float x = narrow_branch<width / 2>(n, stage, row, column, slot, left);
-        float y = narrow_branch<width / 2>(n, stage, row, column, slot + width / 2,
-                                           left - width / 2);
+        float x = f32_branch<width / 2>(n, stage, row, column, slot, left);
+        float y = f32_branch<width / 2>(n, stage, row, column, slot + width / 2,
+                                        left - width / 2);
 
-        return narrow_add(n, x, y, 0);
+        return f32_add(n, x, y, 0);
     }
 }
 
@@ -153,7 +153,7 @@ enum { SPLITS = CHUNK < PIECE };
 struct fused { int32_t most[TI][TJ], sum[TI][TJ], high[TI][TJ], low[TI][TJ]; float up[TI][TJ]; };
 
 /* Returns the exponent of a sum, as it counts for the alignment of a block. */
-DEVICE int32_t narrow_exponent(float x)
+DEVICE int32_t f32_exponent(float x)
 {
     int32_t e = (int32_t)(float_bits(x) >> 23 & 255) - 127;
 
@@ -162,7 +162,7 @@ DEVICE int32_t narrow_exponent(float x)
 }
 
 /* Raises f.most to the largest exponent of the products of four slots (positions along k). */
-DEVICE void raise_exponents(const struct narrow_chains &n, struct fused &f, uint32_t stage,
+DEVICE void raise_exponents(const struct f32_chains &n, struct fused &f, uint32_t stage,
                             int piece)
 {
     bytes16 a[TI];
@@ -197,7 +197,7 @@ DEVICE void fix_units(struct fused &f)
 
 /* Adds the products of four slots (positions along k), truncated to the block's unit in the last
  * place, to each block's sum. */
-DEVICE void add_truncated_products(struct narrow_chains &n, struct fused &f, uint32_t stage,
+DEVICE void add_truncated_products(struct f32_chains &n, struct fused &f, uint32_t stage,
                                    int piece)
 {
     bytes16 a[TI];
@@ -237,7 +237,7 @@ DEVICE void split_sums(struct fused &f)
 
 /* Adds acc, truncated like the products, to the block's sum, and rounds the exact result into acc.
  * An acc that is NaN or infinite does not change. */
-DEVICE void round_sums(struct narrow_chains &n, const struct fused &f)
+DEVICE void round_sums(struct f32_chains &n, const struct fused &f)
 {
     constexpr limber_step s = MODEL.acc;
 
@@ -250,9 +250,9 @@ DEVICE void round_sums(struct narrow_chains &n, const struct fused &f)
             int32_t low = (sum & 255) + (ONE_SUM ? 0 : own & 255) + f.low[i][j];
             bool beyond, usable = !ENDS || finite(n.acc[i][j]);
 
-            x = mul32(narrow_fma(s, (float)high, 256, (float)low), unit);
-            x = narrow_round(s, x, random_of(number_of(n.element[i][j], 0, n.at.p)), CLAMP_signed,
-                             false, beyond);
+            x = mul32(f32_fma(s, (float)high, 256, (float)low), unit);
+            x = f32_round(s, x, random_of(number_of(n.element[i][j], 0, n.at.p)), CLAMP_signed,
+                          false, beyond);
             n.acc[i][j] = usable ? x : n.acc[i][j];
             if (COUNTS == COUNT_all)
                 n.tally.n[TALLY_sum_overflow] += usable && beyond;
@@ -261,13 +261,13 @@ DEVICE void round_sums(struct narrow_chains &n, const struct fused &f)
 
 /* Adds a fused block to each accumulator: products are aligned, truncated and summed as
  * integers. */
-DEVICE void narrow_fused(struct narrow_chains &n, uint32_t stage, int piece)
+DEVICE void f32_fused(struct f32_chains &n, uint32_t stage, int piece)
 {
     struct fused f;
 
     UNROLL for (int i = 0; i < TI; i++)
         UNROLL for (int j = 0; j < TJ; j++)
-            f.most[i][j] = narrow_exponent(n.acc[i][j]);
+            f.most[i][j] = f32_exponent(n.acc[i][j]);
     ROLL for (int c = 0; c < PIECE / 4; c++)
         raise_exponents(n, f, stage, piece + c);
     fix_units(f);
@@ -286,10 +286,10 @@ enum { TERMS = SUB > 1 ? BLOCK / SUB : 1 };
 /* Returns acc plus a block's terms as a fused unit adds them: acc and terms are aligned to the
  * largest exponent, truncated, added exactly and rounded once, all in FP64.  e: exponents of the
  * terms.  h: random number.  Counts terms that lose bits. */
-DEVICE float narrow_add_aligned(struct tally &t, float acc, const float (&term)[TERMS],
+DEVICE float f32_add_aligned(struct tally &t, float acc, const float (&term)[TERMS],
                             const int32_t (&e)[TERMS], uint32_t h)
 {
-    int32_t most = narrow_exponent(acc);
+    int32_t most = f32_exponent(acc);
     double up, unit, sum;
     bool beyond;
 
@@ -329,7 +329,7 @@ DEVICE void term_exponents(int32_t (&e)[TERMS], uint32_t tile, int line, int pie
 
 /* Adds a block whose terms are sums of SUB neighbouring products, for all elements of this
  * thread. */
-DEVICE void narrow_terms(struct narrow_chains &n, uint32_t stage, int piece)
+DEVICE void f32_terms(struct f32_chains &n, uint32_t stage, int piece)
 {
     float term[TI][TJ][TERMS] = {};
 
@@ -356,7 +356,7 @@ DEVICE void narrow_terms(struct narrow_chains &n, uint32_t stage, int piece)
             term_exponents(e, stage + HELD * TILE_A + TILE_B, n.column + 8 * j, piece);
             UNROLL for (int q = 0; q < TERMS; q++)
                 e[q] += ea[q];
-            n.acc[i][j] = narrow_add_aligned(n.tally, n.acc[i][j], term[i][j], e,
+            n.acc[i][j] = f32_add_aligned(n.tally, n.acc[i][j], term[i][j], e,
                                          number_of(n.element[i][j], 0, n.at.p));
         }
     }
@@ -366,74 +366,74 @@ DEVICE void narrow_terms(struct narrow_chains &n, uint32_t stage, int piece)
 
 /* Returns sum + x in the format and rounding of s. x: the sum of a group or of a section of k.
  * h: random number. */
-DEVICE float narrow_outer(struct narrow_chains &n, limber_step s, float sum, float x, uint32_t h)
+DEVICE float f32_outer(struct f32_chains &n, limber_step s, float sum, float x, uint32_t h)
 {
-    float y = narrow_sum(s, sum, x, SAFE_OUTER);
+    float y = f32_sum(s, sum, x, SAFE_OUTER);
     bool beyond;
 
-    y = narrow_round(s, y, random_of(h), CLAMP_signed, ENDS, beyond);
-    narrow_lost(n.tally, TALLY_outer_swamped, false, sum, x, y, y, beyond);
+    y = f32_round(s, y, random_of(h), CLAMP_signed, ENDS, beyond);
+    f32_lost(n.tally, TALLY_outer_swamped, false, sum, x, y, y, beyond);
     return y;
 }
 
 /* Adds the sums `part` to `sum`, in the format and rounding of s, and sets `part` to zero. */
-DEVICE void narrow_add_part(struct narrow_chains &n, limber_step s, lanes &sum, lanes &part,
-                            uint32_t stream, uint32_t index)
+DEVICE void f32_add_part(struct f32_chains &n, limber_step s, lanes &sum, lanes &part,
+                         uint32_t stream, uint32_t index)
 {
     UNROLL for (int i = 0; i < TI; i++)
         UNROLL for (int j = 0; j < TJ; j++)
-            sum[i][j] = narrow_outer(n, s, sum[i][j], part[i][j],
-                                     number_of(n.element[i][j], stream, index));
+            sum[i][j] = f32_outer(n, s, sum[i][j], part[i][j],
+                                  number_of(n.element[i][j], stream, index));
     clear(part);
 }
 
 /* Adds accumulators to outer sums where a group ends, and outer sums to totals where a section of k
  * ends. */
-DEVICE void narrow_ends(struct narrow_chains &n, int what)
+DEVICE void f32_ends(struct f32_chains &n, int what)
 {
     if (MODEL.group && what & ENDS_group)
-        narrow_add_part(n, MODEL.outer, n.outer, n.acc, 1, n.at.group);
+        f32_add_part(n, MODEL.outer, n.outer, n.acc, 1, n.at.group);
     if constexpr (MODEL.split > 1)
         if (what & ENDS_part)
-            narrow_add_part(n, MODEL.total, n.total, MODEL.group ? n.outer : n.acc, 2, n.at.part);
+            f32_add_part(n, MODEL.total, n.total, MODEL.group ? n.outer : n.acc, 2, n.at.part);
     begin_next(n.at, what);
 }
 
 /* Adds one block, summed as a tree, to each accumulator. */
-DEVICE void narrow_tree(struct narrow_chains &n, uint32_t stage, int slot, int left)
+DEVICE void f32_tree(struct f32_chains &n, uint32_t stage, int slot, int left)
 {
     UNROLL for (int i = 0; i < TI; i++)
         UNROLL for (int j = 0; j < TJ; j++)
-            n.acc[i][j] = narrow_add(n, n.acc[i][j], narrow_branch<BLOCK>(
-                                     n, stage, n.row + 4 * i, n.column + 8 * j, slot, left), 0);
+            n.acc[i][j] = f32_add(n, n.acc[i][j], f32_branch<BLOCK>(
+                                  n, stage, n.row + 4 * i, n.column + 8 * j, slot, left), 0);
 }
 
 /* Adds the products of a pipeline stage to the accumulators. */
-DEVICE void narrow_stage(const struct slots &s, struct narrow_chains &n, uint32_t stage)
+DEVICE void f32_stage(const struct slots &s, struct f32_chains &n, uint32_t stage)
 {
     ROLL for (int slot = 0; slot < STAGE_SLOTS && n.at.slot < s.count; slot += PIECE) {
         if constexpr (BLOCK == 1) {
-            narrow_piece(n, stage, slot / 4);
+            f32_piece(n, stage, slot / 4);
         } else if constexpr (MODEL.tree != 0) {
             int64_t left = s.k - n.at.p;
 
-            narrow_tree(n, stage, slot, left < BLOCK ? (int)left : BLOCK);
+            f32_tree(n, stage, slot, left < BLOCK ? (int)left : BLOCK);
         } else if constexpr (SUB == 1) {
-            narrow_fused(n, stage, slot / 4);
+            f32_fused(n, stage, slot / 4);
         } else {
-            narrow_terms(n, stage, slot / 4);
+            f32_terms(n, stage, slot / 4);
         }
-        narrow_ends(n, advance(n.at, s));
+        f32_ends(n, advance(n.at, s));
     }
 }
 
 /* Computes a tile of C in FP32: simulates the unit for TI x TJ elements of each thread at once. */
-DEVICE void narrow_task(const multiply_args &a, struct task t)
+DEVICE void f32_task(const multiply_args &a, struct task t)
 {
     int row = warp() / WARPS_N * WARP_M + (lane() >> 3);
     int column = warp() % WARPS_N * WARP_N + (lane() & 7);
     int64_t i0 = (int64_t)t.i * BM + row, j0 = (int64_t)t.j * BN + column;
-    struct narrow_chains n;
+    struct f32_chains n;
 
     n.at = begin(a.slots);
     n.row = row;
@@ -445,7 +445,7 @@ DEVICE void narrow_task(const multiply_args &a, struct task t)
     UNROLL for (int i = 0; i < TI; i++)
         UNROLL for (int j = 0; j < TJ; j++)
             n.element[i][j] = element_of(a, i0 + 4 * i, j0 + 8 * j);
-    pipeline(a, t, [&](uint32_t stage, int) { narrow_stage(a.slots, n, stage); });
+    pipeline(a, t, [&](uint32_t stage, int) { f32_stage(a.slots, n, stage); });
     const result_args r = result_of(a.r, t.product);
 
     UNROLL for (int i = 0; i < TI; i++)
