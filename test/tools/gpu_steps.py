@@ -189,6 +189,9 @@ def plans():
     status, text = run('--programs', '--tiny', BUILD)
     check(status == 0 and 'smoke:first %s/test/gpu_smoke first\n' % BUILD in text and
           ' --rows fp32 --sizes 24 --seconds 1e6 --once\n' in text, 'programs', text)
+    status, text = run('--programs', '--short', BUILD)
+    check(status == 0 and text.startswith('fp64-8192 ') and 'int8-8192' not in text,
+          'programs of the short form, which is longer with carried kernels', text)
     status, text = run('--list-steps', BUILD)
     listed = text.split()
     check(listed[:2] == ['attributes', 'nvidia-smi'] and 'smoke:second' in listed and
