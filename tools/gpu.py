@@ -153,6 +153,7 @@ def make_plan(options):
     smoke = os.path.join(options.build, 'test', 'gpu_smoke')
     kinds, no_smoke = (kinds_of_source(), None) if options.check else smoke_kinds(smoke)
     options.absent = {'smoke': no_smoke} if no_smoke else {}
+    with_kernels = bool(options.carried or options.programs)    # which are carried later
     plan = [Step('attributes', [limber, 'gpu', '--probe'], 20, 2)]
     plan.append(Step('nvidia-smi', ['nvidia-smi', '--query-gpu=' + ATTRIBUTES, '--format=csv'],
                      10, 1, tool='nvidia-smi'))
@@ -162,8 +163,8 @@ def make_plan(options):
              rows(options, 'fp32-4096', 'fp32', 4096, 45, 10, 12),
              rows(options, 'int8-4096', 'int', 4096, 30, 5, 5),
              rows(options, 'units-4096', 'units', 4096, 30, 8, 4),
-             rows(options, 'fp64-8192', 'fp64', 8192, 45, 15, 20, bool(options.carried)),
-             rows(options, 'fp32-8192', 'fp32', 8192, 30, 12, 6, bool(options.carried)),
+             rows(options, 'fp64-8192', 'fp64', 8192, 45, 15, 20, with_kernels),
+             rows(options, 'fp32-8192', 'fp32', 8192, 30, 12, 6, with_kernels),
              rows(options, 'int8-8192', 'int', 8192, 30, 5, 2, False),
              rows(options, 'units-8192', 'units', 8192, 30, 7, 2, False),
              rows(options, 'fp64-2048', 'fp64', 2048, 30, 8, 15, False),
@@ -563,20 +564,32 @@ def nvrtc_version():
     return None
 
 
-def device_capability():
-    """The compute capability of the first device, such as "90"; None if there is no device."""
+def attributes_of_device(numbers):
+    """Attributes of the first device as strings, by CUdevice_attribute's numbers; None if there is
+    no device."""
     with contextlib.suppress(OSError, AttributeError):
         cuda = ctypes.CDLL(os.environ.get('LIMBER_CUDA', 'libcuda.so.1'))
-        device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        device, values = ctypes.c_int(), [ctypes.c_int() for _ in numbers]
         if (cuda.cuInit(0) == 0 and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0 and
-                cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, device) == 0 and
-                cuda.cuDeviceGetAttribute(ctypes.byref(minor), 76, device) == 0):
-            return '%d%d' % (major.value, minor.value)
+                not any(cuda.cuDeviceGetAttribute(ctypes.byref(value), number, device)
+                        for number, value in zip(numbers, values))):
+            return [str(value.value) for value in values]
     return None
 
 
+def device_capability():
+    """The compute capability of the first device, such as "90"."""
+    return ''.join(attributes_of_device([75, 76]) or [])
+
+
+def device_rates():
+    """Multiprocessors, kHz, kHz of the memory and bits of its bus, as gpu.sh's --device takes
+    them."""
+    return ','.join(attributes_of_device([16, 13, 36, 37]) or [])
+
+
 def ask(what):
-    """Calls device_capability or nvrtc_version in a separate process, since libraries may hang or
+    """Calls one of the functions above in a separate process, since libraries may hang or
     crash.  The result is then None, and the steps will report the failure."""
     with contextlib.suppress(subprocess.SubprocessError, IndexError):
         done = subprocess.run([sys.executable, os.path.abspath(__file__), '--ask', what.__name__],
@@ -621,6 +634,18 @@ def check_carried(folder):
         usage('%s is for sm_%s, and the device is sm_%s' % (folder, made, capability))
     if here and here != nvrtc:
         usage('%s was made by NVRTC %s, and here is %s' % (folder, nvrtc, here))
+    check_rates(folder)
+
+
+def check_rates(folder):
+    """Says if kernels were collected for a device with other rates, on which plans may differ."""
+    rates = None
+    with contextlib.suppress(OSError), open(os.path.join(folder, 'rates')) as f:
+        rates = f.read().strip()
+    here = ask(device_rates) if rates else None
+    if here and rates != here:
+        print('gpu.py: %s was collected for --device %s, and here is %s: other kernels may be '
+              'needed' % (folder, rates, here), file=sys.stderr)
 
 
 # ---- running -----------------------------------------------------------------------------------
@@ -823,11 +848,11 @@ def parse(arguments):
     parser.add_argument('--programs', action='store_true',
                         help='print the commands that ask for the kernels of all steps but tests, '
                              'each behind the name of its step, and end')
-    parser.add_argument('--ask', choices=['device_capability', 'nvrtc_version'],
+    parser.add_argument('--ask', choices=['device_capability', 'device_rates', 'nvrtc_version'],
                         help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.ask:
-        print({'device_capability': device_capability,
+        print({'device_capability': device_capability, 'device_rates': device_rates,
                'nvrtc_version': nvrtc_version}[options.ask]() or '')
         sys.exit(0)
     if options.carried:

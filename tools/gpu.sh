@@ -3,15 +3,18 @@
 # Builds, tests and measures on a machine with an NVIDIA GPU.
 #
 #   tools/gpu.sh [--deps DEPS] [--short] [--steps LIST] [--deadline S] [FOLDER]
-#   tools/gpu.sh --collect DEPS [--arch 90a] [--nvrtc 13.0] [--short] [--steps LIST]
+#   tools/gpu.sh --collect DEPS [--arch 90a] [--device h200] [--nvrtc 13.0] [--short]
+#                [--steps LIST]
 #   tools/gpu.sh --collect-deps DEPS
 #
 # FOLDER (build-gpu/results) gets what tools/gpu.py writes, and logs.  The machine needs a C
 # compiler, CMake with ninja or make, Python 3, and the driver.  LLVM and cmocka are used where they
 # are found.  A machine that lacks the libraries for the build takes them from DEPS: run
 # --collect-deps on a similar machine that has them.  --collect adds the kernels of these steps,
-# compiled by NVRTC without a GPU.  GPU_OPTIONS: more options of gpu.py.  GPU_BUILD: another build
-# folder.
+# compiled by NVRTC without a GPU.  Plans, and so kernels, depend on the device's rates: --device
+# takes h100, h200, or the numbers of multiprocessors, kHz, kHz of the memory and bits of its bus,
+# with commas between, as `limber gpu --probe` prints them.  GPU_OPTIONS: more options of
+# gpu.py.  GPU_BUILD: another build folder.
 # Exit status: 0 all passed, 77 no GPU, 2 usage or kernels that are damaged or of another device or
 # NVRTC, 1 else, such as a build that took too long.
 #
@@ -29,7 +32,7 @@ mpfr mpfr.h [mg][pm][fp]* mpfr,gmp
 cmocka cmocka.h cmocka* cmocka'
 
 usage() {
-    sed -n '3,21s/^# \{0,1\}//p' "$0"
+    sed -n '3,24s/^# \{0,1\}//p' "$0"
     exit "$1"
 }
 
@@ -145,17 +148,26 @@ collect_programs() {
     python3 "$source/tools/gpu.py" --programs $more "$build"
 }
 
+# Prints what --device states: multiprocessors, kHz, kHz of the memory, bits of its bus.
+device_rates() {  # a device's name, or these numbers with commas between
+    case $1 in
+    h100) echo 132 1980000 2619000 5120 ;;      # SXM
+    h200) echo 132 1980000 3201000 6144 ;;
+    *) echo "$1" | grep -qxE '[1-9][0-9]*(,[1-9][0-9]*){3}' && echo "$1" | tr , ' ' ;;
+    esac
+}
+
 # Runs the programs.  Measurements of large products do not execute most kernels, so their results
 # are wrong (exit status 1).  Other failures count, and the file `failed` names these programs.
-collect_sources() {  # capability
+collect_sources() {  # capability, what device_rates prints
     rm -rf "$build/programs" "$build/programs.log"
     mkdir -p "$build/programs" "$build/programs.log" "$build/simt"
     unexecuted=limber_multiply,limber_pack,limber_reconstruct,limber_special,limber_exact
     unexecuted=$unexecuted,limber_scale_a,limber_scale_b,limber_steps
-    # rates of an H100 SXM; with other rates, other schemes might be chosen
-    SIMT_CC=$1 SIMT_SMS=132 SIMT_CLOCK=1980000 SIMT_MEMORY_CLOCK=2619000
     SIMT_PROGRAMS=$build/programs SIMT_CACHE=${SIMT_CACHE:-$build/simt}
-    export SIMT_CC SIMT_SMS SIMT_CLOCK SIMT_MEMORY_CLOCK SIMT_PROGRAMS SIMT_CACHE build unexecuted
+    SIMT_CC=$1 SIMT_SMS=$2 SIMT_CLOCK=$3 SIMT_MEMORY_CLOCK=$4 SIMT_BUS=$5
+    export SIMT_CC SIMT_SMS SIMT_CLOCK SIMT_MEMORY_CLOCK SIMT_BUS
+    export SIMT_PROGRAMS SIMT_CACHE build unexecuted
     collect_programs > "$build/programs.txt" || exit 1
     grep -E "${COLLECT_ONLY:-.}" "$build/programs.txt" |
         LIMBER_CACHE=off LIMBER_CUDA=$build/test/libsimt_cuda.so \
@@ -180,7 +192,7 @@ collect_sources() {  # capability
     echo "$kernels kernels are needed"
 }
 
-collect_cubins() {  # folder, architecture
+collect_cubins() {  # folder, architecture, what device_rates prints
     mkdir -p "$build/cubins"
     made=$(find "$build/programs" -name '*.cu' | sed 's|.*/||; s|-.*||' | sort -u | tr '\n' ' ')
     case $made in
@@ -199,12 +211,13 @@ collect_cubins() {  # folder, architecture
     find "$build/programs" -name '*.cu' -print0 | LIMBER_CUBINS=$build/cubins \
         LIMBER_KEEP_CUBINS=$build/cubins LIMBER_NVRTC=$LIMBER_NVRTC \
         xargs -0 -P "$jobs" -n 8 "$build/test/collect_cubins" || die "a kernel was not compiled"
+    echo "$3" | tr " " , > "$build/cubins/rates"
     (cd "$build" && tar cJf "$1/cubins.tar.xz" cubins) || die "tar cannot write cubins.tar.xz"
     set -- "$build"/cubins/*.cubin "$1"
     echo "$(($# - 1)) kernels, $(head -n 1 "$1" | cut -d ' ' -f 3,4)"
 }
 
-collect_all() {  # folder, architecture, NVRTC's version
+collect_all() {  # folder, architecture, NVRTC's version, what device_rates prints
     collect "$1" && into=$(cd "$1" && pwd) || exit 1
     jobs=${JOBS:-$(nproc)}
     choice=$(options)
@@ -214,8 +227,9 @@ collect_all() {  # folder, architecture, NVRTC's version
     step configure cmake -S "$source" -B "$build" $choice -DLIMBER_TESTS=ON &&
         step build cmake --build "$build" --parallel "$jobs" --target collect || exit 1
     collect_nvrtc "$3"
-    collect_sources "$(echo "$2" | tr -d a-z)"
-    collect_cubins "$into" "$2"
+    # shellcheck disable=SC2086
+    collect_sources "$(echo "$2" | tr -d a-z)" $4
+    collect_cubins "$into" "$2" "$4"
     du -sh "$1"
     [ ! -f "$build/programs.log/failed" ] ||
         die "kernels may be missing of: $(tr '\n' ' ' < "$build/programs.log/failed")"
@@ -378,18 +392,19 @@ measure() {
 
 started=$(date +%s)
 deps='' carried='' out='' more=${GPU_OPTIONS:-}    # more: options of gpu.py
-collected='' arch=90a nvrtc=13.0    # options of --collect
+collected='' arch=90a device=h200 nvrtc=13.0    # options of --collect
 while [ $# -gt 0 ]; do
     case $1 in
     --help | -h) usage 0 ;;
     --collect-deps) [ $# = 2 ] || usage 2; collect "$2"; exit ;;
     --short) more="$more $1" ;;
-    --deps | --steps | --deadline | --collect | --arch | --nvrtc)
+    --deps | --steps | --deadline | --collect | --arch | --device | --nvrtc)
         [ $# -ge 2 ] || usage 2
         case $1 in
         --deps) deps=$2 ;;
         --collect) [ -n "$2" ] || usage 2; collected=$2 ;;
         --arch) arch=$2 ;;
+        --device) device=$2 ;;
         --nvrtc) nvrtc=$2 ;;
         *) more="$more $1 $2" ;;
         esac
@@ -408,7 +423,9 @@ case $build in /*) ;; *) build=$(pwd)/$build ;; esac    # steps run in other fol
 plan=$(python3 "$source/tools/gpu.py" --check $more) || exit 2
 deadline=${plan%% *} deadline=${deadline%%.*}
 if [ -n "$collected" ]; then
-    collect_all "$collected" "$arch" "$nvrtc"
+    rates=$(device_rates "$device") ||
+        refuse "--device $device: it takes h100, h200 or SMS,KHZ,MEMORY_KHZ,BITS"
+    collect_all "$collected" "$arch" "$nvrtc" "$rates"
     exit
 fi
 out=${out:-$build/results}

@@ -102,9 +102,10 @@ chmod +x nothing/*
 echo "limber-cubin 1 sm_80 13.0 " > 'a build/cubins/sm_80-0.cubin'
 echo "limber-cubin 1 sm_90a 13.0 " > 'a build/cubins/sm_90a-0.cubin'
 touch -d 2001-01-01 'a build/cubins/sm_90a-0.cubin'
-collect() {  # regular expression of programs, architecture
+collect() {  # regular expression of programs, architecture, device
     env PATH="$work/nothing:$PATH" LIMBER_CUDA= LIMBER_NVRTC="$nvrtc" GPU_BUILD='a build' \
-        COLLECT_ONLY="$1" GPU_OPTIONS=--tiny sh "$script" --collect 'all of it' --arch "$2"
+        COLLECT_ONLY="$1" GPU_OPTIONS=--tiny sh "$script" --collect 'all of it' --arch "$2" \
+        --device "${3:-h200}"
 }
 expect 0 '[1-9] kernels, sm_90a 13.0' collect '^int8-2048 ' 90
 expect 0 'cubins/sm_90a-' tar tJf 'all of it/cubins.tar.xz'
@@ -119,14 +120,49 @@ unset SIMT_LOST
 programs='test_cuda_launches|smoke:scan|smoke:fp32-f-inside'
 expect 0 '[1-9] kernels, sm_90a 13.0' collect "^($programs) " 90a
 on_device() {
-    env SIMT_SMS=132 SIMT_CLOCK=1980000 SIMT_MEMORY_CLOCK=2619000 LIMBER_CUDA="$cuda" \
-        LIMBER_NVRTC=/nonexistent LIMBER_CUBINS='a build/cubins' \
+    env SIMT_SMS=132 SIMT_CLOCK=1980000 SIMT_MEMORY_CLOCK=3201000 SIMT_BUS=6144 \
+        LIMBER_CUDA="$cuda" LIMBER_NVRTC=/nonexistent LIMBER_CUBINS='a build/cubins' \
         LIMBER_TEST_GPU=1 "$@"
 }
 expect 0 '"passed": true' on_device 'a build/test/gpu_smoke' scan
 expect 0 '"passed": true' on_device 'a build/test/gpu_smoke' fp32-f-inside
 expect 0 'PASSED' on_device 'a build/test/test_cuda_launches'
 expect 1 'no NVRTC' on_device 'a build/test/gpu_smoke' pack
+
+# Kernels are those of the rates that --device states: a scan of this product pays with the memory
+# of an H200, but not with that of an H100, so their plans differ.
+python3 - square.npy << 'END'
+import array, struct, sys
+n = 1150
+header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }" % (n, n)
+header += ' ' * (63 - (len(header) + 10) % 64) + '\n'
+with open(sys.argv[1], 'wb') as f:
+    f.write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header.encode())
+    f.write(array.array('f', [i * 7919 % 10007 / 16384 for i in range(n * n)]).tobytes())
+END
+rm 'a build/tools/limber'
+cat > 'a build/tools/limber' << END
+#!/bin/sh
+LIMBER_BACKEND=cuda LIMBER_CACHE=off SIMT_SKIP=$skipped exec "$limber" gemm "$work/square.npy" \
+    "$work/square.npy" --contract native -o "$work/product.npy"
+END
+chmod +x 'a build/tools/limber'
+h100='SIMT_MEMORY_CLOCK=2619000 SIMT_BUS=5120'
+product() {  # VARIABLE=VALUE...
+    on_device "$@" 'a build/tools/limber'
+}
+carried() {  # VARIABLE=VALUE...
+    on_device LIMBER_NVRTC="$nvrtc" "$@" python3 "${script%.sh}.py" --carried 'a build/cubins'
+}
+expect 0 ' kernels, sm_90a 13.0' collect '^int8-2048 ' 90a
+expect 0 'ozaki1' product
+expect 1 'no NVRTC' product $h100
+expect 0 '^$' carried
+expect 0 'for --device 132,1980000,3201000,6144, and here is 132,1980000,2619000,5120' carried $h100
+expect 0 ' kernels, sm_90a 13.0' collect '^int8-2048 ' 90a 132,1980000,2619000,5120
+expect 0 'native, by native' product $h100
+expect 0 '^$' carried $h100
+expect 2 '--device h300: it takes' collect '^int8-2048 ' 90a h300
 
 # bad options are refused, too
 expect 2 'nowhere was not made by' sh "$script" --deps nowhere results

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rehearses tools/gpu.py with the stand-ins for libcuda and NVRTC, which hang, lose the device or
 answer wrongly in one step.  Arguments: gpu.py, limber, and the files of both stand-ins and of
-timed_cuda."""
+timed_cuda.  With gpu_smoke as one more argument, runs all steps once instead, without faults, by
+real programs: a kernel for each group of rows, three kinds of gpu_smoke, and a test by ctest."""
 
 import json
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 
 RUNNER, LIMBER, CUDA, NVRTC, TIMED = (os.path.abspath(path) for path in sys.argv[1:6])
+SMOKE = os.path.abspath(sys.argv[6]) if len(sys.argv) > 6 else None
 WORK = tempfile.mkdtemp()
 BUILD = os.path.join(WORK, 'build')
 TOOLS = os.path.join(WORK, 'bin')
@@ -82,6 +84,27 @@ cat << 'LINES'
 3/3 Test #3: test_cuda_mx_gpu .................***Skipped   0.02 sec
 LINES
 exit 8
+'''
+
+# Programs of the run of all steps.  Options of NVIDIA's tools end where limber's command begins.
+ONE_KERNEL_SH = '''#!/bin/sh
+case "$*" in
+*--by* | *--probe*) exec %(limber)s "$@" ;;
+*"--rows fp64"*) by=correct:ozaki2 ;;
+*"--rows fp32"*) by=fp32-f ;;
+*"--rows int"*) by=exact ;;
+*) by=native ;;
+esac
+exec %(limber)s "$@" --by $by --once
+'''
+THREE_KINDS_SH = '''#!/bin/sh
+[ "$1" != --list ] || { %(smoke)s --list | grep -xE 'attributes|scan|int8-step'; exit; }
+exec %(smoke)s "$@"
+'''
+TOOL_SH = '''#!/bin/sh
+case $1 in --query-gpu*) echo driver_version; exit ;; esac
+until [ "${1##*/}" = limber ]; do shift; done
+"$@" && echo "Section: a" && echo "ERROR SUMMARY: 0 errors"
 '''
 
 
@@ -189,6 +212,9 @@ def plans():
     status, text = run('--programs', '--tiny', BUILD)
     check(status == 0 and 'smoke:first %s/test/gpu_smoke first\n' % BUILD in text and
           ' --rows fp32 --sizes 24 --seconds 1e6 --once\n' in text, 'programs', text)
+    status, text = run('--programs', '--short', BUILD)
+    check(status == 0 and text.startswith('fp64-8192 ') and 'int8-8192' not in text,
+          'programs of the short form, which is longer with carried kernels', text)
     status, text = run('--list-steps', BUILD)
     listed = text.split()
     check(listed[:2] == ['attributes', 'nvidia-smi'] and 'smoke:second' in listed and
@@ -405,14 +431,42 @@ def bad_input():
     check(status == 0 and 'example:' in text, 'help', text)
 
 
+def sequence():
+    """Runs every step of the plan by the programs that a device would run."""
+    programs = {'limber': shlex.quote(LIMBER), 'smoke': shlex.quote(SMOKE)}
+    script(os.path.join(BUILD, 'tools', 'limber'), ONE_KERNEL_SH % programs)
+    script(os.path.join(BUILD, 'test', 'gpu_smoke'), THREE_KINDS_SH % programs)
+    for tool in ('nvidia-smi', 'ncu', 'compute-sanitizer'):
+        script(os.path.join(TOOLS, tool), TOOL_SH)
+    with open(os.path.join(BUILD, 'CTestTestfile.cmake'), 'w') as f:
+        f.write('add_test(smoke_gpu "%s" "scan")\n'
+                'set_tests_properties(smoke_gpu PROPERTIES LABELS gpu)\n' % SMOKE)
+    folder = os.path.join(WORK, 'all')
+    path = TOOLS + ':' + os.environ['PATH']
+    planned = run('--tiny', '--list-steps', BUILD)[1].split()
+    status, text = run('--tiny', '--deadline', '3000', BUILD, folder, PATH=path)
+    list_of = entries(folder)
+    check(len(planned) > 25 and names(list_of) == planned, 'every step',
+          '%s\n%s' % (planned, names(list_of)))
+    check(status == 0 and not any('skipped' in e for e in list_of), 'a step that is not ok', text)
+    rows = [e for e in list_of if '--rows' in e['command'] and '--json' in e['command']]
+    check(len(rows) == 15 and all('ok' in states(e) for e in rows), 'rows', json.dumps(rows))
+    page = read(folder, 'gpu.txt')
+    check(all('\n%-16s ok ' % name in page for name in planned), 'gpu.txt', page)
+
+
 def main():
     for folder in (TOOLS, os.path.join(BUILD, 'tools'), os.path.join(BUILD, 'test')):
         os.makedirs(folder)
     open(os.path.join(BUILD, 'CTestTestfile.cmake'), 'w').close()
+    shutil.copy(TIMED, TIMED_HERE)
+    if SMOKE:
+        sequence()
+        print('%d checks, %d failed' % (checks, bad))
+        return bad > 0
     script(os.path.join(BUILD, 'tools', 'limber'),
            LIMBER_SH % {'limber': shlex.quote(LIMBER), 'python': shlex.quote(sys.executable)})
     script(os.path.join(BUILD, 'test', 'gpu_smoke'), SMOKE_SH)
-    shutil.copy(TIMED, TIMED_HERE)
     for part in (plans, everything, misbehaviours, tools, limits, repeats, interrupts, bad_input):
         part()
     print('%d checks, %d failed' % (checks, bad))

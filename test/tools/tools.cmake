@@ -63,4 +63,8 @@ if(Python3_EXECUTABLE)
            ${PROJECT_SOURCE_DIR}/tools/gpu.py $<TARGET_FILE:limber_cli> $<TARGET_FILE:simt_cuda>
            $<TARGET_FILE:simt_nvrtc> $<TARGET_FILE:timed_cuda>)
   set_tests_properties(gpu_steps PROPERTIES TIMEOUT 900)
+  add_test(NAME gpu_all_steps COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/gpu_steps.py
+           ${PROJECT_SOURCE_DIR}/tools/gpu.py $<TARGET_FILE:limber_cli> $<TARGET_FILE:simt_cuda>
+           $<TARGET_FILE:simt_nvrtc> $<TARGET_FILE:timed_cuda> $<TARGET_FILE:gpu_smoke>)
+  set_tests_properties(gpu_all_steps PROPERTIES TIMEOUT 900)
 endif()

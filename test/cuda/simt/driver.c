@@ -111,6 +111,7 @@ static struct {
     bool started;
     int capability, multiprocessors, version;
     int clock, memory_clock; /* kHz */
+    int bus; /* bits of the bus to the memory */
     uint64_t each; /* bytes of memory of each device; 0 until start_memory() */
     struct context contexts[DEVICES];
     struct capture *captures;
@@ -148,6 +149,7 @@ static void read_settings(void)
     driver.version = (int)setting("SIMT_DRIVER", 13000);
     driver.clock = (int)setting("SIMT_CLOCK", 1500000);
     driver.memory_clock = (int)setting("SIMT_MEMORY_CLOCK", 2000000);
+    driver.bus = (int)setting("SIMT_BUS", 5120);
     streams_seed(setting("SIMT_SEED", 1));
     engine.seed = setting("SIMT_SEED", 1);
     engine.capability = driver.capability;
@@ -405,7 +407,7 @@ EXPORT int cuDeviceGetAttribute(int *v, int attribute, int device)
     case 33: *v = 0; break;
     case 34: *v = device; break;
     case 36: *v = driver.memory_clock; break;
-    case 37: *v = 5120; break;
+    case 37: *v = driver.bus; break;
     case 38: *v = 50 << 20; break;
     case 39: *v = threads_of_multiprocessor(); break;
     case 75: *v = driver.capability / 10; break;
