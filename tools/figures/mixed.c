@@ -265,8 +265,9 @@ static bool fill_overhead(struct figures *f, struct table *data, struct table *b
             struct factors x;
 
             ok = factors_alloc(&x, n, n, n, sweeps[s].format, sweeps[s].format);
-            if (ok)
-                fill_operands(&x, 0.4, sweeps[s].tiles, sweeps[s].kind);
+            if (ok) /* with more wide tiles of FP32, one emulated type computes the product */
+                fill_operands(&x, sweeps[s].decided && sweeps[s].tiles ? 0.1 : 0.4, sweeps[s].tiles,
+                              sweeps[s].kind);
             ok = ok && measure_overhead(f, &sweeps[s], &x, data);
             factors_free(&x);
         }
