@@ -265,22 +265,32 @@ static bool read_text(struct emit *e, const char *text, size_t size)
            fail_llvm(e, "the function's text does not parse", message);
 }
 
+/* Prints a configuration as comments of LLVM's IR, in which it is a string of bytes. */
+static void print_constants(struct text *out, const struct kernel_config *k)
+{
+    struct text all = { 0 };
+
+    limber_print_config(&all, k);
+    limber_text_add(out, "; @limber_constants: members, with their offsets in bytes\n");
+    for (const char *line = all.s; line && *line; line += strcspn(line, "\n") + 1)
+        limber_text_add(out, ";%.*s\n", (int)strcspn(line, "\n"), line);
+    out->failed = out->failed || all.failed;
+    limber_text_clear(&all);
+}
+
 /* Writes the IR and the assembly to the dump.  Code generation changes a module, so the assembly is
- * made from a new module, parsed from the text.  On failure there is only no assembly in the
- * dump. */
-static void dump_texts(const struct target *t, const char *text, const struct dump *dump)
+ * made from a new module, parsed from the text.  On failure there is only no assembly in the dump.
+ * k: the configuration among the module's constants, or NULL. */
+static void dump_texts(const struct target *t, const char *text, const struct kernel_config *k,
+                       const struct dump *dump)
 {
     LLVMMemoryBufferRef assembly;
-    const char *constants =
-        strstr(text, "@limber_constants") ?
-            "; @limber_constants: limber_kernel_constants of kernel.c, whose comments count "
-            "bytes\n" :
-            "";
     struct diag ignored = { 0 };
     struct text all = { 0 };
     struct emit e;
 
-    limber_text_add(&all, "%s", constants);
+    if (k)
+        print_constants(&all, k);
     limber_text_add(&all, "%s", text);
     if (!all.failed)
         dump->file(dump->user, "kernel.ll", all.s, all.n);
@@ -297,15 +307,16 @@ static void dump_texts(const struct target *t, const char *text, const struct du
 }
 
 /* Compiles the object file first and writes the dump afterwards, so that dumping does not change
- * the object file.  Returns false with an error if that fails. */
-static bool emit_object_and_dump(struct emit *e, const struct target *t, const struct dump *dump,
+ * the object file.  k: as in dump_texts.  Returns false with an error if that fails. */
+static bool emit_object_and_dump(struct emit *e, const struct target *t,
+                                 const struct kernel_config *k, const struct dump *dump,
                                  struct blob *object)
 {
     char *text = dump ? e->l->LLVMPrintModuleToString(e->module) : NULL;
     bool ok = emit_object(e, object);
 
     if (text && ok)
-        dump_texts(t, text, dump);
+        dump_texts(t, text, k, dump);
     if (text)
         e->l->LLVMDisposeMessage(text);
     return ok;
@@ -327,7 +338,7 @@ bool limber_llvm_object(const struct kernel_config *k, const struct target *t,
 
     if (ok) {
         set_attributes(&e);
-        ok = optimise(&e) && emit_object_and_dump(&e, t, dump, object);
+        ok = optimise(&e) && emit_object_and_dump(&e, t, k, dump, object);
     }
     emit_clear(&e);
     return ok;
@@ -343,7 +354,7 @@ bool limber_llvm_text_object(const struct text *text, const struct target *t,
 
     if (ok) {
         set_attributes(&e);
-        ok = emit_object_and_dump(&e, t, dump, object);
+        ok = emit_object_and_dump(&e, t, NULL, dump, object);
     }
     emit_clear(&e);
     return ok;

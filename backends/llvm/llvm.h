@@ -92,6 +92,9 @@ bool limber_llvm_serves(const struct plan *p, struct diag *d);
  * (config.c).  Returns false, with an error, if the backend does not support the plan. */
 bool limber_kernel_config(const struct plan *p, const struct target *t, struct kernel_config *k,
                           struct diag *d);
+/* Prints a configuration as the members of an initialiser, each with its offset in bytes, by which
+ * LLVM's IR reads it (source.c). */
+void limber_print_config(struct text *out, const struct kernel_config *k);
 /* Prints a kernel as C: its configuration as an initialiser, and the source (source.c). */
 bool limber_kernel_source(const struct kernel_config *k, struct text *out, struct diag *d);
 /* Implements code_ops.source: prints the source of a plan's kernel, with its constants. */

@@ -249,9 +249,7 @@ static void print_field(struct text *out, const struct field *f, const char *p)
     limber_text_add(out, " }");
 }
 
-/* Prints a configuration as the members of an initialiser, each with its offset in bytes, as LLVM's
- * IR has it. */
-static void print_config(struct text *out, const struct kernel_config *k)
+void limber_print_config(struct text *out, const struct kernel_config *k)
 {
     const char *name = texts;
 
@@ -291,7 +289,7 @@ bool limber_kernel_source(const struct kernel_config *k, struct text *out, struc
         "#include \"backends/llvm/kernel/kernel.h\"\n\n"
         "const struct kernel_config limber_kernel_constants = {\n",
         kind, kind);
-    print_config(out, k);
+    limber_print_config(out, k);
     limber_text_add(out, "};\n\n#include \"backends/llvm/kernel/%s.c\"\n",
                     k->unit == UNIT_exact ? "exact" : "kernel");
     return !out->failed ||

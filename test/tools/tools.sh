@@ -99,6 +99,10 @@ expect 0 '#include "args.h"' "$limber" plan gemm a.mtx a.mtx --contract correct 
 expect 1 'target: ' "$limber" plan gemm a.mtx a.mtx --contract correct --scheme ozaki2 --source --target sm_9
 # a dumped plan computes what the call did; a plan without a row writes no file
 expect 0 "^bound " env LIMBER_DUMP=dumped "$limber" gemm a.mtx a.mtx --contract fast --scheme ozaki1-i8 --slices 2 -o made.mtx
+# the IR of a compiled kernel begins with its constants, by name
+if ls dumped/*/kernel.ll > /dev/null 2>&1; then
+    expect 0 '^;    \.unit = UNIT_i8, /\* 4: ' cat dumped/*/kernel.ll
+fi
 cp dumped/*/*-bound.lir bound.lir
 expect 0 '^products ' "$limber" execute bound.lir a.mtx a.mtx -o again.mtx
 expect 0 same sh -c 'cmp made.mtx again.mtx && echo same'
