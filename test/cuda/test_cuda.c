@@ -680,7 +680,7 @@ static void threads_share_contexts_and_devices(void **state)
 /* Planted faults, each with the compute capability whose kernels contain the line that it
  * changes.  Kernels for another scheme or device lack the line. */
 static const struct gpu_fault faults[] = {
-    { 80, "a dropped barrier", "        meet<of_warp>();\\n=>" },
+    { 80, "a dropped barrier", "        sync_warp_or_block<of_warp>();\\n=>" },
     { 80, "a wrong stage",
       "(uint32_t)(s % STAGES * bytes), s=>(uint32_t)((s + 1) % STAGES * bytes), s" },
     { 80, "a missing edge", "along ? p0 + p < length : line=>along ? true : line" },

@@ -210,6 +210,14 @@ static void images_may_differ_in_magnitude(void **state)
     }
 }
 
+static bool has_unit(enum unit u)
+{
+    struct target t = { .device = 0 };
+    struct diag d = { 0 };
+
+    return limber_backend_cuda.probe(&t, &d) && t.rate[u] > 0;
+}
+
 /* Blocks of 64 filters and of 64 pixels take the scheme that suits them.  An element of a block of
  * narrow filters and narrow pixels has the bits of FP32-F, as if all other blocks were zero; the
  * others have those of FP32-B. */
@@ -221,6 +229,8 @@ static void convolutions_are_cut_into_blocks(void **state)
     limber_contract k = native;
 
     (void)state;
+    if (!has_unit(UNIT_bf16))
+        return;
     k.promise = LIMBER_CONTRACT_FAST;
     for (int i = 0; i < 4; i++) {
         const struct layer l = { 2, 16, SIDE, SIDE, FILTERS, 3, 3, 1, 1, 1, 1, layouts[i % 2] };
@@ -367,6 +377,8 @@ static void gradients_are_cut_into_blocks(void **state)
     enum { FILTERS = 130, SIDE = 11, OPERANDS = 2 };
 
     (void)state;
+    if (!has_unit(UNIT_bf16))
+        return;
     for (int i = 0; i < 4; i++) {
         const bool filter = i > 1;
         const struct layer l = {
@@ -703,14 +715,6 @@ static void unseen_pixels_may_hold_anything(void **state)
     gpu_free(y);
     free(want);
     drop_tensors(&t);
-}
-
-static bool has_unit(enum unit u)
-{
-    struct target t = { .device = 0 };
-    struct diag d = { 0 };
-
-    return limber_backend_cuda.probe(&t, &d) && t.rate[u] > 0;
 }
 
 /* Convolutions by schemes that use tensor cores have the bits of the simulated units in the

@@ -180,8 +180,8 @@ static void faults_of_scans_are_found(void **state)
         { 0, "one part is left out",
           "p < args.blocks_p; p += lanes=>p + 1 < args.blocks_p; p += lanes" },
         { 0, "half a tile",
-          "b < first + count; b++)\\n            join=>b < first + 1; b++)\\n"
-          "            join" },
+          "b < first + count; b++)\\n            combine=>b < first + 1; b++)\\n"
+          "            combine" },
         { 0, "subnormals a binade too low",
           "int unit = (exponent ? exponent : 1)=>int unit = exponent" },
         { 0, "subnormals as normal",

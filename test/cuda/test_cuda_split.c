@@ -285,7 +285,7 @@ static void what_cannot_be_split_inside_is_refused(void **state)
 /* ---- planted faults must be found ------------------------------------------------------------ */
 
 static const struct gpu_fault faults[] = {
-    { 80, "no barrier between cutting and multiplying", "        meet<of_warp>();\\n=>" },
+    { 80, "no barrier between cutting and multiplying", "        sync_warp_or_block<of_warp>();\\n=>" },
     { 80, "limbs multiplied before they are cut",
       "with((uint32_t)((s - 1) % 2 * STAGE), s - 1);=>"
       "with((uint32_t)(s % 2 * STAGE), s - 1);" },
@@ -300,7 +300,7 @@ static const struct gpu_fault faults[] = {
       "            sync_warp();\\n            if (lane() == 0)\\n                "
       "barrier_arrive((uint32_t)(FULL=>"
       "            if (lane() == 31)\\n                barrier_arrive((uint32_t)(FULL" },
-    { 90, "elements read before they are there", "        meet<of_warp>();\\n=>" },
+    { 90, "elements read before they are there", "        sync_warp_or_block<of_warp>();\\n=>" },
     { 90, "limbs cut over those being multiplied",
       "        if (x % SQUARES == 0)\\n=>        if (x < 0)\\n" },
     { 100, "no barrier between cutting and multiplying",
