@@ -285,7 +285,8 @@ static void what_cannot_be_split_inside_is_refused(void **state)
 /* ---- planted faults must be found ------------------------------------------------------------ */
 
 static const struct gpu_fault faults[] = {
-    { 80, "no barrier between cutting and multiplying", "        sync_warp_or_block<of_warp>();\\n=>" },
+    { 80, "no barrier between cutting and multiplying",
+      "        sync_warp_or_block<of_warp>();\\n=>" },
     { 80, "limbs multiplied before they are cut",
       "with((uint32_t)((s - 1) % 2 * STAGE), s - 1);=>"
       "with((uint32_t)(s % 2 * STAGE), s - 1);" },
