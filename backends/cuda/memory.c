@@ -105,9 +105,7 @@ static size_t extent_bytes(const struct view *v, int64_t lines, int64_t k, int s
     }
     /* the lines of a tile subset may end within an image, or within a channel's taps */
     images = ceil_div(lines, w->oh * w->ow * (w->t ? w->od : 1));
-    channels = ceil_div(k, w->r * w->s * (w->t ? w->t : 1));
-    if (v->tile_subset && w->depth)
-        channels = w->depth;
+    channels = v->tile_subset && w->depth ? w->depth : ceil_div(k, w->r * w->s * (w->t ? w->t : 1));
     planes = w->t ? w->d - 1 : 0;
     return (size_t)(w->origin + (images - 1) * w->image + (channels - 1) * w->channel +
                     planes * w->plane + (w->h - 1) * w->row + (w->w - 1) * w->col + 1) *
@@ -182,12 +180,11 @@ static bool upload_tile_subset(struct device_call *r, int side, struct diag *d)
 
     if (!x)
         return true;
-    end = (end_of_used_lines(x, lines) + LIMBER_BLOCK - 1) / LIMBER_BLOCK;
+    end = ceil_div(end_of_used_lines(x, lines), LIMBER_BLOCK);
     r->view[side].tile_subset = NULL;
     r->subsets.tile_subset[side] = *x;
     if (!limber_cuda_copy(r, &r->subsets.blocks[side], x->block,
-                          (size_t)((lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK) * sizeof *x->block,
-                          "blocks", d) ||
+                          (size_t)ceil_div(lines, LIMBER_BLOCK) * sizeof *x->block, "blocks", d) ||
         (x->tile && !limber_cuda_copy(r, &r->subsets.tiles[side], x->tile, (size_t)(end * x->tiles),
                                       "tiles", d)))
         return false;

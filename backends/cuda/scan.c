@@ -28,7 +28,7 @@ size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t leng
 
 int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length)
 {
-    return (lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK * ((length + ELEMENTS - 1) / ELEMENTS);
+    return ceil_div(lines, LIMBER_BLOCK) * ceil_div(length, ELEMENTS);
 }
 
 /* Kernel arguments and grid sizes of one operand's scan. */
@@ -90,7 +90,7 @@ static struct planned_scan plan_scan(const struct device_call *r, const struct s
                                   .length = call->length,
                                   .found = (int32_t *)(uintptr_t)memory->found,
                                   .tiles = (int32_t *)(uintptr_t)memory->tiles,
-                                  .tile_rows = (call->lines + LIMBER_BLOCK - 1) / LIMBER_BLOCK,
+                                  .tile_rows = ceil_div(call->lines, LIMBER_BLOCK),
                                   .counters = (int32_t *)(uintptr_t)memory->counters,
                                   .parts = (int32_t *)(uintptr_t)memory->parts,
                                   .halves = (int32_t *)(uintptr_t)memory->halves,

@@ -126,8 +126,8 @@ LIMBER_API limber_status limber_apply(limber_context *ctx, const limber_elementw
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
-/* What a reduction computes.  The first four give one result for `count` numbers, the others
- * `count` results. */
+/* The reductions that limber_reduce computes.  SUM, MEAN, MAX and VARIANCE give one result for
+ * `count` numbers; SOFTMAX, LAYER_NORM and RMS_NORM give `count` results. */
 typedef enum limber_reduction {
     LIMBER_REDUCTION_SUM,
     LIMBER_REDUCTION_MEAN, /* sum / count */
