@@ -227,11 +227,11 @@ static void ties_beside_tiny_products(void **state)
                                                .bits = asked };
             const double a = 0x1p-60, other = i & 1 ? -0x1p-60 : 0x1p-60,
                          ulp = ldexp(1, -f.frac_bits);
-            const double factor = 1 + ulp, before = 1.5, low = 1.5 + ulp, high = 1.5 + 2 * ulp;
+            const double before = 1.5, low = 1.5 + ulp, high = 1.5 + 2 * ulp;
             char beta[8], c[8];
             double got;
 
-            limber_convert(beta, f, &factor, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+            store_scalar(beta, f, 1 + ulp);
             limber_convert(c, f, &before, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
             if (limber_gemm(ctx, &contract, 1, 1, 1, NULL, (limber_matrix){ &a, LIMBER_F64, 1, 1 },
                             (limber_matrix){ &other, LIMBER_F64, 1, 1 }, beta,

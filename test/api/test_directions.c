@@ -138,12 +138,10 @@ static void check_convolution(const struct trial *t, int direction, const limber
     double *sum = malloc((size_t)t->count[tensor] * sizeof *sum), got;
     char *a = stored(t, reads[direction][0], f), *b = stored(t, reads[direction][1], f);
     char *c = stored(t, tensor, to), alpha[16], beta[16];
-    limber_format scalar = to.kind == LIMBER_KIND_INT ? LIMBER_I64 : to;
-    static const double values[] = { 2, -1 };
     limber_report report = LIMBER_REPORT_INIT;
 
-    limber_convert(alpha, scalar, &values[0], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-    limber_convert(beta, scalar, &values[1], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    store_scalar(alpha, to, 2);
+    store_scalar(beta, to, -1);
     convolve_by_definition(t, direction, sum);
     if (run_direction(context[ctx], direction, contract, &t->s, f, a, b, to, c,
                       scalars ? alpha : NULL, scalars ? beta : NULL, &report))
@@ -706,14 +704,13 @@ static void check_unreached(const limber_conv *s, const struct kind *k, double a
     enum { H = 5, MOST_C = 4 };
     const limber_format from = named(k->from), to = named(k->to);
     const bool whole = to.kind == LIMBER_KIND_INT;
-    const limber_format scalar = whole ? LIMBER_I64 : to;
     const limber_contract contract = { .size = sizeof(limber_contract),
                                        .promise = k->promise,
                                        .bits = k->promise == LIMBER_CONTRACT_BITS ? 40 : 0,
                                        .scheme = k->scheme };
     const int64_t oh = (H + s->pad[0] + s->pad[1] - s->r) / s->stride[0] + 1;
     const int64_t ow = (H + s->pad[2] + s->pad[3] - s->s) / s->stride[1] + 1;
-    const double one = 1, minus = -3;
+    const double one = 1;
     char dy[H * H * MOST_C * 16], w[MOST_C * MOST_C * 4 * 16], dx[H * H * MOST_C * 16];
     char want[16], by[16], beta[16], before[16];
     int found = 0;
@@ -724,8 +721,8 @@ static void check_unreached(const limber_conv *s, const struct kind *k, double a
         limber_convert(dy + i * from.size, from, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
     for (size_t i = 0; i < sizeof w / 16; i++)
         limber_convert(w + i * from.size, from, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-    limber_convert(by, scalar, &alpha, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-    limber_convert(beta, scalar, &minus, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    store_scalar(by, to, alpha);
+    store_scalar(beta, to, -3);
     limber_convert(before, to, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
     for (int c = 0; c < CONTEXTS; c++) {
         memcpy(want, before, sizeof want);

@@ -258,17 +258,15 @@ static void check_products(bool finite, uint64_t seed)
         for (size_t variant = SANITIZED ? i % 4 : 0; variant < 4; variant += SANITIZED ? 4 : 1) {
             static char scalars[2][16];
             const double numbers[2] = { 3, -2 };
-            limber_format fs;
             bool integer;
 
             x.a = named(trios[i].a);
             x.b = named(trios[i].b);
             x.c = named(trios[i].c);
             integer = x.c.kind == LIMBER_KIND_INT || x.c.kind == LIMBER_KIND_SHORT;
-            fs = integer ? LIMBER_I64 : x.c;
             x.transposed = variant & 1;
             for (int s = 0; s < 2; s++)
-                limber_convert(scalars[s], fs, &numbers[s], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+                store_scalar(scalars[s], x.c, numbers[s]);
             x.alpha = variant >= 2 ? scalars[0] : NULL;
             x.beta = variant >= 2 ? scalars[1] : NULL;
             fill_codes(&r, x.a, finite, x.ea, M * K);

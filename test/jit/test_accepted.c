@@ -87,11 +87,10 @@ static void draw_data(struct rng *r, struct trial *t)
 /* Multiplies, and stores the result in t->c[to]. */
 static limber_status multiply(limber_context *ctx, struct trial *t, int to, limber_report *report)
 {
-    const double number[2] = { 0.75, -1.25 };
     char scalar[2][16];
 
-    limber_convert(scalar[0], t->f, &number[0], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-    limber_convert(scalar[1], t->f, &number[1], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    store_scalar(scalar[0], t->f, 0.75);
+    store_scalar(scalar[1], t->f, -1.25);
     return limber_gemm(ctx, &t->contract, t->m, t->n, t->k, t->scalars & 1 ? scalar[0] : NULL,
                        (limber_matrix){ t->a, t->f, t->step[0][0], t->step[0][1] },
                        (limber_matrix){ t->b, t->f, t->step[1][0], t->step[1][1] },
@@ -263,11 +262,10 @@ static void compute_other(limber_context *ctx, const struct other_call *e, struc
                            .c = step };
     const limber_matrix left = { t->a, t->f, n, 1 };
     limber_prepared *prepared = NULL;
-    const double number = beta;
     limber_problem p;
     char scalar[16];
 
-    limber_convert(scalar, t->f, &number, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    store_scalar(scalar, t->f, beta);
     for (int64_t g = 0; g < COUNT_OF_BATCH; g++) {
         a[g] = (char *)t->a + g * step * size;
         b[g] = (char *)t->b + (COUNT_OF_BATCH - 1 - g) * step * size;

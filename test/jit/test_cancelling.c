@@ -174,8 +174,8 @@ static void compare_with_interpreter(struct rng *r, enum operands data, int n, c
     for (int i = 0; i < count; i++)
         a[i] = normal(r);
     limber_convert(old, f, a, f64, count, LIMBER_ROUND_NEAREST);
-    limber_convert(alpha, f, &three[0], f64, 1, LIMBER_ROUND_NEAREST);
-    limber_convert(beta, f, &three[1], f64, 1, LIMBER_ROUND_NEAREST);
+    store_scalar(alpha, f, three[0]);
+    store_scalar(beta, f, three[1]);
     for (int given = 0; given < 3; given++) { /* number of given scalars: none, alpha, both */
         const void *const scalars[2] = { given ? alpha : NULL, given > 1 ? beta : NULL };
 

@@ -164,14 +164,13 @@ static void compare_all_contexts(const struct shape *s, uint64_t seed)
     char *a = malloc(na * fa.size), *b = malloc(nb * fb.size), *c0 = malloc(nc * fc.size),
          *want = malloc(nc * fc.size), *got = malloc(nc * fc.size), what[160], alpha[8], beta[8];
     limber_problem p = LIMBER_PROBLEM_INIT;
-    const double scalars[2] = { -1.625, s->one ? 1 : 0.7109375 };
 
     assert_true(a && b && c0 && want && got);
     fill(&r, s->data, fa, a, na);
     fill(&r, s->data, fb, b, nb);
     fill(&r, s->data, fc, c0, nc);
-    limber_convert(alpha, fc, &scalars[0], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-    limber_convert(beta, fc, &scalars[1], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    store_scalar(alpha, fc, -1.625);
+    store_scalar(beta, fc, s->one ? 1 : 0.7109375);
     snprintf(what, sizeof what, "%s %s %s, %s, %dx%dx%d, layout %u, alpha %d, beta %d", s->a, s->b,
              s->c, data_name(s->data), (int)s->m, (int)s->n, (int)s->k, s->layout, s->alpha,
              s->beta);

@@ -200,14 +200,12 @@ static void make_work(struct work *w, const struct kind *k, struct rng *r)
 static char *run_convolution(limber_context *ctx, const struct work *w)
 {
     size_t bytes = (size_t)w->count[2] * w->f[2].size;
-    limber_format scalars = w->f[2].kind == LIMBER_KIND_INT ? LIMBER_I64 : w->f[2];
     limber_contract contract = LIMBER_CONTRACT_INIT;
     limber_problem p = LIMBER_PROBLEM_INIT;
     char *c = malloc(bytes), beta[16];
-    double minus = -1;
 
     memcpy(c, w->data[2], bytes);
-    limber_convert(beta, scalars, &minus, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    store_scalar(beta, w->f[2], -1);
     contract.promise = w->kind->promise;
     contract.scheme = w->kind->scheme;
     p.operation = w->operation;

@@ -110,15 +110,14 @@ static limber_report multiply_within(const struct asked *p, size_t limit, char *
     limber_contract contract = LIMBER_CONTRACT_INIT;
     limber_report r = LIMBER_REPORT_INIT;
     limber_context *ctx = context_of(limit, p->threads);
-    const double one = 1.5, two = -2;
     char alpha[16], beta[16];
     limber_status s;
 
     contract.scheme = p->row->scheme;
     contract.promise = (limber_promise)p->row->promise;
     contract.bits = p->row->promise == LIMBER_CONTRACT_BITS ? 45 : 0;
-    limber_convert(alpha, p->out, &one, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-    limber_convert(beta, p->out, &two, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    store_scalar(alpha, p->out, 1.5);
+    store_scalar(beta, p->out, -2);
     counter.peak = counter.held;
     s = limber_gemm(ctx, &contract, p->m, p->n, LENGTH, p->scaled ? alpha : NULL,
                     (limber_matrix){ p->a, p->f, LENGTH, 1 },

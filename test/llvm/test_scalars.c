@@ -63,8 +63,8 @@ static bool multiply(limber_context *ctx, const char *scheme, limber_format of, 
 
     contract.promise = LIMBER_CONTRACT_CORRECT;
     contract.scheme = scheme;
-    limber_convert(alpha, to, &scalar[0], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
-    limber_convert(beta, to, &scalar[1], LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
+    store_scalar(alpha, to, scalar[0]);
+    store_scalar(beta, to, scalar[1]);
     return limber_gemm(ctx, &contract, M, N, K, alpha, (limber_matrix){ s->a, of, K, 1 },
                        (limber_matrix){ s->b, of, N, 1 }, beta, (limber_output){ c, to, ROW, 1 },
                        NULL) == LIMBER_STATUS_OK;

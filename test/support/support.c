@@ -3,6 +3,7 @@
 
 #include "codes.h"
 
+#include "ir/ir.h"
 #include "ir/poison.h"
 
 #include <malloc.h>
@@ -118,6 +119,11 @@ limber_format named(const char *name)
 
     assert_int_equal(limber_format_named(name, &f), LIMBER_STATUS_OK);
     return f;
+}
+
+void store_scalar(char *to, limber_format c, double value)
+{
+    limber_convert(to, limber_scalar_format(c), &value, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
 }
 
 const char *data_name(enum data d)

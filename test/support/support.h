@@ -78,6 +78,9 @@ void fill(struct rng *r, enum data d, limber_format f, void *p, size_t count);
 
 /* Returns the format with a name.  Fails the test if there is none. */
 limber_format named(const char *name);
+/* Stores a value of alpha or beta for a result of format c: in that format, or as i64 if c is an
+ * integer format. */
+void store_scalar(char *to, limber_format c, double value);
 
 /* True if two numbers have the same bits or are both NaN. */
 bool same_number(limber_format f, const void *x, const void *y);
