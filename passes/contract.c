@@ -41,7 +41,10 @@ static bool check_numbers(const limber_contract *k, struct diag *d)
     if ((int)k->on_miss < LIMBER_ON_MISS_WAIT || k->on_miss > LIMBER_ON_MISS_COMPILE)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.on_miss = %d is none of its values", (int)k->on_miss);
-    return true;
+    return !k->modulus ||
+           limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
+                       "contract.modulus: only limber_gemm and limber_run compute modulo a number, "
+                       "and without an epilogue");
 }
 
 /* Checks the simulated unit, and that statistics are requested only from a simulated unit. */

@@ -27,6 +27,9 @@ module limber
   enum, bind(c)     ! limber_split
     enumerator :: LIMBER_SPLIT_ANY, LIMBER_SPLIT_AHEAD, LIMBER_SPLIT_INSIDE
   end enum
+  enum, bind(c)     ! limber_residues
+    enumerator :: LIMBER_RESIDUES_LEAST, LIMBER_RESIDUES_SYMMETRIC
+  end enum
   enum, bind(c)     ! limber_on_miss
     enumerator :: LIMBER_ON_MISS_WAIT, LIMBER_ON_MISS_GENERIC, LIMBER_ON_MISS_REFUSE, &
                   LIMBER_ON_MISS_COMPILE
@@ -150,12 +153,13 @@ module limber
   end type
 
   type, bind(c) :: limber_contract
-    integer(c_size_t) :: size = 56
+    integer(c_size_t) :: size = 64
     integer(c_int) :: promise = LIMBER_CONTRACT_NATIVE, bits = 0
     type(c_ptr) :: scheme = c_null_ptr      ! limber_scheme
     integer(c_int) :: slices = 0, split = LIMBER_SPLIT_ANY
     type(c_ptr) :: unit = c_null_ptr, statistics = c_null_ptr
-    integer(c_int) :: on_miss = LIMBER_ON_MISS_WAIT
+    integer(c_int) :: on_miss = LIMBER_ON_MISS_WAIT, residues = LIMBER_RESIDUES_LEAST
+    integer(c_int64_t) :: modulus = 0
   end type
 
   type, bind(c) :: limber_part

@@ -223,6 +223,12 @@ typedef enum limber_on_miss {
     LIMBER_ON_MISS_COMPILE
 } limber_on_miss;
 
+/* Which residues modulo m a result consists of. */
+typedef enum limber_residues {
+    LIMBER_RESIDUES_LEAST, /* from 0 to m - 1 */
+    LIMBER_RESIDUES_SYMMETRIC /* above -m/2, at most m/2 */
+} limber_residues;
+
 /* A contract: the accuracy that the caller requires of the result. */
 typedef struct limber_contract {
     size_t size;
@@ -249,6 +255,14 @@ typedef struct limber_contract {
      * down, and is possible in host memory only. */
     limber_statistics *statistics;
     limber_on_miss on_miss;
+    /* LIMBER_CONTRACT_EXACT: if `modulus` is not 0, results are alpha A B + beta C modulo this
+     * number, from 2 to 2^63 - 1, for any sizes.  Elements and scalars are integers in any integer
+     * format, or in a float format that f64 holds; else the call fails with RANGE.  C's format,
+     * integer or float, holds all residues.  Only for products of real matrices in host memory,
+     * batches included, without an epilogue or prepared operands.  Memory: 8 bytes for each
+     * element of all C, beside 64 MiB or workspace_bytes. */
+    limber_residues residues;
+    uint64_t modulus;
 } limber_contract;
 
 /* A scheme: its name, and one line about it. */

@@ -76,6 +76,9 @@ bool limber_conv_state_main(limber_context *ctx, const limber_problem *p, struct
  * memory, and must also be called after a failure. */
 bool limber_widen(limber_context *ctx, limber_problem *p, void *memory[2], struct diag *d);
 void limber_widen_end(limber_context *ctx, void *const memory[2]);
+/* modular.c: computes a product modulo a number.  r may be NULL. */
+bool limber_modular_run(limber_context *ctx, const limber_problem *p, struct report *r,
+                        struct diag *d);
 /* complex.c: computes a complex product.  r may be NULL. */
 bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d);

@@ -150,10 +150,11 @@ bool limber_gemm_state(limber_context *ctx, const limber_problem *p, bool stores
 
 /* ---- forms of products that were accepted ---------------------------------------------------- */
 
-/* True if the contract names no scheme, unit or statistics, and has this version's size. */
+/* True if the contract names no scheme, unit, statistics or modulus, and has this version's
+ * size. */
 static bool is_plain_contract(const limber_contract *k)
 {
-    return k->size == sizeof *k && !k->scheme && !k->unit && !k->statistics;
+    return k->size == sizeof *k && !k->scheme && !k->unit && !k->statistics && !k->modulus;
 }
 
 /* Writes the form (sizes, strides, formats, contract) of a single product to *f.  False if a form

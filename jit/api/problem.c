@@ -230,6 +230,8 @@ static bool run_product(limber_context *ctx, const limber_problem *p, struct rep
     struct problem x;
     bool ok;
 
+    if (p->contract->modulus)
+        return limber_modular_run(ctx, p, r, d);
     if (p->operation != LIMBER_OPERATION_GEMM)
         return limber_conv_run(ctx, p, r, d);
     if (p->domain == LIMBER_DOMAIN_COMPLEX)

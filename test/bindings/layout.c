@@ -175,6 +175,8 @@ int main(int argc, char **argv)
     FIELD(limber_contract, unit);
     FIELD(limber_contract, statistics);
     FIELD(limber_contract, on_miss);
+    FIELD(limber_contract, residues);
+    FIELD(limber_contract, modulus);
     TYPE(limber_part);
     FIELD(limber_part, scheme);
     FIELD(limber_part, rows);

@@ -421,6 +421,29 @@ class Buffers(unittest.TestCase):
         self.assertEqual(memoryview(c).format.lstrip("@"), "i")
         self.assertEqual(memoryview(c).tolist(), [[int(x) for x in row] for row in product(a, b)])
 
+    def test_modulus(self):
+        draw_one = lambda: random.randint(-1 << 62, 1 << 62)
+        a = [[draw_one() for _ in range(40)] for _ in range(3)]
+        b = [[draw_one() for _ in range(2)] for _ in range(40)]
+        sums = [[sum(a[i][k] * b[k][j] for k in range(40)) for j in range(2)] for i in range(3)]
+        for p in (2, 3, 256, 257, 65521, (1 << 31) - 1, (1 << 61) - 1, (1 << 63) - 25):
+            want = [[x % p for x in row] for row in sums]
+            c = self.ctx.matmul(buffer(a, "q"), buffer(b, "q"), modulus=p)
+            self.assertEqual(memoryview(c).tolist(), want)
+            c = self.ctx.matmul(buffer(a, "q"), buffer(b, "q"), contract=f"mod={p},symmetric")
+            self.assertEqual(memoryview(c).tolist(),
+                             [[x - p if x > p // 2 else x for x in row] for row in want])
+        for wrong in (0, 1, 1 << 63, -3, 2.5, "7"):
+            with self.assertRaisesRegex(limber.BadArgument, "modulus = "):
+                self.ctx.matmul(buffer(a, "q"), buffer(b, "q"), modulus=wrong)
+        for wrong in ("mod=", "mod=1", "mod=x", "mod=7,", "mod=7,both", "mod"):
+            with self.assertRaisesRegex(limber.BadArgument, "contract = "):
+                self.ctx.matmul(buffer(a, "q"), buffer(b, "q"), contract=wrong)
+        with self.assertRaisesRegex(limber.BadArgument, "has no modulus"):
+            self.ctx.matmul(buffer(a, "q"), buffer(b, "q"), contract="correct", modulus=7)
+        with self.assertRaisesRegex(limber.OutOfRange, "a: an element is no integer"):
+            self.ctx.matmul(buffer([[0.5]]), buffer([[1.0]]), modulus=7)
+
     def test_products_by_labels(self):
         a = memoryview(array.array("d", range(24))).cast("B").cast("d", (2, 3, 4))
         b = memoryview(array.array("d", range(12))).cast("B").cast("d", (4, 3))

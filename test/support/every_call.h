@@ -113,6 +113,17 @@ static limber_status integers(limber_context *ctx)
         output_of(matrix(c, i32, N)), NULL);
 }
 
+/* Multiplies N x N integers modulo the largest prime below 2^61. */
+static limber_status modular(limber_context *ctx)
+{
+    return limber_gemm(ctx,
+                       &(limber_contract){ .size = sizeof(limber_contract),
+                                           .promise = LIMBER_CONTRACT_EXACT,
+                                           .modulus = ((uint64_t)1 << 61) - 1 },
+                       N, N, N, NULL, matrix(bytes_a, i8, N), matrix(bytes_b, i8, N), NULL,
+                       output_of(matrix(c, named("i64"), N)), NULL);
+}
+
 static limber_status powers(limber_context *ctx)
 {
     return limber_gemm(
@@ -626,6 +637,7 @@ static const struct every_call {
     { "in parts", gemm_in_parts },
     { "on_miss", on_miss },
     { "integers", integers },
+    { "modular", modular },
     { "powers of 2", powers },
     { "out of range", out_of_range },
     { "simulate", simulate_without_statistics, true },

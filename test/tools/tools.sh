@@ -16,6 +16,16 @@ expect 0 '"type":.*"f128"' "$limber" gemm a.mtx a.mtx --as f128 --json -o q.mtx
 [ "${LIMBER_KERNELS:-}" = prebuilt ] && made=library || made='disk|compiled'
 LIMBER_WAYS=-planless expect 0 "\"cache\":.*\"($made)\"" "$limber" gemm a.mtx a.mtx --json
 expect 0 'i64' "$limber" gemm i.mtx i.mtx --contract exact --check
+# (1 2; 3 4) squared is (7 10; 15 22)
+expect 0 'mod=7' "$limber" gemm i.mtx i.mtx --contract mod=7 -o mod.csv
+expect 0 '^0,3$' cat mod.csv
+expect 0 'mod=7' "$limber" gemm i.mtx i.mtx --contract mod=7,symmetric -o mod.csv
+expect 0 '^1,1$' cat mod.csv
+for word in mod= mod=1 mod=9223372036854775808 mod=-3 mod=7,both; do
+    expect 2 "\"$word\" is none" "$limber" gemm i.mtx i.mtx --contract "$word"
+done
+expect 2 'check compares' "$limber" gemm i.mtx i.mtx --contract mod=7 --check
+expect 1 'only limber_gemm' "$limber" plan gemm i.mtx i.mtx --contract mod=7
 expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --alpha 2 --beta 0.5 --c a.mtx --contract correct --check
 expect 0 'error +0 ulp' "$limber" gemm a.mtx s.mtx --trans-a --trans-b --contract correct --check
 expect 0 'interp' "$limber" gemm a.mtx a.mtx --backend interp

@@ -6,6 +6,7 @@
 #include <limber/names.h>
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -21,6 +22,8 @@ static const struct contract_word {
     { "correct", "the exact value, rounded once to nearest-even", LIMBER_CONTRACT_CORRECT },
     { "bits=", "at most 2^-N |A||B| off, and one rounding; N is 1 to 160", LIMBER_CONTRACT_BITS },
     { "exact", "results of integers: the exact value, or a refusal where it does not fit",
+      LIMBER_CONTRACT_EXACT },
+    { "mod=", "integers modulo N, from 0 to N - 1; mod=N,symmetric: above -N/2, at most N/2",
       LIMBER_CONTRACT_EXACT },
     { "fast", "what the scheme of --scheme gives, with its own published bound",
       LIMBER_CONTRACT_FAST },
@@ -283,6 +286,20 @@ const char *contract_about(const limber_contract *k)
     return "";
 }
 
+/* Parses the rest of a contract "mod=N" or "mod=N,symmetric". */
+static bool read_modulus(const char *number, limber_contract *k)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)*number))
+        return false;
+    errno = 0;
+    k->modulus = strtoull(number, &end, 10);
+    k->residues = *end ? LIMBER_RESIDUES_SYMMETRIC : LIMBER_RESIDUES_LEAST;
+    return !errno && k->modulus >= 2 && k->modulus <= INT64_MAX &&
+           (!*end || strcmp(end, ",symmetric") == 0);
+}
+
 /* Parses a contract, such as "bits=40", other than `simulate`.  Returns false if the text is
  * none. */
 bool contract_of(const char *words, limber_contract *k)
@@ -295,9 +312,11 @@ bool contract_of(const char *words, limber_contract *k)
     if (i < 0 || contracts[i].promise == LIMBER_CONTRACT_SIMULATE)
         return false;
     k->promise = contracts[i].promise;
+    number = strchr(words, '=');
+    if (k->promise == LIMBER_CONTRACT_EXACT && number)
+        return read_modulus(number + 1, k);
     if (k->promise != LIMBER_CONTRACT_BITS)
         return true;
-    number = strchr(words, '=');
     if (!number)
         return false;
     bits = strtol(number + 1, &end, 10);

@@ -17,7 +17,7 @@ from .errors import BadArgument, check, integer
 from .quad import Quad
 
 _PROMISES = {"native": 0, "bits": 1, "correct": 2, "exact": 3, "fast": 4, "simulate": 5,
-             "reproducible": 6}
+             "reproducible": 6, "mod": 3}
 
 
 def unit_of(words, what):
@@ -44,9 +44,9 @@ def contract_of(text, scheme, slices, background=False):
     slices = integer(slices, "slices", 0)
     text = ("fast" if slices else "native") if text is None else text
     word, _, value = str(text).partition("=")
-    if word not in _PROMISES or (word in ("bits", "simulate")) != bool(value):
+    if word not in _PROMISES or (word in ("bits", "mod", "simulate")) != bool(value):
         raise BadArgument(f"contract = {text!r} is none of native, reproducible, bits=N, correct, "
-                          "exact, fast, simulate=UNIT")
+                          "exact, mod=N, fast, simulate=UNIT")
     if word == "fast" and not scheme:
         raise BadArgument(f"scheme = None: {'slices' if slices else 'fast'} needs one, such as "
                           "scheme='ozaki1-i8'")
@@ -59,6 +59,13 @@ def contract_of(text, scheme, slices, background=False):
         if not value.isdecimal() or len(value) > 6:
             raise BadArgument(f"contract = {text!r}: bits is no number")
         made.bits = int(value)
+    if word == "mod":
+        number, comma, kind = value.partition(",")
+        if not number.isdecimal() or not 2 <= int(number) < 1 << 63 or \
+                (comma and kind != "symmetric"):
+            raise BadArgument(f"contract = {text!r} is not mod=N or mod=N,symmetric, N from 2 to "
+                              "2^63 - 1")
+        made.modulus, made.residues = int(number), int(bool(comma))
     if word == "simulate":
         made.unit = ctypes.pointer(unit_of(value, "contract"))
     return made

@@ -98,9 +98,10 @@ class Context(Closing):
                alpha: Scalar = 1, beta: Scalar = 0, scheme: Optional[str] = None,
                report: bool = False, format: Formats = None, dtype: DType = None, slices: int = 0,
                conj_a: bool = False, conj_b: bool = False, epilogue: Optional[str] = None,
-               inputs: Inputs = None, nan_to_zero: bool = False, result: str = "numpy") -> Any:
+               inputs: Inputs = None, nan_to_zero: bool = False, result: str = "numpy",
+               modulus: Optional[int] = None) -> Any:
         """alpha a b + beta out to a contract: "native", "reproducible", "bits=N", "correct",
-        "exact", "fast" (with a scheme), "simulate=UNIT"; None: the context's, else native.
+        "exact", "mod=N", "fast" (with a scheme), "simulate=UNIT"; None: the context's, else native.
 
         a, b        arrays of one, two, or more axes (stacks, broadcast), as in numpy.matmul;
                     anything that shows its memory: buffers, __dlpack__, __array_interface__,
@@ -122,10 +123,17 @@ class Context(Closing):
                     result's; or pairs (array, format)
         nan_to_zero True: an epilogue's result may be of a float format without NaN (e2m1 and so
                     on), which gets 0 for it
+        modulus     of integers (of floats, too): the product modulo it, from 0 to modulus - 1, for
+                    any sizes; 2 to 2^63 - 1.  The contract "mod=N" says the same;
+                    "mod=N,symmetric" gives residues above -N/2, at most N/2
 
         Strides are passed on; a copy is made of operands whose strides are negative or no
         multiples of an element, whose type is no format but another's holds it, and of a real
         operand that meets a complex one."""
+        if modulus is not None:
+            if contract not in (None, "exact"):
+                raise BadArgument(f"contract = {contract!r} has no modulus")
+            contract = f"mod={integer(modulus, 'modulus', 2, (1 << 63) - 1)}"
         return _product.multiply(self, a, b, _contraction.MATMUL, contract, out, alpha, beta,
                                  scheme, report, format, dtype, slices, conj_a, conj_b, epilogue,
                                  inputs, nan_to_zero, result)
