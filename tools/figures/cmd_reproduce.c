@@ -186,6 +186,7 @@ struct item {
     const char *program[6];
     /* published: numbers that the source's text gives; here: why ours differ from them */
     const char *published, *here;
+    const struct figure *more; /* another figure of the same place, or NULL */
 };
 static const struct item items[] = {
     { "ape-types",
@@ -305,7 +306,9 @@ static const struct item items[] = {
       &figure_ladder,
       { NULL },
       "no numbers: tiles, fragments, access to memory, balance",
-      "Steps on a CPU; those on a GPU need a device. `--threads 2` adds the step balanced." },
+      "`--threads 2` adds the step balanced. Of a GPU's steps NVRTC's instructions (nvdisasm's, or "
+      "PTX) and accesses are counted; times need a GPU.",
+      &figure_ladder_gpu },
     { "fallbacks", NULL, "tiles that scales keep in FP32-F", &figure_fallbacks, { NULL }, "", "" },
     { "mixed-sweep", NULL, "mixed FP64 products", &figure_sweep, { NULL }, "", "" },
 };
@@ -417,7 +420,7 @@ static bool reproduce(struct figures *f, const struct item *item)
             printf("  here: %s\n", item->here);
     }
     if (item->figure)
-        return figure_make(f, item->figure);
+        return figure_make(f, item->figure) && (!item->more || figure_make(f, item->more));
     if (f->json) { /* programs print their own tables */
         complain("%s is left out: its program has --json of its own", item->name);
         return true;
