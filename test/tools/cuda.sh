@@ -109,4 +109,61 @@ unlike() {
 }
 unlike 0
 unlike "[1-9][0-9]*" SIMT_FAULT="<< bits * x;=><< bits * (x ^ S);"
+
+# The steps of the ladder run on the device and are right; a wrong one is named.  Instructions are
+# counted in what nvdisasm prints, here one stage of 32 rounds, with a jump back that is no loop.
+unset LIMBER_BACKEND
+mkdir "$dir/bin"
+cat > "$dir/bin/nvdisasm" << 'END'
+#!/bin/sh
+cat "$2" > /dev/null && cat << 'TEXT'
+limber_ladder:
+.text.limber_ladder:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+.L_x_1:
+        /*0010*/                   LDGSTS.E.BYPASS.128 [R3], [R2.64] ;
+        /*0020*/                   STS.128 [R3], R4 ;
+        /*0030*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
+.L_x_0:
+        /*0040*/                   LDSM.16.M88.4 R8, [R3] ;
+.L_x_5:
+        /*0050*/                   HMMA.16816.F32 R12, R8, R4, R12 ;
+        /*0060*/                   HMMA.16816.F32 R16, R8, R6, R16 ;
+        /*0070*/                   NOP ;
+        /*0080*/              @!P0 BRA `(.L_x_0) ;
+        /*0090*/               @P1 BRA `(.L_x_1) ;
+.L_x_10:
+        /*00a0*/                   UTMALDG.3D [UR8], [UR18] ;
+        /*00b0*/               @P0 BRA `(.L_x_10) ;
+        /*00c0*/                   EXIT ;
+.L_x_8:
+        /*00d0*/                   BRA `(.L_x_5) ;
+TEXT
+END
+chmod +x "$dir/bin/nvdisasm"
+ladder() {  # TEXT VARIABLE=VALUE...: the row of each step must have TEXT
+    text=$1
+    shift
+    env "$@" "$limber" reproduce --quick -o "$dir/ladder" ladder > "$dir/out" 2>&1
+    [ "$(grep -c "$text" "$dir/ladder/ladder-gpu.csv")" = "$steps" ] || {
+        echo "steps of the ladder, not $steps rows with $text:"
+        cat "$dir/out"
+        bad=1
+    }
+    rm -rf "$dir/ladder"
+}
+steps=6 # LDSM, HMMA, HMMA and BRA 32 times a stage, four instructions once a warp, two once a block
+ladder ',sm_90,1.0332,0.5,0.25781,0.0087891,0.0078125,.*,[0-9.e-]*$' SIMT_CC=90 \
+    PATH="$dir/bin:$PATH"
+steps=5
+ladder '[a-z],,,,,,,.*,[0-9.e-]*$' SIMT_CC=80
+says "a wrong step" "specialised by warp gives a wrong product" env SIMT_CC=90 \
+    SIMT_FAULT="a.map[1], s * DEPTH=>a.map[1], DEPTH" \
+    "$limber" reproduce --quick -o "$dir/ladder" ladder
+says "a step that does not compile" "NVRTC does not compile naive for sm_90" env SIMT_CC=90 \
+    SIMT_FAULT="float sum = 0, x, y, unused;=>float sum = 0" \
+    "$limber" reproduce --quick -o "$dir/ladder" ladder
+LIMBER_NVRTC=/nonexistent "$limber" reproduce --quick -o "$dir/ladder" ladder > "$dir/out" 2>&1 &&
+    grep -q "ladder-gpu is left out: NVRTC" "$dir/out" ||
+    { echo "steps without NVRTC:"; cat "$dir/out"; bad=1; }
 exit $bad

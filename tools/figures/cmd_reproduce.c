@@ -306,8 +306,10 @@ static const struct item items[] = {
       &figure_ladder,
       { NULL },
       "no numbers: tiles, fragments, access to memory, balance",
-      "`--threads 2` adds the step balanced. Of a GPU's steps NVRTC's instructions (nvdisasm's, or "
-      "PTX) and accesses are counted; times need a GPU.",
+      "`--threads 2` adds the step balanced. Steps on a GPU: for 1024 multiply-adds, instructions "
+      "of "
+      "a warp (by nvdisasm, else in PTX), passes of shared memory, sectors of 32 bytes; times need "
+      "a GPU.",
       &figure_ladder_gpu },
     { "fallbacks", NULL, "tiles that scales keep in FP32-F", &figure_fallbacks, { NULL }, "", "" },
     { "mixed-sweep", NULL, "mixed FP64 products", &figure_sweep, { NULL }, "", "" },
@@ -320,7 +322,8 @@ static const struct item *item_named(const char *name)
 {
     for (int i = 0; i < ITEMS; i++)
         if (!strcmp(items[i].name, name) ||
-            (items[i].figure && !strcmp(items[i].figure->name, name)))
+            (items[i].figure && !strcmp(items[i].figure->name, name)) ||
+            (items[i].more && !strcmp(items[i].more->name, name)))
             return &items[i];
     return NULL;
 }

@@ -397,22 +397,25 @@ static bool add_step(struct figures *f, int step, const char *arch, struct devic
     struct compiled code;
     double all = 0, speed = NAN;
     char *machine = NULL;
-    bool ok;
+    bool ok, counted = false;
 
     figure_note(f, "ladder: %s", steps[step].name);
     ok = compile_step(step, arch, &code);
     if (ok) {
         machine = ladder_disassemble(code.cubin, code.cubin_size);
-        if (!ladder_count(machine ? machine : code.ptx, tile, &n)) /* a stand-in's are no code */
-            for (int i = 0; i < CLASSES; i++)
-                n.of[i] = NAN;
+        counted = ladder_count(machine ? machine : code.ptx, tile, &n);
+        for (int i = 0; i < CLASSES && !counted; i++) /* a stand-in for NVRTC makes no GPU's code */
+            n.of[i] = NAN;
         for (int i = 0; i < CLASSES; i++)
             all += n.of[i];
         speed = p ? measure_on_device(f, p, step, &code) : NAN;
         ok = !(speed < 0);
     }
     if (ok)
-        table_add(data, "wwwnnnnnnnnnn", steps[step].name, steps[step].what, machine ? arch : "PTX",
+        table_add(data, "wwwnnnnnnnnnn", steps[step].name, steps[step].what,
+                  !counted ? "" :
+                  machine  ? arch :
+                             "PTX",
                   all, n.of[CLASS_product], n.of[CLASS_shared], n.of[CLASS_global],
                   n.of[CLASS_barrier],
                   step == LADDER_NAIVE ? NAN : passes_of_stage(step) * 1024 / tile.macs,
@@ -460,7 +463,8 @@ static bool fill_ladder_gpu(struct figures *f, struct table *data, struct table 
 static const char ladder_gpu_script[] =
     "set style data histograms\nset style fill solid 0.8 border -1\nset boxwidth 0.9\n"
     "set style histogram clustered gap 1\n"
-    "set ylabel 'for 1024 multiply-adds'\nset logscale y 2\nset key top right\n"
+    "set ylabel 'for 1024 multiply-adds'\nset logscale y 2\nset yrange [0.25:4096]\nset key top "
+    "right\n"
     "set xtics rotate by -25\n"
     "label(name, speed) = speed eq '' ? name : name.sprintf(': %.0f TFLOPS', real(speed))\n"
     "plot $data using 4:xtic(label(strcol(1), strcol(13))) title 'instructions of a warp', "
