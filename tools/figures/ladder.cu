@@ -32,9 +32,9 @@ enum {
  * stage, in pieces of 16 bytes.  A warp multiplies WARP_TALL x WARP_WIDE elements. */
 enum {
     TALL = 128, WIDE = 128, DEPTH = 64, ROW = 2 * DEPTH, PIECES = ROW / 16, SIDE = TALL * ROW,
-    STAGE = 2 * SIDE, STAGES = 3, WARP_TALL = 64, WARP_WIDE = 32, WARPS = 8,
-    THREADS = 32 * WARPS, REGISTER_TILE = 8, APART = TALL / REGISTER_TILE, SUMS = 64,
-    NAIVE_TALL = 8, NAIVE_WIDE = 32
+    STAGE = 2 * SIDE, STAGE_PRODUCTS = TALL * WIDE * DEPTH, STAGES = 3,
+    WARP_TALL = 64, WARP_WIDE = 32, WARPS = 8, THREADS = 32 * WARPS, SUMS = 64,
+    REGISTER_TILE = 8, APART = TALL / REGISTER_TILE, NAIVE_TALL = 8, NAIVE_WIDE = 32
 };
 
 struct ladder_args {

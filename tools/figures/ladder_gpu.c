@@ -221,7 +221,7 @@ static double sectors_of_step(int step, int64_t pitch)
                 at[l] = (side ? l % NAIVE_WIDE : l / NAIVE_WIDE) * pitch;
             sectors += sectors_of(at);
         }
-        return sectors * 1024 / LANES;
+        return sectors * (1024 / LANES);
     }
     for (int t = 0; t < THREADS; t += LANES)
         for (int x = 0; x < TALL * PIECES / THREADS; x++) {
@@ -229,7 +229,7 @@ static double sectors_of_step(int step, int64_t pitch)
                 at[l] = copied_line(t + l, x) * pitch + 16 * copied_piece(t + l);
             sectors += 2 * sectors_of(at);
         }
-    return sectors * 1024 / ((double)TALL * WIDE * DEPTH);
+    return sectors * 1024 / (double)STAGE_PRODUCTS;
 }
 
 /* ---- the device ------------------------------------------------------------------------------ */
@@ -392,7 +392,7 @@ static bool open_device(void)
 static bool add_step(struct figures *f, int step, const char *arch, struct device_product *p,
                      struct table *data)
 {
-    const struct ladder_tile tile = { (double)TALL * WIDE * DEPTH, WARPS };
+    const struct ladder_tile tile = { (double)STAGE_PRODUCTS, WARPS };
     struct ladder_counts n;
     struct compiled code;
     double all = 0, speed = NAN;
@@ -457,7 +457,8 @@ static bool fill_ladder_gpu(struct figures *f, struct table *data, struct table 
         factors_free(&x);
         device_close();
     }
-    return ok;
+    /* an NVRTC that compiles nothing for 9.0 is as good as none */
+    return ok || (!here && data->count == data->columns);
 }
 
 static const char ladder_gpu_script[] =
