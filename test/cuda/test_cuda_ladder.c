@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The steps of the figure ladder on a GPU (tools/figures/ladder.cu): each has the bits of a chain
- * of FMAs, or of the simulated tensor core, and planted faults are found. */
+ * of FMAs, or of the simulated tensor core, meets the banks that `limber reproduce` counts, and
+ * planted faults are found. */
 #include "gpus.h"
 #include "support.h"
 #include "tools/figures/ladder.cu"
@@ -131,28 +132,33 @@ static char *read_source(const char *name)
     return text;
 }
 
-/* Compiles a step.  Returns its cubin, which the caller frees; NULL if it does not compile. */
-static char *compile_step(int step)
+/* Compiles a step, with text between device.h and the template.  Returns its cubin, which the
+ * caller frees; NULL if it does not compile. */
+static char *compile_step(int step, const char *between)
 {
     static const char *const names[] = { "ladder.cu", "device.h" };
     char *texts[] = { read_source("tools/figures/ladder.cu"),
                       read_source("backends/cuda/kernel/device.h") };
-    char arch[64], source[80], log[4000], *cubin = NULL;
+    char arch[64], source[2000], *log, *cubin = NULL;
     const char *options[] = { arch, "--std=c++17", "--fmad=false" };
     void *program;
     size_t size;
 
     snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d", gpu_capability());
-    snprintf(source, sizeof source, "#define LADDER_STEP %d\n#include \"ladder.cu\"\n", step);
+    snprintf(source, sizeof source,
+             "#define LADDER_STEP %d\n#include \"device.h\"\n%s#include \"ladder.cu\"\n", step,
+             between);
     assert_int_equal(
         nvrtcCreateProgram(&program, source, "step.cu", 2, (const char *const *)texts, names), 0);
     if (nvrtcCompileProgram(program, 3, options) == 0) {
         assert_int_equal(nvrtcGetCUBINSize(program, &size), 0);
         cubin = malloc(size);
         assert_int_equal(nvrtcGetCUBIN(program, cubin), 0);
-    } else if (nvrtcGetProgramLogSize(program, &size) == 0 && size < sizeof log &&
-               nvrtcGetProgramLog(program, log) == 0) {
+    } else if (nvrtcGetProgramLogSize(program, &size) == 0) {
+        log = calloc(1, size + 1);
+        nvrtcGetProgramLog(program, log);
         fprintf(stderr, "step %d: %s\n", step, log);
+        free(log);
     }
     nvrtcDestroyProgram(&program);
     free(texts[0]);
@@ -216,7 +222,7 @@ static bool run_step(int step, void *function, const struct product *p)
  * if the step does not compile. */
 static int check_step(int step, const struct product *p, int count)
 {
-    char *cubin = compile_step(step);
+    char *cubin = compile_step(step, "");
     void *module, *function;
     int wrong = 0;
 
@@ -257,6 +263,70 @@ static void steps_have_the_stated_bits(void **state)
             assert_int_equal(check_step(step, p, COUNT), 0);
     for (int i = 0; i < COUNT; i++)
         free_product(&p[i]);
+}
+
+/* ---- bank conflicts -------------------------------------------------------------------------- */
+
+/* Makes each warp count the passes in which it reads shared memory, and store them in the place of
+ * its sums.  Eight lanes read at once; pieces of 16 bytes, 128 bytes apart, are in the same
+ * banks. */
+static const char counting[] =
+    "static uint32_t noted_at[1024], noted_passes[32];\n"
+    "static void note(uint32_t at) {\n"
+    "    noted_at[thread()] = at;\n"
+    "    sync_warp();\n"
+    "    for (int eight = 0; lane() == 0 && eight < 32; eight += 8) {\n"
+    "        const uint32_t *a = noted_at + thread() + eight;\n"
+    "        int most = 0;\n"
+    "        for (int i = 0; i < 8; i++) {\n"
+    "            int same = 0;\n"
+    "            for (int j = 0, k; j < 8; j++) {\n"
+    "                for (k = 0; k < j && a[k] != a[j]; k++)\n"
+    "                    ;\n"
+    "                same += k == j && a[j] / 16 % 8 == a[i] / 16 % 8;\n"
+    "            }\n"
+    "            most = same > most ? same : most;\n"
+    "        }\n"
+    "        noted_passes[thread() / 32] += most;\n"
+    "    }\n"
+    "    sync_warp();\n"
+    "}\n"
+    "static void noted_fragments(uint32_t *r, uint32_t at) { note(at); load_fragments(r, at); }\n"
+    "template <class T> static T noted_shared(uint32_t at) { note(at); return load_shared<T>(at); "
+    "}\n"
+    "#define load_fragments noted_fragments\n"
+    "#define load_shared noted_shared\n"
+    "#define store(p, v) store(p, (float)noted_passes[thread() / 32])\n";
+
+/* `limber reproduce ladder` counts passes from the lanes' addresses, without executing a step.  An
+ * executed step has as many: for 1024 multiply-adds 18 from tiles, 6 from fragments, and 0.75
+ * without conflicts. */
+static void passes_are_as_counted(void **state)
+{
+    static const float passes[LADDER_STEPS] = { 0, 18, 6, 0.75f, 0.75f, 0.75f };
+    struct product p = make_product((struct sizes){ TALL, WIDE, DEPTH });
+
+    (void)state;
+    if (getenv("LIMBER_TEST_GPU"))
+        skip_because("passes are counted by stand-ins");
+    for (int step = LADDER_TILES; step < LADDER_STEPS; step++) {
+        float *expected = step < LADDER_FRAGMENTS ? p.chain : p.fragments;
+        void *module, *function;
+        char *cubin;
+
+        if (!has_step(step))
+            continue;
+        for (int i = 0; i < TALL * WIDE; i++)
+            expected[i] = passes[step] * STAGE_PRODUCTS / 1024 / WARPS;
+        cubin = compile_step(step, counting);
+        assert_non_null(cubin);
+        assert_int_equal(driver.cuModuleLoadData(&module, cubin), 0);
+        assert_int_equal(driver.cuModuleGetFunction(&function, module, "limber_ladder"), 0);
+        assert_true(run_step(step, function, &p));
+        driver.cuModuleUnload(module);
+        free(cubin);
+    }
+    free_product(&p);
 }
 
 /* ---- planted faults -------------------------------------------------------------------------- */
@@ -321,6 +391,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_have_the_stated_bits),
+        cmocka_unit_test(passes_are_as_counted),
         cmocka_unit_test(planted_faults_are_found),
     };
 

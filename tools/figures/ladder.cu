@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Figure ladder on a GPU: one product C = A B in steps.  A is FP16 by rows, B is FP16 by columns, C
- * is FP32 by rows.  All steps are this one template; LADDER_STEP chooses among its parts.  The file
- * is written in the dialect of backends/cuda/kernel/device.h.
+ * is FP32 by rows.  All steps are this one template; LADDER_STEP chooses among its parts.  A program
+ * defines it and includes backends/cuda/kernel/device.h, in whose dialect this file is written.
  *
  * The host includes the part before the kernel: sizes of blocks, and the addresses that lanes
  * access, of which it counts bank conflicts.
  *
  *   source  OpenMLSys, "accelerator programming": tiles, fragments, access to memory, balance */
-#ifdef LADDER_STEP
-#include "device.h"
-#else
+#ifndef LADDER_STEP
 #include <stdint.h>
 #define DEVICE static inline
 typedef struct {

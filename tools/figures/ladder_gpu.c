@@ -111,7 +111,8 @@ static bool compile_step(int step, const char *arch, struct compiled *out)
 
     *out = (struct compiled){ .cubin = NULL };
     snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
-    snprintf(source, sizeof source, "#define LADDER_STEP %d\n#include \"ladder.cu\"\n", step);
+    snprintf(source, sizeof source,
+             "#define LADDER_STEP %d\n#include \"device.h\"\n#include \"ladder.cu\"\n", step);
     if (nvrtc.nvrtcCreateProgram(&program, source, "step.cu", 2, texts, names) == 0) {
         result = nvrtc.nvrtcCompileProgram(program, sizeof options / sizeof *options, options);
         out->log = text_of(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, &size);
