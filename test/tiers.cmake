@@ -13,7 +13,7 @@ set(more
     "test_cuda_(steps|unit|launches|remainders|split|tensor)_.*"
     test_cuda_mx_120 test_gpu_smoke_90 test_simt gpu_bench gpu_all_steps bench cublas_gpu
     "corpus_.*" applications blas_exact blas_programs blas_testers blas_lapack test_apply_all
-    test_targets test_unit test_schedule test_binades test_resnet reproduce
+    test_targets test_unit test_schedule test_binades test_resnet reproduce ladder
     "test_cuda.*_(75|80|89|100|103|old_driver)" "test_cuda(_batch|_calls|_launches)?_120"
     "(test_)?gpu_smoke_(75|80|100|120)"
     gpu_layouts test_cubin gpu_rehearsal old_cpu test_unit_arm aarch64 musl compilers without_llvm
@@ -32,8 +32,9 @@ list(APPEND long ${release})
 set(not_sanitized
     "bare_.*" "test_unit.*" test_binades test_random test_targets test_scalars test_schedule
     test_bind_shape test_planar test_bytes test_transpose test_sme test_words test_kept_nvrtc
-    "test_cuda_(batch|complex|conv|groups|mixed|remainders|split|steps|tensor|unit|mx)_.*"
-    test_cuda_launches_old_driver gpu_estimates format rooms rooms_find hardened reproduce report
+    "test_cuda_(batch|complex|conv|groups|ladder|mixed|remainders|split|steps|tensor|unit|mx)_.*"
+    test_cuda_launches_old_driver gpu_estimates format rooms rooms_find hardened reproduce ladder
+    report
     "example_.*" peers_onednn gpu_bench gpu_steps gpu_all_steps)
 # The longest tests start first, so that no core is idle at the end.
 set(first tools bindings_python "test_cuda(_conv)?_[0-9]*" applications test_apply_all "corpus.*"

@@ -15,9 +15,11 @@ set(test_cuda_steps_on 75 90)
 set(test_cuda_tensor_on 75 89 90 100)
 set(test_cuda_unit_on 80 90)
 set(test_cuda_mx_on 100 120)
+set(test_cuda_ladder_on 80 90)
 foreach(name test_cuda test_cuda_batch test_cuda_calls test_cuda_complex test_cuda_conv
-        test_cuda_groups test_cuda_launches test_cuda_mixed test_cuda_remainders test_cuda_slices
-        test_cuda_split test_cuda_steps test_cuda_tensor test_cuda_unit test_cuda_mx)
+        test_cuda_groups test_cuda_ladder test_cuda_launches test_cuda_mixed test_cuda_remainders
+        test_cuda_slices test_cuda_split test_cuda_steps test_cuda_tensor test_cuda_unit
+        test_cuda_mx)
   test_program(cuda/${name}.c)
   list(APPEND gpu_programs ${name})
   add_test(NAME ${name}_gpu COMMAND ${CMAKE_COMMAND} -E env LIMBER_TEST_GPU=1

@@ -51,6 +51,15 @@ expect 0 '^2$' awk -F, '$1 == "FP32-F" && $4 < 1.21e-7 && $4 > 1e-7 || $1 == "FP
 expect 0 '^59$' awk -F, '$1 == 64 { printf "%.0f\n", $4 }' out/lpgemm-4.csv
 # what does not depend on time: each step of the ladder ran, and was compared with the exact product
 expect 0 '^7$' awk -F, 'NR > 1 && $4 > 0 { n++ } END { print n }' out/ladder.csv
+# a GPU's steps, where NVRTC is installed: an FMA multiplies 32 pairs, a tensor core's instruction
+# 2048; permuted pieces need an eighth of the passes, and a warp that copies saves global loads
+if [ -f out/ladder-gpu.csv ]; then
+    expect 0 '^32 32 0.5 0.5 0.5 0.5 $' awk -F, 'NR > 1 { printf "%s ", $5 }' out/ladder-gpu.csv
+    expect 0 '^6 0.75$' awk -F, '/^fragments/ { a = $9 } /^conflict/ { print a, $9 }' out/ladder-gpu.csv
+    expect 0 '^less less$' awk -F, '{ all[NR] = $4; global[NR] = $7 } END {
+        print (all[2] > all[3] && all[3] > all[4] ? "less" : "more"), (global[7] < global[6] / 4 ? "less" : "more") }' \
+        out/ladder-gpu.csv
+fi
 expect $drawn '"name":.*"fallbacks"' "$limber" reproduce --quick --json -o out fallbacks
 expect 0 '^  ape-8 .*figure 8' "$limber" reproduce
 expect 0 '"published":.*3\.12' "$limber" reproduce --json

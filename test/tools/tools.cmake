@@ -6,6 +6,8 @@ endif()
 add_test(NAME cuda_tool COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/cuda.sh
          $<TARGET_FILE:limber_cli> $<TARGET_FILE:simt_cuda> $<TARGET_FILE:simt_nvrtc>
          $<TARGET_FILE:collect_cubins>)
+add_test(NAME ladder COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/ladder.sh $<TARGET_FILE:limber_cli>
+         $<TARGET_FILE:simt_cuda> $<TARGET_FILE:simt_nvrtc>)
 add_test(NAME reproduce COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/reproduce.sh $<TARGET_FILE:limber_cli>)
 set_tests_properties(reproduce PROPERTIES TIMEOUT 600)
 add_test(NAME tools COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/tools.sh $<TARGET_FILE:limber_cli>)

@@ -186,6 +186,7 @@ struct item {
     const char *program[6];
     /* published: numbers that the source's text gives; here: why ours differ from them */
     const char *published, *here;
+    const struct figure *more; /* another figure of the same place, or NULL */
 };
 static const struct item items[] = {
     { "ape-types",
@@ -305,7 +306,11 @@ static const struct item items[] = {
       &figure_ladder,
       { NULL },
       "no numbers: tiles, fragments, access to memory, balance",
-      "Steps on a CPU; those on a GPU need a device. `--threads 2` adds the step balanced." },
+      "`--threads 2` adds the step balanced. Steps on a GPU: for 1024 multiply-adds, instructions "
+      "of "
+      "a warp (by nvdisasm, else in PTX), passes of shared memory, sectors of 32 bytes; times need "
+      "a GPU.",
+      &figure_ladder_gpu },
     { "fallbacks", NULL, "tiles that scales keep in FP32-F", &figure_fallbacks, { NULL }, "", "" },
     { "mixed-sweep", NULL, "mixed FP64 products", &figure_sweep, { NULL }, "", "" },
 };
@@ -317,7 +322,8 @@ static const struct item *item_named(const char *name)
 {
     for (int i = 0; i < ITEMS; i++)
         if (!strcmp(items[i].name, name) ||
-            (items[i].figure && !strcmp(items[i].figure->name, name)))
+            (items[i].figure && !strcmp(items[i].figure->name, name)) ||
+            (items[i].more && !strcmp(items[i].more->name, name)))
             return &items[i];
     return NULL;
 }
@@ -417,7 +423,7 @@ static bool reproduce(struct figures *f, const struct item *item)
             printf("  here: %s\n", item->here);
     }
     if (item->figure)
-        return figure_make(f, item->figure);
+        return figure_make(f, item->figure) && (!item->more || figure_make(f, item->more));
     if (f->json) { /* programs print their own tables */
         complain("%s is left out: its program has --json of its own", item->name);
         return true;

@@ -43,7 +43,8 @@ struct figure {
 };
 extern const struct figure figure_types, figure_sums, figure_range, figure_slices, figure_fallbacks,
     figure_sweep, figure_overhead, figure_reductions, figure_ape_sweep, figure_ape_types,
-    figure_ape_gemm, figure_ape_integers, figure_lpgemm_error, figure_lpgemm_times, figure_ladder;
+    figure_ape_gemm, figure_ape_integers, figure_lpgemm_error, figure_lpgemm_times, figure_ladder,
+    figure_ladder_gpu;
 
 /* Computes a figure, writes NAME.csv and its pictures, and prints it.  On failure prints a message
  * and returns false. */

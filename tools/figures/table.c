@@ -202,6 +202,11 @@ bool figure_make(struct figures *f, const struct figure *figure)
     if (ok && (data.failed || brief.failed))
         ok = !complain("figures: out of memory");
     figure_note(f, "%s", "");
+    if (ok && data.count == data.columns) { /* left out: `fill` has said why */
+        clear_table(&data);
+        clear_table(&brief);
+        return true;
+    }
     ok = ok && write_csv(f, figure->name, &data);
     for (int i = 0; ok && !f->undrawn && i < MOST_PICTURES && figure->picture[i].name; i++)
         ok = draw_picture(f, &figure->picture[i], &data);
