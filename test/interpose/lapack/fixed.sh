@@ -54,6 +54,29 @@ expect 0 '^checked$' $before LIMBER_VERBOSE=1 $python "$here/fixed.py" check 60
 lines 0 'FAILED|not reproducible'
 expect 0 '^checked$' $correctly $python "$here/fixed.py" check 200
 lines 0 'FAILED|not correct'
+# another version of LAPACK is named, once
+if command -v "${CC:-cc}" > /dev/null; then
+    for width in 32 64; do
+        cat > "$work/version.c" << END
+#include <stdint.h>
+void limber${width}_ilaver_(int${width}_t *, int${width}_t *, int${width}_t *);
+void limber${width}_ilaver_(int${width}_t *a, int${width}_t *b, int${width}_t *c)
+{
+    *a = 3;
+    *b = 12;
+    *c = 1;
+}
+END
+        expect 0 '^$' "${CC:-cc}" -shared -fPIC "$work/version.c" -o "$work/version$width.so"
+    done
+    newer=$library:$work/version32.so:$work/version64.so:$fixed
+    expect 0 '^liblimber_blas: this LAPACK is 3.12.1; results under reproducible may differ' \
+        $before LD_PRELOAD="$newer" $python "$here/fixed.py" check 60
+    lines 1 'this LAPACK is'
+    expect 0 '^checked$' $before LD_PRELOAD="$newer" LIMBER_QUIET=1 \
+        $python "$here/fixed.py" check 60
+    lines 0 'this LAPACK is'
+fi
 # wrong arguments do not end the program
 cat > "$work/wrong.py" << 'END'
 import ctypes

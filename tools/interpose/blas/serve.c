@@ -386,6 +386,7 @@ bool limber_blas_serve(struct request *r)
     const struct interpose_setting *s;
     const char *why;
     struct active_request j;
+    bool fixes; /* the contract fixes the bits of results */
 
     if (r->side && !limber_blas_is_lapack(r))
         r->k = r->side == 'L' ? r->m : r->n;
@@ -404,10 +405,11 @@ bool limber_blas_serve(struct request *r)
     if (limber_blas_first_bad_argument(r) || is_empty(r) ||
         (!r->alpha && !limber_blas_is_lapack(r) && !limber_blas_is_vector(r)))
         return false;
-    if (s->on &&
-        (s->contract.promise == LIMBER_CONTRACT_REPRODUCIBLE ||
-         s->contract.promise == LIMBER_CONTRACT_CORRECT) &&
-        limber_blas_is_lapack(r) && limber_blas_is_fixed(r->name, r->caller))
+    fixes = s->on && (s->contract.promise == LIMBER_CONTRACT_REPRODUCIBLE ||
+                      s->contract.promise == LIMBER_CONTRACT_CORRECT);
+    if (fixes)
+        limber_blas_check_lapack(r->name, r->served.contract);
+    if (fixes && limber_blas_is_lapack(r) && limber_blas_is_fixed(r->name, r->caller))
         /* the other LAPACK has one order of sums, because Limber computes the BLAS calls that it
          * makes */
         return false;
