@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the test suites of NumPy, SciPy and R, each without Limber and with Limber intercepting its
 BLAS calls, and compares: a test that fails only with Limber shows a fault.  SciPy's tests marked
-`slow`, which its own runner leaves out, run with --slow.  The suite `models` fits models of
-scikit-learn under several kernels of OpenBLAS and numbers of threads, and compares bits: with
-Limber, always under the contract `reproducible`, each must be the same.
+`slow`, which its own runner leaves out, run with --slow.  The suites `functions` (of SciPy and
+NumPy) and `models` (of scikit-learn) run under several kernels of OpenBLAS and numbers of threads,
+and compare bits: with Limber, under `reproducible` and for functions also under `correct`, each
+must be the same.
 
 example: python3 tools/suites.py --library build/tools/interpose/blas/liblimber_blas.so numpy"""
 import argparse
@@ -19,7 +20,7 @@ import venv
 import xml.etree.ElementTree as xml
 
 PACKAGES = "numpy scipy scikit-learn pytest pytest-xdist pytest-timeout hypothesis".split()
-SUITES = "numpy scipy r models".split()
+SUITES = "numpy scipy r functions models".split()
 KERNELS = "SkylakeX Haswell Prescott".split()       # of OpenBLAS
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 # Words in R's output that differ from run to run.
@@ -109,38 +110,46 @@ class Suites:
     def scipy(self):
         return self.of_python("scipy")
 
-    # ---- scikit-learn ----
+    # ---- equal bits ----
 
-    def digests(self, limber, kernel, threads):
-        """Fits all models.  Returns {model: digest of its numbers}."""
-        env = self.environment(limber, "models-with")
+    def digests(self, script, contract, kernel, threads):
+        """Runs a script that prints names with digests, under a contract or without Limber.
+        Returns {name: digest}."""
+        env = self.environment(contract, f"{script[0][:-3]}-with")
         env.update(OPENBLAS_CORETYPE=kernel, OPENBLAS_NUM_THREADS=threads, LIMBER_THREADS=threads)
-        if limber:
+        if contract:
             library = pathlib.Path(self.wish.library).resolve()
             found = [path for folder in (library.parent / "limber", library.parents[1] / "lapack")
                      for path in sorted(folder.glob("liblimber_lapack??.so"))]
             if not found:
                 raise Absent("Limber's LAPACK was not built")
             env.update(LD_PRELOAD=":".join(map(str, [library, *found])),
-                       LIMBER_CONTRACT="reproducible")
-        models = pathlib.Path(__file__).parents[1] / "test" / "interpose" / "lapack" / "models.py"
-        done = subprocess.run([self.python(), models], env=env, check=True, capture_output=True,
-                              text=True)
+                       LIMBER_CONTRACT=contract)
+        folder = pathlib.Path(__file__).parents[1] / "test" / "interpose" / "lapack"
+        done = subprocess.run([self.python(), folder / script[0], *script[1:]], env=env,
+                              check=True, capture_output=True, text=True)
         return dict(line.split() for line in done.stdout.splitlines())
 
-    def models(self):
+    def same_bits(self, package, script, contracts):
         changed = {}
-        for limber in (False, True):
-            runs = [self.digests(limber, kernel, threads)
+        for contract in ("", *contracts):
+            runs = [self.digests(script, contract, kernel, threads)
                     for kernel in KERNELS for threads in "12"]
-            changed[limber] = [model for model in runs[0]
-                               if len({run[model] for run in runs}) > 1]
+            changed[contract] = [f"{name} {contract}" for name in runs[0]
+                                 if len({run[name] for run in runs}) > 1]
         version = subprocess.run(
-            [self.python(), "-c", "import sklearn; print(sklearn.__version__)"],
+            [self.python(), "-c", f"import {package}; print({package}.__version__)"],
             capture_output=True, text=True, check=True).stdout.strip()
-        return {"contract": "reproducible", "version": version, "tests": len(runs[0]),
-                "failed_without": len(changed[False]), "failed_with": len(changed[True]),
-                "missing": 0, "only_with": changed[True], "served": self.served("models-with")}
+        only = [name for contract in contracts for name in changed[contract]]
+        return {"contract": " ".join(contracts), "version": version, "tests": len(runs[0]),
+                "failed_without": len(changed[""]), "failed_with": len(only), "missing": 0,
+                "only_with": only, "served": self.served(f"{script[0][:-3]}-with")}
+
+    def functions(self):
+        return self.same_bits("scipy", ["functions.py", "6", "70"], ["reproducible", "correct"])
+
+    def models(self):
+        return self.same_bits("sklearn", ["models.py"], ["reproducible"])
 
     # ---- R ----
 

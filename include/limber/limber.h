@@ -192,6 +192,7 @@ typedef enum limber_promise {
  *             X are the rows that were solved before it.  In a block of 32 rows each operation is
  *             rounded: x_r = (x_r - a_rq x_q - ...) / a_rr, with q in the order in which rows are
  *             solved.  Complex numbers are divided by Smith's method.
+ * LAPACK      Limber's LAPACK (docs/blas.md) is the reference LAPACK 3.11.0 on these routines.
  * NaN         all NaN are alike: sign and payload are not promised.
  * Error       |error| <= (k+2) u |A||B|, the bound of LIMBER_CONTRACT_NATIVE.
  * Refused     BAD_ARGUMENT: operands or results that are integers, binary128 or double-doubles, or

@@ -41,4 +41,5 @@ if [ -n "$python" ]; then
 else
     echo "no NumPy: its tests and the example are skipped"
 fi
+${python:-python3} "$here/test_same.py"
 LIMBER_TEST_NO_NUMPY=1 ${python:-python3} "$here/test_python.py" "$layout"

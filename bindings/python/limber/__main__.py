@@ -53,7 +53,8 @@ def main():
                                 "(SCRIPT | -m MODULE | -c CODE) [ARGUMENT...]",
                                 description="Run a script under several kernels of OpenBLAS, "
                                 "NumPy, the C library and Limber, with one and two threads, and "
-                                "compare what it prints.  Status 1: something differs.",
+                                "compare what it prints and its variables.  Status 1: something "
+                                "differs.",
                                 epilog="example: python -m limber same --contract reproducible "
                                 "fit.py")
     check.add_argument("--contract", help="as of `run` (default: the script runs without Limber)")

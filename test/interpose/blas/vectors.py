@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compares every routine of levels 1 and 2 with the level-3 product that it equals: the bits must
 be the same, whatever the increments, triangle, transposition and storage order.  liblimber_blas is
-preloaded.  The argument `correct` tests only routines whose elements are one product."""
+preloaded.  The argument `correct` tests only routines whose elements are one product, and compares
+nrm2, rot and trsv with exact arithmetic."""
 import ctypes
+import fractions
 import itertools
 import math
 import random
@@ -159,6 +161,83 @@ def far_norms():
             print("FAILED:", name, value, got, want)
 
 
+def root(values, digits):
+    """The root of the exact sum of squares, rounded to so many digits."""
+    total = sum(fractions.Fraction(v) ** 2 for v in values)
+    bits = 2300 - (total.numerator.bit_length() - total.denominator.bit_length()) // 2
+    floor = math.isqrt((total.numerator << 2 * bits) // total.denominator) if total else 0
+    # a last bit that is 1 stands for all bits that follow, so that only exact ties are ties
+    floor = 2 * floor + (fractions.Fraction(floor, 1 << bits) ** 2 != total)
+    drop = max(floor.bit_length() - digits, bits + 1 - (1074 if digits == 53 else 149), 0)
+    half, rest = 1 << drop >> 1, floor & ((1 << drop) - 1)
+    kept = floor >> drop
+    kept += rest > half or (rest == half and kept & 1)
+    return float(fractions.Fraction(kept << drop, 1 << bits + 1))
+
+
+def norms(t):
+    """Under `correct` the norm is rounded once, and so is each element of rot."""
+    global checks, failures
+    name = {"s": "snrm2", "d": "dnrm2", "c": "scnrm2", "z": "dznrm2"}[t.letter]
+    flat = Type("s" if t.letter in "sc" else "d")
+    least = 2.0 ** (-149 if t.letter in "sc" else -1074)
+    lists = [t.random(n) for n in (1, 2, 3, 7, 7, 7, 40, 40, 300)]
+    # exact roots, ties, subnormal and large results, and elements far apart
+    lists += [[(3.0,) * t.parts, (4.0,) * t.parts], [(least,) * t.parts] * 9,
+              [(1.0,) + (0.0,) * (t.parts - 1), (least,) * t.parts], [(0.0,) * t.parts] * 3]
+    for x in lists:
+        data = t.array(x)
+        got = call(name, len(x), data, 1, result=t.real)
+        checks += 1
+        if got != root(list(data)[:len(x) * t.parts], 24 if t.letter in "sc" else 53):
+            failures += 1
+            print("FAILED:", name, x[:3], got)
+    c, s = as_float((0.6,))[0], as_float((-0.8,))[0]
+    x, y = ([flat.array([(p,)])[0] for v in t.random(40) for p in v] for _ in "xy")
+    to_x, to_y = flat.array([(p,) for p in x]), flat.array([(p,) for p in y])
+    name = {"s": "srot", "d": "drot", "c": "csrot", "z": "zdrot"}[t.letter]
+    call(name, 40, to_x, 1, to_y, 1, flat.scalar(c), flat.scalar(s))
+    exact = fractions.Fraction
+    for new, a, b, s_ in ((to_x, x, y, s), (to_y, y, x, -s)):
+        want = [exact(c) * exact(p) + exact(s_) * exact(q) for p, q in zip(a, b)]
+        want = [(rounded(t, w),) for w in want]
+        same(name, [(p,) for p in new], want)
+
+
+def rounded(t, value):
+    """An exact value rounded once to the real type (here far from its limits)."""
+    if t.letter in "dz":
+        return float(value)
+    num, den = value.numerator, value.denominator       # den is a power of two
+    drop = max(0, abs(num).bit_length() - 24)
+    half, rest = 1 << drop >> 1, abs(num) & ((1 << drop) - 1)
+    kept = abs(num) >> drop
+    kept += rest > half or (rest == half and kept & 1 and drop > 0)
+    return float(fractions.Fraction((kept << drop) * (1 if num >= 0 else -1), den))
+
+
+def steps_of_substitution(t, n, uplo):
+    """Under `correct` trsv rounds the sum of each step once, and then the quotient."""
+    global checks, failures
+    a, x = t.random(n * n), t.random(n)
+    for i in range(n):
+        a[i + i * n] = (a[i + i * n][0] + 5000,)
+    out, data = t.array(x), t.array(a)
+    call(t.letter + "trsv", uplo, "N", "N", n, data, n, out, 1, letters=3)
+    solved, right = list(out), list(t.array(x))
+    exact = fractions.Fraction
+    for i in range(n):
+        known = range(i) if uplo == "L" else range(i + 1, n)
+        total = exact(right[i]) - sum(exact(data[i + q * n]) * exact(solved[q]) for q in known)
+        want = rounded(t, exact(rounded(t, total)) / exact(data[i + i * n])) \
+            if t.letter == "d" else as_float((rounded(t, total) / data[i + i * n],))[0]
+        checks += 1
+        if solved[i] != want:
+            failures += 1
+            print("FAILED:", t.letter, "trsv", uplo, n, i, solved[i], want)
+            break
+
+
 def nothing(t, n):
     """alpha = 0 reads no vector, and adds nothing."""
     infinite = t.array([(float("inf"),) * t.parts] * n)
@@ -310,6 +389,11 @@ for letter in "sdcz":
         for step_x, step_y in ((1, 1), (2, -1), (-1, 3)):
             level_1(t, n, step_x, step_y)
     nothing(t, 40)
+    if correct:
+        norms(t)
+    if correct and not t.complex:
+        for n, uplo in itertools.product((1, 20, 70), "UL"):
+            steps_of_substitution(t, n, uplo)
     for (m, n), op in itertools.product(((1, 1), (7, 40), (300, 3), (5, 600)), "NTC"):
         step_x, step_y = rng.choice((1, 2, -1)), rng.choice((1, 3, -2))
         general(t, m, n, op, step_x, step_y)

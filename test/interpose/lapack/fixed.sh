@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# fixed.sh LIBRARY LAPACK32 LAPACK64: under `reproducible`, NumPy's linear algebra has equal bits
-# with different kernels of OpenBLAS, numbers of threads and variants of the C library's functions.
+# fixed.sh LIBRARY LAPACK32 LAPACK64: under `reproducible` and `correct`, NumPy's linear algebra has
+# equal bits with different kernels of OpenBLAS, numbers of threads and variants of the C library's
+# functions; SciPy's, too, if there is a SciPy.
 library=$1 fixed="$2:$3" here=$(dirname "$0")/../blas
 . "$here/expect.sh"
 here=$(dirname "$0")
@@ -13,12 +14,13 @@ if ! $python -c 'import numpy' 2> /dev/null; then
 fi
 before="env LD_PRELOAD=$library:$fixed LIMBER_CONTRACT=reproducible"
 
+script="fixed.py 5 70 110"
 digests() {  # file, kernel, threads, command
     file=$1
     shift
-    OPENBLAS_CORETYPE=$1 OPENBLAS_NUM_THREADS=$2 LIMBER_THREADS=$2 expect 0 ': [0-9a-f]{64}$' \
-        "$3" $4 $5 $6 $7 $python "$here/fixed.py" 5 70 110
-    printf '%s\n' "$out" | grep ': [0-9a-f]*$' > "$work/$file"
+    OPENBLAS_CORETYPE=$1 OPENBLAS_NUM_THREADS=$2 LIMBER_THREADS=$2 expect 0 ' [0-9a-f]{64}$' \
+        "$3" $4 $5 $6 $7 $python "$here/"$script
+    printf '%s\n' "$out" | grep ' [0-9a-f]*$' > "$work/$file"
 }
 digests first Haswell 1 $before
 for how in "Haswell 2" "Prescott 1"; do
@@ -29,6 +31,20 @@ done
 digests next Haswell 1 $before GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2_Usable,-FMA_Usable,-AVX2,-FMA
 expect 0 '^$' diff "$work/first" "$work/next"
 expect 0 '^360$' sh -c 'wc -l < "$1"' sh "$work/first"
+correctly="env LD_PRELOAD=$library:$fixed LIMBER_CONTRACT=correct"
+digests first Haswell 1 $correctly
+digests next Prescott 2 $correctly
+expect 0 '^$' diff "$work/first" "$work/next"
+if $python -c 'import scipy' 2> /dev/null; then
+    script="functions.py 6 50"
+    for how in "$before" "$correctly"; do
+        digests first Haswell 1 $how
+        digests next Prescott 2 $how
+        expect 0 '^$' diff "$work/first" "$work/next"
+        expect 0 '^388$' sh -c 'wc -l < "$1"' sh "$work/first"
+    done
+    script="fixed.py 5 70 110"
+fi
 # OpenBLAS by itself has other bits with another kernel
 digests next Haswell 1 env
 digests other Prescott 1 env
@@ -36,8 +52,31 @@ expect 1 . diff "$work/next" "$work/other"
 # no call was forwarded to another library
 expect 0 '^checked$' $before LIMBER_VERBOSE=1 $python "$here/fixed.py" check 60
 lines 0 'FAILED|not reproducible'
-expect 0 '^checked$' $before LIMBER_CONTRACT=correct $python "$here/fixed.py" check 200
-lines 0 FAILED
+expect 0 '^checked$' $correctly $python "$here/fixed.py" check 200
+lines 0 'FAILED|not correct'
+# another version of LAPACK is named, once
+if command -v "${CC:-cc}" > /dev/null; then
+    for width in 32 64; do
+        cat > "$work/version.c" << END
+#include <stdint.h>
+void limber${width}_ilaver_(int${width}_t *, int${width}_t *, int${width}_t *);
+void limber${width}_ilaver_(int${width}_t *a, int${width}_t *b, int${width}_t *c)
+{
+    *a = 3;
+    *b = 12;
+    *c = 1;
+}
+END
+        expect 0 '^$' "${CC:-cc}" -shared -fPIC "$work/version.c" -o "$work/version$width.so"
+    done
+    newer=$library:$work/version32.so:$work/version64.so:$fixed
+    expect 0 '^liblimber_blas: this LAPACK is 3.12.1; results under reproducible may differ' \
+        $before LD_PRELOAD="$newer" $python "$here/fixed.py" check 60
+    lines 1 'this LAPACK is'
+    expect 0 '^checked$' $before LD_PRELOAD="$newer" LIMBER_QUIET=1 \
+        $python "$here/fixed.py" check 60
+    lines 0 'this LAPACK is'
+fi
 # wrong arguments do not end the program
 cat > "$work/wrong.py" << 'END'
 import ctypes

@@ -182,6 +182,9 @@ bool limber_blas_is_wide(const char *isamax, const void *caller);
 /* True if calls of this function are forwarded to liblimber_lapack32.so or
  * liblimber_lapack64.so, whose sums have the same order on all machines. */
 bool limber_blas_is_fixed(const char *name, const void *caller);
+/* Prints a message once if `name` is a call by Limber's LAPACK, and that is another LAPACK than the
+ * one of the stated order. */
+void limber_blas_check_lapack(const char *name, const char *contract);
 /* True if another copy of this library precedes this one, which then only forwards calls. */
 bool limber_blas_is_second(void);
 

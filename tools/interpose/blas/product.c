@@ -103,10 +103,11 @@ void limber_blas_start(struct active_request *j, const struct request *r,
         return;
     }
     j->alpha = scalar_at(j, r->alpha,
-                         is_complex && r->routine != BLAS_HERK &&
+                         is_complex && r->routine != BLAS_HERK && r->routine != BLAS_ROT &&
                              !(r->hermitian && (r->routine == BLAS_SYR || r->routine == BLAS_SPR)));
-    j->beta =
-        scalar_at(j, r->beta, is_complex && r->routine != BLAS_HERK && r->routine != BLAS_HER2K);
+    j->beta = scalar_at(j, r->beta,
+                        is_complex && r->routine != BLAS_HERK && r->routine != BLAS_HER2K &&
+                            r->routine != BLAS_ROT);
 }
 
 static bool is_ready(struct active_request *j)

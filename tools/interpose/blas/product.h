@@ -68,6 +68,11 @@ void limber_blas_start(struct active_request *j, const struct request *r,
 bool limber_blas_multiply(struct active_request *j, int64_t m, int64_t n, int64_t k,
                           const union scalar *alpha, struct view a, struct view b,
                           const union scalar *beta, struct view c);
+/* True under `correct`, where each element of a product is rounded once. */
+static inline bool limber_blas_rounds_once(const struct active_request *j)
+{
+    return j->contract->promise == LIMBER_CONTRACT_CORRECT;
+}
 bool limber_blas_fail(struct active_request *j, const char *why); /* sets j->why; returns false */
 /* The context that all calls share.  NULL if it could not be created; a message is printed once. */
 limber_context *limber_blas_context(void);
@@ -85,6 +90,21 @@ double limber_blas_short_dot(bool is_single, int64_t n, const void *x, int64_t s
 /* Adds alpha y_j x to each column j of C.  x and the columns of C are contiguous. */
 void limber_blas_rank_one(const struct active_request *j, int64_t m, int64_t n, const void *x,
                           const void *y, int64_t step_y, void *c, int64_t lead);
+
+/* ---- vectors.c ------------------------------------------------------------------------------- */
+
+/* Dot product of n real numbers: doubles if `wide`, else numbers of the call's real type.  For a
+ * complex request, a and b are read as real vectors. */
+bool limber_blas_real_dot(struct active_request *j, int64_t n, void *a, void *b, bool wide,
+                          double *sum);
+
+/* ---- norm.c ---------------------------------------------------------------------------------- */
+
+/* Under `correct`: computes the root of the sum of squares of n doubles, rounded once to the
+ * request's real type. */
+bool limber_blas_round_norm(struct active_request *j, int64_t n, const double *x, double *norm);
+/* Computes rot of the columns x and y. */
+bool limber_blas_rotate(struct active_request *j, struct view x, struct view y);
 
 /* ---- payload.c ------------------------------------------------------------------------------- */
 

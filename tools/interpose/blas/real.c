@@ -136,6 +136,29 @@ bool limber_blas_is_fixed(const char *name, const void *caller)
     return f && f->fixed;
 }
 
+void limber_blas_check_lapack(const char *name, const char *contract)
+{
+    static const int stated[] = { 3, 11, 0 }; /* as limber.h says */
+    static atomic_flag checked[2] = { ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT };
+    const bool wide = strncmp(name, "limber64_", 9) == 0;
+    int64_t part[3] = { 0 }; /* of the version */
+    void (*version)(void *, void *, void *);
+    int n[3];
+
+    if ((!wide && strncmp(name, "limber32_", 9) != 0) || atomic_flag_test_and_set(&checked[wide]))
+        return;
+    *(void **)&version = dlsym(RTLD_DEFAULT, wide ? "limber64_ilaver_" : "limber32_ilaver_");
+    if (!version)
+        return;
+    version(&part[0], &part[1], &part[2]);
+    for (int i = 0; i < 3; i++)
+        n[i] = (int)limber_blas_integer(&part[i], 0, wide);
+    if (memcmp(n, stated, sizeof n) != 0 && !interpose_options()->quiet)
+        interpose_message("this LAPACK is %d.%d.%d; results under %s may differ from those of "
+                          "LAPACK 3.11.0 (LIMBER_QUIET=1 leaves this out)",
+                          n[0], n[1], n[2], contract);
+}
+
 void *limber_blas_look_up_routine(const struct request *r, const char *routine)
 {
     char name[64];

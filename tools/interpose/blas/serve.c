@@ -304,6 +304,13 @@ static const char *purpose_of(enum routine routine)
     }
 }
 
+/* Name of a called function without the prefix of calls by Limber's LAPACK. */
+static const char *plain_name(const char *name)
+{
+    return strncmp(name, "limber32_", 9) == 0 || strncmp(name, "limber64_", 9) == 0 ? name + 9 :
+                                                                                      name;
+}
+
 /* Prints, once for each routine and type, that the contract is not kept.  The other BLAS may be as
  * accurate, but gives other bits. */
 static void print_failure(const struct request *r, const struct active_request *j)
@@ -313,12 +320,12 @@ static void print_failure(const struct request *r, const struct active_request *
 
     if (lost && j->status != LIMBER_STATUS_NOT_READY && !interpose_options()->verbose &&
         !interpose_options()->quiet && is_first_of_routine(r))
-        interpose_message("not %s: %s computed %s%s%s: %s (LIMBER_QUIET=1 leaves this out)",
-                          r->served.contract, interpose_original, r->name, purpose_of(r->routine),
-                          reproducible && !limber_blas_is_lapack(r) ?
-                              ", whose bits may differ on another CPU" :
-                              "",
-                          j->why);
+        interpose_message(
+            "not %s: %s computed %s%s%s: %s (LIMBER_QUIET=1 leaves this out)", r->served.contract,
+            interpose_original, plain_name(r->name), purpose_of(r->routine),
+            reproducible && !limber_blas_is_lapack(r) ? ", whose bits may differ on another CPU" :
+                                                        "",
+            j->why);
 }
 
 /* True if the result has no elements, or if no operand is read. */
@@ -379,6 +386,7 @@ bool limber_blas_serve(struct request *r)
     const struct interpose_setting *s;
     const char *why;
     struct active_request j;
+    bool fixes; /* the contract fixes the bits of results */
 
     if (r->side && !limber_blas_is_lapack(r))
         r->k = r->side == 'L' ? r->m : r->n;
@@ -397,8 +405,11 @@ bool limber_blas_serve(struct request *r)
     if (limber_blas_first_bad_argument(r) || is_empty(r) ||
         (!r->alpha && !limber_blas_is_lapack(r) && !limber_blas_is_vector(r)))
         return false;
-    if (s->on && s->contract.promise == LIMBER_CONTRACT_REPRODUCIBLE && limber_blas_is_lapack(r) &&
-        limber_blas_is_fixed(r->name, r->caller))
+    fixes = s->on && (s->contract.promise == LIMBER_CONTRACT_REPRODUCIBLE ||
+                      s->contract.promise == LIMBER_CONTRACT_CORRECT);
+    if (fixes)
+        limber_blas_check_lapack(r->name, r->served.contract);
+    if (fixes && limber_blas_is_lapack(r) && limber_blas_is_fixed(r->name, r->caller))
         /* the other LAPACK has one order of sums, because Limber computes the BLAS calls that it
          * makes */
         return false;

@@ -81,9 +81,9 @@ static bool is_short(struct active_request *j)
 
 /* ---- level 1 --------------------------------------------------------------------------------- */
 
-static double real_at(const struct active_request *j, const void *x, int64_t i)
+static double real_at(bool is_single, const void *x, int64_t i)
 {
-    return j->is_single ? (double)((const float *)x)[i] : ((const double *)x)[i];
+    return is_single ? (double)((const float *)x)[i] : ((const double *)x)[i];
 }
 
 static void set_real(const struct active_request *j, void *x, int64_t i, double value)
@@ -124,9 +124,8 @@ static bool dot(struct active_request *j)
     return done;
 }
 
-/* Dot product of n real numbers: doubles if `wide`, else numbers of the call's real type.  For a
- * complex request, a and b are read as real vectors. */
-static bool real_dot(struct active_request *j, int64_t n, void *a, void *b, bool wide, double *sum)
+bool limber_blas_real_dot(struct active_request *j, int64_t n, void *a, void *b, bool wide,
+                          double *sum)
 {
     const bool is_single = j->is_single, is_complex = j->is_complex;
     const size_t size = j->size;
@@ -153,19 +152,19 @@ static bool real_dot(struct active_request *j, int64_t n, void *a, void *b, bool
     return done;
 }
 
-/* Copies n floats, or pairs of them, to doubles, which the caller frees.  NULL if memory is
- * exhausted. */
-static double *extend(struct active_request *j, const struct argument *x, int64_t n)
+/* Copies n numbers, floats if `is_single` and else doubles, or pairs of them, to doubles, which the
+ * caller frees.  NULL if memory is exhausted. */
+static double *extend(struct active_request *j, const struct argument *x, int64_t n, bool is_single)
 {
     const int64_t parts = j->is_complex ? 2 : 1, step = x->lead * parts;
-    const float *from = (const float *)x->data - (step < 0 ? (n - 1) * step : 0);
+    const int64_t first = step < 0 ? (1 - n) * step : 0;
     double *to = malloc((size_t)(n * parts) * sizeof *to);
 
     if (!to)
         limber_blas_fail(j, "no memory for a copy");
     for (int64_t i = 0; i < n && to; i++)
         for (int64_t q = 0; q < parts; q++)
-            to[i * parts + q] = (double)from[i * step + q];
+            to[i * parts + q] = real_at(is_single, x->data, first + i * step + q);
     return to;
 }
 
@@ -174,8 +173,8 @@ static double *extend(struct active_request *j, const struct argument *x, int64_
 static bool extended_dot(struct active_request *j)
 {
     const struct request *r = j->r;
-    double *x = extend(j, &r->a, r->k), *y = x ? extend(j, &r->b, r->k) : NULL, sum;
-    const bool done = y && real_dot(j, r->k, x, y, true, &sum);
+    double *x = extend(j, &r->a, r->k, true), *y = x ? extend(j, &r->b, r->k, true) : NULL, sum;
+    const bool done = y && limber_blas_real_dot(j, r->k, x, y, true, &sum);
 
     if (done)
         set_real(j, (void *)(uintptr_t)r->c.data, 0,
@@ -197,10 +196,10 @@ static bool sum_magnitudes(struct active_request *j)
     if (x.data)
         ones = limber_blas_fresh(j, r->k, 1);
     for (int64_t i = 0; i < n && ones.data; i++) {
-        set_real(j, x.data, i, fabs(real_at(j, x.data, i)));
+        set_real(j, x.data, i, fabs(real_at(j->is_single, x.data, i)));
         set_real(j, ones.data, i, 1);
     }
-    done = ones.data && real_dot(j, n, x.data, ones.data, false, &sum);
+    done = ones.data && limber_blas_real_dot(j, n, x.data, ones.data, false, &sum);
     if (done)
         set_real(j, (void *)(uintptr_t)r->c.data, 0, sum);
     free(x.data);
@@ -213,11 +212,24 @@ static bool sum_magnitudes(struct active_request *j)
 static bool compute_float_norm(struct active_request *j)
 {
     const struct request *r = j->r;
-    double *x = extend(j, &r->a, r->k), sum;
-    const bool done = x && real_dot(j, r->k << j->is_complex, x, x, true, &sum);
+    double *x = extend(j, &r->a, r->k, true), sum;
+    const bool done = x && limber_blas_real_dot(j, r->k << j->is_complex, x, x, true, &sum);
 
     if (done)
         set_real(j, (void *)(uintptr_t)r->c.data, 0, sqrt(sum));
+    free(x);
+    return done;
+}
+
+/* Computes nrm2 under `correct`. */
+static bool compute_rounded_norm(struct active_request *j)
+{
+    const struct request *r = j->r;
+    double *x = extend(j, &r->a, r->k, j->is_single), norm;
+    const bool done = x && limber_blas_round_norm(j, r->k << j->is_complex, x, &norm);
+
+    if (done)
+        set_real(j, (void *)(uintptr_t)r->c.data, 0, norm);
     free(x);
     return done;
 }
@@ -236,6 +248,8 @@ static bool compute_norm(struct active_request *j)
     int scale = 0;
     bool done = true;
 
+    if (limber_blas_rounds_once(j))
+        return compute_rounded_norm(j);
     if (!is_reproducible(j))
         return limber_blas_fail(j, "the square root of a sum would be rounded twice");
     if (j->is_single)
@@ -248,7 +262,7 @@ static bool compute_norm(struct active_request *j)
                 x = copy_of(j, &r->a, r->k);
                 copy = x.data;
             }
-            done = x.data && real_dot(j, n, x.data, x.data, false, &sum);
+            done = x.data && limber_blas_real_dot(j, n, x.data, x.data, false, &sum);
         }
         if (!done || pass || (sum >= low && sum <= high))
             break;
@@ -257,12 +271,12 @@ static bool compute_norm(struct active_request *j)
             copy = x.data;
         }
         for (int64_t i = 0; i < n && copy; i++)
-            most = fmax(most, fabs(real_at(j, copy, i)));
+            most = fmax(most, fabs(real_at(j->is_single, copy, i)));
         if (!copy || !(most > 0) || !isfinite(most))
             break;
         scale = -ilogb(most);
         for (int64_t i = 0; i < n; i++)
-            set_real(j, copy, i, ldexp(real_at(j, copy, i), scale));
+            set_real(j, copy, i, ldexp(real_at(j->is_single, copy, i), scale));
     }
     done = done && x.data;
     if (done)
@@ -301,38 +315,6 @@ static bool add_scaled(struct active_request *j)
     free(copies[0]);
     free(copies[1]);
     return done;
-}
-
-/* Computes rot: x = c x + s y and y = c y - s x.  Each operation rounds, since -ffp-contract=off
- * forbids FMA. */
-static bool rotate(struct active_request *j)
-{
-    const struct request *r = j->r;
-    const int64_t parts = j->is_complex ? 2 : 1;
-    char *x = first_of(j, &r->b, r->m), *y = first_of(j, &r->c, r->m);
-
-    if (!is_reproducible(j))
-        return limber_blas_fail(j, "two products and their sum would be rounded three times");
-    for (int64_t i = 0; i < r->m; i++)
-        for (int64_t q = 0; q < parts; q++) {
-            void *at_x = x + i * r->b.lead * (int64_t)j->size,
-                 *at_y = y + i * r->c.lead * (int64_t)j->size;
-
-            if (j->is_single) {
-                float *u = (float *)at_x + q, *v = (float *)at_y + q;
-                const float c = *(const float *)r->alpha, s = *(const float *)r->beta, old = *u;
-
-                *u = c * old + s * *v;
-                *v = c * *v - s * old;
-            } else {
-                double *u = (double *)at_x + q, *v = (double *)at_y + q;
-                const double c = *(const double *)r->alpha, s = *(const double *)r->beta, old = *u;
-
-                *u = c * old + s * *v;
-                *v = c * *v - s * old;
-            }
-        }
-    return true;
 }
 
 /* ---- matrices that are stored in part -------------------------------------------------------- */
@@ -872,7 +854,9 @@ bool limber_blas_vectors(struct active_request *j)
     case BLAS_ASUM: return sum_magnitudes(j);
     case BLAS_AXPY:
     case BLAS_SCAL: return add_scaled(j);
-    case BLAS_ROT: return rotate(j);
+    case BLAS_ROT:
+        return limber_blas_rotate(j, column_of(j, &j->r->b, j->r->m),
+                                  column_of(j, &j->r->c, j->r->m));
     case BLAS_GEMV: return multiply_general(j);
     case BLAS_GBMV:
     case BLAS_SYMV:
