@@ -13,6 +13,7 @@ struct scaled {
     double *x, *y;
     int64_t n;
     int scale;
+    bool underflows; /* some number that is not zero became subnormal or zero */
 };
 
 /* Computes the sign of |x|^2 - (r + d / 2)^2.  The difference is one dot product, whose terms after
@@ -26,7 +27,11 @@ static bool compare_with_midpoint(struct active_request *j, struct scaled *s, do
 
     memcpy(s->x + s->n, left, sizeof left);
     memcpy(s->y + s->n, right, sizeof right);
-    return limber_blas_real_dot(j, s->n + MORE, s->x, s->y, true, sign);
+    if (!limber_blas_real_dot(j, s->n + MORE, s->x, s->y, true, sign))
+        return false;
+    if (*sign == 0 && s->underflows) /* the squares that were lost decide */
+        *sign = 1;
+    return true;
 }
 
 static double next_to(const struct active_request *j, double r, bool up)
@@ -95,8 +100,10 @@ bool limber_blas_round_norm(struct active_request *j, int64_t n, const double *x
     s.x = malloc((size_t)(n + MORE) * sizeof *s.x);
     s.y = malloc((size_t)(n + MORE) * sizeof *s.y);
     s.scale = -ilogb(most);
-    for (int64_t i = 0; i < n && s.x && s.y; i++)
+    for (int64_t i = 0; i < n && s.x && s.y; i++) {
         s.x[i] = s.y[i] = ldexp(x[i], s.scale);
+        s.underflows |= x[i] != 0 && fabs(s.x[i]) < DBL_MIN;
+    }
     done = s.x && s.y ? limber_blas_real_dot(j, n, s.x, s.y, true, &sum) :
                         limber_blas_fail(j, "no memory for a copy");
     if (done) {
