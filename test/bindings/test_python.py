@@ -1739,6 +1739,15 @@ class Charts(unittest.TestCase):
                 for x, word in re.findall(r'<text x="(\d+)" y="\d+">([^<]*)<', text):
                     self.assertLess(int(x) + 7.3 * len(word), width, word)
 
+    def test_colours_are_those_of_reports(self):
+        from limber.chart import COLOURS, PAGE, TEXT
+        page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/cli/page.c")
+        with open(page) as f:
+            light, dark = (re.findall("#[0-9a-f]{6}", part) for part in re.search(
+                r"light_colours = (.*?)dark_colours = (.*?);", f.read(), re.S).groups())
+        self.assertEqual(light, [*PAGE, TEXT, *COLOURS])
+        self.assertEqual(dark, [*PAGE.values(), COLOURS[TEXT], *COLOURS.values()])
+
     def test_bars_start_at_the_base(self):
         from limber.chart import chart
         with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs `limber reproduce` with small sizes and checks those parts of each figure that do not depend on
 # time.
-limber=$1 figures=$(cd "$(dirname "$0")/../../docs/figures" && pwd)
+limber=$1 here=$(cd "$(dirname "$0")" && pwd)
+figures=$here/../../docs/figures contrast=$here/contrast.awk
 . "$(dirname "$0")/../support/expect.sh"
 cd "$work" || exit 2
 drawn=0
@@ -29,6 +30,8 @@ path && /\/>/ { path = 0 }
 END { print bad ? "broken" : "drawn" }
 END
 for file in out/*.svg "$figures"/*.svg; do
+    grep -q 'gnuplot_plot\|limber-chart' "$file" || continue
+    expect 0 '^good$' awk -f "$contrast" "$file"
     grep -q gnuplot_plot "$file" || continue
     expect 0 '^drawn$' awk -f curves.awk "$file"
 done

@@ -220,7 +220,7 @@ static const char script[] =
     "lc j title 'tiles, '.J[j], for [j=1:3] $data using 2:(strcol(1) eq K[k] ? column(2+2*j) : "
     "NaN) "
     "with linespoints pt 7 ps 0.5 lw 8-2*j lc j title 'products, '.J[j], "
-    "$data using 2:(strcol(1) eq K[k] ? $9 : NaN) with points pt 6 ps 1 lc rgb 'black' "
+    "$data using 2:(strcol(1) eq K[k] ? $9 : NaN) with points pt 6 ps 1 lc 7 "
     "title 'reported by the library'\n}\nunset multiplot";
 
 /* Fills the figure of tiles that need more exponent range, for random data of growing spread. */
