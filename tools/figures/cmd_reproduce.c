@@ -181,14 +181,64 @@ double factors_time(const struct figures *f, limber_context *ctx, const limber_c
 /* A figure or table of a source, or one of Limber's own (source is NULL). */
 struct item {
     const char *name, *source, *place;
-    /* NULL if a program of examples/ computes it */
+    /* NULL if a program of examples/ computes it, or nothing does */
     const struct figure *figure;
     /* the program's path in examples/ and its arguments; %s stands for the output folder */
     const char *program[6];
-    /* published: numbers that the source's text gives; here: why ours differ from them */
+    /* published: numbers that the source's text gives; here: why ours differ from them, or what
+     * shows an item that this command does not compute */
     const char *published, *here;
 };
 static const struct item items[] = {
+    { "ape-1",
+      APE,
+      "figure 1",
+      NULL,
+      { NULL },
+      "",
+      "`limber units`: simulated tensor cores; FP16 products are exact, sums FP32" },
+    { "ape-2",
+      APE,
+      "figure 2",
+      NULL,
+      { NULL },
+      "",
+      "`limber formats --tables`: bits and ranges of the formats" },
+    { "ape-3",
+      APE,
+      "figure 3",
+      NULL,
+      { NULL },
+      "",
+      "an overview without numbers: docs/design.md has Limber's" },
+    { "ape-4",
+      APE,
+      "figure 4",
+      NULL,
+      { NULL },
+      "",
+      "`limber plan gemm A B --svg FILE`: exponents of tiles, and what multiplies them" },
+    { "ape-5",
+      APE,
+      "figure 5",
+      NULL,
+      { NULL },
+      "",
+      "FP32-F's limbs: `limber reproduce ape-14`; `limber plan gemm A B --ir` shows them" },
+    { "ape-6",
+      APE,
+      "figure 6",
+      NULL,
+      { NULL },
+      "",
+      "FP32-F's three products: `limber plan gemm A B --scheme fp32-f --contract fast --ir`" },
+    { "ape-7",
+      APE,
+      "figure 7",
+      NULL,
+      { NULL },
+      "",
+      "FP32-B's limbs: as for figure 5; its six products: --scheme fp32-b" },
     { "ape-types",
       APE,
       "tables 1 and 2",
@@ -267,6 +317,14 @@ static const struct item items[] = {
       "60% of tiles in FP32-F, 40% in FP32-B: the time of decisions is negligible",
       "Scan and decision are timed on the CPU that also multiplies. A tenth of the FP32 tiles is "
       "wide: with 40% one type for all is faster, and nothing is mixed." },
+    { "dgemm-tc-algorithms",
+      OZAKI,
+      "algorithms 1 to 3",
+      NULL,
+      { NULL },
+      "",
+      "slices, their products, the estimate: docs/accuracy.md, section 5; tested against a second "
+      "implementation" },
     { "dgemm-tc-accuracy",
       OZAKI,
       "accuracy and time over phi",
@@ -288,6 +346,27 @@ static const struct item items[] = {
       { NULL },
       "Titan RTX, range 1e9: 980 GFLOPS with FP16, cublasDgemm 539",
       "A CPU multiplies slices of FP16 as FP32 numbers, where it has no FP16 unit." },
+    { "lpgemm-1",
+      LPGEMM,
+      "figure 1",
+      NULL,
+      { NULL },
+      "",
+      "a swamped addition: `limber explore` and --statistics count them" },
+    { "lpgemm-2",
+      LPGEMM,
+      "figure 2",
+      NULL,
+      { NULL },
+      "",
+      "layers that are products: limber.torch replaces linear, convolution, attention" },
+    { "lpgemm-3",
+      LPGEMM,
+      "figure 3",
+      NULL,
+      { NULL },
+      "",
+      "the order of the steps: `limber units` and docs/simulation.md state it" },
     { "lpgemm-4",
       LPGEMM,
       "figure 4",
@@ -296,6 +375,27 @@ static const struct item items[] = {
       "mean distance from an FPGA's FP8 sums: 56% less than QPyTorch at most, 43% on the mean",
       "The unit with FP8 sums of 16 stands for the FPGA, with FP16 sums of groups for LPGEMM: "
       "the choice that comes nearest to 56% and 43%. With the FPGA's own sums it would be 100%." },
+    { "lpgemm-table-1",
+      LPGEMM,
+      "table 1",
+      NULL,
+      { NULL },
+      "",
+      "`limber formats`: exponent and fraction bits" },
+    { "lpgemm-table-2",
+      LPGEMM,
+      "table 2",
+      NULL,
+      { NULL },
+      "",
+      "a list of packages, nothing to compute; docs/pytorch.md compares with two of them" },
+    { "lpgemm-table-3",
+      LPGEMM,
+      "table 3",
+      NULL,
+      { NULL },
+      "",
+      "`limber gemm --lpgemm FILE` reads such a configuration" },
     { "lpgemm-table-4",
       LPGEMM,
       "table 4",
@@ -304,6 +404,14 @@ static const struct item items[] = {
       "speed of PyTorch's product: 0.17 (BF16, groups of 16), 0.79 without roundings",
       "One CPU thread beside Limber's native product; n up to 2048, as a larger n takes minutes. "
       "The means of the paper's rows are 0.18 and 0.78, its text says 0.17 and 0.79." },
+    { "lpgemm-equations",
+      LPGEMM,
+      "equations 1 to 4",
+      NULL,
+      { NULL },
+      "",
+      "1: --statistics counts such additions; 2 and 3: `retention`, measured; 4: "
+      "`limber_retention_chunked`, the model" },
     { "operators-sums",
       GUIDE,
       "swallowed additions (1.4, 2.4.2)",
@@ -344,7 +452,8 @@ void reproduced_tell(const char *word)
     const struct item *x = item_named(word);
 
     if (x->source)
-        printf("  %s, %s.\n", x->source, x->place);
+        printf("  %s, %s.%s%s\n", x->source, x->place, x->figure || x->program[0] ? "" : "  Here: ",
+               x->figure || x->program[0] ? "" : x->here);
     else
         printf("  Limber's own: %s.\n", x->figure->about);
 }
@@ -433,6 +542,8 @@ static bool reproduce(struct figures *f, const struct item *item)
     }
     if (item->figure)
         return figure_make(f, item->figure);
+    if (!item->program[0])
+        return true;
     if (f->json) { /* programs print their own tables */
         complain("%s is left out: its program has --json of its own", item->name);
         return true;
@@ -488,8 +599,10 @@ static int list_items(bool json)
         if (strcmp(from, source))
             printf("%s%s\n", i ? "\n" : "", from);
         source = from;
-        printf("  %-18s %s%s%s\n", items[i].name, items[i].place, items[i].figure ? ": " : "",
-               items[i].figure ? items[i].figure->about : " (Python, examples/)");
+        printf("  %-19s %s%s%s\n", items[i].name, items[i].place, items[i].program[0] ? "" : ": ",
+               items[i].figure     ? items[i].figure->about :
+               items[i].program[0] ? " (Python, examples/)" :
+                                     items[i].here);
     }
     if (json)
         return !json_print(all);

@@ -61,10 +61,7 @@ void gnuplot_style(FILE *f)
 {
     for (int i = 0; i < COLOURS; i++)
         fprintf(f, "set linetype %d lc rgb '%s'\n", i + 1, light_colours.curve[i]);
-    fprintf(f,
-            "set linetype cycle %d\nset grid\nset style fill solid 1 border -1\n"
-            "set border lc rgb '%s'\n",
-            COLOURS, light_colours.text);
+    fprintf(f, "set linetype cycle %d\nset grid\nset style fill solid 1 border -1\n", COLOURS);
 }
 
 /* Writes a rule of CSS: what has the colour `from` in one of SVG's attributes gets `to`. */

@@ -201,7 +201,7 @@ static const char ape_script[] =
     "do for [s=1:2] {\nset title S[s]\n"
     "y(i) = strcol(1) eq S[s] ? column(i) : NaN\n"
     /* FP32-F holds no wide data: its line is the time without them */
-    "plot $data using 2:(strcol(1) eq S[s] ? (F = $2 == 0 ? $5 : F) : NaN) "
+    "plot $data using 2:(strcol(1) eq S[s] ? (F = $2 == 0 ? column(5) : F) : NaN) "
     "with linespoints pt 5 ps 0.6 lw 2 dt 3 lc 1 title 'FP32-F (none wide)', "
     "$data using 2:(y(6)) with linespoints pt 9 ps 0.6 lw 2 dt 2 lc 2 title 'FP32-B', "
     "$data using 2:(y(7)) with linespoints pt 11 ps 0.6 lw 2 dt 2 lc 3 title 'FP32', "
