@@ -1748,6 +1748,17 @@ class Charts(unittest.TestCase):
         self.assertEqual(light, [*PAGE, TEXT, *COLOURS])
         self.assertEqual(dark, [*PAGE.values(), COLOURS[TEXT], *COLOURS.values()])
 
+    def test_curves_on_each_other_are_one(self):
+        from limber.chart import chart
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "chart.svg")
+            chart(path, "Title", "across", "up", ["a", "b"],
+                  {"s": [1, 200], "t": [50, None], "u": [1.001, 200], "v": [1, None]}, lines=True)
+            with open(path) as f:
+                text = f.read()
+        self.assertEqual(re.findall(r'<text x="\d+" y="\d+">([^<]*)<', text),
+                         ["s and u", "t", "v"])
+
     def test_bars_start_at_the_base(self):
         from limber.chart import chart
         with tempfile.TemporaryDirectory() as folder:

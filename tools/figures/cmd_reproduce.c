@@ -402,7 +402,7 @@ static const struct item items[] = {
       &figure_lpgemm_times,
       { NULL },
       "speed of PyTorch's product: 0.17 (BF16, groups of 16), 0.79 without roundings",
-      "One CPU thread beside Limber's native product; n up to 2048, as a larger n takes minutes. "
+      "One CPU thread beside Limber's native product; n up to 4096, as a larger n takes minutes. "
       "The means of the paper's rows are 0.18 and 0.78, its text says 0.17 and 0.79." },
     { "lpgemm-equations",
       LPGEMM,

@@ -255,7 +255,7 @@ static const struct {
                   { 5120, 21.9, 4.54, 3.83 },     { 6144, 47.78, 8.33, 6.21 },
                   { 7168, 58.57, 12.5, 9.7 },     { 8192, 82.21, 20, 13.96 },
                   { 9216, 110.44, 27.25, 19.71 }, { 10240, 153.12, 36.15, 27.23 } };
-enum { PUBLISHED = sizeof published / sizeof *published, MOST_SIMULATED = 2048 };
+enum { PUBLISHED = sizeof published / sizeof *published, MOST_SIMULATED = 4096 };
 
 /* Times a simulated BF16 unit, the same kernel without roundings to BF16, and a plain product. */
 static bool time_simulated(struct figures *f, int n, double ms[3])

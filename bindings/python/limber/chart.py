@@ -54,6 +54,22 @@ def powers(low, high):
     return [v for v in every if low <= v <= high]
 
 
+def joined(series, heights):
+    """Joins series that are everywhere within a pixel of each other; heights(value) gives the
+    heights in pixels at which a value is drawn, or None."""
+    kept = []                                               # of [names, values, heights]
+    for name, values in series.items():
+        now = [heights(v) for v in values]
+        for names, _, other in kept:
+            if all(a is b if a is None or b is None else
+                   all(abs(x - y) < 1 for x, y in zip(a, b)) for a, b in zip(now, other)):
+                names.append(str(name))
+                break
+        else:
+            kept.append(([str(name)], values, now))
+    return {" and ".join(names): values for names, values, _ in kept}
+
+
 def chart(path, title, across, up, names, series, log=False, lines=False, base=None):
     """Draws series over named places.
 
@@ -61,7 +77,8 @@ def chart(path, title, across, up, names, series, log=False, lines=False, base=N
     names        of the places, from left to right
     series       {name: [value or None or (low, middle, high) for each place]}
     log          a scale of powers of 10, on which a 0 is drawn at the lower edge, hollow
-    lines        joins a series' values
+    lines        joins a series' values; series that lie on each other are drawn once, under the
+                 names of all
     base         draws bars from this value up or down, on a scale of powers; those of a place are
                  beside each other, without gaps for series that have no value there
 
@@ -89,16 +106,18 @@ def chart(path, title, across, up, names, series, log=False, lines=False, base=N
         low, high = low - 0.05 * spread, high + 0.05 * spread
         marks = [(v, f"{v:.6g}") for v in ticks(low, high)]
 
-    step = (WIDTH - LEFT) / len(names)
-    row = rows(names, step)
-    bottom = TOP + 280                                      # the lower edge of what is drawn
-    height = bottom + 46 + 14 * max(row)
-    whole = max(WIDTH + 36 + max(map(width, series)), LEFT + width(title) * 15 / 12)
-
     def y(value):
         if log:
             value = math.log10(value) if value > 0 else low
         return TOP + (bottom - TOP) * (high - value) / ((high - low) or 1)
+
+    bottom = TOP + 280                                      # the lower edge of what is drawn
+    if lines:
+        series = joined(series, lambda v: v if v is None else [*map(y, (middle(v), *ends(v)))])
+    step = (WIDTH - LEFT) / len(names)
+    row = rows(names, step)
+    height = bottom + 46 + 14 * max(row)
+    whole = max(WIDTH + 36 + max(map(width, series)), LEFT + width(title) * 15 / 12)
 
     def x(i):
         return LEFT + step * (i + 0.5)
