@@ -35,6 +35,14 @@ for file in out/*.svg "$figures"/*.svg; do
     grep -q gnuplot_plot "$file" || continue
     expect 0 '^drawn$' awk -f curves.awk "$file"
 done
+# contrast.awk finds colours that are hard to read, or that a dark page does not replace
+spoilt() {
+    sed "$1" "$figures/ape-8.svg" > spoilt.svg
+    expect 0 "$2" awk -f "$contrast" spoilt.svg
+}
+spoilt "s/color='rgb(  0, 114, 178)'/color='rgb(230, 159,   0)'/" '^rgb.230, 159,   0. has no colour for dark'
+spoilt 's/#14181f/#808080/g' '^#e2e8f0 on #808080 has a contrast of'
+spoilt '/^<style>/d' '^no colour of dark pages'
 # chains that truncate lose accuracy that promotion keeps; numbers that FP16 alone cannot hold are
 # exact with line scales
 expect 0 lost awk -F, '$1 == "positive" && $2 == 16384 && $5 > 100 * $6 { print "lost" }' out/gemm-error.csv
