@@ -60,7 +60,8 @@ function check_svg(    colour, page) {
             report(colour " has no colour for dark pages")
 }
 BEGIN { hex = "0123456789abcdef" }
-/<svg/ { svg = 1 }
+/^<!DOCTYPE html>/ { html = 1 }
+/<svg/ && !html { svg = 1 }
 svg {
     line = $0
     while (match(line, /\[(color|fill|stroke)="[^"]*"\]\{[a-z]*:#[0-9a-f]*\}/)) {
