@@ -71,6 +71,7 @@ expect 0 '^2$' awk -F, '$1 > 0 && $2 > 0 && $7 $8 $9 $10 $11 == "" { n++ } END {
 expect 0 '^2$' awk -F, '$1 > 0 && $2 > 0 && $5 $6 $7 == "" { n++ } END { print n }' none/ape-11.csv
 # published errors of Ape's types (their text: 1.2e-7), and FP32-B without any
 expect 0 '^2$' awk -F, '$1 == "FP32-F" && $4 < 1.21e-7 && $4 > 1e-7 || $1 == "FP32-B" && $4 == 0 { n++ } END { print n }' out/ape-types.csv
+expect 0 '^4$' awk -F, '$1 == "FP64" && $4 == 0 || $1 ~ "^(TF32|FP16)$" && $4 > 4e-4 && $4 < 5e-4 || $1 == "BF16" && $4 > 3e-3 && $4 < 4e-3 { n++ } END { print n }' out/ape-types.csv
 expect 0 '^59$' awk -F, '$1 == 64 { printf "%.0f\n", $4 }' out/lpgemm-4.csv
 # what does not depend on time: each step of the ladder ran, and was compared with the exact product
 expect 0 '^7$' awk -F, 'NR > 1 && $4 > 0 { n++ } END { print n }' out/ladder.csv

@@ -85,11 +85,55 @@ static double gpu_rate(const struct figures *f, const limber_contract *contract,
 static const struct type {
     const char *name, *scheme, *limbs;
 } types[] = {
-    { "FP32", "native", "FP32" },        { "FP32-F", "fp32-f", "2 of FP16" },
-    { "FP32-M", "fp32-m", "2 of FP16" }, { "FP32-T", "fp32-t", "2 of TF32" },
+    { "FP32", "native", "" },
+    { "FP32-F", "fp32-f", "2 of FP16" },
+    { "FP32-M", "fp32-m", "2 of FP16" },
+    { "FP32-T", "fp32-t", "2 of TF32" },
     { "FP32-B", "fp32-b", "3 of BF16" },
 };
 enum { TYPES = sizeof types / sizeof *types };
+
+/* Types that units multiply without limbs. */
+static const struct {
+    const char *name, *format, *result;
+} natives[] = { { "FP64", "f64", "f64" },
+                { "TF32", "tf32", "f32" },
+                { "FP16", "f16", "f32" },
+                { "BF16", "bf16", "f32" } };
+enum { NATIVES = sizeof natives / sizeof *natives };
+
+/* Adds the row of a native type to the table of types.  x: floats; one: the identity matrix;
+ * fp32: seconds of FP32's product. */
+static bool add_native(struct figures *f, int type, const struct factors *x, const float *one,
+                       double fp32, struct table *data)
+{
+    const limber_contract c = { .size = sizeof c, .promise = LIMBER_CONTRACT_NATIVE };
+    size_t count = (size_t)(x->n * x->n);
+    struct factors y;
+    double seconds, worst = 0;
+    bool failed = false;
+
+    figure_note(f, "ape-types: %s", natives[type].name);
+    /* the operands are those of x, rounded to another format */
+    if (!make_square(&y, x->n, natives[type].format, natives[type].result))
+        return false;
+    seconds = factors_time(f, f->ctx, &c, &y, NULL, &failed);
+    failed = failed ||
+             limber_convert(y.b, y.format, one, x->format, count, LIMBER_ROUND_NEAREST) !=
+                 LIMBER_STATUS_OK ||
+             factors_multiply(f->ctx, &c, &y, NULL) != LIMBER_STATUS_OK ||
+             limber_convert(x->c, x->result, y.c, y.result, count, LIMBER_ROUND_NEAREST) !=
+                 LIMBER_STATUS_OK;
+    for (size_t i = 0; i < count; i++) {
+        double a = (double)((float *)x->a)[i];
+
+        worst = fmax(worst, fabs((double)((float *)x->c)[i] - a) / fabs(a));
+    }
+    factors_free(&y);
+    table_add(data, "wwnnnn", natives[type].name, "", 1.0, worst, rate(x->n, seconds),
+              fp32 / seconds);
+    return !failed;
+}
 
 /* Fills the table of types: limbs, products, largest relative error of x times 1, and speed. */
 static bool fill_types(struct figures *f, struct table *data, struct table *brief)
@@ -123,6 +167,8 @@ static bool fill_types(struct figures *f, struct table *data, struct table *brie
         table_add(data, "wwnnnn", types[t].name, types[t].limbs, fmax(1, (double)r.rows), worst,
                   rate(x.n, seconds), native / seconds);
     }
+    for (int t = 0; t < NATIVES && one && !failed; t++)
+        failed = !add_native(f, t, &x, one, native, data);
     ok = one && !failed;
     if (failed)
         complain("ape-types: %s", limber_error_text());
@@ -133,7 +179,7 @@ static bool fill_types(struct figures *f, struct table *data, struct table *brie
 
 const struct figure figure_ape_types = {
     .name = "ape-types",
-    .about = "emulated types: limbs, products, error, speed",
+    .about = "emulated and native types: limbs, products, error, speed",
     .heads = "type,limbs,products,largest error,GFLOPS,of FP32",
     .fill = fill_types,
 };
