@@ -1756,8 +1756,11 @@ class Charts(unittest.TestCase):
                   {"s": [1, 200], "t": [50, None], "u": [1.001, 200], "v": [1, None]}, lines=True)
             with open(path) as f:
                 text = f.read()
-        self.assertEqual(re.findall(r'<text x="\d+" y="\d+">([^<]*)<', text),
-                         ["s and u", "t", "v"])
+            self.assertEqual(re.findall(r'<text x="\d+" y="\d+">([^<]*)<', text),
+                             ["s and u", "t", "v"])
+            chart(path, "Title", "across", "up", ["a"], {c: [2] for c in "pqrstu"}, lines=True)
+            with open(path) as f:
+                self.assertIn(">p and q and r and 3 more<", f.read())
 
     def test_bars_start_at_the_base(self):
         from limber.chart import chart

@@ -67,7 +67,8 @@ def joined(series, heights):
                 break
         else:
             kept.append(([str(name)], values, now))
-    return {" and ".join(names): values for names, values, _ in kept}
+    return {" and ".join(names if len(names) < 5 else [*names[:3], f"{len(names) - 3} more"]):
+            values for names, values, _ in kept}
 
 
 def chart(path, title, across, up, names, series, log=False, lines=False, base=None):
