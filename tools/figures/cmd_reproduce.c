@@ -259,7 +259,7 @@ static const struct item items[] = {
       NULL,
       { "apps.py", "--figure", "9", "--pictures", "%s" },
       "A100: circuits 1.65, PCA 1.19, kNN 1.78, kMeans 1.75, BERT 1.77 times FP32",
-      "A CPU has no unit that makes FP32-F faster than FP32.  Minutes." },
+      "A CPU has no unit that makes FP32-F faster than FP32, but pixels need one limb.  Minutes." },
     { "ape-10",
       APE,
       "figure 10",
