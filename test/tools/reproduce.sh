@@ -29,6 +29,7 @@ path && /\/>/ { path = 0 }
 /<\/svg>/ { judge(); exit }
 END { print bad ? "broken" : "drawn" }
 END
+[ $drawn = 1 ] || expect 0 'frontier' "$limber" explore --random 4,4,64 --plot out/explore.svg
 for file in out/*.svg "$figures"/*.svg; do
     grep -q 'gnuplot_plot\|limber-chart' "$file" || continue
     expect 0 '^good$' awk -f "$contrast" "$file"
