@@ -9,7 +9,7 @@ from FP64.
 
     python resnet.py                                    # one image of 224 x 224
     python resnet.py --by torch,correct --batch 4       # some ways
-    python resnet.py --picture resnet.svg               # times of layers
+    python resnet.py --picture resnet.svg               # speeds of layers
 
 Sources: He et al., CVPR 2016, table 1; Ma et al., "Ape", section 6.2 and figure 12."""
 import argparse
@@ -26,7 +26,8 @@ from limber.chart import chart, writable
 
 WAYS = {"torch": None, "native": {"contract": "native"}, "correct": {"contract": "correct"},
         "fp32-f": {"contract": "fast", "scheme": "fp32-f+native"},
-        "fp32-b": {"contract": "fast", "scheme": "fp32-b+native"}}
+        "fp32-b": {"contract": "fast", "scheme": "fp32-b+native"},
+        "mixed": {"contract": "fast", "scheme": "ape"}}
 DIRECTIONS = "forward", "data", "filter"      # output, gradient of the input and of the weights
 
 
@@ -294,11 +295,15 @@ def show_all(ways, base):
 
 
 def draw(path, ways):
+    """Draws how many times as fast as the first way the others compute each layer."""
     names = [short for short, _, _, _ in grouped(ways[0]["layers"])]
-    series = {found["by"]: [sum(seconds for seconds, _ in sums.values()) * 1000
-                            for _, _, _, sums in grouped(found["layers"])] for found in ways}
-    chart(path, "ResNet-18: time of layers, all directions", "window and filters",
-          "ms", names, series, log=True)
+    seconds = {found["by"]: [sum(seconds for seconds, _ in sums.values())
+                             for _, _, _, sums in grouped(found["layers"])] for found in ways}
+    first, *others = seconds
+    chart(path, f"ResNet-18: speed of layers, all directions, beside {first}",
+          "window and filters", "times its speed", names,
+          {by: [base / s for base, s in zip(seconds[first], seconds[by])] for by in others},
+          base=1)
 
 
 def config_of(by):
@@ -313,7 +318,8 @@ def main():
     p.add_argument("--by", default="torch,native,correct,fp32-b",
                    help=f"with commas between: {', '.join(WAYS)}, bits=N, units (limber units) or "
                         "schemes, such as fp32-f+fp32-b+native; fp32-f and fp32-b leave to FP32 "
-                        "what they do not hold (torch,native,correct,fp32-b)")
+                        "what they do not hold, mixed takes the first of fp32-f, fp32-b, FP32 that "
+                        "holds a tile (torch,native,correct,fp32-b)")
     p.add_argument("--size", type=int, default=224, help="rows and columns of an image (224)")
     p.add_argument("--batch", type=int, default=1, help="images (1)")
     p.add_argument("--width", type=int, default=64, help="filters of the first stage (64)")
@@ -323,7 +329,8 @@ def main():
                    help="of PyTorch and of Limber (as each finds them)")
     p.add_argument("--seed", type=int, default=1, help="of weights and images (1)")
     p.add_argument("--json", action="store_true", help="one object for each way")
-    p.add_argument("--picture", type=writable, metavar="FILE.svg", help="draw the times of layers")
+    p.add_argument("--picture", type=writable, metavar="FILE.svg",
+                   help="draw the speeds of layers, beside the first way")
     chosen = p.parse_args()
     for name in "size", "batch", "width", "classes", "runs":
         if getattr(chosen, name) < 1:
@@ -337,6 +344,8 @@ def main():
         p.error("--size: the last stage of one such image is one number, which has no variance; "
                 "from 33 on, or --batch 2")
     names = chosen.by.split(",")
+    if chosen.picture and len(names) < 2:
+        p.error("--picture: a picture compares ways, so --by takes two at least")
     configs = [config_of(by) for by in names]
     for by, config in zip(names, configs):
         try:

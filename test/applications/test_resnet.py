@@ -3,6 +3,7 @@
 autograd in FP64, and the program with a small size."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -71,12 +72,14 @@ class Program(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             picture = os.path.join(folder, "layers.svg")
             done = self.run_it(*SMALL, "--json", "--picture", picture, "--by",
-                               "torch,native,correct,fp32-f,fp32-b,ape,bits=20,h100-bf16")
+                               "torch,native,correct,fp32-f,fp32-b,ape,mixed,bits=20,h100-bf16")
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(picture) as file:
-                self.assertIn("</svg>", file.read())
+                bars = re.findall(r"<rect [^>]*><title>([\w=-]+): ", file.read())
+            self.assertEqual(set(bars), {"native", "correct", "fp32-f", "fp32-b", "ape", "mixed",
+                                         "bits=20", "h100-bf16"})
         ways = {row["by"]: row for row in map(json.loads, done.stdout.splitlines())}
-        self.assertEqual(len(ways), 8)
+        self.assertEqual(len(ways), 9)
         for by, way in ways.items():
             self.assertEqual(len(way["layers"]), 21)
             least, most = (1e-3, 0.1) if by == "h100-bf16" else (1e-9, 2e-6)
@@ -105,6 +108,7 @@ class Program(unittest.TestCase):
         for options, words in [(["--by", "torch,h900"], "--by h900: "),
                                (["--batch", "0"], "--batch"), (["--size", "32"], "--size: "),
                                (["--threads", "0"], "--threads"),
+                               (["--picture", "x.svg", "--by", "native"], "--by takes two"),
                                (["--picture", "/nowhere/x.svg"], "/nowhere: no such folder")]:
             done = self.run_it(*options)
             self.assertEqual(done.returncode, 2)

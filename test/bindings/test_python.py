@@ -1762,6 +1762,29 @@ class Charts(unittest.TestCase):
                 for x, word in re.findall(r'<text x="(\d+)" y="\d+">([^<]*)<', text):
                     self.assertLess(int(x) + 7.3 * len(word), width, word)
 
+    def test_colours_are_those_of_reports(self):
+        from limber.chart import COLOURS, PAGE, TEXT
+        page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/cli/page.c")
+        with open(page) as f:
+            light, dark = (re.findall("#[0-9a-f]{6}", part) for part in re.search(
+                r"light_colours = (.*?)dark_colours = (.*?);", f.read(), re.S).groups())
+        self.assertEqual(light, [*PAGE, TEXT, *COLOURS])
+        self.assertEqual(dark, [*PAGE.values(), COLOURS[TEXT], *COLOURS.values()])
+
+    def test_curves_on_each_other_are_one(self):
+        from limber.chart import chart
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "chart.svg")
+            chart(path, "Title", "across", "up", ["a", "b"],
+                  {"s": [1, 200], "t": [50, None], "u": [1.001, 200], "v": [1, None]}, lines=True)
+            with open(path) as f:
+                text = f.read()
+            self.assertEqual(re.findall(r'<text x="\d+" y="\d+">([^<]*)<', text),
+                             ["s and u", "t", "v"])
+            chart(path, "Title", "across", "up", ["a"], {c: [2] for c in "pqrstu"}, lines=True)
+            with open(path) as f:
+                self.assertIn(">p and q and r and 3 more<", f.read())
+
     def test_bars_start_at_the_base(self):
         from limber.chart import chart
         with tempfile.TemporaryDirectory() as folder:

@@ -80,6 +80,10 @@ expect 1 'Limber \(cublas\) +WRONG' stand_ins SIMT_SKIP=$skipped LIMBER_KEEP_CUB
     "$limber" gpu --rows fp32 --sizes 33
 expect 0 'limber-cubin 1 sm_90a 13.0 ' head -qn 1 cubins/*
 
+# limber reproduce fills the columns of a GPU
+stand_ins LD_LIBRARY_PATH= "$limber" reproduce --quick -o reproduced ape-11 > /dev/null 2>&1
+expect 0 '^2$' awk -F, 'NR > 1 && $5 > 0 && $6 > 0 { n++ } END { print n }' reproduced/ape-11.csv
+
 # kernels for another device or by another NVRTC are refused before anything is built
 mkdir -p deps/lib/pkgconfig
 tar cJf deps/cubins.tar.xz cubins

@@ -158,6 +158,9 @@ bool write_number(FILE *f, limber_format fmt, const void *p);
 int child_status(pid_t child);
 /* Returns true if gnuplot is installed.  If not, prints a message. */
 bool gnuplot_is_here(void);
+/* Writes gnuplot's commands for colours of lines, for a grid and filled boxes: the style of all
+ * pictures.  gnuplot() gives an SVG a dark scheme beside these colours. */
+void gnuplot_style(FILE *f);
 /* Makes an SVG or PNG file by gnuplot, to which `script` writes commands.  On failure prints a
  * message that begins with `what`, and returns false. */
 bool gnuplot(const char *path, const char *what, void (*script)(FILE *f, const void *user),

@@ -9,25 +9,19 @@
 
 /* units of a chart: at 400 pixels, the width of a telephone, its text is still legible */
 enum { WIDTH = 440, HEIGHT = 320, LEFT = 76, TOP = 12, RIGHT = 14, BOTTOM = 50 };
-enum { MOST_TICKS = 14, LABEL = 48, COLOURS = 8, BAR = 160, SHAPES = 3 };
+enum { MOST_TICKS = 14, LABEL = 48, BAR = 160, SHAPES = 3 };
 
 /* colours of curves that other code names */
 enum { BLUE = 0, ORANGE = 1, GREY = 7 };
 
-/* Colours of a page: the classes s0 to s7 are those of curves, the last but one that of text.  The
- * contrast of each to the page is above 4.5 (WCAG 2, level AA), and readers without one kind of
- * cone can tell them apart, too (by the simulation of Machado, Oliveira, Fernandes 2009). */
-struct colours {
-    const char *page, *text, *curve[COLOURS];
-};
-static const struct colours light = { "#ffffff",
-                                      "#1a202c",
-                                      { "#0072b2", "#b34700", "#a200f2", "#3c0059", "#a6634b",
-                                        "#661b00", "#1a202c", "#6b7280" } },
-                            dark = { "#14181f",
-                                     "#e2e8f0",
-                                     { "#56b4e9", "#e69f00", "#00ffaa", "#ce3df2", "#f23d55",
-                                       "#a2f26d", "#e2e8f0", "#9aa3b2" } };
+const struct colours light_colours = { "#ffffff",
+                                       "#1a202c",
+                                       { "#0072b2", "#b34700", "#a200f2", "#3c0059", "#a6634b",
+                                         "#661b00", "#1a202c", "#6b7280" } },
+                     dark_colours = { "#14181f",
+                                      "#e2e8f0",
+                                      { "#56b4e9", "#e69f00", "#00ffaa", "#ce3df2", "#f23d55",
+                                        "#a2f26d", "#e2e8f0", "#9aa3b2" } };
 
 /* Writes text to an HTML page, with markup characters escaped. */
 void page_text(FILE *f, const char *s)
@@ -62,9 +56,9 @@ void page_begin(FILE *f, const char *title)
           f);
     page_text(f, title);
     fputs("</title>\n<style>html{color-scheme:light dark}", f);
-    write_colours(f, &light);
+    write_colours(f, &light_colours);
     fputs("\n@media(prefers-color-scheme:dark){", f);
-    write_colours(f, &dark);
+    write_colours(f, &dark_colours);
     fputs("}\n", f);
     for (int i = 0; i < COLOURS; i++)
         fprintf(f, ".s%d{color:var(--s%d)}", i, i);

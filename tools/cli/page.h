@@ -6,6 +6,16 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+/* Colours of pages and of gnuplot's pictures; bindings/python/limber/chart.py has the same.  The
+ * classes s0 to s7 of pages are colours of curves, the last but one that of text.  The contrast of
+ * each to the page is above 4.5 (WCAG 2, level AA), and readers without one kind of cone can tell
+ * them apart, too (by the simulation of Machado, Oliveira, Fernandes 2009). */
+enum { COLOURS = 8 };
+struct colours {
+    const char *page, *text, *curve[COLOURS];
+};
+extern const struct colours light_colours, dark_colours;
+
 void page_begin(FILE *f, const char *title);
 void page_end(FILE *f);
 /* Writes text, with the characters escaped that HTML, SVG or terminals interpret. */

@@ -122,12 +122,13 @@ double figure_clock(const struct figures *f)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Times five runs, or, if they take less than 0.1 s together, up to 39. */
+/* Times five runs; fewer if they take more than 10 s together, up to 39 if less than 0.1 s. */
 double figure_time(const struct figures *f, bool (*run)(void *user), void *user)
 {
     double best = INFINITY, spent = 0;
 
-    for (int i = 0; i < (f->quick ? 2 : 6) || (!f->quick && i < 40 && spent < 0.1); i++) {
+    for (int i = 0; spent < 10 && (i < (f->quick ? 2 : 6) || (!f->quick && i < 40 && spent < 0.1));
+         i++) {
         double start = figure_clock(f), t;
 
         if (!run(user))
@@ -180,15 +181,65 @@ double factors_time(const struct figures *f, limber_context *ctx, const limber_c
 /* A figure or table of a source, or one of Limber's own (source is NULL). */
 struct item {
     const char *name, *source, *place;
-    /* NULL if a program of examples/ computes it */
+    /* NULL if a program of examples/ computes it, or nothing does */
     const struct figure *figure;
     /* the program's path in examples/ and its arguments; %s stands for the output folder */
     const char *program[6];
-    /* published: numbers that the source's text gives; here: why ours differ from them */
+    /* published: numbers that the source's text gives; here: why ours differ from them, or what
+     * shows an item that this command does not compute */
     const char *published, *here;
     const struct figure *more; /* another figure of the same place, or NULL */
 };
 static const struct item items[] = {
+    { "ape-1",
+      APE,
+      "figure 1",
+      NULL,
+      { NULL },
+      "",
+      "`limber units`: simulated tensor cores; FP16 products are exact, sums FP32" },
+    { "ape-2",
+      APE,
+      "figure 2",
+      NULL,
+      { NULL },
+      "",
+      "`limber formats --tables`: bits and ranges of the formats" },
+    { "ape-3",
+      APE,
+      "figure 3",
+      NULL,
+      { NULL },
+      "",
+      "an overview without numbers: docs/design.md has Limber's" },
+    { "ape-4",
+      APE,
+      "figure 4",
+      NULL,
+      { NULL },
+      "",
+      "`limber plan gemm A B --svg FILE`: exponents of tiles, and what multiplies them" },
+    { "ape-5",
+      APE,
+      "figure 5",
+      NULL,
+      { NULL },
+      "",
+      "FP32-F's limbs: `limber reproduce ape-14`; `limber plan gemm A B --ir` shows them" },
+    { "ape-6",
+      APE,
+      "figure 6",
+      NULL,
+      { NULL },
+      "",
+      "FP32-F's three products: `limber plan gemm A B --scheme fp32-f --contract fast --ir`" },
+    { "ape-7",
+      APE,
+      "figure 7",
+      NULL,
+      { NULL },
+      "",
+      "FP32-B's limbs: as for figure 5; its six products: --scheme fp32-b" },
     { "ape-types",
       APE,
       "tables 1 and 2",
@@ -209,27 +260,30 @@ static const struct item items[] = {
       NULL,
       { "apps.py", "--figure", "9", "--pictures", "%s" },
       "A100: circuits 1.65, PCA 1.19, kNN 1.78, kMeans 1.75, BERT 1.77 times FP32",
-      "A CPU has no unit that makes FP32-F faster than FP32.  Minutes." },
+      "A CPU has no unit that makes FP32-F faster than FP32, but pixels need one limb.  Minutes." },
     { "ape-10",
       APE,
       "figure 10",
       &figure_ape_gemm,
       { NULL },
       "A100: FP32-F 3.12, FP32-B 1.85 times FP32; V100: FP32-F 1.81; T4: 1.49",
-      "Speeds of the CPU; `limber gpu --rows fp32` measures a GPU, and docs/measured/gpu-h200.md "
-      "has an H200's." },
+      "Speeds of the CPU. The columns of the GPU are empty where there is none; "
+      "docs/measured/gpu-h200.md has an H200's." },
     { "ape-11",
       APE,
       "figure 11",
       &figure_ape_integers,
       { NULL },
       "four INT8 products make one of INT16",
-      "Speeds of the CPU. Limber does not run on the Ascend 910, which the paper also measures." },
+      "Speeds of the CPU; the columns of the GPU are empty where there is none. Limber does not "
+      "run "
+      "on the Ascend 910, which the paper also measures." },
     { "ape-12",
       APE,
       "figure 12",
       NULL,
-      { "resnet/resnet.py", "--by", "torch,native,fp32-f", "--picture", "%s/resnet.svg" },
+      { "resnet/resnet.py", "--by", "torch,native,fp32-f,fp32-b,mixed", "--picture",
+        "%s/resnet.svg" },
       "A100: FP32-F up to 1.86 times cuDNN's FP32",
       "Speeds of the CPU, beside PyTorch's. `fp32-f` leaves tiles beyond its range to FP32." },
     { "ape-13",
@@ -264,9 +318,17 @@ static const struct item items[] = {
       "60% of tiles in FP32-F, 40% in FP32-B: the time of decisions is negligible",
       "Scan and decision are timed on the CPU that also multiplies. A tenth of the FP32 tiles is "
       "wide: with 40% one type for all is faster, and nothing is mixed." },
+    { "dgemm-tc-algorithms",
+      OZAKI,
+      "algorithms 1 to 3",
+      NULL,
+      { NULL },
+      "",
+      "slices, their products, the estimate: docs/accuracy.md, section 5; tested against a second "
+      "implementation" },
     { "dgemm-tc-accuracy",
       OZAKI,
-      "accuracy and speed over phi",
+      "accuracy and time over phi",
       &figure_range,
       { NULL },
       "Titan RTX, range 1e9: 980 GFLOPS at DGEMM's accuracy, cublasDgemm 539",
@@ -278,6 +340,34 @@ static const struct item items[] = {
       { NULL },
       "at most d(d + 1) / 2 products of d slices",
       "The estimate is for errors below a BLAS's on sampled rows and columns." },
+    { "dgemm-tc-speed",
+      OZAKI,
+      "speed over n",
+      &figure_slices_speed,
+      { NULL },
+      "Titan RTX, range 1e9: 980 GFLOPS with FP16, cublasDgemm 539",
+      "A CPU multiplies slices of FP16 as FP32 numbers, where it has no FP16 unit." },
+    { "lpgemm-1",
+      LPGEMM,
+      "figure 1",
+      NULL,
+      { NULL },
+      "",
+      "a swamped addition: `limber explore` and --statistics count them" },
+    { "lpgemm-2",
+      LPGEMM,
+      "figure 2",
+      NULL,
+      { NULL },
+      "",
+      "layers that are products: limber.torch replaces linear, convolution, attention" },
+    { "lpgemm-3",
+      LPGEMM,
+      "figure 3",
+      NULL,
+      { NULL },
+      "",
+      "the order of the steps: `limber units` and docs/simulation.md state it" },
     { "lpgemm-4",
       LPGEMM,
       "figure 4",
@@ -286,13 +376,43 @@ static const struct item items[] = {
       "mean distance from an FPGA's FP8 sums: 56% less than QPyTorch at most, 43% on the mean",
       "The unit with FP8 sums of 16 stands for the FPGA, with FP16 sums of groups for LPGEMM: "
       "the choice that comes nearest to 56% and 43%. With the FPGA's own sums it would be 100%." },
+    { "lpgemm-table-1",
+      LPGEMM,
+      "table 1",
+      NULL,
+      { NULL },
+      "",
+      "`limber formats`: exponent and fraction bits" },
+    { "lpgemm-table-2",
+      LPGEMM,
+      "table 2",
+      NULL,
+      { NULL },
+      "",
+      "a list of packages, nothing to compute; docs/pytorch.md compares with two of them" },
+    { "lpgemm-table-3",
+      LPGEMM,
+      "table 3",
+      NULL,
+      { NULL },
+      "",
+      "`limber gemm --lpgemm FILE` reads such a configuration" },
     { "lpgemm-table-4",
       LPGEMM,
       "table 4",
       &figure_lpgemm_times,
       { NULL },
       "speed of PyTorch's product: 0.17 (BF16, groups of 16), 0.79 without roundings",
-      "One CPU thread beside Limber's native product, n up to 1024 in place of 10240." },
+      "One CPU thread beside Limber's native product; n up to 4096, as a larger n takes minutes. "
+      "The means of the paper's rows are 0.18 and 0.78, its text says 0.17 and 0.79." },
+    { "lpgemm-equations",
+      LPGEMM,
+      "equations 1 to 4",
+      NULL,
+      { NULL },
+      "",
+      "1: --statistics counts such additions; 2 and 3: `retention`, measured; 4: "
+      "`limber_retention_chunked`, the model" },
     { "operators-sums",
       GUIDE,
       "swallowed additions (1.4, 2.4.2)",
@@ -338,7 +458,8 @@ void reproduced_tell(const char *word)
     const struct item *x = item_named(word);
 
     if (x->source)
-        printf("  %s, %s.\n", x->source, x->place);
+        printf("  %s, %s.%s%s\n", x->source, x->place, x->figure || x->program[0] ? "" : "  Here: ",
+               x->figure || x->program[0] ? "" : x->here);
     else
         printf("  Limber's own: %s.\n", x->figure->about);
 }
@@ -363,8 +484,8 @@ static bool is_wanted(const char *const *names, const struct item *item)
 /* Runs a program of examples/ with Python.  Returns its exit status, -1 if a signal ends it. */
 static int run_program(const struct figures *f, const struct item *item)
 {
-    char script[PATH_MAX], argument[PATH_MAX];
-    const char *args[10] = { NULL, script };
+    char script[PATH_MAX], argument[PATH_MAX], threads[12];
+    const char *args[12] = { NULL, script };
     pid_t child;
     int n = 2, error;
 
@@ -378,6 +499,9 @@ static int run_program(const struct figures *f, const struct item *item)
             snprintf(argument, sizeof argument, "%s%s", f->dir, at + 2);
         args[n++] = at ? argument : item->program[i];
     }
+    snprintf(threads, sizeof threads, "%d", f->threads);
+    args[n++] = "--threads";
+    args[n++] = threads;
     if (f->quick && !strcmp(item->program[0], "apps.py"))
         args[n++] = "--quick";
     args[0] = python_for_examples();
@@ -424,6 +548,8 @@ static bool reproduce(struct figures *f, const struct item *item)
     }
     if (item->figure)
         return figure_make(f, item->figure) && (!item->more || figure_make(f, item->more));
+    if (!item->program[0])
+        return true;
     if (f->json) { /* programs print their own tables */
         complain("%s is left out: its program has --json of its own", item->name);
         return true;
@@ -450,6 +576,7 @@ static int reproduce_all(struct figures *f, const char *const *names)
             ok = reproduce(f, &items[i]);
     if (f->json && !print_json(f->json))
         ok = false;
+    context_end(f->gpu);
     context_end(f->whole);
     context_end(f->ctx);
     return !ok || f->undrawn;
@@ -478,8 +605,10 @@ static int list_items(bool json)
         if (strcmp(from, source))
             printf("%s%s\n", i ? "\n" : "", from);
         source = from;
-        printf("  %-18s %s%s%s\n", items[i].name, items[i].place, items[i].figure ? ": " : "",
-               items[i].figure ? items[i].figure->about : " (Python, examples/)");
+        printf("  %-19s %s%s%s\n", items[i].name, items[i].place, items[i].program[0] ? "" : ": ",
+               items[i].figure     ? items[i].figure->about :
+               items[i].program[0] ? " (Python, examples/)" :
+                                     items[i].here);
     }
     if (json)
         return !json_print(all);

@@ -125,9 +125,11 @@ static void write_axes(FILE *f, const struct curves *c)
     fprintf(f, "set terminal %s noenhanced font 'sans,13' background rgb 'white'\nset title ",
             c->png ? "pngcairo size 960,600" : "svg size 960,600 dynamic");
     print_quoted(f, c->title);
+    fputc('\n', f);
+    gnuplot_style(f);
     fprintf(f,
-            "\nset xlabel \"%s\"\nset ylabel 'relative error (Frobenius)'\n"
-            "set logscale y\nset format y '%%.0e'\nset grid\nset key outside right top\n"
+            "set xlabel \"%s\"\nset ylabel 'relative error (Frobenius)'\n"
+            "set logscale y\nset format y '%%.0e'\nset key outside right top\n"
             "set xrange [%.9g:%.9g]\n%s\n",
             costs[c->sweep], seconds ? least / 2 : least - room, seconds ? most * 2 : most + 1,
             seconds ? "set logscale x" : "set xtics 2");
@@ -161,7 +163,7 @@ static void write_script(FILE *f, const void *user)
             print_key(f, c, &c->t[i]);
             fprintf(f, ", ");
         }
-    fprintf(f, "$all using ($3 > 0 ? $1 : NaN):2 with points pt 6 ps 2 lw 2 lc rgb 'black' "
+    fprintf(f, "$all using ($3 > 0 ? $1 : NaN):2 with points pt 6 ps 2 lw 2 lc 7 "
                "title 'frontier', "
                "$all using ($3 > 0 ? $1 : NaN):2:4 with labels right offset -1,-0.8 notitle\n");
 }

@@ -215,12 +215,11 @@ static const char script[] =
     "array K = ['independent', 'row levels', 'tile levels']\n"
     "array J = ['unscaled', 'lines scaled', 'windows of blocks']\n"
     "do for [k=1:3] {\nset title K[k]\n"
-    "plot for [j=1:3] $data using 2:(strcol(1) eq K[k] ? column(1+2*j) : NaN) with lines lw 2.5 dt "
-    "2 "
-    "lc j title 'tiles, '.J[j], for [j=1:3] $data using 2:(strcol(1) eq K[k] ? column(2+2*j) : "
-    "NaN) "
-    "with linespoints pt 7 ps 0.5 lw 8-2*j lc j title 'products, '.J[j], "
-    "$data using 2:(strcol(1) eq K[k] ? $9 : NaN) with points pt 6 ps 1 lc rgb 'black' "
+    "plot for [j=1:3] $data using 2:(strcol(1) eq K[k] ? column(1+2*j) : NaN) with lines lw 1.2 "
+    "dt j lc j title 'tiles, '.J[j], "
+    "for [j=1:3] $data using 2:(strcol(1) eq K[k] ? column(2+2*j) : NaN) "
+    "with linespoints pt 2*j+2 ps 0.8 lw 3 dt j lc j title 'products, '.J[j], "
+    "$data using 2:(strcol(1) eq K[k] ? $9 : NaN) with points pt 6 ps 1 lc 7 "
     "title 'reported by the library'\n}\nunset multiplot";
 
 /* Fills the figure of tiles that need more exponent range, for random data of growing spread. */

@@ -7,6 +7,7 @@
 
 struct figures {
     limber_context *ctx, *whole; /* whole: a context that never divides a product into parts */
+    limber_context *gpu;         /* NULL without a GPU */
     const char *dir;
     struct cJSON *json;             /* owned; NULL: tables are printed on stdout */
     int threads;
@@ -44,7 +45,7 @@ struct figure {
 extern const struct figure figure_types, figure_sums, figure_range, figure_slices, figure_fallbacks,
     figure_sweep, figure_overhead, figure_reductions, figure_ape_sweep, figure_ape_types,
     figure_ape_gemm, figure_ape_integers, figure_lpgemm_error, figure_lpgemm_times, figure_ladder,
-    figure_ladder_gpu;
+    figure_ladder_gpu, figure_slices_speed;
 
 /* Computes a figure, writes NAME.csv and its pictures, and prints it.  On failure prints a message
  * and returns false. */

@@ -358,10 +358,11 @@ static bool fill_ladder(struct figures *f, struct table *data, struct table *bri
 }
 
 static const char ladder_script[] =
-    "set style data histograms\nset style fill solid 0.8 border -1\nset boxwidth 0.7\n"
+    "set boxwidth 0.6\n"
     "set ylabel 'GFLOPS (FP64)'\nset yrange [0:*]\nset offsets 0,0,graph 0.1,0\n"
     "set xtics rotate by -25\nunset key\n"
-    "plot $data using 4:xtic(1), $data using 0:4:(sprintf('%.1f', $4)) with labels offset 0,0.7";
+    "plot $data using 0:4:xtic(1) with boxes, $data using 0:4:(sprintf('%.1f', $4)) with labels "
+    "offset 0,0.7";
 
 const struct figure figure_ladder = { .name = "ladder",
                                       .about = "one product, from three loops to Limber, in steps",

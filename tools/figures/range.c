@@ -48,6 +48,15 @@ static const struct call {
         .scheme = "ozaki1-i8" } },
     { "Ozaki I estimated",
       { .size = sizeof(limber_contract), .promise = LIMBER_CONTRACT_FAST, .scheme = "ozaki1-i8" } },
+    { "Ozaki I FP16 6 slices",
+      { .size = sizeof(limber_contract),
+        .promise = LIMBER_CONTRACT_FAST,
+        .slices = 6,
+        .scheme = "ozaki1-f16" } },
+    { "Ozaki I FP16 estimated",
+      { .size = sizeof(limber_contract),
+        .promise = LIMBER_CONTRACT_FAST,
+        .scheme = "ozaki1-f16" } },
 };
 /* the first and the last of the contracts that Ozaki's schemes keep whatever the data */
 enum { FIRST_KEPT = 1, LAST_KEPT = 6 };
@@ -86,32 +95,41 @@ static bool measure(struct figures *f, double phi, const struct factors *x, stru
 #define HEAD \
     "array N = ['native FP64', 'Ozaki I native', 'Ozaki II native', 'Ozaki I bits=40', " \
     "'Ozaki II bits=40', 'Ozaki I correct', 'Ozaki II correct', 'Ozaki I 7 slices', " \
-    "'Ozaki I 9 slices', 'Ozaki I estimated', 'largest of the contracts']\n" \
+    "'Ozaki I 9 slices', 'Ozaki I estimated', 'Ozaki I FP16 6 slices', " \
+    "'Ozaki I FP16 estimated', 'largest of the contracts']\n" \
+    "array T = ['', 'Ozaki I native', 'Ozaki II native', 'Ozaki I bits=40', 'Ozaki II bits=40', " \
+    "'Ozaki I correct', 'Ozaki II correct', 'INT8, 7 slices', 'INT8, 9 slices', " \
+    "'INT8, estimated', 'FP16, 6 slices', 'FP16, estimated']\n" \
     "set datafile missing NaN\n" /* curves leave out rows of other contracts */ \
-    "set xlabel 'phi'\nset key outside right top\nset logscale y 10\n"
+    "set xlabel 'phi'\nset key outside right top\nset rmargin 27\nset logscale y 10\n"
 #define ROWS_OF(i, y) "$data using 2:(strcol(1) eq N[" i "] ? " y " : NaN) "
-#define CURVES(from, to, y, style) "for [i=" from ":" to "] " ROWS_OF("i", y) "with " style
+/* Curves of slices: FP16 is orange, INT8 blue; fixed numbers are dashed, estimated ones are not. */
+/* clang-format off */
+#define SLICES(y) \
+    ROWS_OF("8", y) "with linespoints pt 8 ps 0.8 lw 2 dt 2 lc 1 title T[8], " \
+    ROWS_OF("9", y) "with linespoints pt 10 ps 0.8 lw 2 dt 4 lc 1 title T[9], " \
+    ROWS_OF("10", y) "with linespoints pt 7 ps 0.7 lw 2 lc 1 title T[10], " \
+    ROWS_OF("11", y) "with linespoints pt 4 ps 0.8 lw 2 dt 2 lc 2 title T[11], " \
+    ROWS_OF("12", y) "with linespoints pt 5 ps 0.7 lw 2 lc 2 title T[12]"
 
 /* Errors under the six contracts nearly coincide, so one curve shows the largest of them: a wide
  * one below the others. */
-/* clang-format off */
 static const char accuracy[] = HEAD
     "set ylabel 'largest error / u |A||B|'\nset format y '10^{%L}'\nset yrange [0.01:]\n"
     "plot "
-    ROWS_OF("11", "$4") "with lines lw 9 lc rgb '#b0dcc8' title 'Ozaki I and II, contracts', "
-    ROWS_OF("1", "$4") "with linespoints pt 4 ps 0.8 lw 2 lc 1 title 'native FP64', "
-    ROWS_OF("8", "$4") "with linespoints pt 9 ps 0.8 lw 2 dt 2 lc 5 title 'Ozaki I, 7 slices', "
-    ROWS_OF("9", "$4") "with linespoints pt 11 ps 0.8 lw 2 dt 4 lc 7 title 'Ozaki I, 9 slices', "
-    ROWS_OF("10", "$4") "with linespoints pt 7 ps 0.7 lw 2 lc 6 title 'Ozaki I, estimated'";
+    ROWS_OF("13", "$4") "with lines lw 9 lc 8 title 'Ozaki I and II, contracts', "
+    ROWS_OF("1", "$4") "with linespoints pt 6 ps 0.8 lw 2 lc 7 title 'native FP64', "
+    SLICES("$4");
 
 static const char cost[] = HEAD
-    "set ylabel 'time / native FP64'\n"
-    "set title 'lines: measured; crosses: predicted'\n"
-    "plot " CURVES("2", "7", "$7", "linespoints pt i+3 ps 0.6 lw 2 lc i title N[i]") ", "
-    CURVES("8", "9", "$7", "linespoints pt 7 ps 0.6 lw 2 dt 2 lc i title N[i]") ", "
-    ROWS_OF("10", "$7") "with linespoints pt 13 ps 0.9 lw 3 dt 3 lc rgb '#c000c0' title N[10], "
-    ROWS_OF("10", "$6") "with points pt 2 lc rgb '#c000c0' notitle, "
-    CURVES("2", "9", "$6", "points pt 2 lc i notitle");
+    "set ylabel 'time / native FP64'\nset multiplot layout 2,1\n"
+    "set title 'contracts (lines: measured; crosses: predicted)'\n"
+    "plot for [i=2:7] " ROWS_OF("i", "$7") "with linespoints pt i+2 ps 0.7 lw 2 "
+    "dt 1+i%2 lc 1+i/2 title T[i], for [i=2:7] " ROWS_OF("i", "$6")
+    "with points pt 2 lc 1+i/2 notitle\n"
+    "set title 'numbers of slices'\nplot " SLICES("$7") ", "
+    "for [i=8:12] " ROWS_OF("i", "$6") "with points pt 2 lc (i < 11 ? 1 : 2) notitle\n"
+    "unset multiplot";
 /* clang-format on */
 
 /* Fills the figure of errors and times against the range of the data's exponents. */
@@ -142,4 +160,4 @@ const struct figure figure_range = { .name = "dynamic-range",
                                      .heads = "way,phi,products,error,bound,predicted,measured",
                                      .fill = fill_range,
                                      .picture = { { "dynamic-range", accuracy, 480 },
-                                                  { "dynamic-range-cost", cost, 480 } } };
+                                                  { "dynamic-range-cost", cost, 760 } } };

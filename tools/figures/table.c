@@ -148,12 +148,10 @@ static void write_script(FILE *out, const void *user)
 
     fprintf(out,
             "set terminal svg size 900,%d dynamic enhanced font 'sans,13' background rgb "
-            "'white'\nset datafile separator ','\nset grid\n"
-            /* gnuplot's own fifth colour is a yellow that is hard to see on white */
-            "set linetype 5 lc rgb '#cc79a7'\n"
-            "set linetype 9 lc rgb '#8c564b'\n" /* gnuplot's own colour 9 repeats the first */
-            "$data << END\n",
+            "'white'\nset datafile separator ','\n",
             d->picture->height);
+    gnuplot_style(out);
+    fprintf(out, "$data << END\n");
     write_lines(out, d->data, d->data->columns);
     fprintf(out, "END\n%s\n", d->picture->script);
 }

@@ -4,7 +4,11 @@ import math
 
 from ._whole import writable, write_whole
 
-COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#888888"]
+# {on a light page: on a dark page} of the page, then of series; tools/cli/page.c has the same
+PAGE = {"#ffffff": "#14181f"}
+COLOURS = {"#0072b2": "#56b4e9", "#b34700": "#e69f00", "#a200f2": "#00ffaa", "#3c0059": "#ce3df2",
+           "#a6634b": "#f23d55", "#661b00": "#a2f26d", "#1a202c": "#e2e8f0", "#6b7280": "#9aa3b2"}
+TEXT = "#1a202c"
 WIDTH, LEFT, TOP = 630, 70, 40    # width of the plot without the legend
 
 
@@ -28,6 +32,13 @@ def rows(names, step):
     return found
 
 
+def dark_style():
+    """Rules of CSS that replace the colours where the reader's pages are dark."""
+    return "<style>@media(prefers-color-scheme:dark){" + "".join(
+        f'.limber-chart[{of}="{light}"],.limber-chart [{of}="{light}"]{{{of}:{dark}}}'
+        for light, dark in {**PAGE, **COLOURS}.items() for of in ("fill", "stroke")) + "}</style>"
+
+
 def ticks(low, high):
     """About five round numbers in a range."""
     step = 10 ** math.floor(math.log10(max(high - low, 1e-300)))
@@ -43,6 +54,23 @@ def powers(low, high):
     return [v for v in every if low <= v <= high]
 
 
+def joined(series, heights):
+    """Joins series that are everywhere within a pixel of each other; heights(value) gives the
+    heights in pixels at which a value is drawn, or None."""
+    kept = []                                               # of [names, values, heights]
+    for name, values in series.items():
+        now = [heights(v) for v in values]
+        for names, _, other in kept:
+            if all(a is b if a is None or b is None else
+                   all(abs(x - y) < 1 for x, y in zip(a, b)) for a, b in zip(now, other)):
+                names.append(str(name))
+                break
+        else:
+            kept.append(([str(name)], values, now))
+    return {" and ".join(names if len(names) < 5 else [*names[:3], f"{len(names) - 3} more"]):
+            values for names, values, _ in kept}
+
+
 def chart(path, title, across, up, names, series, log=False, lines=False, base=None):
     """Draws series over named places.
 
@@ -50,7 +78,8 @@ def chart(path, title, across, up, names, series, log=False, lines=False, base=N
     names        of the places, from left to right
     series       {name: [value or None or (low, middle, high) for each place]}
     log          a scale of powers of 10, on which a 0 is drawn at the lower edge, hollow
-    lines        joins a series' values
+    lines        joins a series' values; series that lie on each other are drawn once, under the
+                 names of all
     base         draws bars from this value up or down, on a scale of powers; those of a place are
                  beside each other, without gaps for series that have no value there
 
@@ -78,30 +107,33 @@ def chart(path, title, across, up, names, series, log=False, lines=False, base=N
         low, high = low - 0.05 * spread, high + 0.05 * spread
         marks = [(v, f"{v:.6g}") for v in ticks(low, high)]
 
-    step = (WIDTH - LEFT) / len(names)
-    row = rows(names, step)
-    bottom = TOP + 280                                      # the lower edge of what is drawn
-    height = bottom + 46 + 14 * max(row)
-    whole = max(WIDTH + 36 + max(map(width, series)), LEFT + width(title) * 15 / 12)
-
     def y(value):
         if log:
             value = math.log10(value) if value > 0 else low
         return TOP + (bottom - TOP) * (high - value) / ((high - low) or 1)
 
+    bottom = TOP + 280                                      # the lower edge of what is drawn
+    if lines:
+        series = joined(series, lambda v: v if v is None else [*map(y, (middle(v), *ends(v)))])
+    step = (WIDTH - LEFT) / len(names)
+    row = rows(names, step)
+    height = bottom + 46 + 14 * max(row)
+    whole = max(WIDTH + 36 + max(map(width, series)), LEFT + width(title) * 15 / 12)
+
     def x(i):
         return LEFT + step * (i + 0.5)
 
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {whole:.0f} {height}" '
-           f'font-family="sans-serif" font-size="12"><title>{escape(title)}</title>'
-           f'<rect width="{whole:.0f}" height="{height}" fill="#fff"/>'
+           f'font-family="sans-serif" font-size="12" class="limber-chart" fill="{TEXT}">'
+           f'<title>{escape(title)}</title>{dark_style()}'
+           f'<rect width="{whole:.0f}" height="{height}" fill="{next(iter(PAGE))}"/>'
            f'<text x="{LEFT}" y="22" font-size="15">{escape(title)}</text>'
            f'<text x="{(LEFT + WIDTH) / 2}" y="{height - 8}" text-anchor="middle">'
            f'{escape(across)}</text><text transform="translate(14 {(TOP + bottom) / 2}) '
            f'rotate(-90)" text-anchor="middle">{escape(up)}</text>']
     for value, label in marks:
         at = y(10 ** value if log else value)
-        out.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH}" stroke="#ddd"/>'
+        out.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH}" stroke="#888" stroke-opacity=".4"/>'
                    f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{label}</text>')
     for i, name in enumerate(names):
         out.append(f'<text x="{x(i):.1f}" y="{bottom + 18 + 14 * row[i]}" text-anchor="middle">'
@@ -110,7 +142,7 @@ def chart(path, title, across, up, names, series, log=False, lines=False, base=N
                for i in range(len(names))]
     wide = 0.8 * step / max(1, *map(len, present))          # of a bar
     for s, (name, values) in enumerate(series.items()):
-        colour = COLOURS[s % len(COLOURS)]
+        colour = list(COLOURS)[s % len(COLOURS)]
         shift = 0 if lines else (s - (len(series) - 1) / 2) * 7
         places = [(x(i) + shift, v) for i, v in enumerate(values) if v is not None]
         if base is not None:
@@ -134,5 +166,5 @@ def chart(path, title, across, up, names, series, log=False, lines=False, base=N
         out.append(f'<circle cx="{WIDTH + 14}" cy="{at}" r="4" fill="{colour}"/>'
                    f'<text x="{WIDTH + 24}" y="{at + 4}">{escape(name)}</text>')
     if base is not None:
-        out.append(f'<path d="M{LEFT} {y(base):.1f}H{WIDTH}" stroke="#000"/>')
+        out.append(f'<path d="M{LEFT} {y(base):.1f}H{WIDTH}" stroke="{TEXT}"/>')
     write_whole(path, "\n".join(out) + "</svg>\n")
