@@ -35,13 +35,21 @@ void limber_blas_leave(void)
     inside--;
 }
 
+/* Name of a called function without the prefix of calls by Limber's LAPACK. */
+static const char *plain_name(const char *name)
+{
+    return strncmp(name, "limber32_", 9) == 0 || strncmp(name, "limber64_", 9) == 0 ? name + 9 :
+                                                                                      name;
+}
+
 static void print_call(const struct request *r, const char *text)
 {
     if (r->routine >= BLAS_GEMV && limber_blas_is_vector(r))
-        interpose_message("%s %lld x %lld %s", r->name, (long long)r->m, (long long)r->n, text);
+        interpose_message("%s %lld x %lld %s", plain_name(r->name), (long long)r->m,
+                          (long long)r->n, text);
     else
-        interpose_message("%s %lld x %lld x %lld %s", r->name, (long long)r->m, (long long)r->n,
-                          (long long)r->k, text);
+        interpose_message("%s %lld x %lld x %lld %s", plain_name(r->name), (long long)r->m,
+                          (long long)r->n, (long long)r->k, text);
 }
 
 /* Multiply-adds of a LAPACK routine: half the leading terms of LAPACK Working Note 18's counts. */
@@ -146,7 +154,8 @@ static void print_outcome(const struct request *r, const struct active_request *
     char text[240];
 
     if (outcome == SERVED)
-        snprintf(text, sizeof text, "%.100s, by %s, %.3g ms", r->served.contract, j->report.scheme,
+        snprintf(text, sizeof text, "%.100s, by %s, %.3g ms", r->served.contract,
+                 *j->report.scheme ? j->report.scheme : "substitution",
                  1e3 *
                      (j->report.seconds_scan + j->report.seconds_compile + j->report.seconds_run));
     else
@@ -302,13 +311,6 @@ static const char *purpose_of(enum routine routine)
     case LAPACK_ORMQR: return " (part of qr, lstsq, eigh, svd)";
     default: return "";
     }
-}
-
-/* Name of a called function without the prefix of calls by Limber's LAPACK. */
-static const char *plain_name(const char *name)
-{
-    return strncmp(name, "limber32_", 9) == 0 || strncmp(name, "limber64_", 9) == 0 ? name + 9 :
-                                                                                      name;
 }
 
 /* Prints, once for each routine and type, that the contract is not kept.  The other BLAS may be as
