@@ -257,9 +257,10 @@ typedef struct limber_contract {
     limber_statistics *statistics;
     limber_on_miss on_miss;
     /* LIMBER_CONTRACT_EXACT: if `modulus` is not 0, results are alpha A B + beta C modulo this
-     * number, from 2 to 2^63 - 1, for any sizes.  Elements and scalars are integers in any integer
-     * format, or in a float format that f64 holds; else the call fails with RANGE.  C's format,
-     * integer or float, holds all residues.  Only for products of real matrices in host memory,
+     * number, from 2 to 2^63 - 1, for any sizes.  Elements and scalars are integers in an integer,
+     * float or posit format that i64 or f64 holds; else the call fails with RANGE.  C is read only
+     * if beta is not 0 modulo this number, and its format, a signed integer or a float, holds all
+     * residues.  Only for products of real matrices in host memory,
      * batches included, without an epilogue or prepared operands.  Memory: 8 bytes for each
      * element of all C, beside 64 MiB or workspace_bytes. */
     limber_residues residues;

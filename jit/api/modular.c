@@ -22,8 +22,12 @@ static bool check_contract(const limber_contract *k, struct diag *d)
     if ((int)k->residues < LIMBER_RESIDUES_LEAST || k->residues > LIMBER_RESIDUES_SYMMETRIC)
         return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
                            "contract.residues = %d is none of its values", (int)k->residues);
-    if (k->scheme || k->slices)
-        return refuse(k->scheme ? "contract.scheme" : "contract.slices",
+    if (k->scheme || k->slices || k->split || k->unit || k->statistics)
+        return refuse(k->scheme ? "contract.scheme" :
+                      k->slices ? "contract.slices" :
+                      k->split  ? "contract.split" :
+                      k->unit   ? "contract.unit" :
+                                  "contract.statistics",
                       "products modulo a number have none", d);
     return true;
 }
@@ -54,15 +58,18 @@ static bool check_format(limber_format f, const char *what, struct diag *d)
                        what, limber_format_name(f, name, sizeof name));
 }
 
-/* True if the format holds every integer from 0 to `most`. */
+/* True if the format holds every integer from 0 to `most`.  Floats hold those of at most as many
+ * bits as their significand, if 1 is a normal number.  Posits have fewer bits far from 1. */
 static bool holds(limber_format f, int64_t most)
 {
+    const bool real = limber_is_real(f);
     struct diag ignored = { 0 };
     char number[16];
     int64_t back;
 
-    return (limber_is_integer(f) || limber_format_sig(f) >= 63 ||
-            most <= (int64_t)1 << limber_format_sig(f)) &&
+    return f.kind != LIMBER_KIND_POSIT &&
+           (!real || (limber_format_emin(f) <= 0 && limber_format_quantum(f) <= 0 &&
+                      most <= (int64_t)1 << limber_format_sig(f))) &&
            limber_format_convert(number, f, &most, LIMBER_I64, 1, LIMBER_ROUND_NEAREST, &ignored) &&
            limber_format_convert(&back, LIMBER_I64, number, f, 1, LIMBER_ROUND_NEAREST, &ignored) &&
            back == most;
@@ -86,7 +93,7 @@ static bool check_formats(const limber_problem *p, struct diag *d)
 bool limber_modular_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d)
 {
-    limber_contract native = LIMBER_CONTRACT_INIT;
+    limber_contract native = { .size = sizeof native, .on_miss = p->contract->on_miss };
     limber_problem plain = *p;
     struct problem stated;
 

@@ -260,7 +260,10 @@ static bool multiply_block(struct modular *x, bool adds, struct report *r, struc
     const int64_t one = 1;
     struct report product;
     struct problem p = {
-        .contract = { .size = sizeof p.contract, .promise = LIMBER_CONTRACT_EXACT },
+        /* sums of bytes fit 32 bits, so that none wraps */
+        .contract = { .size = sizeof p.contract,
+                      .promise = LIMBER_CONTRACT_NATIVE,
+                      .on_miss = x->problem->contract->on_miss },
         .m = a->lines,
         .n = b->lines,
         .k = a->depth,

@@ -7,7 +7,8 @@
 
 enum { CHUNK = 512 }; /* elements that are converted at once, in a cache */
 
-/* Rounds to the nearest integer: the sum's last bit counts ones. */
+/* Rounds to the nearest integer if |x| is at most 2^22, and 2^51 for doubles: the sum's last bit
+ * counts ones.  Larger floats are off by at most 1. */
 static inline float nearest32(float x)
 {
     return (x + 0x1.8p23f) - 0x1.8p23f;
@@ -17,8 +18,9 @@ static inline double nearest64(double x)
     return (x + 0x1.8p52) - 0x1.8p52;
 }
 
-/* Returns s modulo m, from -m/2 to m/2, for |s| below 2^31.  After the first step at most 2 m are
- * left, which FP32 holds, so that the second step is exact. */
+/* Returns s modulo m, from -m/2 to m/2, for |s| below 2^31 - 3 m, which sums of at most 2^17 - 64
+ * products of bytes are.  After the first step less than 3 m are left, which FP32 holds, so that
+ * the second step is exact. */
 static inline int32_t modulo(int32_t s, int32_t m, float inverse)
 {
     s -= (int32_t)nearest32((float)s * inverse) * m;

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* MOST_MODULI: enough for sums of 2^62 products of residues modulo 2^63.  PIECE: bits of a piece of
- * a residue modulo p, of which three hold 63 bits. */
+/* MOST_MODULI: more than sums of 2^62 products of residues modulo 2^63 need.
+ * PIECE: bits of a piece of a residue modulo p, of which three hold 63 bits. */
 enum { MOST_MODULI = 28, PIECE = 21 };
 
 /* Moduli m_1, m_2, ... of at most 256, pairwise coprime, and what a conversion needs of them.

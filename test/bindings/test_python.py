@@ -439,6 +439,17 @@ class Buffers(unittest.TestCase):
         for wrong in ("mod=", "mod=1", "mod=x", "mod=7,", "mod=7,both", "mod"):
             with self.assertRaisesRegex(limber.BadArgument, "contract = "):
                 self.ctx.matmul(buffer(a, "q"), buffer(b, "q"), contract=wrong)
+        for wrong in ("mod=" + 5000 * "9", "mod=\u0667"):
+            with self.assertRaisesRegex(limber.BadArgument, "contract = "):
+                self.ctx.matmul(buffer(a, "q"), buffer(b, "q"), contract=wrong)
+        one = buffer([[1.0]])
+        for scalar in (2 ** 53 + 1, -2 ** 70 - 3):     # doubles do not hold them
+            for words, want in (("mod=129", scalar % 129),
+                                ("mod=129,symmetric", (scalar + 64) % 129 - 64)):
+                c = self.ctx.matmul(one, one, contract=words, alpha=scalar)
+                self.assertEqual(memoryview(c).tolist(), [[want]])
+        with self.assertRaisesRegex(limber.BadArgument, "posit16 does not hold"):
+            self.ctx.matmul(one, one, modulus=2049, dtype="posit16")
         with self.assertRaisesRegex(limber.BadArgument, "has no modulus"):
             self.ctx.matmul(buffer(a, "q"), buffer(b, "q"), contract="correct", modulus=7)
         with self.assertRaisesRegex(limber.OutOfRange, "a: an element is no integer"):

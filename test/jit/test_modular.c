@@ -16,6 +16,7 @@
 
 #include "ir/cpu.h"
 #include "jit/api/api.h"
+#include "limber/ops.h"
 #include "jit/operators/residues.h"
 
 enum { MOST = 80, ROOM = 2 * MOST * MOST, LONGEST = 300000 };
@@ -200,7 +201,7 @@ static void products_are_right(void **state)
 {
     static const char *const operands[] = { "i8",  "u8",  "i16",  "i32", "i64",
                                             "f64", "f32", "bf16", "i4",  "f16" };
-    static const char *const results[] = { "i64", "f64", "i32", "f32", "i16", "i8" };
+    static const char *const results[] = { "i64", "f64", "i32", "f32", "i16", "i8", "f16", "bf16" };
     static struct product x;
     struct rng r = { 7 };
 
@@ -223,6 +224,32 @@ static void products_are_right(void **state)
             make_matrix(&x, &r, 1, x.k, x.n);
             make_matrix(&x, &r, 2, x.m, x.n);
             check_product(trial % 3 == 0 ? tight : trial % 8 == 1 ? interp : ctx, &x);
+        }
+}
+
+/* Lines longer than what is converted at once, and large scalars, give what sums of 128 bits
+ * give. */
+static void long_lines_are_right(void **state)
+{
+    static const int sizes[][3] = { { 2, 1100, 3 }, { 1100, 2, 3 }, { 3, 4, 1100 }, { 5, 513, 7 } };
+    static struct product x;
+    struct rng r = { 13 };
+
+    (void)state;
+    for (size_t each = 0; each < COUNT(moduli); each++)
+        for (size_t s = 0; s < COUNT(sizes); s++) {
+            x.p = moduli[each];
+            x.symmetric = each & 1;
+            x.m = sizes[s][0], x.n = sizes[s][1], x.k = sizes[s][2];
+            x.f[0] = named(s & 1 ? "i64" : "f64");
+            x.f[1] = named(s & 1 ? "i32" : "i64");
+            x.f[2] = LIMBER_I64;
+            x.alpha = -((int64_t)1 << 52) - 2 * rng_below(&r, 1000);
+            x.beta = ((int64_t)1 << 52) + 2 * rng_below(&r, 1000);
+            make_matrix(&x, &r, 0, x.m, x.k);
+            make_matrix(&x, &r, 1, x.k, x.n);
+            make_matrix(&x, &r, 2, x.m, x.n);
+            check_product(s & 1 ? tight : ctx, &x);
         }
 }
 
@@ -406,7 +433,11 @@ static void refused_calls_write_nothing(void **state)
     limber_contract k = { .size = sizeof k, .promise = LIMBER_CONTRACT_EXACT, .modulus = 7 };
     limber_problem p = LIMBER_PROBLEM_INIT;
     const limber_matrix overlapping = { c, LIMBER_I64, 2, 1 };
+    const limber_unit unit = LIMBER_UNIT_INIT;
+    const limber_epilogue epilogue = { .size = sizeof epilogue, .steps = "%1 = neg %x" };
+    limber_statistics statistics = LIMBER_STATISTICS_INIT;
     const int64_t scalar = 3;
+    size_t bytes;
     char *text = NULL;
 
     (void)state;
@@ -438,11 +469,25 @@ static void refused_calls_write_nothing(void **state)
             p.a.format = LIMBER_F64);
     REFUSED(BAD_ARGUMENT, "c: i8 does not hold 128", (k.modulus = 129, p.c.format = LIMBER_I8),
             (k.modulus = 7, p.c.format = LIMBER_I64));
+    REFUSED(BAD_ARGUMENT, "contract.split", k.split = LIMBER_SPLIT_INSIDE, k.split = 0);
+    REFUSED(BAD_ARGUMENT, "contract.statistics", k.statistics = &statistics, k.statistics = NULL);
+    REFUSED(BAD_ARGUMENT, "contract.unit", k.unit = &unit, k.unit = NULL);
+    REFUSED(BAD_ARGUMENT, "contract.on_miss = 77", k.on_miss = (limber_on_miss)77, k.on_miss = 0);
+    REFUSED(BAD_ARGUMENT, "c: posit16 does not hold 6", p.c.format = named("posit16"),
+            p.c.format = LIMBER_I64);
+    /* floats that hold no odd numbers, or in which 1 is not normal */
+    REFUSED(BAD_ARGUMENT, "does not hold 6", p.c.format = named("(1,5,10,-12,0,2,0)"),
+            p.c.format = LIMBER_I64);
+    REFUSED(BAD_ARGUMENT, "does not hold 6", p.c.format = named("(1,5,10,0,2,2,0)"),
+            p.c.format = LIMBER_I64);
+    REFUSED(BAD_ARGUMENT, "problem.epilogue", p.epilogue = &epilogue, p.epilogue = NULL);
     REFUSED(RANGE, "a: an element is no integer", p.a.data = half, p.a.data = a);
     REFUSED(RANGE, "b: an element is no integer", p.b.data = nan_, p.b.data = a);
     REFUSED(BAD_ARGUMENT, "overlaps", p.a = overlapping, p.a = p.b);
     assert_refused(limber_plan(ctx, &p, &text, NULL), LIMBER_STATUS_BAD_ARGUMENT,
                    "contract.modulus: only limber_gemm and limber_run");
+    assert_refused(limber_workspace(ctx, &p, &bytes, &bytes), LIMBER_STATUS_BAD_ARGUMENT,
+                   "contract.modulus");
     assert_int_equal(limber_run(ctx, &p, NULL), LIMBER_STATUS_OK);
     assert_int_equal(c[0], 3 * (1 * 1 + 2 * 3) % 7);
 }
@@ -450,9 +495,10 @@ static void refused_calls_write_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_right),    cmocka_unit_test(large_floats_are_integers),
-        cmocka_unit_test(long_sums_are_right),   cmocka_unit_test(batches_are_right),
-        cmocka_unit_test(conversions_are_right), cmocka_unit_test(refused_calls_write_nothing),
+        cmocka_unit_test(products_are_right),          cmocka_unit_test(long_lines_are_right),
+        cmocka_unit_test(large_floats_are_integers),   cmocka_unit_test(long_sums_are_right),
+        cmocka_unit_test(batches_are_right),           cmocka_unit_test(conversions_are_right),
+        cmocka_unit_test(refused_calls_write_nothing),
     };
 
     return cmocka_run_group_tests(tests, set_up, destroy_group_contexts);

@@ -21,9 +21,10 @@ expect 0 'mod=7' "$limber" gemm i.mtx i.mtx --contract mod=7 -o mod.csv
 expect 0 '^0,3$' cat mod.csv
 expect 0 'mod=7' "$limber" gemm i.mtx i.mtx --contract mod=7,symmetric -o mod.csv
 expect 0 '^1,1$' cat mod.csv
-for word in mod= mod=1 mod=9223372036854775808 mod=-3 mod=7,both; do
+for word in mod mod= mod=1 mod=9223372036854775808 mod=-3 mod=7,both; do
     expect 2 "\"$word\" is none" "$limber" gemm i.mtx i.mtx --contract "$word"
 done
+expect 2 '"mod=7" is none' "$limber" explore i.mtx i.mtx --contracts mod=7,native
 expect 2 'check compares' "$limber" gemm i.mtx i.mtx --contract mod=7 --check
 expect 1 'only limber_gemm' "$limber" plan gemm i.mtx i.mtx --contract mod=7
 expect 0 'error +0 ulp' "$limber" gemm a.mtx a.mtx --alpha 2 --beta 0.5 --c a.mtx --contract correct --check

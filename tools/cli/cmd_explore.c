@@ -124,7 +124,7 @@ static bool read_stored_format(struct trial *t)
 static bool read_contract(struct trial *t)
 {
     t->contract = (limber_contract)LIMBER_CONTRACT_INIT;
-    return contract_of(t->format, &t->contract) ||
+    return (contract_of(t->format, &t->contract) && !t->contract.modulus) ||
            (complain("--contracts: \"%s\" is none of native, reproducible, correct, bits=N",
                      t->format),
             false);

@@ -313,12 +313,12 @@ bool contract_of(const char *words, limber_contract *k)
         return false;
     k->promise = contracts[i].promise;
     number = strchr(words, '=');
-    if (k->promise == LIMBER_CONTRACT_EXACT && number)
+    if (!number)
+        return !strchr(contracts[i].name, '=');
+    if (k->promise == LIMBER_CONTRACT_EXACT)
         return read_modulus(number + 1, k);
     if (k->promise != LIMBER_CONTRACT_BITS)
         return true;
-    if (!number)
-        return false;
     bits = strtol(number + 1, &end, 10);
     k->bits = (int)bits;
     return end != number + 1 && *end == 0 && bits >= 1 && bits <= 160;

@@ -61,8 +61,8 @@ def contract_of(text, scheme, slices, background=False):
         made.bits = int(value)
     if word == "mod":
         number, comma, kind = value.partition(",")
-        if not number.isdecimal() or not 2 <= int(number) < 1 << 63 or \
-                (comma and kind != "symmetric"):
+        digits = number.isascii() and number.isdecimal() and len(number) < 20
+        if not digits or not 2 <= int(number) < 1 << 63 or (comma and kind != "symmetric"):
             raise BadArgument(f"contract = {text!r} is not mod=N or mod=N,symmetric, N from 2 to "
                               "2^63 - 1")
         made.modulus, made.residues = int(number), int(bool(comma))

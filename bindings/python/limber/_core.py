@@ -124,8 +124,8 @@ class Context(Closing):
         nan_to_zero True: an epilogue's result may be of a float format without NaN (e2m1 and so
                     on), which gets 0 for it
         modulus     of integers (of floats, too): the product modulo it, from 0 to modulus - 1, for
-                    any sizes; 2 to 2^63 - 1.  The contract "mod=N" says the same;
-                    "mod=N,symmetric" gives residues above -N/2, at most N/2
+                    any sizes; 2 to 2^63 - 1.  dtype="i64" holds all residues.  The contract "mod=N"
+                    says the same; "mod=N,symmetric" gives residues above -N/2, at most N/2
 
         Strides are passed on; a copy is made of operands whose strides are negative or no
         multiples of an element, whose type is no format but another's holds it, and of a real

@@ -91,6 +91,11 @@ def _in_place(o, found, c, size):
     return len(found.loops) < 2 or min(steps[2] for _, steps in found.loops) >= reach
 
 
+def _residue(x, modulus):
+    """A whole number's symmetric residue, which the result's format holds; else x itself."""
+    return (x + modulus // 2) % modulus - modulus // 2 if isinstance(x, int) else x
+
+
 class Product:
     """Two operands, a result, and the mapping of their axes to matrices."""
 
@@ -113,6 +118,8 @@ class Product:
         self.result = Result(held, shapes.shape, views, formats, dtype, out, result)
         self.c = self.result.view
         self._check_device(context)
+        if self.contract.modulus:
+            alpha, beta = (_residue(x, self.contract.modulus) for x in (alpha, beta))
         self.alpha = scalar_of(alpha, 1, self.c, "alpha")
         self.beta = scalar_of(beta, 0, self.c, "beta")
         self._arrange(labels, together)
