@@ -236,12 +236,15 @@ static void critical_ks(const struct plan *p, double least, double most, double 
  * (its class); *k is the k with this minimum. */
 static double smallest_slack(const struct plan *p, double *k)
 {
+    const struct node *out = limber_plan_find(p, OP_epilogue);
     double u = result_roundoff(p), most = ldexp(1, p->kbits), least = most, at[POINTS],
            slack = INFINITY;
 
     *k = most;
+    /* the plan's text states the budget, which may claim more than the class's smallest k has */
     if (limber_errs_natively(p->promise) && u > 0)
-        least = fmax(p->budget / u - 2 + p->roundings, 1);
+        least = fmax(
+            fmin(p->budget, limber_stated_budget(p, out->type.format)) / u - 2 + p->roundings, 1);
     critical_ks(p, least, most, at);
     for (int i = 0; i < POINTS; i++) {
         double s = limber_allowed_error(p, at[i]) - limber_error_bound(p, at[i]);

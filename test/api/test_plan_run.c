@@ -324,6 +324,7 @@ static void what_does_not_fit_is_named(void **state)
         { "kbits=8", "kbits=5", "k = 40: kbits=5, so the plan serves k up to 32" },
         { "shift=12", "shift=11", "its limbs count 2^-11" },
         { "    row ", "    ; row ", "without the row" },
+        { "promise=fast", "promise=native", "exceeds what the contract allows" },
     };
     char *text = finished(&k, LIMBER_F32), *other;
     limber_problem p = problem_of(LIMBER_F32, NULL), q;
