@@ -468,7 +468,7 @@ static void choose_group(struct modular *x, int64_t g)
     x->op[0].residues = a;
     x->op[1].residues = b;
     x->c = limber_group_c(x->stated, g);
-    x->result = x->results + g * group_elements(x);
+    x->result = x->results ? x->results + g * group_elements(x) : NULL;
 }
 
 /* Checks that the elements of an operand with these sizes are integers. */

@@ -401,7 +401,7 @@ static void conversions_are_right(void **state)
                 assert_true(least(reduced[i], p) == least(v[i], p));
                 assert_true(reduced[i] <= p / 2 && reduced[i] > p / 2 - p);
                 for (int m = 0; m < x.count; m++) {
-                    const int32_t much = INT32_MAX / x.m[m] * x.m[m] - x.m[m];
+                    const int32_t much = INT32_MAX / x.m[m] * x.m[m] - 4 * x.m[m];
                     int32_t *w = &wide[m * COUNTED + i];
 
                     assert_true(least(residues[m * COUNTED + i] - (__int128)reduced[i], x.m[m]) ==
