@@ -136,8 +136,9 @@ LIMBER_API void limber_destroy(limber_context *ctx);
 /* The promise of a contract.  u is the unit round-off of the result's format; |A||B| is the product
  * of the matrices of absolute values. */
 typedef enum limber_promise {
-    /* |error| <= (k+2) u |A||B|, plus the final rounding for posits.  Sums of integers wrap.  Sums
-     * of floats with an integer result are computed as under LIMBER_CONTRACT_CORRECT. */
+    /* |error| <= (k+2) u |A||B|, unless products or sums underflow, plus the final rounding for
+     * posits.  Sums of integers wrap.  Sums of floats with an integer result are computed as under
+     * LIMBER_CONTRACT_CORRECT. */
     LIMBER_CONTRACT_NATIVE,
     /* |error| <= 2^-bits |A||B|, plus the final rounding.  No intermediate overflow or underflow
      * affects a result that the format holds.  With beta, a result in a format of less precision
@@ -146,7 +147,9 @@ typedef enum limber_promise {
     LIMBER_CONTRACT_CORRECT, /* the exact value, rounded once to nearest-even */
     /* integer results: exact; if one does not fit, the call fails with RANGE and C is unchanged */
     LIMBER_CONTRACT_EXACT,
-    LIMBER_CONTRACT_FAST, /* the named scheme, with its own published error bound */
+    /* the named scheme, with its own published error bound, which holds unless products or sums
+     * underflow */
+    LIMBER_CONTRACT_FAST,
     LIMBER_CONTRACT_SIMULATE, /* bit for bit what the simulated unit computes */
     LIMBER_CONTRACT_REPRODUCIBLE /* native, by a documented order of fused multiply-adds */
 } limber_promise;
