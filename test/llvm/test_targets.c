@@ -224,7 +224,7 @@ static void units_are_simulated_everywhere(void **state_)
     };
     struct target here, interp;
     struct diag d = { 0 };
-    int ran = 0, compiled = 0;
+    int ran = 0, compiled = 0, fp16 = 0;
     long emulated = amx_emulated();
 
     (void)state_;
@@ -273,6 +273,7 @@ static void units_are_simulated_everywhere(void **state_)
                                  (int)(i % 2), y, x);
                 }
                 ran++;
+                fp16 += targets[t].emulated == CPU_fp16;
                 continue;
             }
             make_plan(&p, &w, NULL);
@@ -294,8 +295,9 @@ static void units_are_simulated_everywhere(void **state_)
         "%d kernels ran, %d were compiled for other machines, %ld emulated instructions\n", ran,
         compiled, amx_emulated() - emulated);
     assert_true(ran > 0);
+    /* A hypervisor can hide AVX512-FP16 of a CPU, which then executes what would be emulated. */
     if (strstr(here.features, "avx512vnni") && !strstr(here.features, "avx512fp16"))
-        assert_true(amx_emulated() > emulated);
+        assert_true(fp16 > 0);
 }
 
 struct assembly {
