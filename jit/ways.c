@@ -123,6 +123,7 @@ static void begin_attempt(struct attempt *x)
     x->plan_again = limber_ways_plan;
 }
 
+/* Frees the scan's result, which exists once the attempt has reached a way that needs plans. */
 static void end_attempt(struct attempt *x)
 {
     if (x->plans)

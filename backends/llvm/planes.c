@@ -106,6 +106,8 @@ int limber_planes_group(const struct kernel_config *f, const struct call *c)
                1;
 }
 
+/* Returns the bytes of the planes from which n columns of B are gathered, with their sums, norms
+ * and tables; 0 if n is 0. */
 int64_t limber_planes_bytes(const struct kernel_config *f, const struct call *c, int64_t n)
 {
     const struct patch *w = c->b.patch;

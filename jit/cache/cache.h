@@ -104,8 +104,8 @@ struct disk;
 struct disk_options {
     const char *dir; /* NULL if there is none */
     const char *why_not; /* why `dir` is NULL */
-    /* file of the key that seals entries; NULL: only entries that root owns, in a site's cache, are
-     * read */
+    /* file of the key that signs entries.  If it is NULL, only entries that root owns are read:
+     * those of a cache that an administrator made for all users. */
     const char *key_file;
     /* largest number of bytes of all entries */
     size_t limit;

@@ -39,7 +39,7 @@ struct reduction {
      * bits of the double. */
     double low, high;
     int cut;
-    /* sum over all tasks */
+    /* number of addends, over all tasks, that were too small to change their sum */
     uint64_t swallowed;
 };
 

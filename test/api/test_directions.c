@@ -340,6 +340,8 @@ static void serve_far_windows(limber_layout layout)
     }
 }
 
+/* Convolutions are served whose padding or dilation is so large that most of a window lies outside
+ * the image. */
 static void far_windows_are_served(void **state)
 {
     (void)state;

@@ -95,7 +95,8 @@ static void check_codes(const char *name)
         return;
     assert_true(x.normal == ldexp(1, x.normal_exponent));
     assert_int_equal(limber_format_spacing(f, x.normal_exponent, &spacing), LIMBER_STATUS_OK);
-    /* the smallest exponent at which the spacing is still proportional to the number */
+    /* at the smallest normal number the spacing is normal * epsilon, whose exponent is
+     * smallest_exponent */
     e = spacing;
     assert_true(ldexp(1, e) == x.normal * x.epsilon && e == x.smallest_exponent);
     /* numbers next to the thresholds of underflow and overflow */

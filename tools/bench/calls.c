@@ -421,6 +421,8 @@ struct series {
     char dir[4096];
 };
 
+/* Marks the contender as failed, with the device's error.  Returns what contender_set_state
+ * does. */
 static bool stop_device_failed(struct contender *c)
 {
     return contender_set_state(c, STATE_failed, "%s", device_error());

@@ -92,6 +92,7 @@ def mills(t):
 
 
 def quick():
+    """Prints the header with the short polynomials (--quick) of less exact functions."""
     print("/* SPDX-License-Identifier: BSD-3-Clause")
     print(" * Made by tools/functions/coefficients.py --quick: do not edit.  Highest powers first."
           " */")

@@ -412,7 +412,8 @@ FLAT void offset_row(int8_t *to, int64_t columns, int8_t offset, int32_t *sums)
     }
 }
 
-/* Copies row `row` of the planes of one channel. */
+/* Fills row `row` of a channel's planes (padded copies of the image, one for each phase of the
+ * stride) from the image, with zeros for the padding. */
 FLAT void copy_row_of(const struct kernel_call *c, int64_t channel, int64_t row, int size)
 {
     const struct packed *o = &c->op[1];

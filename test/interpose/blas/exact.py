@@ -128,7 +128,8 @@ def triangle(m, uplo, trans, diag):
 
 
 def dot(a, b, i, j, k):
-    """Sums a(i,p) b(p,j), and the absolute values, as multiples of 2^-2 SCALE."""
+    """Returns the real and the imaginary part of the sum of a(i,p) b(p,j), and the sums of the
+    terms' absolute values, as multiples of 2^(-2*SCALE)."""
     re = im = are = aim = 0
     for p in range(k):
         (x, y), (u, v) = a(i, p), b(p, j)

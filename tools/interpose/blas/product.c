@@ -125,6 +125,7 @@ limber_matrix limber_blas_matrix(const struct active_request *j, struct view v)
     return (limber_matrix){ v.data, format_of(j), v.row, v.col };
 }
 
+/* Returns an empty report, whose parts a call will write to the request's array. */
 static limber_report report_of(struct active_request *j)
 {
     limber_report r = LIMBER_REPORT_INIT;

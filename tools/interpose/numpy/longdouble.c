@@ -102,7 +102,7 @@ static bool is_tie(struct quad x)
 #endif
 
 #if LDBL_MANT_DIG == 64 || LDBL_MANT_DIG == 113
-/* Copies `count` matrices of rows x columns elements to contiguous memory, converted to
+/* Copies extents[0] matrices of extents[1] x extents[2] elements to contiguous memory, converted to
  * binary128. */
 static void copy(struct quad *to, const char *from, const int64_t extents[3],
                  const int64_t steps[3])

@@ -76,6 +76,7 @@ _NAMELESS = contextlib.nullcontext()
 
 
 def _is_torch(wishes, role):
+    """Whether PyTorch itself computes products in this role (forward, or a gradient)."""
     return _wish(wishes, role)[0] == TORCH
 
 
