@@ -321,15 +321,6 @@ static void print_doubles_row(struct text *t, const double *v, int count)
 /* Prints the product P of the moduli, its inverse, the start values and the cofactors P/p_l, each
  * number as a sum of doubles (doubles.c).  Does so only for devices with fast FP64, and for
  * binary64 or binary32 results without alpha and beta. */
-static void print_doubles_row(struct text *t, const double *v, int count)
-{
-    for (int i = 0; i < count; i++)
-        limber_text_add(t, " %a,", v[i]);
-}
-
-/* Prints the product P of the moduli, its inverse, the start values and the cofactors P/p_l, each
- * number as a sum of doubles (doubles.c).  Does so only for devices with fast FP64, and for binary64 or binary32 results without alpha and
- * beta. */
 static void print_doubles(struct text *t, const struct cuda_config *c, const struct limber_crt *crt)
 {
     struct cuda_doubles d;
