@@ -2,6 +2,7 @@
  * The steps of the figure ladder on a GPU (tools/figures/ladder.cu): each has the bits of a chain
  * of FMAs, or of the simulated tensor core, meets the banks that `limber reproduce` counts, and
  * planted faults are found. */
+#include "driver.h"
 #include "gpus.h"
 #include "support.h"
 #include "tools/figures/ladder.cu"
@@ -17,16 +18,8 @@
 
 #include <cmocka.h>
 
-/* clang-format off */
-#define COMPILER(F) \
-    F(nvrtcCreateProgram, (void **, const char *, const char *, int, const char *const *, \
-                           const char *const *)) \
-    F(nvrtcCompileProgram, (void *, int, const char *const *)) F(nvrtcDestroyProgram, (void **)) \
-    F(nvrtcGetProgramLogSize, (void *, size_t *)) F(nvrtcGetProgramLog, (void *, char *)) \
-    F(nvrtcGetCUBINSize, (void *, size_t *)) F(nvrtcGetCUBIN, (void *, char *))
-/* clang-format on */
 #define DECLARE(name, args) static int(*name) args;
-COMPILER(DECLARE)
+NVRTC_FUNCTIONS(DECLARE)
 
 static int open_all(void **state)
 {
@@ -42,7 +35,7 @@ static int open_all(void **state)
         return -1;
     }
 #define LOAD(name, args) *(void **)&name = dlsym(nvrtc, #name);
-    COMPILER(LOAD)
+    NVRTC_FUNCTIONS(LOAD)
     return 0;
 }
 

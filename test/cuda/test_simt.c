@@ -22,18 +22,9 @@ typedef uint64_t address;
 
 /* ---- the two libraries ---------------------------------------------------------------------- */
 
-/* clang-format off */
-#define COMPILER(F) \
-    F(nvrtcCreateProgram, (void **, const char *, const char *, int, const char *const *, \
-                           const char *const *)) \
-    F(nvrtcCompileProgram, (void *, int, const char *const *)) F(nvrtcDestroyProgram, (void **)) \
-    F(nvrtcGetProgramLogSize, (void *, size_t *)) F(nvrtcGetProgramLog, (void *, char *)) \
-    F(nvrtcGetCUBINSize, (void *, size_t *)) F(nvrtcGetCUBIN, (void *, char *))
-/* clang-format on */
-
 #define DECLARE(name, args) static int(*name) args;
 DRIVER_FUNCTIONS(DECLARE)
-COMPILER(DECLARE)
+NVRTC_FUNCTIONS(DECLARE)
 static const char *(*simt_error)(void);
 static void (*simt_reset)(void);
 static long (*simt_maps)(void);
@@ -52,7 +43,7 @@ static int open_libraries(void **state)
 #define LOAD_CUDA(name, args) *(void **)&name = dlsym(cuda, #name);
 #define LOAD_NVRTC(name, args) *(void **)&name = dlsym(nvrtc, #name);
     DRIVER_FUNCTIONS(LOAD_CUDA)
-    COMPILER(LOAD_NVRTC)
+    NVRTC_FUNCTIONS(LOAD_NVRTC)
     *(void **)&simt_error = dlsym(cuda, "simt_error");
     *(void **)&simt_reset = dlsym(cuda, "simt_reset");
     *(void **)&simt_maps = dlsym(cuda, "simt_maps");

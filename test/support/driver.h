@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions of libcuda that tests call, and additional functions of its stand-in
- * (test/cuda/simt). */
+ * The functions of libcuda and NVRTC that tests call, and additional functions of the stand-in for
+ * libcuda (test/cuda/simt). */
 #ifndef LIMBER_TEST_DRIVER_H
 #define LIMBER_TEST_DRIVER_H
 
@@ -21,6 +21,14 @@ struct launch_config {
 };
 
 /* clang-format off */
+/* functions of NVRTC */
+#define NVRTC_FUNCTIONS(F) \
+    F(nvrtcCreateProgram, (void **, const char *, const char *, int, const char *const *, \
+                           const char *const *)) \
+    F(nvrtcCompileProgram, (void *, int, const char *const *)) F(nvrtcDestroyProgram, (void **)) \
+    F(nvrtcGetProgramLogSize, (void *, size_t *)) F(nvrtcGetProgramLog, (void *, char *)) \
+    F(nvrtcGetCUBINSize, (void *, size_t *)) F(nvrtcGetCUBIN, (void *, char *))
+/* functions of libcuda */
 #define DRIVER_FUNCTIONS(F) \
     F(cuInit, (unsigned)) F(cuDriverGetVersion, (int *)) \
     F(cuDeviceGetAttribute, (int *, int, int)) \
