@@ -3,9 +3,9 @@
 #include "plans.h"
 
 #include "jit/scan/scan.h"
+#include "passes/contract.h"
 #include "passes/passes.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static int add_operand(struct plan *p, const char *name, int index, const struct
     return n;
 }
 
-/* Initialises a plan: its head, and the error budget of fast and native contracts. */
+/* Initialises a plan's head and its error budget. */
 static void start_plan(struct plan *p, const char *name, const struct planned *x)
 {
     limber_plan_init(p);
@@ -48,11 +48,7 @@ static void start_plan(struct plan *p, const char *name, const struct planned *x
     p->promise = x->promise;
     p->kbits = x->kbits;
     p->wanted = x->scheme;
-    p->budget = x->promise == LIMBER_CONTRACT_FAST ?
-                    INFINITY :
-                x->promise == LIMBER_CONTRACT_NATIVE ?
-                    (ldexp(1, x->kbits - 1) + 3) * limber_format_roundoff(x->result) :
-                    0;
+    p->budget = limber_stated_budget(p, x->result);
 }
 
 /* Adds the node of the epilogue: alpha x + beta C0, rounded once to the result's format, where x is
