@@ -169,7 +169,12 @@ expect 1 '^python -m limber: this package was not installed' env LIMBER_LIBRARY=
     python3 -m limber --prefix
 expect 1 '^limber: this package was not installed' env LIMBER_LIBRARY="$library" \
     python3 -c 'import limber._install as i; i.command_line()'
-expect 2 'script.py was not started' env LIMBER_LIBRARY="$library" $run script.py
+# the library that is preloaded is found in a build folder, but not beside a lone liblimber
+expect 0 '^ran$' env LIMBER_LIBRARY="$build/liblimber.so" $run script.py
+mkdir -p alone
+cp "$library" alone
+expect 2 'script.py was not started' env LIMBER_LIBRARY="$work/alone/$(basename "$library")" \
+    $run script.py
 for wrong in '--prefix' 'run --contract correct script.py'; do
     expect 1 '^python -m limber: the library of Limber was not found' env LIMBER_LIBRARY=/none \
         python3 -m limber $wrong

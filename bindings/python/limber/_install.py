@@ -33,6 +33,15 @@ def _libdir():
     return os.path.dirname(lib._name)
 
 
+def _library(name):
+    """The file of one of Limber's other libraries, installed or in a build folder; where there is
+    none, its place in an installation."""
+    places = [os.path.join(_libdir(), folder, name)
+              for folder in ("", "limber", "tools/interpose/blas", "tools/interpose/lapack")]
+    installed = places[0] if name == "liblimber_blas.so" else places[1]
+    return next((place for place in places if os.path.exists(place)), installed)
+
+
 def _settings(preload):
     """The library's verdict on the settings: 1 valid, 0 none, -1 invalid.  Messages that the
     started process would repeat are suppressed."""
@@ -82,8 +91,7 @@ def _lapack(contract):
     """Libraries that replace a LAPACK under contracts that apply to it, too."""
     if contract not in ("reproducible", "correct"):
         return []
-    files = [os.path.join(_libdir(), "limber", f"liblimber_lapack{width}.so")
-             for width in (32, 64)]
+    files = [_library(f"liblimber_lapack{width}.so") for width in (32, 64)]
     found = [file for file in files if os.path.exists(file)]
     if not found:
         print("limber: built without a LAPACK; factorisations and eigenvalues stay with the "
@@ -99,7 +107,7 @@ def _start(numpy, invariant):
               file=sys.stderr)
         return
     if numpy is not None:
-        file = os.path.join(_libdir(), "limber", "liblimber_numpy.so")
+        file = _library("liblimber_numpy.so")
         if os.path.exists(file):
             os.environ["LIMBER_NUMPY"] = ",".join([file, *numpy])
         else:
@@ -124,7 +132,7 @@ def run(contract, arguments, numpy=(), scheme=None, invariant=False):
         os.environ["LIMBER_CONTRACT"] = contract
     if scheme is not None:
         os.environ["LIMBER_SCHEME"] = scheme
-    preload = os.path.join(_libdir(), "liblimber_blas.so")
+    preload = _library("liblimber_blas.so")
     settings = _settings(preload)
     preload = ":".join([preload, *_lapack(os.environ.get("LIMBER_CONTRACT"))])
     if settings == 1 and set(_libdir()) & set(": "):

@@ -9,6 +9,7 @@
 /* CLONES: compiles a loop for several vector extensions, of which the CPU's is chosen at load time.
  * -ffp-contract=off keeps roundings equal.  WITH_FMA: with and without FMA instructions. */
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && defined __gnu_linux__
+#define HAS_CLONES
 #define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #define WITH_FMA __attribute__((target_clones("fma", "default")))
 #else
@@ -90,6 +91,15 @@ double limber_blas_short_dot(bool is_single, int64_t n, const void *x, int64_t s
 /* Adds alpha y_j x to each column j of C.  x and the columns of C are contiguous. */
 void limber_blas_rank_one(const struct active_request *j, int64_t m, int64_t n, const void *x,
                           const void *y, int64_t step_y, void *c, int64_t lead);
+
+/* ---- symmetric.c: symmetric matrix times vector, under `reproducible` ------------------------ */
+
+/* True if this CPU has fused multiply-add instructions, and symmetric.c was compiled for them. */
+bool limber_blas_has_fma(void);
+/* Computes y = A x for a symmetric n x n matrix, of which the lower triangle (`below`) or the upper
+ * one is stored.  The columns of A, x and y are contiguous. */
+void limber_blas_symmetric(bool is_single, int64_t n, const void *a, int64_t lead, bool below,
+                           const void *x, void *y);
 
 /* ---- vectors.c ------------------------------------------------------------------------------- */
 

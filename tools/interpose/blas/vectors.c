@@ -529,74 +529,10 @@ static struct view mirror(const struct active_request *j, struct view v)
     return v;
 }
 
-/* Selects four of the eight numbers of two vectors; indices from 4 on are of the second. */
-#if defined __clang__
-#define PICK(I, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define PICK(I, a, b, ...) __builtin_shuffle(a, b, (I){ __VA_ARGS__ })
-#endif
-
-/* Copies the stored half of a real diagonal tile, whose columns are contiguous, to both halves of
- * `tile`.  Squares of 4 x 4 numbers are transposed in registers: x is a square below the diagonal,
- * and y its transpose above. */
-#define FILL(name, T, I) \
-    typedef T name##_four __attribute__((vector_size(4 * sizeof(T)))); \
-    typedef I name##_mask __attribute__((vector_size(4 * sizeof(T)))); \
-    CLONES static void name(const T *a, int64_t lead, bool stored_below, int64_t n, T *tile) \
-    { \
-        enum { ROWS = 16 }; /* rows of a block, so that cache lines are written in full */ \
-\
-        for (int64_t i0 = 0; i0 < n; i0 += ROWS) \
-            for (int64_t j = 0; j < i0 + ROWS && j < n; j += 4) \
-                for (int64_t i = j > i0 ? j : i0; i < i0 + ROWS && i < n; i += 4) { \
-                    const T *at = stored_below ? a + i + j * lead : a + j + i * lead; \
-                    T *x = tile + i + j * n, *y = tile + j + i * n; \
-                    name##_four c[4], t[4]; \
-\
-                    if (i == j || i + 4 > n) { \
-                        for (int64_t q = j; q < j + 4 && q < n; q++) \
-                            for (int64_t r = i > q ? i : q; r < i + 4 && r < n; r++) { \
-                                const T one = stored_below ? a[r + q * lead] : a[q + r * lead]; \
-\
-                                tile[r + q * n] = one; \
-                                tile[q + r * n] = one; \
-                            } \
-                        continue; \
-                    } \
-                    _Pragma("GCC unroll 4") for (int q = 0; q < 4; q++) \
-                        memcpy(&c[q], at + q * lead, sizeof *c); \
-                    t[0] = PICK(name##_mask, c[0], c[1], 0, 4, 1, 5); \
-                    t[1] = PICK(name##_mask, c[0], c[1], 2, 6, 3, 7); \
-                    t[2] = PICK(name##_mask, c[2], c[3], 0, 4, 1, 5); \
-                    t[3] = PICK(name##_mask, c[2], c[3], 2, 6, 3, 7); \
-                    _Pragma("GCC unroll 4") for (int q = 0; q < 4; q++) \
-                        memcpy((stored_below ? x : y) + q * n, &c[q], sizeof *c); \
-                    c[0] = PICK(name##_mask, t[0], t[2], 0, 1, 4, 5); \
-                    c[1] = PICK(name##_mask, t[0], t[2], 2, 3, 6, 7); \
-                    c[2] = PICK(name##_mask, t[1], t[3], 0, 1, 4, 5); \
-                    c[3] = PICK(name##_mask, t[1], t[3], 2, 3, 6, 7); \
-                    _Pragma("GCC unroll 4") for (int q = 0; q < 4; q++) \
-                        memcpy((stored_below ? y : x) + q * n, &c[q], sizeof *c); \
-                } \
-    }
-FILL(fill_d, double, int64_t)
-FILL(fill_s, float, int32_t)
-
 /* Expands a diagonal tile of a symmetric or Hermitian matrix to both triangles. */
 static void fill_diagonal(const struct active_request *j, struct view a, bool upper, int64_t n,
                           struct view tile)
 {
-    if (!j->is_complex && (a.row == 1 || a.col == 1)) {
-        /* true if the lower triangle of the column-major matrix is stored */
-        const bool below = upper == (a.row != 1);
-        const int64_t lead = a.row == 1 ? a.col : a.row;
-
-        if (j->is_single)
-            fill_s(a.data, lead, below, n, tile.data);
-        else
-            fill_d(a.data, lead, below, n, tile.data);
-        return;
-    }
     limber_blas_copy(j, upper ? LOWER : UPPER, n, n, tile, limber_blas_transposed(a));
     if (j->r->hermitian)
         limber_blas_conjugate(j, n, n, tile);
@@ -605,9 +541,9 @@ static void fill_diagonal(const struct active_request *j, struct view a, bool up
         limber_blas_make_real(j, n, tile);
 }
 
-/* Computes symv or hemv, with each stored element read once.  A tile, as wide as a chain, is
- * used twice: for its own rows and, mirrored, for the rows of the other triangle. */
-static bool multiply_by_tiles(struct active_request *j, struct view x, struct view y)
+/* Computes sum = A x for a symmetric or Hermitian matrix.  A tile, as wide as a chain, is used
+ * twice: for its own rows and, mirrored, for the rows of the other triangle. */
+static bool multiply_tiles(struct active_request *j, struct view x, struct view sum)
 {
     const struct request *r = j->r;
     const int64_t n = r->n, chain = chain_length(j);
@@ -615,12 +551,9 @@ static bool multiply_by_tiles(struct active_request *j, struct view x, struct vi
     const bool upper = r->uplo == 'U';
     const struct view a = limber_blas_view(r, &r->a);
     const int64_t side = n < chain ? n : chain;
-    struct view tile = limber_blas_fresh(j, side, side), sum = { NULL };
-    bool done;
+    struct view tile = limber_blas_fresh(j, side, side);
+    bool done = tile.data;
 
-    if (tile.data)
-        sum = limber_blas_fresh(j, n, 1);
-    done = sum.data;
     for (int64_t p = 0; p < n && done; p += chain) {
         const int64_t w = chain < n - p ? chain : n - p;
         const union scalar *more = p ? &one : &zero;
@@ -640,11 +573,29 @@ static bool multiply_by_tiles(struct active_request *j, struct view x, struct vi
                                         limber_blas_at(j, x, i, 0), &one, of_p);
         }
     }
+    free(tile.data);
+    return done;
+}
+
+/* Computes symv or hemv under `reproducible`: the product A x, to which the scalars are then
+ * applied. */
+static bool multiply_symmetric(struct active_request *j, struct view x, struct view y)
+{
+    const struct request *r = j->r;
+    const union scalar one = limber_blas_scalar(j, 1, 0);
+    struct view sum = limber_blas_fresh(j, r->n, 1);
+    bool done = sum.data;
+
+    if (done && limber_blas_has_fma() && is_short(j))
+        /* a row-major triangle is the other triangle of the column-major matrix */
+        limber_blas_symmetric(j->is_single, r->n, r->a.data, r->a.lead,
+                              (r->uplo == 'U') == (r->order == BLAS_ROWS), x.data, sum.data);
+    else
+        done = done && multiply_tiles(j, x, sum);
     done = done &&
-           limber_blas_multiply(j, n, 1, 1, &j->alpha, sum,
+           limber_blas_multiply(j, r->n, 1, 1, &j->alpha, sum,
                                 (struct view){ (void *)(uintptr_t)&one, 1, 1, false }, &j->beta, y);
     free(sum.data);
-    free(tile.data);
     return done;
 }
 
@@ -674,7 +625,7 @@ static bool multiply_partly_stored(struct active_request *j)
     if (y.data)
         x = copy_of(j, &r->b, k);
     if (x.data && r->routine == BLAS_SYMV)
-        done = is_reproducible(j) ? multiply_by_tiles(j, x, y) : multiply_by_symm(j, x, y);
+        done = is_reproducible(j) ? multiply_symmetric(j, x, y) : multiply_by_symm(j, x, y);
     else
         done = x.data && multiply_by_blocks(j, &j->alpha, x, &j->beta, y);
     if (done)
