@@ -142,7 +142,7 @@ void limber_report_out(limber_report *to, const struct report *from)
     memcpy(r.scheme, from->scheme, sizeof r.scheme);
     memcpy(r.backend, from->backend, sizeof r.backend);
     memcpy(r.kernel, from->kernel, sizeof r.kernel);
-    snprintf(r.way, sizeof r.way, "%s", limber_way_name(from->way));
+    strncpy(r.way, limber_way_name(from->way), sizeof r.way - 1);
     copy_parts(to->part, to->part_size, from->part,
                from->parts < to->part_room ? from->parts : to->part_room);
     limber_copy_sized_out(to, &r, sizeof r);
