@@ -86,6 +86,8 @@ if [ -f out/ladder-gpu.csv ]; then
         out/ladder-gpu.csv
 fi
 expect $drawn '"name":.*"fallbacks"' "$limber" reproduce --quick --json -o out fallbacks
+# the objects that a program prints stand in the list, too
+expect 0 '"applications":|^ape-13: skipped' "$limber" reproduce --quick --json -o out ape-13
 expect 0 '^  ape-8 .*figure 8' "$limber" reproduce
 expect 0 '"published":.*3\.12' "$limber" reproduce --json
 # each figure and table that the sources number has a line

@@ -481,11 +481,35 @@ static bool is_wanted(const char *const *names, const struct item *item)
     return wanted;
 }
 
-/* Runs a program of examples/ with Python.  Returns its exit status, -1 if a signal ends it. */
-static int run_program(const struct figures *f, const struct item *item)
+/* Adds the JSON objects in a file to the figures as {"name": NAME, "rows": [...]}.  Returns false
+ * after a message if the file has anything else. */
+static bool add_objects(const struct figures *f, const char *name, FILE *from)
 {
+    cJSON *figure = cJSON_CreateObject(), *rows = cJSON_AddArrayToObject(figure, "rows");
+    char *text = NULL;
+    size_t size = 0;
+    bool ok;
+
+    cJSON_AddStringToObject(figure, "name", name);
+    cJSON_AddItemToArray(f->json, figure);
+    rewind(from);
+    ok = rows && getdelim(&text, &size, 0, from) > 0;
+    for (const char *at = text; ok && *at; at += strspn(at, " \n")) {
+        cJSON *row = cJSON_ParseWithOpts(at, &at, false);
+
+        ok = row && cJSON_AddItemToArray(rows, row);
+    }
+    free(text);
+    return ok || !complain("%s: its program printed no JSON", name);
+}
+
+/* Runs a program of examples/ with Python.  With JSON, its output goes to the file `out`.  Returns
+ * its exit status, -1 if a signal ends it. */
+static int run_program(const struct figures *f, const struct item *item, FILE *out)
+{
+    posix_spawn_file_actions_t actions;
     char script[PATH_MAX], argument[PATH_MAX], threads[12];
-    const char *args[12] = { NULL, script };
+    const char *args[16] = { NULL, script };
     pid_t child;
     int n = 2, error;
 
@@ -502,11 +526,23 @@ static int run_program(const struct figures *f, const struct item *item)
     snprintf(threads, sizeof threads, "%d", f->threads);
     args[n++] = "--threads";
     args[n++] = threads;
-    if (f->quick && !strcmp(item->program[0], "apps.py"))
-        args[n++] = "--quick";
+    if (!strcmp(item->program[0], "apps.py")) {
+        if (f->quick)
+            args[n++] = "--quick";
+        if (f->data) {
+            args[n++] = "--data";
+            args[n++] = f->data;
+        }
+    }
+    if (f->json)
+        args[n++] = "--json";
     args[0] = python_for_examples();
     fflush(stdout);
-    error = posix_spawnp(&child, args[0], NULL, NULL, (char **)(uintptr_t)args, environ);
+    posix_spawn_file_actions_init(&actions);
+    if (out)
+        posix_spawn_file_actions_adddup2(&actions, fileno(out), 1);
+    error = posix_spawnp(&child, args[0], &actions, NULL, (char **)(uintptr_t)args, environ);
+    posix_spawn_file_actions_destroy(&actions);
     if (error)
         return complain("%s: %s: %s", item->name, args[0], strerror(error));
     return child_status(child);
@@ -533,11 +569,27 @@ static bool print_json(cJSON *figures)
     return json_print(j);
 }
 
+/* Reproduces an item by its program.  Returns false on failure. */
+static bool reproduce_by_program(const struct figures *f, const struct item *item)
+{
+    FILE *out = f->json ? tmpfile() : NULL;
+    int status;
+    bool ok;
+
+    if (f->json && !out)
+        return !complain("%s: %s", item->name, strerror(errno));
+    status = run_program(f, item, out);
+    if (status == SKIPPED)
+        fprintf(f->json ? stderr : stdout, "%s: skipped\n", item->name);
+    ok = status == SKIPPED || (status == 0 && (!out || add_objects(f, item->name, out)));
+    if (out)
+        fclose(out);
+    return ok;
+}
+
 /* Computes an item and prints the source's numbers beside it.  Returns false on failure. */
 static bool reproduce(struct figures *f, const struct item *item)
 {
-    int status;
-
     if (!f->json) {
         printf("%s: %s, %s\n", item->name, item->source ? item->source : "Limber's own",
                item->place);
@@ -548,16 +600,7 @@ static bool reproduce(struct figures *f, const struct item *item)
     }
     if (item->figure)
         return figure_make(f, item->figure) && (!item->more || figure_make(f, item->more));
-    if (!item->program[0])
-        return true;
-    if (f->json) { /* programs print their own tables */
-        complain("%s is left out: its program has --json of its own", item->name);
-        return true;
-    }
-    status = run_program(f, item);
-    if (status == SKIPPED)
-        printf("%s: skipped\n", item->name);
-    return status == 0 || status == SKIPPED;
+    return !item->program[0] || reproduce_by_program(f, item);
 }
 
 /* Reproduces the items in `names`, or all, in the folder f->dir.  Returns the exit status. */
@@ -627,6 +670,8 @@ int cmd_reproduce(int argc, const char **argv)
         { "output", 'o', POPT_ARG_STRING, &f.dir, 0, "folder of tables and pictures (reproduced)",
           "DIR" },
         { "all", 0, POPT_ARG_NONE, &all, 0, "everything", NULL },
+        { "data", 0, POPT_ARG_STRING, &f.data, 0,
+          "the folder with MNIST's images and circuits (LIMBER_DATA)", "DIR" },
         { "quick", 0, POPT_ARG_NONE, &quick, 0, "small sizes, for tests", NULL },
         { "threads", 0, POPT_ARG_INT, &f.threads, 0, "worker threads (1)", "N" },
         { "json", 0, POPT_ARG_NONE, &json, 0, "print one JSON object", NULL },

@@ -9,6 +9,7 @@ struct figures {
     limber_context *ctx, *whole; /* whole: a context that never divides a product into parts */
     limber_context *gpu;         /* NULL without a GPU */
     const char *dir;
+    const char *data; /* folder of the programs' data; NULL: as LIMBER_DATA says */
     struct cJSON *json;             /* owned; NULL: tables are printed on stdout */
     int threads;
     bool quick;                     /* sizes are small, for tests */
