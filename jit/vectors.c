@@ -117,12 +117,40 @@ static double apply_scalars(const struct scaling *f, double sum, double c)
     return y - y == 0 ? y : limber_blend(f->alpha, sum, f->beta, c);
 }
 
-/* Applies alpha and beta to one sum of each row, and stores the results to C, at any alignment. */
+/* Defines name(alpha, sum, rows, c), which adds alpha times each sum to the element of C beside it,
+ * if beta is 1 and C is contiguous.  Returns false, with C unchanged, if a result is not finite:
+ * that row needs limber_blend. */
+#define ADD_SUMS(name, T) \
+    static bool name(double alpha, const T *sum, int64_t rows, char *c) \
+    { \
+        double check = 0; /* NaN after a result that is not finite */ \
+        T made[ROWS]; \
+\
+        memcpy(made, c, (size_t)rows * sizeof(T)); \
+        for (int64_t i = 0; i < rows; i++) { \
+            const double y = alpha * (double)sum[i] + (double)made[i]; \
+\
+            check += y - y; \
+            made[i] = (T)y; \
+        } \
+        if (check == 0) \
+            memcpy(c, made, (size_t)rows * sizeof(T)); \
+        return check == 0; \
+    }
+ADD_SUMS(add_doubles, double)
+ADD_SUMS(add_floats, float)
+
+/* Applies alpha and beta to one sum of each row, and stores the results to C, at any alignment.
+ * sum: aligned for its type. */
 static void scale_and_store(const struct vectors *x, const char *sum, int64_t rows, char *c)
 {
     const struct scaling *f = &x->scaling;
     const int size = x->p->fc.size;
 
+    if (f->beta == 1 && x->to == 1 && x->width == 1 &&
+        (size == 8 ? add_doubles(f->alpha, (const double *)(const void *)sum, rows, c) :
+                     add_floats(f->alpha, (const float *)(const void *)sum, rows, c)))
+        return;
     for (int64_t i = 0; i < rows; i++, c += x->to * size, sum += x->width * size) {
         const double s = limber_scalar_value(sum, size),
                      y = f->beta == 0 ? f->alpha * s :
