@@ -28,6 +28,7 @@ const struct backend *limber_backend_named(const char *name)
     return limber_backends[i];
 }
 
+/* Sets the field of a target that its text form omits: `blocks`, from the target's backend. */
 void limber_target_complete(struct target *t)
 {
     const struct backend *b = limber_backend_named(t->backend);

@@ -42,6 +42,7 @@ static bool refuse_at(struct reader *r, int line, int column, const char *format
     return false;
 }
 
+/* Reports an error at the reader's position, and returns false. */
 static bool refuse(struct reader *r, const char *format, const char *word)
 {
     return refuse_at(r, r->line, 1 + (int)(r->word - r->start), format, word);
@@ -106,6 +107,7 @@ static int find_value(const struct reader *r, const char *name)
     return strcmp(name, "x") ? VALUE_number : VALUE_product;
 }
 
+/* Rounds to the format in which steps are computed: binary32 or binary64. */
 static double round_to_compute(bool is_f32, double x)
 {
     return is_f32 ? (double)(float)x : x;
@@ -443,6 +445,7 @@ int limber_steps_addend(const struct steps *s)
     return of - 1;
 }
 
+/* Removes the first step, which must be one for which limber_steps_addend returned an input. */
 void limber_steps_drop_addend(struct steps *s)
 {
     s->count--;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Returns the number of an attribute. */
 static int64_t num(const struct node *n, enum attr a)
 {
     return limber_attr_number(n, (enum attr)a);
@@ -30,6 +31,7 @@ static bool is_format(limber_format f, const char *name)
     return limber_format_named(name, &g) == LIMBER_STATUS_OK && limber_format_equal(f, g);
 }
 
+/* Prints a dimension: a number, or the letter of an open one. */
 static const char *dim_text(int64_t v, char text[24])
 {
     if (v < 0)
@@ -65,12 +67,14 @@ static bool check_list(const struct check *c, enum attr a, size_t count, int64_t
     return true;
 }
 
+/* Checks the number of a node's dimensions. */
 static bool check_rank(const struct check *c, const struct node *n, int rank)
 {
     return n->type.rank == rank ||
            bad(c, "%%%s has %d dimensions, not %d", n->name, n->type.rank, rank);
 }
 
+/* Checks that the node's format is one that operands can have. */
 static bool check_stored(const struct check *c, const struct node *n)
 {
     return n->type.format.kind != LIMBER_KIND_EXACT ||

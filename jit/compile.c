@@ -277,6 +277,7 @@ static bool compile_and_dump(const struct code_request *c, const struct dump *du
     return ok;
 }
 
+/* Returns the names of the passes that must run on a plan. */
 const char *limber_passes_of(const struct plan *p)
 {
     return limber_plan_find(p, OP_products) ? "tile,bound" : NULL;
@@ -462,6 +463,7 @@ static bool make_here(void *arg, struct diag *d)
     return ok;
 }
 
+/* The `make` function of struct kernel_maker. user: a struct compile_inputs. */
 bool limber_make_kernel(void *user, struct entry *e, struct diag *d)
 {
     return limber_with_stack(STACK_compile, make_here, &(struct make_arguments){ user, e }, d);

@@ -14,6 +14,7 @@
  * kernels than this are in memory, since a kept kernel is not evicted. */
 enum { MOST_KEPT = 768 };
 
+/* Number of workers that share a call's predicted seconds: the threads of a CPU; 1 for a device. */
 double limber_price_workers(const limber_context *ctx)
 {
     return limber_is_device(&ctx->machine.target) ? 1 : limber_pool_runner(ctx->pool).workers;
@@ -208,6 +209,7 @@ bool limber_get_entry(limber_context *ctx, const struct kernel_key *key, struct 
                               found ? found : &(bool){ false }, d);
 }
 
+/* True if the key depends on a scan of the data. */
 static bool is_scanned(const struct kernel_key *key)
 {
     return key->data[0].has || key->data[1].has;
@@ -331,6 +333,7 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, struct re
         ctx, &(struct step){ .p = p, .f = &unscanned, .e = e, .report = r }, &guard, d);
 }
 
+/* True if the call waits for a missing kernel and is not computed by another one. */
 static bool waits_for_kernel(const struct problem *p)
 {
     return p->contract.on_miss == LIMBER_ON_MISS_WAIT ||
@@ -508,6 +511,7 @@ static bool run_or_await(limber_context *ctx, const struct problem *p, const str
     return run_while_compiling(ctx, p, f, key, r, d);
 }
 
+/* Makes the key of a step whose problem and scan results are set, and gets its kernel. */
 bool limber_engine_step(limber_context *ctx, struct step *s, struct kernel_key *key, bool *ready,
                         struct diag *d)
 {
@@ -560,6 +564,7 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
     return true;
 }
 
+/* Computes the workspace of a product whose masks (results of scans) are known. */
 bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
                                     struct mask *b, size_t *least, size_t *best, struct diag *d)
 {
@@ -592,6 +597,7 @@ static bool trace_plan(limber_context *ctx, const struct problem *p, const struc
     return ok;
 }
 
+/* Plans a product of a single group whose masks (what scans found in A and B) are known. */
 bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
                                const struct mask *b, struct text *out, struct report *report,
                                struct diag *d)
@@ -668,6 +674,7 @@ static void keep_kernel(struct attempt *x)
         limber_kernels_put(x->ctx->memory, e);
 }
 
+/* Implements way.run: makes a kernel for the call's plan and launches it. */
 static enum ran run_plan_kernel(struct attempt *x)
 {
     bool ok;
@@ -683,6 +690,7 @@ static enum ran run_plan_kernel(struct attempt *x)
     return ok ? RAN_done : RAN_failed;
 }
 
+/* Implements way.workspace of planned kernels. */
 static enum ran plan_kernel_workspace(struct attempt *x, bool batch, size_t *least, size_t *best)
 {
     return limber_attempt_scan(x) && workspace_of(x->ctx, x->p, x->key, batch || x->p->groups > 1,
@@ -691,6 +699,7 @@ static enum ran plan_kernel_workspace(struct attempt *x, bool batch, size_t *lea
                RAN_failed;
 }
 
+/* Implements way.plan: prints the plan. */
 static enum ran plan_plan_kernel(struct attempt *x, struct text *out, struct cut *cut)
 {
     (void)cut;

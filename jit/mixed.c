@@ -88,6 +88,7 @@ static uint64_t decision_hash(const struct mixing *x, const struct mask *a, cons
     return XXH3_64bits_digest(&state) | 1; /* never 0, which marks an empty entry */
 }
 
+/* Returns the slot of this hash in the table of products that are not worth partitioning. */
 static atomic_uint_fast64_t *hash_slot(const struct mixing *x, uint64_t hash)
 {
     return &x->ctx->pricing.whole[hash >> 32 & (COUNT(x->ctx->pricing.whole) - 1)];

@@ -45,6 +45,8 @@ static int64_t count_tasks(const limber_context *ctx, double seconds)
     return seconds < shortest * (double)most ? (int64_t)(seconds / shortest) : most;
 }
 
+/* Calls fn, which cannot fail, for every piece: on all threads if the call takes long enough, else
+ * in order on the caller's thread. */
 void limber_run_pieces(limber_context *ctx, const struct division *x,
                        void (*fn)(void *arg, const struct piece *), void *arg)
 {

@@ -69,6 +69,7 @@ static bool has_complex_columns(const struct problem *p)
            !p->b.pairs && p->b.line == 1 && p->b.p == 2 && !needs_conversion(p);
 }
 
+/* True if the vector is a row of A, so that B is the matrix. */
 static bool is_by_row(const struct problem *p)
 {
     return p->n > p->m && !p->a.pairs;
@@ -237,6 +238,7 @@ static void run_piece(void *arg, const struct piece *w)
     }
 }
 
+/* Fills the report. */
 static void report_vectors(struct attempt *x)
 {
     limber_report_library(x->r, x->ctx->machine.backend->name, "native",

@@ -115,6 +115,7 @@ static void begin_plans(struct attempt *x)
     memset(&x->f, 0, sizeof x->f);
 }
 
+/* Prepares an attempt to compute a call. */
 static void begin_attempt(struct attempt *x)
 {
     x->at = limber_ways;

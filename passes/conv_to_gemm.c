@@ -12,6 +12,7 @@
 #include "ir/conv.h"
 #include "passes/passes.h"
 
+/* Returns the type of a matrix with these dimensions. */
 static struct type matrix_type(limber_format f, char rows, char cols)
 {
     return (struct type){ .format = f, .rank = 2, .dim = { -rows, -cols }, .count = 1 };

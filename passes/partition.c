@@ -92,6 +92,7 @@ static struct mask mask_of_blocks(const struct partition_side *s, const int32_t 
     return m;
 }
 
+/* Returns the mask (result of a scan) of group g. */
 static struct mask mask_of_group(const struct partition_side *s, int g)
 {
     return mask_of_blocks(s, s->block + s->first[g], s->first[g + 1] - s->first[g]);
@@ -642,6 +643,7 @@ static double cut_tiles(struct partition_work *w, bool apply)
     return all;
 }
 
+/* Assigns a class to each block of both operands. */
 static bool classify_both(struct partition_work *w, const struct narrow_limits *limits, int count)
 {
     w->classes = count + 1;
@@ -820,6 +822,7 @@ bool limber_partition_make(const struct partition_input *in, struct partition *p
     return true;
 }
 
+/* Frees the partition. */
 void limber_partition_clear(struct partition *p)
 {
     for (int side = 0; side < 2; side++) {
@@ -829,6 +832,7 @@ void limber_partition_clear(struct partition *p)
     memset(p, 0, sizeof *p);
 }
 
+/* Returns the tiles of one operand that a part multiplies. */
 struct tile_subset limber_partition_subset(const struct partition *p,
                                            const struct partition_part *part, int side)
 {
@@ -839,6 +843,7 @@ struct tile_subset limber_partition_subset(const struct partition *p,
                                  s->shift };
 }
 
+/* Returns the number of blocks of lines of one operand that a part multiplies. */
 int64_t limber_partition_blocks(const struct partition *p, const struct partition_part *part,
                                 int side)
 {

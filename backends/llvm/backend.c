@@ -331,6 +331,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
 
 /* ---- description of launches for plans ------------------------------------------------------- */
 
+/* Returns the word with which plans say how B is read. */
 static const char *source_name(enum source s)
 {
     switch (s) {
@@ -342,6 +343,7 @@ static const char *source_name(enum source s)
     }
 }
 
+/* Returns the word with which plans say how rows of A are read. */
 static const char *rows_name(const struct unpacked_product *p)
 {
     return p->gathers              ? "gathered" :

@@ -249,6 +249,8 @@ static void print_field(struct text *out, const struct field *f, const char *p)
     limber_text_add(out, " }");
 }
 
+/* Prints a configuration as the members of an initialiser, each with its offset in bytes, by which
+ * LLVM's IR reads it. */
 void limber_print_config(struct text *out, const struct kernel_config *k)
 {
     const char *name = texts;
@@ -274,6 +276,7 @@ void limber_print_config(struct text *out, const struct kernel_config *k)
     }
 }
 
+/* Prints a kernel as C: its configuration as an initialiser, and the source. */
 bool limber_kernel_source(const struct kernel_config *k, struct text *out, struct diag *d)
 {
     const char *kind = limber_limb_kinds[k->side[0].limb_kind];

@@ -233,6 +233,8 @@ static const char *find_planar(const struct kernel *k, const struct call *c, str
     return find_fitting_product(k, &u->planar.call, own, u);
 }
 
+/* Fills *u and returns NULL if this native product can be computed without packing A; else returns
+ * the reason why not. */
 const char *limber_unpacked_refuses(const struct kernel *k, const struct call *c,
                                     struct unpacked *u)
 {

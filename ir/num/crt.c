@@ -67,6 +67,8 @@ bool limber_crt_init(struct limber_crt *c, const int64_t *moduli, size_t count)
     return true;
 }
 
+/* Returns bits at to at + count - 1 of a number in LIMBER_CRT_DIGITS digits, as a double; rounded
+ * if they are more than 53 bits. */
 double limber_crt_bits(const uint32_t *digit, int at, int count)
 {
     double v = 0;

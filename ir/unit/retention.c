@@ -72,6 +72,8 @@ double limber_retention(int a, int p, int64_t n)
     return sum > 0 ? weighted / (sum * (double)n) : 0;
 }
 
+/* Variance retention rate of a sum in `groups` chunks of `length` products: VRR(a, p, length)
+ * VRR(a, min(a, p + log2 length), groups). */
 double limber_retention_chunked(int a, int p, int64_t length, int64_t groups,
                                 limber_chunking chunking)
 {

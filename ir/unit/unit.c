@@ -243,6 +243,7 @@ static struct word next_word(const char **at)
     return w;
 }
 
+/* Returns the key with this name, or NULL. */
 static const struct key *find_key(struct word w)
 {
     for (size_t i = 0; i < COUNT(keys); i++)
@@ -445,6 +446,8 @@ static bool check_f64(const limber_unit *u, struct diag *d)
     return true;
 }
 
+/* Returns true if the unit computes one chain of FMAs in binary64, or one for each group, as CPUs
+ * can. */
 bool limber_unit_is_chain(const limber_unit *u)
 {
     return is_f64(&u->acc) && !u->mul.format.kind && u->block == 1 &&
@@ -564,6 +567,7 @@ static bool check_numbers(const limber_unit *u, struct diag *d)
     return true;
 }
 
+/* True if the format has at most three exponent bits, so that few bits hold sums of products. */
 static bool is_small(const limber_step *s)
 {
     return s->format.exp_bits <= 3;
@@ -718,6 +722,7 @@ static const limber_unit_preset presets[] = {
 #undef UNIT
 };
 
+/* Returns the i-th predefined unit, from 0; NULL past the end. */
 const limber_unit_preset *limber_unit_preset_at(int i)
 {
     return i >= 0 && (size_t)i < COUNT(presets) ? &presets[i] : NULL;
@@ -801,6 +806,8 @@ bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
            (!unit->group || products->type.format.kind == LIMBER_KIND_INT);
 }
 
+/* Returns b such that integers of magnitude up to 2^b are exact in the products' accumulator; 0 if
+ * all integers are. */
 int limber_exact_bits(const struct node *products)
 {
     limber_unit u;

@@ -142,6 +142,7 @@ struct address {
     int64_t g;
 };
 
+/* Compares addresses, for qsort. */
 static int by_address(const void *a, const void *b)
 {
     uintptr_t x = ((const struct address *)a)->at, y = ((const struct address *)b)->at;

@@ -208,6 +208,7 @@ static bool key_file(char **file, struct diag *d)
 
 /* ---- a context's backends and log ------------------------------------------------------------ */
 
+/* The log function of contexts for which the caller gave none. */
 static void print_to_stderr(void *user, const char *line)
 {
     (void)user;

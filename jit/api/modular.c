@@ -90,6 +90,7 @@ static bool check_formats(const limber_problem *p, struct diag *d)
                         (long long)modulus));
 }
 
+/* Computes a product modulo a number.  r may be NULL. */
 bool limber_modular_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d)
 {

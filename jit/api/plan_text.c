@@ -93,6 +93,8 @@ limber_status limber_plan_text(limber_context *ctx, const char *plan, const char
     return limber_error_set(&d);
 }
 
+/* Runs the passes on a plan for a target and prints the source of its kernel: C with the kernel's
+ * constants, or CUDA C. */
 limber_status limber_plan_source(limber_context *ctx, const char *plan, const char *target,
                                  char **source)
 {

@@ -42,6 +42,8 @@ limber_status limber_unit_parse(const char *text, limber_unit *unit)
     return limber_error_set(&d);
 }
 
+/* Checks that a description is complete and without contradiction. limber_unit_parse makes the same
+ * check. */
 limber_status limber_unit_check(const limber_unit *unit)
 {
     struct diag d = { 0 };

@@ -171,6 +171,7 @@ static bool step_to(struct path_walk *w, int fd)
     return fd >= 0 && fstat(fd, &st) == 0 ? is_safe(w, "", &st) : refuse(w, "", strerror(errno));
 }
 
+/* Starts a walk along a path at the root directory. */
 static bool start_at_root(struct path_walk *w)
 {
     *w->done = 0;

@@ -50,6 +50,7 @@ struct modular {
 
 /* ---- numbers modulo p ------------------------------------------------------------------------ */
 
+/* Returns a b mod p. */
 static int64_t product_modulo(int64_t a, int64_t b, int64_t p)
 {
     return (int64_t)((__int128)a * b % p);
@@ -419,6 +420,7 @@ static int64_t group_elements(const struct modular *x)
     return x->problem->m * x->problem->n;
 }
 
+/* Allocates the memory of a modular product.  Returns false with an error. */
 static bool allocate(struct modular *x, struct diag *d)
 {
     const limber_allocator *memory = &x->ctx->allocator;
@@ -434,6 +436,7 @@ static bool allocate(struct modular *x, struct diag *d)
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for residues");
 }
 
+/* Frees the memory of a modular product. */
 static void release(struct modular *x)
 {
     const limber_allocator *memory = &x->ctx->allocator;
@@ -570,6 +573,8 @@ static void choose_code(struct modular *x)
 #undef BEST
 }
 
+/* Computes products of real matrices in host memory modulo contract->modulus, from 2 to 2^63 - 1.
+ */
 bool limber_modular_multiply(limber_context *ctx, const limber_problem *p,
                              const struct problem *stated, struct report *r, struct diag *d)
 {

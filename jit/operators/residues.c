@@ -13,6 +13,7 @@ static inline float nearest32(float x)
 {
     return (x + 0x1.8p23f) - 0x1.8p23f;
 }
+/* Rounds to the nearest integer by adding and subtracting a large constant. */
 static inline double nearest64(double x)
 {
     return (x + 0x1.8p52) - 0x1.8p52;

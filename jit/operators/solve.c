@@ -298,6 +298,7 @@ static bool solve_system(struct system *s, struct diag *d)
     return true;
 }
 
+/* Solves a system that was checked and is not empty. */
 bool limber_solve_run(limber_context *ctx, const limber_solve_call *c, limber_solve_report *r,
                       struct diag *d)
 {

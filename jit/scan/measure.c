@@ -63,6 +63,7 @@ enum { ROWS = 16 };
 #define LANES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #endif
 
+/* Sets the lanes' state to that of no elements. */
 FLAT void clear_lanes(struct lanes *s)
 {
     s->emin = s->lsb = ALL(NONE_LOW);
@@ -274,6 +275,7 @@ FLAT void join_all_lanes(struct eight *s)
     memcpy(s, &all, sizeof all);
 }
 
+/* Merges the state of one set of lanes into another. */
 FLAT void add_lanes(struct eight *s, const struct lanes *o)
 {
     struct lanes all;
@@ -283,6 +285,7 @@ FLAT void add_lanes(struct eight *s, const struct lanes *o)
     memcpy(s, &all, sizeof all);
 }
 
+/* True if some lane has an odd significand. */
 static bool any_odd(const struct lanes *s)
 {
     int64_t any = 0;

@@ -166,6 +166,7 @@ static bool measure_rate(struct search *s, const struct subject *what, double *r
     return ok;
 }
 
+/* Sends a line of text to the caller. */
 static void report_line(const struct search *s, const char *line)
 {
     if (s->options->line)

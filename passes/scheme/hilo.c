@@ -55,6 +55,7 @@ static void unscaled_range(const struct scheme *s, int *low, int *top)
     *top = 127;
 }
 
+/* Sets *r to the range of exponents that the scheme's limbs can hold. */
 bool limber_scheme_range(const struct scheme *s, struct scheme_range *r)
 {
     int low, top;
