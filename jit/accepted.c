@@ -132,6 +132,8 @@ static struct accepted *claim_entry(_Atomic(struct accepted *) *set)
     return NULL;
 }
 
+/* Keeps the form of a call that has passed all checks, if it comes a second time.  Returns its
+ * entry, to be released, or NULL. */
 struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
                                      const struct problem *p, open_ways *ways)
 {
@@ -169,7 +171,8 @@ struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
     return w;
 }
 
-/* Keeps e, the kernel for data of this class, with a form. */
+/* Adds the kernel e, for data of the key's class, to a form's entry.  False if the entry has it
+ * already, or is full. */
 bool limber_accepted_keep(struct accepted *w, const struct kernel_key *key, bool unscanned,
                           struct entry *e)
 {

@@ -430,6 +430,7 @@ static bool combine(const struct complex_product *x, const struct terms *t,
     return true;
 }
 
+/* Computes the three real products. */
 static bool multiply_all(const struct complex_product *x, const struct planes *a,
                          const struct planes *b, const struct three_products *p, struct diag *d)
 {

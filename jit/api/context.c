@@ -215,6 +215,7 @@ static void print_to_stderr(void *user, const char *line)
     fprintf(stderr, "%s\n", line);
 }
 
+/* Passes a warning of the disk cache to the context's log, if that is verbose. */
 static void warn(void *user, const char *line)
 {
     const limber_context *ctx = user;
@@ -547,6 +548,7 @@ void limber_destroy(limber_context *ctx)
     free(ctx);
 }
 
+/* Frees a text that a call of the library returned. */
 void limber_free(void *text)
 {
     free(text);

@@ -16,6 +16,7 @@ bool limber_check_sizes(int64_t m, int64_t n, int64_t k, struct diag *d)
     return check_size(m, "m", d) && check_size(n, "n", d) && check_size(k, "k", d);
 }
 
+/* Returns the result C as a limber_matrix, for checks. */
 limber_matrix limber_as_matrix(limber_output c)
 {
     return (limber_matrix){ c.data, c.format, c.row_stride, c.col_stride };

@@ -59,6 +59,7 @@ static bool read_structures(struct arguments *c, struct diag *d)
     return true;
 }
 
+/* Copies the caller's problem, and all structures that it points to, to *c. */
 static bool read_problem(struct arguments *c, const limber_problem *problem, struct diag *d)
 {
     if (!problem)
