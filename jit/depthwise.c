@@ -625,6 +625,7 @@ static enum ran run_pairs(struct attempt *at)
     return RAN_done;
 }
 
+/* Implements way.workspace of depthwise convolutions by double-double sums. */
 static enum ran pairs_workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
 {
     struct running x;

@@ -195,6 +195,7 @@ static int64_t lines_per_task(int64_t length)
     return length < TASK ? TASK / (length + 1) + 1 : 1;
 }
 
+/* Returns the number of tasks that convert lines x length elements. */
 static int64_t task_count(int64_t lines, int64_t length)
 {
     return (lines + lines_per_task(length) - 1) / lines_per_task(length) * parts_per_line(length);

@@ -252,7 +252,7 @@ static void run_piece(void *arg, const struct piece *w)
         run_matrix(p, &a, &b, &c, w->first, w->end);
 }
 
-/* Fills the report. */
+/* Fills the report of a product by loops of integers. */
 static void report_integers(struct attempt *x)
 {
     limber_report_library(x->r, x->ctx->machine.backend->name, "integer", 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The last code path: one kernel computes the product.  A kernel computes every call with the same
  * kernel key: formats, contract, class of k, classes of the masks, geometry of a convolution.
- * Sizes and strides are arguments.  The stated plan follows from the key alone, so equal keys have
- * equal plans. */
+ * Sizes and strides are arguments.  The plan before the passes follows from the key alone, so equal
+ * keys have equal plans. */
 #include "jit/ways.h"
 
 #include <math.h>
@@ -92,6 +92,7 @@ struct priced {
 /* when this many costs have been added, the list is cleared */
 enum { MOST_PRICES = 1024 };
 
+/* Frees a list of predicted costs. */
 void limber_priced_free(struct priced *list)
 {
     while (list) {
@@ -185,6 +186,7 @@ struct recordable {
     struct kernel_key plain, full;
 };
 
+/* Frees the list of calls that were made ready for stream capture. */
 void limber_recordable_free(struct recordable *list)
 {
     while (list) {
@@ -651,6 +653,7 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
 
 /* ---- kernels as a way to compute a call ------------------------------------------------------ */
 
+/* Implements way.refuses: a kernel can be made for every call. */
 static const char *why_not_plan_kernel(const limber_context *ctx, const struct problem *p)
 {
     (void)ctx, (void)p;

@@ -238,7 +238,7 @@ static void run_piece(void *arg, const struct piece *w)
     }
 }
 
-/* Fills the report. */
+/* Fills the report of a product with a vector. */
 static void report_vectors(struct attempt *x)
 {
     limber_report_library(x->r, x->ctx->machine.backend->name, "native",
