@@ -214,6 +214,7 @@ struct prepared_part {
     char one[16];
 };
 
+/* Frees the masks (results of scans) of a part. */
 static void clear_ready(struct prepared_part *r)
 {
     limber_mask_clear(&r->m[0]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The key of a kernel: a hash of the library's build, the stated plan and the target. */
+ * The key of a kernel: a hash of the library's build, the plan before the passes and the target. */
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #define XXH_INLINE_ALL
 #include "jit/cache/cache.h"

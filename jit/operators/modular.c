@@ -13,8 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-/* MOST_K: the longest sum of products of bytes, from -128 to 127, which with one byte more stays
- * below 2^31.  BUDGET: bytes of residues and sums that are kept at once, unless the context sets
+/* MOST_K: largest k for which a sum of k products of signed bytes, plus one byte, stays below
+ * 2^31.  BUDGET: bytes of residues and sums that are kept at once, unless the context sets
  * workspace_bytes.  PART: elements that are converted at once. */
 enum { MOST_K = (1 << 17) - 64, BUDGET = 64 << 20, PART = 512 };
 
@@ -56,7 +56,7 @@ static int64_t product_modulo(int64_t a, int64_t b, int64_t p)
     return (int64_t)((__int128)a * b % p);
 }
 
-/* Returns an integer modulo p, 2^62 or larger in magnitude. */
+/* Returns x modulo p, for an integer x of magnitude 2^62 or more. */
 static int64_t reduce_large(double x, int64_t p)
 {
     int e;
@@ -152,7 +152,8 @@ static bool read_residues(const struct modular *x, limber_format f, const char *
 
 /* ---- residues of the operands ---------------------------------------------------------------- */
 
-/* Reads elements of an operand from line i and position k on, along the adjacent ones. */
+/* Reads n adjacent elements of an operand, from line i and position k on, as integers modulo p. 
+ * False if one of them is no integer. */
 static bool read_part(const struct modular *x, const struct operand *o, int64_t i, int64_t k,
                       int64_t n, int64_t *v)
 {
@@ -337,7 +338,7 @@ static bool compute_block(struct modular *x, int64_t i, int64_t rows, int64_t j,
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* Computes alpha v + beta c modulo p for n elements of a row, whose C lies from `at` on. */
+/* Computes alpha v + beta c modulo p for n elements of a row of C, which begin at `at`. */
 static void apply_scalars(const struct modular *x, int64_t *v, const char *at, int64_t step,
                           int64_t n)
 {
@@ -458,7 +459,7 @@ static struct operand describe(const void *data, limber_format f, int64_t line, 
                              .across = line == 1 && along != 1 };
 }
 
-/* Makes the matrices of group g those that are multiplied. */
+/* Points the operands and C to the matrices of group g. */
 static void choose_group(struct modular *x, int64_t g)
 {
     const limber_problem *p = x->problem;

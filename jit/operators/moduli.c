@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The choice of moduli for products modulo a number, and what conversions need of them. */
+ * Chooses the moduli for products modulo a number, and computes constants for conversions. */
 #include "jit/operators/residues.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@ static int32_t symmetric(int64_t x, int32_t m)
     return r > m / 2 ? r - m : r;
 }
 
-/* Adds the largest number below the last one that has no divisor in common with any. */
+/* Adds the largest modulus below the last one that is coprime to all others.  False if there is
+ * none. */
 static bool add_modulus(struct moduli *x)
 {
     int32_t next = x->count ? x->m[x->count - 1] : 257;
@@ -35,7 +36,8 @@ static bool add_modulus(struct moduli *x)
     return true;
 }
 
-/* Sets what conversions need of the i-th modulus. */
+/* Sets the constants by which numbers are converted to and from residues modulo the i-th modulus.
+ */
 static void set_factors(struct moduli *x, int i)
 {
     const int32_t m = x->m[i];
