@@ -48,6 +48,7 @@ static bool sums_single(const struct problem *p)
            limber_format_sig(p->fc) <= limber_format_sig(LIMBER_F32);
 }
 
+/* True for binary64, binary32 and floats of at most 16 bits. */
 static bool is_small_float(limber_format f)
 {
     return limber_format_is_binary(f) || (f.kind == LIMBER_KIND_FLOAT && f.size <= 2);

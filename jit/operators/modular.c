@@ -39,7 +39,7 @@ struct modular {
     struct operand op[2];
     int32_t *sums; /* [plane][row][column] of a block of C */
     int64_t *results; /* [group][row][column]: symmetric residues */
-    int64_t *result; /* those of the group that is computed or stored */
+    int64_t *result; /* results of the current group */
     struct output_view c; /* this group's C */
     int64_t scalar[2]; /* alpha and beta modulo p */
     residues_reduce *reduce;

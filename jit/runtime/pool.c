@@ -206,6 +206,7 @@ static bool is_in_parallel(struct openmp *o)
     return false;
 }
 
+/* Closes the OpenMP runtimes that find_openmp has opened. */
 static void openmp_free(struct openmp *o)
 {
     for (size_t i = 0; o && i < COUNT(o->library); i++)

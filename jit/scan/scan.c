@@ -180,6 +180,8 @@ struct section {
     struct extremes *line;
 };
 
+/* True if a line needs more than SCAN_narrow bits, from its largest exponent to its lowest set bit.
+ */
 static bool is_wide(const struct extremes *s)
 {
     return s->emax != NONE_HIGH && s->emax - s->lsb + 1 > SCAN_narrow;
@@ -202,6 +204,7 @@ static void join_tile(struct host_scan *j, const struct section *x, int64_t line
     stop_if_wide(j, &x->line[line]);
 }
 
+/* Returns the address of element p of a line. */
 static const char *element_address(const struct host_scan *j, int64_t line, int64_t p)
 {
     return (const char *)j->v->data + (line * j->v->line + p * j->v->p) * j->f.size;
@@ -630,6 +633,7 @@ static bool alloc_lines(struct mask *m, int64_t lines)
     return m->line_emax && m->line_special && m->block;
 }
 
+/* Reports that memory ran out, frees the mask's arrays and returns false. */
 static bool no_memory(struct mask *m, struct diag *d)
 {
     limber_mask_clear(m);

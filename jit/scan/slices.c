@@ -43,6 +43,7 @@ struct side {
 
 /* ---- weighted sums of magnitudes ------------------------------------------------------------- */
 
+/* Returns |x|; 0 for NaN and infinities. */
 static double magnitude(double x)
 {
     x = fabs(x);
