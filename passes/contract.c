@@ -141,6 +141,7 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
 
 /* ---- what a promise allows ------------------------------------------------------------------- */
 
+/* True if every value of the format is an integer. */
 static bool holds_integers(limber_format f)
 {
     return limber_is_integer(f) || f.kind == LIMBER_KIND_SHORT;

@@ -47,6 +47,7 @@ static int64_t spread_of(const struct plan *p, int limbs)
     return spread < width ? spread : width - 1;
 }
 
+/* True if the limbs are slices with signed digits. */
 static bool is_balanced(const struct node *limbs)
 {
     return limbs->op == OP_slices && limber_attr_number(limbs, ATTR_sign) == SIGN_balanced;

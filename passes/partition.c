@@ -55,6 +55,7 @@ struct partition_work {
     bool failed;
 };
 
+/* Reports that memory ran out, and returns false. */
 static bool no_memory(struct diag *d)
 {
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "partition: out of memory");
@@ -643,7 +644,7 @@ static double cut_tiles(struct partition_work *w, bool apply)
     return all;
 }
 
-/* Assigns a class to each block of both operands. */
+/* Assigns a class to each tile of both operands. */
 static bool classify_both(struct partition_work *w, const struct narrow_limits *limits, int count)
 {
     w->classes = count + 1;

@@ -162,6 +162,7 @@ bool limber_find_stated_gemm(const struct plan *p, struct stated_gemm *s, struct
     return true;
 }
 
+/* Reports that memory ran out, and returns false. */
 static bool no_memory(struct diag *d)
 {
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "split: out of memory");
