@@ -19,6 +19,7 @@ const struct backend *const limber_backends[] = {
     &limber_backend_cuda, NULL
 };
 
+/* Returns the backend with this name, or NULL if there is none. */
 const struct backend *limber_backend_named(const char *name)
 {
     int i = 0;

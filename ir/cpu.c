@@ -272,6 +272,8 @@ unsigned limber_cpu_of(const struct target *t)
     return m;
 }
 
+/* Appends the names of the features in a set to the string `to`, separated by commas, as far as
+ * they fit `size` bytes. */
 void limber_cpu_names(unsigned cpu, char *to, size_t size)
 {
     for (size_t i = 0; i < COUNT(features); i++)

@@ -204,6 +204,7 @@ double limber_format_roundoff(limber_format f)
     return limber_is_real(f) ? ldexp(1, -limber_format_sig(f)) : 0;
 }
 
+/* True if all values of the format are integers. */
 static bool is_int(limber_format f)
 {
     return limber_is_integer(f) || f.kind == LIMBER_KIND_SHORT;
@@ -293,7 +294,7 @@ bool limber_other_format_embeds(limber_format small, limber_format large)
               !(large.flags & LIMBER_FORMAT_NO_INF))));
 }
 
-/* True if the size in bytes is none that elements can have. */
+/* True if elements cannot have the format's size in bytes. */
 static bool is_bad_size(limber_format f)
 {
     return f.size != 1 && f.size != 2 && f.size != 4 && f.size != 8 &&

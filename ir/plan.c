@@ -84,6 +84,7 @@ struct block {
     _Alignas(max_align_t) unsigned char data[];
 };
 
+/* Makes an empty plan. */
 void limber_plan_init(struct plan *p)
 {
     memset(p, 0, sizeof *p);

@@ -61,6 +61,7 @@ static bool copy_word(char *to, size_t size, const char *s, size_t n)
     return true;
 }
 
+/* Reads a number from 0 to 2^31 - 2.  Returns false if it is none. */
 static bool read_count(const char *s, size_t n, int64_t *v)
 {
     return limber_lex_int((struct word){ s, n }, v) && *v >= 0 && *v < INT32_MAX;

@@ -7,6 +7,7 @@
 
 #define BIT(a) (UINT64_C(1) << ATTR_##a)
 
+/* Checks that no earlier value has the same name. */
 static bool check_name(const struct check *c)
 {
     for (const struct node *o = c->p->node; o < c->n; o++)

@@ -24,7 +24,7 @@ static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* Evaluates `patches` (side 0) or `filters` (side 1): a view of the convolution's tensor as a
+/* Evaluates `filters` (side 0) or `patches` (side 1): a view of the convolution's tensor as a
  * matrix, which set_maps has made.  Always returns true. */
 static bool eval_map(struct eval *e, int side, struct val *v)
 {
@@ -33,14 +33,14 @@ static bool eval_map(struct eval *e, int side, struct val *v)
     return true;
 }
 
-/* Evaluates `patches`: A or B whose lines are windows of an image. */
+/* Evaluates `patches`: B, whose columns are windows of an image. */
 static bool eval_patches(struct eval *e, const struct node *n, struct val *v)
 {
     (void)n;
     return eval_map(e, 1, v);
 }
 
-/* Evaluates `filters`: A or B whose lines are filters. */
+/* Evaluates `filters`: A, whose rows are filters. */
 static bool eval_filters(struct eval *e, const struct node *n, struct val *v)
 {
     (void)n;

@@ -88,6 +88,7 @@ static enum way_id predict_way(const struct plan *p, const struct target *t, con
     return WAY_interpreter;
 }
 
+/* Implements backend.unload. */
 static void unload(struct kernel *k)
 {
     if (!k)

@@ -25,7 +25,7 @@ static uint32_t remainder_modulo(const uint32_t *x, uint32_t p)
     return (uint32_t)r;
 }
 
-/* Returns the inverse of x modulo p <= 4096, which it searches. 0 if there is none. */
+/* Returns the inverse of x modulo p <= 4096, found by trying all numbers; 0 if there is none. */
 static uint32_t inverse_modulo(uint32_t x, uint32_t p)
 {
     for (uint32_t y = 1; y < p; y++)

@@ -106,6 +106,7 @@ static bool bad(struct diag *d, const char *key, struct word v, const char *what
 
 /* ---- reading a unit from text -------------------------------------------------------------- */
 
+/* Reads the name or the description of a format.  Returns false if the word is neither. */
 static bool read_format(struct word w, limber_format *f)
 {
     char name[MAX_WORD];
@@ -324,6 +325,7 @@ static void print_step(struct text *out, const char *key, const limber_step *s)
                     s->overflow ? ":inf" : "");
 }
 
+/* True if two roundings are the same. */
 static bool same_step(const limber_step *a, const limber_step *b)
 {
     return limber_format_equal(a->format, b->format) && a->rounding == b->rounding &&

@@ -259,6 +259,7 @@ DEVICE uint32_t pack_bf16(float low, float high)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
     return v;
 }
+/* Converts the two FP16 numbers in a word to FP32, which is exact. */
 DEVICE void unpack_f16(uint32_t v, float &low, float &high)
 {
     asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}"
@@ -353,6 +354,8 @@ template <int SA, int SB> DEVICE void mma_i8(int32_t d[4], const uint32_t a[4], 
     else
         MMA_I8("u8", "u8");
 }
+/* Computes d += a b for 16 x 8 sums and 32 bytes along k, as the following functions do for other
+ * floats. */
 DEVICE void mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
     MMA_FLOAT("m16n8k16", "f16");
@@ -451,6 +454,7 @@ DEVICE void mma_f64_rows(double d[4], const double a[2], double b)
  * row-major, B column-major and D row-major.  Leading dimensions are in elements and multiples of
  * 8.  Addresses are aligned to 32. */
 #if __CUDA_ARCH__ >= 700
+/* Loads a 16 x 16 tile of A in FP16. */
 DEVICE void wmma_load_a(uint32_t r[8], uint32_t at, int ld)
 {
     asm volatile("wmma.load.a.sync.aligned.m16n16k16.row.shared.f16 "
@@ -458,6 +462,7 @@ DEVICE void wmma_load_a(uint32_t r[8], uint32_t at, int ld)
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]),
                    "=r"(r[6]), "=r"(r[7]) : "r"(shared_address(at)), "r"(ld) : "memory");
 }
+/* Loads a 16 x 16 tile of B in FP16. */
 DEVICE void wmma_load_b(uint32_t r[8], uint32_t at, int ld)
 {
     asm volatile("wmma.load.b.sync.aligned.m16n16k16.col.shared.f16 "
@@ -477,6 +482,7 @@ DEVICE void wmma_f16(float d[8], const uint32_t a[8], const uint32_t b[8])
                    "r"(a[7]), "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "r"(b[4]), "r"(b[5]),
                    "r"(b[6]), "r"(b[7]));
 }
+/* Stores a 16 x 16 tile of sums in FP32. */
 DEVICE void wmma_store(uint32_t at, const float d[8], int ld)
 {
     asm volatile("wmma.store.d.sync.aligned.m16n16k16.row.shared.f32 [%0], "
@@ -506,6 +512,7 @@ DEVICE void barrier_init_done()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
+/* Arrives at the barrier once. */
 DEVICE void barrier_arrive(uint32_t at)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(at)) : "memory");
@@ -575,6 +582,7 @@ DEVICE void bulk_load(uint32_t at, const void *from, uint32_t bytes, uint32_t ba
                  ::"r"(shared_address(at)), "l"(from), "r"(bytes), "r"(shared_address(barrier))
                  : "memory");
 }
+/* Fetches a tensor map to the cache, ahead of the first copy that uses it. */
 DEVICE void tensor_prefetch(const tensor_map *map)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -585,6 +593,7 @@ DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "m
 
 #if defined __CUDA_ARCH_FEAT_SM90_ALL || defined __CUDA_ARCH_FEAT_SM100_ALL || \
     defined __CUDA_ARCH_FEAT_SM103_ALL
+/* Raises the number of registers of each thread of a warpgroup to n, or lowers it. */
 template <int n> DEVICE void registers_more()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
@@ -631,6 +640,7 @@ template <class T, int n> DEVICE void keep_behind(T (&d)[n])
 /* Must be called before the first wgmma, and before a wgmma that reads registers that other
  * instructions wrote. */
 DEVICE void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+/* Ends a group of products, for which group_wait can wait. */
 DEVICE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /* Waits until all but the newest n groups of products are complete.  Then their registers hold the
  * sums, and their tiles in shared memory may be overwritten. */
@@ -741,6 +751,7 @@ DEVICE void columns_load(uint32_t (&d)[32], uint32_t address)
     asm volatile("tcgen05.ld.sync.aligned.16x256b.x8.b32 {" L32 "}, [%32];"
                  : D32(OUT_R) : "r"(address));
 }
+/* Waits until this warp's loads from tensor memory are complete, so that d is valid. */
 DEVICE void columns_wait(uint32_t (&d)[32])
 {
     asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");

@@ -433,6 +433,7 @@ DEVICE void put_sums(const result_args &r, int64_t i0, int64_t j0,
 
 /* ---- promotion: sums of chains are added to totals ------------------------------------------- */
 
+/* Sets all sums to 0. */
 template <class sum, int n> DEVICE void clear(sum (&d)[n])
 {
     UNROLL for (int i = 0; i < n; i++)
