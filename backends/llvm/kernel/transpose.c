@@ -169,6 +169,7 @@ FLAT void transpose_block(const char *const line[16], int size, int lanes, int64
 typedef int64_t v2l __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 
+/* Loads four words of 32 bits. */
 FLAT v4i words(const char *at)
 {
     v4i v;
@@ -177,6 +178,7 @@ FLAT v4i words(const char *at)
     return v;
 }
 
+/* Loads two words of 64 bits. */
 FLAT v2l longs(const char *at)
 {
     v2l v;
@@ -255,6 +257,7 @@ FLAT v8i both_words(const char *a, const char *b)
     return __builtin_shufflevector(words(a), words(b), 0, 1, 2, 3, 4, 5, 6, 7);
 }
 
+/* Returns 16 bytes of each of two lines in one vector of 64-bit words. */
 FLAT v4l both_longs(const char *a, const char *b)
 {
     return __builtin_shufflevector(longs(a), longs(b), 0, 1, 2, 3);

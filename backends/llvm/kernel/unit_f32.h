@@ -35,6 +35,7 @@ FLAT v16i f32_bits(v16u random)
     return (v16i)(random >> (uint32_t)(32 - MODEL.random_bits));
 }
 
+/* Returns a mask of the lanes in which x is finite. */
 FLAT v16i f32_finite(v16f x)
 {
     return (v16i)(x - x == 0);

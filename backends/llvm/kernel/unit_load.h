@@ -153,6 +153,7 @@ FLAT v8d odd_quotient(v8d x, v8d y)
     return (v8d)PICK(some, ((v8l)q + back) | 1, (v8l)q);
 }
 
+/* Returns the exponent of each lane, as its bit pattern has it. */
 FLAT v8l exponent_of(v8d x)
 {
     return ((v8l)x >> 52 & 0x7ff) - 1023;

@@ -38,6 +38,7 @@ FLAT v8l wide_bits(v8w random)
     return TO(v8l, random >> (uint32_t)(32 - MODEL.random_bits));
 }
 
+/* Returns a mask of the lanes in which x is finite. */
 FLAT v8l wide_finite(v8d x)
 {
     return (v8l)(x - x == 0);

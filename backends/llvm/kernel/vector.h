@@ -45,21 +45,25 @@ typedef uint8_t v8b __attribute__((vector_size(8)));
 #define TRUNC(a) __builtin_elementwise_trunc(a)
 #define ANY(mask) (__builtin_reduce_or(mask) != 0)
 
+/* Returns a vector with x in all lanes. */
 FLAT v8d all_d(double x)
 {
     return (v8d){ x, x, x, x, x, x, x, x };
 }
 
+/* Returns a vector with x in all lanes. */
 FLAT v16f all_f(float x)
 {
     return (v16f){ x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x };
 }
 
+/* Returns a vector with x in all lanes. */
 FLAT v16i all_i(int32_t x)
 {
     return (v16i){ x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x };
 }
 
+/* Returns a vector with x in all lanes. */
 FLAT v8l all_l(int64_t x)
 {
     return (v8l){ x, x, x, x, x, x, x, x };
