@@ -396,7 +396,8 @@ static enum ran run_depthwise(struct attempt *at)
     return limber_ran(limber_depthwise_run(at->ctx, at->p, at->r));
 }
 
-/* Computes the bytes of workspace that limber_depthwise_run needs. */
+/* Computes the bytes of workspace that limber_depthwise_run needs.  Returns false if it cannot
+ * compute the convolution. */
 bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes)
 {
     const struct runner all = limber_pool_runner(ctx->pool);

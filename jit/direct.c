@@ -43,8 +43,9 @@ static const char *why_not_direct(const limber_context *ctx, const struct proble
                "the operands lie otherwise";
 }
 
-/* Computes one product by `code` or, if that is NULL, by library code for any shape. x: alpha and
- * beta; NULL for C = A B, or C += A B if s->fixed.add is 1. */
+/* Computes one product by `code` or, if that is NULL, by library code for any shape.  x: alpha and
+ * beta; NULL for C = A B, or C += A B if s->fixed.add is 1.  Returns false if the library has no
+ * code for this machine. */
 bool limber_shape_run(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
                       limber_kernel code, const void *a, const void *b, void *c)
 {

@@ -37,7 +37,7 @@ void limber_report_facts(struct report *r, const limber_context *ctx, const stru
 
 /* ---- an attempt's scan and key --------------------------------------------------------------- */
 
-/* Scans the operands of a call, and stores what was found in x. */
+/* Scans the operands of a call, and stores what was found in x.  Returns false on an error. */
 static bool scan_attempt(struct attempt *x)
 {
     struct scan_wants wants;
@@ -408,7 +408,7 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
 }
 
 /* Launches the kernel that an earlier call of the same form (sizes, strides, formats, contract)
- * kept. */
+ * kept.  Returns false on an error. */
 static bool run_found(struct attempt *x)
 {
     struct step step = { .p = x->p,

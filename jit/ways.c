@@ -192,7 +192,8 @@ bool limber_ways_run(struct attempt *x)
     return ran == RAN_done;
 }
 
-/* Computes the workspace of the first way (code path) that accepts the product. */
+/* Computes the workspace of the first way (code path) that accepts the product.  Returns false on
+ * an error. */
 bool limber_ways_workspace(struct attempt *x, bool batch, size_t *least, size_t *best)
 {
     enum ran ran = RAN_not;
@@ -208,9 +209,9 @@ bool limber_ways_workspace(struct attempt *x, bool batch, size_t *least, size_t 
     return ran == RAN_done;
 }
 
-/* Writes that this way computes the call without a plan.  The plan that would be used without the
- * way follows. */
-static void say_needless(const struct way *w, struct text *out)
+/* Prints that this way (code path) computes the call without a plan.  The plan that would be used
+ * without it is printed next. */
+static void print_planless_way(const struct way *w, struct text *out)
 {
     if (out)
         limber_text_add(out, "; way=%s: %s.  Without it (LIMBER_WAYS=-%s):\n",
@@ -230,7 +231,7 @@ bool limber_ways_plan(struct attempt *x, struct text *out, struct cut *cut)
     while (ran == RAN_not && (w = next_way(x, !planless, planless ? NULL : &why))) {
         if (!w->plan && !planless) {
             planless = w;
-            say_needless(w, out);
+            print_planless_way(w, out);
         }
         if (!w->plan)
             continue;

@@ -89,7 +89,7 @@ struct idle_item limber_cuda_take_idle(struct device *v, struct idle *x)
     return item;
 }
 
-/* Keeps a resource for later calls. */
+/* Keeps a resource for later calls.  Returns false if enough are kept already. */
 bool limber_cuda_keep_idle(struct device *v, struct idle *x, struct idle_item item)
 {
     bool room;

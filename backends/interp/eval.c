@@ -33,21 +33,22 @@ static bool eval_map(struct eval *e, int side, struct val *v)
     return true;
 }
 
-/* Evaluates `patches`: B, whose columns are windows of an image. */
+/* Evaluates `patches`: B, whose columns are windows of an image.  Always returns true. */
 static bool eval_patches(struct eval *e, const struct node *n, struct val *v)
 {
     (void)n;
     return eval_map(e, 1, v);
 }
 
-/* Evaluates `filters`: A, whose rows are filters. */
+/* Evaluates `filters`: A, whose rows are filters.  Always returns true. */
 static bool eval_filters(struct eval *e, const struct node *n, struct val *v)
 {
     (void)n;
     return eval_map(e, 0, v);
 }
 
-/* Evaluates `image`: the result, whose elements lie in the tensor as pixels. */
+/* Evaluates `image`: the result, whose elements lie in the tensor as pixels.  Always returns true.
+ */
 static bool eval_image(struct eval *e, const struct node *n, struct val *v)
 {
     /* nothing to do: the epilogue has stored its results through the image's map */
@@ -63,7 +64,8 @@ static bool eval_gemm(struct eval *e, const struct node *n, struct val *v)
     return limber_fail(e->d, LIMBER_STATUS_INTERNAL, "interp: %%%s was not split", n->name);
 }
 
-/* Evaluates `conv`, which the passes have not yet turned into a product. */
+/* Evaluates `conv`: fails, since the passes turn every conv into a product before a plan is
+ * evaluated. */
 static bool eval_conv(struct eval *e, const struct node *n, struct val *v)
 {
     return eval_gemm(e, n, v);
@@ -339,7 +341,8 @@ static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
     return v->limb;
 }
 
-/* Evaluates `products`: the sums of the product table. */
+/* Evaluates `products`: the sums of the product table.  Returns false, with an error, if that
+ * fails. */
 static bool eval_products(struct eval *e, const struct node *n, struct val *v)
 {
     return limber_interp_products(e, n, v);

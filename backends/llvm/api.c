@@ -81,14 +81,14 @@ static bool resolve_functions(void *h, struct diag *d)
             return false; \
         start(); \
     }
-/* Registers LLVM's code generator for x86-64. */
+/* Registers LLVM's code generator for x86-64.  Returns false if libLLVM lacks it. */
 static bool start_x86(void *h)
 {
     LIMBER_LLVM_X86(F)
     return true;
 }
 
-/* Registers LLVM's code generator for AArch64. */
+/* Registers LLVM's code generator for AArch64.  Returns false if libLLVM lacks it. */
 static bool start_aarch64(void *h)
 {
     LIMBER_LLVM_AARCH64(F)

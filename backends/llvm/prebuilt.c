@@ -67,7 +67,7 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
 #define CODE_FOR(cpu, name) LIMBER_BEST(LIMBER_VECTORS, cpu, limber_##name, NULL)
 
 /* Implements cpu_ops.direct: computes a product by library code for this CPU's instruction set,
- * without making a kernel. */
+ * without making a kernel.  Returns false if there is no such code. */
 bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
                    const void *a, const void *b, void *c)
 {
@@ -113,7 +113,8 @@ struct bytes_code limber_bytes_code(unsigned cpu)
 
 #define DEPTHWISE_FOR(cpu, name) LIMBER_BEST(LIMBER_DEPTHWISE, cpu, limber_depthwise_##name, NULL)
 
-/* Implements depthwise_ops.plan: divides a depthwise convolution into tasks. */
+/* Implements depthwise_ops.plan: divides a depthwise convolution into tasks.  Returns false if the
+ * library has no code for it, or a task needs too much memory. */
 static bool plan_depthwise(const struct depthwise *d, const struct target *t, int workers,
                            struct depthwise_plan *plan)
 {

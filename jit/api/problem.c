@@ -174,8 +174,8 @@ static bool open_real(struct public_call *o, const limber_problem *problem, bool
                        "problem.batch: limber_%s serves one product", o->name);
 }
 
-/* Opens a call that computes nothing.  It accepts real matrices only, without their epilogue,
- * which is read into *e if there is one. single: it accepts no batches. */
+/* Opens a call that only makes a plan.  Its matrices must be real.  Its epilogue is read into *e,
+ * and is left out of the problem.  single: batches are refused.  Returns false on an error. */
 static bool open_to_plan(struct public_call *o, const limber_problem *problem, bool single,
                          struct epilogue_call *e)
 {

@@ -171,7 +171,7 @@ static bool step_to(struct path_walk *w, int fd)
     return fd >= 0 && fstat(fd, &st) == 0 ? is_safe(w, "", &st) : refuse(w, "", strerror(errno));
 }
 
-/* Starts a walk along a path at the root directory. */
+/* Starts a walk along a path at the root directory.  False, with a reason, if that is not safe. */
 static bool start_at_root(struct path_walk *w)
 {
     *w->done = 0;

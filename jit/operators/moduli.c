@@ -59,7 +59,8 @@ static void set_factors(struct moduli *x, int i)
     x->term[i][1] = (int64_t)term >> 32;
 }
 
-/* Chooses moduli whose product exceeds 4 k (p / 2)^2, for products of inner dimension k. */
+/* Chooses moduli whose product exceeds 4 k (p / 2)^2, for products of inner dimension k.  Returns
+ * false if there are too few. */
 bool limber_moduli_choose(struct moduli *x, int64_t p, int64_t k)
 {
     const double most = 2 + 2 * log2((double)p / 2) + log2(fmax((double)k, 1)) + 1e-9;

@@ -114,7 +114,7 @@ const struct scheme *limber_scheme_find(const char *name)
     return s && !s->list ? s : NULL;
 }
 
-/* Parses "A", "A+B", "A+B+C", or a row's name for such a list. */
+/* Parses "A", "A+B", "A+B+C", or the name of such a list.  Returns false if a scheme is unknown. */
 bool limber_scheme_list_read(const char *text, struct scheme_list *out)
 {
     const struct scheme *s = find_row(text, strlen(text));

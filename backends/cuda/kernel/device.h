@@ -787,19 +787,23 @@ DEVICE uint32_t product_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_
                  "tcgen05.mma.cta_group::1.kind::" kind " [%0], %1, %2, %3, p;\n}"                 \
                  ::"r"(to), "l"(a), "l"(b), "r"(what), "r"(keep) : "memory")
 #if defined __CUDA_ARCH_FEAT_SM100_ALL
+/* Issues a product of 8-bit integers. */
 DEVICE void issue_i8(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
 {
     PRODUCT("i8");
 }
 #endif
+/* Issues a product of FP16 or BF16. */
 DEVICE void issue_f16(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
 {
     PRODUCT("f16");
 }
+/* Issues a product of TF32. */
 DEVICE void issue_tf32(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
 {
     PRODUCT("tf32");
 }
+/* Issues a product of FP8. */
 DEVICE void issue_f8(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
 {
     PRODUCT("f8f6f4");
