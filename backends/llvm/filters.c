@@ -165,6 +165,7 @@ typedef int16_t eight_shorts __attribute__((vector_size(16)));
         turned = __builtin_shufflevector(r[0], r[1], LIST high); \
         memcpy((to) + sizeof turned, &turned, sizeof turned); \
     } while (0)
+/* removes the parentheses around a list of indices */
 #define LIST(...) __VA_ARGS__
 
 /* Interleaves two channels of 16 bytes each, element by element. */

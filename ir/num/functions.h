@@ -705,6 +705,7 @@ PRIM struct fn_pair fn_square(double x, const struct fn_args *a)
 
 /* ---- copies and clamps ----------------------------------------------------------------------- */
 
+/* Defines fn_NAME for a function whose value is a double, so that lo is 0. */
 #define FN_EXACT(name, value) \
     PRIM struct fn_pair fn_##name(double x, const struct fn_args *a) \
     { \

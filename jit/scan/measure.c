@@ -58,6 +58,7 @@ enum { ROWS = 16 };
     })
 #define TO(type, v) __builtin_convertvector(v, type)
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
+/* a shuffle of the lanes of a and b, by their indices */
 #define LANES(a, b, ...) __builtin_shuffle(a, b, (v8l){ __VA_ARGS__ })
 #else
 #define LANES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)

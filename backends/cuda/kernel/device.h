@@ -627,6 +627,8 @@ template <class T, int n> DEVICE void keep_behind(T (&d)[n])
             asm volatile("" : "+r"(d[i])::"memory");
 }
 
+/* Lists for assembly.  D32(c) is c(d[0]), c(d[1]), ..., c(d[31]), and L32 names the operands %0 to
+ * %31. */
 #define D4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
 #define D16(c, i) D4(c, i), D4(c, i + 4), D4(c, i + 8), D4(c, i + 12)
 #define D32(c) D16(c, 0), D16(c, 16)

@@ -17,6 +17,8 @@ enum { AHEAD = 512 };
 typedef int64_t v8l __attribute__((vector_size(64)));
 typedef int32_t v16i __attribute__((vector_size(64)));
 
+/* UPPERn_s and LOWERn_s: what SWAP leaves in the first and in the second of two vectors of n
+ * lanes, if lanes are exchanged at distance s. */
 #define UPPER8_1(a, b)                                                                          \
     __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
 #define LOWER8_1(a, b)                                                                          \

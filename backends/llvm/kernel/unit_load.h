@@ -246,9 +246,9 @@ FLAT v16f load_rounded(const struct strip *w, v8d low, v8d high, v16i *e)
     return x;
 }
 
-/* Rounds the elements of sixteen lines (a strip), in one block of k, to the simulated unit's operand
- * format, and packs them.  If the unit adds aligned products (fused blocks), also packs their
- * exponents. */
+/* Rounds the elements of sixteen lines (a strip), in one block of k, to the simulated unit's
+ * operand format, and packs them.  If the unit adds aligned products (fused blocks), also packs
+ * their exponents. */
 FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
 {
     v16i live = live_lanes(w);

@@ -32,6 +32,7 @@ typedef uint8_t v8b __attribute__((vector_size(8)));
     loaded_;                                                                                    \
 })
 #define STORE(to, v) __builtin_memcpy((to), &(v), sizeof(v))
+/* TO converts each lane.  LOW and HIGH are the halves of a vector, which JOIN joins. */
 #define TO(type, v) __builtin_convertvector((v), type)
 #define LOW(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
 #define HIGH(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
