@@ -79,7 +79,8 @@ static __attribute__((noinline)) void count_product(limber_context *ctx,
         atomic_store_explicit(&place->saved, 0, memory_order_relaxed);
 }
 
-/* Returns the function for this shape. */
+/* Returns the function for this shape.  If there is none yet, counts `times` products of the shape
+ * and returns NULL. */
 limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape *s, int64_t times)
 {
     const struct made *made = limber_find_shape_function(ctx, s);

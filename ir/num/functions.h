@@ -647,7 +647,8 @@ PRIM struct fn_pair fn_asin(double x, const struct fn_args *a)
     return fn_signed(fn_select(FN_ABS(x) > 0.5, y, fn_pair(s, rest)), x);
 }
 
-/* acos x from asin, with the reduction of asin above 1/2. */
+/* acos x = pi/2 - asin x for |x| <= 1/2; above, 2 asin sqrt((1 - |x|) / 2) for x > 0, or pi minus
+ * that for x < 0. */
 PRIM struct fn_pair fn_acos(double x, const struct fn_args *a)
 {
     double s, rest, minus;
