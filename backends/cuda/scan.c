@@ -111,7 +111,9 @@ static struct planned_scan plan_scan(const struct device_call *r, const struct s
     return p;
 }
 
-/* Initialises results if the scan has no counters, scans, and combines the results of pixels. */
+/* Launches the kernels of a scan of one or two operands: one that initialises the results, unless
+ * the last thread block of a line stores them (counters); the scan; and, for images, one that
+ * combines the results of pixels to those of windows.  Returns false with an error. */
 bool limber_cuda_scan_start(struct device_call *r, const struct scan_call *calls,
                             const struct scan_memory *memory, int count, struct diag *d)
 {

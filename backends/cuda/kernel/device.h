@@ -772,10 +772,11 @@ DEVICE bool is_chosen()
     return v != 0;
 }
 
-/* Makes the instruction descriptor of m x n products: formats of a, b and the sums.  For INT8,
- * format 0 is unsigned and 1 is signed.  Each kind of product has its own numbers for formats. */
+/* Formats in instruction descriptors.  Each kind of product has its own numbers for them; for INT8,
+ * 0 is unsigned and 1 is signed. */
 enum { PRODUCT_f32 = 1, PRODUCT_i32 = 2, PRODUCT_f16 = 0, PRODUCT_bf16 = 1, PRODUCT_tf32 = 2 };
 enum { PRODUCT_e4m3 = 0, PRODUCT_e5m2 = 1 };
+/* Makes the instruction descriptor of m x n products, with the formats of a, b and the sums. */
 DEVICE uint32_t product_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_t sum)
 {
     return sum << 4 | a << 7 | b << 10 | (uint32_t)(n >> 3) << 17 | (uint32_t)(m >> 4) << 24;

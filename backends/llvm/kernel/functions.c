@@ -225,8 +225,8 @@ void FOR_ISA(limber_functions_narrow)(limber_format f, const double *x, void *ds
 
 /* ---- tables of function values, by vectors --------------------------------------------------- */
 
-/* look_up16 looks up SOME elements at a time.  Its 32-bit gathers may read two bytes past the end
- * of a table of 16-bit values. */
+/* SOME: number of elements that look_up16 looks up.  With AVX-512, its 32-bit gathers may read two
+ * bytes past the end of a table of 16-bit values. */
 #ifdef __AVX512F__
 #define SOME 16
 /* Looks up SOME elements of two bytes. */
