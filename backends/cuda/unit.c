@@ -22,6 +22,7 @@ struct limits {
     int64_t k; /* largest length of a sum */
 };
 
+/* Returns the smallest positive number of a format. */
 static double quantum_of(limber_format f)
 {
     return ldexp(1, limber_format_quantum(f));

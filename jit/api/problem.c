@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Reports what a problem has that is not possible, and why.  Returns false. */
 static bool refuse(const char *what, const char *why, struct diag *d)
 {
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem.%s: %s", what, why);

@@ -91,6 +91,7 @@ void limber_copy_sized_out(void *to, const void *from, size_t full)
 
 /* ---- checking and copying sized structures --------------------------------------------------- */
 
+/* Checks the size of a limber_part, which the caller's initialiser stored. */
 static bool check_parts(size_t size, const char *what, struct diag *d)
 {
     return size >= LEAST_part ||

@@ -269,6 +269,7 @@ DEVICE void unpack_f16(uint32_t v, float &low, float &high)
 
 /* ---- asynchronous copies (from capability 8.0 on) -------------------------------------------- */
 
+/* Returns the address, as instructions take it, of an offset in shared memory. */
 DEVICE uint32_t shared_address(uint32_t at)
 {
     return (uint32_t)__cvta_generic_to_shared(limber_shared) + at;
@@ -820,6 +821,7 @@ DEVICE uint64_t scales_descriptor(uint32_t at)
 {
     return (shared_address(at) >> 4 & 0x3fff) | 1 << 16 | (uint64_t)8 << 32 | (uint64_t)1 << 46;
 }
+/* Copies the block scales of 128 rows or columns to tensor memory.  from: a scales_descriptor. */
 DEVICE void issue_scales(uint32_t to, uint64_t from)
 {
     asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(to), "l"(from)

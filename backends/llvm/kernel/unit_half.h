@@ -37,6 +37,7 @@ FLAT v32h half_load_a(const struct half_tile *t, int64_t p, int r)
                    x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x };
 }
 
+/* Returns row p of B's panel. */
 FLAT v32h half_load_b(const struct half_tile *t, int64_t p, int v)
 {
     (void)v;
@@ -53,12 +54,14 @@ FLAT v32h half_round(v32h x)
     return (v32h)((u + 0x7f + (u >> 8 & 1)) & 0xff00);
 }
 
+/* Returns a * b in the unit's format. */
 FLAT v32h half_multiply(struct half_tile *t, v32h a, v32h b, v16u random)
 {
     (void)t, (void)random;
     return half_round(a * b);
 }
 
+/* Returns acc + x in the unit's format. */
 FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v16u random)
 {
     (void)t, (void)s, (void)random;

@@ -26,6 +26,7 @@ FLAT v8d wide_load_a(const struct wide_tile *t, int64_t p, int r)
     return all_d(*(const float *)(const void *)(t->a + p * CONSTANT.mr * 4));
 }
 
+/* Returns vector v of row p of B's panel. */
 FLAT v8d wide_load_b(const struct wide_tile *t, int64_t p, int v)
 {
     return TO(v8d, LOAD(v8f, t->b + (p * CONSTANT.nr + 8 * v) * 4));
