@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Returns the addresses of A's groups. */
+/* Returns where the groups' matrices of A are.  Steps are in bytes. */
 struct spread limber_groups_a(const struct problem *p)
 {
     return (struct spread){ p->at.each_a ? 0 : p->at.step_a * p->fa.size, p->at.each_a };
@@ -20,7 +20,7 @@ struct spread limber_groups_b(const struct problem *p)
     return (struct spread){ p->at.each_b ? 0 : p->at.step_b * size, p->at.each_b };
 }
 
-/* Returns the addresses of C's groups. */
+/* Returns where the groups' matrices of C are.  Steps are in bytes. */
 struct spread limber_groups_c(const struct problem *p)
 {
     return (struct spread){ p->at.each_c ? 0 : p->at.step_c * p->fc.size,

@@ -141,8 +141,8 @@ static void run_piece(void *arg, const struct piece *w)
         atomic_fetch_add(&s->slow, slow);
 }
 
-/* Predicted seconds of a group on one core.  Double-double sums reach a sixteenth of the rate of
- * binary64 in small products and in products with vectors. */
+/* Returns the predicted seconds of one group on one core.  Double-double sums reach a sixteenth of
+ * the rate of binary64 in small products and in products with vectors. */
 static double pairs_seconds(const struct target *t, const struct problem *p)
 {
     return (double)p->m * (double)p->n * (double)p->k / (t->rate[UNIT_f64] / 16);

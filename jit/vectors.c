@@ -246,8 +246,8 @@ static void report_vectors(struct attempt *x)
                           limber_native_bound(x->p->k, sums_single(x->p) ? 4 : 8));
 }
 
-/* Predicted seconds of a group on one core.  Chains in the order of k reach a tenth of the rate of
- * binary64, in both formats; a matrix beyond the caches takes twice as long. */
+/* Returns the predicted seconds of one group on one core.  Chains in the order of k reach a tenth
+ * of the rate of binary64, in both formats; a matrix beyond the caches takes twice as long. */
 static double vectors_seconds(const struct vectors *x)
 {
     return (double)x->m * (double)x->k * (double)x->vectors /

@@ -40,6 +40,7 @@ static bool fail_unknown_word(const char *name, int length, struct diag *d)
     return false;
 }
 
+/* True if the text, of `length` characters, is this word. */
 static bool is_word(const char *text, size_t length, const char *word)
 {
     return strlen(word) == length && memcmp(text, word, length) == 0;

@@ -79,6 +79,7 @@ static bool run_model(struct kernel *k, struct call *c, struct kernel_call call,
     return limber_parts_run(k, c, call, given, kept, d);
 }
 
+/* True if C has no elements. */
 static bool is_empty(const struct call *c)
 {
     return c->m == 0 || c->n == 0;

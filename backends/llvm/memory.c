@@ -96,7 +96,7 @@ bool limber_workspace_use_given(const struct call *c, const struct launch_memory
                        "a launch needs %zu bytes, and %zu were taken for it", bytes, given->bytes);
 }
 
-/* Returns workspace that limber_workspace_take provided. */
+/* Gives back the workspace that limber_workspace_take provided. */
 void limber_workspace_give(const struct call *c, const struct launch_memory *r)
 {
     if (r->own && c->allocator)

@@ -154,6 +154,7 @@ static size_t bytes_of(char kind)
     }
 }
 
+/* True if all n bytes are zero. */
 static bool is_zero(const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -162,6 +163,7 @@ static bool is_zero(const char *p, size_t n)
     return true;
 }
 
+/* Prints a format as an initializer in C, after its name as a comment. */
 static void print_format(struct text *out, limber_format f)
 {
     char name[48];
@@ -171,6 +173,7 @@ static void print_format(struct text *out, limber_format f)
                     f.flags, f.bias, f.size, f.carried);
 }
 
+/* Prints a floating-point constant in C. */
 static void print_float(struct text *out, double x, const char *suffix)
 {
     if (isinf(x))

@@ -383,11 +383,13 @@ void limber_unit_print(const limber_unit *u, struct text *out)
 
 /* ---- checking a description ------------------------------------------------------------------ */
 
+/* True if the step rounds to FP64. */
 static bool is_f64(const limber_step *s)
 {
     return limber_format_equal(s->format, LIMBER_F64);
 }
 
+/* True if the step rounds to an integer format. */
 static bool is_int(const limber_step *s)
 {
     return s->format.kind == LIMBER_KIND_INT || s->format.kind == LIMBER_KIND_UINT;

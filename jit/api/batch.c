@@ -26,6 +26,7 @@ static limber_matrix matrix_of(const struct batch_operand *x, int64_t g)
     return m;
 }
 
+/* True if the operand has no elements. */
 static bool is_empty(const struct batch_operand *x)
 {
     return x->rows == 0 || x->cols == 0 || x->count == 0;

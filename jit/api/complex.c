@@ -523,6 +523,7 @@ static bool check_call(const struct complex_product *x, const limber_contract *c
     return check_arguments(x, contract, d) && limber_check_addresses(&wide, d);
 }
 
+/* Returns a view of the transpose of m. */
 static limber_matrix transpose_matrix(limber_matrix m)
 {
     int64_t row = m.row_stride;

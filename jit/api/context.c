@@ -117,6 +117,7 @@ static bool choose_kernels(limber_kernels wish, limber_kernels *out, struct diag
     return true;
 }
 
+/* Returns the number of CPUs on which the process may run. */
 static int core_count(void)
 {
     cpu_set_t set;

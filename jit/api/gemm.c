@@ -4,6 +4,7 @@
 #include "jit/api/api.h"
 #include "jit/ways.h"
 
+/* Checks that one of m, n and k is not negative. */
 static bool check_size(int64_t v, const char *what, struct diag *d)
 {
     return v >= 0 ||

@@ -24,6 +24,7 @@ static bool read_target(const limber_context *ctx, const char *text, struct targ
     return true;
 }
 
+/* Reads the caller's plan.  If that fails, the error's place is "plan". */
 static bool read_plan(struct plan *p, const char *text, struct diag *d)
 {
     if (limber_plan_read(p, text, d))

@@ -225,6 +225,7 @@ static struct slot *take_surplus(struct kernel_cache *m)
     return oldest;
 }
 
+/* Returns the key's slot, or NULL if there is none. */
 static struct slot *find_slot(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
 {
     return *find_link(m, hash, key, size);

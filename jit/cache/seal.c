@@ -135,6 +135,7 @@ static bool refuse(struct path_walk *w, const char *name, const char *reason)
     return false;
 }
 
+/* True if files of this user are trusted: root's and our own. */
 static bool is_trusted_owner(uid_t user)
 {
     return user == 0 || user == geteuid();

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+/* True if alpha, in format c, is 1. */
 static bool is_one(const void *alpha, limber_format c)
 {
     return !limber_scalar(alpha, c, 1);
