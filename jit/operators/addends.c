@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* True if alpha, in format c, is 1. */
+/* True if alpha, in format c, is 1 or NULL. */
 static bool is_one(const void *alpha, limber_format c)
 {
     return !limber_scalar(alpha, c, 1);

@@ -101,7 +101,7 @@ static bool choose_compute(struct epilogue_call *c, const limber_epilogue *e, st
     return true;
 }
 
-/* True if beta, in format c, is 0. */
+/* True if beta, in format c, is 0 or NULL. */
 static bool is_zero(const void *beta, limber_format c)
 {
     return !limber_scalar(beta, c, 0);
