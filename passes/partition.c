@@ -329,7 +329,7 @@ static bool cut_lines(struct partition_work *w)
 
 /* Defines narrow tiles: the exponents of a tile's elements or, if `bits`, all their set bits lie
  * within `binades` powers of two.  The highest of these is 2^top if `fixed`, else it may differ
- * from block to block. */
+ * from tile to tile. */
 struct narrow_limits {
     bool bits;
     int binades, top;

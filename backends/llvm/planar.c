@@ -47,7 +47,7 @@ double limber_planar_bytes(const struct planar *x, int size)
            2 * LINE;
 }
 
-/* Completes x->call, which then points into *x. */
+/* Sets the size of an element in bytes, and the call's pointer to its windows, x->patch. */
 void limber_planar_call(struct planar *x, int size)
 {
     x->size = size;

@@ -305,7 +305,7 @@ void limber_pool_enter(struct pool *p)
         p->calls++;
 }
 
-/* Ends a sequence of runs. */
+/* Ends a sequence of runs that limber_pool_enter began. */
 void limber_pool_leave(struct pool *p)
 {
     if (p->threads > 1)
