@@ -340,7 +340,8 @@ static bool read_type(struct parser *s, struct word w, struct type *t)
     return read_int(s, w, rest, 1, MAX_COUNT, &t->count);
 }
 
-/* Reads a list of numbers as an attribute.  Returns false, with an error, if it is wrong. */
+/* Reads a list of numbers as an attribute.  Returns false, with an error, if it is too long
+ * or not a list of integers. */
 static bool read_list(struct parser *s, struct word all, struct word w, struct node *n, enum attr a)
 {
     int64_t v[MAX_LIST];

@@ -94,7 +94,7 @@ static atomic_uint_fast64_t *hash_slot(const struct mixing *x, uint64_t hash)
     return &x->ctx->pricing.whole[hash >> 32 & (COUNT(x->ctx->pricing.whole) - 1)];
 }
 
-/* True if it is known that one plan is best for this product. */
+/* True if an earlier call has found that one plan is best for this product. */
 static bool is_known_whole(const struct mixing *x, uint64_t hash)
 {
     return atomic_load_explicit(hash_slot(x, hash), memory_order_relaxed) == hash;
