@@ -19,6 +19,7 @@ const struct backend *const limber_backends[] = {
     &limber_backend_cuda, NULL
 };
 
+/* Returns the backend with this name, or NULL if there is none. */
 const struct backend *limber_backend_named(const char *name)
 {
     int i = 0;
@@ -28,6 +29,7 @@ const struct backend *limber_backend_named(const char *name)
     return limber_backends[i];
 }
 
+/* Sets the field of a target that its text form omits: `blocks`, from the target's backend. */
 void limber_target_complete(struct target *t)
 {
     const struct backend *b = limber_backend_named(t->backend);

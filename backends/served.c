@@ -71,6 +71,7 @@ static bool check_node(const struct served *more, const struct node *n, struct d
     return true;
 }
 
+/* Checks that a backend supports all of a plan. */
 bool limber_plan_served(const struct plan *p, const struct served *more, struct diag *d)
 {
     const struct node *products = limber_plan_find(p, OP_products);

@@ -10,11 +10,13 @@ static const struct {
 #undef WORD
 };
 
+/* Returns the way's name in plans and reports. */
 const char *limber_way_name(enum way_id way)
 {
     return words[way].name;
 }
 
+/* Returns one line that explains the way. */
 const char *limber_way_about(enum way_id way)
 {
     return words[way].about;

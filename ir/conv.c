@@ -30,6 +30,8 @@ static size_t index_in_geometry(size_t j, size_t each, size_t count)
     return count > 2 * each ? (j + 2 * each) % count : j;
 }
 
+/* Returns the node that has a convolution's geometry: `conv` before the passes, `patches` after
+ * them. */
 const struct node *limber_conv_node(const struct plan *p)
 {
     const struct node *conv = limber_plan_find(p, OP_conv);
@@ -96,37 +98,45 @@ static int64_t padded_channels(int64_t channels, int bytes)
     return depth <= 2 * channels ? depth : channels;
 }
 
+/* Returns the channels of one group. */
 static int64_t group_channels(const struct conv *c)
 {
     return c->sizes.c / c->geometry.groups;
 }
 
+/* Returns the filters of one group. */
 static int64_t group_filters(const struct conv *c)
 {
     return c->sizes.o / c->geometry.groups;
 }
 
+/* Returns the depths of image, window and result; 1 for a two-dimensional convolution. */
 struct depths limber_conv_depths(const struct conv *c)
 {
     return c->geometry.deep ? (struct depths){ c->sizes.d, c->sizes.t, c->sizes.od } :
                               (struct depths){ 1, 1, 1 };
 }
 
+/* Returns the elements of a window in one channel. */
 static int64_t window_elements(const struct conv *c)
 {
     return limber_conv_depths(c).window * c->sizes.r * c->sizes.s;
 }
 
+/* Returns the pixels of one image. */
 static int64_t image_pixels(const struct conv *c)
 {
     return limber_conv_depths(c).image * c->sizes.h * c->sizes.w;
 }
 
+/* Returns the pixels of one result image. */
 static int64_t result_pixels(const struct conv *c)
 {
     return limber_conv_depths(c).result * c->sizes.oh * c->sizes.ow;
 }
 
+/* Returns the numbers of elements of the left factor, the right factor and the result, over all
+ * groups. */
 struct conv_elements limber_conv_elements(const struct conv *c)
 {
     const int64_t x = c->sizes.n * c->sizes.c * image_pixels(c);
@@ -195,6 +205,7 @@ struct lattice limber_conv_lattice(const struct conv *c, int of)
     return x;
 }
 
+/* Returns the number of parts in which filters are read.  Part 0 is the complete window. */
 int64_t limber_conv_parts(const struct conv *c)
 {
     const struct conv_geometry *g = &c->geometry;
@@ -203,6 +214,8 @@ int64_t limber_conv_parts(const struct conv *c)
     return g->direction == DIRECTION_data && apart ? 1 + window_elements(c) : 1;
 }
 
+/* Returns the number of the part of the filters that this convolution, or its stride phase, reads.
+ */
 int64_t limber_conv_part(const struct conv *c)
 {
     int64_t into;
@@ -268,6 +281,7 @@ void limber_conv_product(const struct conv *c, int64_t *m, int64_t *n, int64_t *
     }
 }
 
+/* Returns the number of elements along k, with the padding of order=rsc. */
 int64_t limber_conv_length(const struct conv *c, int bytes)
 {
     int64_t m, n, k;
@@ -372,6 +386,7 @@ static void set_planes(struct index_map *m, const struct conv *c, int64_t rows, 
     };
 }
 
+/* Maps C to the result of a forward convolution: rows are filters, columns are pixels. */
 static void map_image(struct index_map *m, const struct conv *c)
 {
     set_planes(m, c, group_filters(c), c->sizes.o, result_pixels(c));

@@ -119,6 +119,7 @@ static inline struct view limber_map_view(const struct index_map *m, const void 
     return (struct view){ data, m->line, m->p, m->patched ? &m->patch : NULL, NULL, NULL };
 }
 
+/* Returns a view of the result at `data`, whose elements are located by map m. */
 static inline struct output_view limber_map_output(const struct index_map *m, void *data)
 {
     struct output_view v = m->output;

@@ -67,6 +67,7 @@ static const struct feature fourth[] = {
     { "AVX512BW", 7, EBX, 30 }, { "AVX512VL", 7, EBX, 31 },
 };
 
+/* True if CPUID reports the feature. */
 static int has_feature(const struct feature *f)
 {
     unsigned v[4] = { 0 };
@@ -75,6 +76,7 @@ static int has_feature(const struct feature *f)
     return v[f->which] >> f->bit & 1;
 }
 
+/* Appends a feature to the list of those that are missing. */
 static void add_lacking(const char *name)
 {
     strcat(lacks, lacks[0] ? ", " : "");
@@ -123,6 +125,7 @@ static bool may_use_tiles(void)
            syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
 
+/* Finds this CPU's features; called once. */
 static void find_features(void)
 {
     /* the first four letters of "AuthenticAMD" and "HygonGenuine" */
@@ -166,6 +169,7 @@ static int vector_bits(int question)
     return answer < 0 ? 0 : 8 * (answer & LENGTH);
 }
 
+/* Returns the length of SVE vectors in bits, as the kernel tells. */
 static int sve_bits(unsigned long first)
 {
     enum { GET_VL = 51 }; /* PR_SVE_GET_VL */
@@ -184,6 +188,7 @@ static int sme_bits(unsigned long second)
     return (second & needs) == needs ? vector_bits(GET_VL) : 0;
 }
 
+/* Finds this CPU's features; called once. */
 static void find_features(void)
 {
     const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
@@ -197,6 +202,7 @@ static void find_features(void)
 #undef ADD
 }
 #else
+/* Finds this CPU's features; called once. */
 static void find_features(void)
 {
     strcpy(lacks, "an instruction set that Limber has code for");
@@ -204,12 +210,15 @@ static void find_features(void)
 #endif
 
 #if !defined(__x86_64__)
+/* Returns the features that the limit allows: all, since only x86-64 has levels. */
 static unsigned allowed_features(void)
 {
     return ~0u;
 }
 #endif
 
+/* Limits the features for the process from now on.  5, the default, is no limit; 4 allows x86-64-v4
+ * without VNNI and everything newer; 3 allows x86-64-v3. */
 void limber_cpu_set_limit(int level)
 {
     atomic_store(&limit, level);
@@ -226,18 +235,22 @@ unsigned limber_cpu(void)
     return limber_cpu_here() | limber_cpu_emulated;
 }
 
+/* Returns the names of those features that all kernels need and this CPU lacks; "" if it lacks
+ * none. */
 const char *limber_cpu_missing(void)
 {
     pthread_once(&once, find_features);
     return lacks;
 }
 
+/* True if a gather is slower than single loads, as on all AMD CPUs so far. */
 bool limber_cpu_gathers_slowly(void)
 {
     pthread_once(&once, find_features);
     return slow_gathers;
 }
 
+/* True on CPUs that load two 64-byte vectors a cycle from L1 and one from L2 (AMD's Zen 5). */
 bool limber_cpu_reads_wide(void)
 {
     pthread_once(&once, find_features);
@@ -259,6 +272,8 @@ unsigned limber_cpu_of(const struct target *t)
     return m;
 }
 
+/* Appends the names of the features in a set to the string `to`, separated by commas, as far as
+ * they fit `size` bytes. */
 void limber_cpu_names(unsigned cpu, char *to, size_t size)
 {
     for (size_t i = 0; i < COUNT(features); i++)
@@ -268,6 +283,7 @@ void limber_cpu_names(unsigned cpu, char *to, size_t size)
         }
 }
 
+/* Prints LLVM's words for the features in a set, separated by commas. */
 void limber_cpu_words(unsigned cpu, struct text *out)
 {
     for (size_t i = 0; i < COUNT(features); i++)

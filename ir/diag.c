@@ -21,11 +21,13 @@ static const char *const meanings[] = {
 #undef LIMBER_STATUS_ROW
 };
 
+/* Returns the name of a status, such as "BAD_ARGUMENT". */
 const char *limber_status_name(limber_status s)
 {
     return (size_t)s < COUNT(names) ? names[s] : "UNKNOWN";
 }
 
+/* Returns a sentence that explains the status. */
 const char *limber_status_meaning(limber_status s)
 {
     return (size_t)s < COUNT(meanings) ? meanings[s] : "not a status of this library";
@@ -34,6 +36,7 @@ const char *limber_status_meaning(limber_status s)
 static locale_t plain;
 static pthread_once_t plain_made = PTHREAD_ONCE_INIT;
 
+/* Creates the locale "C", in which numbers are printed with a decimal point. */
 static void make_plain_locale(void)
 {
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -128,6 +131,7 @@ void limber_text_add(struct text *t, const char *format, ...)
     t->n += (size_t)n;
 }
 
+/* Frees the text. */
 void limber_text_clear(struct text *t)
 {
     free(t->s);

@@ -34,6 +34,7 @@ static const struct {
     LIMBER_FORMAT_NAMES(OTHER)
 };
 
+/* Returns the named format, or NULL. */
 static const limber_format *find_format(const char *name)
 {
     for (size_t i = 0; i < COUNT(named); i++)
@@ -162,11 +163,13 @@ const char *limber_format_at(int i)
 
 _Static_assert(sizeof(limber_format) == 8, "without holes, so that one comparison does");
 
+/* Returns 1 if a and b are the same format, else 0. */
 int limber_format_equal(limber_format a, limber_format b)
 {
     return limber_same_format(a, b);
 }
 
+/* Returns the exponent of the lowest bit that any number of the format can have. */
 int limber_format_quantum(limber_format f)
 {
     switch (f.kind) {
@@ -178,6 +181,7 @@ int limber_format_quantum(limber_format f)
     }
 }
 
+/* Returns the number of significant bits, the hidden one included; 107 for dd. */
 int limber_format_sig(limber_format f)
 {
     switch (f.kind) {
@@ -192,6 +196,7 @@ int limber_format_sig(limber_format f)
     }
 }
 
+/* Returns the unit round-off 2^-sig; 2^-106 for dd, 0 for integers. */
 double limber_format_roundoff(limber_format f)
 {
     if (f.kind == LIMBER_KIND_DD)
@@ -199,16 +204,19 @@ double limber_format_roundoff(limber_format f)
     return limber_is_real(f) ? ldexp(1, -limber_format_sig(f)) : 0;
 }
 
+/* True if all values of the format are integers. */
 static bool is_int(limber_format f)
 {
     return limber_is_integer(f) || f.kind == LIMBER_KIND_SHORT;
 }
 
+/* Returns the format of alpha and beta for a C of format c. */
 limber_format limber_scalar_format(limber_format c)
 {
     return is_int(c) ? LIMBER_I64 : c;
 }
 
+/* Returns the exponent of the smallest nonzero magnitude. */
 int limber_format_emin(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT && f.flags & LIMBER_FORMAT_NO_SUBNORMAL ?
@@ -216,6 +224,7 @@ int limber_format_emin(limber_format f)
                limber_format_quantum(f);
 }
 
+/* Returns the exponent of the largest finite magnitude. */
 int limber_format_emax(limber_format f)
 {
     int top = (1 << f.exp_bits) - 1;
@@ -241,6 +250,7 @@ static int nonfinite_codes(limber_format f)
     return f.flags & LIMBER_FORMAT_NO_INF && !(f.flags & LIMBER_FORMAT_NO_MINUS_ZERO);
 }
 
+/* Returns the largest finite value of a float of at most binary64, a posit or a power of two. */
 double limber_format_largest(limber_format f)
 {
     int ulps = 1 + nonfinite_codes(f);
@@ -261,6 +271,7 @@ static bool holds_finite_values(limber_format small, limber_format large)
     return limber_format_quantum(small) >= limber_format_quantum(large);
 }
 
+/* Returns true if every value of `small` is a value of `large`, which is another format. */
 bool limber_other_format_embeds(limber_format small, limber_format large)
 {
     if (large.kind == LIMBER_KIND_EXACT)
@@ -283,6 +294,7 @@ bool limber_other_format_embeds(limber_format small, limber_format large)
               !(large.flags & LIMBER_FORMAT_NO_INF))));
 }
 
+/* True if elements cannot have the format's size in bytes. */
 static bool is_bad_size(limber_format f)
 {
     return f.size != 1 && f.size != 2 && f.size != 4 && f.size != 8 &&
@@ -411,6 +423,7 @@ bool limber_format_convert(void *dst, limber_format to, const void *src, limber_
     return true;
 }
 
+/* Returns the element at p, rounded to the nearest double. */
 double limber_format_value(limber_format f, const void *p)
 {
     struct diag d = { 0 };
@@ -420,6 +433,7 @@ double limber_format_value(limber_format f, const void *p)
     return x;
 }
 
+/* Returns x rounded to nearest in format f. */
 double limber_format_round(limber_format f, double x)
 {
     unsigned char bytes[16];

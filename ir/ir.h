@@ -57,7 +57,7 @@ static inline bool limber_is_real(limber_format f)
     return f.kind == LIMBER_KIND_FLOAT || f.kind == LIMBER_KIND_POSIT ||
            f.kind == LIMBER_KIND_POWER;
 }
-/* returns the format of alpha and beta for a C of format c */
+/* Returns the format of alpha and beta for a C of format c. */
 limber_format limber_scalar_format(limber_format c);
 /* Returns true if both formats are equal.  limber_format_equal is the public form. */
 static inline __attribute__((always_inline)) bool limber_same_format(limber_format x,
@@ -70,7 +70,7 @@ static inline bool limber_format_is_binary(limber_format f)
 {
     return limber_same_format(f, LIMBER_F64) || limber_same_format(f, LIMBER_F32);
 }
-/* returns the exponent of the smallest nonzero magnitude */
+/* Returns the exponent of the smallest nonzero magnitude. */
 int limber_format_emin(limber_format f);
 /* Returns the exponent of the lowest bit that any number of the format can have. */
 int limber_format_quantum(limber_format f);
@@ -453,11 +453,13 @@ struct data_class {
     uint64_t has; /* bit i is set if attribute DATA_FIRST + i is set */
     int64_t value[DATA_ATTRS];
 };
+/* Sets an attribute of a class. */
 static inline void limber_class_set(struct data_class *c, enum attr a, int64_t value)
 {
     c->has |= (uint64_t)1 << (a - DATA_FIRST);
     c->value[a - DATA_FIRST] = value;
 }
+/* Returns an attribute of a class; 0 if it is not set. */
 static inline int64_t limber_class_get(const struct data_class *c, enum attr a)
 {
     return c->value[a - DATA_FIRST];

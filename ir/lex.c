@@ -22,6 +22,7 @@ struct word limber_lex_word(const char **at)
     return w;
 }
 
+/* True if the word equals the text. */
 bool limber_lex_is(struct word w, const char *text)
 {
     return strlen(text) == w.n && !memcmp(w.s, text, w.n);
@@ -70,6 +71,7 @@ bool limber_lex_int(struct word w, int64_t *v)
     return true;
 }
 
+/* Returns the value of a hexadecimal digit in lower case; -1 if c is none. */
 static int hex_digit(char c)
 {
     if (is_digit(c))

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Frees the mask's arrays. */
 void limber_mask_clear(struct mask *m)
 {
     free(m->line_emax);
@@ -123,6 +124,8 @@ static struct block_mask visible_block(const struct mask *m, const struct tile_s
     return b;
 }
 
+/* Makes *out, the mask (exponents and bits that a scan found) of the part of an operand that a tile
+ * subset selects: `count` of m's blocks, without tiles. */
 void limber_mask_join(struct mask *out, const struct mask *m, const struct tile_subset *x,
                       int64_t count)
 {
@@ -302,6 +305,7 @@ void limber_mask_class(const struct mask *m, limber_format f, unsigned use, stru
         reach_class(m, to);
 }
 
+/* Writes a class (rounded results of a scan) into the attributes of an arg node. */
 void limber_class_write(const struct data_class *c, struct node *arg)
 {
     for (int i = 0; i < DATA_ATTRS; i++)

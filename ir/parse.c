@@ -33,6 +33,7 @@ static bool bad(struct parser *s, struct word w, const char *what)
                        (int)(w.n < 60 ? w.n : 60), w.s, what);
 }
 
+/* Reports that memory ran out, and returns false. */
 static bool no_memory(struct parser *s)
 {
     return limber_fail(s->d, LIMBER_STATUS_NO_MEMORY, "out of memory for the plan");
@@ -67,6 +68,7 @@ static bool next_line(struct parser *s, struct word *w)
     }
 }
 
+/* Reads the end of a line; an error if another word precedes it. */
 static bool expect_line_end(struct parser *s)
 {
     struct word w = next_word(s);
@@ -149,6 +151,7 @@ static bool read_number(struct parser *s, struct word whole, struct word w, cons
     return (limber_lex_number(w, v) && *v >= 0) || bad(s, whole, "not a number");
 }
 
+/* Sets *v to the word's index in a list "a|b|c".  Returns false if it is not in the list. */
 static bool read_word(struct word w, const char *words, int64_t *v)
 {
     *v = limber_word_find(words, w.s, w.n);
@@ -337,7 +340,8 @@ static bool read_type(struct parser *s, struct word w, struct type *t)
     return read_int(s, w, rest, 1, MAX_COUNT, &t->count);
 }
 
-/* Reads a list of numbers as an attribute.  Returns false, with an error, if it is wrong. */
+/* Reads a list of numbers as an attribute.  Returns false, with an error, if it is too long
+ * or not a list of integers. */
 static bool read_list(struct parser *s, struct word all, struct word w, struct node *n, enum attr a)
 {
     int64_t v[MAX_LIST];
@@ -579,6 +583,7 @@ bool limber_plan_parse(struct plan *p, const char *text, struct diag *d)
     return false;
 }
 
+/* Parses a plan and verifies it.  After a failure *p must be cleared, too. */
 bool limber_plan_read(struct plan *p, const char *text, struct diag *d)
 {
     return limber_plan_parse(p, text, d) && limber_plan_verify(p, d);

@@ -42,6 +42,7 @@ enum { LIMBER_PROMISES(LIMBER_WORD_CONSTANT) PROMISE_count };
 LIMBER_PROMISES(PROMISE_AGREES)
 _Static_assert(PROMISE_count == (int)PROMISES, "all of them");
 
+/* Returns the kind of limbs that an operation makes; LIMB_KIND_count if it makes none. */
 enum limb_kind limber_limb_kind(enum op op)
 {
 #define KIND_ROW(prefix, word, op) op,
@@ -53,6 +54,7 @@ enum limb_kind limber_limb_kind(enum op op)
     return (enum limb_kind)i;
 }
 
+/* Returns word i of words with bars between them, "a|b|c", and sets *n to its length. */
 const char *limber_word_at(const char *words, int64_t i, int *n)
 {
     for (; words && i > 0; i--) {
@@ -82,6 +84,7 @@ struct block {
     _Alignas(max_align_t) unsigned char data[];
 };
 
+/* Makes an empty plan. */
 void limber_plan_init(struct plan *p)
 {
     memset(p, 0, sizeof *p);
@@ -120,6 +123,7 @@ void *limber_plan_alloc(struct plan *p, size_t bytes)
     return b->data;
 }
 
+/* Copies a string to the arena.  Returns NULL if memory runs out. */
 const char *limber_plan_string(struct plan *p, const char *s)
 {
     size_t n = strlen(s) + 1;
@@ -128,6 +132,7 @@ const char *limber_plan_string(struct plan *p, const char *s)
     return copy ? memcpy(copy, s, n) : NULL;
 }
 
+/* True if a node of the plan has this name. */
 static bool is_name_taken(const struct plan *p, const char *name)
 {
     for (size_t i = 0; i < p->nodes; i++)
@@ -212,6 +217,7 @@ static void set_attr(struct node *n, enum attr a, union attr_value v)
         n->attr[at] = v;
 }
 
+/* Sets an attribute to a number, or to the index of a word. */
 void limber_node_set(struct node *n, enum attr a, int64_t value)
 {
     set_attr(n, a, (union attr_value){ .num = value });
@@ -232,6 +238,7 @@ bool limber_node_list(struct plan *p, struct node *n, enum attr a, const int64_t
     return true;
 }
 
+/* Returns the number of an attribute; 0 if it is not set. */
 int64_t limber_attr_number(const struct node *n, enum attr a)
 {
     int at = limber_node_has(n, a) ? attr_index(n, a) : NODE_ATTRS;
@@ -239,6 +246,7 @@ int64_t limber_attr_number(const struct node *n, enum attr a)
     return at < NODE_ATTRS ? n->attr[at].num : 0;
 }
 
+/* Returns the list of an attribute; an empty list if it is not set. */
 const struct dims_list *limber_attr_list(const struct node *n, enum attr a)
 {
     static const struct dims_list none = { NULL, 0 };
@@ -247,6 +255,7 @@ const struct dims_list *limber_attr_list(const struct node *n, enum attr a)
     return at < NODE_ATTRS && n->attr[at].list ? n->attr[at].list : &none;
 }
 
+/* Returns the node `patches` or `filters` that value v is, or from which v's limbs are made. */
 const struct node *limber_plan_map(const struct plan *p, int v)
 {
     const struct node *n = &p->node[v];
@@ -256,6 +265,8 @@ const struct node *limber_plan_map(const struct plan *p, int v)
     return n->op == OP_patches || n->op == OP_filters ? n : NULL;
 }
 
+/* Returns the order along k (ORDER_crs, ...) of value v, if v is a convolution's view or limbs of
+ * one; else ORDER_crs. */
 int limber_plan_order(const struct plan *p, int v)
 {
     const struct node *n = limber_plan_map(p, v);
@@ -263,6 +274,7 @@ int limber_plan_order(const struct plan *p, int v)
     return n && limber_node_has(n, ATTR_order) ? (int)limber_attr_number(n, ATTR_order) : ORDER_crs;
 }
 
+/* Returns the `arg` node that a value is computed from. */
 const struct node *limber_source(const struct plan *p, int value)
 {
     const struct node *n = &p->node[value];
@@ -272,6 +284,8 @@ const struct node *limber_source(const struct plan *p, int value)
     return n;
 }
 
+/* Returns the predicted seconds of an m x n x k product, if only a share of its multiply-adds (0 to
+ * 1) is done. */
 double limber_price(const struct price *p, double m, double n, double k, double share)
 {
     return p->product * m * n * k * share + p->a * m * k + p->b * n * k + p->result * m * n +
@@ -293,6 +307,7 @@ int limber_most_rows(const struct node *products)
     return most;
 }
 
+/* Returns the first node with this operation, or NULL if there is none. */
 struct node *limber_plan_find(const struct plan *p, enum op op)
 {
     for (size_t i = 0; i < p->nodes; i++)
@@ -324,6 +339,7 @@ static bool copy_node(struct plan *to, struct node *n, const struct node *from)
     return true;
 }
 
+/* Copies a simulated unit's description to the plan's arena. */
 static const limber_unit *copy_model(struct plan *p, const limber_unit *from)
 {
     limber_unit *u = limber_plan_alloc(p, sizeof *u);

@@ -10,6 +10,7 @@ bool limber_poisons;
  * integers. */
 static const uint64_t pattern = UINT64_C(0x7ff4a5a57fa5b6c7);
 
+/* Fills memory with bytes that are NaN as floats, so that tests notice reads of unset memory. */
 void limber_poison_fill(void *memory, size_t bytes)
 {
     char *to = memory;

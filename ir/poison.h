@@ -13,6 +13,7 @@ extern bool limber_poisons;
 
 void limber_poison_fill(void *memory, size_t bytes);
 
+/* Fills memory with bytes that are NaN as floats, if limber_poisons is set, as some tests do. */
 static inline void limber_poison(void *memory, size_t bytes)
 {
     if (limber_poisons)

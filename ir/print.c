@@ -28,6 +28,7 @@ static void print_model(const limber_unit *u, struct text *out)
     limber_text_clear(&t);
 }
 
+/* Prints word i of a list "a|b|c". */
 static void print_word(const char *words, int64_t i, struct text *out)
 {
     int n;
@@ -118,6 +119,7 @@ static void print_type(const struct node *n, struct text *out)
         limber_text_add(out, "x%d", n->type.count);
 }
 
+/* Returns the name of node i. */
 static const char *name_of(const struct plan *p, int i)
 {
     return i >= 0 && (size_t)i < p->nodes ? p->node[i].name : "?";

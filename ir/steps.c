@@ -42,22 +42,26 @@ static bool refuse_at(struct reader *r, int line, int column, const char *format
     return false;
 }
 
+/* Reports an error at the reader's position, and returns false. */
 static bool refuse(struct reader *r, const char *format, const char *word)
 {
     return refuse_at(r, r->line, 1 + (int)(r->word - r->start), format, word);
 }
 
+/* True if c can be part of a name. */
 static bool is_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+/* Moves to the next word of the line, to which messages point. */
 static void skip_blanks(struct reader *r)
 {
     r->at += strspn(r->at, " \t\r");
     r->word = r->at;
 }
 
+/* True if the line has no further word. */
 static bool is_at_end(const struct reader *r)
 {
     return !*r->at || *r->at == '\n' || *r->at == ';';
@@ -106,11 +110,13 @@ static int find_value(const struct reader *r, const char *name)
     return strcmp(name, "x") ? VALUE_number : VALUE_product;
 }
 
+/* Rounds to the format in which steps are computed: binary32 or binary64. */
 static double round_to_compute(bool is_f32, double x)
 {
     return is_f32 ? (double)(float)x : x;
 }
 
+/* True if a number begins like `inf`, with or without a sign. */
 static bool is_infinity(const char *at)
 {
     at += *at == '-' || *at == '+';
@@ -443,6 +449,7 @@ int limber_steps_addend(const struct steps *s)
     return of - 1;
 }
 
+/* Removes the first step, which must be one for which limber_steps_addend returned an input. */
 void limber_steps_drop_addend(struct steps *s)
 {
     s->count--;

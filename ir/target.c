@@ -51,6 +51,7 @@ void limber_target_print(const struct target *t, struct text *out)
     limber_text_add(out, "\n");
 }
 
+/* Copies n characters to a field of `size` bytes.  Returns false if they do not fit. */
 static bool copy_word(char *to, size_t size, const char *s, size_t n)
 {
     if (n >= size)
@@ -60,6 +61,7 @@ static bool copy_word(char *to, size_t size, const char *s, size_t n)
     return true;
 }
 
+/* Reads a number from 0 to 2^31 - 2.  Returns false if it is none. */
 static bool read_count(const char *s, size_t n, int64_t *v)
 {
     return limber_lex_int((struct word){ s, n }, v) && *v >= 0 && *v < INT32_MAX;
@@ -187,6 +189,7 @@ bool limber_target_has(const struct target *t, const char *feature)
     return false;
 }
 
+/* Returns true if the CPU multiplies by outer products (SME), whose tile of registers is fixed. */
 bool limber_target_is_outer(const struct target *t)
 {
     return strncmp(t->isa, "sme", 3) == 0;

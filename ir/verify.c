@@ -13,16 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Returns the number of an attribute. */
 static int64_t num(const struct node *n, enum attr a)
 {
     return limber_attr_number(n, (enum attr)a);
 }
 
+/* Writes a format's name to `text`, and returns `text`. */
 static const char *format_name(limber_format f, char text[48])
 {
     return limber_format_name(f, text, 48);
 }
 
+/* True if f is the format with this name. */
 static bool is_format(limber_format f, const char *name)
 {
     limber_format g;
@@ -30,6 +33,7 @@ static bool is_format(limber_format f, const char *name)
     return limber_format_named(name, &g) == LIMBER_STATUS_OK && limber_format_equal(f, g);
 }
 
+/* Prints a dimension: a number, or the letter of an open one. */
 static const char *dim_text(int64_t v, char text[24])
 {
     if (v < 0)
@@ -65,12 +69,14 @@ static bool check_list(const struct check *c, enum attr a, size_t count, int64_t
     return true;
 }
 
+/* Checks the number of a node's dimensions. */
 static bool check_rank(const struct check *c, const struct node *n, int rank)
 {
     return n->type.rank == rank ||
            bad(c, "%%%s has %d dimensions, not %d", n->name, n->type.rank, rank);
 }
 
+/* Checks that the node's format is one that operands can have. */
 static bool check_stored(const struct check *c, const struct node *n)
 {
     return n->type.format.kind != LIMBER_KIND_EXACT ||
@@ -197,6 +203,7 @@ static bool check_gemm(const struct check *c)
  * in memory: the channels, and the first dimension of pixels. */
 enum { CHANNELS = 1, SIDES = 2 };
 
+/* Checks that the node is an image: a tensor of four dimensions or, with depth, of five. */
 static bool check_image_rank(const struct check *c, const struct node *n)
 {
     return n->type.rank == SIDES + 3 || check_rank(c, n, SIDES + 2);
@@ -252,6 +259,7 @@ static bool check_conv_channels(const struct check *c)
     return true;
 }
 
+/* True if the convolution computes the result, not a gradient. */
 static bool is_forward(const struct node *n)
 {
     return limber_attr_number(n, ATTR_direction) == DIRECTION_forward;
@@ -278,6 +286,7 @@ static bool check_conv(const struct check *c)
 
 /* ---- maps from images to matrices ------------------------------------------------------------ */
 
+/* Checks the operation `patches`, which views an image as a matrix. */
 static bool check_patches(const struct check *c)
 {
     return check_stored(c, in(c, 0)) && check_image_rank(c, in(c, 0)) && check_rank(c, c->n, 2) &&
@@ -346,12 +355,14 @@ static bool check_image(const struct check *c)
 
 /* ---- operations that make limbs -------------------------------------------------------------- */
 
+/* Checks what holds for all operations that make limbs: the limbs have the shape of the operand. */
 static bool check_limbs(const struct check *c)
 {
     return check_rank(c, c->n, 2) && check_same_shape(c, in(c, 0)) && check_stored(c, in(c, 0)) &&
            check_stored(c, c->n);
 }
 
+/* Checks `whole`, which gives one limb. */
 static bool check_whole(const struct check *c)
 {
     if (!check_limbs(c))
@@ -359,6 +370,7 @@ static bool check_whole(const struct check *c)
     return c->n->type.count == 1 || bad(c, "whole gives one limb, not %d", c->n->type.count);
 }
 
+/* Checks `quantize`, which gives one limb for a simulated unit. */
 static bool check_quantize(const struct check *c)
 {
     if (!check_limbs(c))
@@ -368,6 +380,7 @@ static bool check_quantize(const struct check *c)
     return c->p->model || bad(c, "the plan has no model to load for");
 }
 
+/* Checks `hilo`: there are at least two limbs, and they are floats. */
 static bool check_hilo(const struct check *c)
 {
     if (!check_limbs(c) || !check_range(c, ATTR_top, -20000, 20000) ||
@@ -381,11 +394,13 @@ static bool check_hilo(const struct check *c)
 /* largest number of bits of scaled integers, which kernels hold in 192 bits */
 enum { MOST_BITS = 165 };
 
+/* True if the format is i8 or u8. */
 static bool is_byte(limber_format f)
 {
     return is_format(f, "i8") || is_format(f, "u8");
 }
 
+/* True if the limbs are slices with signed digits. */
 static bool is_balanced(const struct node *n)
 {
     return n->op == OP_slices && num(n, ATTR_sign) == SIGN_balanced;
@@ -883,6 +898,7 @@ static bool (*const check[OP_count])(const struct check *) = {
 #include "ir/ops.h"
 };
 
+/* Checks one operation: what holds for all operations, then what holds for its own kind. */
 static bool check_node(const struct check *c)
 {
     if ((unsigned)c->n->op >= OP_count)

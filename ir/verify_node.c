@@ -7,6 +7,7 @@
 
 #define BIT(a) (UINT64_C(1) << ATTR_##a)
 
+/* Checks that no earlier value has the same name. */
 static bool check_name(const struct check *c)
 {
     for (const struct node *o = c->p->node; o < c->n; o++)
@@ -123,6 +124,7 @@ static bool check_joins(const struct check *c)
     return true;
 }
 
+/* Checks what must hold for all operations, before the checks of a single operation. */
 bool limber_verify_node(const struct check *c)
 {
     return check_name(c) && check_operands(c) && check_type(c) && check_attrs(c);
@@ -150,6 +152,8 @@ bool limber_verify_head(const struct plan *p, struct diag *d)
     return true;
 }
 
+/* Checks the accumulators of a table of products: their number, the order of their rows, and which
+ * share one total. */
 bool limber_verify_accumulators(const struct check *c)
 {
     const struct row *row = c->n->row;

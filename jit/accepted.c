@@ -10,11 +10,13 @@
  * negative */
 enum { IN_CHANGE = INT_MIN / 2 };
 
+/* Returns an empty table of calls' forms; NULL if memory runs out. */
 struct forms *limber_forms_new(void)
 {
     return calloc(1, sizeof(struct forms));
 }
 
+/* Adds `words` 64-bit words to a hash. */
 static inline uint64_t add_to_hash(uint64_t sum, const void *from, size_t words)
 {
     uint64_t word;
@@ -26,6 +28,7 @@ static inline uint64_t add_to_hash(uint64_t sum, const void *from, size_t words)
     return sum;
 }
 
+/* Returns the hash of a form. */
 static inline __attribute__((always_inline)) uint64_t form_hash(const struct form *f)
 {
     uint64_t sum = add_to_hash(0, f, sizeof *f / 8);
@@ -35,6 +38,8 @@ static inline __attribute__((always_inline)) uint64_t form_hash(const struct for
     return sum | 1;
 }
 
+/* Returns the table's entry for calls of this form (sizes, strides, formats and contract): the ways
+ * and kernels that computed them before. */
 struct accepted *limber_accepted_find(const limber_context *ctx, const struct form *f)
 {
     const uint64_t hash = form_hash(f);
@@ -79,6 +84,7 @@ static void free_kernels(struct kernel_cache *cache, struct found *const list[MO
         }
 }
 
+/* Frees the table, which no call uses any more; `all` may be NULL. */
 void limber_forms_free(struct forms *all)
 {
     for (int i = 0; all && i < FORM_PLACES << FORM_BITS; i++) {
@@ -126,6 +132,8 @@ static struct accepted *claim_entry(_Atomic(struct accepted *) *set)
     return NULL;
 }
 
+/* Keeps the form of a call that has passed all checks, if it comes a second time.  Returns its
+ * entry, to be released, or NULL. */
 struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
                                      const struct problem *p, open_ways *ways)
 {
@@ -163,6 +171,8 @@ struct accepted *limber_accepted_add(limber_context *ctx, const struct form *f,
     return w;
 }
 
+/* Adds the kernel e, for data of the key's class, to a form's entry.  False if the entry has it
+ * already, or is full. */
 bool limber_accepted_keep(struct accepted *w, const struct kernel_key *key, bool unscanned,
                           struct entry *e)
 {
@@ -185,6 +195,8 @@ bool limber_accepted_keep(struct accepted *w, const struct kernel_key *key, bool
     return false;
 }
 
+/* Returns the form's kernel for this key (data of a class) or, if key is NULL, its kernel for data
+ * that was not scanned. */
 struct found *limber_accepted_kernel(struct accepted *w, const struct kernel_key *key)
 {
     const size_t size = key ? limber_kernel_key_size(key) : 0;

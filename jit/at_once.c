@@ -39,6 +39,7 @@ static inline bool find_range(const void *data, struct strides s, int64_t rows, 
     return r->from < r->to;
 }
 
+/* True if the ranges do not overlap. */
 static bool is_apart(struct range x, struct range y)
 {
     return x.to <= y.from || y.to <= x.from;

@@ -30,6 +30,8 @@ bool limber_plan_key(const limber_context *ctx, const struct machine *machine, c
     return ok || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for the plan's text");
 }
 
+/* Returns the word for the contract's promise, such as "correct" or, written into `text`,
+ * "bits=40". */
 const char *limber_promise_name(const limber_contract *k, char *text, size_t size)
 {
     if (k->promise == LIMBER_CONTRACT_BITS)
@@ -82,6 +84,7 @@ void limber_fill_facts(struct facts *f, const struct plan *p, const struct fixed
     limber_text_clear(&line);
 }
 
+/* Runs the named passes on a plan, and writes the plan after each pass to the trace. */
 bool limber_passes_traced(struct plan *p, const struct target *t, const char *names,
                           struct trace *s, struct diag *d)
 {
@@ -277,6 +280,7 @@ static bool compile_and_dump(const struct code_request *c, const struct dump *du
     return ok;
 }
 
+/* Returns the names of the passes that must run on a plan. */
 const char *limber_passes_of(const struct plan *p)
 {
     return limber_plan_find(p, OP_products) ? "tile,bound" : NULL;
@@ -462,6 +466,7 @@ static bool make_here(void *arg, struct diag *d)
     return ok;
 }
 
+/* The `make` function of struct kernel_maker. user: a struct compile_inputs. */
 bool limber_make_kernel(void *user, struct entry *e, struct diag *d)
 {
     return limber_with_stack(STACK_compile, make_here, &(struct make_arguments){ user, e }, d);

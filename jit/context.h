@@ -80,6 +80,7 @@ struct limber_context {
     struct pricing pricing;
     struct table *tables; /* operators/elementwise.c: lookup tables of functions */
 };
+/* True if the context's calls may use this way (code path). */
 static inline bool limber_has_way(const limber_context *ctx, enum way_id way)
 {
     return ctx->ways >> way & 1;

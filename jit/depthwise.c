@@ -93,11 +93,13 @@ static const char *why_not_depthwise(const limber_context *ctx, const struct pro
                "it serves native results of one float format, and bytes";
 }
 
+/* True if the library has code for this depthwise convolution. */
 bool limber_is_depthwise(const limber_context *ctx, const struct problem *p)
 {
     return limber_has_way(ctx, WAY_depthwise) && !why_not_depthwise(ctx, p);
 }
 
+/* True if limber_depthwise_run computes all stride phases of an image's gradient in one call. */
 bool limber_can_run_depthwise_phases_at_once(const limber_context *ctx, const struct problem *p)
 {
     const struct conv_geometry *g = &p->conv.geometry;
@@ -388,11 +390,14 @@ static enum ran run_exact(struct attempt *at)
     return RAN_done;
 }
 
+/* Implements way.run: computes a depthwise convolution. */
 static enum ran run_depthwise(struct attempt *at)
 {
     return limber_ran(limber_depthwise_run(at->ctx, at->p, at->r));
 }
 
+/* Computes the bytes of workspace that limber_depthwise_run needs.  Returns false if it cannot
+ * compute the convolution. */
 bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, size_t *bytes)
 {
     const struct runner all = limber_pool_runner(ctx->pool);
@@ -403,6 +408,7 @@ bool limber_depthwise_workspace(limber_context *ctx, const struct problem *p, si
     return ok;
 }
 
+/* Implements way.workspace of depthwise convolutions. */
 static enum ran depthwise_workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
 {
     (void)batch;
@@ -620,6 +626,7 @@ static enum ran run_pairs(struct attempt *at)
     return RAN_done;
 }
 
+/* Implements way.workspace of depthwise convolutions by double-double sums. */
 static enum ran pairs_workspace(struct attempt *at, bool batch, size_t *least, size_t *best)
 {
     struct running x;

@@ -91,6 +91,7 @@ static bool make_entry(void *user, struct entry *e, struct diag *d)
     return compile_source(e, m, d);
 }
 
+/* Gets the kernel of the device's code, which it compiles at first use. */
 static bool get_kernel(struct source *m, struct entry **e, struct diag *d)
 {
     const struct kernel_maker kernel_maker = { make_entry, m };
@@ -278,6 +279,7 @@ bool limber_device_scans(limber_context *ctx, const struct device_scan *s, int c
     return more == 0 || scan_once(ctx, again, more, f, lines, q, d);
 }
 
+/* Scans one matrix, every line (row of A or column of B) separately. */
 bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *v, limber_format f,
                         int64_t lines, int64_t length, const limber_queue *q, struct diag *d)
 {
@@ -290,6 +292,7 @@ bool limber_device_scan(limber_context *ctx, struct mask *m, const struct view *
 
 /* ---- terms of a complex sum, by the device --------------------------------------------------- */
 
+/* Computes terms of a complex sum on the device. */
 bool limber_device_terms(limber_context *ctx, const struct terms_call *call, limber_format f,
                          const limber_queue *q, struct diag *d)
 {
@@ -305,6 +308,7 @@ bool limber_device_terms(limber_context *ctx, const struct terms_call *call, lim
 
 /* ---- sums of magnitudes, by the device ------------------------------------------------------- */
 
+/* Computes weighted sums of magnitudes on the device. */
 bool limber_device_weigh(limber_context *ctx, const struct weigh_call *call, limber_format f,
                          const limber_queue *q, struct diag *d)
 {
@@ -320,6 +324,7 @@ bool limber_device_weigh(limber_context *ctx, const struct weigh_call *call, lim
 
 /* ---- three products for a complex one, by the device ----------------------------------------- */
 
+/* Computes the sums of parts for a complex product by three real products. */
 bool limber_device_sums(limber_context *ctx, struct sums_call *call, limber_format f,
                         const limber_queue *q, struct diag *d)
 {
@@ -333,6 +338,7 @@ bool limber_device_sums(limber_context *ctx, struct sums_call *call, limber_form
     return ok;
 }
 
+/* Combines three real products into complex results on the device. */
 bool limber_device_pairs(limber_context *ctx, const struct pairs_call *call, limber_format f,
                          const limber_queue *q, struct diag *d)
 {
@@ -384,6 +390,7 @@ bool limber_device_stepper(limber_context *ctx, const struct epilogue *steps, st
     return false;
 }
 
+/* Launches the steps of an epilogue on the device. */
 bool limber_device_steps(limber_context *ctx, struct entry *e, const struct epilogue *steps,
                          const limber_queue *q, struct diag *d)
 {
@@ -392,6 +399,7 @@ bool limber_device_steps(limber_context *ctx, struct entry *e, const struct epil
 
 /* ---- memory of the device -------------------------------------------------------------------- */
 
+/* Allocates device memory in the order of the queue's stream. */
 bool limber_device_alloc(limber_context *ctx, void **p, size_t bytes, const char *what,
                          const limber_queue *q, struct diag *d)
 {
@@ -399,6 +407,7 @@ bool limber_device_alloc(limber_context *ctx, void **p, size_t bytes, const char
                                                    d);
 }
 
+/* Frees device memory in the order of the queue's stream. */
 void limber_device_free(limber_context *ctx, void *p, const limber_queue *q)
 {
     ctx->machine.backend->device_ops->free(p, ctx->machine.target.device, q);

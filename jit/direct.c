@@ -43,6 +43,9 @@ static const char *why_not_direct(const limber_context *ctx, const struct proble
                "the operands lie otherwise";
 }
 
+/* Computes one product by `code` or, if that is NULL, by library code for any shape.  x: alpha and
+ * beta; NULL for C = A B, or C += A B if s->fixed.add is 1.  Returns false if the library has no
+ * code for this machine. */
 bool limber_shape_run(limber_context *ctx, const struct product_shape *s, const struct scaling *x,
                       limber_kernel code, const void *a, const void *b, void *c)
 {
@@ -88,6 +91,8 @@ static void run_piece(void *arg, const struct piece *w)
         atomic_store(&x->refused, true);
 }
 
+/* Returns the error bound of native sums of k products in binary64 (size 8) or binary32 (size 4),
+ * in chains of at most NATIVE_CHAIN products: docs/accuracy.md, "Native chains". */
 double limber_native_bound(int64_t k, int64_t size)
 {
     const int64_t chain = k < NATIVE_CHAIN ? k : NATIVE_CHAIN,
@@ -96,6 +101,7 @@ double limber_native_bound(int64_t k, int64_t size)
     return limber_chain_bound((double)chain, (double)(chains - 1), size == 8 ? 0x1p-53 : 0x1p-24);
 }
 
+/* Fills the report of a product that limber_shape_run computed in `seconds` seconds. */
 void limber_shape_report(const limber_context *ctx, const struct product_shape *s,
                          limber_kernel code, double seconds, struct report *r)
 {

@@ -28,6 +28,7 @@ static bool run_here(void *arg, struct diag *d)
                limber_engine_run_accepted(r->ctx, r->p, r->accepted, r->report, d);
 }
 
+/* Computes a problem that was checked.  accepted: the entry of an equal earlier call, or NULL. */
 bool limber_engine_run(limber_context *ctx, const struct problem *p, struct accepted *accepted,
                        struct report *report, struct diag *d)
 {
@@ -41,6 +42,7 @@ bool limber_engine_run(limber_context *ctx, const struct problem *p, struct acce
 
 /* ---- workspace and plans --------------------------------------------------------------------- */
 
+/* Computes the workspace of a call, in bytes. batch: *p is the first product of a batch. */
 bool limber_engine_workspace(limber_context *ctx, const struct problem *p, bool batch,
                              size_t *least, size_t *best, struct diag *d)
 {
@@ -68,6 +70,8 @@ static bool plan_here(void *arg, struct diag *d)
     return ok;
 }
 
+/* Plans a call without running it. out (may be NULL) gets the plan's text. cut is NULL for
+ * convolutions; else it gets the partition, and the caller must clear it. */
 bool limber_engine_plan(limber_context *ctx, const struct problem *p, struct text *out,
                         struct cut *cut, struct report *report, struct diag *d)
 {
@@ -117,6 +121,7 @@ void limber_run_background_job(void *context, const void *what)
         limber_kernels_put(ctx->memory, e);
 }
 
+/* Returns the address range of the compiler's code that the background thread runs. */
 struct code_range limber_engine_compiler(void *context)
 {
     const struct code_ops *code = ((limber_context *)context)->machine.backend->code;
@@ -175,6 +180,7 @@ static bool run_phases(void *arg, struct diag *d)
     return ok;
 }
 
+/* Runs all stride phases.  C, the result of `whole`, is unchanged after a failure. */
 bool limber_engine_run_phases(limber_context *ctx, const struct problem *whole, struct phases *x,
                               struct diag *d)
 {

@@ -19,6 +19,8 @@ void limber_context_interprets(limber_context *ctx, const char *why)
         ctx->tells.log(ctx->tells.log_user, line);
 }
 
+/* Returns why the interpreter, which is some hundred times slower, computes instead of the backend
+ * that the context would have chosen: for example, libLLVM is not found. */
 const char *limber_fallback_reason(limber_context *ctx)
 {
     const char *why = "";

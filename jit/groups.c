@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* Returns where the groups' matrices of A are.  Steps are in bytes. */
 struct spread limber_groups_a(const struct problem *p)
 {
     return (struct spread){ p->at.each_a ? 0 : p->at.step_a * p->fa.size, p->at.each_a };
@@ -19,12 +20,14 @@ struct spread limber_groups_b(const struct problem *p)
     return (struct spread){ p->at.each_b ? 0 : p->at.step_b * size, p->at.each_b };
 }
 
+/* Returns where the groups' matrices of C are.  Steps are in bytes. */
 struct spread limber_groups_c(const struct problem *p)
 {
     return (struct spread){ p->at.each_c ? 0 : p->at.step_c * p->fc.size,
                             (const void *const *)p->at.each_c };
 }
 
+/* Returns the view of group g of A. */
 struct view limber_find_group_a(const struct problem *p, int64_t g)
 {
     const struct spread x = limber_groups_a(p);
@@ -34,6 +37,7 @@ struct view limber_find_group_a(const struct problem *p, int64_t g)
     return v;
 }
 
+/* Returns the view of group g of B. */
 struct view limber_find_group_b(const struct problem *p, int64_t g)
 {
     const struct spread x = limber_groups_b(p);
@@ -43,6 +47,7 @@ struct view limber_find_group_b(const struct problem *p, int64_t g)
     return v;
 }
 
+/* Returns the view of group g of C. */
 struct output_view limber_find_group_c(const struct problem *p, int64_t g)
 {
     const struct spread x = limber_groups_c(p);
@@ -92,6 +97,7 @@ static void run_group(void *arg, int64_t g, int worker)
         *s->d = d;
 }
 
+/* Calls fn for every group, each in a task of the runner. */
 bool limber_groups_run(const struct runner *r, int64_t groups,
                        bool (*fn)(void *arg, int64_t g, int worker, struct diag *d), void *arg,
                        struct diag *d)

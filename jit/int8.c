@@ -124,6 +124,7 @@ static bool set_matrices(const struct problem *p, struct int8_product *j)
 
 /* ---- do some elements of the data look like bytes? ------------------------------------------- */
 
+/* Returns element i as a double. */
 static double element_value(const struct int8_operand *x, int64_t i)
 {
     return limber_scalar_value(x->data + (i / x->length * x->step + i % x->length) * x->from.size,
@@ -188,11 +189,13 @@ static int64_t parts_per_line(int64_t length)
     return (length + TASK - 1) / TASK;
 }
 
+/* Returns the number of lines that a task converts. */
 static int64_t lines_per_task(int64_t length)
 {
     return length < TASK ? TASK / (length + 1) + 1 : 1;
 }
 
+/* Returns the number of tasks that convert lines x length elements. */
 static int64_t task_count(int64_t lines, int64_t length)
 {
     return (lines + lines_per_task(length) - 1) / lines_per_task(length) * parts_per_line(length);
@@ -419,6 +422,7 @@ static bool multiply_bytes(limber_context *ctx, const struct problem *p, struct 
     return ok;
 }
 
+/* Rounds up to a multiple of 64 bytes. */
 static size_t align_bytes(double bytes)
 {
     return ((size_t)bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
@@ -549,6 +553,7 @@ static bool are_bytes(const struct int8_product *j, const struct int8_operand *x
     return all;
 }
 
+/* True if all elements of A and B are integers of 8 bits times one unit. */
 static bool bytes_suit_data(struct attempt *x)
 {
     struct int8_product j;

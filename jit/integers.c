@@ -39,6 +39,7 @@ static double clock_rate(const struct target *t)
     return t->rate[UNIT_f64] / (2 * (t->vector_bits / 64.0));
 }
 
+/* Returns n rounded up to a multiple of `to`. */
 static double padded(int64_t n, int64_t to)
 {
     return (double)((n + to - 1) / to * to);
@@ -251,6 +252,7 @@ static void run_piece(void *arg, const struct piece *w)
         run_matrix(p, &a, &b, &c, w->first, w->end);
 }
 
+/* Fills the report of a product by loops of integers. */
 static void report_integers(struct attempt *x)
 {
     limber_report_library(x->r, x->ctx->machine.backend->name, "integer", 0);

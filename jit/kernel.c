@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The last code path: one kernel computes the product.  A kernel computes every call with the same
  * kernel key: formats, contract, class of k, classes of the masks, geometry of a convolution.
- * Sizes and strides are arguments.  The stated plan follows from the key alone, so equal keys have
- * equal plans. */
+ * Sizes and strides are arguments.  The plan before the passes follows from the key alone, so equal
+ * keys have equal plans. */
 #include "jit/ways.h"
 
 #include <math.h>
@@ -14,6 +14,7 @@
  * kernels than this are in memory, since a kept kernel is not evicted. */
 enum { MOST_KEPT = 768 };
 
+/* Number of workers that share a call's predicted seconds: the threads of a CPU; 1 for a device. */
 double limber_price_workers(const limber_context *ctx)
 {
     return limber_is_device(&ctx->machine.target) ? 1 : limber_pool_runner(ctx->pool).workers;
@@ -36,7 +37,7 @@ void limber_report_facts(struct report *r, const limber_context *ctx, const stru
 
 /* ---- an attempt's scan and key --------------------------------------------------------------- */
 
-/* Scans the operands of a call, and stores what was found in x. */
+/* Scans the operands of a call, and stores what was found in x.  Returns false on an error. */
 static bool scan_attempt(struct attempt *x)
 {
     struct scan_wants wants;
@@ -91,6 +92,7 @@ struct priced {
 /* when this many costs have been added, the list is cleared */
 enum { MOST_PRICES = 1024 };
 
+/* Frees a list of predicted costs. */
 void limber_priced_free(struct priced *list)
 {
     while (list) {
@@ -184,6 +186,7 @@ struct recordable {
     struct kernel_key plain, full;
 };
 
+/* Frees the list of calls that were made ready for stream capture. */
 void limber_recordable_free(struct recordable *list)
 {
     while (list) {
@@ -208,6 +211,7 @@ bool limber_get_entry(limber_context *ctx, const struct kernel_key *key, struct 
                               found ? found : &(bool){ false }, d);
 }
 
+/* True if the key depends on a scan of the data. */
 static bool is_scanned(const struct kernel_key *key)
 {
     return key->data[0].has || key->data[1].has;
@@ -331,6 +335,7 @@ static bool run_recorded(limber_context *ctx, const struct problem *p, struct re
         ctx, &(struct step){ .p = p, .f = &unscanned, .e = e, .report = r }, &guard, d);
 }
 
+/* True if the call waits for a missing kernel and is not computed by another one. */
 static bool waits_for_kernel(const struct problem *p)
 {
     return p->contract.on_miss == LIMBER_ON_MISS_WAIT ||
@@ -403,7 +408,7 @@ static bool run_kernel(limber_context *ctx, const struct problem *p, const struc
 }
 
 /* Launches the kernel that an earlier call of the same form (sizes, strides, formats, contract)
- * kept. */
+ * kept.  Returns false on an error. */
 static bool run_found(struct attempt *x)
 {
     struct step step = { .p = x->p,
@@ -508,6 +513,7 @@ static bool run_or_await(limber_context *ctx, const struct problem *p, const str
     return run_while_compiling(ctx, p, f, key, r, d);
 }
 
+/* Makes the key of a step whose problem and scan results are set, and gets its kernel. */
 bool limber_engine_step(limber_context *ctx, struct step *s, struct kernel_key *key, bool *ready,
                         struct diag *d)
 {
@@ -560,6 +566,7 @@ static bool workspace_of(limber_context *ctx, const struct problem *p, const str
     return true;
 }
 
+/* Computes the workspace of a product whose masks (results of scans) are known. */
 bool limber_engine_workspace_masked(limber_context *ctx, const struct problem *p, struct mask *a,
                                     struct mask *b, size_t *least, size_t *best, struct diag *d)
 {
@@ -592,6 +599,7 @@ static bool trace_plan(limber_context *ctx, const struct problem *p, const struc
     return ok;
 }
 
+/* Plans a product of a single group whose masks (what scans found in A and B) are known. */
 bool limber_engine_plan_masked(limber_context *ctx, const struct problem *p, const struct mask *a,
                                const struct mask *b, struct text *out, struct report *report,
                                struct diag *d)
@@ -645,6 +653,7 @@ bool limber_engine_function(limber_context *ctx, const limber_contract *contract
 
 /* ---- kernels as a way to compute a call ------------------------------------------------------ */
 
+/* Implements way.refuses: a kernel can be made for every call. */
 static const char *why_not_plan_kernel(const limber_context *ctx, const struct problem *p)
 {
     (void)ctx, (void)p;
@@ -668,6 +677,7 @@ static void keep_kernel(struct attempt *x)
         limber_kernels_put(x->ctx->memory, e);
 }
 
+/* Implements way.run: makes a kernel for the call's plan and launches it. */
 static enum ran run_plan_kernel(struct attempt *x)
 {
     bool ok;
@@ -683,6 +693,7 @@ static enum ran run_plan_kernel(struct attempt *x)
     return ok ? RAN_done : RAN_failed;
 }
 
+/* Implements way.workspace of planned kernels. */
 static enum ran plan_kernel_workspace(struct attempt *x, bool batch, size_t *least, size_t *best)
 {
     return limber_attempt_scan(x) && workspace_of(x->ctx, x->p, x->key, batch || x->p->groups > 1,
@@ -691,6 +702,7 @@ static enum ran plan_kernel_workspace(struct attempt *x, bool batch, size_t *lea
                RAN_failed;
 }
 
+/* Implements way.plan: prints the plan. */
 static enum ran plan_plan_kernel(struct attempt *x, struct text *out, struct cut *cut)
 {
     (void)cut;

@@ -139,6 +139,7 @@ static const char *letters_of(const struct kernel_key *key, char tensor)
     }
 }
 
+/* Returns the letters of the result's dimensions. */
 static const char *result_letters(const struct kernel_key *key)
 {
     return key->conv ? letters_of(key, key->geometry.direction == DIRECTION_data   ? 'x' :

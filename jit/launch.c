@@ -78,6 +78,7 @@ static double predicted_seconds(const struct problem *p, const struct facts *f)
     return f->cost * ((double)p->m * (double)p->n * (double)p->k / 0x1p30);
 }
 
+/* Points the index maps of a convolution to the problem's tensors. */
 void limber_maps_bind(struct maps *x, const struct conv_geometry *g, const struct problem *p)
 {
     static const enum op ops[] = { OP_filters, OP_patches, OP_image };
@@ -87,6 +88,7 @@ void limber_maps_bind(struct maps *x, const struct conv_geometry *g, const struc
         limber_conv_map(&x->map[i], ops[i], &x->conv, 0);
 }
 
+/* Sets the views of a call to the convolution's index maps. */
 void limber_maps_apply(const struct maps *x, const struct problem *p, struct call *c)
 {
     if (!p->shape)
@@ -199,6 +201,7 @@ struct launching {
     size_t share;
 };
 
+/* Adds the counts of one launch to a sum. */
 static void add_counts(struct unit_counts *sum, const struct unit_counts *c)
 {
     int64_t *to = (int64_t *)sum;
@@ -377,6 +380,8 @@ static bool run_step(limber_context *ctx, struct step *s, bool dry,
     return ok;
 }
 
+/* Launches into a stream that is being captured.  guard: checks at each replay that the data still
+ * fits. */
 bool limber_launch_recorded(limber_context *ctx, struct step *s, const struct capture_check *guard,
                             struct diag *d)
 {

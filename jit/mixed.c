@@ -88,12 +88,13 @@ static uint64_t decision_hash(const struct mixing *x, const struct mask *a, cons
     return XXH3_64bits_digest(&state) | 1; /* never 0, which marks an empty entry */
 }
 
+/* Returns the slot of this hash in the table of products that are not worth partitioning. */
 static atomic_uint_fast64_t *hash_slot(const struct mixing *x, uint64_t hash)
 {
     return &x->ctx->pricing.whole[hash >> 32 & (COUNT(x->ctx->pricing.whole) - 1)];
 }
 
-/* True if it is known that one plan is best for this product. */
+/* True if an earlier call has found that one plan is best for this product. */
 static bool is_known_whole(const struct mixing *x, uint64_t hash)
 {
     return atomic_load_explicit(hash_slot(x, hash), memory_order_relaxed) == hash;
@@ -213,6 +214,7 @@ struct prepared_part {
     char one[16];
 };
 
+/* Frees the masks (results of scans) of a part. */
 static void clear_ready(struct prepared_part *r)
 {
     limber_mask_clear(&r->m[0]);

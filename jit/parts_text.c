@@ -65,6 +65,7 @@ bool limber_parts_cut(struct cut *cut, const struct partition *parts, bool trans
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for what a product is cut into");
 }
 
+/* Frees the arrays of a cut. */
 void limber_cut_clear(struct cut *cut)
 {
     for (int i = 0; cut && i < 2; i++) {

@@ -18,6 +18,7 @@ struct planned_call {
     struct report *r;
 };
 
+/* Reports why the caller's plan cannot run, and returns false. */
 static bool refuse(const char *what, const char *why, struct diag *d)
 {
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %s", what, why);
@@ -42,6 +43,7 @@ static const char *name_of(const struct planned_call *x, int side)
     return (side == 0) == (x->p->shape == NULL) ? "a" : "b";
 }
 
+/* Checks that an operand has the format that the plan's node states. */
 static bool check_format(const char *what, limber_format have, const struct node *n, struct diag *d)
 {
     char mine[48], plans[48];
@@ -222,6 +224,7 @@ static bool run_here(void *arg, struct diag *d)
     return ok;
 }
 
+/* Computes a call by the caller's plan, which was read from `text`. */
 bool limber_engine_run_plan(limber_context *ctx, const char *text, const struct plan *plan,
                             const struct problem *p, struct report *r, struct diag *d)
 {

@@ -112,6 +112,7 @@ static void release_limbs(void *self, struct kept_limbs *kept)
     pthread_mutex_unlock(&of->operand->lock);
 }
 
+/* Sets up *of, through which backends keep this operand's packed limbs between calls. */
 const struct keeper *limber_prepared_keeper(limber_prepared *o, const struct facts *f, int side,
                                             int64_t place, struct keeping *of)
 {
@@ -136,6 +137,7 @@ void limber_prepared_mask(const limber_prepared *o, int64_t place, struct mask *
         m->scanned = false;
 }
 
+/* Initialises the lock of an operand whose other fields are set. */
 void limber_prepared_begin(struct limber_prepared *o)
 {
     pthread_mutex_init(&o->lock, NULL);
@@ -192,6 +194,7 @@ static bool scan_group(const struct limber_prepared *o, int64_t group, struct di
     return scan_lines(o, &v, lines, length, &o->mask[group], d);
 }
 
+/* Scans all groups of the operand.  Returns false with an error if memory runs out. */
 bool limber_prepared_scan(struct limber_prepared *o, struct diag *d)
 {
     bool back = o->operation == LIMBER_OPERATION_CONV_BACKWARD_DATA;
@@ -263,6 +266,7 @@ enum int8_state limber_prepared_int8(limber_prepared *o, int *exponent, limber_p
     return state;
 }
 
+/* Returns the address of the operand's elements. */
 const void *limber_prepared_data(const limber_prepared *o)
 {
     return o->x.data;
@@ -298,6 +302,8 @@ static struct limber_prepared *make_byte_operand(const struct limber_prepared *o
     return NULL;
 }
 
+/* Gives the operand the copy of its elements as 8-bit integers, with these strides, in memory that
+ * the operand frees from now on. memory is NULL if the copy could not be made. */
 limber_prepared *limber_prepared_set_bytes(limber_prepared *o, void *memory, int64_t line,
                                            int64_t p)
 {

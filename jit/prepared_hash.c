@@ -34,7 +34,7 @@ static void hash_apart(XXH3_state_t *state, const char *at, int64_t n, int64_t s
     }
 }
 
-/* Task: hashes the elements of some of the outer indices. */
+/* Task: hashes the elements of some rows or columns, those with the larger stride. */
 static void hash_task(void *arg, int64_t task, int worker)
 {
     const struct hashing *h = arg;

@@ -68,14 +68,17 @@ struct spread limber_groups_c(const struct problem *p);
 struct view limber_find_group_a(const struct problem *p, int64_t g);
 struct view limber_find_group_b(const struct problem *p, int64_t g);
 struct output_view limber_find_group_c(const struct problem *p, int64_t g);
+/* Returns the view of group g of A. */
 static inline struct view limber_group_a(const struct problem *p, int64_t g)
 {
     return g == 0 && !p->at.each_a ? p->a : limber_find_group_a(p, g);
 }
+/* Returns the view of group g of B. */
 static inline struct view limber_group_b(const struct problem *p, int64_t g)
 {
     return g == 0 && !p->at.each_b ? p->b : limber_find_group_b(p, g);
 }
+/* Returns the view of group g of C. */
 static inline struct output_view limber_group_c(const struct problem *p, int64_t g)
 {
     return g == 0 && !p->at.each_c ? p->c : limber_find_group_c(p, g);

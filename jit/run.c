@@ -81,6 +81,7 @@ static __attribute__((noinline)) bool run_reported(limber_context *ctx, const st
     return true;
 }
 
+/* Runs a call without filling a simulated unit's statistics. */
 bool limber_engine_run_accepted(limber_context *ctx, const struct problem *p,
                                 struct accepted *accepted, struct report *report, struct diag *d)
 {
@@ -91,6 +92,7 @@ bool limber_engine_run_accepted(limber_context *ctx, const struct problem *p,
     return p->m == 0 || p->n == 0 || p->groups == 0 || run_ways(ctx, p, accepted, NULL, d);
 }
 
+/* Computes a problem without looking for an equal earlier call. */
 bool limber_engine_run_plain(limber_context *ctx, const struct problem *p, struct report *report,
                              struct diag *d)
 {

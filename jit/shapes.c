@@ -10,11 +10,13 @@
 
 #include <stdlib.h>
 
+/* Returns an empty table of functions for fixed shapes; NULL if memory runs out. */
 struct shapes *limber_shapes_new(void)
 {
     return calloc(1, sizeof(struct shapes));
 }
 
+/* Frees the table of functions for fixed shapes. */
 void limber_shapes_free(struct shapes *all)
 {
     if (!all)
@@ -77,6 +79,8 @@ static __attribute__((noinline)) void count_product(limber_context *ctx,
         atomic_store_explicit(&place->saved, 0, memory_order_relaxed);
 }
 
+/* Returns the function for this shape.  If there is none yet, counts `times` products of the shape
+ * and returns NULL. */
 limber_kernel limber_shape_code(limber_context *ctx, const struct product_shape *s, int64_t times)
 {
     const struct made *made = limber_find_shape_function(ctx, s);

@@ -28,6 +28,7 @@ struct shapes {
     } place[SETS][PLACES];
 };
 
+/* Packs three small sizes into one word, by which shapes are compared. */
 static inline uint64_t limber_shape_pack(int64_t x, int64_t y, int64_t z)
 {
     return (uint64_t)x + ((uint64_t)y << 21) + ((uint64_t)z << 42);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* True if the unit adds integers. */
 static bool is_integer(const limber_unit *u)
 {
     return u->acc.format.kind == LIMBER_KIND_INT;
@@ -106,6 +107,8 @@ static bool run_counted(limber_context *ctx, const struct problem *p, struct rep
     return ok;
 }
 
+/* Runs a problem whose unit is simulated, and fills the statistics if the contract asks for them.
+ */
 bool limber_simulate_run(limber_context *ctx, const struct problem *p, struct report *report,
                          struct diag *d)
 {

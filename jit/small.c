@@ -71,6 +71,8 @@ static const char *why_not_pairs(const limber_context *ctx, const struct problem
     return p->c.inner >= p->n && limber_is_strided(p) ? NULL : "the operands lie otherwise";
 }
 
+/* If the caller names the scheme `pairs` (double-double sums), checks that the library's code or
+ * the interpreter can compute the problem with it. */
 bool limber_check_small(const limber_context *ctx, const struct problem *p, struct diag *d)
 {
     return !limber_names_pairs(&p->contract) ||
@@ -139,13 +141,14 @@ static void run_piece(void *arg, const struct piece *w)
         atomic_fetch_add(&s->slow, slow);
 }
 
-/* Predicted seconds of a group on one core.  Double-double sums reach a sixteenth of the rate of
- * binary64 in small products and in products with vectors. */
+/* Returns the predicted seconds of one group on one core.  Double-double sums reach a sixteenth of
+ * the rate of binary64 in small products and in products with vectors. */
 static double pairs_seconds(const struct target *t, const struct problem *p)
 {
     return (double)p->m * (double)p->n * (double)p->k / (t->rate[UNIT_f64] / 16);
 }
 
+/* Fills the report of a product that the scheme `pairs` computes, except for its times. */
 void limber_pairs_report(struct attempt *x)
 {
     struct report *r = x->r;

@@ -20,6 +20,7 @@ void limber_specialise_later(limber_context *ctx, const struct kernel_key *key, 
     limber_background_ask(ctx->background, &job, sizeof job);
 }
 
+/* Replaces a prebuilt kernel by a specialised one. */
 void limber_specialise(limber_context *ctx, const struct kernel_key *key)
 {
     const struct kernel_maker kernel_maker = {

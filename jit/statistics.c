@@ -43,6 +43,7 @@ static void add_value(limber_distribution *d, double x)
     d->exponents[e < 0 ? 0 : e >= LIMBER_EXPONENTS ? LIMBER_EXPONENTS - 1 : e]++;
 }
 
+/* Turns `variance` from a sum of squares into the variance. */
 static void finish_distribution(limber_distribution *d)
 {
     int64_t n = d->count - d->special;

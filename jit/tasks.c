@@ -8,13 +8,13 @@ static const double shortest = 15e-6;
 /* A call while its tasks run. */
 struct divided_call {
     const struct division *x;
-    int64_t rows, blocks; /* lines of a piece, and pieces of a group and a vector */
-    int64_t pieces, each; /* pieces of the call, and of a task */
+    int64_t rows, blocks; /* numbers of lines of a piece, of pieces for a group and vector */
+    int64_t pieces, each; /* numbers of pieces of the call, and of a task */
     void (*fn)(void *arg, const struct piece *);
     void *arg;
 };
 
-/* Task: computes some successive pieces. */
+/* Task: calls fn for some successive pieces: blocks of lines, each for one vector. */
 static void run_pieces(void *arg, int64_t task, int worker)
 {
     const struct divided_call *s = arg;
@@ -45,6 +45,8 @@ static int64_t count_tasks(const limber_context *ctx, double seconds)
     return seconds < shortest * (double)most ? (int64_t)(seconds / shortest) : most;
 }
 
+/* Calls fn, which cannot fail, for every piece: on all threads if the call takes long enough, else
+ * in order on the caller's thread. */
 void limber_run_pieces(limber_context *ctx, const struct division *x,
                        void (*fn)(void *arg, const struct piece *), void *arg)
 {

@@ -99,6 +99,7 @@ static void write_file(int folder, const char *name, const char *data, size_t si
     }
 }
 
+/* The `file` callback of a struct dump. trace: the struct trace. */
 void limber_trace_file(void *trace, const char *name, const char *data, size_t size)
 {
     struct trace *s = trace;
@@ -135,6 +136,7 @@ void limber_trace_stage(struct trace *s, int number, const char *pass, const str
     s->last = now;
 }
 
+/* The `visit` callback of a pass_watch: writes the plan after a pass, if the plan has changed. */
 void limber_trace_pass(void *trace, const char *pass, const struct plan *p)
 {
     for (size_t i = 0; i < limber_pass_count; i++)
@@ -177,6 +179,7 @@ void limber_trace_end(struct trace *s, const struct plan *p, const struct target
     limber_text_clear(&t);
 }
 
+/* Closes the directory and frees the latest stage. */
 void limber_trace_clear(struct trace *s)
 {
     if (s->folder)

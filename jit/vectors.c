@@ -48,6 +48,7 @@ static bool sums_single(const struct problem *p)
            limber_format_sig(p->fc) <= limber_format_sig(LIMBER_F32);
 }
 
+/* True for binary64, binary32 and floats of at most 16 bits. */
 static bool is_small_float(limber_format f)
 {
     return limber_format_is_binary(f) || (f.kind == LIMBER_KIND_FLOAT && f.size <= 2);
@@ -69,6 +70,7 @@ static bool has_complex_columns(const struct problem *p)
            !p->b.pairs && p->b.line == 1 && p->b.p == 2 && !needs_conversion(p);
 }
 
+/* True if the vector is a row of A, so that B is the matrix. */
 static bool is_by_row(const struct problem *p)
 {
     return p->n > p->m && !p->a.pairs;
@@ -265,14 +267,15 @@ static void run_piece(void *arg, const struct piece *w)
     }
 }
 
+/* Fills the report of a product with a vector. */
 static void report_vectors(struct attempt *x)
 {
     limber_report_library(x->r, x->ctx->machine.backend->name, "native",
                           limber_native_bound(x->p->k, sums_single(x->p) ? 4 : 8));
 }
 
-/* Predicted seconds of a group on one core.  Chains in the order of k reach a tenth of the rate of
- * binary64, in both formats; a matrix beyond the caches takes twice as long. */
+/* Returns the predicted seconds of one group on one core.  Chains in the order of k reach a tenth
+ * of the rate of binary64, in both formats; a matrix beyond the caches takes twice as long. */
 static double vectors_seconds(const struct vectors *x)
 {
     return (double)x->m * (double)x->k * (double)x->vectors /

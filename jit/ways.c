@@ -40,6 +40,7 @@ static bool fail_unknown_word(const char *name, int length, struct diag *d)
     return false;
 }
 
+/* True if the text, of `length` characters, is this word. */
 static bool is_word(const char *text, size_t length, const char *word)
 {
     return strlen(word) == length && memcmp(text, word, length) == 0;
@@ -115,6 +116,7 @@ static void begin_plans(struct attempt *x)
     memset(&x->f, 0, sizeof x->f);
 }
 
+/* Prepares an attempt to compute a call. */
 static void begin_attempt(struct attempt *x)
 {
     x->at = limber_ways;
@@ -191,7 +193,8 @@ bool limber_ways_run(struct attempt *x)
     return ran == RAN_done;
 }
 
-/* Computes the workspace of the first way (code path) that accepts the product. */
+/* Computes the workspace of the first way (code path) that accepts the product.  Returns false on
+ * an error. */
 bool limber_ways_workspace(struct attempt *x, bool batch, size_t *least, size_t *best)
 {
     enum ran ran = RAN_not;
@@ -207,9 +210,9 @@ bool limber_ways_workspace(struct attempt *x, bool batch, size_t *least, size_t 
     return ran == RAN_done;
 }
 
-/* Writes that this way computes the call without a plan.  The plan that would be used without the
- * way follows. */
-static void say_needless(const struct way *w, struct text *out)
+/* Prints that this way (code path) computes the call without a plan.  The plan that would be used
+ * without it is printed next. */
+static void print_planless_way(const struct way *w, struct text *out)
 {
     if (out)
         limber_text_add(out, "; way=%s: %s.  Without it (LIMBER_WAYS=-%s):\n",
@@ -229,7 +232,7 @@ bool limber_ways_plan(struct attempt *x, struct text *out, struct cut *cut)
     while (ran == RAN_not && (w = next_way(x, !planless, planless ? NULL : &why))) {
         if (!w->plan && !planless) {
             planless = w;
-            say_needless(w, out);
+            print_planless_way(w, out);
         }
         if (!w->plan)
             continue;

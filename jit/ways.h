@@ -38,6 +38,7 @@ bool limber_attempt_scan(struct attempt *x);
 /* How an attempt of a way ended.  RAN_not: the way changed nothing, so another way may compute the
  * call. */
 enum ran { RAN_not, RAN_done, RAN_failed };
+/* Returns RAN_done if the way computed the call, else RAN_not, so that the next way is tried. */
 static inline enum ran limber_ran(bool done)
 {
     return done ? RAN_done : RAN_not;

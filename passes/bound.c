@@ -188,6 +188,7 @@ double limber_error_bound(const struct plan *p, double k)
     return sum;
 }
 
+/* Returns the unit round-off of the result's format. */
 static double result_roundoff(const struct plan *p)
 {
     const struct node *out = limber_plan_find(p, OP_epilogue);
@@ -195,6 +196,7 @@ static double result_roundoff(const struct plan *p)
     return out ? limber_format_roundoff(out->type.format) : 0;
 }
 
+/* Returns the error that the contract allows for inner dimension k, relative to |A||B|. */
 double limber_allowed_error(const struct plan *p, double k)
 {
     double u = result_roundoff(p);
@@ -257,6 +259,8 @@ static double smallest_slack(const struct plan *p, double *k)
     return slack;
 }
 
+/* Returns the smallest difference between the allowed error and the error bound, over all inner
+ * dimensions k that the plan must compute (its class). */
 double limber_smallest_slack(const struct plan *p)
 {
     double k;

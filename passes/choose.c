@@ -2,7 +2,7 @@
  * The pass `choose`: tries every scheme on a copy of the plan (split, prune, bound), and takes the
  * cheapest one that keeps the contract.
  *
- *   needs   a stated gemm
+ *   needs   a gemm that is not split yet
  *   leaves  plan.scheme, plan.cost, and in plan.refused a line for every scheme */
 #include "ir/num/prim_num.h"
 #include "passes/passes.h"
@@ -25,6 +25,7 @@ static int doubles_per_element(limber_format f)
                                                                                     1;
 }
 
+/* True if the products are summed exactly, in a long accumulator. */
 static bool is_exact(const struct node *products)
 {
     return limber_attr_number(products, ATTR_unit) == UNIT_exact;

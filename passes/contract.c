@@ -141,33 +141,39 @@ bool limber_contract_check(const limber_contract *k, limber_format a, limber_for
 
 /* ---- what a promise allows ------------------------------------------------------------------- */
 
+/* True if every value of the format is an integer. */
 static bool holds_integers(limber_format f)
 {
     return limber_is_integer(f) || f.kind == LIMBER_KIND_SHORT;
 }
 
+/* True if integer results wrap modulo 2^bits of their format: native sums of integers. */
 bool limber_wraps(const limber_contract *k, limber_format a, limber_format b)
 {
     return k->promise == LIMBER_CONTRACT_NATIVE && holds_integers(a) && holds_integers(b);
 }
 
+/* True if a result that does not fit into format c makes the call fail (RANGE). */
 bool limber_refuses_overflow(const limber_contract *k, limber_format a, limber_format b,
                              limber_format c)
 {
     return limber_num_is_int(c) && !limber_wraps(k, a, b);
 }
 
+/* True if every scheme within the error bound is allowed, so that a product may be partitioned. */
 bool limber_allows_any_scheme(const limber_contract *k)
 {
     return k->promise != LIMBER_CONTRACT_SIMULATE && k->promise != LIMBER_CONTRACT_FAST &&
            !limber_order(k);
 }
 
+/* True if results must be exact integers, which are never rounded. */
 bool limber_requires_integers(limber_promise promise)
 {
     return promise == LIMBER_CONTRACT_EXACT;
 }
 
+/* True if the promise allows the error of native sums. */
 bool limber_errs_natively(limber_promise promise)
 {
     return promise == LIMBER_CONTRACT_NATIVE || promise == LIMBER_CONTRACT_REPRODUCIBLE;
@@ -180,6 +186,8 @@ int limber_order(const limber_contract *k)
     return k->promise == LIMBER_CONTRACT_REPRODUCIBLE ? 1 : 0;
 }
 
+/* True if the caller names several schemes, each for the tiles that the schemes before it do not
+ * suit. */
 bool limber_names_several(const limber_contract *k)
 {
     struct scheme_list list;
@@ -187,11 +195,13 @@ bool limber_names_several(const limber_contract *k)
     return k->scheme && limber_scheme_list_read(k->scheme, &list) && list.count > 1;
 }
 
+/* True if the caller names the scheme `pairs`. */
 bool limber_names_pairs(const limber_contract *k)
 {
     return k->scheme && strcmp(k->scheme, "pairs") == 0;
 }
 
+/* True if the scheme `pairs` (double-double sums) can keep the contract. */
 bool limber_pairs_serve(const limber_contract *k, double *allowed)
 {
     *allowed = k->promise == LIMBER_CONTRACT_BITS ? ldexp(1, -k->bits) : 0;
@@ -199,6 +209,8 @@ bool limber_pairs_serve(const limber_contract *k, double *allowed)
            (!k->scheme || limber_names_pairs(k));
 }
 
+/* True if the contract needs only native sums, in any order or the documented one, and names no
+ * scheme with limbs. */
 bool limber_needs_native_sums(const limber_contract *k)
 {
     const struct scheme *s = k->scheme ? limber_scheme_find(k->scheme) : NULL;
@@ -208,6 +220,8 @@ bool limber_needs_native_sums(const limber_contract *k)
 
 /* ---- functions of one shape, and complex products -------------------------------------------- */
 
+/* Checks that a function that is compiled for one shape (limber_bind_shape) can have this contract.
+ */
 bool limber_fixed_check(const limber_contract *k, struct diag *d)
 {
     if (k->promise != LIMBER_CONTRACT_NATIVE)
@@ -242,6 +256,7 @@ bool limber_three_products_check(const limber_contract *k, limber_format a, limb
                "only, which contract.promise fast allows");
 }
 
+/* Returns the contract of each of the three real products of a complex product. */
 limber_contract limber_three_products_part(const limber_contract *k)
 {
     limber_contract part = *k;
@@ -263,6 +278,9 @@ static const char *unscanned_scheme(limber_promise promise, limber_format f)
                                                                                    NULL;
 }
 
+/* Returns the contract for a sum of a few products in format f, which yields a result under
+ * contract k. unscanned: the returned contract names a scheme that needs no scan of the data, if
+ * there is one. */
 limber_contract limber_contract_of_sum(const limber_contract *k, limber_format f, bool unscanned)
 {
     limber_promise promise =

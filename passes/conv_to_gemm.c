@@ -12,11 +12,13 @@
 #include "ir/conv.h"
 #include "passes/passes.h"
 
+/* Returns the type of a matrix with these dimensions. */
 static struct type matrix_type(limber_format f, char rows, char cols)
 {
     return (struct type){ .format = f, .rank = 2, .dim = { -rows, -cols }, .count = 1 };
 }
 
+/* Reports that memory ran out, and returns false. */
 static bool no_memory(struct diag *d)
 {
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "conv_to_gemm: out of memory");

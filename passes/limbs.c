@@ -6,21 +6,26 @@
 
 #include <math.h>
 
+/* True if the operand was scanned. */
 static bool has_mask(const struct node *mask)
 {
     return limber_node_has(mask, ATTR_emin);
 }
 
+/* Returns which elements share a scale. */
 static int64_t axis_of(const struct node *limbs)
 {
     return limber_node_has(limbs, ATTR_axis) ? limber_attr_number(limbs, ATTR_axis) : AXIS_none;
 }
 
+/* Returns true if lines or all elements are multiplied by powers of two before they are split. */
 bool limber_limbs_are_scaled(const struct node *limbs)
 {
     return axis_of(limbs) != AXIS_none;
 }
 
+/* Returns true if all elements are zero, as the attributes of the operand's node say. mask: that
+ * node. */
 bool limber_is_zero_operand(const struct node *mask)
 {
     return has_mask(mask) && limber_attr_number(mask, ATTR_width) == 0;
@@ -42,11 +47,14 @@ static int64_t spread_of(const struct plan *p, int limbs)
     return spread < width ? spread : width - 1;
 }
 
+/* True if the limbs are slices with signed digits. */
 static bool is_balanced(const struct node *limbs)
 {
     return limbs->op == OP_slices && limber_attr_number(limbs, ATTR_sign) == SIGN_balanced;
 }
 
+/* Returns log2 of the weight of limb i: the value that a 1 in this limb stands for, relative to a 1
+ * of the scaled element. */
 int limber_limb_weight(const struct node *limbs, int i)
 {
     switch (limbs->op) {
@@ -56,6 +64,7 @@ int limber_limb_weight(const struct node *limbs, int i)
     }
 }
 
+/* Returns log2 of the largest value of limb i, times its weight, relative to a nonzero element. */
 int64_t limber_limb_reach(const struct plan *p, int limbs, int i)
 {
     const struct node *n = &p->node[limbs];
@@ -69,6 +78,7 @@ int64_t limber_limb_reach(const struct plan *p, int limbs, int i)
     }
 }
 
+/* Finds the exponents of scaled elements: 2^low <= |x| < 2^top for each that is not zero. */
 void limber_limb_range(const struct plan *p, int limbs, int64_t *low, int64_t *top)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);
@@ -85,6 +95,8 @@ void limber_limb_range(const struct plan *p, int limbs, int64_t *low, int64_t *t
     }
 }
 
+/* Returns the bits that scaled integers need to hold every element exactly; INT64_MAX if the
+ * operand was not scanned. */
 int64_t limber_limb_width(const struct plan *p, int limbs)
 {
     const struct node *n = &p->node[limbs], *mask = limber_source(p, limbs);

@@ -55,6 +55,7 @@ struct partition_work {
     bool failed;
 };
 
+/* Reports that memory ran out, and returns false. */
 static bool no_memory(struct diag *d)
 {
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "partition: out of memory");
@@ -92,6 +93,7 @@ static struct mask mask_of_blocks(const struct partition_side *s, const int32_t 
     return m;
 }
 
+/* Returns the mask (result of a scan) of group g. */
 static struct mask mask_of_group(const struct partition_side *s, int g)
 {
     return mask_of_blocks(s, s->block + s->first[g], s->first[g + 1] - s->first[g]);
@@ -327,7 +329,7 @@ static bool cut_lines(struct partition_work *w)
 
 /* Defines narrow tiles: the exponents of a tile's elements or, if `bits`, all their set bits lie
  * within `binades` powers of two.  The highest of these is 2^top if `fixed`, else it may differ
- * from block to block. */
+ * from tile to tile. */
 struct narrow_limits {
     bool bits;
     int binades, top;
@@ -642,6 +644,7 @@ static double cut_tiles(struct partition_work *w, bool apply)
     return all;
 }
 
+/* Assigns a class to each tile of both operands. */
 static bool classify_both(struct partition_work *w, const struct narrow_limits *limits, int count)
 {
     w->classes = count + 1;
@@ -820,6 +823,7 @@ bool limber_partition_make(const struct partition_input *in, struct partition *p
     return true;
 }
 
+/* Frees the partition. */
 void limber_partition_clear(struct partition *p)
 {
     for (int side = 0; side < 2; side++) {
@@ -829,6 +833,7 @@ void limber_partition_clear(struct partition *p)
     memset(p, 0, sizeof *p);
 }
 
+/* Returns the tiles of one operand that a part multiplies. */
 struct tile_subset limber_partition_subset(const struct partition *p,
                                            const struct partition_part *part, int side)
 {
@@ -839,6 +844,7 @@ struct tile_subset limber_partition_subset(const struct partition *p,
                                  s->shift };
 }
 
+/* Returns the number of blocks of lines of one operand that a part multiplies. */
 int64_t limber_partition_blocks(const struct partition *p, const struct partition_part *part,
                                 int side)
 {

@@ -12,6 +12,7 @@
 
 /* ---- classes of k and of sizes --------------------------------------------------------------- */
 
+/* True if the product is so small that neither a second thread nor a scan pays. */
 bool limber_is_tiny(const struct product_request *r)
 {
     /* a product is tiny if m, n and k are at most this number, and its multiply-adds at most the
@@ -37,6 +38,7 @@ bool limber_is_coarse(const struct product_request *r, const struct target *t)
  * their number of bits. */
 static const int k_classes[] = { 0, 4, 8, 10, 11, 12, 13, 14, 16, 17, 20, 24, 28, 31, 40, 62 };
 
+/* Returns the class of k: log2 of the smallest power of two in a list that is at least k. */
 static int k_class(int64_t k)
 {
     size_t i = 0;
@@ -130,11 +132,13 @@ enum data_need limber_data_need(const struct product_request *r, const struct ta
     return are_bytes(r) ? NEED_format : NEED_masks;
 }
 
+/* True if B^T A^T may be computed instead of A B, because the results have the same bits. */
 bool limber_may_transpose(const struct product_request *r, const struct target *t)
 {
     return is_native(r, t);
 }
 
+/* True if the product may be partitioned, with a plan for each part. */
 bool limber_can_partition(const struct product_request *r)
 {
     const struct scheme *s = r->contract->scheme ? limber_scheme_find(r->contract->scheme) : NULL;
@@ -160,6 +164,7 @@ bool limber_may_sum_parts(const struct product_request *r, const struct mask *a,
                         low - r->contract->bits > limber_format_emin(r->c) + 8));
 }
 
+/* True if sums must be integers.  Then fractions among the operands may be an error. */
 bool limber_needs_integers(const struct product_request *r)
 {
     return limber_requires_integers(r->contract->promise);
@@ -167,6 +172,7 @@ bool limber_needs_integers(const struct product_request *r)
 
 /* ---- how many slices Ozaki I needs ----------------------------------------------------------- */
 
+/* Ozaki I: true if the library has to estimate the number of slices. */
 bool limber_estimates_slices(const struct product_request *r)
 {
     return r->contract->promise == LIMBER_CONTRACT_FAST && r->contract->slices == 0 &&
@@ -281,6 +287,7 @@ int limber_first_pass_bits(const struct product_request *r, const struct target 
     return bits <= MOST_FIRST_PASS_BITS && spared >= GAIN ? bits : 0;
 }
 
+/* True if sums in binary64 may be accurate enough to round most elements of the result. */
 bool limber_wants_chains(const struct product_request *r, const struct target *t)
 {
     return (r->contract->promise == LIMBER_CONTRACT_CORRECT ||
@@ -290,11 +297,15 @@ bool limber_wants_chains(const struct product_request *r, const struct target *t
            !limber_is_device(t) && !limber_is_tiny(r) && r->k > 0;
 }
 
+/* Returns the error bound of a sum in binary64, relative to the product of the Euclidean norms of
+ * its row and its column. */
 double limber_chain_share(const struct product_request *r)
 {
     return ldexp(1, limber_chain_error(k_class(r->k)));
 }
 
+/* Returns a bound on the share of elements that binary64 sums leave uncertain: the largest r of a
+ * few with open <= 2^-r. */
 int limber_decided(double open)
 {
     static const int classes[] = { 12, 10, 8, 6, 4 };
@@ -305,6 +316,7 @@ int limber_decided(double open)
     return isnan(open) ? 0 : 1;
 }
 
+/* True if the scheme `accumulator` may sum in double-double first. */
 bool limber_wants_pairs(const struct product_request *r, const struct target *t)
 {
     return (r->contract->promise == LIMBER_CONTRACT_CORRECT ||
@@ -321,6 +333,8 @@ double limber_pair_share(const struct product_request *r)
     return ldexp(1, 2 + 2 * (k_class(r->k) + 1) - 106);
 }
 
+/* Returns a bound on the share of elements that double-double sums leave uncertain: the largest r
+ * of a few with open <= 2^-r. */
 int limber_paired(double open)
 {
     static const int classes[] = { 8, 6, 4 };
@@ -340,6 +354,7 @@ int limber_paired(double open)
  * device is for small C; the other classes follow the smaller of m and n. */
 enum { COARSE_SIZE = 8 };
 
+/* Returns the class of the product's size, in which plans are the same. */
 static int size_class(const struct product_request *r)
 {
     static const int classes[] = { 8, 10, 11, 12, 13, 14 };

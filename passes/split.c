@@ -2,7 +2,7 @@
  * The pass `split`: replaces operands by limbs and a product table, by the scheme that `choose`
  * named.
  *
- *   needs   a stated gemm and plan.scheme
+ *   needs   a gemm that is not split yet, and plan.scheme
  *   leaves  no gemm, but limbs, products and a combine */
 #include "passes/passes.h"
 #include "passes/scheme.h"

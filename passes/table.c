@@ -29,6 +29,8 @@ static bool is_zero_limb(const struct plan *p, int limbs, int limb)
                                     (int64_t)limber_format_sig(n->type.format) * limb);
 }
 
+/* Returns true if the product of limbs a and b changes no result: scans show that one of them is
+ * zero, or all bits of the product are above those of an integer that wraps. */
 bool limber_row_is_free(const struct plan *p, const struct node *table, int a, int b, int weight)
 {
     const struct node *out = limber_plan_find(p, OP_epilogue);
@@ -41,6 +43,9 @@ bool limber_row_is_free(const struct plan *p, const struct node *table, int a, i
             weight > limber_format_sig(out->type.format));
 }
 
+/* Returns true if cutting this operand (side 0: A, 1: B) to fewer bits changes no result, because
+ * the combine node's attribute `uncertain` covers the cut: elements whose rounding it leaves
+ * uncertain are recomputed exactly. */
 bool limber_covers_cut(const struct plan *p, int side)
 {
     const struct node *products = limber_plan_find(p, OP_products);
@@ -167,6 +172,8 @@ static double largest_slice(const struct node *n, int i)
     return i == 0 && top < bits ? ldexp(1, (int)top) + 1 : ldexp(1, (int)bits);
 }
 
+/* Returns log2 of the largest sum that one element along k adds to an accumulator of slices, which
+ * has 64 bits; 0 for other limbs. */
 double limber_total_bits(const struct plan *p)
 {
     const struct node *n = limber_plan_find(p, OP_products);

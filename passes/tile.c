@@ -33,6 +33,7 @@ static int64_t round_down(int64_t x, int64_t step)
     return x / step * step;
 }
 
+/* Returns the unit whose rate the products have. */
 static enum unit rated_unit(const struct node *products)
 {
     return limber_rated_unit(limber_attr_number(products, ATTR_unit));

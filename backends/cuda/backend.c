@@ -100,7 +100,7 @@ static bool code_key(const struct plan *p, const struct target *t, struct blob *
     return ok;
 }
 
-/* Implements code_ops.source. */
+/* Implements code_ops.source: prints the source of a plan's kernels. */
 static bool source_of(const struct plan *p, const struct target *t, struct text *out,
                       struct diag *d)
 {

@@ -18,6 +18,8 @@ static struct cu_launch cluster_launch(const struct cuda_config *f, int64_t bloc
                                .attributes = early ? 2 : 1 };
 }
 
+/* Returns the number of clusters of the multiply kernel that the device can run at once; 0 if it
+ * cannot launch clusters. */
 int limber_cuda_resident_clusters(const struct cuda_driver *c, const struct cuda_config *f,
                                   cu_function multiply)
 {
@@ -31,6 +33,8 @@ int limber_cuda_resident_clusters(const struct cuda_driver *c, const struct cuda
     return n;
 }
 
+/* Returns the number of thread blocks per cluster for a product of tiles_m rows of tiles; 1 if it
+ * uses no clusters. */
 int limber_cuda_cluster_size(const struct device_call *r, int64_t tiles_m)
 {
     return tiles_m > 1 && r->loaded->clusters > 0 ? r->kernel->config.cluster : 1;

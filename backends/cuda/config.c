@@ -73,12 +73,15 @@ bool limber_cuda_uses_tensor_memory(enum unit u, const struct target *t)
            (u != UNIT_i8 || limber_target_has(t, "tcgen05-i8"));
 }
 
+/* True if the unit's instructions on this target read operands from shared memory directly. */
 bool limber_cuda_reads_shared(enum unit u, const struct target *t)
 {
     return (limber_cuda_is_tensor_unit(u) && limber_target_has(t, "wgmma")) ||
            limber_cuda_uses_tensor_memory(u, t);
 }
 
+/* True if the multiply kernel reads operands from shared memory, which a group of producer threads
+ * fills (kernel/fetch.h). */
 bool limber_cuda_fetches(const struct cuda_config *c)
 {
     return c->mma_path == MMA_PATH_group || c->mma_path == MMA_PATH_tensor;

@@ -56,12 +56,14 @@ __attribute__((format(printf, 2, 3))) static void report_once(enum trouble which
 
 /* ---- file names: hashes of a program --------------------------------------------------------- */
 
+/* Writes a 128-bit hash as hexadecimal digits. */
 static void print_hex(XXH128_hash_t hash, char hex[HEX + 1])
 {
     snprintf(hex, HEX + 1, "%016llx%016llx", (unsigned long long)hash.high64,
              (unsigned long long)hash.low64);
 }
 
+/* Adds a string to a hash, with its closing zero, so that two strings cannot merge. */
 static void hash_text(XXH3_state_t *state, const char *text)
 {
     XXH3_128bits_update(state, text, strlen(text) + 1);

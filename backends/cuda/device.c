@@ -77,6 +77,7 @@ struct device *limber_cuda_device(int ordinal, struct diag *d)
     return v;
 }
 
+/* Takes an idle resource.  The result's `at` is 0 if there is none. */
 struct idle_item limber_cuda_take_idle(struct device *v, struct idle *x)
 {
     struct idle_item item = { .at = 0 };
@@ -88,6 +89,7 @@ struct idle_item limber_cuda_take_idle(struct device *v, struct idle *x)
     return item;
 }
 
+/* Keeps a resource for later calls.  Returns false if enough are kept already. */
 bool limber_cuda_keep_idle(struct device *v, struct idle *x, struct idle_item item)
 {
     bool room;
@@ -108,6 +110,7 @@ bool limber_cuda_take_stream(struct device *v, cu_stream *s, struct diag *d)
     return *s || limber_cuda_ok(v->driver, v->driver->cuStreamCreate(s, 0), "making a stream", d);
 }
 
+/* Keeps a stream for later calls, or destroys it if enough are kept. */
 void limber_cuda_return_stream(struct device *v, cu_stream s)
 {
     if (!limber_cuda_keep_idle(v, &v->streams, (struct idle_item){ .at = (uintptr_t)s }))

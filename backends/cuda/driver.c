@@ -61,6 +61,7 @@ static bool open_driver(struct diag *d)
     return false;
 }
 
+/* Opens the driver at first use and keeps it open. */
 const struct cuda_driver *limber_cuda(struct diag *d)
 {
     pthread_mutex_lock(&lock);
@@ -87,6 +88,8 @@ bool limber_cuda_ok(const struct cuda_driver *c, int result, const char *what, s
             "");
 }
 
+/* Lets this thread load code and allocate memory while another thread captures a stream.  Returns
+ * the mode to restore. */
 int limber_cuda_relax(const struct cuda_driver *c)
 {
     enum { GLOBAL = 0, RELAXED = 2 };
@@ -95,6 +98,7 @@ int limber_cuda_relax(const struct cuda_driver *c)
     return c->cuThreadExchangeStreamCaptureMode(&mode) == 0 ? mode : GLOBAL;
 }
 
+/* Restores the capture mode that limber_cuda_relax returned. */
 void limber_cuda_restore(const struct cuda_driver *c, int mode)
 {
     c->cuThreadExchangeStreamCaptureMode(&mode);

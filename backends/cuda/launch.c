@@ -321,6 +321,7 @@ static struct packing pack_images(const struct device_call *r, const struct part
     return (struct packing){ args, held_matrices(r, p, 1) * p->images * args.blocks };
 }
 
+/* Returns the kernel arguments of an operand: the view and a copy of its index map. */
 struct operand_args limber_cuda_operand(const struct view *v)
 {
     struct operand_args o = { .view = *v, .patched = v->patch != NULL, .paired = v->pairs != NULL };
@@ -724,6 +725,7 @@ static void count_outer(const struct cuda_model *m, struct call *c)
              (m->split > 1 ? ceil_div(c->k, slots_of(m, c->k).part_length) : 0));
 }
 
+/* Returns the number of matrices of A (side 0) or B (side 1) in a call. */
 int64_t limber_cuda_matrix_count(const struct call *c, int side)
 {
     const struct spread *x = side ? &c->each_b : &c->each_a;
@@ -731,6 +733,7 @@ int64_t limber_cuda_matrix_count(const struct call *c, int side)
     return c->groups > 1 && (x->step || x->address) ? c->groups : 1;
 }
 
+/* Sets the call's fields for batches: groups, each, matrices. */
 void limber_cuda_set_groups(struct device_call *r)
 {
     const struct call *c = r->call;
@@ -778,6 +781,8 @@ bool limber_cuda_takes_groups(const struct kernel *k, const struct call *c)
     return !f->library || !(c->ways & limber_way_bit(WAY_cublas)) || limber_cublas_takes_groups(&r);
 }
 
+/* Makes the context of r->device current, and allows this thread to allocate while a stream is
+ * captured. */
 bool limber_cuda_enter_context(struct device_call *r, struct diag *d)
 {
     r->driver = r->device->driver;
@@ -814,6 +819,7 @@ bool limber_cuda_enter(struct device_call *r, struct diag *d)
     return false;
 }
 
+/* Ends what limber_cuda_enter or limber_cuda_enter_context began. */
 void limber_cuda_leave(struct device_call *r)
 {
     cu_context before;
@@ -855,6 +861,7 @@ bool limber_cuda_is_capturing(const limber_queue *queue, int device)
     return status != 0;
 }
 
+/* Implements device_ops.ready: loads the kernel's code onto the device. */
 bool limber_cuda_ready(struct kernel *k, int device, struct diag *d)
 {
     struct call call = { .device = device };

@@ -101,6 +101,8 @@ bool limber_cuda_find_kernel(struct device_call *r, int device, struct diag *d)
     return r->loaded != NULL;
 }
 
+/* True if the kernel itself waits for the previous launch, so that it may begin before that launch
+ * ends. */
 bool limber_cuda_begins_early(const struct device_call *r, enum cuda_kernel which)
 {
     return r->device->early && (which == KERNEL_multiply || which == KERNEL_reconstruct);

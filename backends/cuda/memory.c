@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Allocates device memory in the order of the call's stream.  what: names the memory in errors. */
 bool limber_cuda_take_memory(struct device_call *r, cu_pointer *p, size_t bytes, const char *what,
                              struct diag *d)
 {
@@ -21,6 +22,7 @@ bool limber_cuda_take_memory(struct device_call *r, cu_pointer *p, size_t bytes,
     return limber_cuda_ok(c, result, "taking device memory", d);
 }
 
+/* Frees device memory in the order of the call's stream, and sets *p to 0. */
 void limber_cuda_release(struct device_call *r, cu_pointer *p)
 {
     if (*p)
@@ -57,6 +59,7 @@ bool limber_cuda_is_device_memory(const void *p, int device)
     return holds;
 }
 
+/* Allocates device memory and copies host memory to it. */
 bool limber_cuda_copy(struct device_call *r, cu_pointer *to, const void *from, size_t bytes,
                       const char *what, struct diag *d)
 {
@@ -193,6 +196,7 @@ static bool upload_tile_subset(struct device_call *r, int side, struct diag *d)
     return true;
 }
 
+/* Returns the largest exponent of the lines. */
 static int32_t largest_of(const int32_t *emax, size_t lines)
 {
     int32_t most = INT32_MIN;
@@ -211,6 +215,7 @@ struct known {
     size_t emax, special;
 };
 
+/* True if a scan found NaN or infinities. */
 static bool has_special(const struct mask *m)
 {
     return m->special && m->line_special;

@@ -84,6 +84,7 @@ static bool open_nvrtc(struct diag *d)
     return limber_fail(d, LIMBER_STATUS_DEVICE, "NVRTC is too old: it gives no cubins");
 }
 
+/* Loads NVRTC at the first call; later calls return what the first one returned. */
 static bool open_once(struct diag *d)
 {
     bool ok;
@@ -94,6 +95,7 @@ static bool open_once(struct diag *d)
     return ok;
 }
 
+/* Implements code_ops.open: loads NVRTC, unless compiling is forbidden or LIMBER_CUBINS is set. */
 void limber_nvrtc_open(const struct target *t)
 {
     struct diag ignored = { 0 };

@@ -5,6 +5,8 @@
 
 enum { THREADS = 256, WAVES = 8 };
 
+/* True if the kernels of a scan of this format include those that compute complex products by three
+ * real products. */
 bool limber_cuda_has_planes(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT || limber_format_is_binary(f);
@@ -21,6 +23,7 @@ static bool launch_grid(struct device_call *r, enum cuda_kernel which, int64_t e
     return limber_cuda_launch_kernel(r, which, blocks < most ? blocks : most, THREADS, 0, args, d);
 }
 
+/* Waits for the call's stream if `waits` is set.  Returns false with an error if that fails. */
 static bool wait_for_stream(struct device_call *r, bool waits, struct diag *d)
 {
     return !waits || limber_cuda_ok(r->driver, r->driver->cuStreamSynchronize(r->stream),

@@ -26,6 +26,8 @@ size_t limber_cuda_scan_pixels(const struct view *v, int64_t lines, int64_t leng
                0;
 }
 
+/* Returns the number of tiles for which a scan has results, in a matrix of lines x length elements.
+ */
 int64_t limber_cuda_scan_tiles(int64_t lines, int64_t length)
 {
     return ceil_div(lines, LIMBER_BLOCK) * ceil_div(length, ELEMENTS);
@@ -109,7 +111,9 @@ static struct planned_scan plan_scan(const struct device_call *r, const struct s
     return p;
 }
 
-/* Initialises results if the scan has no counters, scans, and combines the results of pixels. */
+/* Launches the kernels of a scan of one or two operands: one that initialises the results, unless
+ * the last thread block of a line stores them (counters); the scan; and, for images, one that
+ * combines the results of pixels to those of windows.  Returns false with an error. */
 bool limber_cuda_scan_start(struct device_call *r, const struct scan_call *calls,
                             const struct scan_memory *memory, int count, struct diag *d)
 {
@@ -162,6 +166,7 @@ static void return_counters(struct device_call *r, struct idle_item *c, bool are
         limber_cuda_release(r, &c->at);
 }
 
+/* Frees an idle buffer of pinned host memory. */
 static void free_pinned(const struct device_call *r, const struct idle_item *x)
 {
     if (x->at)
@@ -195,11 +200,13 @@ static void return_pinned(struct device_call *r, const struct idle_item *x)
         free_pinned(r, x);
 }
 
+/* Returns the bytes of a scan's results for all lines. */
 static size_t line_bytes(const struct scan_call *call)
 {
     return (size_t)(call->matrices * call->lines) * SCAN_fields * sizeof *call->found;
 }
 
+/* Returns the bytes of a scan's results for all tiles. */
 static size_t tile_bytes(const struct scan_call *call)
 {
     return call->tiles ? (size_t)limber_cuda_scan_tiles(call->lines, call->length) * SCAN_fields *
@@ -248,6 +255,7 @@ static size_t found_bytes(const struct scan_call *call)
     return line_bytes(call) + tile_bytes(call);
 }
 
+/* Returns the bytes of all results that are copied to the host. */
 static size_t all_found_bytes(const struct host_scan *s)
 {
     return found_bytes(&s->calls[0]) + (s->count > 1 ? found_bytes(&s->calls[1]) : 0);

@@ -85,6 +85,7 @@ static void print_integers(struct text *t, const char *type, const char *name, c
     limber_text_add(t, " };\n");
 }
 
+/* Prints a format as the initialiser of a limber_format. */
 void limber_cuda_format_source(struct text *t, limber_format f)
 {
     limber_text_add(t, "{ %d, %d, %d, %d, %d, %d, %d }", f.kind, f.exp_bits, f.frac_bits, f.flags,
@@ -312,6 +313,7 @@ static void print_digits(struct text *t, const struct cuda_config *c, const stru
     print_integers(t, "int32_t", "FIRST_LIMB", first_limb, (size_t)crt->count + 1);
 }
 
+/* Prints `count` doubles as an initialiser. */
 static void print_doubles_row(struct text *t, const double *v, int count)
 {
     for (int i = 0; i < count; i++)
@@ -344,6 +346,7 @@ static void print_doubles(struct text *t, const struct cuda_config *c, const str
     limber_text_add(t, " };\n");
 }
 
+/* fraction bits of the table SHARE, which has 1/p of each modulus p as fixed-point numbers */
 enum { SHARE_BITS = 40 };
 
 /* Prints the tables for reconstruction by the Chinese remainder theorem.  limbs: [limb] the index

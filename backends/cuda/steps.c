@@ -121,6 +121,7 @@ bool limber_cuda_steps_source(const struct epilogue *e, struct text *out, struct
 
 /* ---- launching the kernel -------------------------------------------------------------------- */
 
+/* Returns an epilogue's numbers in the form that the device's code reads. */
 static struct steps_numbers kernel_numbers(const struct numbers *n)
 {
     return (struct steps_numbers){ (char *)(uintptr_t)n->data, n->row, n->col, n->plane };

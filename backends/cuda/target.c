@@ -90,7 +90,8 @@ bool limber_cuda_arch(struct target *t, int major, int minor, int multiprocessor
     return true;
 }
 
-/* Implements code_ops.named. */
+/* Implements code_ops.named: describes a usual GPU of this architecture.  Returns false if it is
+ * unknown. */
 bool limber_cuda_named(struct target *t, const char *name)
 {
     for (size_t i = 0; i < COUNT(archs); i++)

@@ -108,6 +108,7 @@ bool limber_cuda_alloc(void **p, size_t bytes, const char *what, int device,
     return ok;
 }
 
+/* Implements device_ops.free: frees device memory in the order of the queue's stream. */
 void limber_cuda_free(void *p, int device, const limber_queue *queue)
 {
     struct diag ignored = { 0 };

@@ -321,7 +321,7 @@ static bool tile_blocks(struct plan *p, struct node *n, const struct target *t, 
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "tile: out of memory");
 }
 
-/* Implements block_rules.tile. */
+/* Implements block_rules.tile: sets the attribute `tile` of the plan's products. */
 static bool tile(struct plan *p, struct node *n, const struct target *t, struct diag *d)
 {
     if (limber_attr_number(n, ATTR_unit) != UNIT_model)
@@ -330,7 +330,7 @@ static bool tile(struct plan *p, struct node *n, const struct target *t, struct 
                                                           tile_block_scaled(p, n, t, d);
 }
 
-/* Implements block_rules.price. */
+/* Implements block_rules.price: predicts the time of a plan. */
 static struct price price_of(const struct plan *p, const struct target *t)
 {
     bool inside;

@@ -22,6 +22,7 @@ struct limits {
     int64_t k; /* largest length of a sum */
 };
 
+/* Returns the smallest positive number of a format. */
 static double quantum_of(limber_format f)
 {
     return ldexp(1, limber_format_quantum(f));
@@ -176,6 +177,7 @@ void limber_cuda_set_unit(const struct plan *p, struct cuda_config *c)
     c->special = 0;
 }
 
+/* Sets the constants of block-scaled instructions. */
 void limber_cuda_set_block_scaled(const struct plan *p, const struct target *t,
                                   struct cuda_config *c)
 {
@@ -199,6 +201,7 @@ static void print_step(struct text *t, const limber_step *s)
                     f.frac_bits, f.flags, f.bias, f.size, f.carried, s->rounding, s->overflow);
 }
 
+/* Prints `count` integers as an initialiser. */
 static void print_numbers(struct text *t, const int32_t *v, size_t count)
 {
     limber_text_add(t, "   ");
@@ -267,6 +270,7 @@ static int format_number(limber_format f)
                               5;
 }
 
+/* Prints the constants of block-scaled instructions as source. */
 void limber_cuda_block_scaled_source(const struct plan *p, struct text *out)
 {
     limber_text_add(out, "\n#include \"ir/unit/num.h\"\n");

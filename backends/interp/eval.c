@@ -24,7 +24,7 @@ static bool eval_arg(struct eval *e, const struct node *n, struct val *v)
     return true;
 }
 
-/* Evaluates `patches` (side 0) or `filters` (side 1): a view of the convolution's tensor as a
+/* Evaluates `filters` (side 0) or `patches` (side 1): a view of the convolution's tensor as a
  * matrix, which set_maps has made.  Always returns true. */
 static bool eval_map(struct eval *e, int side, struct val *v)
 {
@@ -33,18 +33,22 @@ static bool eval_map(struct eval *e, int side, struct val *v)
     return true;
 }
 
+/* Evaluates `patches`: B, whose columns are windows of an image.  Always returns true. */
 static bool eval_patches(struct eval *e, const struct node *n, struct val *v)
 {
     (void)n;
     return eval_map(e, 1, v);
 }
 
+/* Evaluates `filters`: A, whose rows are filters.  Always returns true. */
 static bool eval_filters(struct eval *e, const struct node *n, struct val *v)
 {
     (void)n;
     return eval_map(e, 0, v);
 }
 
+/* Evaluates `image`: the result, whose elements lie in the tensor as pixels.  Always returns true.
+ */
 static bool eval_image(struct eval *e, const struct node *n, struct val *v)
 {
     /* nothing to do: the epilogue has stored its results through the image's map */
@@ -60,6 +64,8 @@ static bool eval_gemm(struct eval *e, const struct node *n, struct val *v)
     return limber_fail(e->d, LIMBER_STATUS_INTERNAL, "interp: %%%s was not split", n->name);
 }
 
+/* Evaluates `conv`: fails, since the passes turn every conv into a product before a plan is
+ * evaluated. */
 static bool eval_conv(struct eval *e, const struct node *n, struct val *v)
 {
     return eval_gemm(e, n, v);
@@ -67,6 +73,7 @@ static bool eval_conv(struct eval *e, const struct node *n, struct val *v)
 
 /* ---- limbs of operands ----------------------------------------------------------------------- */
 
+/* Returns the format with a name that is known to exist. */
 static limber_format format_named(const char *name)
 {
     limber_format f;
@@ -334,6 +341,8 @@ static bool eval_quantize(struct eval *e, const struct node *n, struct val *v)
     return v->limb;
 }
 
+/* Evaluates `products`: the sums of the product table.  Returns false, with an error, if that
+ * fails. */
 static bool eval_products(struct eval *e, const struct node *n, struct val *v)
 {
     return limber_interp_products(e, n, v);
@@ -570,6 +579,7 @@ static bool init_results(struct eval *e, const struct node *n, bool chains, stru
     return r->norm[0] && r->norm[1];
 }
 
+/* Stores the sum of one element whose row or column has NaN or infinities. */
 static int store_special(const struct eval *e, const struct results *r, int64_t i, int64_t j,
                          void *dst)
 {

@@ -51,6 +51,7 @@ static inline void *alloc_array(struct eval *e, int64_t a, int64_t b, int64_t c,
     return p;
 }
 
+/* Returns the address of element p of a line in a limb of v. */
 static inline double *limb_at(const struct eval *e, struct val *v, int limb, int64_t line,
                               int64_t p)
 {

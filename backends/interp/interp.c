@@ -73,12 +73,14 @@ static bool load_kernel(const unsigned char *data, size_t size, struct kernel **
     return ok;
 }
 
+/* Implements backend.launch: evaluates the plan node by node. */
 static bool launch(struct kernel *k, struct call *c, struct diag *d)
 {
     c->out.way = WAY_interpreter;
     return limber_interp_eval(&k->plan, c, d);
 }
 
+/* Implements backend.predict_way: the interpreter has one way only. */
 static enum way_id predict_way(const struct plan *p, const struct target *t, const struct call *c,
                                struct text *out)
 {
@@ -86,6 +88,7 @@ static enum way_id predict_way(const struct plan *p, const struct target *t, con
     return WAY_interpreter;
 }
 
+/* Implements backend.unload. */
 static void unload(struct kernel *k)
 {
     if (!k)

@@ -88,6 +88,7 @@ static int add_numbers(struct limber_num *out, const struct limber_num *x,
     return 0;
 }
 
+/* Returns a double as a limber_num. */
 static struct limber_num number_of(double v)
 {
     struct limber_num x;

@@ -70,8 +70,8 @@ static bool resolve_functions(void *h, struct diag *d)
     return true;
 }
 
-/* Defines init_NAME functions, which initialise the code generator of an architecture.  They return
- * false if this libLLVM was built without it. */
+/* Calls libLLVM's function `name`, which registers a part of an architecture's code generator.  The
+ * enclosing function returns false if this libLLVM was built without that architecture. */
 #define F(name) \
     { \
         __typeof__(&name) start; \
@@ -81,12 +81,14 @@ static bool resolve_functions(void *h, struct diag *d)
             return false; \
         start(); \
     }
+/* Registers LLVM's code generator for x86-64.  Returns false if libLLVM lacks it. */
 static bool start_x86(void *h)
 {
     LIMBER_LLVM_X86(F)
     return true;
 }
 
+/* Registers LLVM's code generator for AArch64.  Returns false if libLLVM lacks it. */
 static bool start_aarch64(void *h)
 {
     LIMBER_LLVM_AARCH64(F)
@@ -151,6 +153,7 @@ const struct llvm *limber_llvm(struct diag *d)
     return ready ? &llvm : NULL;
 }
 
+/* Returns the address range of libLLVM's code; an empty range while libLLVM is not open. */
 struct code_range limber_llvm_code(void)
 {
     return ready ? code : (struct code_range){ 0, 0 };

@@ -79,6 +79,7 @@ static bool run_model(struct kernel *k, struct call *c, struct kernel_call call,
     return limber_parts_run(k, c, call, given, kept, d);
 }
 
+/* True if C has no elements. */
 static bool is_empty(const struct call *c)
 {
     return c->m == 0 || c->n == 0;
@@ -331,6 +332,7 @@ static bool launch(struct kernel *k, struct call *c, struct diag *d)
 
 /* ---- description of launches for plans ------------------------------------------------------- */
 
+/* Returns the word with which plans say how B is read. */
 static const char *source_name(enum source s)
 {
     switch (s) {
@@ -342,6 +344,7 @@ static const char *source_name(enum source s)
     }
 }
 
+/* Returns the word with which plans say how rows of A are read. */
 static const char *rows_name(const struct unpacked_product *p)
 {
     return p->gathers              ? "gathered" :

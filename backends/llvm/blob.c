@@ -70,6 +70,7 @@ bool limber_blob_compile(const struct plan *p, const struct target *t, const str
     return ok;
 }
 
+/* Implements code_ops.source: prints the C source of the plan's kernel. */
 bool limber_blob_source(const struct plan *p, const struct target *t, struct text *out,
                         struct diag *d)
 {
@@ -179,6 +180,7 @@ bool limber_blob_load(const unsigned char *data, size_t size, struct kernel **ou
     return ok;
 }
 
+/* Implements backend.unload: unmaps the kernel's code and frees it. */
 void limber_blob_unload(struct kernel *k)
 {
     if (!k)
@@ -188,6 +190,7 @@ void limber_blob_unload(struct kernel *k)
     limber_workspace_end();
 }
 
+/* Implements code_ops.key: returns the kernel's configuration, on which its code depends. */
 bool limber_blob_key(const struct plan *p, const struct target *t, struct blob *out, struct diag *d)
 {
     struct kernel_config *k = config_of(p, t, d);

@@ -276,6 +276,7 @@ static int64_t unit_bytes(const struct windows *x)
     return (1 + x->words) * BYTES_UNIT * 4;
 }
 
+/* Returns the bytes of all packed filters. */
 static int64_t filters_bytes(const struct windows *x)
 {
     return x->units * unit_bytes(x);
@@ -292,6 +293,7 @@ static int64_t worker_bytes(const struct windows *x)
     return turned > sums ? turned : sums;
 }
 
+/* Prepares a launch by this code.  Returns why the code cannot compute the call, or NULL. */
 const char *limber_windows_refuses(const struct kernel *k, const struct call *c, struct windows *x)
 {
     const char *why = why_refused(k, c, x);

@@ -19,6 +19,7 @@ static const struct served served = {
                [ATTR_unit] = LIMBER_WORD(UNIT_i16) | LIMBER_WORD(UNIT_f16d) },
 };
 
+/* Returns true if the backend supports all of a plan; else false, with an error. */
 bool limber_llvm_serves(const struct plan *p, struct diag *d)
 {
     return limber_plan_served(p, &served, d);
@@ -113,6 +114,8 @@ static void set_side(const struct plan *p, const struct node *products, int whic
                         s->f.size == 1;
 }
 
+/* True if the scheme `accumulator` first computes double-double sums, with which most FP64 and FP32
+ * results can be rounded. */
 bool limber_sums_pairs(const struct kernel_config *c)
 {
     return c->unit == UNIT_exact && c->side[0].limbs == 1 && c->side[1].limbs == 1 &&

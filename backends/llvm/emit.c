@@ -29,6 +29,7 @@ static const struct {
     LIMBER_LIMB_KINDS(ROW)
 };
 
+/* LLVM's handler for warnings, which must not be printed to the program's stderr. */
 static void ignore_diagnostic(LLVMDiagnosticInfoRef info, void *user)
 {
     (void)info, (void)user;

@@ -49,6 +49,7 @@ struct filters limber_filter_order(const struct kernel_config *f, const struct c
     return x;
 }
 
+/* Returns the bytes of a worker's buffer for the transposed lines of one task. */
 int64_t limber_transposed_bytes(const struct kernel_config *f, const struct filters *x)
 {
     int64_t lines = f->side[0].lines > KERNEL_LANES ? f->side[0].lines : KERNEL_LANES;
@@ -164,6 +165,7 @@ typedef int16_t eight_shorts __attribute__((vector_size(16)));
         turned = __builtin_shufflevector(r[0], r[1], LIST high); \
         memcpy((to) + sizeof turned, &turned, sizeof turned); \
     } while (0)
+/* removes the parentheses around a list of indices */
 #define LIST(...) __VA_ARGS__
 
 /* Interleaves two channels of 16 bytes each, element by element. */
@@ -227,6 +229,7 @@ static void transpose_line(const struct filter_strides *s, const char *from, int
                       group, group * taps, to + t * group * s->size);
 }
 
+/* Returns the address of the first element of a filter (row of A).  size: bytes per element. */
 const char *limber_filter_address(const struct view *v, int64_t line, int size)
 {
     const struct patch *w = v->patch;
@@ -234,6 +237,7 @@ const char *limber_filter_address(const struct view *v, int64_t line, int size)
     return (const char *)v->data + (w ? w->origin + line * w->image : line * v->line) * size;
 }
 
+/* Transposes one filter into the order of struct filters. */
 void limber_transpose_filter(const struct filters *x, const struct view *v, int64_t k, int size,
                              int64_t line, char *to)
 {

@@ -98,6 +98,7 @@ static bool check_head(const unsigned char *data, size_t size, struct diag *d)
     return true;
 }
 
+/* Implements functions.unload: unmaps the code. */
 static void unload(struct function *f)
 {
     if (!f)

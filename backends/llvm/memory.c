@@ -83,6 +83,8 @@ bool limber_workspace_take(const struct call *c, size_t bytes, struct launch_mem
     return r->memory || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "workspace of %zu bytes", bytes);
 }
 
+/* Uses the launch's memory or, if given->memory is NULL, gets workspace from limber_workspace_take.
+ */
 bool limber_workspace_use_given(const struct call *c, const struct launch_memory *given,
                                 size_t bytes, struct launch_memory *r, struct diag *d)
 {
@@ -94,6 +96,7 @@ bool limber_workspace_use_given(const struct call *c, const struct launch_memory
                        "a launch needs %zu bytes, and %zu were taken for it", bytes, given->bytes);
 }
 
+/* Gives back the workspace that limber_workspace_take provided. */
 void limber_workspace_give(const struct call *c, const struct launch_memory *r)
 {
     if (r->own && c->allocator)
@@ -102,11 +105,13 @@ void limber_workspace_give(const struct call *c, const struct launch_memory *r)
         return_spare(r->own, c->runner->workers);
 }
 
+/* Counts a kernel that was loaded. */
 void limber_workspace_begin(void)
 {
     atomic_fetch_add(&kernels, 1);
 }
 
+/* Uncounts a kernel that was unloaded. */
 void limber_workspace_end(void)
 {
     if (atomic_fetch_sub(&kernels, 1) == 1)

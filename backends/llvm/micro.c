@@ -34,6 +34,7 @@ static const char *dot_product(const struct step *s, int bits)
     return bits == 512 ? "@llvm.x86.avx512.vpdpbusd.512" : "@llvm.x86.avx512.vpdpbusd.256";
 }
 
+/* Returns the intrinsic of the I8MM instruction, which multiplies 2 x 8 by 8 x 2 bytes. */
 static const char *i8mm_intrinsic(const struct step *s)
 {
     return s->scalable ? "@llvm.aarch64.sve.usmmla.nxv4i32" :
@@ -85,6 +86,7 @@ static bool has_predicate(const struct kernel_config *k, const struct step *s)
     return s->scalable && k->unit != UNIT_i8;
 }
 
+/* Returns the SVE intrinsic that makes a predicate of the first n lanes. */
 static const char *predicate_intrinsic(const struct step *s)
 {
     return s->bytes == 8 ? "@llvm.aarch64.sve.whilelo.nxv2i1.i64" :

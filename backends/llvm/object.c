@@ -36,6 +36,7 @@ struct layout {
     size_t total;
 };
 
+/* Reports a fault of an object file and returns false. */
 static bool fail_object(struct diag *d, const char *what)
 {
     return limber_fail(d, LIMBER_STATUS_IO, "object: %s", what);

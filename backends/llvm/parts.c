@@ -75,6 +75,7 @@ static int64_t norm_bytes(const struct kernel_config *c, int side, int64_t panel
     return c->norms ? sum_lines(c, side, panels) * 8 : 0;
 }
 
+/* Returns the bytes of one operand's panels.  side: 0 for A, 1 for B. */
 int64_t limber_side_bytes(const struct kernel_config *c, int side, int64_t lines, int64_t k)
 {
     int64_t limbs = c->side[side].limbs, panels = ceil_div(lines, c->side[side].lines);
@@ -325,6 +326,7 @@ static int64_t divide_packing(const struct kernel_config *f, struct kernel_call 
     return call->tasks[side];
 }
 
+/* Returns a copy of the call whose views have the fewest possible dimensions. */
 struct call limber_straightened(const struct call *c)
 {
     struct call s = *c;
@@ -370,6 +372,8 @@ static void set_block(const struct kernel_config *f, struct kernel_call *call, i
         }
 }
 
+/* True if register tiles may be stored to C or to a block's buffer directly, since each element is
+ * one chain of sums along k. */
 bool limber_can_store_tiles(const struct kernel_config *f, const struct call *c)
 {
     return f->direct && !c->c.rows && !c->c.cols && c->k > 0 && !c->a.tile_subset &&
@@ -385,6 +389,7 @@ static bool is_staged(const struct call *c)
 
 /* ---- limbs of prepared operands -------------------------------------------------------------- */
 
+/* Returns the initial state of a launch, with no operand prepared. */
 struct launch_operands limber_init_launch_operands(const struct kernel_config *f,
                                                    const struct call *c)
 {
@@ -482,6 +487,7 @@ static void point_to_prepared(const struct kernel_config *f, struct packed *o,
 
 /* ---- layouts that are kept from launch to launch --------------------------------------------- */
 
+/* Keeps *x for later launches that differ only in addresses, scalars, masks and data. */
 void limber_layout_keep(const struct call *c, const struct kept_layout *x)
 {
     void *none = NULL;
@@ -695,6 +701,7 @@ static int64_t block_count(const struct kernel_call *call, int64_t m, int64_t n)
     return ceil_div(m, call->mb) * ceil_div(n, call->nb);
 }
 
+/* Returns the workspace in bytes of a launch with this division. */
 int64_t limber_extent_bytes(const struct kernel_config *f, const struct call *c,
                             const struct launch_operands *w, const struct part_size *x)
 {

@@ -39,6 +39,7 @@ bool limber_planar_init(const struct call *c, struct planar *x)
     return true;
 }
 
+/* Returns the bytes of the copies of image and gradient. */
 double limber_planar_bytes(const struct planar *x, int size)
 {
     return ((double)x->images * (double)x->patch.image + (double)x->call.m * (double)x->call.n) *
@@ -46,12 +47,14 @@ double limber_planar_bytes(const struct planar *x, int size)
            2 * LINE;
 }
 
+/* Sets the size of an element in bytes, and the call's pointer to its windows, x->patch. */
 void limber_planar_call(struct planar *x, int size)
 {
     x->size = size;
     x->call.b.patch = &x->patch;
 }
 
+/* Assigns memory for the copies of image and gradient. */
 void limber_planar_place(struct planar *x, char *memory)
 {
     memory = (char *)(((uintptr_t)memory + LINE - 1) & ~(uintptr_t)(LINE - 1));
@@ -84,6 +87,7 @@ static void fill_rows(void *arg, int64_t task, int worker)
         }
 }
 
+/* Copies the image to NCHW. */
 void limber_planar_fill(struct planar *x)
 {
     const struct patch *from = x->of->b.patch;
@@ -92,6 +96,7 @@ void limber_planar_fill(struct planar *x)
     x->of->runner->run(x->of->runner->self, x->images * ceil_div(from->h, rows), fill_rows, x);
 }
 
+/* Copies the gradient to C. */
 void limber_planar_store(const struct planar *x)
 {
     for (int64_t i = 0; i < x->call.m; i++)

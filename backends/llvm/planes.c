@@ -148,6 +148,7 @@ static bool has_small_planes(const struct kernel_config *f, const struct call *c
            limber_planes_bytes(f, c, c->n) <= 2 * limber_side_bytes(f, 1, c->n, c->k) + (64 << 10);
 }
 
+/* True if the convolution's image is packed as planes, one per channel or word of channels. */
 bool limber_has_planes(const struct kernel_config *f, const struct call *c)
 {
     const struct patch *w = c->b.patch;
@@ -273,6 +274,7 @@ char *limber_planes_begin(const struct kernel_config *f, struct part *p, int bus
     return limber_aligned(memory);
 }
 
+/* Task: copies some rows and channels of the image to planes. */
 void limber_planes_task(const struct part *p, int64_t task)
 {
     const struct kernel_call *c = &p->call;

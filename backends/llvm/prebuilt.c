@@ -66,6 +66,8 @@ bool limber_prebuilt_find(const struct kernel_config *k, unsigned cpu, kernel_pa
 /* The library's function for the best instruction set of this CPU; NULL if there is none. */
 #define CODE_FOR(cpu, name) LIMBER_BEST(LIMBER_VECTORS, cpu, limber_##name, NULL)
 
+/* Implements cpu_ops.direct: computes a product by library code for this CPU's instruction set,
+ * without making a kernel.  Returns false if there is no such code. */
 bool limber_direct(const struct fixed *f, const struct scaling *x, const struct target *t, int size,
                    const void *a, const void *b, void *c)
 {
@@ -111,6 +113,8 @@ struct bytes_code limber_bytes_code(unsigned cpu)
 
 #define DEPTHWISE_FOR(cpu, name) LIMBER_BEST(LIMBER_DEPTHWISE, cpu, limber_depthwise_##name, NULL)
 
+/* Implements depthwise_ops.plan: divides a depthwise convolution into tasks.  Returns false if the
+ * library has no code for it, or a task needs too much memory. */
 static bool plan_depthwise(const struct depthwise *d, const struct target *t, int workers,
                            struct depthwise_plan *plan)
 {
@@ -120,6 +124,7 @@ static bool plan_depthwise(const struct depthwise *d, const struct target *t, in
     return run && run(d, workers, plan);
 }
 
+/* Implements depthwise_ops.run: computes one task of a depthwise convolution. */
 static void run_depthwise(const struct depthwise *d, const struct target *t,
                           const struct depthwise_plan *plan, int64_t task, void *room)
 {
@@ -129,6 +134,7 @@ static void run_depthwise(const struct depthwise *d, const struct target *t,
     run(d, plan, task, room);
 }
 
+/* Implements depthwise_ops.wide: computes one channel, rounded correctly from sums in binary64. */
 static bool run_wide(const struct depthwise *d, const struct target *t, int64_t task, float *zeros,
                      uint8_t *unsure)
 {

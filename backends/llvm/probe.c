@@ -104,6 +104,7 @@ bool limber_llvm_probe(struct target *t, struct diag *d)
     return true;
 }
 
+/* Implements code_ops.named: describes a usual machine with this instruction set. */
 bool limber_llvm_named(struct target *t, const char *name)
 {
     for (size_t i = 0; i + 1 < COUNT(isas); i++)

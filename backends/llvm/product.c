@@ -48,6 +48,8 @@ static bool is_native(const struct kernel_config *f, int64_t k)
            (int32_t)a->f.size == f->bytes && (int32_t)b->f.size == f->bytes;
 }
 
+/* True if each window covers a full image, as filters do, so that the windows' first elements are
+ * `image` elements apart. */
 bool limber_is_window_over_whole_image(const struct patch *w)
 {
     return !w->depth && !w->t && !w->transposed && !w->divide[0] && w->oh == 1 && w->ow == 1 &&
@@ -62,6 +64,8 @@ static bool is_image(const struct patch *w)
     return !w->depth && !w->transposed && !w->divide[0] && !w->origin;
 }
 
+/* Sets [*first, *end) to the range of pixels that windows read, in rows (of = 0), columns (1) or
+ * planes (2). */
 void limber_patch_reach(const struct patch *w, int of, int64_t *first, int64_t *end)
 {
     int64_t window = (of == 2 ? w->t : of ? w->s : w->r) - 1;
@@ -107,6 +111,8 @@ static bool set_window(struct unpacked_product *p, const struct patch *w)
     return true;
 }
 
+/* Returns a copy of a filter gradient's call with n and k exchanged, as in the forward convolution.
+ */
 struct call limber_exchange_n_and_k(const struct call *c)
 {
     struct call forward = *c;
@@ -283,6 +289,7 @@ static bool needs_gathering(const struct unpacked_product *p)
            w->channel > w->image && w->channel * p->size >= LINE && p->n > p->width;
 }
 
+/* Returns the number of channels of the image that windows read. */
 int64_t limber_product_channels(const struct unpacked_product *p)
 {
     return (p->source == SOURCE_taps ? p->n : p->k) / (p->window.t * p->window.r * p->window.s);

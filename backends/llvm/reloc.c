@@ -78,6 +78,7 @@ unsigned limber_relocation_width(uint16_t machine, uint32_t kind)
     return r ? r->width : 0;
 }
 
+/* Returns a mask of the n lowest bits. */
 static uint64_t low_bits(unsigned n)
 {
     return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;

@@ -43,6 +43,7 @@ struct small {
     const char *a, *b; /* LLVM's names of the operands, exchanged if the product is transposed */
 };
 
+/* Returns the number of the next LLVM value. */
 static int new_value(struct small *s)
 {
     return ++s->value;

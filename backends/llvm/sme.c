@@ -78,6 +78,7 @@ static const char save_za[] = "mrs x9, TPIDR2_EL0\\0A"
                               "2: msr TPIDR2_EL0, xzr\\0A"
                               "3: ";
 
+/* the parameters of limber_micro (kernel/kernel.c) */
 #define PARAMETERS \
     "(ptr %%a, ptr %%b, i64 %%n, ptr %%c, i64 %%ldc, i64 %%first, ptr %%bias, ptr %%next, i64 " \
     "%%step)"

@@ -154,6 +154,7 @@ static size_t bytes_of(char kind)
     }
 }
 
+/* True if all n bytes are zero. */
 static bool is_zero(const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -162,6 +163,7 @@ static bool is_zero(const char *p, size_t n)
     return true;
 }
 
+/* Prints a format as an initializer in C, after its name as a comment. */
 static void print_format(struct text *out, limber_format f)
 {
     char name[48];
@@ -171,6 +173,7 @@ static void print_format(struct text *out, limber_format f)
                     f.flags, f.bias, f.size, f.carried);
 }
 
+/* Prints a floating-point constant in C. */
 static void print_float(struct text *out, double x, const char *suffix)
 {
     if (isinf(x))
@@ -249,6 +252,8 @@ static void print_field(struct text *out, const struct field *f, const char *p)
     limber_text_add(out, " }");
 }
 
+/* Prints a configuration as the members of an initialiser, each with its offset in bytes, by which
+ * LLVM's IR reads it. */
 void limber_print_config(struct text *out, const struct kernel_config *k)
 {
     const char *name = texts;
@@ -274,6 +279,7 @@ void limber_print_config(struct text *out, const struct kernel_config *k)
     }
 }
 
+/* Prints a kernel as C: its configuration as an initialiser, and the source. */
 bool limber_kernel_source(const struct kernel_config *k, struct text *out, struct diag *d)
 {
     const char *kind = limber_limb_kinds[k->side[0].limb_kind];

@@ -108,7 +108,8 @@ static int64_t packed_bytes(const struct unpacked_product *p)
     return strip_count(p) * p->width * p->k * p->size;
 }
 
-/* Returns the bytes of one chain of a strip, with slack, since gathering writes full vectors. */
+/* Returns the bytes of a strip for one chain, LIMBER_SMALL_K elements along k, with slack, since
+ * gathering writes full vectors. */
 static int64_t strip_bytes(const struct unpacked_product *p)
 {
     return round_up((smaller(p->k, LIMBER_SMALL_K) + 16) * p->width * p->size, 64);
@@ -126,14 +127,15 @@ static int64_t stage_bytes(const struct unpacked_product *p)
     return p->result == RESULT_staged ? RESULT_BYTES + most_rows(p) * p->width * p->size : 0;
 }
 
-/* Returns the number of elements of one chain of GATHERED interleaved rows.  A cache line of
- * padding puts groups of rows into different cache sets. */
+/* Returns the number of elements of GATHERED interleaved rows, `len` elements along k each.  A
+ * cache line of padding puts groups of rows into different cache sets. */
 static int64_t gathered_group(int64_t len)
 {
     return len * GATHERED + LINE / 4;
 }
 
-/* Returns the bytes of one chain of a task's gathered rows of A. */
+/* Returns the bytes of the buffer to which a task gathers its rows of A, for one chain
+ * (LIMBER_SMALL_K elements along k); 0 if it gathers none. */
 static int64_t gathered_bytes(const struct unpacked_product *p)
 {
     int64_t groups = ceil_div(smaller(most_rows(p), p->m), GATHERED);
@@ -233,6 +235,8 @@ static const char *find_planar(const struct kernel *k, const struct call *c, str
     return find_fitting_product(k, &u->planar.call, own, u);
 }
 
+/* Fills *u and returns NULL if this native product can be computed without packing A; else returns
+ * the reason why not. */
 const char *limber_unpacked_refuses(const struct kernel *k, const struct call *c,
                                     struct unpacked *u)
 {

@@ -764,7 +764,7 @@ LIMBER_API limber_status limber_plan_text(limber_context *ctx, const char *plan,
 LIMBER_API limber_status limber_plan_source(limber_context *ctx, const char *plan,
                                             const char *target, char **source);
 
-/* Runs a plan in that form on a problem's operands.  The plan is as it is before the passes, or
+/* Runs a plan, given as text, on a problem's operands.  The plan is as it is before the passes, or
  * after them; then its limbs and rows need not be those that the library would choose, if the pass
  * `bound` accepts them.  A plan that the backend does not support is interpreted, unless the
  * context names the backend.

@@ -79,7 +79,7 @@ typedef enum limber_function {
         LIMBER_FUNCTION_COUNT
 } limber_function;
 
-/* Finds the function with this name, as in the list above.  BAD_ARGUMENT if there is none. */
+/* Finds the function with this name.  BAD_ARGUMENT if there is none. */
 LIMBER_API limber_status limber_function_named(const char *name, limber_function *out);
 
 /* Returns the name of function i, from 0; NULL past the last one.  *meaning: what it computes;

@@ -25,7 +25,7 @@ LIMBER_API limber_status limber_unit_lpgemm(const char *text, const char *layer,
 LIMBER_API uint32_t limber_unit_random(uint64_t seed, int64_t i, int64_t j, uint32_t stream,
                                        uint32_t index);
 
-/* Predicts the variance retention rate (VRR) of n additions to an accumulator with acc_bits
+/* Predicts the variance retention ratio (VRR) of n additions to an accumulator with acc_bits
  * fraction bits, of products with product_bits fraction bits: Sakr et al., ICLR 2019, theorem 1.
  * NAN unless 1 <= bits <= 30 and 1 <= n <= 2^24. */
 LIMBER_API double limber_retention(int acc_bits, int product_bits, int64_t n);
@@ -34,11 +34,11 @@ typedef enum limber_chunking {
     /* uses log2 of the number of groups in place of their length, as another implementation does */
     LIMBER_CHUNKING_BY_NUMBER
 } limber_chunking;
-/* Variance retention rate of a sum in `groups` chunks of `length` products: VRR(a, p, length)
+/* Variance retention ratio of a sum in `groups` chunks of `length` products: VRR(a, p, length)
  * VRR(a, min(a, p + log2 length), groups).  NAN for an unknown chunking. */
 LIMBER_API double limber_retention_chunked(int acc_bits, int product_bits, int64_t length,
                                            int64_t groups, limber_chunking chunking);
-/* Returns the variance retention rate of a unit at inner dimension k, computed from its acc,
+/* Returns the variance retention ratio of a unit at inner dimension k, computed from its acc,
  * products and groups. */
 LIMBER_API double limber_unit_retention(const limber_unit *unit, int64_t k);
 

@@ -193,7 +193,7 @@ typedef struct limber_statistics {
     limber_distribution a, b, result; /* operands as loaded; C as stored */
     /* variance of the elements of the product of the loaded operands, summed in FP64 */
     double variance_wide;
-    double retention; /* result.variance / variance_wide, the measured variance retention rate */
+    double retention; /* result.variance / variance_wide, the measured variance retention ratio */
     double predicted; /* limber_unit_retention for this unit and k */
     double distance; /* mean |C - A B| with A and B as given, the mean Manhattan distance */
     double relative; /* sum |C - A B| / sum |A B| */

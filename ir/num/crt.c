@@ -25,7 +25,7 @@ static uint32_t remainder_modulo(const uint32_t *x, uint32_t p)
     return (uint32_t)r;
 }
 
-/* Returns the inverse of x modulo p <= 4096, which it searches. 0 if there is none. */
+/* Returns the inverse of x modulo p <= 4096, found by trying all numbers; 0 if there is none. */
 static uint32_t inverse_modulo(uint32_t x, uint32_t p)
 {
     for (uint32_t y = 1; y < p; y++)
@@ -67,6 +67,8 @@ bool limber_crt_init(struct limber_crt *c, const int64_t *moduli, size_t count)
     return true;
 }
 
+/* Returns bits at to at + count - 1 of a number in LIMBER_CRT_DIGITS digits, as a double; rounded
+ * if they are more than 53 bits. */
 double limber_crt_bits(const uint32_t *digit, int at, int count)
 {
     double v = 0;

@@ -31,6 +31,7 @@ const struct limber_digits limber_digits[] = {
 /* clang-format on */
 const int limber_digits_count = sizeof limber_digits / sizeof limber_digits[0];
 
+/* Returns the entry for modulus p with `count` digits; NULL if there is none. */
 const struct limber_digits *limber_digits_of(int64_t p, int count)
 {
     for (int i = 0; i < limber_digits_count; i++)

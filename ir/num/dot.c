@@ -17,6 +17,8 @@ int limber_dot_base(limber_format a, limber_format b)
            limber_format_quantum(limber_num_carrier(b));
 }
 
+/* Returns the number of 64-bit words that hold every sum of up to 2^kbits products of two finite
+ * elements. */
 int limber_dot_words(limber_format a, limber_format b, int kbits)
 {
     int top = limber_format_emax(limber_num_carrier(a)) + limber_format_emax(limber_num_carrier(b));

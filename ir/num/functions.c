@@ -14,6 +14,7 @@ static const struct {
 #undef ROW
 };
 
+/* Finds the function with this name.  BAD_ARGUMENT if there is none. */
 limber_status limber_function_named(const char *name, limber_function *out)
 {
     for (int i = 0; name && out && i < LIMBER_FUNCTION_COUNT; i++)
@@ -24,6 +25,7 @@ limber_status limber_function_named(const char *name, limber_function *out)
     return LIMBER_STATUS_BAD_ARGUMENT;
 }
 
+/* Returns the name of function i, from 0; NULL past the last one. */
 const char *limber_function_at(int i, const char **meaning, int *parameters)
 {
     if (i < 0 || i >= LIMBER_FUNCTION_COUNT)
@@ -35,6 +37,7 @@ const char *limber_function_at(int i, const char **meaning, int *parameters)
     return functions[i].name;
 }
 
+/* Returns the parameters of a function whose results are stored in format `to`. */
 struct fn_args limber_function_args(limber_format to, double p, double q)
 {
     int top = limber_format_emax(to), low = limber_format_quantum(to);
@@ -45,6 +48,7 @@ struct fn_args limber_function_args(limber_format to, double p, double q)
     };
 }
 
+/* True if the function returns 0 or 1, such as `isnan`. */
 static bool is_test(limber_function f)
 {
     return f == LIMBER_FUNCTION_ISNAN || f == LIMBER_FUNCTION_ISINF;
@@ -59,6 +63,7 @@ static bool has_spare_bits(limber_format f, int more)
             limber_format_emax(f) <= 1023);
 }
 
+/* True if the format can hold NaN. */
 static bool has_nan(limber_format f)
 {
     return !limber_is_integer(f) && f.kind != LIMBER_KIND_SHORT &&
@@ -130,6 +135,8 @@ bool limber_function_check(const limber_elementwise *e, struct diag *d)
 #define PLAIN(NAME, name) \
     case LIMBER_FUNCTION_##NAME: return fn_value(fn_##name(x, a), x, a->odd);
 
+/* Returns the function's value at x as a double, rounded to odd if a->odd, else to nearest
+ * (ir/num/functions.h). */
 double limber_function_value(limber_function f, const struct fn_args *a, double x)
 {
     switch (f) {

@@ -64,6 +64,7 @@ struct fn_pair {
     double hi, lo;
 };
 
+/* Returns the bit pattern of x. */
 PRIM uint64_t fn_bits(double x)
 {
     uint64_t b;
@@ -72,6 +73,7 @@ PRIM uint64_t fn_bits(double x)
     return b;
 }
 
+/* Returns the double with bit pattern b. */
 PRIM double fn_double(uint64_t b)
 {
     double x;
@@ -95,6 +97,7 @@ PRIM double fn_double(uint64_t b)
     } while (0)
 #define FN_MAGIC 0x1.8p52 /* x + FN_MAGIC is rounded to an integer, which is in its low bits */
 
+/* Returns hi + lo as a pair. */
 PRIM struct fn_pair fn_pair(double hi, double lo)
 {
     struct fn_pair p = { hi, lo };
@@ -118,6 +121,7 @@ PRIM struct fn_pair fn_sum(double a, double b)
     return fn_pair(s, (a - (s - c)) + (b - c));
 }
 
+/* Returns a if `first` is true, else b. */
 PRIM struct fn_pair fn_select(int first, struct fn_pair a, struct fn_pair b)
 {
     return fn_pair(first ? a.hi : b.hi, first ? a.lo : b.lo);
@@ -232,6 +236,7 @@ PRIM struct fn_pair fn_power_pair(struct fn_power e)
     return fn_pair(e.m * e.s * e.t, e.l * e.s * e.t);
 }
 
+/* Returns e^x. */
 PRIM struct fn_pair fn_exp(double x, const struct fn_args *a)
 {
     return fn_open(fn_limits(fn_power_pair(fn_power(x, a->bound)), x, 0, FN_INF), x, a);
@@ -370,6 +375,7 @@ PRIM struct fn_pair fn_log1p_of(double w, double c)
     return fn_log_sum(k, k == 0 ? w : f, ((k == 0 ? 0 : u.lo) + c) / u.hi);
 }
 
+/* Returns log(1 + x); NaN below -1. */
 PRIM struct fn_pair fn_log1p(double x, const struct fn_args *a)
 {
     struct fn_pair y = fn_log1p_of(x, 0);
@@ -641,7 +647,8 @@ PRIM struct fn_pair fn_asin(double x, const struct fn_args *a)
     return fn_signed(fn_select(FN_ABS(x) > 0.5, y, fn_pair(s, rest)), x);
 }
 
-/* acos x from asin, with the reduction of asin above 1/2. */
+/* acos x = pi/2 - asin x for |x| <= 1/2; above, 2 asin sqrt((1 - |x|) / 2) for x > 0, or pi minus
+ * that for x < 0. */
 PRIM struct fn_pair fn_acos(double x, const struct fn_args *a)
 {
     double s, rest, minus;
@@ -681,6 +688,7 @@ PRIM struct fn_pair fn_rsqrt(double x, const struct fn_args *a)
     return fn_pair(y, 0.5 * y * (FN_FMA(-x, z, 1) - x * FN_FMA(y, y, -z)));
 }
 
+/* Returns 1 / x, with its rounding error if results are rounded again. */
 PRIM struct fn_pair fn_reciprocal(double x, const struct fn_args *a)
 {
     double y = 1 / x;
@@ -688,6 +696,7 @@ PRIM struct fn_pair fn_reciprocal(double x, const struct fn_args *a)
     return fn_open(fn_pair(y, a->odd ? y * FN_FMA(-y, x, 1) : 0), x, a);
 }
 
+/* Returns x^2, with its rounding error if results are rounded again. */
 PRIM struct fn_pair fn_square(double x, const struct fn_args *a)
 {
     double y = x * x;
@@ -697,6 +706,7 @@ PRIM struct fn_pair fn_square(double x, const struct fn_args *a)
 
 /* ---- copies and clamps ----------------------------------------------------------------------- */
 
+/* Defines fn_NAME for a function whose value is a double, so that lo is 0. */
 #define FN_EXACT(name, value) \
     PRIM struct fn_pair fn_##name(double x, const struct fn_args *a) \
     { \
@@ -713,16 +723,19 @@ FN_EXACT(relu, x < 0 ? 0 : x)
 FN_EXACT(clamp, fn_cut(x, a->p, a->q))
 FN_EXACT(cast, x)
 
+/* Returns 1 if x is NaN, else 0. */
 PRIM double fn_isnan(double x)
 {
     return x != x ? 1 : 0;
 }
 
+/* Returns the sign of x, 1 or -1, if x is infinite, else 0. */
 PRIM double fn_isinf(double x)
 {
     return x == FN_INF ? 1 : x == -FN_INF ? -1 : 0;
 }
 
+/* Returns x if x >= 0, else p x. */
 PRIM struct fn_pair fn_leaky_relu(double x, const struct fn_args *a)
 {
     double y = a->p * x;
@@ -753,11 +766,13 @@ PRIM struct fn_pair fn_gate(double x, double v, double l, const struct fn_args *
     return fn_select(FN_ABS(v) < 1, fn_pair(0.5 * x, x * (v < 0 ? -t : t)), y);
 }
 
+/* Returns 1 / (1 + e^-x). */
 PRIM struct fn_pair fn_sigmoid(double x, const struct fn_args *a)
 {
     return fn_open(fn_limits(fn_gate(1, x, 0, a), x, 0, 1), x, a);
 }
 
+/* Returns x sigmoid(x). */
 PRIM struct fn_pair fn_silu(double x, const struct fn_args *a)
 {
     return fn_open(fn_limits(fn_gate(x, x, 0, a), x, -0.0, FN_INF), x, a);
@@ -801,6 +816,7 @@ PRIM struct fn_pair fn_softplus(double x, const struct fn_args *a)
     return fn_open(fn_limits(y, x, 0, FN_INF), x, a);
 }
 
+/* Returns log(sigmoid(x)), which is -log(1 + e^-x). */
 PRIM struct fn_pair fn_logsigmoid(double x, const struct fn_args *a)
 {
     struct fn_pair y = fn_softplus(-x, a);
@@ -808,6 +824,7 @@ PRIM struct fn_pair fn_logsigmoid(double x, const struct fn_args *a)
     return fn_pair(-y.hi, -y.lo);
 }
 
+/* Returns x / (1 + |x|). */
 PRIM struct fn_pair fn_softsign(double x, const struct fn_args *a)
 {
     double v = FN_ABS(x);

@@ -268,6 +268,7 @@ struct limber_big {
     int base; /* the number's value is the integer times 2^base */
 };
 
+/* Sets the number to 0. */
 PRIM_BODY void limber_big_zero(struct limber_big *b)
 {
     for (int i = 0; i < b->n; i++)

@@ -45,7 +45,7 @@ static void sum_full_swamping(int a, double alpha, int64_t n, double *weighted, 
     }
 }
 
-/* Computes the variance retention rate of a sum of n terms with p fraction bits in an accumulator
+/* Computes the variance retention ratio of a sum of n terms with p fraction bits in an accumulator
  * with a fraction bits; NaN if an argument is out of range. */
 double limber_retention(int a, int p, int64_t n)
 {
@@ -72,6 +72,8 @@ double limber_retention(int a, int p, int64_t n)
     return sum > 0 ? weighted / (sum * (double)n) : 0;
 }
 
+/* Variance retention ratio of a sum in `groups` chunks of `length` products: VRR(a, p, length)
+ * VRR(a, min(a, p + log2 length), groups). */
 double limber_retention_chunked(int a, int p, int64_t length, int64_t groups,
                                 limber_chunking chunking)
 {
@@ -102,7 +104,7 @@ static int log2_of(int64_t n)
     return e;
 }
 
-/* Returns the variance retention rate if n terms with *bits fraction bits are added and rounded as
+/* Returns the variance retention ratio if n terms with *bits fraction bits are added and rounded as
  * s says.  Sets *bits to the fraction bits of their sum. */
 static double step_retention(const limber_step *s, int *bits, int64_t n)
 {
@@ -120,7 +122,7 @@ static int product_bits(const limber_unit *u)
     return u->a.format.frac_bits + u->b.format.frac_bits + 1;
 }
 
-/* Estimates the variance retention rate of the unit's sums of k products; NaN if there is no
+/* Estimates the variance retention ratio of the unit's sums of k products; NaN if there is no
  * estimate for such a unit. */
 double limber_unit_retention(const limber_unit *u, int64_t k)
 {

@@ -106,6 +106,7 @@ static bool bad(struct diag *d, const char *key, struct word v, const char *what
 
 /* ---- reading a unit from text -------------------------------------------------------------- */
 
+/* Reads the name or the description of a format.  Returns false if the word is neither. */
 static bool read_format(struct word w, limber_format *f)
 {
     char name[MAX_WORD];
@@ -243,6 +244,7 @@ static struct word next_word(const char **at)
     return w;
 }
 
+/* Returns the key with this name, or NULL. */
 static const struct key *find_key(struct word w)
 {
     for (size_t i = 0; i < COUNT(keys); i++)
@@ -323,6 +325,7 @@ static void print_step(struct text *out, const char *key, const limber_step *s)
                     s->overflow ? ":inf" : "");
 }
 
+/* True if two roundings are the same. */
 static bool same_step(const limber_step *a, const limber_step *b)
 {
     return limber_format_equal(a->format, b->format) && a->rounding == b->rounding &&
@@ -380,11 +383,13 @@ void limber_unit_print(const limber_unit *u, struct text *out)
 
 /* ---- checking a description ------------------------------------------------------------------ */
 
+/* True if the step rounds to FP64. */
 static bool is_f64(const limber_step *s)
 {
     return limber_format_equal(s->format, LIMBER_F64);
 }
 
+/* True if the step rounds to an integer format. */
 static bool is_int(const limber_step *s)
 {
     return s->format.kind == LIMBER_KIND_INT || s->format.kind == LIMBER_KIND_UINT;
@@ -445,6 +450,8 @@ static bool check_f64(const limber_unit *u, struct diag *d)
     return true;
 }
 
+/* Returns true if the unit computes one chain of FMAs in binary64, or one for each group, as CPUs
+ * can. */
 bool limber_unit_is_chain(const limber_unit *u)
 {
     return is_f64(&u->acc) && !u->mul.format.kind && u->block == 1 &&
@@ -564,6 +571,7 @@ static bool check_numbers(const limber_unit *u, struct diag *d)
     return true;
 }
 
+/* True if the format has at most three exponent bits, so that few bits hold sums of products. */
 static bool is_small(const limber_step *s)
 {
     return s->format.exp_bits <= 3;
@@ -718,6 +726,7 @@ static const limber_unit_preset presets[] = {
 #undef UNIT
 };
 
+/* Returns the i-th predefined unit, from 0; NULL past the end. */
 const limber_unit_preset *limber_unit_preset_at(int i)
 {
     return i >= 0 && (size_t)i < COUNT(presets) ? &presets[i] : NULL;
@@ -801,6 +810,8 @@ bool limber_unit_of_sums(const struct node *products, limber_unit *unit)
            (!unit->group || products->type.format.kind == LIMBER_KIND_INT);
 }
 
+/* Returns b such that integers of magnitude up to 2^b are exact in the products' accumulator; 0 if
+ * all integers are. */
 int limber_exact_bits(const struct node *products)
 {
     limber_unit u;

@@ -22,7 +22,7 @@ static bool check_memory(limber_context *ctx, const limber_elementwise *e, bool 
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "queue is for arrays on a device");
 }
 
-/* Computes the function on the context's device: an epilogue with a single step. */
+/* Computes the function on the context's device, as an epilogue with a single step. */
 static bool run_on_device(limber_context *ctx, const limber_elementwise *e, struct diag *d)
 {
     const int64_t count = (int64_t)e->count;

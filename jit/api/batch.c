@@ -26,6 +26,7 @@ static limber_matrix matrix_of(const struct batch_operand *x, int64_t g)
     return m;
 }
 
+/* True if the operand has no elements. */
 static bool is_empty(const struct batch_operand *x)
 {
     return x->rows == 0 || x->cols == 0 || x->count == 0;
@@ -142,6 +143,7 @@ struct address {
     int64_t g;
 };
 
+/* Compares addresses, for qsort. */
 static int by_address(const void *a, const void *b)
 {
     uintptr_t x = ((const struct address *)a)->at, y = ((const struct address *)b)->at;

@@ -130,6 +130,7 @@ static const struct {
                      "b:ptr ldb:i32 beta:f32 c:ptr ldc:i32" },
 };
 
+/* Reports an error in a word of the signature, and returns false. */
 static bool bad_word(struct diag *d, const char *word, const char *why)
 {
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "signature: \"%s\": %s", word, why);
@@ -257,6 +258,7 @@ static bool parse_signature(struct signature *s, const char *text, struct diag *
     return parse_words(s, text, end, d);
 }
 
+/* Describes the C signature to libffi. */
 static bool prepare_cif(const struct signature *s, ffi_cif *cif, struct diag *d)
 {
     if (ffi_prep_cif(cif, FFI_DEFAULT_ABI, (unsigned)s->n,
@@ -451,6 +453,7 @@ static size_t page_bytes(void)
  * -fsanitize=function) read the bytes before a function, so these must be mapped. */
 enum { CLOSURE_AT = 64 };
 
+/* Returns the address of the libffi closure in a page. */
 static void *closure_in_page(void *page)
 {
     return (char *)page + CLOSURE_AT;
@@ -527,6 +530,7 @@ static void free_binding(struct binding *b)
     free(b);
 }
 
+/* Frees a list of bindings. */
 void limber_bindings_free(struct binding *list)
 {
     while (list) {

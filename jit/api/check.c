@@ -68,6 +68,7 @@ bool limber_check_matrix(const limber_matrix *m, const char *what, int64_t rows,
     return true;
 }
 
+/* Checks that the address of the matrix is not NULL, unless the matrix has no elements. */
 bool limber_check_data(const limber_matrix *m, const char *what, int64_t rows, int64_t cols,
                        struct diag *d)
 {

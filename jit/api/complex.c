@@ -188,6 +188,7 @@ static bool expand_b(struct expansion *e, struct diag *d)
 
 /* ---- complex numbers in device memory -------------------------------------------------------- */
 
+/* True if the address p lies in device memory. */
 static bool is_on_device(const struct complex_product *x, const void *p)
 {
     return limber_device_holds(x->ctx, p);
@@ -522,6 +523,7 @@ static bool check_call(const struct complex_product *x, const limber_contract *c
     return check_arguments(x, contract, d) && limber_check_addresses(&wide, d);
 }
 
+/* Returns a view of the transpose of m. */
 static limber_matrix transpose_matrix(limber_matrix m)
 {
     int64_t row = m.row_stride;
@@ -730,6 +732,7 @@ static bool run_batch(limber_context *ctx, const limber_problem *p, struct repor
     return ok;
 }
 
+/* Computes a complex product.  r may be NULL. */
 bool limber_complex_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d)
 {

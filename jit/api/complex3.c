@@ -213,6 +213,7 @@ static bool make_planes(const struct complex_product *x, struct planes *p, const
                copy_planes(x->ctx, p, of, rows, cols, left, d);
 }
 
+/* Frees the real and imaginary planes of an operand. */
 static void free_planes(const struct complex_product *x, struct planes *p)
 {
     for (int i = 0; i < PLANES; i++)
@@ -307,6 +308,7 @@ static bool allocate_products(const struct complex_product *x, struct three_prod
     return true;
 }
 
+/* Frees the three real products. */
 static void free_products(const struct complex_product *x, struct three_products *p)
 {
     if (p->on_device)
@@ -428,6 +430,7 @@ static bool combine(const struct complex_product *x, const struct terms *t,
     return true;
 }
 
+/* Computes the three real products. */
 static bool multiply_all(const struct complex_product *x, const struct planes *a,
                          const struct planes *b, const struct three_products *p, struct diag *d)
 {

@@ -25,6 +25,7 @@ void *limber_complex_memory(const limber_context *ctx, int64_t rows, int64_t col
 /* largest number of elements for which one thread is faster than several */
 enum { ALONE = 1 << 15 };
 
+/* Runs fn for every task, on several threads if there are enough elements. */
 void limber_complex_share(limber_context *ctx, int64_t tasks, int64_t elements,
                           void (*fn)(void *arg, int64_t task, int worker), void *arg)
 {
@@ -39,6 +40,7 @@ void limber_complex_share(limber_context *ctx, int64_t tasks, int64_t elements,
 
 /* ---- negated numbers ------------------------------------------------------------------------- */
 
+/* Negates the number at the address `at`. */
 void limber_negate_float(char *at, limber_format f)
 {
     /* the sign is the top bit of the binary32 or binary64 number in which the element is stored,
@@ -50,6 +52,8 @@ void limber_negate_float(char *at, limber_format f)
         at[7] = (char)(at[7] ^ 0x80);
 }
 
+/* Negates the integer of `size` bytes at the address `at`.  Returns false if the negative does not
+ * fit. */
 bool limber_negate_integer(char *at, int size)
 {
     int64_t v = 0;
@@ -82,6 +86,7 @@ static bool allocate_terms_on_device(struct terms *t, const struct complex_produ
     return true;
 }
 
+/* Allocates the terms of a complex sum.  Returns false, with an error, if memory runs out. */
 bool limber_terms_new(struct terms *t, const struct complex_product *x, struct diag *d)
 {
     t->f = limber_scalar_format(x->c.format);
@@ -94,6 +99,7 @@ bool limber_terms_new(struct terms *t, const struct complex_product *x, struct d
     return t->data;
 }
 
+/* Frees the terms without computing C. */
 void limber_terms_drop(struct terms *t, const struct complex_product *x)
 {
     if (t->factors)
@@ -228,6 +234,7 @@ static bool add_terms(const struct terms *t, const struct complex_product *x, st
     return true;
 }
 
+/* Computes C = alpha A B + beta C from the terms, and frees them. */
 bool limber_terms_finish(struct terms *t, const struct complex_product *x, struct diag *d)
 {
     bool ok = add_terms(t, x, d);

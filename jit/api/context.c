@@ -117,6 +117,7 @@ static bool choose_kernels(limber_kernels wish, limber_kernels *out, struct diag
     return true;
 }
 
+/* Returns the number of CPUs on which the process may run. */
 static int core_count(void)
 {
     cpu_set_t set;
@@ -208,12 +209,14 @@ static bool key_file(char **file, struct diag *d)
 
 /* ---- a context's backends and log ------------------------------------------------------------ */
 
+/* The log function of contexts for which the caller gave none. */
 static void print_to_stderr(void *user, const char *line)
 {
     (void)user;
     fprintf(stderr, "%s\n", line);
 }
 
+/* Passes a warning of the disk cache to the context's log, if that is verbose. */
 static void warn(void *user, const char *line)
 {
     const limber_context *ctx = user;
@@ -546,6 +549,7 @@ void limber_destroy(limber_context *ctx)
     free(ctx);
 }
 
+/* Frees a text that a call of the library returned. */
 void limber_free(void *text)
 {
     free(text);

@@ -27,6 +27,7 @@ static limber_status compute_sizes(const char *caller, const limber_conv *conv, 
     return limber_error_set(&d);
 }
 
+/* Computes the height and width of the result.  BAD_ARGUMENT for an impossible geometry. */
 limber_status limber_conv_output(const limber_conv *conv, int64_t *oh, int64_t *ow)
 {
     int64_t out[3] = { 0 };
@@ -39,6 +40,7 @@ limber_status limber_conv_output(const limber_conv *conv, int64_t *oh, int64_t *
     return s;
 }
 
+/* Computes the depth of the result; 1 for two dimensions. */
 limber_status limber_conv_output_depth(const limber_conv *conv, int64_t *od)
 {
     int64_t out[3] = { 0 };
@@ -80,6 +82,7 @@ struct tensors {
     limber_format format[3];
 };
 
+/* Returns the addresses, formats and names of a convolution's two operands and its result. */
 static struct tensors tensors_of(const limber_problem *p)
 {
     struct tensors t = { .data = { p->a.data, p->b.data, p->c.data },
@@ -170,6 +173,7 @@ static void state_conv(struct problem *to, const limber_problem *p, const struct
     }
 }
 
+/* Fills *to with the problem of a convolution, and checks it. */
 bool limber_conv_state(limber_context *ctx, const limber_problem *p, bool stores,
                        struct problem *to, struct diag *d)
 {
@@ -258,6 +262,7 @@ static void join_report(struct report *all, const struct report *r, bool main)
     *all = x;
 }
 
+/* Returns the number of elements of the image. */
 static int64_t tensor_elements(const limber_conv *s)
 {
     return s->n * s->c * (limber_conv_is_deep(s) ? s->d : 1) * s->h * s->w;
@@ -477,6 +482,7 @@ bool limber_conv_workspace(limber_context *ctx, const limber_problem *p, size_t 
     return true;
 }
 
+/* Computes a convolution.  `report` may be NULL. */
 bool limber_conv_run(limber_context *ctx, const limber_problem *p, struct report *report,
                      struct diag *d)
 {

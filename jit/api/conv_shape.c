@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* Checks that v is at least `bound`.  what: the argument's name in the error. */
 static bool check_at_least(int64_t v, int64_t bound, const char *what, struct diag *d)
 {
     return v >= bound ||
@@ -119,6 +120,7 @@ bool limber_conv_check_shape(const limber_conv *s, int64_t out[3], struct diag *
     return true;
 }
 
+/* Returns the direction of an operation: forward, backward data or backward filters. */
 static int64_t direction_of(limber_operation o)
 {
     return o == LIMBER_OPERATION_CONV_BACKWARD_DATA   ? DIRECTION_data :

@@ -14,6 +14,7 @@ struct conv_dimension {
 /* Describes each dimension in side[].  Returns their number, two or three. */
 int limber_conv_sides(const limber_conv *s, struct conv_dimension side[3]);
 
+/* True if the convolution has three spatial dimensions. */
 static inline bool limber_conv_is_deep(const limber_conv *s)
 {
     return s->t != 0;

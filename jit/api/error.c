@@ -4,6 +4,7 @@
 
 static _Thread_local struct diag last;
 
+/* Makes the text in *d the error text of this thread.  Returns the status in *d. */
 limber_status limber_error_set(const struct diag *d)
 {
     if (d->status != LIMBER_STATUS_OK)
@@ -11,6 +12,7 @@ limber_status limber_error_set(const struct diag *d)
     return d->status;
 }
 
+/* Returns the error text of the last failed call in this thread, or "" if none has failed. */
 const char *limber_error_text(void)
 {
     return last.text;

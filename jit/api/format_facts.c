@@ -32,6 +32,7 @@ static void describe_float(limber_format f, limber_format_facts *to)
         to->finite_values += 2 * (ldexp(1, f.frac_bits) - 1);
 }
 
+/* Fills the facts of an integer format. */
 static void describe_integer(limber_format f, limber_format_facts *to)
 {
     int bits = limber_format_sig(f);
@@ -62,6 +63,7 @@ static void describe_posit(limber_format f, limber_format_facts *to)
     to->has_nan = 1;
 }
 
+/* Fills the facts of a format whose elements are powers of two. */
 static void describe_power(limber_format f, limber_format_facts *to)
 {
     to->normal_exponent = to->smallest_exponent;

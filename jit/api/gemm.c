@@ -4,17 +4,20 @@
 #include "jit/api/api.h"
 #include "jit/ways.h"
 
+/* Checks that one of m, n and k is not negative. */
 static bool check_size(int64_t v, const char *what, struct diag *d)
 {
     return v >= 0 ||
            limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s = %lld is negative", what, (long long)v);
 }
 
+/* Checks that m, n and k are not negative. */
 bool limber_check_sizes(int64_t m, int64_t n, int64_t k, struct diag *d)
 {
     return check_size(m, "m", d) && check_size(n, "n", d) && check_size(k, "k", d);
 }
 
+/* Returns the result C as a limber_matrix, for checks. */
 limber_matrix limber_as_matrix(limber_output c)
 {
     return (limber_matrix){ c.data, c.format, c.row_stride, c.col_stride };
@@ -38,6 +41,7 @@ static bool check_operands(const struct product_matrices *x, struct diag *d)
            limber_check_data(&x->b, "b", x->k, x->n, d);
 }
 
+/* Checks that the matrices of one product are not NULL and that C overlaps neither operand. */
 bool limber_check_addresses(const struct product_matrices *x, struct diag *d)
 {
     const struct extent a = { &x->a, "a", x->m, x->k }, b = { &x->b, "b", x->k, x->n };
@@ -216,6 +220,7 @@ static void extend_by_conv(const limber_conv *s, struct long_form *f)
     f->form.a = f->form.b = f->form.c = (struct strides){ 0, 0 };
 }
 
+/* Adds a call's form to the context's table.  Returns the entry, or NULL. */
 struct accepted *limber_keep_form(limber_context *ctx, const limber_problem *p,
                                   const struct problem *x)
 {
@@ -242,6 +247,8 @@ static bool is_apart(const void *p, int64_t bytes, const void *c, int64_t bytes_
            (from + (uintptr_t)bytes <= from_c || from_c + (uintptr_t)bytes_c <= from);
 }
 
+/* Fills *to with a product's problem, and returns the entry of an equal earlier call; NULL if there
+ * is none. */
 struct accepted *limber_gemm_find_form(const limber_context *ctx, const struct gemm_arguments *x,
                                        struct problem *to)
 {

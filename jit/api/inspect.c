@@ -92,6 +92,7 @@ limber_status limber_inspect(limber_context *ctx, limber_matrix x, int64_t rows,
     return limber_error_set(&d);
 }
 
+/* Frees the arrays of an inspection. */
 void limber_inspection_free(limber_inspection *inspection)
 {
     const limber_inspection none = LIMBER_INSPECTION_INIT;

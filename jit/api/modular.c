@@ -11,6 +11,7 @@ static bool refuse(const char *argument, const char *why, struct diag *d)
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s: %s", argument, why);
 }
 
+/* Refuses contracts that products modulo a number cannot have. */
 static bool check_contract(const limber_contract *k, struct diag *d)
 {
     if (k->promise != LIMBER_CONTRACT_EXACT)
@@ -75,6 +76,7 @@ static bool holds(limber_format f, int64_t most)
            back == most;
 }
 
+/* Checks that f64 or i64 holds the operands, and that C's format holds every residue. */
 static bool check_formats(const limber_problem *p, struct diag *d)
 {
     const int64_t modulus = (int64_t)p->contract->modulus;
@@ -90,6 +92,7 @@ static bool check_formats(const limber_problem *p, struct diag *d)
                         (long long)modulus));
 }
 
+/* Computes a product modulo a number.  r may be NULL. */
 bool limber_modular_run(limber_context *ctx, const limber_problem *p, struct report *r,
                         struct diag *d)
 {

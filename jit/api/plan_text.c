@@ -24,6 +24,7 @@ static bool read_target(const limber_context *ctx, const char *text, struct targ
     return true;
 }
 
+/* Reads the caller's plan.  If that fails, the error's place is "plan". */
 static bool read_plan(struct plan *p, const char *text, struct diag *d)
 {
     if (limber_plan_read(p, text, d))
@@ -93,6 +94,8 @@ limber_status limber_plan_text(limber_context *ctx, const char *plan, const char
     return limber_error_set(&d);
 }
 
+/* Runs the passes on a plan for a target and prints the source of its kernel: C with the kernel's
+ * constants, or CUDA C. */
 limber_status limber_plan_source(limber_context *ctx, const char *plan, const char *target,
                                  char **source)
 {

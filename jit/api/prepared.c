@@ -151,6 +151,7 @@ limber_status limber_prepare_filters(limber_context *ctx, const limber_conv *con
                       LIMBER_SIDE_A, &filters, &c, prepared, &d);
 }
 
+/* Frees a prepared operand; NULL is allowed. */
 void limber_prepared_free(limber_prepared *o)
 {
     CALL_SCOPE;

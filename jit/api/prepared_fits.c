@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+/* Names an operation in error messages. */
 static const char *operation_name(limber_operation o)
 {
     return o == LIMBER_OPERATION_GEMM         ? "products of matrices" :

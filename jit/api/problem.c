@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Reports what a problem has that is not possible, and why.  Returns false. */
 static bool refuse(const char *what, const char *why, struct diag *d)
 {
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "problem.%s: %s", what, why);
@@ -59,6 +60,7 @@ static bool read_structures(struct arguments *c, struct diag *d)
     return true;
 }
 
+/* Copies the caller's problem, and all structures that it points to, to *c. */
 static bool read_problem(struct arguments *c, const limber_problem *problem, struct diag *d)
 {
     if (!problem)
@@ -173,8 +175,8 @@ static bool open_real(struct public_call *o, const limber_problem *problem, bool
                        "problem.batch: limber_%s serves one product", o->name);
 }
 
-/* Opens a call that computes nothing.  It accepts real matrices only, without their epilogue,
- * which is read into *e if there is one. single: it accepts no batches. */
+/* Opens a call that only makes a plan.  Its matrices must be real.  Its epilogue is read into *e,
+ * and is left out of the problem.  single: batches are refused.  Returns false on an error. */
 static bool open_to_plan(struct public_call *o, const limber_problem *problem, bool single,
                          struct epilogue_call *e)
 {
@@ -206,6 +208,7 @@ static void report_out(const limber_context *ctx, limber_report *to, struct repo
     limber_report_out(to, r);
 }
 
+/* Copies the call's report to the caller's. */
 static void report_call(struct public_call *o)
 {
     report_out(o->ctx, o->report, &o->r, o->c.problem.contract);
@@ -317,6 +320,8 @@ report_at_once(limber_context *ctx, const struct gemm_arguments *x, limber_repor
     return true;
 }
 
+/* Computes a product by library code, before anything else is tried.  Returns false if it cannot.
+ */
 static inline bool run_at_once(limber_context *ctx, const struct gemm_arguments *x,
                                limber_report *report)
 {
@@ -332,6 +337,7 @@ static bool is_plain_gemm(const limber_problem *p)
            !p->prepared_b && !p->batch && !p->queue;
 }
 
+/* Computes the problem.  Fills the report on success, if it is not NULL. */
 limber_status limber_run(limber_context *ctx, const limber_problem *p, limber_report *report)
 {
     const bool plain = is_plain_gemm(p);
@@ -388,6 +394,7 @@ static bool read_plan(struct arguments *c, const char *text, struct plan *plan, 
     return true;
 }
 
+/* Runs a plan, given as text, on a problem's operands. */
 limber_status limber_run_plan(limber_context *ctx, const char *plan, const limber_problem *problem,
                               limber_report *report)
 {
@@ -547,6 +554,7 @@ static limber_problem conv_problem(limber_operation operation, const limber_cont
     return p;
 }
 
+/* Does limber_run for a forward convolution, y = alpha conv(x, w) + beta y. */
 limber_status limber_conv2d(limber_context *ctx, const limber_contract *contract,
                             const limber_conv *conv, const void *alpha, const void *x,
                             limber_format xf, const void *w, limber_format wf, const void *beta,

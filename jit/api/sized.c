@@ -23,6 +23,7 @@ _Static_assert(sizeof(limber_part) >= LEAST_part && sizeof(limber_report) >= LEA
 /* a size field above this means that the structure was not initialised */
 enum { MOST = 1 << 16 };
 
+/* Reports a `size` field that no version of the structure has, and returns false. */
 static bool refuse_size(const char *what, size_t size, struct diag *d)
 {
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT,
@@ -68,6 +69,7 @@ bool limber_contract_in(limber_contract *to, limber_unit *unit, const limber_con
     return true;
 }
 
+/* Checks the `size` field of a caller's structure.  least: bytes of its first version. */
 bool limber_sized_check(const void *to, size_t least, const char *what, struct diag *d)
 {
     size_t size;
@@ -76,6 +78,8 @@ bool limber_sized_check(const void *to, size_t least, const char *what, struct d
     return size >= least || refuse_size(what, size, d);
 }
 
+/* Copies the library's structure to the caller's, except the field `size`.  full: bytes of the
+ * library's structure. */
 void limber_copy_sized_out(void *to, const void *from, size_t full)
 {
     size_t size;
@@ -87,6 +91,7 @@ void limber_copy_sized_out(void *to, const void *from, size_t full)
 
 /* ---- checking and copying sized structures --------------------------------------------------- */
 
+/* Checks the size of a limber_part, which the caller's initialiser stored. */
 static bool check_parts(size_t size, const char *what, struct diag *d)
 {
     return size >= LEAST_part ||
@@ -104,6 +109,7 @@ static void copy_parts(void *to, size_t size, const limber_part *from, int count
         memcpy((char *)to + (size_t)i * size, &from[i], each);
 }
 
+/* Checks the size fields of a report.  NULL is valid. */
 bool limber_report_check(const limber_report *r, struct diag *d)
 {
     if (!r)
@@ -148,6 +154,7 @@ void limber_report_out(limber_report *to, const struct report *from)
     limber_copy_sized_out(to, &r, sizeof r);
 }
 
+/* Checks the size fields of a cut. */
 bool limber_cut_check(const limber_cut *cut, struct diag *d)
 {
     return limber_sized_check(cut, LEAST_cut, "cut", d) && check_parts(cut->part_size, "cut", d);

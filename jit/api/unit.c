@@ -42,6 +42,8 @@ limber_status limber_unit_parse(const char *text, limber_unit *unit)
     return limber_error_set(&d);
 }
 
+/* Checks that a description is complete and without contradiction. limber_unit_parse makes the same
+ * check. */
 limber_status limber_unit_check(const limber_unit *unit)
 {
     struct diag d = { 0 };
@@ -88,6 +90,8 @@ limber_status limber_unit_lpgemm(const char *text, const char *layer, limber_uni
     return limber_error_set(&d);
 }
 
+/* Returns random number `index` of stream `stream` for element (i, j), as a simulated unit draws
+ * it. */
 uint32_t limber_unit_random(uint64_t seed, int64_t i, int64_t j, uint32_t stream, uint32_t index)
 {
     return limber_unit_number(limber_unit_element(limber_unit_row_hash(seed, i), j), stream, index);

@@ -85,6 +85,7 @@ bool limber_widen(limber_context *ctx, limber_problem *p, void *memory[2], struc
            (!b || widen_operand(ctx, p, &p->b, "b", p->k, p->n, &memory[1], d));
 }
 
+/* Frees the widened copies of the operands. */
 void limber_widen_end(limber_context *ctx, void *const memory[2])
 {
     for (int i = 0; i < 2 && ctx; i++)

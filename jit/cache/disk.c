@@ -255,6 +255,7 @@ static int open_shard(int root, const char *hex, bool create, bool *site)
     return -1;
 }
 
+/* Returns the file name of a key's entry. */
 struct name limber_disk_name(const unsigned char *key)
 {
     struct name n;
@@ -462,12 +463,14 @@ static bool is_hex(const char *s, size_t n)
     return true;
 }
 
+/* True if the file's name is that of an entry. */
 static bool is_entry(const char *file)
 {
     return strlen(file) == NAME + sizeof suffix - 1 && is_hex(file, NAME) &&
            strcmp(file + NAME, suffix) == 0;
 }
 
+/* True if the file's name is that of a file that is still being written. */
 static bool is_temporary(const char *file)
 {
     return strncmp(file, temporary, sizeof temporary - 1) == 0;
@@ -575,6 +578,7 @@ static int count_file(void *user, const struct shard *shard, const char *file)
     return 0;
 }
 
+/* Compares files by their last use, for qsort. */
 static int compare_age(const void *a, const void *b)
 {
     const struct entry_age *x = a, *y = b;

@@ -89,6 +89,7 @@ struct kernel_cache *limber_kernels_new(size_t bound)
     return m;
 }
 
+/* Frees everything that an entry owns. */
 void limber_entry_clear(struct entry *e)
 {
     if (e->code)
@@ -167,6 +168,7 @@ static struct slot *new_slot(uint64_t hash, const void *key, size_t size)
     return s;
 }
 
+/* Links a slot into its hash bucket. */
 static void insert_slot(struct kernel_cache *m, struct slot *s)
 {
     s->next = m->bucket[s->hash % BUCKETS];
@@ -223,6 +225,7 @@ static struct slot *take_surplus(struct kernel_cache *m)
     return oldest;
 }
 
+/* Returns the key's slot, or NULL if there is none. */
 static struct slot *find_slot(struct kernel_cache *m, uint64_t hash, const void *key, size_t size)
 {
     return *find_link(m, hash, key, size);
@@ -357,6 +360,8 @@ static bool make_apart(struct kernel_cache *m, const void *key, size_t size,
     return true;
 }
 
+/* Makes a new entry for a key and replaces the present one, which threads that use it keep until
+ * they call limber_kernels_put. */
 bool limber_kernels_replace(struct kernel_cache *m, const void *key, size_t size,
                             struct kernel_maker kernel_maker, struct diag *d)
 {
@@ -398,6 +403,7 @@ char *limber_kernels_stated(struct kernel_cache *m, const unsigned char *key, si
     return copy;
 }
 
+/* True if limber_kernels_get would find the entry.  Does not count as a use. */
 bool limber_kernels_has(struct kernel_cache *m, const void *key, size_t size)
 {
     const struct slot *s;

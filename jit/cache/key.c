@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The key of a kernel: a hash of the library's build, the stated plan and the target. */
+ * The key of a kernel: a hash of the library's build, the plan before the passes and the target. */
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #define XXH_INLINE_ALL
 #include "jit/cache/cache.h"
@@ -97,6 +97,8 @@ static int hash_module(struct dl_phdr_info *info, size_t size, void *state)
     return 1;
 }
 
+/* Computes the identity of the library's code: a hash of the library's build ID, or of its
+ * read-only segments if there is none. */
 void limber_key_build(unsigned char build[16])
 {
     XXH3_state_t state;
@@ -132,6 +134,7 @@ void limber_key_make(unsigned char key[KEY_BYTES], const unsigned char build[16]
     }
 }
 
+/* Writes 2 * bytes hexadecimal digits and a closing zero to hex. */
 void limber_key_hex(const unsigned char *key, size_t bytes, char *hex)
 {
     static const char digit[] = "0123456789abcdef";

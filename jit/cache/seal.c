@@ -135,6 +135,7 @@ static bool refuse(struct path_walk *w, const char *name, const char *reason)
     return false;
 }
 
+/* True if files of this user are trusted: root's and our own. */
 static bool is_trusted_owner(uid_t user)
 {
     return user == 0 || user == geteuid();
@@ -171,6 +172,7 @@ static bool step_to(struct path_walk *w, int fd)
     return fd >= 0 && fstat(fd, &st) == 0 ? is_safe(w, "", &st) : refuse(w, "", strerror(errno));
 }
 
+/* Starts a walk along a path at the root directory.  False, with a reason, if that is not safe. */
 static bool start_at_root(struct path_walk *w)
 {
     *w->done = 0;

@@ -8,11 +8,13 @@
 
 #include <string.h>
 
+/* True if alpha, in format c, is 1 or NULL. */
 static bool is_one(const void *alpha, limber_format c)
 {
     return !limber_scalar(alpha, c, 1);
 }
 
+/* True if the format has the value 1. */
 static bool can_hold_one(limber_format f)
 {
     const double one = 1;
@@ -81,6 +83,7 @@ void limber_epilogue_addends(limber_context *ctx, struct epilogue_call *c, bool 
     }
 }
 
+/* Converts a number from one format to another.  Returns false with an error if it does not fit. */
 static bool convert_number(limber_format to, char *at, limber_format from, const char *number,
                            struct diag *d)
 {

@@ -31,6 +31,7 @@ struct table {
     struct table *next;
 };
 
+/* Frees a list of function tables. */
 void limber_tables_free(struct table *list)
 {
     for (struct table *t = list, *next; t; t = next) {
@@ -51,6 +52,7 @@ struct elementwise_call {
     bool single;
 };
 
+/* Converts n values of format f to doubles. */
 void limber_values_widen(const limber_context *ctx, limber_format f, const void *src, double *x,
                          size_t n)
 {
@@ -61,6 +63,7 @@ void limber_values_widen(const limber_context *ctx, limber_format f, const void 
         limber_format_convert(x, LIMBER_F64, src, f, n, LIMBER_ROUND_NEAREST, &d);
 }
 
+/* Rounds n doubles to format f.  The doubles may have been rounded to odd before. */
 void limber_values_narrow(const limber_context *ctx, limber_format f, limber_rounding rounding,
                           const double *x, void *dst, size_t n)
 {
@@ -72,6 +75,7 @@ void limber_values_narrow(const limber_context *ctx, limber_format f, limber_rou
         limber_format_convert(dst, f, x, LIMBER_F64, n, rounding, &d);
 }
 
+/* Computes a function of n doubles in place. */
 void limber_values_function(const limber_context *ctx, limber_function f, const struct fn_args *a,
                             double *x, size_t n, bool single)
 {
@@ -146,6 +150,7 @@ static void compute_range(const struct elementwise_call *j, size_t first, size_t
     }
 }
 
+/* Task: computes the function for a range of elements. */
 static void run_task(void *arg, int64_t task, int worker)
 {
     const struct elementwise_call *j = arg;
@@ -274,6 +279,7 @@ static struct table *get_table(limber_context *ctx, const struct elementwise_cal
     return kept ? made : found;
 }
 
+/* Ends a use of the table. */
 static void release_table(limber_context *ctx, struct table *t)
 {
     pthread_mutex_lock(&ctx->lock);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Reports an invalid argument `what`, and returns false. */
 static bool refuse(struct diag *d, const char *what, const char *why)
 {
     return limber_fail(d, LIMBER_STATUS_BAD_ARGUMENT, "%s %s", what, why);
@@ -100,6 +101,7 @@ static bool choose_compute(struct epilogue_call *c, const limber_epilogue *e, st
     return true;
 }
 
+/* True if beta, in format c, is 0 or NULL. */
 static bool is_zero(const void *beta, limber_format c)
 {
     return !limber_scalar(beta, c, 0);
@@ -462,6 +464,7 @@ static bool alloc_x(limber_context *ctx, const struct epilogue_call *c, size_t b
     return *x || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for %s", what);
 }
 
+/* Frees the buffer of the product's results. */
 static void free_x(limber_context *ctx, const struct epilogue_call *c, char *x)
 {
     if (!c->on_device)

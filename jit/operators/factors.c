@@ -9,6 +9,7 @@
 /* columns of a block */
 enum { BLOCK = 64 };
 
+/* Returns the address of row i of the factors. */
 static double *row_of(const struct factors *f, int64_t i)
 {
     return f->lu + i * f->n;

@@ -17,6 +17,7 @@ static quad square_root(quad x)
     return y;
 }
 
+/* Returns the dot product of two vectors, summed in binary128. */
 static quad dot(const quad *x, const quad *y, int64_t n)
 {
     quad sum = 0;

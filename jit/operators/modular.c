@@ -13,8 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-/* MOST_K: the longest sum of products of bytes, from -128 to 127, which with one byte more stays
- * below 2^31.  BUDGET: bytes of residues and sums that are kept at once, unless the context sets
+/* MOST_K: largest k for which a sum of k products of signed bytes, plus one byte, stays below
+ * 2^31.  BUDGET: bytes of residues and sums that are kept at once, unless the context sets
  * workspace_bytes.  PART: elements that are converted at once. */
 enum { MOST_K = (1 << 17) - 64, BUDGET = 64 << 20, PART = 512 };
 
@@ -39,7 +39,7 @@ struct modular {
     struct operand op[2];
     int32_t *sums; /* [plane][row][column] of a block of C */
     int64_t *results; /* [group][row][column]: symmetric residues */
-    int64_t *result; /* those of the group that is computed or stored */
+    int64_t *result; /* results of the current group */
     struct output_view c; /* this group's C */
     int64_t scalar[2]; /* alpha and beta modulo p */
     residues_reduce *reduce;
@@ -50,12 +50,13 @@ struct modular {
 
 /* ---- numbers modulo p ------------------------------------------------------------------------ */
 
+/* Returns a b mod p. */
 static int64_t product_modulo(int64_t a, int64_t b, int64_t p)
 {
     return (int64_t)((__int128)a * b % p);
 }
 
-/* Returns an integer modulo p, 2^62 or larger in magnitude. */
+/* Returns x modulo p, for an integer x of magnitude 2^62 or more. */
 static int64_t reduce_large(double x, int64_t p)
 {
     int e;
@@ -151,7 +152,8 @@ static bool read_residues(const struct modular *x, limber_format f, const char *
 
 /* ---- residues of the operands ---------------------------------------------------------------- */
 
-/* Reads elements of an operand from line i and position k on, along the adjacent ones. */
+/* Reads n adjacent elements of an operand, from line i and position k on, as integers modulo p. 
+ * False if one of them is no integer. */
 static bool read_part(const struct modular *x, const struct operand *o, int64_t i, int64_t k,
                       int64_t n, int64_t *v)
 {
@@ -336,7 +338,7 @@ static bool compute_block(struct modular *x, int64_t i, int64_t rows, int64_t j,
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* Computes alpha v + beta c modulo p for n elements of a row, whose C lies from `at` on. */
+/* Computes alpha v + beta c modulo p for n elements of a row of C, which begin at `at`. */
 static void apply_scalars(const struct modular *x, int64_t *v, const char *at, int64_t step,
                           int64_t n)
 {
@@ -419,6 +421,7 @@ static int64_t group_elements(const struct modular *x)
     return x->problem->m * x->problem->n;
 }
 
+/* Allocates the memory of a modular product.  Returns false with an error. */
 static bool allocate(struct modular *x, struct diag *d)
 {
     const limber_allocator *memory = &x->ctx->allocator;
@@ -434,6 +437,7 @@ static bool allocate(struct modular *x, struct diag *d)
            limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory for residues");
 }
 
+/* Frees the memory of a modular product. */
 static void release(struct modular *x)
 {
     const limber_allocator *memory = &x->ctx->allocator;
@@ -455,7 +459,7 @@ static struct operand describe(const void *data, limber_format f, int64_t line, 
                              .across = line == 1 && along != 1 };
 }
 
-/* Makes the matrices of group g those that are multiplied. */
+/* Points the operands and C to the matrices of group g. */
 static void choose_group(struct modular *x, int64_t g)
 {
     const limber_problem *p = x->problem;
@@ -570,6 +574,8 @@ static void choose_code(struct modular *x)
 #undef BEST
 }
 
+/* Computes products of real matrices in host memory modulo contract->modulus, from 2 to 2^63 - 1.
+ */
 bool limber_modular_multiply(limber_context *ctx, const limber_problem *p,
                              const struct problem *stated, struct report *r, struct diag *d)
 {

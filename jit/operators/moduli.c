@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The choice of moduli for products modulo a number, and what conversions need of them. */
+ * Chooses the moduli for products modulo a number, and computes constants for conversions. */
 #include "jit/operators/residues.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@ static int32_t symmetric(int64_t x, int32_t m)
     return r > m / 2 ? r - m : r;
 }
 
-/* Adds the largest number below the last one that has no divisor in common with any. */
+/* Adds the largest modulus below the last one that is coprime to all others.  False if there is
+ * none. */
 static bool add_modulus(struct moduli *x)
 {
     int32_t next = x->count ? x->m[x->count - 1] : 257;
@@ -35,7 +36,8 @@ static bool add_modulus(struct moduli *x)
     return true;
 }
 
-/* Sets what conversions need of the i-th modulus. */
+/* Sets the constants by which numbers are converted to and from residues modulo the i-th modulus.
+ */
 static void set_factors(struct moduli *x, int i)
 {
     const int32_t m = x->m[i];
@@ -57,6 +59,8 @@ static void set_factors(struct moduli *x, int i)
     x->term[i][1] = (int64_t)term >> 32;
 }
 
+/* Chooses moduli whose product exceeds 4 k (p / 2)^2, for products of inner dimension k.  Returns
+ * false if there are too few. */
 bool limber_moduli_choose(struct moduli *x, int64_t p, int64_t k)
 {
     const double most = 2 + 2 * log2((double)p / 2) + log2(fmax((double)k, 1)) + 1e-9;

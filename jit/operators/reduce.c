@@ -224,6 +224,7 @@ static void add_piece(const struct reduction *j, struct line *l, const double *v
     }
 }
 
+/* Sets a line's state to that of no elements. */
 static void clear_line(struct line *l)
 {
     memset(&l->exact, 0, sizeof l->exact);

@@ -13,6 +13,7 @@ static inline float nearest32(float x)
 {
     return (x + 0x1.8p23f) - 0x1.8p23f;
 }
+/* Rounds to the nearest integer by adding and subtracting a large constant. */
 static inline double nearest64(double x)
 {
     return (x + 0x1.8p52) - 0x1.8p52;
@@ -27,6 +28,7 @@ static inline int32_t modulo(int32_t s, int32_t m, float inverse)
     return s - (int32_t)nearest32((float)s * inverse) * m;
 }
 
+/* Replaces n integers by their residues modulo p, above -p/2 and at most p/2. */
 void FOR_ISA(limber_residues_reduce)(int64_t p, int64_t *v, int64_t n)
 {
     const double inverse = 1 / (double)p;
@@ -44,6 +46,8 @@ void FOR_ISA(limber_residues_reduce)(int64_t p, int64_t *v, int64_t n)
     }
 }
 
+/* Computes, for each modulus m_i, the residues of n integers, and stores them as bytes from to + i
+ * * plane on. */
 void FOR_ISA(limber_residues_split)(const struct moduli *x, const int64_t *v, int64_t n, int8_t *to,
                                     int64_t plane)
 {
@@ -71,6 +75,7 @@ void FOR_ISA(limber_residues_split)(const struct moduli *x, const int64_t *v, in
     }
 }
 
+/* Replaces n sums by their residues modulo m_i. */
 void FOR_ISA(limber_residues_shorten)(const struct moduli *x, int i, int32_t *v, int64_t n)
 {
     const int32_t m = x->m[i];
@@ -80,7 +85,8 @@ void FOR_ISA(limber_residues_shorten)(const struct moduli *x, int i, int32_t *v,
         v[j] = modulo(v[j], m, inverse);
 }
 
-/* Adds the terms of one modulus: t (M / m) in two halves, and t / m. */
+/* Adds one modulus's terms of the Chinese remainder theorem: t (M / m), in two halves, and t / m.
+ */
 static inline void add_terms(const struct moduli *x, int i, const int32_t *from, int64_t n,
                              int64_t *low, int64_t *high, double *share)
 {

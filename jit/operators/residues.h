@@ -13,8 +13,8 @@
  * PIECE: bits of a piece of a residue modulo p, of which three hold 63 bits. */
 enum { MOST_MODULI = 28, PIECE = 21 };
 
-/* Moduli m_1, m_2, ... of at most 256, pairwise coprime, and what a conversion needs of them.
- * M: their product. */
+/* Moduli m_1, m_2, ... of at most 256, pairwise coprime, and constants for conversions to and from
+ * residues.  M: their product. */
 struct moduli {
     int64_t p; /* results are computed modulo p, below 2^63 */
     int count, pieces; /* pieces: number of pieces of a symmetric residue modulo p */

@@ -20,6 +20,7 @@ static uint64_t reduce_modulo(unsigned __int128 x, int bits)
     return sum >= p ? sum - p : sum;
 }
 
+/* Returns x y modulo the Mersenne prime 2^bits - 1. */
 static uint64_t multiply_modulo(uint64_t x, uint64_t y, int bits)
 {
     return reduce_modulo((unsigned __int128)x * y, bits);
@@ -98,6 +99,7 @@ static bool has_inverse(uint64_t *m, int64_t n, int bits)
     return true;
 }
 
+/* True if a matrix of finite numbers, row-major, is singular. */
 bool limber_is_singular(const quad *a, int64_t n, uint64_t *room)
 {
     static const int exponents[] = { 61, 31 }; /* 2^61 - 1 and 2^31 - 1 are prime */

@@ -268,6 +268,7 @@ static bool try_krylov(struct system *s, bool *settled, struct diag *d)
     return copy_to_binary128(s, d) && refine(s, settled, d);
 }
 
+/* Converts the solution to the format of the caller's X, and stores it there. */
 static void store_solution(const struct system *s)
 {
     const limber_output *x = &s->call->x;
@@ -298,6 +299,7 @@ static bool solve_system(struct system *s, struct diag *d)
     return true;
 }
 
+/* Solves a system that was checked and is not empty. */
 bool limber_solve_run(limber_context *ctx, const limber_solve_call *c, limber_solve_report *r,
                       struct diag *d)
 {

@@ -45,6 +45,7 @@ void limber_krylov(const struct factors *f, const quad *a, quad *d, quad *room);
  * a probability of about 2^-92. room: scratch of n x n numbers. */
 bool limber_is_singular(const quad *a, int64_t n, uint64_t *room);
 
+/* Returns |x| as a double. */
 static inline double limber_quad_size(quad x)
 {
     return (double)(x < 0 ? -x : x);

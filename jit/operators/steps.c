@@ -347,6 +347,7 @@ static void make_rows_contiguous(struct epilogue *e)
         *e = transposed_epilogue(e);
 }
 
+/* Gets the kernel of the steps in device memory, before anything is written. */
 bool limber_epilogue_stepper(limber_context *ctx,
                              void (*of)(void *arg, int64_t g, struct epilogue *e), void *arg,
                              struct entry **entry, struct diag *d)

@@ -31,6 +31,7 @@ void *limber_memory_alloc(const limber_allocator *a, size_t bytes)
     return memory;
 }
 
+/* Frees memory that limber_memory_alloc returned; NULL is allowed. */
 void limber_memory_free(const limber_allocator *a, void *memory)
 {
     if (memory && a->alloc)

@@ -165,6 +165,7 @@ static void *background_loop(void *arg)
     return NULL;
 }
 
+/* Starts the background thread, unless it runs.  Returns false if that fails. */
 static bool start_thread(struct background *b)
 {
     if (!b->started)
@@ -173,11 +174,13 @@ static bool start_thread(struct background *b)
     return b->started;
 }
 
+/* True once the process has begun to end.  From then on no job is begun. */
 bool limber_background_ending(void)
 {
     return atomic_load(&ending);
 }
 
+/* True if a background thread was stopped, so that its job will never be done. */
 bool limber_background_stopped(void)
 {
     return atomic_load(&any_stopped);
@@ -291,6 +294,7 @@ bool limber_background_ask(struct background *b, const void *key, size_t size)
     return ok;
 }
 
+/* Returns the time t + seconds. */
 static struct timespec add_seconds(struct timespec t, double seconds)
 {
     t.tv_nsec += (long)(seconds * 1e9);

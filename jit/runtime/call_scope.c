@@ -48,6 +48,8 @@ void limber_mode_leave(const struct float_mode *before)
 }
 #endif
 
+/* Begins a call of the library in this thread.  Returns the state that limber_call_leave restores.
+ */
 struct call_scope limber_call_enter(void)
 {
     struct call_scope before;
@@ -57,6 +59,7 @@ struct call_scope limber_call_enter(void)
     return before;
 }
 
+/* Ends a call of the library in this thread. */
 void limber_call_leave(const struct call_scope *before)
 {
     limber_mode_leave(&before->mode);
@@ -101,6 +104,7 @@ static __attribute__((noinline)) void measure_stack(struct stack *s)
     }
 }
 
+/* True if the thread's stack has enough room left. */
 bool limber_has_stack(enum stack_need need)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -119,6 +123,7 @@ struct thread_call {
     bool ok;
 };
 
+/* Thread function: runs a call on a thread with a larger stack. */
 static void *run_thread_call(void *arg)
 {
     struct thread_call *call = arg;

@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+/* Returns the seconds of a monotonic clock. */
 double limber_now(void)
 {
     struct timespec t;

@@ -144,11 +144,13 @@ static const limber_variable table[] = {
 };
 enum { VARIABLES = sizeof table / sizeof *table };
 
+/* Returns the i-th variable, from 0; NULL past the end. */
 const limber_variable *limber_variable_at(int i)
 {
     return i >= 0 && i < VARIABLES ? &table[i] : NULL;
 }
 
+/* True if the library reads a variable of this name. */
 static int is_known(const char *name, size_t length)
 {
     for (int i = 0; i < VARIABLES; i++)
@@ -157,6 +159,7 @@ static int is_known(const char *name, size_t length)
     return 0;
 }
 
+/* Returns the value of a variable that limber_variable_at lists. */
 const char *limber_variable_value(const char *name)
 {
     const char *s = name && is_known(name, strlen(name)) ? secure_getenv(name) : NULL;

@@ -59,6 +59,7 @@ static void call_at_thread_end(int (*take_or_give)(pthread_mutex_t *))
     __cxa_thread_atexit_impl(function, opening, library);
 }
 
+/* Makes this thread, when it ends, wait until no other thread is opening a compiler. */
 void limber_compile_watch_thread(void)
 {
     static _Thread_local bool watched;
@@ -73,11 +74,13 @@ void limber_compile_watch_thread(void)
 
 static void (*_Atomic at_end)(void);
 
+/* Sets `watch`, which is called after each compilation and each opening of a compiler. */
 void limber_compile_at_end(void (*watch)(void))
 {
     atomic_store(&at_end, watch);
 }
 
+/* Calls the function that limber_compile_at_end has set, if any. */
 static void watch_end(void)
 {
     void (*watch)(void) = atomic_load(&at_end);
@@ -119,6 +122,7 @@ bool limber_compile_enter(const struct backend *b, const struct target *t, struc
                              "the process ends, and nothing is compiled any more");
 }
 
+/* Ends what limber_compile_enter began. */
 void limber_compile_leave(void)
 {
     /* registers the exit handler so that it runs before destructors that this compilation added */
@@ -130,6 +134,7 @@ void limber_compile_leave(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Forbids compilation from now on, because the process ends. */
 void limber_compile_refuse(void)
 {
     pthread_mutex_lock(&lock);
@@ -137,6 +142,7 @@ void limber_compile_refuse(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Forgets a compilation whose thread was stopped. */
 void limber_compile_forget(void)
 {
     pthread_mutex_lock(&lock);
@@ -158,6 +164,7 @@ bool limber_compile_goes_on(void)
 
 /* ---- before and after fork ------------------------------------------------------------------ */
 
+/* Runs before fork(): waits for compilations and takes all registered locks. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
@@ -170,6 +177,7 @@ static void before_fork(void)
         pthread_mutex_lock(f->lock);
 }
 
+/* Runs after fork() in the parent: releases the locks. */
 static void after_fork(void)
 {
     for (struct at_fork *f = list; f; f = f->next)
@@ -190,11 +198,13 @@ static void in_child(void)
     after_fork();
 }
 
+/* Registers the handlers of fork(); called once. */
 static void register_handlers(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
+/* Registers a lock that fork() takes, so that the child finds it free and its data consistent. */
 void limber_at_fork(struct at_fork *f)
 {
     pthread_once(&once, register_handlers);
@@ -204,6 +214,7 @@ void limber_at_fork(struct at_fork *f)
     pthread_mutex_unlock(&lock);
 }
 
+/* Removes a lock that limber_at_fork registered. */
 void limber_at_fork_no_more(struct at_fork *f)
 {
     struct at_fork **at = &list;

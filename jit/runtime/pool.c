@@ -168,6 +168,7 @@ static void set_affinity(const struct pool *p, int worker)
 
 /* ---- a caller's parallel region of OpenMP ---------------------------------------------------- */
 
+/* Callback of dl_iterate_phdr: reads how many libraries were loaded so far. */
 static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
 {
     (void)size;
@@ -195,6 +196,7 @@ static void find_openmp(struct openmp *o)
     }
 }
 
+/* True if the caller runs in a parallel region of OpenMP. */
 static bool is_in_parallel(struct openmp *o)
 {
     find_openmp(o);
@@ -204,6 +206,7 @@ static bool is_in_parallel(struct openmp *o)
     return false;
 }
 
+/* Closes the OpenMP runtimes that find_openmp has opened. */
 static void openmp_free(struct openmp *o)
 {
     for (size_t i = 0; o && i < COUNT(o->library); i++)
@@ -268,6 +271,7 @@ static void run_all(struct pool *p, int64_t tasks, void (*fn)(void *, int64_t, i
     pthread_mutex_unlock(&p->lock);
 }
 
+/* Runs all tasks on the calling thread. */
 static void run_alone(int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     for (int64_t i = 0; i < tasks; i++)
@@ -294,12 +298,14 @@ static void run_tasks(void *self, int64_t tasks, void (*fn)(void *, int64_t, int
     atomic_flag_clear_explicit(&p->taken, memory_order_release);
 }
 
+/* Begins a sequence of runs, between which workers yield for a moment before they sleep. */
 void limber_pool_enter(struct pool *p)
 {
     if (p->threads > 1)
         p->calls++;
 }
 
+/* Ends a sequence of runs that limber_pool_enter began. */
 void limber_pool_leave(struct pool *p)
 {
     if (p->threads > 1)
@@ -363,6 +369,7 @@ void limber_pool_free(struct pool *p)
     free(p);
 }
 
+/* Returns a runner that runs tasks on the pool's threads. */
 struct runner limber_pool_runner(struct pool *p)
 {
     return (struct runner){ p->threads, run_tasks, p, CPU_COUNT(&p->cpus) };

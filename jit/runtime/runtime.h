@@ -55,6 +55,7 @@ static inline struct float_mode limber_mode_enter(void)
     return before;
 }
 
+/* Restores the rounding mode and flush-to-zero flags of the caller. */
 static inline void limber_mode_leave(const struct float_mode *before)
 {
     if (__builtin_ia32_stmxcsr() != before->mxcsr)

@@ -22,6 +22,7 @@ static atomic_int asked; /* gettid of the thread that must answer, or 0 */
 static atomic_uintptr_t from, to; /* the code in which the thread may be stopped */
 static atomic_int answer;
 
+/* Returns the program counter of an interrupted thread. */
 static uintptr_t program_counter(const ucontext_t *u)
 {
 #if defined(__x86_64__)
@@ -71,6 +72,7 @@ static bool install_handler(void)
            sigaction(SIGNAL, &ours, NULL) == 0;
 }
 
+/* Sets whether the calling thread may be stopped. */
 void limber_stop_allow(bool allowed)
 {
     sigset_t set;

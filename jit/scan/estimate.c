@@ -188,6 +188,8 @@ double limber_sample_open(const struct problem *p, double error, int sig, double
     return room && count > 1 ? (all - largest) / (double)(count - 1) : NAN;
 }
 
+/* Returns log2 of the smallest of some sampled sums of |a| |b|, relative to the largest elements of
+ * row and column. */
 double limber_sample_sums(const struct problem *p, const struct mask *a, const struct mask *b)
 {
     enum { MOST = 48 };

@@ -22,6 +22,7 @@ struct extremes {
 /* The extremes of no elements. */
 static const struct extremes nothing = { NONE_LOW, NONE_HIGH, NONE_LOW, 0, 0, 0 };
 
+/* Merges the extremes of two sets of elements. */
 static inline void join_extremes(struct extremes *a, const struct extremes *b)
 {
     a->emin = b->emin < a->emin ? b->emin : a->emin;
@@ -62,6 +63,7 @@ struct host_scan {
     atomic_bool stop; /* a probe has found that the operand needs too many bits */
 };
 
+/* True if the scan need not go on. */
 static inline bool is_stopped(struct host_scan *j)
 {
     return atomic_load_explicit(&j->stop, memory_order_relaxed);

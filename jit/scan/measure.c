@@ -58,11 +58,13 @@ enum { ROWS = 16 };
     })
 #define TO(type, v) __builtin_convertvector(v, type)
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 12
+/* a shuffle of the lanes of a and b, by their indices */
 #define LANES(a, b, ...) __builtin_shuffle(a, b, (v8l){ __VA_ARGS__ })
 #else
 #define LANES(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #endif
 
+/* Sets the lanes' state to that of no elements. */
 FLAT void clear_lanes(struct lanes *s)
 {
     s->emin = s->lsb = ALL(NONE_LOW);
@@ -274,6 +276,7 @@ FLAT void join_all_lanes(struct eight *s)
     memcpy(s, &all, sizeof all);
 }
 
+/* Merges the state of one set of lanes into another. */
 FLAT void add_lanes(struct eight *s, const struct lanes *o)
 {
     struct lanes all;
@@ -283,6 +286,7 @@ FLAT void add_lanes(struct eight *s, const struct lanes *o)
     memcpy(s, &all, sizeof all);
 }
 
+/* True if some lane has seen a subnormal element. */
 static bool any_odd(const struct lanes *s)
 {
     int64_t any = 0;
@@ -409,6 +413,8 @@ void MEASURE(start)(struct accumulator *s, enum kind k, int64_t n)
     (void)k;
 }
 
+/* Decodes n accumulators.  groups: 0 if each belongs to one line or tile, whose eight lanes are
+ * then merged. */
 void MEASURE(end)(struct accumulator *s, enum kind k, int64_t n, int groups)
 {
 #if defined(__AVX2__)
@@ -420,6 +426,8 @@ void MEASURE(end)(struct accumulator *s, enum kind k, int64_t n, int groups)
     (void)k;
 }
 
+/* Measures len contiguous elements of a line, into the line's accumulator and those of its tiles.
+ */
 void MEASURE(along)(struct accumulator *line, struct accumulator *tile, enum kind k, const char *at,
                     int64_t len, int64_t ahead)
 {
@@ -428,6 +436,8 @@ void MEASURE(along)(struct accumulator *line, struct accumulator *tile, enum kin
 #undef F
 }
 
+/* Measures n rows of interleaved lines, one lane for each line.  odd[g] is set if group g has a
+ * subnormal. */
 void MEASURE(across)(struct accumulator *s, struct eight *tile, uint8_t *odd, enum kind k,
                      const char *at, int groups, int64_t n, int64_t step)
 {
@@ -454,6 +464,7 @@ FLAT v8f widen_eight(const struct small_float *f, v8w code)
     return (v8f)((v8w)x | nan | ((v8w)((code & f->sign) != 0) & 0x80000000));
 }
 
+/* Converts n contiguous floats of 8 or 16 bits to binary32. */
 void MEASURE(widen)(const struct small_float *f, const char *at, int64_t n, float *to)
 {
     int64_t i = 0;

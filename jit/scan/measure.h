@@ -31,6 +31,7 @@ enum kind {
     KIND_f128
 };
 
+/* Returns the bytes of an element. */
 static inline int size_of(enum kind k)
 {
     return k == KIND_f64 || k == KIND_i64 ? 8 :

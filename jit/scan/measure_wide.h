@@ -6,6 +6,7 @@
 #ifndef LIMBER_JIT_MEASURE_WIDE_H
 #define LIMBER_JIT_MEASURE_WIDE_H
 
+/* True if this file measures elements of this kind. */
 FLAT bool is_wide(enum kind k)
 {
     return k == KIND_f64 || k == KIND_f32;
@@ -21,6 +22,7 @@ FLAT bool is_wide(enum kind k)
 #endif
 _Static_assert(sizeof(struct wide) == sizeof(((struct accumulator *)0)->raw), "the same raw");
 
+/* Merges the extremes *o into the raw ones of an accumulator. */
 FLAT void merge_raw(struct accumulator *s, enum kind k, const struct wide *o)
 {
     struct wide w;

@@ -126,6 +126,7 @@ static bool are_on_device(const limber_context *ctx, const struct problem *p, bo
     return true;
 }
 
+/* Merges the masks of `count` groups into one. */
 static void join_masks(struct mask *all, const struct mask *m, int64_t count)
 {
     for (int64_t g = 0; g < count; g++)
@@ -190,6 +191,8 @@ static bool scan_side(limber_context *ctx, struct mask *m, struct mask *all,
     }
 }
 
+/* True if the product may be partitioned (limber_can_partition), and the operands' views allow it.
+ */
 bool limber_may_cut(const limber_context *ctx, const struct problem *p)
 {
     const struct product_request r = limber_request(p);
@@ -261,6 +264,7 @@ static bool scan_both(limber_context *ctx, struct scan_result *f, const struct p
     return true;
 }
 
+/* Scans all of both operands, and estimates nothing. */
 bool limber_scan_masks(limber_context *ctx, struct scan_result *f, const struct problem *p,
                        struct diag *d)
 {
@@ -288,6 +292,8 @@ static bool count_slices(limber_context *ctx, struct scan_result *f, const struc
     return true;
 }
 
+/* Frees the masks (results of scans) in *f, but not those that a prepared operand owns.  groups:
+ * number of groups of the product. */
 void limber_scan_result_clear(struct scan_result *f, int64_t groups)
 {
     for (int64_t g = 0; g < groups && (f->a || f->b); g++) {
@@ -335,6 +341,7 @@ static bool sums_are_exact(const struct problem *p, const struct scan_result *f)
     return bits <= 53 && ldexp((double)p->k, (int)bits) <= 0x1p53;
 }
 
+/* Returns what scans must find out for this call. */
 struct scan_wants limber_scan_wants(const limber_context *ctx, const struct problem *p)
 {
     /* Multiply-adds below which partitioning does not pay.  A constant, not a predicted time, since

@@ -32,7 +32,7 @@ struct scan_wants {
     bool chains, pairs;
     bool integers; /* sums must be integers */
 };
-/* Returns the facts that this call needs. */
+/* Returns what scans must find out for this call. */
 struct scan_wants limber_scan_wants(const limber_context *ctx, const struct problem *p);
 /* Scans the operands.  *f must be zero before, and must be cleared afterwards, also after a
  * failure. */

@@ -83,6 +83,8 @@ static void join_lines(void *arg, int64_t task, int worker)
             join_line(x, i);
 }
 
+/* Scans lines that are windows of an image or, if `filters` is set, channels of filters.  Returns
+ * false if memory runs out. */
 bool limber_scan_pixels(struct host_scan *j, const struct pixels *x, bool filters, scan_fn *scan,
                         const struct runner *r)
 {

@@ -60,6 +60,7 @@ static bool is_widened(limber_format f, struct small_float *to)
     return true;
 }
 
+/* Returns the bias of the exponents of this kind of elements. */
 static int bias_of(enum kind k)
 {
     return k == KIND_f128 ? 16383 : k == KIND_i64 ? 0 : 1023;
@@ -113,6 +114,7 @@ static bool is_odd(const struct eight *s)
 
 /* ---- measuring single elements --------------------------------------------------------------- */
 
+/* Returns the position of the lowest bit that is set. */
 static int lowest_bit(limber_u128 s)
 {
     return (uint64_t)s ? __builtin_ctzll((uint64_t)s) : 64 + __builtin_ctzll((uint64_t)(s >> 64));
@@ -178,6 +180,8 @@ struct section {
     struct extremes *line;
 };
 
+/* True if a line needs more than SCAN_narrow bits, from its largest exponent to its lowest set bit.
+ */
 static bool is_wide(const struct extremes *s)
 {
     return s->emax != NONE_HIGH && s->emax - s->lsb + 1 > SCAN_narrow;
@@ -200,6 +204,7 @@ static void join_tile(struct host_scan *j, const struct section *x, int64_t line
     stop_if_wide(j, &x->line[line]);
 }
 
+/* Returns the address of element p of a line. */
 static const char *element_address(const struct host_scan *j, int64_t line, int64_t p)
 {
     return (const char *)j->v->data + (line * j->v->line + p * j->v->p) * j->f.size;
@@ -429,11 +434,13 @@ static void scan_across(struct host_scan *j, const struct section *x, int64_t fr
         resolve_lines(j, x, s, from, to - from);
 }
 
+/* Sets a tile's results to those of no elements. */
 static void clear_tile(struct host_scan *j, int64_t tile)
 {
     j->tile[tile] = nothing;
 }
 
+/* Stores a tile's results in the mask. */
 static void store_tile(struct host_scan *j, int64_t tile)
 {
     set_tile(&j->m->tile[tile], &j->tile[tile]);
@@ -551,6 +558,7 @@ static void fill_mask(struct host_scan *j, const struct runner *r)
     m->zero = zero;
 }
 
+/* Runs all tasks in the calling thread. */
 static void run_serially(void *self, int64_t tasks, void (*fn)(void *, int64_t, int), void *arg)
 {
     (void)self;
@@ -625,6 +633,7 @@ static bool alloc_lines(struct mask *m, int64_t lines)
     return m->line_emax && m->line_special && m->block;
 }
 
+/* Reports that memory ran out, frees the mask's arrays and returns false. */
 static bool no_memory(struct mask *m, struct diag *d)
 {
     limber_mask_clear(m);
@@ -722,6 +731,7 @@ struct scan_arguments {
     const struct runner *r;
 };
 
+/* Scans an operand on a thread whose stack is large enough. */
 static bool scan_here(void *arg, struct diag *d)
 {
     const struct scan_arguments *s = arg;
@@ -729,6 +739,8 @@ static bool scan_here(void *arg, struct diag *d)
     return scan_operand(s->m, s->v, s->f, s->lines, s->length, s->depth, s->r, d);
 }
 
+/* Fills the mask *m (a summary of exponents and special values) from lines x length elements that v
+ * locates. */
 bool limber_scan(struct mask *m, const struct view *v, limber_format f, int64_t lines,
                  int64_t length, enum scan_depth depth, const struct runner *r, struct diag *d)
 {
@@ -766,6 +778,7 @@ struct sample limber_scan_sample(const struct view *v, limber_format f, int64_t 
     return (struct sample){ found.zero / TILES, found.narrow / TILES };
 }
 
+/* Returns the number of tiles, which have 64 x 64 elements, of an operand. */
 int64_t limber_scan_tiles(int64_t lines, int64_t length)
 {
     return (lines + RUN - 1) / RUN * ((length + RUN - 1) / RUN);

@@ -43,6 +43,7 @@ struct side {
 
 /* ---- weighted sums of magnitudes ------------------------------------------------------------- */
 
+/* Returns |x|; 0 for NaN and infinities. */
 static double magnitude(double x)
 {
     x = fabs(x);
@@ -321,6 +322,7 @@ static bool find_least(limber_context *ctx, const struct problem *p, struct side
            compute_pair_sums(ctx, p, b, a, count, least, d);
 }
 
+/* Estimates how many slices (Ozaki I) reach the accuracy of the result's format. */
 bool limber_estimate_slices(limber_context *ctx, const struct problem *p, const struct mask *a,
                             const struct mask *b, int *slices, struct diag *d)
 {

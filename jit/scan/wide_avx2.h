@@ -20,6 +20,7 @@ struct wide {
 #define LESS_LONG(a, b) _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b))
 #define MORE_LONG(a, b) _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b))
 
+/* Sets the extremes to those of no elements. */
 FLAT void wide_start(struct wide *w, enum kind k)
 {
     for (int h = 0; h < 2; h++) {
@@ -163,6 +164,7 @@ FLAT void resolve_floats(struct eight *s, const struct wide *w, int half)
                          24 - __builtin_ctz(any[i] | 1u << 23), any[i] >> 31);
 }
 
+/* Decodes eight accumulators (for binary32 those of one half) and merges them into *s. */
 FLAT void resolve_wide(struct eight *s, enum kind k, const struct wide *w, int half)
 {
     if (k == KIND_f64)

@@ -11,6 +11,7 @@ struct wide {
     __m512i most, least, any, low;
 };
 
+/* Sets the extremes to those of no elements. */
 FLAT void wide_start(struct wide *w, enum kind k)
 {
     w->most = w->any = _mm512_setzero_si512();
@@ -49,6 +50,7 @@ FLAT void take_wide_floats(struct wide *w, __m512i x)
                                    _mm512_sub_epi32(_mm512_srli_epi32(twice, 24), above));
 }
 
+/* Merges 64 bytes of elements into the extremes (of exponents and bits). */
 FLAT void take_wide(struct wide *w, enum kind k, const char *at)
 {
     if (k == KIND_f64)

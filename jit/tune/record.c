@@ -52,6 +52,7 @@ static bool is_among(int x, const int *list, size_t n)
     return false;
 }
 
+/* True if the registers suffice for a tile of mr rows. */
 bool limber_tile_has_registers(const struct target *t, int mr)
 {
     return !limber_target_is_outer(t) && 2 * mr + 3 <= t->registers;
@@ -115,6 +116,7 @@ bool limber_machine_describe(struct machine *m, const struct target *t)
     return true;
 }
 
+/* Copies measurements of this machine from the disk cache to its target. */
 void limber_tuning_read(limber_context *ctx)
 {
     struct target t = ctx->machine.target;

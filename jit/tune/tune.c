@@ -77,7 +77,7 @@ static bool store_record(limber_context *ctx, const struct search *s, struct dia
 /* ---- measuring tiles and rates --------------------------------------------------------------- */
 
 /* Sets the target of the context that measures.  Drops its kernels in memory, because they were
- * made for the old target. */
+ * made for the old target.  Returns false if memory runs out. */
 static bool set_target(struct search *s, const struct target *t)
 {
     struct kernel_cache *empty = limber_kernels_new(COUNT(subjects));
@@ -166,6 +166,7 @@ static bool measure_rate(struct search *s, const struct subject *what, double *r
     return ok;
 }
 
+/* Sends a line of text to the caller. */
 static void report_line(const struct search *s, const char *line)
 {
     if (s->options->line)

@@ -6,7 +6,7 @@
  *   source  Kulisch, Computer Arithmetic and Validity, 2013, chapter 8 */
 #include "passes/scheme/scheme_split.h"
 
-/* Scheme exact: one product of the unchanged operands, summed exactly. */
+/* Makes one product of the unchanged operands, whose products are summed exactly. */
 bool limber_split_exact(struct plan *p, const struct scheme *scheme, const struct target *t,
                         struct diag *d)
 {

@@ -55,6 +55,8 @@ static void unscaled_range(const struct scheme *s, int *low, int *top)
     *top = 127;
 }
 
+/* Sets *r to the range of exponents that the scheme's limbs can hold.  Returns false if these are
+ * no Hi/Lo limbs. */
 bool limber_scheme_range(const struct scheme *s, struct scheme_range *r)
 {
     int low, top;

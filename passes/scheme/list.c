@@ -106,6 +106,7 @@ static const struct scheme *find_row(const char *name, size_t length)
     return NULL;
 }
 
+/* Returns the scheme with this name; NULL if there is none, or if the name stands for a list. */
 const struct scheme *limber_scheme_find(const char *name)
 {
     const struct scheme *s = find_row(name, strlen(name));
@@ -113,6 +114,7 @@ const struct scheme *limber_scheme_find(const char *name)
     return s && !s->list ? s : NULL;
 }
 
+/* Parses "A", "A+B", "A+B+C", or the name of such a list.  Returns false if a scheme is unknown. */
 bool limber_scheme_list_read(const char *text, struct scheme_list *out)
 {
     const struct scheme *s = find_row(text, strlen(text));
@@ -132,6 +134,7 @@ bool limber_scheme_list_read(const char *text, struct scheme_list *out)
     }
 }
 
+/* Returns the i-th scheme, from 0; NULL past the end. */
 const limber_scheme *limber_scheme_at(int i)
 {
     return i >= 0 && (size_t)i < limber_scheme_count ? &limber_schemes[i].entry : NULL;
@@ -159,6 +162,7 @@ bool limber_find_stated_gemm(const struct plan *p, struct stated_gemm *s, struct
     return true;
 }
 
+/* Reports that memory ran out, and returns false. */
 static bool no_memory(struct diag *d)
 {
     return limber_fail(d, LIMBER_STATUS_NO_MEMORY, "split: out of memory");
@@ -231,6 +235,7 @@ bool limber_split_sums(struct plan *p, const struct target *t, struct diag *d)
                        limber_units[limber_attr_number(n, ATTR_unit)].name);
 }
 
+/* Sets the attribute `sums` of exact products in e4m3. */
 bool limber_split_exact_e4m3(struct plan *p, const struct target *t, struct diag *d)
 {
     struct node *n = limber_plan_find(p, OP_products);
@@ -244,6 +249,7 @@ bool limber_split_exact_e4m3(struct plan *p, const struct target *t, struct diag
                        t->sums, limber_exact_bits(n));
 }
 
+/* True if the caller may set the number of slices or moduli (limber_contract.slices). */
 bool limber_scheme_has_count(const struct scheme *s)
 {
     return s->split == limber_split_ozaki1 || s->split == limber_split_ozaki2;
@@ -277,6 +283,7 @@ bool limber_need_bits(const struct plan *p, const struct node *mask, limber_form
     return true;
 }
 
+/* Returns the bits of the scaled integers if all lines of an operand share one scale. */
 int64_t limber_width_of_all(const struct node *mask)
 {
     int64_t spread = limber_attr_number(mask, ATTR_emax) - limber_attr_number(mask, ATTR_emin);

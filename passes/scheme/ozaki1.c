@@ -55,6 +55,9 @@ static void slice_shape(enum unit u, int kbits, bool fast, int *step, int64_t *c
         *step = cap;
 }
 
+/* Returns the bits of a slice of the named Ozaki I scheme for k <= 2^kbits under the contract
+ * `fast`, where the caller gives the number of slices or the library estimates it.  0 if there is
+ * no such scheme. */
 int limber_slice_step(const char *name, int kbits)
 {
     const struct scheme *s = name ? limber_scheme_find(name) : NULL;
@@ -74,6 +77,8 @@ static int balanced_spare(enum unit u)
     return u == UNIT_i8 ? 2 : 1;
 }
 
+/* Returns how many bits of balanced slices (signed digits) scaled integers cannot use: one for the
+ * sign, one more in bytes. */
 int limber_slice_spare(const char *name)
 {
     const struct scheme *s = name ? limber_scheme_find(name) : NULL;

@@ -10,8 +10,7 @@
  *   needs   a mask: bits of the scaled integers.  If the caller sets the number of moduli, the
  *           contract `fast` keeps as many bits of both operands as these moduli hold
  *   leaves  residues (8 bits: A in [0,p), B symmetric; 16-bit words and FP16: both symmetric; FP8:
- * a
- *           limb for each digit), a diagonal table, a crt combine
+ *           a limb for each digit), a diagonal table, a crt combine
  *   proof   docs/accuracy.md, "Residues (Ozaki II)": 2 k |a||b| < P makes the result unique;
  *           docs/accuracy.md, "Uncertain elements": the error if a first pass keeps fewer bits
  *   source  Ozaki, Uchino, Imamura, arXiv 2504.08009 */

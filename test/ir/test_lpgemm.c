@@ -141,7 +141,7 @@ static double retention_of_unit(const char *words, int64_t k)
     return limber_unit_retention(&unit, k);
 }
 
-/* The variance retention rate has published values, and is NaN for arguments out of range. */
+/* The variance retention ratio has published values, and is NaN for arguments out of range. */
 static void retention(void **state)
 {
     (void)state;
@@ -161,7 +161,7 @@ static void retention(void **state)
     assert_near(limber_retention(30, 30, 16777216), 1);
 }
 
-/* The variance retention rate of units with groups and split sums has the expected values. */
+/* The variance retention ratio of units with groups and split sums has the expected values. */
 static void retention_of_units_is_modelled(void **state)
 {
     (void)state;

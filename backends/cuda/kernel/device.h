@@ -259,6 +259,7 @@ DEVICE uint32_t pack_bf16(float low, float high)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
     return v;
 }
+/* Converts the two FP16 numbers in a word to FP32, which is exact. */
 DEVICE void unpack_f16(uint32_t v, float &low, float &high)
 {
     asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}"
@@ -268,6 +269,7 @@ DEVICE void unpack_f16(uint32_t v, float &low, float &high)
 
 /* ---- asynchronous copies (from capability 8.0 on) -------------------------------------------- */
 
+/* Returns the address, as instructions take it, of an offset in shared memory. */
 DEVICE uint32_t shared_address(uint32_t at)
 {
     return (uint32_t)__cvta_generic_to_shared(limber_shared) + at;
@@ -353,6 +355,8 @@ template <int SA, int SB> DEVICE void mma_i8(int32_t d[4], const uint32_t a[4], 
     else
         MMA_I8("u8", "u8");
 }
+/* Computes d += a b for 16 x 8 sums and 32 bytes along k, as the following functions do for other
+ * floats. */
 DEVICE void mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
     MMA_FLOAT("m16n8k16", "f16");
@@ -451,6 +455,7 @@ DEVICE void mma_f64_rows(double d[4], const double a[2], double b)
  * row-major, B column-major and D row-major.  Leading dimensions are in elements and multiples of
  * 8.  Addresses are aligned to 32. */
 #if __CUDA_ARCH__ >= 700
+/* Loads a 16 x 16 tile of A in FP16. */
 DEVICE void wmma_load_a(uint32_t r[8], uint32_t at, int ld)
 {
     asm volatile("wmma.load.a.sync.aligned.m16n16k16.row.shared.f16 "
@@ -458,6 +463,7 @@ DEVICE void wmma_load_a(uint32_t r[8], uint32_t at, int ld)
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]),
                    "=r"(r[6]), "=r"(r[7]) : "r"(shared_address(at)), "r"(ld) : "memory");
 }
+/* Loads a 16 x 16 tile of B in FP16. */
 DEVICE void wmma_load_b(uint32_t r[8], uint32_t at, int ld)
 {
     asm volatile("wmma.load.b.sync.aligned.m16n16k16.col.shared.f16 "
@@ -477,6 +483,7 @@ DEVICE void wmma_f16(float d[8], const uint32_t a[8], const uint32_t b[8])
                    "r"(a[7]), "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "r"(b[4]), "r"(b[5]),
                    "r"(b[6]), "r"(b[7]));
 }
+/* Stores a 16 x 16 tile of sums in FP32. */
 DEVICE void wmma_store(uint32_t at, const float d[8], int ld)
 {
     asm volatile("wmma.store.d.sync.aligned.m16n16k16.row.shared.f32 [%0], "
@@ -506,6 +513,7 @@ DEVICE void barrier_init_done()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
+/* Arrives at the barrier once. */
 DEVICE void barrier_arrive(uint32_t at)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(at)) : "memory");
@@ -575,6 +583,7 @@ DEVICE void bulk_load(uint32_t at, const void *from, uint32_t bytes, uint32_t ba
                  ::"r"(shared_address(at)), "l"(from), "r"(bytes), "r"(shared_address(barrier))
                  : "memory");
 }
+/* Fetches a tensor map to the cache, ahead of the first copy that uses it. */
 DEVICE void tensor_prefetch(const tensor_map *map)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -585,6 +594,7 @@ DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "m
 
 #if defined __CUDA_ARCH_FEAT_SM90_ALL || defined __CUDA_ARCH_FEAT_SM100_ALL || \
     defined __CUDA_ARCH_FEAT_SM103_ALL
+/* Raises the number of registers of each thread of a warpgroup to n, or lowers it. */
 template <int n> DEVICE void registers_more()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
@@ -618,6 +628,8 @@ template <class T, int n> DEVICE void keep_behind(T (&d)[n])
             asm volatile("" : "+r"(d[i])::"memory");
 }
 
+/* Lists for assembly.  D32(c) is c(d[0]), c(d[1]), ..., c(d[31]), and L32 names the operands %0 to
+ * %31. */
 #define D4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
 #define D16(c, i) D4(c, i), D4(c, i + 4), D4(c, i + 8), D4(c, i + 12)
 #define D32(c) D16(c, 0), D16(c, 16)
@@ -631,6 +643,7 @@ template <class T, int n> DEVICE void keep_behind(T (&d)[n])
 /* Must be called before the first wgmma, and before a wgmma that reads registers that other
  * instructions wrote. */
 DEVICE void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+/* Ends a group of products, for which group_wait can wait. */
 DEVICE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /* Waits until all but the newest n groups of products are complete.  Then their registers hold the
  * sums, and their tiles in shared memory may be overwritten. */
@@ -741,6 +754,7 @@ DEVICE void columns_load(uint32_t (&d)[32], uint32_t address)
     asm volatile("tcgen05.ld.sync.aligned.16x256b.x8.b32 {" L32 "}, [%32];"
                  : D32(OUT_R) : "r"(address));
 }
+/* Waits until this warp's loads from tensor memory are complete, so that d is valid. */
 DEVICE void columns_wait(uint32_t (&d)[32])
 {
     asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
@@ -759,10 +773,11 @@ DEVICE bool is_chosen()
     return v != 0;
 }
 
-/* Makes the instruction descriptor of m x n products: formats of a, b and the sums.  For INT8,
- * format 0 is unsigned and 1 is signed.  Each kind of product has its own numbers for formats. */
+/* Formats in instruction descriptors.  Each kind of product has its own numbers for them; for INT8,
+ * 0 is unsigned and 1 is signed. */
 enum { PRODUCT_f32 = 1, PRODUCT_i32 = 2, PRODUCT_f16 = 0, PRODUCT_bf16 = 1, PRODUCT_tf32 = 2 };
 enum { PRODUCT_e4m3 = 0, PRODUCT_e5m2 = 1 };
+/* Makes the instruction descriptor of m x n products, with the formats of a, b and the sums. */
 DEVICE uint32_t product_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_t sum)
 {
     return sum << 4 | a << 7 | b << 10 | (uint32_t)(n >> 3) << 17 | (uint32_t)(m >> 4) << 24;
@@ -776,19 +791,23 @@ DEVICE uint32_t product_descriptor(int m, int n, uint32_t a, uint32_t b, uint32_
                  "tcgen05.mma.cta_group::1.kind::" kind " [%0], %1, %2, %3, p;\n}"                 \
                  ::"r"(to), "l"(a), "l"(b), "r"(what), "r"(keep) : "memory")
 #if defined __CUDA_ARCH_FEAT_SM100_ALL
+/* Issues a product of 8-bit integers. */
 DEVICE void issue_i8(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
 {
     PRODUCT("i8");
 }
 #endif
+/* Issues a product of FP16 or BF16. */
 DEVICE void issue_f16(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
 {
     PRODUCT("f16");
 }
+/* Issues a product of TF32. */
 DEVICE void issue_tf32(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
 {
     PRODUCT("tf32");
 }
+/* Issues a product of FP8. */
 DEVICE void issue_f8(uint32_t to, uint64_t a, uint64_t b, uint32_t what, int keep)
 {
     PRODUCT("f8f6f4");
@@ -802,6 +821,7 @@ DEVICE uint64_t scales_descriptor(uint32_t at)
 {
     return (shared_address(at) >> 4 & 0x3fff) | 1 << 16 | (uint64_t)8 << 32 | (uint64_t)1 << 46;
 }
+/* Copies the block scales of 128 rows or columns to tensor memory.  from: a scales_descriptor. */
 DEVICE void issue_scales(uint32_t to, uint64_t from)
 {
     asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(to), "l"(from)

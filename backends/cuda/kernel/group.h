@@ -8,6 +8,7 @@ enum { THREADS = (GROUPS + 1) * GROUP_THREADS };
 
 /* ---- multiplying the steps of a task, by a warpgroup ----------------------------------------- */
 
+/* Gives an array of sums the type [1][NJ][4] that the functions of tile.h take. */
 #define AS_TILES(d) (*(sum (*)[1][NJ][4])(d))
 
 /* Issues the products of one pipeline stage, for INT8.  SA, SB: 1 if the bytes of A, or of B, are

@@ -45,6 +45,7 @@ DEVICE void multiply_add(float &d, const bytes16 &a, const bytes16 &b, int)
         d = fma32(bits_float(a.w[q]), bits_float(b.w[q]), d);
 }
 
+/* Returns double q of the two in a piece. */
 DEVICE double double_at(const bytes16 &v, int q)
 {
     return bits_double(v.w[2 * q] | (uint64_t)v.w[2 * q + 1] << 32);

@@ -327,6 +327,7 @@ DEVICE void put_hilo(const pack_args &a, const raw e[EACH], int scale, struct ta
         put_limb<S>(a, to, l, out[l]);
 }
 
+/* True if both formats are equal in every field. */
 DEVICE constexpr bool is_same_format(limber_format x, limber_format y)
 {
     return x.kind == y.kind && x.exp_bits == y.exp_bits && x.frac_bits == y.frac_bits &&

@@ -43,6 +43,7 @@ template <class T> DEVICE void store_sum(char *to, int64_t x, T sum)
         store((int64_t *)to + x, (int64_t)sum);
 }
 
+/* Returns |x|, which is right for -2^63, too. */
 DEVICE uint64_t magnitude(int64_t x)
 {
     return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;

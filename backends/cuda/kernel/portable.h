@@ -43,6 +43,7 @@ DEVICE void copy_stage(const multiply_args &a, struct task t, int stage, int s)
 /* ---- products of 16 x 16 tiles by WMMA ------------------------------------------------------ */
 
 typedef float tile_sums[MI][NJ][8];
+/* Gives sums [MI][NJ][8] the type of a flat array. */
 #define FLAT8(type, d) (*(type (*)[MI * NJ * 8])(d))
 
 /* Multiplies the warp's rows of a tile of A by its columns of a tile of B, for 16 elements along k:

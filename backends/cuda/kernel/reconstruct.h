@@ -267,6 +267,7 @@ DEVICE void reconstruct_float(const result_args &r, int64_t i, int64_t j, result
                        BETA ? double_of(SCALARS, r.beta) : 0);
 }
 
+/* Returns the address of an element of C, to read its old value. */
 DEVICE const char *old_at(const result_args &r, int64_t i, int64_t j)
 {
     return limber_output_at(&r.c, r.i0 + i, r.j0 + j, RESULT.size);

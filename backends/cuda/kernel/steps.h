@@ -19,6 +19,7 @@ DEVICE double larger(double x, double y)
     return x > y || x != x ? x : y;
 }
 
+/* Returns the minimum as the step `min` defines it: NaN if x or y is NaN. */
 DEVICE double smaller(double x, double y)
 {
     return x < y || x != x ? x : y;
@@ -49,12 +50,15 @@ DEVICE double function_isinf(double x, struct fn_args) { return fn_isinf(x); }
 
 /* ---- numbers in memory ----------------------------------------------------------------------- */
 
+/* True for floats of 8 or 16 bits that small.h converts. */
 constexpr bool is_small(limber_format f)
 {
     return f.kind == LIMBER_KIND_FLOAT && !f.carried && f.size <= 2 &&
            !(f.flags & (LIMBER_FORMAT_NO_SUBNORMAL | LIMBER_FORMAT_NO_MINUS_ZERO));
 }
 
+/* True for a float of `size` bytes with `exponent` exponent bits; also if its elements are stored
+ * in a float of this size. */
 constexpr bool is_binary(limber_format f, int size, int exponent)
 {
     return f.kind == LIMBER_KIND_FLOAT && f.size == size && f.exp_bits == exponent &&
@@ -157,6 +161,7 @@ DEVICE char *place(const struct steps_numbers &n, int64_t plane, int64_t row, in
     return n.data + (plane * n.plane + row * n.row + col * n.col) * size;
 }
 
+/* Returns the number of input i that belongs to an element. */
 template <int i> DEVICE double input(const steps_args &a, int64_t plane, int64_t row, int64_t col)
 {
     return rounded(load_double<input_format<i>>(

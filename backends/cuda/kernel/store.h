@@ -32,6 +32,7 @@ DEVICE bool is_special(const result_args &r, int64_t i, int64_t j)
            (r.special_b && load<uint8_t>(r.special_b + j));
 }
 
+/* Returns the scalars of a call: NULL for those that the plan does not have. */
 DEVICE const limber_scalars scalars_of(const result_args &r)
 {
     return { ALPHA ? r.alpha : NULL, BETA ? r.beta : NULL, SCALARS };

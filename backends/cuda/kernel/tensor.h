@@ -271,6 +271,7 @@ template <class T> DEVICE void take_part(T (&total)[4 * NJ], uint32_t columns, s
     advance(p);
 }
 
+/* Gives an array of totals the type [1][NJ][4] that the functions of tile.h take. */
 #define AS_TILES(d) (*(int32_t (*)[1][NJ][4])(d))
 
 /* Computes a task with exact totals: adds its parts, and reduces totals to residues or stores them

@@ -49,11 +49,14 @@ DEVICE int rows_of(struct task t)
     return ONE_EACH ? 1 : FIRST[t.acc + 1] - FIRST[t.acc];
 }
 
+/* Returns the row of the product table that step s of a task multiplies. */
 DEVICE int row_at(const multiply_args &a, struct task t, int s)
 {
     return ONE_EACH ? t.acc : FIRST[t.acc] + limber_divide_by(s, a.steps, a.inverse_steps);
 }
 
+/* Returns the step along k that step s of a task multiplies: each row of the product table runs
+ * through all of k. */
 DEVICE int step_at(const multiply_args &a, int s)
 {
     return ONE_EACH ? s : s - limber_divide_by(s, a.steps, a.inverse_steps) * a.steps;
@@ -97,6 +100,7 @@ DEVICE bytes16 pair_of(uint64_t x, uint64_t y)
     return { { (uint32_t)x, (uint32_t)(x >> 32), (uint32_t)y, (uint32_t)(y >> 32) } };
 }
 
+/* Returns word h of a pair of 64-bit words. */
 DEVICE uint64_t half_of(const bytes16 &v, int h)
 {
     return (uint64_t)v.w[2 * h + 1] << 32 | v.w[2 * h];
@@ -433,6 +437,7 @@ DEVICE void put_sums(const result_args &r, int64_t i0, int64_t j0,
 
 /* ---- promotion: sums of chains are added to totals ------------------------------------------- */
 
+/* Sets all sums to 0. */
 template <class sum, int n> DEVICE void clear(sum (&d)[n])
 {
     UNROLL for (int i = 0; i < n; i++)

@@ -17,6 +17,7 @@ struct f32_chains {
     struct tally tally;
 };
 
+/* Sets all elements to 0. */
 DEVICE void clear(lanes &x)
 {
     UNROLL for (int i = 0; i < TI; i++)

@@ -78,11 +78,13 @@ DEVICE uint32_t word_at(uint32_t tile, int line, int q)
     return load_shared<uint32_t>(tile + piece_at(line, q / 4) + 4 * (q % 4));
 }
 
+/* Returns A's element in slot q of the block. */
 DEVICE float wide_a(const struct wide_block &b, int q)
 {
     return bits_float(word_at(b.stage, b.row, b.first + q));
 }
 
+/* Returns B's element in slot q of the block. */
 DEVICE float wide_b(const struct wide_block &b, int q)
 {
     return bits_float(word_at(b.stage + HELD * TILE_A, b.column, b.first + q));

@@ -200,6 +200,7 @@ DEVICE void product(float (&d)[MI][NJ][4], const uint32_t (&a)[MI][4],
 
 /* ---- products of one stage ------------------------------------------------------------------- */
 
+/* Gives sums [MI][NJ][4] the type of a flat array. */
 #define FLAT(d) (*(sum (*)[MI * NJ * 4])(d))
 
 /* Multiplies a stage in FP64. */

@@ -18,6 +18,7 @@
 
 #if defined(__AVX512VNNI__)
 typedef int32_t vec __attribute__((vector_size(64)));
+/* Returns sum + x * w in each lane: products of groups of four bytes. */
 FLAT vec multiply_add(vec sum, vec x, vec w)
 {
     return (vec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
@@ -70,6 +71,7 @@ FLAT vec word_of(const uint8_t *at)
     return ALL_OF(word);
 }
 
+/* Loads a vector from any address. */
 FLAT vec load(const void *at)
 {
     vec v;
@@ -158,6 +160,7 @@ SUM_ALL(2, 8)
 SUM_ALL(3, 8)
 SUM_ALL(4, 6)
 
+/* Multiplies a block of pixels by a strip of filters, for this instruction set. */
 void FOR_ISA(limber_bytes)(const struct byte_strip *s)
 {
     switch (s->units) {
@@ -173,6 +176,7 @@ SUM_ALL(2, 6)
 SUM_ALL(1, 6) /* a variant for at most eight filters */
 #endif
 
+/* Multiplies a block of pixels by a strip of filters, for this instruction set. */
 void FOR_ISA(limber_bytes)(const struct byte_strip *s)
 {
     for (int unit = 0; unit < s->units; unit++)

@@ -630,6 +630,7 @@ static int64_t store_words(const struct kernel_call *c, int64_t i, int64_t j, ui
            (flags & (f->integral ? NUM_overflow | NUM_inexact : NUM_overflow));
 }
 
+/* Returns a monotonic time in nanoseconds. */
 static int64_t nanoseconds(void)
 {
     struct timespec t;

@@ -73,6 +73,7 @@ struct piece {
     int64_t shift;
 };
 
+/* Returns the smaller number. */
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -90,11 +90,13 @@ struct NAME(joins) {
     int offset;
 };
 
+/* Returns the constants for pixels of this image. */
 FLAT struct NAME(joins) NAME(joins)(const struct NAME(strip) *x)
 {
     return (struct NAME(joins)){ x->offset };
 }
 
+/* Loads a vector of channels of column c, converted to the type that is multiplied. */
 FLAT VEC NAME(load_pixel)(struct NAME(joins) *j, const PIXEL *at, const int64_t *place,
                           const some_lanes *each, int c, int n, int stride, bool all)
 {

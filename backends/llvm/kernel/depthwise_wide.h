@@ -156,7 +156,8 @@ static bool suits_wide(const struct depthwise *d)
            d->filter[3] == 3 && d->filter[4] == 1;
 }
 
-/* Implements depthwise_ops.wide: one channel of one image. */
+/* Implements depthwise_ops.wide: computes one channel of one image.  Returns false if this code
+ * does not support the convolution. */
 bool FOR_ISA(limber_depthwise_wide)(const struct depthwise *d, int64_t task, float *zeros,
                                     uint8_t *unsure)
 {

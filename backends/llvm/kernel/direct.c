@@ -254,6 +254,7 @@ static struct operands with_dense_rows(const struct fixed *f, const struct scali
                               c };
 }
 
+/* Computes all rows of a strip of columns of C, by the code for the elements' size. */
 void FOR_ISA(limber_direct_strip)(const struct direct_strip *s)
 {
     if (s->size == 8)
@@ -262,6 +263,7 @@ void FOR_ISA(limber_direct_strip)(const struct direct_strip *s)
         f32_strip(s);
 }
 
+/* Implements cpu_ops.direct: computes a product of unpacked operands. */
 void FOR_ISA(limber_direct_run)(const struct fixed *f, const struct scaling *x, int size,
                                 const void *a, const void *b, void *c)
 {

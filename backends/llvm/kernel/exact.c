@@ -512,7 +512,8 @@ static void find_parts(const struct kernel_call *c, const double *v, uint64_t pa
     }
 }
 
-/* Fills *s->occupied for the rows and columns that are computed together. */
+/* Finds in which parts of k the rows and columns that are computed together have nonzero numbers,
+ * and stores that in *s->occupied. */
 static void find_occupied(const struct strip *s)
 {
     const struct kernel_call *c = s->c;

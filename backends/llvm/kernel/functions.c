@@ -179,6 +179,7 @@ static void narrow_integers(limber_format f, const double *x, void *dst, int64_t
     }
 }
 
+/* True for formats of integers, with or without sign. */
 static int is_integer(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT;
@@ -224,10 +225,11 @@ void FOR_ISA(limber_functions_narrow)(limber_format f, const double *x, void *ds
 
 /* ---- tables of function values, by vectors --------------------------------------------------- */
 
-/* look_up16 looks up SOME elements at a time.  Its 32-bit gathers may read two bytes past the end
- * of a table of 16-bit values. */
+/* SOME: number of elements that look_up16 looks up.  With AVX-512, its 32-bit gathers may read two
+ * bytes past the end of a table of 16-bit values. */
 #ifdef __AVX512F__
 #define SOME 16
+/* Looks up SOME elements of two bytes. */
 static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
 {
     __m512i at = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)src));
@@ -302,6 +304,7 @@ static int64_t look_up8(const uint8_t *table, const uint8_t *src, uint8_t *dst, 
     return i;
 }
 
+/* Looks up SOME elements of two bytes. */
 static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
 {
     uint16_t v[SOME];
@@ -312,6 +315,7 @@ static void look_up16(const uint16_t *table, const uint16_t *src, uint16_t *dst)
 }
 #else
 #define SOME 8
+/* Looks up nothing, since these CPUs have no shuffle that is fast enough.  Returns 0. */
 static int64_t look_up8(const uint8_t *table, const uint8_t *src, uint8_t *dst, int64_t n)
 {
     (void)table, (void)src, (void)dst, (void)n;

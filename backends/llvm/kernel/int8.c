@@ -30,6 +30,8 @@ enum { BLOCK = 64 };
 STORE_AS_BYTES(double)
 STORE_AS_BYTES(float)
 
+/* Converts floats of `size` bytes to 8-bit integers.  Returns nonzero if some element is not
+ * represented exactly. */
 static int store_as_bytes(int size, const void *x, double unit, int low, int high, uint8_t *to,
                           int64_t n)
 {
@@ -94,6 +96,7 @@ static inline __attribute__((always_inline)) void widen_lines(const struct widen
     }
 }
 
+/* Implements int8_ops.to_floats. */
 void FOR_ISA(limber_int8_to_floats)(const struct widened *w)
 {
     if (w->size == 8)

@@ -65,6 +65,7 @@ __attribute__((used)) void *memcpy(void *restrict to, const void *restrict from,
 
 FLAT int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* Returns 2^e, if that is a normal double. */
 FLAT double power_of_two(int e)
 {
     uint64_t bits = (uint64_t)(e + 1023) << 52;
@@ -89,6 +90,7 @@ FLAT char *place(const struct kernel_call *c, int64_t i, int64_t j)
 #if defined(KERNEL_LIMB_KIND_unit) || defined(KERNEL_LIMB_KIND_half)
 #include "backends/llvm/kernel/unit.h"
 #else
+/* Placeholder, which is never called: these kernels simulate no unit. */
 FLAT void unit_block(const struct kernel_call *c, const struct block *b, char *scratch)
 {
     (void)c, (void)b, (void)scratch;

@@ -293,8 +293,8 @@ FLAT struct correction correction_of(const struct kernel_call *c, const struct b
     return x;
 }
 
-/* Register tiles in memory, with chains of a block's columns [j0, j1) that are added to the
- * totals. */
+/* The sums of chains of products for a block's columns [j0, j1), in register tiles in memory, which
+ * are added to the totals. */
 struct chains {
     const char *at;
     int64_t row;            /* bytes from one row to the next */

@@ -1293,6 +1293,7 @@ FLAT int pack_along_k(struct strip *w, int64_t k)
 #if defined(KERNEL_LIMB_KIND_unit) || defined(KERNEL_LIMB_KIND_half)
 FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride);
 #else
+/* Placeholder, which is never called: these kernels simulate no unit. */
 FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
 {
     (void)w, (void)from, (void)stride;

@@ -658,6 +658,7 @@ FLAT void copy_rows(const struct kernel_call *c, int64_t from, int64_t to, int64
         clear_rest(c, channel / x->group, size * x->group);
 }
 
+/* Implements kernel_plane_copy, by the code for the elements' size. */
 void FOR_ISA(limber_planes_copy)(const struct kernel_call *c, int64_t from, int64_t to,
                                  int64_t first, int64_t end)
 {

@@ -61,6 +61,7 @@ PRIM double quick_exp(double x)
     return x > 89 ? FN_INF : y;
 }
 
+/* Returns 1 / (1 + e^-x). */
 PRIM double quick_sigmoid(double x)
 {
     double y = 1 / (1 + quick_e(fn_cut(-x, -110, 110)));
@@ -68,6 +69,7 @@ PRIM double quick_sigmoid(double x)
     return x < -104 ? 0 : y;
 }
 
+/* Returns x / (1 + e^-x). */
 PRIM double quick_silu(double x)
 {
     double y = x / (1 + quick_e(fn_cut(-x, -110, 110)));
@@ -75,6 +77,7 @@ PRIM double quick_silu(double x)
     return x < -109 ? -0.0 : y;
 }
 
+/* Returns GELU with a hyperbolic tangent, x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)). */
 PRIM double quick_gelu_tanh(double x)
 {
     double u = x * FN_FMA(FN_GELU_CUBE_0, x * x, FN_GELU_LINE_0);
@@ -83,6 +86,7 @@ PRIM double quick_gelu_tanh(double x)
     return u < -108 ? -0.0 : y;
 }
 
+/* Returns tanh x. */
 PRIM double quick_tanh(double x)
 {
     double s, p, m;

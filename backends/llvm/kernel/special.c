@@ -16,11 +16,13 @@ static int64_t words_of(int64_t k)
     return (k + 63) / 64;
 }
 
+/* Returns the bytes of memory that the classes of an operand's elements need. */
 int64_t limber_classes_bytes(int64_t lines, int64_t k)
 {
     return 3 * 8 * lines * words_of(k) + lines;
 }
 
+/* Divides `memory`, limber_classes_bytes bytes, into the arrays of *s. */
 void limber_classes_set(struct classes *s, int64_t lines, int64_t k, char *memory)
 {
     int64_t plane = lines * words_of(k);

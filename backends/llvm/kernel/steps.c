@@ -60,6 +60,7 @@ DEFINE(run_float)
 DEFINE(run_double)
 #undef TYPE
 
+/* Implements cpu_ops.functions.step: applies one step to arrays of floats or of doubles. */
 int FOR_ISA(limber_steps_run)(const struct epilogue_step *s, int is_f32, const void *x,
                               const void *y, void *to, int64_t n)
 {

@@ -17,6 +17,8 @@ enum { AHEAD = 512 };
 typedef int64_t v8l __attribute__((vector_size(64)));
 typedef int32_t v16i __attribute__((vector_size(64)));
 
+/* UPPERn_s and LOWERn_s: what SWAP leaves in the first and in the second of two vectors of n
+ * lanes, if lanes are exchanged at distance s. */
 #define UPPER8_1(a, b)                                                                          \
     __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
 #define LOWER8_1(a, b)                                                                          \
@@ -169,6 +171,7 @@ FLAT void transpose_block(const char *const line[16], int size, int lanes, int64
 typedef int64_t v2l __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 
+/* Loads four words of 32 bits. */
 FLAT v4i words(const char *at)
 {
     v4i v;
@@ -177,6 +180,7 @@ FLAT v4i words(const char *at)
     return v;
 }
 
+/* Loads two words of 64 bits. */
 FLAT v2l longs(const char *at)
 {
     v2l v;
@@ -255,6 +259,7 @@ FLAT v8i both_words(const char *a, const char *b)
     return __builtin_shufflevector(words(a), words(b), 0, 1, 2, 3, 4, 5, 6, 7);
 }
 
+/* Returns 16 bytes of each of two lines in one vector of 64-bit words. */
 FLAT v4l both_longs(const char *a, const char *b)
 {
     return __builtin_shufflevector(longs(a), longs(b), 0, 1, 2, 3);

@@ -18,11 +18,13 @@
 #undef ROWS
 #undef VECS
 
+/* Returns element (r, p) of A's panel, in all lanes. */
 FLAT v16f f32_load_a(const struct f32_tile *t, int64_t p, int r)
 {
     return all_f(*(const float *)(const void *)(t->a + (p * CONSTANT.mr + r) * 4));
 }
 
+/* Returns vector v of row p of B's panel. */
 FLAT v16f f32_load_b(const struct f32_tile *t, int64_t p, int v)
 {
     return LOAD(v16f, t->b + (p * CONSTANT.nr + 16 * v) * 4);
@@ -35,6 +37,7 @@ FLAT v16i f32_bits(v16u random)
     return (v16i)(random >> (uint32_t)(32 - MODEL.random_bits));
 }
 
+/* Returns a mask of the lanes in which x is finite. */
 FLAT v16i f32_finite(v16f x)
 {
     return (v16i)(x - x == 0);

@@ -2,7 +2,7 @@
  * Simulated units in FP16 lanes, with AVX-512 FP16.  The instructions compute the format (1,5,10).
  * For (1,5,2), their results are rounded again, by adding half a unit in the last place to the bit
  * pattern.  Subnormal numbers, infinities and NaN need no special code, so value ranges are not
- * checked.
+ * checked.  The functions are those that unit_loop.h declares.
  *
  * proof: sums and products of (1,5,2) in binary16: 11 >= 2 * 3 + 2 significant bits, and a product
  * near a tie of (1,5,2)'s subnormal numbers has no bit below 2^-24 (docs/simulation.md) */
@@ -37,6 +37,7 @@ FLAT v32h half_load_a(const struct half_tile *t, int64_t p, int r)
                    x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x };
 }
 
+/* Returns row p of B's panel. */
 FLAT v32h half_load_b(const struct half_tile *t, int64_t p, int v)
 {
     (void)v;
@@ -53,12 +54,14 @@ FLAT v32h half_round(v32h x)
     return (v32h)((u + 0x7f + (u >> 8 & 1)) & 0xff00);
 }
 
+/* Returns a * b in the unit's format. */
 FLAT v32h half_multiply(struct half_tile *t, v32h a, v32h b, v16u random)
 {
     (void)t, (void)random;
     return half_round(a * b);
 }
 
+/* Returns acc + x in the unit's format. */
 FLAT v32h half_add(struct half_tile *t, limber_step s, v32h acc, v32h x, v16u random)
 {
     (void)t, (void)s, (void)random;
@@ -88,6 +91,7 @@ FLAT void half_late(struct half_tile *t, v32h acc[12][1], int64_t p, int64_t n)
     (void)t, (void)acc, (void)p, (void)n;
 }
 
+/* Converts sixteen FP16 numbers to FP32, which is exact. */
 FLAT v16f half_to_float(v16h x)
 {
 #ifdef __AVX512F__

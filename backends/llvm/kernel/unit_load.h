@@ -153,6 +153,7 @@ FLAT v8d odd_quotient(v8d x, v8d y)
     return (v8d)PICK(some, ((v8l)q + back) | 1, (v8l)q);
 }
 
+/* Returns the exponent of each lane, as its bit pattern has it. */
 FLAT v8l exponent_of(v8d x)
 {
     return ((v8l)x >> 52 & 0x7ff) - 1023;
@@ -245,8 +246,9 @@ FLAT v16f load_rounded(const struct strip *w, v8d low, v8d high, v16i *e)
     return x;
 }
 
-/* Rounds a block of k of a strip to the unit's operand format and packs it, with exponents for
- * fused blocks. */
+/* Rounds the elements of sixteen lines (a strip), in one block of k, to the simulated unit's
+ * operand format, and packs them.  If the unit adds aligned products (fused blocks), also packs
+ * their exponents. */
 FLAT void pack_unit(const struct strip *w, const char *from, int64_t stride)
 {
     v16i live = live_lanes(w);

@@ -107,6 +107,7 @@ FLAT void F(chain)(struct F(tile) *t, V acc[ROWS][VECS], int64_t from, int64_t t
     }
 }
 
+/* Sets all accumulators to zero. */
 FLAT void F(clear)(V acc[ROWS][VECS])
 {
     UNROLL for (int r = 0; r < ROWS; r++)
@@ -125,6 +126,7 @@ FLAT void F(add_part)(struct F(tile) *t, limber_step s, V sum[ROWS][VECS], V par
                                  F(number)(t, r, v, stream, (uint32_t)index));
 }
 
+/* Copies all accumulators. */
 FLAT void F(copy)(V to[ROWS][VECS], V from[ROWS][VECS])
 {
     UNROLL for (int r = 0; r < ROWS; r++)

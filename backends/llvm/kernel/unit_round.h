@@ -14,8 +14,10 @@
 
 typedef uint32_t v8w __attribute__((vector_size(32)));
 
+/* In each lane, a if the mask is set, else b. */
 #define PICK(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
 
+/* Returns 2^e, if that is a normal FP32 number. */
 FLAT float power_of_two_f(int e)
 {
     uint32_t bits = (uint32_t)(e + 127) << 23;

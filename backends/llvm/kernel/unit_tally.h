@@ -16,6 +16,7 @@ struct wide_tally {
 typedef struct f32_tally f32_tally;
 typedef struct wide_tally wide_tally;
 
+/* Adds n to a counter that other threads may update, too. */
 FLAT void add_count(int64_t *to, int64_t n)
 {
     __atomic_fetch_add(to, n, __ATOMIC_RELAXED);
@@ -32,6 +33,7 @@ FLAT void add_f32_tally(const struct kernel_call *c, const struct f32_tally *t)
 #undef T
 }
 
+/* Does what add_f32_tally does, for FP64 lanes. */
 FLAT void add_wide(const struct kernel_call *c, const struct wide_tally *t)
 {
 #define T(name) add_count(&c->counts->name, -__builtin_reduce_add(t->name));

@@ -26,6 +26,7 @@ FLAT v8d wide_load_a(const struct wide_tile *t, int64_t p, int r)
     return all_d(*(const float *)(const void *)(t->a + p * CONSTANT.mr * 4));
 }
 
+/* Returns vector v of row p of B's panel. */
 FLAT v8d wide_load_b(const struct wide_tile *t, int64_t p, int v)
 {
     return TO(v8d, LOAD(v8f, t->b + (p * CONSTANT.nr + 8 * v) * 4));
@@ -38,6 +39,7 @@ FLAT v8l wide_bits(v8w random)
     return TO(v8l, random >> (uint32_t)(32 - MODEL.random_bits));
 }
 
+/* Returns a mask of the lanes in which x is finite. */
 FLAT v8l wide_finite(v8d x)
 {
     return (v8l)(x - x == 0);

@@ -32,6 +32,7 @@ typedef uint8_t v8b __attribute__((vector_size(8)));
     loaded_;                                                                                    \
 })
 #define STORE(to, v) __builtin_memcpy((to), &(v), sizeof(v))
+/* TO converts each lane.  LOW and HIGH are the halves of a vector, which JOIN joins. */
 #define TO(type, v) __builtin_convertvector((v), type)
 #define LOW(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
 #define HIGH(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
@@ -45,21 +46,25 @@ typedef uint8_t v8b __attribute__((vector_size(8)));
 #define TRUNC(a) __builtin_elementwise_trunc(a)
 #define ANY(mask) (__builtin_reduce_or(mask) != 0)
 
+/* Returns a vector with x in all lanes. */
 FLAT v8d all_d(double x)
 {
     return (v8d){ x, x, x, x, x, x, x, x };
 }
 
+/* Returns a vector with x in all lanes. */
 FLAT v16f all_f(float x)
 {
     return (v16f){ x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x };
 }
 
+/* Returns a vector with x in all lanes. */
 FLAT v16i all_i(int32_t x)
 {
     return (v16i){ x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x };
 }
 
+/* Returns a vector with x in all lanes. */
 FLAT v8l all_l(int64_t x)
 {
     return (v8l){ x, x, x, x, x, x, x, x };

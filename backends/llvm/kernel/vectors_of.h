@@ -20,16 +20,19 @@ typedef T NAME(v) __attribute__((vector_size(VECTOR_BYTES)));
 typedef INTEGER NAME(mask) __attribute__((vector_size(VECTOR_BYTES)));
 typedef T NAME(loose) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
+/* Loads a vector from any address. */
 FLAT NAME(v) NAME(load)(const T *p)
 {
     return (NAME(v))*(const NAME(loose) *)p;
 }
 
+/* Stores a vector at any address. */
 FLAT void NAME(store)(T *p, NAME(v) x)
 {
     *(NAME(loose) *)p = (NAME(loose))x;
 }
 
+/* Returns a b + c, rounded once. */
 FLAT NAME(v) NAME(fma)(NAME(v) a, NAME(v) b, NAME(v) c)
 {
 #if VECTOR_BYTES == 64
@@ -43,6 +46,7 @@ FLAT NAME(v) NAME(fma)(NAME(v) a, NAME(v) b, NAME(v) c)
 #endif
 }
 
+/* Returns a vector with x in all lanes. */
 FLAT NAME(v) NAME(all)(T x)
 {
     NAME(v) y;
