@@ -29,12 +29,14 @@ def skip(text):
 
 
 def room_of(path):
+    """Returns a file's top folder, or its backend's folder."""
     parts = path.split('/')
     two = '/'.join(parts[:2])
     return two if two in BACKENDS else parts[0]
 
 
 def may_call(caller, callee):
+    """Whether the layers allow a function of one file to call one of the other."""
     here, there = room_of(caller), room_of(callee)
     return (here == there or there in CALLS[here] or
             (there == 'research' and caller.startswith('jit/api/')))

@@ -139,11 +139,13 @@ static void try_work(struct work *w, int64_t samples)
 
 /* ---- which scheme multiplies which tiles ----------------------------------------------------- */
 
+/* Number of blocks of rows or columns. */
 static int64_t blocks_of(int64_t lines)
 {
     return (lines + BLOCK - 1) / BLOCK;
 }
 
+/* Number of tiles along k. */
 static int64_t tiles_of(int64_t k)
 {
     return (k + TILE - 1) / TILE;

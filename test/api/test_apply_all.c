@@ -54,6 +54,7 @@ static double value_of(limber_format f, unsigned code)
     return limber_format_value(f, bytes);
 }
 
+/* qsort's comparison: orders numbers by value. */
 static int by_value(const void *a, const void *b)
 {
     double x = ((const struct value *)a)->x, y = ((const struct value *)b)->x;

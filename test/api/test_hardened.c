@@ -63,6 +63,7 @@ static limber_matrix square(const double *p)
     return (limber_matrix){ p, LIMBER_F64, 4, 1 };
 }
 
+/* Checks that c is A times a matrix whose only nonzero element is 1, in the upper left corner. */
 static void assert_product(void)
 {
     for (int i = 0; i < 16; i++)

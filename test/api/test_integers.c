@@ -45,6 +45,7 @@ static void fill_operand(struct rng *r, limber_format f, double step, double *x,
         x[i] = rng_below(r, 3) ? 0 : (rng_below(r, 13) - 6) * (whole ? 1 : step);
 }
 
+/* Converts doubles to the format. */
 static void store(limber_format f, const double *x, int count, char *to)
 {
     assert_int_equal(limber_convert(to, f, x, named("f64"), (size_t)count, LIMBER_ROUND_NEAREST),

@@ -49,6 +49,7 @@ static int make_contexts(void **state)
 
 /* ---- operands of different tiles ------------------------------------------------------------- */
 
+/* Draws a number of roughly normal distribution, with mean 0 and deviation 1. */
 static double normal_like(struct rng *r)
 {
     return (rng_unit(r) + rng_unit(r) + rng_unit(r) - 1.5) * 2;
@@ -164,6 +165,7 @@ static void exact_element(const struct trial *t, const struct matrices *d, int64
     mpfr_clears(s, c, (mpfr_ptr)NULL);
 }
 
+/* Returns the promised error bound, relative to the element's scale. */
 static double allowed(const struct trial *t)
 {
     double u = ldexp(1, strcmp(t->format, "f32") ? -53 : -24);

@@ -123,6 +123,7 @@ static const struct work {
     { NULL, LIMBER_CONTRACT_SIMULATE, 0, "f16", "f32", DATA_unit, "a100-fp16" },
 };
 
+/* Size of an alpha or beta, in bytes: integers are passed as i64 or u64. */
 static size_t scalar_size(limber_format f)
 {
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT ? 8 : f.size;
@@ -386,6 +387,7 @@ static int collect(const char *path, const struct stat *st, int flag, struct FTW
     return 0;
 }
 
+/* Reads the kernels in a cache's folder, by name. */
 static struct shelf entries_of(const char *dir)
 {
     struct shelf s = { 0 };
@@ -397,6 +399,7 @@ static struct shelf entries_of(const char *dir)
 
 static int files;
 
+/* Callback of nftw: counts files, except an empty log of NVRTC. */
 static int count_file(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     (void)ftw;

@@ -39,10 +39,12 @@ for part in 0.75, 0.25:
 
 
 def run_it(*options, program=(sys.executable, os.path.join(FOLDER, "apps.py")), **more):
+    """Runs examples/apps.py, or the program that is given, and captures its output."""
     return subprocess.run([*program, *options], capture_output=True, text=True, **more)
 
 
 class Runs(unittest.TestCase):
+    """apps.measure reports times, failures and missing data of small test programs."""
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -50,16 +52,19 @@ class Runs(unittest.TestCase):
         self.options = argparse.Namespace(quick=False, runs=3, pictures=None, data=None, torch=None)
 
     def program(self, text):
+        """Writes a program to a file and returns its path."""
         path = os.path.join(self.folder, "program.py")
         with open(path, "w") as file:
             file.write(text)
         return path
 
     def app(self, text, commands=((),), **more):
+        """Describes an application that consists of this program."""
         return apps.App("made", self.program(text), "", ("error", ""), "plain", {}, commands,
                         **more)
 
     def measure(self, app):
+        """Measures an application; returns the result and the progress lines."""
         shown = []
         made = apps.measure(app, self.options, dict(os.environ), shown.append)
         return made, shown
@@ -87,6 +92,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(shown[1:3], ["made: run 1 of 4, 2 of 2", "made: run 2 of 4, 1 of 2"])
 
     def test_failures(self):
+        """Programs that fail or print no JSON are reported as failed, exit status 77 as skipped."""
         for text, key, words in [("import sys; sys.exit('nothing here')", "failed", "nothing here"),
                                  ("print('{')", "failed", "it printed no JSON"),
                                  ("", "failed", "it ended with 0"),
@@ -100,6 +106,7 @@ class Runs(unittest.TestCase):
             self.assertIn(f"{key}: {made[key]}", out.getvalue())
 
     def test_missing(self):
+        """An application without its module or data is skipped with the reason."""
         for needs, words in ("torch", "PyTorch is not installed"), ("mnist", "no folder mnist in"):
             made, _ = self.measure(self.app("", needs=needs))
             self.assertIn(words, made["skipped"])
@@ -113,7 +120,10 @@ class Runs(unittest.TestCase):
 
 
 class Program(unittest.TestCase):
+    """Every application runs, and each way's error is within its limit."""
     def judge(self, made, accuracies):
+        """Checks rows, speeds relative to the base row, and errors.  accuracies: largest error by
+        way."""
         self.assertEqual({row["by"] for row in made["rows"]}, set(accuracies))
         rows = {row["by"]: row for row in made["rows"]}
         for by, row in rows.items():
@@ -203,6 +213,7 @@ class Program(unittest.TestCase):
 
 @unittest.skipUnless(CLI, "no command line")
 class CommandLine(unittest.TestCase):
+    """The command `limber bench` runs the programs of the examples."""
     def test_table(self):
         env = {name: value for name, value in os.environ.items()
                if name not in ("PYTHONPATH", "LIMBER_LIBRARY", "LIMBER_DATA")}
@@ -229,6 +240,7 @@ class CommandLine(unittest.TestCase):
             self.assertTrue(all(0 < t < 1 for t in row["seconds"].values()), row)
 
     def test_nowhere(self):
+        """Without the examples' folder `limber bench apps` ends with an error."""
         with tempfile.TemporaryDirectory() as folder:
             # the command finds its library in this folder
             beside = os.path.dirname(os.environ["LIMBER_LIBRARY"])

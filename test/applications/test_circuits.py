@@ -80,6 +80,7 @@ ANGLES = [0.7, -1.3, 2.9, 0.4]
 
 
 def read(text):
+    """Returns a circuit's number of qubits and its gates."""
     return qasm.Reader(text, "t.qasm", 32).read()
 
 
@@ -100,11 +101,13 @@ def state_of(qubits, gates, start):
 
 
 def matrix_of(qubits, gates):
+    """Returns the circuit's unitary matrix, column by column."""
     return np.stack([state_of(qubits, gates, np.eye(1 << qubits)[i])
                      for i in range(1 << qubits)], 1)
 
 
 class Gates(unittest.TestCase):
+    """Matrices of the built-in gates are right."""
     def test_every_gate_is_unitary_and_made_of_u_and_cx(self):
         for name, (parameters, qubits, _) in qasm.GATES.items():
             if name in ("U", "CX"):
@@ -133,6 +136,7 @@ class Gates(unittest.TestCase):
 
 
 class Reading(unittest.TestCase):
+    """The reader of OpenQASM accepts and refuses what the language defines."""
     def test_whole_registers_and_measures(self):
         text = """OPENQASM 2.0; include "qelib1.inc"; // a comment
             qreg a[3]; qreg b[3]; creg c[3];
@@ -212,6 +216,7 @@ class Reading(unittest.TestCase):
 
 
 class Program(unittest.TestCase):
+    """The program circuit.py simulates circuits and refuses bad options."""
     def run_on(self, text, *options, ok=True):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "t.qasm")
@@ -223,6 +228,7 @@ class Program(unittest.TestCase):
         return done.stdout if ok else done.stderr
 
     def test_random_circuits(self):
+        """Random circuits, with gates fused or not, have the amplitudes of a plain simulation."""
         drawn = random.Random(5)
         for turn in range(2):
             qubits = 6 + turn

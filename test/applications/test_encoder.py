@@ -23,6 +23,7 @@ SIZES = {"hidden_size": 32, "layer_norm_eps": 1e-12, "vocab_size": len(WORDS),
 
 
 def write_tensors(path, tensors):
+    """Writes float tensors to a file in the safetensors format."""
     header, data = {}, b""
     for name, tensor in tensors.items():
         raw = tensor.numpy().tobytes()
@@ -35,6 +36,7 @@ def write_tensors(path, tensors):
 
 
 def small_model(folder):
+    """Writes a BERT of two small layers with random weights; returns the weights."""
     torch.manual_seed(2)
     size, inner = SIZES["hidden_size"], SIZES["intermediate_size"]
     tensors = {"embeddings.word_embeddings.weight": torch.randn(len(WORDS), size),
@@ -78,6 +80,8 @@ class Encoder(unittest.TestCase):
                               capture_output=True, text=True)
 
     def test_ways(self):
+        """Each way's distance from the exact embedding, its times and its statistics are
+        plausible."""
         log = os.path.join(self.folder.name, "s.jsonl")
         done = self.run_it("--json", "--statistics", log, "--by",
                            "torch,native,correct,bits=20,h100-bf16,h100-e4m3", "The cats sleep.",
@@ -99,6 +103,7 @@ class Encoder(unittest.TestCase):
         self.assertIn("layer.1.seen/forward/partly_swamped", tags)
 
     def test_tokens(self):
+        """The tokenizer splits words as WordPiece does."""
         sys.argv = ["encoder.py"]
         with open(PROGRAM) as file:
             names = {}
@@ -112,6 +117,7 @@ class Encoder(unittest.TestCase):
         self.assertEqual(len(tokens("the " * 40, 16)), 16)
 
     def test_bad_files(self):
+        """A damaged file, a missing tensor or vocabulary, or a tensor of wrong shape is named."""
         path = os.path.join(self.folder.name, "model.safetensors")
         with open(path, "rb") as file:
             good = file.read()

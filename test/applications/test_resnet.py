@@ -69,6 +69,7 @@ class Program(unittest.TestCase):
                               capture_output=True, text=True)
 
     def test_ways(self):
+        """Every way computes all layers, with errors of its arithmetic."""
         with tempfile.TemporaryDirectory() as folder:
             picture = os.path.join(folder, "layers.svg")
             done = self.run_it(*SMALL, "--json", "--picture", picture, "--by",

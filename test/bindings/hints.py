@@ -11,6 +11,7 @@ from limber import Quad, ops
 
 
 def products() -> Tuple[object, limber.Report]:
+    """Calls products with arguments of the types that the hints accept."""
     a = [[1.0, 2.0], [3.0, 4.0]]
     c, report = limber.matmul(a, a, contract="correct", report=True)
     limber.dot(a, a, dtype="f32")

@@ -104,7 +104,8 @@ STATED = """plan gemm promise=correct kbits=6 budget=0 {
   ret %d
 }
 """
-# Convolutions: shapes of both tensors, and options.
+# Convolutions: shapes of image and filters (or gradient and filters, or image and gradient), and
+# options.
 CONVOLUTIONS = {}
 for _axes, _size in (("conv1d", (6,)), ("conv2d", (5, 6)), ("conv3d", (3, 4, 5))):
     _window = (2,) * len(_size)

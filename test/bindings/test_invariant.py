@@ -15,6 +15,7 @@ FLOATS = torch.float32, torch.float64, torch.float16, torch.bfloat16
 
 
 def numbers(*shape, dtype=torch.float32):
+    """Random numbers of a fixed seed."""
     return torch.randn(*shape, generator=numbers.seed).to(dtype)
 
 
@@ -58,6 +59,7 @@ class Block(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
+    """A small transformer."""
     def __init__(self, gated, size=52, heads=4, words=100):
         super().__init__()
         self.embedding = torch.nn.Embedding(words, size)
@@ -72,6 +74,7 @@ class Model(torch.nn.Module):
 
 
 class Served(unittest.TestCase):
+    """Sets up batch-invariant operators for each test."""
     def setUp(self):
         self.active = limber.torch.batch_invariant()
         self.threads = torch.get_num_threads()
@@ -82,7 +85,9 @@ class Served(unittest.TestCase):
 
 
 class Invariance(Served):
+    """A row's result does not depend on the number of rows in the batch."""
     def rows_agree(self, function, x, what):
+        """Computes all rows at once and in smaller batches, with one and two threads."""
         whole = function(x)
         for threads in 1, 2:
             torch.set_num_threads(threads)
@@ -145,6 +150,7 @@ class Values(Served):
     """Results are PyTorch's, within a few units in the last place."""
 
     def close(self, got, want, dtype, what):
+        """Checks type and values; `want` is in FP64."""
         eps = torch.finfo(dtype).eps
         self.assertEqual(got.dtype, dtype, what)
         self.assertTrue(torch.allclose(got.double(), want, rtol=4 * eps, atol=4 * eps), what)
@@ -176,6 +182,7 @@ class Values(Served):
                            "log_softmax")
 
     def test_forms(self):
+        """Products of every form: with alpha, beta, `out`, bias, batches."""
         a, b, c = numbers(5, 7), numbers(7, 3), numbers(5, 3)
         want = (c.double() * 2 + 3 * (a.double() @ b.double()))
         out = torch.empty(0)

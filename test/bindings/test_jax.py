@@ -24,6 +24,7 @@ def numbers(*shape, dtype="float32"):
 
 
 def wanted(a, b, contract=KEPT, **options):
+    """The product by limber.matmul, which the test expects."""
     return limber.matmul(np.asarray(a), np.asarray(b), contract=contract, **options)
 
 
@@ -125,6 +126,7 @@ class Types(unittest.TestCase):
 
 class Gradients(unittest.TestCase):
     def check(self, a, b):
+        """Compares gradients of a sum of squares with those of jnp.matmul."""
         def loss(multiply):
             return lambda a, b: (multiply(a, b) ** 2).sum()
         got = jax.jit(jax.grad(loss(product), (0, 1)))(a, b)

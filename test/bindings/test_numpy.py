@@ -36,6 +36,7 @@ random = np.random.default_rng(int(os.environ.get("LIMBER_SEED", "1")))
 
 @contextlib.contextmanager
 def installed(**options):
+    """Replaces NumPy's loops while the block runs."""
     limber.numpy.install(**options)
     try:
         yield
@@ -100,6 +101,7 @@ class Case(unittest.TestCase):
             self.same_results([f"{use}: {name}" for name, _ in cases], wanted, got)
 
     def same_results(self, names, wanted, got):
+        """Fails with the name of the first case whose bytes, type, shape or warnings differ."""
         for name, a, b in zip(names, wanted, got):
             if a != b:
                 self.fail(f"{name}: {a[:2]} {a[3:]} became {b[:2]} {b[3:]}, bytes {a[2:][:32]} "
@@ -155,11 +157,13 @@ class Values(Case):
                 yield f"{letter} {k} dot", lambda x=x, a=a: a[0] @ x
 
     def test_values(self):
+        """Limber's loops have NumPy's results for every type and set of instructions."""
         for letter in TYPES:
             with self.subTest(letter=letter):
                 self.compare(self.cases(letter), sets() if WHOLE or letter in "?bile" else ["all"])
 
     def test_other_ufuncs(self):
+        """matvec, vecmat and vecdot have NumPy's results."""
         def cases():
             for letter in TYPES:
                 for m, k in ((1, 1), (3, 700), (40, 40), (64, 129), (5, 16), (200, 3)):
@@ -285,7 +289,9 @@ def numbers_in(letter, shape):
 
 
 class Halves(Case):
+    """Products of float16."""
     def all_ways(self, a, b):
+        """Yields a product of a and b through each function and layout."""
         yield "plain", lambda: a @ b
         yield "Fortran", lambda: np.asfortranarray(a) @ np.asfortranarray(b)
         yield "vector", lambda: a @ b[:, 0].copy()
@@ -311,6 +317,8 @@ class Halves(Case):
         self.compare(cases())
 
     def test_exceptions(self):
+        """Overflow, underflow and invalid operations raise, warn or call back as NumPy's settings
+        say."""
         big, tiny = np.full((40, 40), 300, "e"), np.full((40, 40), 6e-8, "e")
         just = np.full((40, 40), np.sqrt(65504 / 40), "e")
         near = np.zeros((40, 40), "e")      # rounds up to the smallest normal number
@@ -375,7 +383,9 @@ def fraction(x):
 
 @unittest.skipUnless(np.finfo("g").nmant == 63, "long doubles have other digits")
 class LongDoubles(Case):
+    """Products of long doubles are exact sums, rounded once."""
     def check(self, a, b):
+        """Compares each element with the rounded exact sum."""
         with installed(longdouble=True):
             before = limber.numpy.calls()[0]
             c = a @ b
@@ -438,6 +448,7 @@ class LongDoubles(Case):
 
 
 class Functions(Case):
+    """NumPy functions that multiply internally give the same results."""
     def test_functions(self):
         def cases():
             for letter in TYPES:
@@ -478,6 +489,7 @@ class Functions(Case):
         self.assertNotIn("limber", np.dot.__class__.__module__ + str(np.inner))
 
     def test_names(self):
+        """Options dot and inner also replace these functions, until removal."""
         dot, inner = np.dot, np.inner
         with installed(dot=True):
             self.assertIsNot(np.dot, dot)
@@ -518,6 +530,7 @@ class Installing(Case):
         self.assertEqual((after[0] - before[0], after[1] - before[1]), (0, 1))
 
     def test_unknown_version(self):
+        """Versions of NumPy that are not supported are refused."""
         version = np.__version__
         for other in ("1.23.5", "2.99.0", "3.0.0rc1"):
             np.__version__ = other

@@ -50,6 +50,7 @@ def product(a, b):
 
 
 def draw(rows, cols, spread=30):
+    """Draws a matrix of doubles with exponents from about -spread to spread."""
     return [[random.uniform(-1, 1) * 2.0 ** random.randint(-spread, spread)
              for _ in range(cols)] for _ in range(rows)]
 
@@ -61,10 +62,12 @@ def buffer(rows, code="d"):
 
 
 def rounded(rows):
+    """Rounds fractions to doubles."""
     return [[float(x) for x in row] for row in rows]    # Fraction to float rounds to nearest-even
 
 
 class Background(unittest.TestCase):
+    """A context with background compilation computes before its kernel is compiled."""
     def test_matmul_begins_without_its_kernel(self):
         a, b = draw(4, 5, 300), draw(5, 6, 300)
         with limber.Context(cache_dir="", background=True, contract="correct") as ctx:
@@ -191,11 +194,13 @@ class Interpreter(unittest.TestCase):
 
 
 class Finding(unittest.TestCase):
+    """The package finds its library, and refuses a wrong one."""
     def test_versions_agree(self):
         version = _library.lib.limber_version().decode()
         self.assertEqual(limber.__version__, version)
 
     def refused(self, library):
+        """Imports the package with another library, which must fail; returns the output."""
         answer = subprocess.run([sys.executable, "-c", "import limber"], capture_output=True,
                                 text=True, env={**os.environ, "LIMBER_LIBRARY": library})
         self.assertNotEqual(answer.returncode, 0)
@@ -860,6 +865,7 @@ class Buffers(unittest.TestCase):
 
 
 class Quads(unittest.TestCase):
+    """Tests limber.Quad, arrays of binary128."""
     def nearest(self, x):
         """Rounds x to 113 bits with Python's round(), independently of the package."""
         x = Fraction(x)
@@ -1430,6 +1436,7 @@ class Ops(unittest.TestCase):
 
 @unittest.skipUnless(numpy, "NumPy is absent")
 class Conversions(unittest.TestCase):
+    """Tests convert, quantize and fixed."""
     def test_rounding(self):
         x = numpy.array([[1 + 2.0 ** -9, -1 - 3 * 2.0 ** -9], [2.0 ** -140, -0.0]])
         down, up = [[1, -1 - 2.0 ** -7], [0, -0.0]], [[1 + 2.0 ** -7, -1], [2.0 ** -133, -0.0]]
@@ -1462,6 +1469,7 @@ class Conversions(unittest.TestCase):
             self.has_ends(ends)
 
     def follows_the_rule(self, random_of, kind, to):
+        """Compares each number's stochastic rounding with the documented rule."""
         x = numpy.random.default_rng(8).standard_normal((40, 50)).astype(kind)
         x[0, :8] = [0.0, -0.0, 2e-5, -3e-5, 1e-300 if kind == "f8" else 1e-30, 1, -1.5, 7e-5]
         x[1:4] *= 2.0 ** -14 if to in ("f16", "(1,5,4)") else 2.0 ** -126     # subnormal results
@@ -1527,6 +1535,7 @@ class Conversions(unittest.TestCase):
         self.assertEqual(seen, {float(most), math.inf, 0, 2.0 ** -149})
 
     def has_ends(self, ends):
+        """Checks quantize at infinities, NaN and the largest numbers."""
         got = limber.quantize(ends, "e4m3", rounding="stochastic", seed=1, saturate=True)
         self.assertEqual(got[:4].tolist() + got[5:6].tolist(), [0, 0, 448, 448, 448])
         self.assertEqual(numpy.signbit(got).tolist(), numpy.signbit(ends).tolist())
@@ -1817,6 +1826,7 @@ class Charts(unittest.TestCase):
 
 @unittest.skipUnless(numpy, "NumPy is absent")
 class Units(unittest.TestCase):
+    """Tests limber.units, retention, statistics and explore."""
     def test_words(self):
         every = limber.units()
         self.assertIn("h100-e4m3", every)
@@ -1982,6 +1992,7 @@ class Overlapping(unittest.TestCase):
 
 @unittest.skipUnless(numpy, "NumPy is absent")
 class Arrays(unittest.TestCase):
+    """Tests NumPy arrays: strides, types, stacks and cached calls."""
     @classmethod
     def setUpClass(cls):
         cls.random = numpy.random.default_rng(3)
@@ -1992,6 +2003,7 @@ class Arrays(unittest.TestCase):
         cls.ctx.close()
 
     def same(self, c, a, b):
+        """Checks that c is the exact product of a and b, rounded once."""
         self.assertEqual(c.tolist(), rounded(product(a.tolist(), b.tolist())))
 
     def test_strides_are_passed_on(self):

@@ -12,6 +12,7 @@ WIDE = 'import os\nthreads = int(os.environ["LIMBER_THREADS"])\n'
 
 
 class Same(unittest.TestCase):
+    """The command `limber same` runs a script twice and names what differs."""
     def same(self, text, *words, name="script.py"):
         """Runs it on a script of this text; returns the status and the output."""
         with tempfile.TemporaryDirectory() as folder:
@@ -40,7 +41,8 @@ class Same(unittest.TestCase):
         self.assertIn("1 of the runs differ", said)
 
     def test_call(self):
-        """In a function; and only in what is printed."""
+        """A variable that differs is local to a function; a difference is only in the printed
+        text."""
         status, said = self.same("import os\ndef f(x):\n    y = os.environ['LIMBER_THREADS'] * x\n"
                                  "    print(y)\n    return 0\nz = f(2)\n")
         self.assertEqual(status, 1, said)
@@ -56,7 +58,7 @@ class Same(unittest.TestCase):
         self.assertIn("The script goes another way at script.py:3.\n", said)
 
     def test_object(self):
-        """Of attributes, as models have them; after sys.exit."""
+        """The difference is in an object's attribute; the script ends by sys.exit."""
         status, said = self.same(WIDE + "import sys\nclass Model:\n    def fit(self, x):\n"
                                  "        self.coef = x\nmodel = Model()\nmodel.fit(threads)\n"
                                  "del threads\nsys.exit(0)\n")
@@ -64,6 +66,7 @@ class Same(unittest.TestCase):
         self.assertIn("    model (Model) differs\n", said)
 
     def test_ways(self):
+        """Runs code given by -c or as a module, as Python does."""
         status, said = self.same("", "-c", "import os; x = os.environ['LIMBER_THREADS']")
         self.assertEqual(status, 1, said)
         self.assertIn("First different at <string>:1: x\n", said)

@@ -45,6 +45,7 @@ class One(torch.nn.Module):
 
 
 class Net(torch.nn.Module):
+    """A small network with a convolution, linear layers and attention."""
     def __init__(self):
         super().__init__()
         self.conv = torch.nn.Conv2d(1, 4, 3, padding=1)
@@ -59,6 +60,7 @@ class Net(torch.nn.Module):
 
 
 def limbers(a, b, unit):
+    """The product of tensors by limber.matmul on a simulated unit."""
     return torch.from_numpy(limber.matmul(a.detach().numpy(), b.detach().numpy(),
                                           contract=f"simulate={unit}", dtype="f32"))
 
@@ -90,6 +92,7 @@ class Functions(unittest.TestCase):
         torch.manual_seed(3)
 
     def same(self, function, *x, uses=True):
+        """Compares result and gradients of a function with PyTorch's."""
         want = function(*x)
         wanted = torch.autograd.grad(want.sin().sum(), [v for v in x if v.requires_grad])
         model = One(function)
@@ -212,10 +215,13 @@ class Functions(unittest.TestCase):
 
 
 class Bits(unittest.TestCase):
+    """Injected products have the bits of limber.matmul."""
     def setUp(self):
         torch.manual_seed(4)
 
     def test_each_product_by_its_unit(self):
+        """Forward product and both gradients are computed by the units that the config names for
+        them."""
         layer = torch.nn.Linear(40, 30)
         x = torch.randn(20, 40, requires_grad=True)
         config = {"forward": UNIT, "grad_input": OTHER, "grad_weight": {"unit": THIRD}}
@@ -260,6 +266,8 @@ class Bits(unittest.TestCase):
             self.assertTrue(torch.equal(got, want.to(kind)))
 
     def test_rounding_at_random(self):
+        """Stochastic rounding draws new numbers for each step, and the same ones for the same
+        seed."""
         unit = "in=e5m2 mul=e5m2 acc=(1,5,3):rs seed=5"
 
         def runs():
@@ -278,12 +286,14 @@ class Bits(unittest.TestCase):
 
 
 class Models(unittest.TestCase):
+    """limber.torch.inject replaces the products of a model's layers."""
     def setUp(self):
         torch.manual_seed(5)
         self.net, self.x = Net(), torch.randn(5, 1, 8, 8)
         self.want = self.net(self.x)
 
     def run_with(self, config):
+        """Returns the network's result under this config."""
         with limber.torch.inject(self.net, config):
             return self.net(self.x)
 
@@ -342,6 +352,7 @@ class Models(unittest.TestCase):
         self.refused({**words, "unit": UNIT}, "'unit' is none of")
 
     def refused(self, config, text, model=None):
+        """Expects that the config is refused with this text."""
         with self.assertRaisesRegex(limber.BadArgument, text.replace("(", r"\(")):
             limber.torch.inject(self.net if model is None else model, config)
         if model is None:       # a failure replaces nothing
@@ -542,6 +553,7 @@ class Models(unittest.TestCase):
 
 
 class Statistics(unittest.TestCase):
+    """Statistics of rounding events by layer, and the profiler."""
     def test_tables_files_and_pictures(self):
         torch.manual_seed(6)
         net, x = Net(), torch.randn(6, 1, 8, 8)

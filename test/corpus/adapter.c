@@ -78,6 +78,7 @@ static struct {
 /* CPU features that this computer is assumed to have. */
 static unsigned features = ~0u;
 
+/* Returns the CPU features that the machine's code needs. */
 static unsigned machine_features(const struct machine_text *m)
 {
 #ifdef LIMBER_HAVE_LLVM
@@ -140,6 +141,7 @@ static void keep_code(void *user, const char *name, const char *data, size_t siz
         fwrite(data, size, 1, user);
 }
 
+/* Appends the plan after all passes to the texts of the current line. */
 static void keep_plan(const struct plan *p)
 {
     struct text t = { 0 };
@@ -163,6 +165,7 @@ static bool keep_config(const struct plan *p, const struct target *t, struct dia
     return true;
 }
 
+/* Collects the generated CUDA source of a plan. */
 static bool keep_source(const struct plan *p, const struct target *t, struct diag *d)
 {
     struct cuda_config config;
@@ -225,6 +228,7 @@ void corpus_end(void)
 }
 
 static bool keep_compiled(const char *plan, const struct plan *p, const struct target *t,
+                          /* Collects the machine's code for a plan, and appends it to the blob. */
                           struct blob *blob, struct diag *d)
 {
     struct compiled *c = compiled_for(plan, p, t, d);
@@ -315,6 +319,7 @@ static bool compile_fixed(const struct plan *p, const struct target *t, const st
     return now.real->cpu->fixed->compile(p, t, f, &mine, out, d);
 }
 
+/* A function in place of code that this computer cannot execute; it leaves C unchanged. */
 static void multiply_nothing(const void *a, const void *b, void *c)
 {
     (void)a, (void)b, (void)c;
@@ -493,6 +498,7 @@ struct operand {
     char *memory;
 };
 
+/* Number of elements from the first to the last of one matrix. */
 static int64_t extent(const struct operand *x)
 {
     return x->rows && x->cols ?
@@ -602,6 +608,7 @@ static bool refuse_value(struct work *x, const char *what, const char *value)
     return false;
 }
 
+/* Reads a format from the line's word `key`. */
 static bool format_of(struct work *x, const char *key, const char *otherwise, limber_format *f)
 {
     const char *name = word(x->w, key, otherwise);
@@ -674,6 +681,7 @@ static const void *beta(const struct work *x)
     return x->has_beta ? x->beta : NULL;
 }
 
+/* Fills both operands with the data that the line names. */
 static bool fill_all(struct work *x, bool left_is_lines)
 {
     const char *data = word(x->w, "data", "unit"), *data_b = word(x->w, "data_b", data);
@@ -706,6 +714,7 @@ static bool read_matrices(struct work *x)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
+/* Writes the plan's text, or the error if there is none, and frees it. */
 static void tell_plan(struct work *x, limber_status s, char **text)
 {
     fprintf(x->told, "%s\n", s == LIMBER_STATUS_OK ? *text : limber_error_text());
@@ -841,6 +850,7 @@ static limber_status run_conv(struct work *x, const limber_conv *v)
 
 /* ---- outcomes -------------------------------------------------------------------------------- */
 
+/* Writes the plans before all passes, one for each part of the product. */
 static void write_stated(struct work *x, FILE *out)
 {
     for (int i = 0; i < (x->report.parts ? x->report.parts : 1); i++) {
@@ -853,6 +863,7 @@ static void write_stated(struct work *x, FILE *out)
     }
 }
 
+/* Writes the report's fields that do not depend on the machine's speed. */
 static void write_report(struct work *x)
 {
     const limber_report *r = &x->report;
@@ -865,6 +876,7 @@ static void write_report(struct work *x)
                 r->part[i].share);
 }
 
+/* Writes the counts of rounding events, if the contract counts them. */
 static void write_statistics(struct work *x)
 {
     const limber_statistics *s = &x->statistics;

@@ -45,6 +45,7 @@ static void hash_text(const char *text, size_t size, char out[HASH])
     snprintf(out, HASH, "%08x", (unsigned)(h ^ h >> 32));
 }
 
+/* True if the text is an upper-case word, such as a status. */
 static bool is_word(const char *s, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -183,6 +184,7 @@ static bool find_expected(const char *file, const char *line, struct marks *m)
     return false;
 }
 
+/* False for "?", which stands for a mark that is unknown. */
 static bool is_known(const char *mark)
 {
     return strcmp(mark, "?") != 0;
@@ -289,6 +291,7 @@ static int show_problem(const char *line, const struct options *o)
     return 0;
 }
 
+/* Hashes the headers of all CUDA sources. */
 static void hash_headers(char out[HASH])
 {
     char *text;

@@ -11,6 +11,7 @@ operands come 16 bytes at once: 86 instructions for eight elements of binary32, 
 import sys
 
 class H200:
+    """Rates of an H200.  Pairs of rates are a low and a high estimate."""
     LANES = 132 * 128 * 1.75e9  # instructions of lanes a second, at four warps a clock
     BYTES = 4.3e12              # of memory a second
     INT8 = 1.2e15, 1.4e15       # operations a second at the power limit, least and most
@@ -19,6 +20,7 @@ class H200:
 
 
 class B200:
+    """Rates of a B200."""
     LANES = 148 * 128 * 1.85e9
     BYTES = 7e12
     INT8 = tuple(148 * 1.85e9 * 2 * 8192 * x / 64 for x in (24, 32))

@@ -56,6 +56,7 @@ MOST_INSIDE = 10000         # for kernels that cut elements into limbs in their 
 
 
 class Instruction:
+    """An instruction of a disassembled kernel."""
     def __init__(self, always, op, rest):
         self.always, self.op, self.rest = always, op, rest
 
@@ -66,6 +67,7 @@ class Instruction:
 
 
 def digest(path):
+    """Returns the SHA-256 hash of a file."""
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
 

@@ -52,6 +52,7 @@ static limber_conv shape_of(const struct layer *l)
     };
 }
 
+/* The library writes a missing depth as 0 or 1. */
 static int64_t make_3d(int64_t depth)
 {
     return depth ? depth : 1;

@@ -682,6 +682,7 @@ static const char *const element_names[SIMT_FORMATS] = {
     "e4m3", "e5m2", "", "e2m3", "e3m2", "e2m1"
 };
 
+/* Returns the unit that models a block-scaled product of these formats. */
 static limber_unit unit_of_scaled(const struct scaled_case *x)
 {
     static const char *const names[] = { "", "b200-mxe4m3", "b200-mxfp4", "b200-nvfp4" };
@@ -1716,6 +1717,7 @@ static void products_with_scales_go_to_tensor_memory(void **state)
 
 /* ---- clusters -------------------------------------------------------------------------------- */
 
+/* Encodes the tensor map of half a tile: 8 rows of 128 bytes. */
 static void encode_halves(struct args *args)
 {
     static const uint32_t step[3] = { 1, 1, 1 }, box[3] = { 32, 8, 1 };

@@ -529,6 +529,7 @@ static void dd_converts(void **state)
 
 /* ---- sticky bits, lost bits, flags ----------------------------------------------------------- */
 
+/* Converts to binary32 a number whose lost bits are given by `sticky`; *loss: what was lost. */
 static float sticky_f32(uint64_t lo, int exp, int sign, int sticky, limber_rounding mode, int *loss)
 {
     struct limber_num x = { .lo = lo, .exp = exp, .sign = (uint8_t)sign, .kind = NUM_finite };

@@ -640,6 +640,7 @@ static int storm_child(const char *dir)
     return s != LIMBER_STATUS_OK || compiles > 1 ? 2 : compiles ? COMPILED : 0;
 }
 
+/* Callback of nftw: fails at a temporary file. */
 static int no_temporary(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     (void)st, (void)flag;
@@ -794,6 +795,7 @@ static void kernels_are_compiled_ahead(void **state)
     discard(dir);
 }
 
+/* Thread: multiplies once. */
 static void *one_call(void *arg)
 {
     return (void *)(intptr_t)small_gemm(arg, NULL);

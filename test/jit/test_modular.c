@@ -132,6 +132,7 @@ static void store_matrix(struct product *x, int which, int rows, int cols, int l
                 LIMBER_STATUS_OK);
 }
 
+/* Draws the integers of matrix `which`, and stores them. */
 static void make_matrix(struct product *x, struct rng *r, int which, int rows, int cols)
 {
     for (int i = 0; i < rows * cols; i++)
@@ -422,6 +423,7 @@ static void conversions_are_right(void **state)
 
 /* ---- refused arguments ----------------------------------------------------------------------- */
 
+/* Invalid moduli, formats and elements are refused, and C is unchanged. */
 static void refused_calls_write_nothing(void **state)
 {
     static const double a[4] = { 1, 2, 3, 4 }, half[4] = { 1, 2, 3.5, 4 },

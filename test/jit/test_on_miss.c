@@ -741,6 +741,7 @@ static bool make_entry(void *wait, struct entry *e, struct diag *d)
     return true;
 }
 
+/* A background job that makes a cache entry slowly. */
 static void make_slowly(void *unused, const void *job)
 {
     struct diag d = { 0 };

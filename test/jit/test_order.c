@@ -839,6 +839,7 @@ static void set_number(limber_format f, char *to, uint64_t i)
     limber_convert(to, f, &v, LIMBER_F64, 1, LIMBER_ROUND_NEAREST);
 }
 
+/* FNV-1a hash of bytes, continued from h. */
 static uint64_t hash(uint64_t h, const void *data, size_t size)
 {
     const unsigned char *p = data;

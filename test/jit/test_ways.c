@@ -18,6 +18,8 @@ extern const struct backend limber_backend_llvm;
 enum code { VECTORS, DIRECT, DEPTHWISE, SMALL, INT8, WINDOWS, UNPACKED, LAUNCH, CODES };
 static atomic_int counts[CODES];
 
+/* Each counting function counts a call, and then calls the backend function in whose place it
+ * stands. */
 static void count_vectors(const struct vector_sums *s, const struct target *t)
 {
     counts[VECTORS]++;

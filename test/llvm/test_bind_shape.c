@@ -374,6 +374,7 @@ static void chains_on_every_target(void **state)
 
 /* ---- functions in a context: threads, cache, dump -------------------------------------------- */
 
+/* A row-major matrix of doubles without an address. */
 static limber_matrix rows_of(int64_t cols)
 {
     return (limber_matrix){ NULL, named("f64"), cols, 1 };

@@ -201,6 +201,7 @@ static void check_planes(struct rng *r, const struct code *code, int64_t pixels)
     leave_guarded(seen);
 }
 
+/* Tests one instruction set with all numbers of pixels that a panel may have. */
 static void planes_are_right(const struct code *code)
 {
     struct rng r = { 6 };

@@ -28,6 +28,7 @@ static const int64_t moduli[MODULI] = {
 };
 static int64_t a[M * MOST_K], b[MOST_K * N];
 
+/* Appends the moduli, with a word before them, to the plan's text. */
 static void print_list(struct text *t, const char *before)
 {
     limber_text_add(t, "%s moduli=", before);

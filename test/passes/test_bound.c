@@ -562,6 +562,8 @@ static const char hilo[] =
     "  ret %%d\n"
     "}\n";
 
+/* Runs `bound` on the plan `hilo`, whose errors may include the product of limbs `dropped`.  row: a
+ * row of the table of products, or "". */
 static bool bound_hilo_chain(const char *dropped, int chunk, const char *row, struct plan *p,
                              struct diag *d)
 {

@@ -95,6 +95,7 @@ static void run_passes(const struct trial *t, struct text *out)
     free(input);
 }
 
+/* Replaces the expected outcome in the file. */
 static void rewrite_expected(const struct trial *t, const char *expect)
 {
     struct text all = { 0 };

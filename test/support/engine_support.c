@@ -70,6 +70,7 @@ limber_context *counted_group_context(void)
         counted_context(&(limber_config){ .size = sizeof(limber_config), .cache_dir = "" }));
 }
 
+/* Creates the contexts of every backend, once for each number of threads. */
 int make_contexts_of_backends(limber_context **contexts, int room, const int *threads)
 {
     int count = 0;

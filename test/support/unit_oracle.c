@@ -132,6 +132,7 @@ static double round_exact(const limber_step *s, const mpfr_t x, uint32_t r, int 
     return unsigned_zero(f, minus ? -v : v);
 }
 
+/* Returns x rounded by the step s. */
 double oracle_round(const limber_step *s, double x, uint32_t r, int bits)
 {
     struct lost lost;
@@ -261,6 +262,7 @@ static int64_t place(const struct oracle *o, int64_t p)
     abort();
 }
 
+/* Returns a random number of the unit; `stream` and `index` tell for which rounding it is. */
 static uint32_t random_number(const struct oracle *o, uint32_t stream, int64_t index)
 {
     return limber_unit_random(o->u->seed, o->i, o->j, stream, (uint32_t)index);

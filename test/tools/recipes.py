@@ -16,16 +16,19 @@ with open(f"{source}/CMakeLists.txt", encoding="utf-8") as file:
 
 
 def check_options(names):
+    """Checks that CMakeLists.txt has these options."""
     unknown = set(names) - OPTIONS
     assert not unknown, f"CMakeLists.txt has no {', '.join(sorted(unknown))}"
 
 
 class Version(str):
+    """Stands for Spack's class: a version with its parts."""
     def up_to(self, parts):
         return ".".join(self.split(".")[:parts])
 
 
 class Spec:
+    """Stands for Spack's class: a chosen set of variants."""
     def __init__(self, choice):
         self.choice = choice
 
@@ -38,6 +41,7 @@ class Spec:
 
 
 class CMakePackage:
+    """Stands for Spack's base class of packages that are built by CMake."""
     def define(self, name, value):
         return name, value
 
@@ -46,6 +50,8 @@ class CMakePackage:
 
 
 def spack():
+    """Executes the Spack recipe with stand-ins for Spack's functions, and checks the options that
+    it passes."""
     variants, seen = {}, []
 
     def depends_on(spec, **options):
@@ -82,6 +88,7 @@ def spack():
 
 
 def conda():
+    """Parses the conda recipe, and checks the options that it passes."""
     import rattler_build
 
     recipe = rattler_build.Stage0Recipe.from_file(f"{source}/tools/package/conda/recipe.yaml")

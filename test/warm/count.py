@@ -9,6 +9,8 @@ calls = []
 
 
 class Counted(gdb.Breakpoint):
+    """A breakpoint that records the call of a function, and stops the program where packing
+    begins."""
     def __init__(self, address, name):
         super().__init__("*0x" + address, internal=True)
         self.name = name

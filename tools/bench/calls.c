@@ -214,6 +214,7 @@ static int remove_entry(const char *path, const struct stat *about, int type, st
     return remove(path);
 }
 
+/* Makes a temporary folder, and writes its path. */
 static bool make_directory(char *path, size_t size)
 {
     const char *tmp = limber_variable_value("TMPDIR");

@@ -90,6 +90,7 @@ static bool is_wide(const struct contender *c)
     return c->peer->code[0];
 }
 
+/* True for Arb, false for FLINT. */
 static bool is_arb(const struct contender *c)
 {
     return c->peer->code[1];

@@ -631,6 +631,7 @@ static bool read_work(const struct bench *b, const struct row *r, char *size, st
 
 /* ---- output of `limber bench` ---------------------------------------------------------------- */
 
+/* Returns the CPU's peak rate of INT8 multiply-adds, measured at the first call. */
 static double measure_int8_peak(struct bench *b)
 {
     if (b->results.int8 == 0)
@@ -651,6 +652,7 @@ static double peak_share(struct bench *b, const struct work *w)
     return c->report.rows * w->products / measure_int8_peak(b) / c->times.median;
 }
 
+/* True if rates are printed in multiply-adds, not in FLOPS: for integers and units. */
 static bool counts_macs(const struct work *w)
 {
     return w->fc.kind == LIMBER_KIND_INT || w->unit_words;
@@ -969,6 +971,7 @@ static const struct show {
     { "conv", show_conv, false },
 };
 
+/* Returns how a row is printed; the usual way if the row names none. */
 static const struct show *show_of(const struct row *r)
 {
     for (size_t i = 1; r->show && i < sizeof shows / sizeof *shows; i++)
@@ -1258,6 +1261,7 @@ static bool row_uses(const struct bench *b, const struct row *r, const struct li
     return false;
 }
 
+/* True if --rows includes a row that needs library l. */
 bool rows_use_library(const struct bench *b, const struct library *l)
 {
     const struct row *rows;

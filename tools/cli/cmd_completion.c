@@ -64,6 +64,7 @@ static void each_word(const char *takes, void (*item)(const char *word))
     }
 }
 
+/* True if one of the words of `takes`, which are separated by |, names a file. */
 static bool takes_file(const char *takes)
 {
     for (; takes && *takes; takes += strcspn(takes, "|"), takes += *takes == '|')
@@ -128,6 +129,7 @@ static void bash_option(const struct poptOption *o)
     printf("\" files=%s ;;\n", takes_file(value) ? "yes" : "no");
 }
 
+/* Prints an option's long name, for bash. */
 static void bash_name(const struct poptOption *o)
 {
     char text[64];

@@ -655,6 +655,7 @@ static bool print_json(const struct explore *e)
     return json_print(j);
 }
 
+/* Writes a field of CSV; an empty one for NaN. */
 static void field(FILE *f, double x)
 {
     if (isnan(x))

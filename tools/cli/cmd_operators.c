@@ -82,6 +82,7 @@ static double weight_of(const struct inputs *in, double x)
     return in->evenly ? ldexp(1, exponent) : 1;
 }
 
+/* Rounds x to format f, and returns it as a double. */
 static double round_to(limber_format f, double x)
 {
     char bits[16];

@@ -176,6 +176,7 @@ static bool run_shape(struct prebuild *p, const struct shape *s, const limber_co
     return ok;
 }
 
+/* Reads a word after the sizes in a line of a list of shapes. */
 static bool read_word(struct shape *s, const char *word)
 {
     if (strcmp(word, "alpha") == 0)
@@ -269,6 +270,7 @@ static bool make_file(struct prebuild *p, const char *path)
     return ok;
 }
 
+/* True if the context computes on a GPU. */
 static bool is_gpu_used(limber_context *ctx)
 {
     const limber_contract native = { .size = sizeof(limber_contract),

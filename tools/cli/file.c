@@ -280,6 +280,8 @@ static const struct form {
               { ".mtx", "mtx:-", mtx_write },
               { ".csv", "csv:-", csv_write } };
 
+/* Returns the file format that the name's extension tells; with a message, NULL if it tells
+ * none. */
 static const struct form *form_of(const char *path)
 {
     if (strcmp(path, "-") == 0)

@@ -27,6 +27,7 @@ static bool report_error(gzFile f, const char *path, const char *what)
     return false;
 }
 
+/* Sets the array's format by IDX's code of a type.  False if the code is unknown. */
 static bool set_format(struct array *a, unsigned char code)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)

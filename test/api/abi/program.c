@@ -29,6 +29,7 @@ static void check(int good, const char *what)
 #define GUARD(x) memset((x).guard, 0x5a, sizeof(x).guard)
 #define INTACT(x) intact((x).guard, sizeof(x).guard)
 
+/* True if the library has left all guard bytes unchanged. */
 static int intact(const unsigned char *guard, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -92,6 +93,7 @@ static void products(limber_context *ctx)
     limber_prepared_free(prepared);
 }
 
+/* Parses a unit and multiplies on it; the library must not write past a structure's old size. */
 static void units(limber_context *ctx)
 {
     static float a[N * N], b[N * N], c[N * N];

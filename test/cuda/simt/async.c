@@ -42,6 +42,7 @@ void copy_later(uint32_t at, const void *p, int bytes, int size)
     f->copies[f->copy_count++] = (struct copy){ at, p, bytes, size, f->copy_group };
 }
 
+/* Ends a group of asynchronous copies (cp.async.commit_group). */
 void copy_group(void)
 {
     engine.running->copy_group++;
@@ -155,6 +156,7 @@ void barrier_init(uint32_t at, int count)
     shared_mark(block, IS_BARRIER, at, 8);
 }
 
+/* Makes the initialised barriers visible to the asynchronous copy engine. */
 void barrier_init_done(void)
 {
     struct fibre *f = engine.running;
@@ -353,6 +355,7 @@ static const struct map *check_map(const void *p, const char *what)
     return m;
 }
 
+/* Checks the tensor map; the simulation prefetches nothing. */
 void tensor_prefetch(const void *map)
 {
     check_map(map, "tensor_prefetch");

@@ -55,6 +55,7 @@ static struct columns *checked_columns(const char *what)
     return c;
 }
 
+/* Returns the first time of the block's tensor-core agent, which counts as one more thread. */
 static epoch agent_of(const struct block *b)
 {
     return (epoch)(b->rank * BLOCK_IDS + AGENT_TENSOR) << CLOCK_BITS;
@@ -196,6 +197,7 @@ void columns_before(void)
     f->load_count = left;
 }
 
+/* After columns_wait: the thread is ordered after the block's products. */
 void columns_after(void)
 {
     struct fibre *f = engine.running;

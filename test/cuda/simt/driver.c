@@ -300,6 +300,7 @@ static int enter(int needs)
     return e;
 }
 
+/* Ends a driver function: releases the lock and returns the status. */
 static int leave(int e)
 {
     pthread_mutex_unlock(&lock);
@@ -355,6 +356,7 @@ EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
     return OK;
 }
 
+/* Largest shared memory that a block can opt in to, in bytes. */
 static int shared_optin(void)
 {
     return driver.capability >= 120 ? 99 * 1024 :
@@ -571,6 +573,7 @@ EXPORT int cuMemPoolSetAttribute(struct pool *p, int attribute, void *value)
     return leave(OK);
 }
 
+/* Unmaps memory of a pool that exceeds `most` bytes and is not in use. */
 static void trim(struct pool *p, uint64_t most)
 {
     most = most > p->used ? most : p->used;
@@ -1069,6 +1072,7 @@ EXPORT int cuEventRecord(struct event *e, struct stream *s)
     return leave(OK);
 }
 
+/* False if the capture has ended, so that c is a dangling pointer. */
 static bool is_live(const struct capture *c)
 {
     for (const struct capture *o = driver.captures; o; o = o->next)

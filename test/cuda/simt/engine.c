@@ -131,6 +131,7 @@ void fibre_yield(void)
     switch_to_main();
 }
 
+/* Lets other threads run now and then: after a random number of calls. */
 void fibre_maybe_yield(void)
 {
     if (--engine.fuse > 0)
@@ -190,6 +191,7 @@ void meeting_end(struct meeting *m)
     }
 }
 
+/* warp(): the index of the running thread's warp.  All its lanes must call it together. */
 static int warp_index(void)
 {
     struct meeting *m = my_warp();
@@ -200,6 +202,7 @@ static int warp_index(void)
     return w;
 }
 
+/* elect.sync: true in one lane of the warp, which the seed chooses. */
 bool is_elected(void)
 {
     struct meeting *m = my_warp();
@@ -227,6 +230,7 @@ static void share_registers(struct block *b, int warp, int n)
                     warps, sum, warps * launched);
 }
 
+/* setmaxnreg: all lanes of a warp change their number of registers to n. */
 void registers_change(int n)
 {
     struct meeting *m = my_warp();

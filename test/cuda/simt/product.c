@@ -466,6 +466,7 @@ void scaled_product_of_tiles(const struct scaled_product *x, const struct witnes
         }
 }
 
+/* Returns the time 0 of the warpgroup's tensor core, which has a clock like a thread's. */
 static epoch group_agent(const struct meeting *m)
 {
     return (epoch)(engine.running->block->rank * BLOCK_IDS + AGENT_GROUP + m->from / 128)
@@ -581,6 +582,7 @@ static void issue_product(struct group *g, const struct meeting *m, int kind)
     }
 }
 
+/* Simulates wgmma.mma_async: the product of tiles a and b into the registers d of a warpgroup. */
 void group(int kind, int n, void *d, struct tile a, struct tile b, int keep)
 {
     struct group_product mine = { d, n, a, b, keep };
@@ -600,6 +602,7 @@ static struct group *group_of_warp(struct meeting *m, int *warp)
     return &engine.running->block->groups[m->from / 128];
 }
 
+/* Simulates wgmma.fence for a warp. */
 void group_fence(void)
 {
     struct meeting *m = whole_warp("group_fence");
@@ -611,6 +614,7 @@ void group_fence(void)
     meeting_end(m);
 }
 
+/* Simulates wgmma.commit_group for a warp. */
 void group_commit(void)
 {
     struct meeting *m = whole_warp("group_commit");
@@ -684,6 +688,7 @@ void group_wait(int n)
     meeting_end(m);
 }
 
+/* Fails if a thread ends before its warp has waited for its products. */
 void product_end(struct fibre *f)
 {
     const struct group *g = &f->block->groups[f->thread / 128];

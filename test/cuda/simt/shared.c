@@ -11,6 +11,7 @@
 
 /* ---- clocks: what each thread knows of the others ------------------------------------------ */
 
+/* Index in a vector clock at which the entries of the block of thread `id` begin. */
 static int block_begin(int id)
 {
     return id / BLOCK_IDS * (2 * engine.launch->threads + AGENTS);
@@ -133,6 +134,7 @@ void fibre_acquire(struct fibre *f, struct clocks *c)
     f->known = own;
 }
 
+/* True if an access by w is ordered after epoch e. */
 bool clocks_know(const struct witness *w, epoch e)
 {
     int id = (int)(e >> CLOCK_BITS);
@@ -328,6 +330,7 @@ void *shared_write(uint32_t at, uint32_t size, uint32_t align)
     return shared_access(at, size, align, true);
 }
 
+/* Simulates fence.proxy.async: copies and tensor cores see the thread's writes so far. */
 void fence_async(void)
 {
     struct fibre *f = engine.running;
@@ -360,6 +363,7 @@ static void warp_arrives(struct meeting *warp, struct meeting *m, int id, int th
     fibre_maybe_yield();
 }
 
+/* Simulates bar.sync, or __syncthreads if id is 0. */
 void sync_some(int id, int threads)
 {
     struct block *b = engine.running->block;
@@ -372,6 +376,7 @@ void sync_some(int id, int threads)
         warp_arrives(warp, &b->bars[id], id, threads);
 }
 
+/* Simulates __syncwarp. */
 void sync_warp(void)
 {
     struct meeting *m = my_warp();

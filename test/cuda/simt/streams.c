@@ -51,6 +51,7 @@ void streams_remove(struct stream *s)
         forget_waits(o, s);
 }
 
+/* NULL stands for the legacy default stream. */
 static const struct stream *or_legacy(const struct stream *s)
 {
     return s ? s : &legacy;
@@ -158,6 +159,7 @@ void streams_finish_all(void)
         ;
 }
 
+/* Discards a stream's queued work. */
 static void forget(struct stream *s)
 {
     while (s->first) {

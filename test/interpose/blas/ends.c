@@ -177,6 +177,7 @@ static int has_report(void)
     return yes;
 }
 
+/* Writes a line to a named pipe (mode "w"), or reads one ("r"), to keep in step with the test. */
 static void pass_pipe(const char *name, const char *mode)
 {
     FILE *f = fopen(name, mode); /* waits until the other end is opened */
@@ -185,6 +186,7 @@ static void pass_pipe(const char *name, const char *mode)
         _exit(3);
 }
 
+/* Waits until the report exists.  With pipes, lets the test act first. */
 static void wait_for_report(char **pipes)
 {
     if (pipes[0] && pipes[1]) {

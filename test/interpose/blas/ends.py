@@ -18,6 +18,7 @@ def work(i):
 
 
 def start(method, children):
+    """Computes in this process, in children and in the workers of a pool."""
     context = multiprocessing.get_context(method)
     work(0)
     workers = [context.Process(target=work, args=(i + 1,)) for i in range(int(children))]

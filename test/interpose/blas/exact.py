@@ -15,6 +15,7 @@ checks = failures = 0
 
 
 def say(what):
+    """Counts a failure, and prints the first ones."""
     global failures
     failures += 1
     if failures < 20:
@@ -33,6 +34,7 @@ def nearest(num, bits, digits):
 
 
 class Type:
+    """One of the BLAS types s, d, c, z, and a pool of random numbers of it."""
     def __init__(self, letter):
         self.letter, self.complex = letter, letter in "cz"
         self.single = letter in "sc"
@@ -51,6 +53,7 @@ class Type:
         return (self.pool * (n // len(self.pool) + 2))[start:start + n]
 
     def pass_scalar(self, s, real=False):
+        """Returns alpha or beta as an argument of a BLAS call."""
         parts = (s.real,) if real or not self.complex else (s.real, s.imag)
         return (self.c * len(parts))(*parts)
 
@@ -88,6 +91,7 @@ class Matrix:
 
 
 def fixed(v):
+    """Returns a number as a multiple of 2^-SCALE."""
     n, d = v.as_integer_ratio()
     assert (n << SCALE) % d == 0
     return (n << SCALE) // d
@@ -99,6 +103,7 @@ def spoil(m):
 
 
 def op(m, letter):
+    """Returns the element function of op(m), for "N", "T" or "C"."""
     if letter == "N":
         return lambda i, j: m.get(i, j)
     if letter == "T" or not m.t.complex:
@@ -107,6 +112,8 @@ def op(m, letter):
 
 
 def full(m, uplo, hermitian):
+    """Returns the element function of a symmetric or Hermitian matrix of which one triangle is
+    stored."""
     def at(i, j):
         if i == j and hermitian:
             return m.get(i, i)[0], 0
@@ -118,6 +125,7 @@ def full(m, uplo, hermitian):
 
 
 def triangle(m, uplo, trans, diag):
+    """Returns the element function of op(m) for a triangular m.  diag "U": its diagonal is 1."""
     def stored(i, j):
         if i == j and diag == "U":
             return 1 << SCALE, 0
@@ -141,6 +149,7 @@ def dot(a, b, i, j, k):
 
 
 def scalars(s):
+    """Returns real and imaginary part as multiples of 2^-SCALE."""
     return fixed(s.real), fixed(s.imag)
 
 
@@ -196,6 +205,7 @@ def fortran(name, letters, sizes, rest, width=32):
 
 
 def cblas(name, by_rows, codes, sizes, rest, width):
+    """Calls a routine's C interface, with integers of 32 or 64 bits."""
     f = getattr(here, "cblas_" + name + ("64_" if width == 64 else ""))
     integer = ctypes.c_int64 if width == 64 else ctypes.c_int
     f.restype = None
@@ -209,6 +219,7 @@ def cblas(name, by_rows, codes, sizes, rest, width):
 
 
 def call(way, name, letters, codes, sizes, rest):
+    """Calls a routine in one of WAYS: through Fortran or C, with integers of 32 or 64 bits."""
     if way.startswith("rows"):
         cblas(name, True, codes, sizes, rest, 64 if way == "rows64" else 32)
     else:
@@ -220,6 +231,8 @@ WAYS = ("columns", "rows", "wide", "rows64")
 
 # ---- routines ------------------------------------------------------------------------------------
 def few(n, edge=128):
+    """Returns the indices that are checked: those at the ends, in the middle and at the edge of a
+    block."""
     return sorted({i for i in (0, 1, edge - 1, edge, n // 2, n - 2, n - 1) if 0 <= i < n})
 
 
@@ -243,7 +256,7 @@ def check_symm(t, way, side, uplo, hermitian, q, wide, alpha, beta):
 
 
 def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
-    """syrk, herk, syr2k, her2k, gemmt"""
+    """Checks syrk, herk, syr2k, her2k or gemmt, as `kind` says."""
     name, rows, hermitian, two = t.letter + kind, way.startswith("rows"), kind[0] == "h", kind[-2] == "2"
     shape = (n, k) if trans == "N" else (k, n)
     a, b = Matrix(t, *shape, rows), Matrix(t, *(shape if two else (shape[::-1] if kind == "gemmt" else (1, 1))), rows)

@@ -55,6 +55,7 @@ static void set_element(void *x, char type, int i, double complex v)
     }
 }
 
+/* Returns element (i, j) of op(x).  rows: the matrix is row-major. */
 static double complex element(const void *x, char type, char op, int i, int j, int rows)
 {
     int down = (op == 'N') != rows;
@@ -110,6 +111,7 @@ static void check(const char *what, const struct matrices *x, char type, char ta
     }
 }
 
+/* Tests a gemm function by four pairs of transpositions. */
 static void check_fortran(const char *name, char type, FORTRAN((*gemm)))
 {
     static const char ops[][2] = { { 'N', 'N' }, { 'T', 'N' }, { 'N', 'C' }, { 'C', 'T' } };
@@ -258,6 +260,7 @@ static void multiply_strided(char type, int by_c)
     free(c);
 }
 
+/* Expects one more error, about argument `info`, and C unchanged. */
 static void expect_error(const char *what, int before, int info, const struct matrices *x)
 {
     if (mock_errors == before + 1 && mock_info == info && !memcmp(x->c, x->before, SIZE * 8))

@@ -29,6 +29,7 @@ def gemm(letter, m, n, k, a, b, alpha, beta):
 
 
 def values(count, low, high):
+    """Draws numbers of either sign with exponents from low to high."""
     return [rng.choice((-1, 1)) * rng.uniform(1, 1.99) * 2.0 ** rng.randint(low, high)
             for _ in range(count)]
 

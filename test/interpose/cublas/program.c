@@ -238,6 +238,7 @@ static struct args make_args(const struct function *f, int t, int op_a, int op_b
     return y;
 }
 
+/* Sets alpha and beta: 0: 1 and 0; 1: real; 2: complex. */
 static void give_scalars(struct args *y, int scalars)
 {
     static const double value[3][4] = { { 1, 0, 0, 0 }, { 2, 0, -3, 0 }, { 2, -1, -3, 2 } };
@@ -463,6 +464,7 @@ static void check_refusals(void)
     expect(f->call(&y) == CUBLAS_SUCCESS && is_right(&y), "scalars of the host", f->name);
 }
 
+/* Multiplies a row of k numbers by a column of ones, and returns the sum; C is 1 before. */
 static double one_element(struct args *y, const struct function *f, const double *left, int k)
 {
     const double ones[3] = { 1, 1, 1 };

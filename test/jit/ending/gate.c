@@ -21,6 +21,7 @@ static void fault(const char *what)
     _exit(71);
 }
 
+/* Exit function, registered before and after those of libLLVM: fails if a thread still compiles. */
 static void destroy(void)
 {
     destroyed = 1;

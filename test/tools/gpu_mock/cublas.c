@@ -14,6 +14,7 @@
 
 enum { R_32F = 0, R_64F = 1, R_16F = 2, R_8I = 3, R_16BF = 14, AS_BF16X9 = 78, NOT_SUPPORTED = 15 };
 
+/* True if GPU_MOCK names this fault. */
 static int mocks(const char *what)
 {
     const char *s = getenv("GPU_MOCK");

@@ -34,6 +34,7 @@ static void *handles[MOST];
 static int count, opened;
 static _Thread_local int position;
 
+/* Calls the BLAS behind FlexiBLAS. */
 void flexiblas_real_dgemm_(LIST)
 {
     gemm *backend;
@@ -42,6 +43,7 @@ void flexiblas_real_dgemm_(LIST)
     backend(PASS);
 }
 
+/* Called by a hook: calls the next hook, or the BLAS after the last. */
 void flexiblas_chain_dgemm_(LIST)
 {
     if (++position < count) {
@@ -61,6 +63,7 @@ void dgemm_(LIST)
         flexiblas_real_dgemm_(PASS);
 }
 
+/* Calls a hook's function, if it has one of this name. */
 static void call(void *handle, const char *name)
 {
     void (*function)(void);

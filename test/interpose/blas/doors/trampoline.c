@@ -30,6 +30,7 @@ const struct config *lbt_get_config(void)
     return &config;
 }
 
+/* libblastrampoline's function for names that no library has. */
 static void report_missing(void)
 {
     printf("no BLAS/LAPACK library loaded\n");
