@@ -79,6 +79,7 @@ def stop(number, _):
 
 
 def usage(text):
+    """Ends the program with a message about its command line."""
     print('gpu.py: ' + text, file=sys.stderr)
     sys.exit(2)
 
@@ -272,6 +273,7 @@ def kill_all(process):
 
 
 def read_text(f):
+    """Reads a file's beginning, up to the size that a step may print."""
     f.seek(0)
     return f.read(4 * LIMIT_OF_STEP).decode('utf-8', 'replace')
 
@@ -307,6 +309,8 @@ class TooMuch(Exception):
 
 
 def wait(process, limit, files):
+    """Waits until the process ends.  Raises Stopped, TooMuch or, after `limit` seconds,
+    TimeoutExpired."""
     until = time.monotonic() + limit
     while True:
         if Stopped.seen:
@@ -405,12 +409,14 @@ class Results:
 
 
 def failed_objects(entry):
+    """Returns the measurements of a step that are wrong or failed."""
     return [o for o in entry.get('stdout', [])
             if o.get('passed') is False or o.get('state') in ('WRONG', 'FAILED') or
             o.get('outcome', 'Passed') not in ('Passed', 'Skipped')]
 
 
 def outcome(entry):
+    """Returns how a step ended, in one word."""
     if 'skipped' in entry:
         return 'skipped'
     if entry.get('stopped'):
@@ -431,6 +437,7 @@ def is_failure(entry):
 
 
 def compiled(entry):
+    """Says how many kernels a step compiled."""
     return ', %d kernels compiled' % entry['compiled'] if entry.get('compiled') else ''
 
 
@@ -463,6 +470,7 @@ def number(x, form):
 
 
 def row_lines(row):
+    """Returns the text lines for one measured row."""
     work = ', '.join(w for w in (row.get('work'), row.get('data')) if w)
     size = 'x'.join(str(row[x]) for x in 'mnk' if x in row)
     if row.get('m') == row.get('n') == row.get('k'):
@@ -662,6 +670,7 @@ def tool_fault(tool, entry, log):
 
 
 class Runner:
+    """Runs the steps, and leaves out those for which there is no time, tool or device."""
     def __init__(self, options, results):
         self.options, self.results = options, results
         self.limber = os.path.join(options.build, 'tools', 'limber')
@@ -672,6 +681,7 @@ class Runner:
         self.timed = None           # environment in which kernels are timed, once it has been tried
 
     def left(self):
+        """Returns the seconds that are left until the deadline."""
         return self.options.deadline - self.options.used - (time.monotonic() - BEGUN)
 
     def run(self, command, limit, environment=os.environ):
@@ -712,6 +722,7 @@ class Runner:
         return dict(os.environ)
 
     def note(self, entry, log=''):
+        """Stores a step's result and prints a line about it."""
         self.results.add(entry, log)
         print('%-16s %-10s %8s  %s' % (entry['step'], outcome(entry),
                                        number(entry.get('seconds'), '%.1f'), detail(entry)[:150]),
@@ -721,6 +732,7 @@ class Runner:
         self.note({'step': step.name, 'skipped': why})
 
     def execute(self, name, command, limit, environment=os.environ, tool=None):
+        """Runs a step's command and stores its result; returns the entry."""
         entry, log = self.run(command, limit, environment)
         entry = dict({'step': name}, **entry)
         if tool and not entry.get('stopped'):
@@ -763,6 +775,7 @@ class Runner:
         return self.tools[tool] is None
 
     def fits(self, step):
+        """Whether the time left suffices for a step."""
         if self.left() >= step.limit:
             return True
         self.late += 1
@@ -771,6 +784,7 @@ class Runner:
         return False
 
     def one(self, step):
+        """Runs one step, unless its device, tool or time is lacking."""
         if self.lost:
             return self.skip(step, self.lost)
         if not self.fits(step):

@@ -319,6 +319,7 @@ static void draw_mark(FILE *f, int i, double x, double y, bool hollow)
             i % COLOURS);
 }
 
+/* Closes the element that draw_mark() has opened for curve i. */
 static void end_mark(FILE *f, int i)
 {
     static const char *const names[SHAPES] = { "circle", "rect", "path" };

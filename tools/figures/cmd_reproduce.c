@@ -464,6 +464,7 @@ void reproduced_tell(const char *word)
         printf("  Limber's own: %s.\n", x->figure->about);
 }
 
+/* Prints a message and returns false if a name is none of an item or figure. */
 static bool are_known(const char *const *names)
 {
     for (; *names; names++)
@@ -472,6 +473,7 @@ static bool are_known(const char *const *names)
     return true;
 }
 
+/* True if the names include the item, or if there are no names. */
 static bool is_wanted(const char *const *names, const struct item *item)
 {
     bool wanted = !*names;

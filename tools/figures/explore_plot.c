@@ -13,6 +13,7 @@ struct curves {
     int n;
 };
 
+/* Only finite errors above 0 can be drawn on a logarithmic axis. */
 static bool is_drawable(const struct trial *t)
 {
     return isfinite(t->error) && t->error > 0;

@@ -46,6 +46,8 @@ static double draw_level(double sigma, uint64_t *state)
     return x;
 }
 
+/* Adds the exponent of element p of a line to the ranges of the line in its tile and of the
+ * tile. */
 static void note_exponent(struct side *s, int64_t line, int64_t p, float x)
 {
     struct span e = { ilogbf(x), ilogbf(x) };
@@ -85,6 +87,7 @@ static void draw_operand(int kind, double sigma, int64_t lines, int64_t k, float
 
 typedef bool verdicts[BLOCKS][TILES];
 
+/* Sets out[block][tile] if a tile exceeds the range of exponents [LOW, TOP) of unscaled numbers. */
 static void judge_unscaled(const struct side *s, verdicts out)
 {
     for (int b = 0; b < s->blocks; b++)
@@ -111,6 +114,7 @@ static void judge_lines(const struct side *s, verdicts out)
     }
 }
 
+/* True if the exponents lie in the window of WINDOW binades that ends at `top`. */
 static bool is_in_window(struct span t, int top)
 {
     return t.high <= top && t.low > top - WINDOW;

@@ -219,6 +219,7 @@ struct loop {
     bool copies, ends; /* ends: it holds the end of the thread, so the branch is no loop's */
 };
 
+/* Sums up the instructions of the loop that the branch at this position closes. */
 static struct loop loop_at(const struct code *c, int branch)
 {
     struct loop l = { .from = c->line[branch].target, .to = branch + 1 };

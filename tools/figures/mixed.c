@@ -19,6 +19,7 @@ enum wide {
     WIDE_floats,    /* FP32: uniform in (-1, 1); wide: exponents over 60 binades */
 };
 
+/* Draws one element, for an ordinary or a wide tile. */
 static double draw_element(enum wide kind, bool wide, uint64_t *state)
 {
     double x = random_unit(state) - 0.5;

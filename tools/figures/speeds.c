@@ -274,6 +274,8 @@ const struct figure figure_ape_integers = { .name = "ape-11",
 
 /* ---- simulated units ------------------------------------------------------------------------- */
 
+/* Multiplies on the unit that `text` describes.  seconds: gets the smallest time; NULL: one
+ * call. */
 static bool simulate(struct figures *f, const char *text, const struct factors *x, double *seconds)
 {
     limber_unit unit = LIMBER_UNIT_INIT;

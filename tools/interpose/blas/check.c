@@ -89,6 +89,7 @@ static limber_format c_format(const struct active_request *j)
 static limber_context *judge;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
+/* Creates the interpreter's context once, for all checks. */
 static void make_judge(void)
 {
     const limber_config config = { .size = sizeof(limber_config),
@@ -158,6 +159,7 @@ static double magnitude(const struct active_request *j, const struct blas_produc
     return size;
 }
 
+/* Returns the unit in the last place of x in the call's type. */
 static double ulp(const struct active_request *j, double x)
 {
     int exponent;

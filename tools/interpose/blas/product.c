@@ -10,6 +10,7 @@ static limber_context *context;
 static _Thread_local double opening;
 static pthread_once_t made = PTHREAD_ONCE_INIT;
 
+/* Creates the context that all calls share, and adds the time to `opening`. */
 static void make_context(void)
 {
     const limber_config config = interpose_config();
@@ -28,6 +29,7 @@ limber_context *limber_blas_context(void)
     return context;
 }
 
+/* Returns the seconds that this thread has spent on opening Limber, and resets them. */
 double limber_blas_opening(void)
 {
     const double seconds = opening;

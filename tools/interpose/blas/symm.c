@@ -26,6 +26,7 @@ static void expand_rows(const struct active_request *j, struct view s, bool uppe
         limber_blas_make_real(j, p, diagonal);
 }
 
+/* Returns how many rows of an n x n matrix are expanded at once. */
 static int64_t panel_rows(const struct active_request *j, int64_t n)
 {
     int64_t rows = PANEL_BYTES / ((int64_t)j->size * n);

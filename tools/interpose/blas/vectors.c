@@ -81,11 +81,13 @@ static bool is_short(struct active_request *j)
 
 /* ---- level 1 --------------------------------------------------------------------------------- */
 
+/* Returns element i of a vector of floats or doubles. */
 static double real_at(bool is_single, const void *x, int64_t i)
 {
     return is_single ? (double)((const float *)x)[i] : ((const double *)x)[i];
 }
 
+/* Stores element i of a vector of floats or doubles. */
 static void set_real(const struct active_request *j, void *x, int64_t i, double value)
 {
     if (j->is_single)
@@ -124,6 +126,7 @@ static bool dot(struct active_request *j)
     return done;
 }
 
+/* Computes a dot product of real numbers, which callers use as a part of norms and sums. */
 bool limber_blas_real_dot(struct active_request *j, int64_t n, void *a, void *b, bool wide,
                           double *sum)
 {

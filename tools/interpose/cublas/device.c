@@ -45,6 +45,7 @@ static bool is_ready(void)
     return has_driver;
 }
 
+/* Number of the current CUDA device; 0 without a driver. */
 int limber_cublas_device(void)
 {
     int device;
@@ -72,6 +73,7 @@ bool limber_cublas_is_capturing(void *stream)
            (driver.cuStreamIsCapturing(stream, &status) != 0 || status != CAPTURE_NONE);
 }
 
+/* Copies from host or device memory to the host, after the stream's earlier work. */
 bool limber_cublas_fetch(void *to, const void *from, size_t bytes, void *stream)
 {
     if (!limber_cublas_is_device(from)) {

@@ -128,12 +128,14 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static limber_context *context;
 static char refused[256];
 
+/* Creates the context of all calls; on failure keeps the reason. */
 static void open_context(void)
 {
     if (limber_create(&context, NULL) != LIMBER_STATUS_OK)
         snprintf(refused, sizeof refused, "limber.jax: %s", limber_error_text());
 }
 
+/* Returns an XLA error with this message. */
 static void *fail(const struct xla_frame *f, const char *message)
 {
     struct xla_error e = { .head = { sizeof e, NULL },
@@ -158,6 +160,7 @@ static const struct type *type_of(const struct xla_buffer *b)
     return NULL;
 }
 
+/* True if an XLA string equals the name. */
 static bool is_called(const struct xla_text *t, const char *name)
 {
     return t->length == strlen(name) && memcmp(t->at, name, t->length) == 0;

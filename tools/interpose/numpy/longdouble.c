@@ -75,6 +75,7 @@ static void to_longdouble(struct quad x, struct quad error, char *at)
     memcpy(at + 8, &top, 2);
 }
 
+/* True if x is exactly between two long doubles. */
 static bool is_tie(struct quad x)
 {
     return rest_of(x) == half && (x.high >> 48 & 0x7fff) != 0x7fff;
@@ -94,6 +95,7 @@ static void to_longdouble(struct quad x, struct quad error, char *at)
     memcpy(at, &x, sizeof x);
 }
 
+/* False: a long double of this machine is a binary128, so that nothing is rounded again. */
 static bool is_tie(struct quad x)
 {
     (void)x;

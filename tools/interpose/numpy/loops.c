@@ -343,6 +343,7 @@ static loop_function *const loops[TYPES][UFUNCS] = { EACH_TYPE(FOUR_AND) };
 
 /* ---- replacing ----------------------------------------------------------------------------- */
 
+/* Returns Limber's loop for a ufunc and type; NULL if there is none. */
 static loop_function *loop_of(int ufunc, int type)
 {
     return ufunc >= 0 && ufunc < UFUNCS && type >= 0 && type < TYPES ? loops[type][ufunc] : NULL;

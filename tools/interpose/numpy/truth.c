@@ -26,6 +26,7 @@ struct truth {
     uint8_t *bytes; /* memory for a copy of a row of A or B that is not contiguous */
 };
 
+/* Returns n bytes as a contiguous array: in place, or copied to `to`. */
 static const uint8_t *gather(const char *from, int64_t step, int64_t n, uint8_t *to)
 {
     if (step == 1)
@@ -130,6 +131,7 @@ bool limber_numpy_truth(const struct kernels *with, const struct loop_product *x
     return done;
 }
 
+/* Computes a product with a vector: each element by a search for a common true. */
 bool limber_numpy_truth_vector(const struct kernels *with, const struct loop_product *x)
 {
     const bool turned = x->m == 1;

@@ -99,6 +99,7 @@ void interpose_forget(void)
     generation++;
 }
 
+/* Returns the hash bucket of a function's name and caller. */
 static struct interpose_found *_Atomic *bucket_of(const char *name, const void *caller)
 {
     uintptr_t h = (uintptr_t)caller;

@@ -156,6 +156,7 @@ static bool read_stat(long process, long *parent, unsigned long long *start)
                parent, start) == 2;
 }
 
+/* Identifies the run by its oldest ancestor with the same settings. */
 void interpose_run(char *text, size_t size)
 {
     unsigned long long start = 0;

@@ -259,6 +259,7 @@ static bool is_due(void)
     return true;
 }
 
+/* Writes the report, and sets when the next write is due. */
 static void write_now(void)
 {
     double began = seconds_now(), took;
@@ -642,6 +643,7 @@ static int put_blas(struct dl_phdr_info *info, size_t size, void *user)
     return 0;
 }
 
+/* Lists the loaded libraries that have names of a BLAS. */
 static void write_loaded(FILE *f)
 {
     struct loaded list = { f, 0 };

@@ -33,6 +33,7 @@
 
 const char interpose_name[] = "liblimber_lbt", interpose_original[] = "the BLAS forwarded to";
 
+/* Returns a handle of the loaded object that contains the address. */
 static void *open_object(const void *address)
 {
     Dl_info at;
@@ -177,6 +178,7 @@ static void note_caller(const void *caller)
         dlclose(object);
 }
 
+/* Returns the function to which libblastrampoline forwarded `name` before. */
 static void *function_behind(const char *name)
 {
     struct behind *b = find_forward(name);

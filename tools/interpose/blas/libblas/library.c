@@ -70,6 +70,7 @@ static void *open_system(void)
     return library;
 }
 
+/* Opens the BLAS to which calls are forwarded: that of LIMBER_BLAS, else the system's. */
 static void open_behind(void)
 {
     const char *wish = limber_variable_value("LIMBER_BLAS");
