@@ -38,12 +38,15 @@ class FormatFacts(NamedTuple):
 
 
 def _plain(value):
+    """A field of a structure as a Python value."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return tuple(value) if isinstance(value, ctypes.Array) else value
 
 
 def tuple_of(kind, made, **other):
+    """A named tuple of this kind from one of the library's structures; `other` has fields that are
+    not copied as they are."""
     values = [other.pop(name) if name in other else _plain(getattr(made, name))
               for name in kind._fields]
     return kind(*values)
@@ -63,6 +66,7 @@ def formats() -> List[str]:
 
 
 def _format_of(name):
+    """The limber_format that an argument names."""
     from ._arguments import format_of_dtype     # imports this module
 
     format, pairs, _ = format_of_dtype(name, "name")

@@ -359,6 +359,7 @@ def _wrong(lib):
 
 
 def _load():
+    """Loads the first library found that can be used, else says why each cannot."""
     tried = []
     for how, path in _places():
         if os.path.dirname(path) and not os.path.exists(path):

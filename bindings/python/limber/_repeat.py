@@ -88,6 +88,7 @@ class AnyMatrices(Repeat):
         return super().run(context, a, b, out)
 
     def _fits(self, slot, a, b, c):
+        """Also fills the sizes and strides of these arrays into the problem."""
         problem = slot.problem
         (problem.m, problem.k), problem.n = a.shape, b.shape[1]
         for matrix, x in zip(slot.matrices, (a, b, c)):

@@ -21,8 +21,8 @@ def _added(made, bias):
 
 
 class By:
-    """Products of one layer. `wishes` as text; the layer for statistics, and the Injection that
-    keeps them."""
+    """The products of one layer.  wishes: a Wishes; layer, run: the layer's name and the number of
+    the Injection, for statistics (0: none are kept)."""
 
     def __init__(self, wishes, layer="", run=0):
         self.more = ("\n".join(wishes), 0, layer, run)
@@ -49,6 +49,7 @@ class By:
         return made.reshape(stack + made.shape[-2:])
 
     def linear(self, x, weight, bias=None):
+        """torch.nn.functional.linear."""
         made = self.matmul(x, weight.transpose(-1, -2) if weight.dim() > 1 else weight)
         return _added(made, bias)
 
@@ -59,6 +60,7 @@ class By:
         return made if beta == 0 else made + (added if beta == 1 else beta * added)
 
     def convolution(self, x, weight, bias, stride, padding, dilation, groups):
+        """torch.nn.functional.conv1d, conv2d or conv3d."""
         sides = weight.dim() - 2
         stride, dilation = _each(stride, sides), _each(dilation, sides)
         if x.dim() == sides + 1:
@@ -76,6 +78,7 @@ class By:
         return made if bias is None else _added(made, bias.view([-1] + [1] * sides))
 
     def transposed(self, x, weight, bias, stride, padding, output_padding, groups, dilation):
+        """torch.nn.functional.conv_transpose1d, conv_transpose2d or conv_transpose3d."""
         sides = weight.dim() - 2
         stride, dilation = _each(stride, sides), _each(dilation, sides)
         if x.dim() == sides + 1:
@@ -142,10 +145,13 @@ class By:
             size[label] = max(size.get(label, 1), extent)
 
         def as_stack(x, labels, order, shape):
+            """An operand with its axes in this order, broadcast and reshaped to a stack of
+            matrices."""
             x = x.permute([labels.index(l) for l in order]).expand([size[l] for l in order])
             return x.reshape(shape)
 
         def extent(labels):
+            """The number of elements over these labels."""
             return _count([size[l] for l in labels])
 
         deep, high, long, wide = map(extent, (stack, rows, inner, columns))
@@ -155,6 +161,7 @@ class By:
         return self.matmul(a, b).reshape([size[l] for l in order]), order
 
     def tensordot(self, a, b, dims=2):
+        """torch.tensordot."""
         if isinstance(dims, torch.Tensor):
             dims = dims.tolist()
         if isinstance(dims, int):
@@ -171,10 +178,12 @@ class By:
 
 
 def _count(extents):
+    """The product of extents."""
     return functools.reduce(operator.mul, extents, 1)
 
 
 def _each(value, sides):
+    """A list with a number for each spatial axis, from such a list or one number."""
     value = list(value) if hasattr(value, "__len__") else [value]
     return value * sides if len(value) == 1 else value
 
@@ -188,6 +197,7 @@ def _labels(equation, dims):
     dots = [f"({i})" for i in range(longest)]
 
     def split(text, count):
+        """The labels of `count` axes."""
         before, found, behind = text.partition("...")
         return list(before) + (dots[longest - count:] if found else []) + list(behind)
 
@@ -213,11 +223,13 @@ def _diagonals(x, labels):
 
 
 def _summed(x, labels, kept):
+    """Sums over the labels that are not kept."""
     gone = [i for i, label in enumerate(labels) if label not in kept]
     return (x.sum(gone) if gone else x), [label for label in labels if label in kept]
 
 
 def _by(unit, contract, scheme, wishes):
+    """Products by the arguments that the functions below share."""
     if wishes is not None:
         if unit or contract or scheme:
             raise BadArgument("wishes say all: neither unit, contract nor scheme beside them")
