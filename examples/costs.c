@@ -23,6 +23,7 @@ static const struct {
     { "to binary128", LIMBER_CONTRACT_CORRECT, 0, 1 },
 };
 
+/* Returns the time of the monotonic clock in seconds. */
 static double seconds(void)
 {
     struct timespec t;

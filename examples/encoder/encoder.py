@@ -45,6 +45,7 @@ TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I6
 
 
 class Failure(Exception):
+    """A file that cannot be used; the text says why."""
     pass
 
 
@@ -114,6 +115,7 @@ class Tokens:
             yield word
 
     def pieces(self, word):
+        """Returns the numbers of the longest pieces that make a word, from its start on."""
         found, at = [], 0
         while at < len(word):
             for end in range(len(word), at, -1):
@@ -141,6 +143,7 @@ class Product(torch.nn.Module):
 
 
 class Layer(torch.nn.Module):
+    """A layer of BERT: attention, then two linear layers."""
     def __init__(self, size, heads, inner, epsilon):
         super().__init__()
         self.scores, self.seen = Product(), Product()
@@ -238,6 +241,8 @@ def load(folder):
 
 
 def batch_of(sentences, tokens, most):
+    """Returns (token numbers, whether each counts), with shorter sentences padded to the
+    longest."""
     rows = [tokens(text, most) for text in sentences]
     longest = max(map(len, rows))
     pad = tokens.number["[PAD]"]
