@@ -73,6 +73,7 @@ class Stopped(Exception):
 
 
 def stop(number, _):
+    """Handles a signal that ends the run."""
     for each in STOPPING:
         signal.signal(each, signal.SIG_IGN)
     Stopped.seen = number
@@ -298,6 +299,7 @@ def without_so_far(objects):
     """Removes the "so_far" objects that `limber gpu` printed of calls before their rows.  If there
     is no row, since a call hung, the object becomes the row."""
     def call(o):
+        """What tells one row from others."""
         return [o.get(x) for x in ('group', 'work', 'data', 'm', 'n', 'k', 'by')]
     rows_of = [call(o) for o in objects if 'state' in o]
     return [dict(o, state=o['so_far'], why=o.get('why', 'first calls only')) if 'so_far' in o else o
@@ -433,6 +435,7 @@ def outcome(entry):
 
 
 def is_failure(entry):
+    """Whether a step has neither passed nor been skipped."""
     return outcome(entry) not in ('ok', 'skipped')
 
 
@@ -466,6 +469,7 @@ def detail(entry):
 
 
 def number(x, form):
+    """A number as text; "" if there is none."""
     return form % x if isinstance(x, (int, float)) else ''
 
 
@@ -835,6 +839,7 @@ class Runner:
 
 
 def parse(arguments):
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__, prog='gpu.py',
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('build', metavar='BUILD', nargs='?',

@@ -73,6 +73,8 @@ def breaks(frozen, now):
 
 
 def structure(root, name):
+    """The complete declaration of a structure in libabigail's XML; others of it are forward
+    declarations."""
     return next(n for n in root.iter("class-decl") if n.get("name") == name and len(n))
 
 

@@ -218,6 +218,8 @@ class Reading(unittest.TestCase):
 class Program(unittest.TestCase):
     """The program circuit.py simulates circuits and refuses bad options."""
     def run_on(self, text, *options, ok=True):
+        """Runs circuit.py on a program; returns what it prints, or its error messages if it must
+        fail."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "t.qasm")
             with open(path, "w") as file:

@@ -44,10 +44,12 @@ def small_model(folder):
                "embeddings.token_type_embeddings.weight": torch.randn(2, size) / 4}
 
     def linear(name, rows, columns):
+        """Random weights of a linear layer."""
         tensors[f"{name}.weight"] = torch.randn(rows, columns) / columns ** 0.5
         tensors[f"{name}.bias"] = torch.randn(rows) / 4
 
     def norm(name):
+        """The weights of a normalisation that changes nothing but mean and variance."""
         tensors[f"{name}.weight"], tensors[f"{name}.bias"] = torch.ones(size), torch.zeros(size)
 
     norm("embeddings.LayerNorm")
@@ -75,6 +77,7 @@ class Encoder(unittest.TestCase):
         self.tensors = small_model(self.folder.name)
 
     def run_it(self, *options, model=True):
+        """Runs encoder.py, on the model of this class unless model is False."""
         command = [sys.executable, PROGRAM, *options]
         return subprocess.run(command + (["--model", self.folder.name] if model else []),
                               capture_output=True, text=True)

@@ -23,6 +23,7 @@ torch.set_num_threads(1)    # more threads would wait for each other while other
 
 
 def small(seed=3):
+    """A narrow network with two images and their labels."""
     torch.manual_seed(seed)
     return resnet.ResNet18(10, 8), torch.randn(2, 3, 64, 64), torch.randint(10, (2,))
 
@@ -65,6 +66,7 @@ class Network(unittest.TestCase):
 
 class Program(unittest.TestCase):
     def run_it(self, *options):
+        """Runs resnet.py with options."""
         return subprocess.run([sys.executable, os.path.join(FOLDER, "resnet.py"), *options],
                               capture_output=True, text=True)
 

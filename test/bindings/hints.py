@@ -24,6 +24,7 @@ def products() -> Tuple[object, limber.Report]:
 
 
 def contexts() -> int:
+    """Contexts, prepared operands and what they return."""
     with limber.Context(threads=1, cache_dir="", log=lambda line: None) as ctx:
         with ctx.prepare([[1.0]], side="right") as operand:
             held: limber.Operand = operand
@@ -34,6 +35,7 @@ def contexts() -> int:
 
 
 def quads() -> Tuple[Quad, bool]:
+    """Arithmetic on Quads."""
     q = Quad([["0.1", Fraction(1, 3)], [2**200, 1e-300]])
     total: Quad = (q + 1 - q * 2).sum(axis=0).mean()
     number: Fraction | float = total.item()
@@ -43,6 +45,7 @@ def quads() -> Tuple[Quad, bool]:
 
 
 def facts() -> Dict[str, str]:
+    """Functions that return facts about formats and units."""
     facts: limber.FormatFacts = limber.finfo("bf16")
     digits: float = facts.decimal_digits
     names: List[str] = limber.formats()
@@ -55,6 +58,7 @@ def facts() -> Dict[str, str]:
 
 
 def others() -> None:
+    """Conversions, element-wise functions, systems and convolutions."""
     limber.convert([1.5], "bf16", rounding="odd", subnormals=False)
     limber.quantize([1.5], "e4m3", rounding="stochastic", seed=1, saturate=True)
     x: object = ops.relu([1.0, -1.0])

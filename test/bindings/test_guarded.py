@@ -54,9 +54,11 @@ def copied(x):
 def guards():
     """Makes the package allocate guarded arrays, filled with NaN where it need not clear them."""
     def zeros(shape, dtype=float, **options):
+        """As numpy.zeros, guarded."""
         return guarded(shape, dtype, 0)
 
     def empty(shape, dtype=float, **options):
+        """As numpy.empty, guarded and filled with the byte 0xFF."""
         is_object = numpy.dtype(dtype).hasobject
         return _empty(shape, dtype) if is_object else guarded(shape, dtype, 0xFF)
 
@@ -172,6 +174,7 @@ class Guarded(unittest.TestCase):
                     labels = (SUBSCRIPTS,) if name == "einsum" else ()
 
                     def call(context, **more):
+                        """The function under test on a context."""
                         return getattr(context, name)(*labels, a, b, **options, **more)
 
                     want = self.calls_agree((name, format, result, one, other), call)
@@ -238,6 +241,7 @@ class Guarded(unittest.TestCase):
                 numbers = (-1, 1) if name in ("clamp", "hardtanh") else ()
 
                 def call(context):
+                    """The function under test on a context."""
                     try:
                         return getattr(ops, name)(x, *numbers, dtype=other, context=context)
                     except TypeError:       # a function of two parameters

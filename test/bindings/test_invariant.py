@@ -36,6 +36,7 @@ class Block(torch.nn.Module):
         self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(size) for _ in range(2))
 
     def norm(self, i, x):
+        """A normalisation of the kind that this model has."""
         if not self.gated:
             return self.norms[i](x)
         square = x.float() * x.float()
@@ -241,6 +242,7 @@ class Values(Served):
         x = numbers(4, 3, 6, 6, dtype=torch.float64)
 
         def gradients():
+            """The gradients of all parameters for one input."""
             layers.zero_grad()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -303,10 +305,12 @@ class Removal(unittest.TestCase):
 
 
 def numbers_image():
+    """An image for the convolutions."""
     return torch.arange(300.0).sin().view(1, 3, 10, 10)
 
 
 def filters():
+    """Filters for the convolutions."""
     return torch.arange(54.0).cos().view(2, 3, 3, 3)
 
 

@@ -18,6 +18,7 @@ KEPT = "reproducible"
 
 
 def numbers(*shape, dtype="float32"):
+    """A random array."""
     kind = np.dtype(dtype).kind if dtype not in ("bfloat16", "float8_e4m3fn") else "f"
     x = RNG.integers(0, 100, shape) if kind in "iu" else RNG.standard_normal(shape)
     return jnp.array(x).astype(dtype)
@@ -29,6 +30,7 @@ def wanted(a, b, contract=KEPT, **options):
 
 
 def product(a, b):
+    """limber.jax.matmul by the contract of these tests."""
     return limber.jax.matmul(a, b, KEPT)
 
 
@@ -128,6 +130,7 @@ class Gradients(unittest.TestCase):
     def check(self, a, b):
         """Compares gradients of a sum of squares with those of jnp.matmul."""
         def loss(multiply):
+            """A function of both operands whose gradients are tested."""
             return lambda a, b: (multiply(a, b) ** 2).sum()
         got = jax.jit(jax.grad(loss(product), (0, 1)))(a, b)
         want = jax.grad(loss(jnp.matmul), (0, 1))(a, b)
@@ -144,6 +147,7 @@ class Gradients(unittest.TestCase):
         a, b = numbers(4, 6, 9, dtype="float64"), numbers(4, 9, 5, dtype="float64")
 
         def twice(multiply):
+            """A second derivative, for each matrix of a stack."""
             def first(a, b):
                 return jax.grad(lambda a: (multiply(a, b) ** 3).sum())(a).sum()
             return jax.vmap(jax.grad(first))(a, b)

@@ -142,6 +142,7 @@ def shapes(letter):
 
 class Values(Case):
     def cases(self, letter):
+        """Products of many sizes: yields a name and a function for each."""
         for m, k, n in shapes(letter):
             for kind in range(3 + len(EDGES) if letter in "ilLqQ" else 3):
                 a, b = numbers(letter, (m, k), kind), numbers(letter, (k, n), kind)
@@ -195,6 +196,7 @@ class Values(Case):
 
 class Layouts(Case):
     def cases(self, letter):
+        """Products of arrays with unusual layouts: yields a name and a function for each."""
         m, k, n = 37, 43, 29
         a, b = numbers(letter, (m, k)), numbers(letter, (k, n))
         wide = numbers(letter, (2 * m, 3 * k))
@@ -230,11 +232,13 @@ class Layouts(Case):
         square = numbers(letter, (41, 41))
         for name, out in ("itself", slice(None)), ("a part", slice(1, None)):
             def overlap(out=out):
+                """A product whose result overlaps its operands."""
                 copy = np.concatenate([square, square])
                 np.matmul(copy[:41], copy[41 - (out.start or 0):][:41], out=copy[out][:41])
                 return copy
             yield f"overlap {name}", overlap
         def onto():
+            """A product that overwrites an operand."""
             copy = square.copy()
             np.matmul(copy, copy.T, out=copy)
             return copy
@@ -280,10 +284,12 @@ class Layouts(Case):
 
 
 def numbers_of(stack):
+    """A stack of twice as many matrices."""
     return np.concatenate([stack, stack])
 
 
 def numbers_in(letter, shape):
+    """Random numbers of any type, Limber's or not."""
     return (numbers(letter, shape, 1) if letter in TYPES else
             random.standard_normal(shape).astype(letter))
 
@@ -335,6 +341,8 @@ class Halves(Case):
                     for name, (a, b) in sets.items():
                         for way, compute in self.all_ways(a, b):
                             def under(compute=compute):
+                                """The product while NumPy treats errors of this kind in this
+                                way."""
                                 with np.errstate(**{kind: mode}):
                                     return compute()
                             yield f"{name} {way} {kind}={mode}", under
@@ -375,6 +383,7 @@ def exact_longdouble(x):
 
 
 def fraction(x):
+    """A long double as a Fraction."""
     mantissa, e = np.frexp(x)
     units = int(np.ldexp(mantissa, 64).astype("u8") if mantissa >= 0 else
                 -int(np.ldexp(-mantissa, 64).astype("u8")))
@@ -397,6 +406,7 @@ class LongDoubles(Case):
                 self.assertEqual(wanted, c[i, j], (i, j))
 
     def random(self, shape):
+        """Random long doubles with more bits than doubles have."""
         a = random.standard_normal(shape).astype("g")
         return a + random.standard_normal(shape).astype("g") * np.longdouble(2)**-53
 
@@ -589,6 +599,7 @@ class Installing(Case):
             self.assertFalse(self.product())
 
     def computed(self, other):
+        """How many calls Limber computed for a product of integers."""
         before = other.calls()[0]
         a = np.ones((40, 40), int)
         self.assertTrue((a @ a == 40).all())
@@ -610,6 +621,7 @@ class Threads(Case):
         work = [(a, b, a @ b) for a, b in work]
 
         def multiply():
+            """Multiplies until told to stop."""
             while not stop.is_set():
                 for a, b, c in work:
                     if not (np.matmul(a, b) == c).all():
@@ -653,6 +665,7 @@ class Threads(Case):
         count, done = [0], threading.Event()
 
         def tick():
+            """Counts as long as it gets the interpreter's lock."""
             while not done.is_set():
                 count[0] += 1
                 time.sleep(0)

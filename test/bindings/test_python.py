@@ -153,6 +153,7 @@ class Interpreter(unittest.TestCase):
         f64 = limber._buffer.format_named("f64")
 
         def count():
+            """Counts as long as it gets the interpreter's lock."""
             while not over.is_set():
                 steps[0] += 1
                 time.sleep(0)       # releases the lock; nothing else makes a thread do so
@@ -178,6 +179,7 @@ class Interpreter(unittest.TestCase):
         both, wrong = threading.Barrier(2), []
 
         def log(line):
+            """Called inside the library; waits until the other call is there, too."""
             try:
                 both.wait(60)
             except threading.BrokenBarrierError:
@@ -815,6 +817,7 @@ class Buffers(unittest.TestCase):
         expected, wrong = rounded(product(a, b)), []
 
         def work():
+            """Multiplies, and notes wrong products."""
             for _ in range(5):
                 c = self.ctx.matmul(buffer(a), buffer(b))
                 if memoryview(c).tolist() != expected:
@@ -834,6 +837,7 @@ class Buffers(unittest.TestCase):
             ctx, started = limber.Context(contract="correct"), threading.Event()
 
             def work():
+                """Multiplies until the context is closed."""
                 try:
                     while True:
                         if memoryview(ctx.matmul(buffer(a), buffer(b))).tolist() != expected:
@@ -1021,6 +1025,7 @@ class Quads(unittest.TestCase):
         self.assertEqual(a.to_fractions(), x)
 
         def expect(exact):
+            """The exact value rounded to the format; beyond its largest number, infinity."""
             rounded = self.nearest(exact)
             return rounded if abs(rounded) <= most else math.inf if rounded > 0 else -math.inf
 
@@ -1041,6 +1046,7 @@ class Quads(unittest.TestCase):
     def test_arithmetic_of_special_numbers(self):
         """Infinities, NaN and signed zeros behave as with doubles."""
         def shown(x):
+            """A number in a form that tells 0 from -0, and equals itself for NaN."""
             return "nan" if math.isnan(x) else (x == 0 and math.copysign(1, x), float(x))
 
         values = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan]
@@ -1547,6 +1553,7 @@ class Conversions(unittest.TestCase):
         """Compares with QPyTorch's rounding to nearest, written from its source: adds half a unit to
         the bits of a float and truncates.  Subnormal numbers are first shifted by an addition."""
         def qpytorch(x, exponent, fraction):
+            """Rounds as QPyTorch's float_quantize, including its way to round subnormal numbers."""
             cut = numpy.uint32(2 ** (23 - fraction) - 1)
             half, least = numpy.uint32(2 ** (22 - fraction)), 2 - 2 ** (exponent - 1)
             shift = numpy.copysign(numpy.float32(2.0 ** least), x)
@@ -1940,6 +1947,7 @@ class Overlapping(unittest.TestCase):
             m, n, k = drawn.integers(1, 5, 3)
 
             def block(high, wide):
+                """A random part of an array."""
                 i, j = drawn.integers(0, 9 - high + 1), drawn.integers(0, 9 - wide + 1)
                 return array[i:i + high, j:j + wide]
 
@@ -1959,6 +1967,7 @@ class Overlapping(unittest.TestCase):
         drawn = numpy.random.default_rng(13)
 
         def array(kind, m, n):
+            """A random matrix in a random layout."""
             made = drawn.integers(-4, 5, (2 * m, 2 * n)).astype(kind)
             cut = [made[:m, :n], made[::2, ::2], made[::2, :n]][drawn.integers(3)]
             return cut if drawn.integers(2) else numpy.ascontiguousarray(cut.T).T
@@ -2038,6 +2047,7 @@ class Arrays(unittest.TestCase):
         kept = 0
 
         def operand(at, code, *shape):
+            """A random operand of a type, in one of the places."""
             x = places[at](*shape)
             return x if code in ("f8", "d") else (100 * numpy.asarray(x)).astype(code)
 
@@ -2087,6 +2097,7 @@ class Arrays(unittest.TestCase):
                                             {"contract": "exact"} if code == "i4" else {})}
 
             def tensor(n, c, size):
+                """A random tensor of images or filters."""
                 x = 9 * draw((n, c, *size))
                 x = (x.astype("f4").view("u4") >> 16 if code == "u2" else x).astype(code)
                 x = numpy.moveaxis(x, 1, -1).copy() if layout == "NHWC" else x
@@ -2243,6 +2254,7 @@ class Arrays(unittest.TestCase):
         wrong = []
 
         def work(i):
+            """Multiplies pair i, and notes wrong products."""
             for _ in range(300):
                 if self.ctx.matmul(*pairs[i]).tobytes() != wants[i]:
                     wrong.append(i)

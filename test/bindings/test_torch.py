@@ -30,6 +30,7 @@ HAS_OPERATORS = hasattr(torch.library, "custom_op")
 
 
 def randn(*shape, grad=True):
+    """Random float64 numbers."""
     return torch.randn(*shape, dtype=torch.float64, requires_grad=grad)
 
 
@@ -70,6 +71,7 @@ class Order(unittest.TestCase):
         """The descriptions found for PyTorch's products predict an element's bits, in FP32 with any
         BLAS.  If there is no description, an order of summation was found."""
         def by(kind):
+            """PyTorch's product in a type, as reveal calls it."""
             return lambda a, b: (torch.from_numpy(a).to(kind) @
                                  torch.from_numpy(b).to(kind)).float().numpy()
 
@@ -165,6 +167,7 @@ class Functions(unittest.TestCase):
 
     def test_convolutions(self):
         def run(function, *shapes, **options):
+            """Compares a function with PyTorch's, for operands of these shapes."""
             with self.subTest(function.__name__, **options):
                 self.same(lambda *x: function(*x, **options), *(randn(*s) for s in shapes))
 
@@ -271,6 +274,7 @@ class Bits(unittest.TestCase):
         unit = "in=e5m2 mul=e5m2 acc=(1,5,3):rs seed=5"
 
         def runs():
+            """The same layer, three times on a unit with random rounding."""
             layer = torch.nn.Linear(64, 8, bias=False)
             with torch.no_grad():
                 layer.weight.copy_(torch.linspace(-1, 1, 512).view(8, 64))
@@ -435,6 +439,7 @@ class Models(unittest.TestCase):
             want, found = self.net(self.x), []
 
             def run():
+                """Runs the model repeatedly, and notes whether its results are right."""
                 for _ in range(5):
                     found.append(torch.equal(self.net(self.x), want))
             threads = [threading.Thread(target=run) for _ in range(4)]
@@ -462,6 +467,7 @@ class Models(unittest.TestCase):
                 return self.more(x) @ w
 
         def run(inside, layers):
+            """Runs a model with layers inside layers."""
             model, x = Around(Around(inside)), torch.randn(4, 6)
             with limber.torch.inject(model, {"unit": OTHER, "layers": layers}), torch.no_grad():
                 got = model(x)
@@ -469,6 +475,7 @@ class Models(unittest.TestCase):
             return got, x, model
 
         def want(x, model):
+            """The result by Limber's product of each layer's unit."""
             for unit, module in (UNIT, model.inside), (OTHER, model):
                 x = limbers(limbers(x, module.more.weight.T, THIRD), w, unit)
             return x
@@ -476,6 +483,7 @@ class Models(unittest.TestCase):
         calls, plain = [], _inject.Mode.__torch_function__
 
         def count(mode, function, *rest):
+            """Calls the function, and notes that the mode was asked."""
             calls.append(function)
             return plain(mode, function, *rest)
 

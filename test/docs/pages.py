@@ -187,6 +187,7 @@ def check_examples(source, pages):
 
 
 def word_count(source, pages):
+    """The number of words on some pages."""
     count = 0
     for page in pages:
         with open(os.path.join(source, page)) as f:
@@ -377,6 +378,7 @@ def environment(prefix, folder):
 
 
 def all_pages(source):
+    """README.md, CONTRIBUTING.md and all of docs/."""
     return ["README.md", "CONTRIBUTING.md"] + sorted(
         os.path.join("docs", name) for name in os.listdir(os.path.join(source, "docs"))
         if name.endswith(".md"))

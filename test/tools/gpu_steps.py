@@ -118,6 +118,7 @@ def check(good, what, more=''):
 
 
 def script(path, text):
+    """Writes an executable file."""
     with open(path, 'w') as f:
         f.write(text)
     os.chmod(path, 0o755)
@@ -155,6 +156,7 @@ def entries(folder):
 
 
 def read(folder, name):
+    """The text of a file."""
     with open(os.path.join(folder, name)) as f:
         return f.read()
 

@@ -24,6 +24,7 @@ def check_options(names):
 class Version(str):
     """Stands for Spack's class: a version with its parts."""
     def up_to(self, parts):
+        """As Spack's Version.up_to."""
         return ".".join(self.split(".")[:parts])
 
 
@@ -33,6 +34,7 @@ class Spec:
         self.choice = choice
 
     def satisfies(self, text):
+        """Whether a variant is on ("+name") or off ("~name")."""
         assert text[0] in "+~" and text[1:] in self.choice, f"{text} is no variant"
         return self.choice[text[1:]] == (text[0] == "+")
 

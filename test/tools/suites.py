@@ -33,6 +33,7 @@ class Lines(unittest.TestCase):
 class Arguments(unittest.TestCase):
     """Command lines of tools/suites.py."""
     def run_it(self, *options):
+        """Runs suites.py with options."""
         return subprocess.run([sys.executable, os.path.join(TOOLS, "suites.py"), *options],
                               capture_output=True, text=True, check=False)
 

@@ -16,6 +16,7 @@ class Counted(gdb.Breakpoint):
         self.name = name
 
     def stop(self):
+        """Called by gdb: notes the call; True stops the program, where packing begins."""
         calls.append(self.name)
         return self.name in ("run_pack", "limber_unpacked_run")
 

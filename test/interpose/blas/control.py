@@ -88,6 +88,7 @@ def routines():
     N, K, one, zero = ctypes.c_int64(n), ctypes.c_int64(k), ctypes.c_double(1), ctypes.c_double(0)
 
     def call(name, *args):
+        """Calls a Fortran routine, and checks that Limber computed it."""
         args = [x.ctypes.data_as(ctypes.c_void_p) if isinstance(x, np.ndarray) else
                 x if isinstance(x, bytes) else ctypes.byref(x) for x in args]
         getattr(library, name + "_")(*args, *[ctypes.c_size_t(1)] * 4)
@@ -180,6 +181,7 @@ def narrow():
         return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
     def back(x):
+        """The floats of BF16 bits."""
         return (x.astype(np.uint32) << 16).view(np.float32)
 
     library = ctypes.CDLL(None)

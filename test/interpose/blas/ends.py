@@ -13,6 +13,7 @@ import numpy
 
 
 def work(i):
+    """One product of its own size."""
     a = numpy.ones((40 + i, 40))
     a @ numpy.ones((40, 40 + i))
 

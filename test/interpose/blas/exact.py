@@ -45,10 +45,12 @@ class Type:
         self.pool = [self.value() for _ in range(4099)]
 
     def value(self):
+        """A random number."""
         v = rng.uniform(0.5, 1) * rng.choice((-1, 1)) * 2.0 ** rng.randint(-self.range, self.range)
         return struct.unpack("f", struct.pack("f", v))[0] if self.single else v
 
     def values(self, n):
+        """n random numbers from a pool, which costs less than to draw them."""
         start = rng.randrange(len(self.pool))
         return (self.pool * (n // len(self.pool) + 2))[start:start + n]
 
@@ -76,6 +78,7 @@ class Matrix:
             self.data[(start + first) * t.parts:(start + last) * t.parts] = t.values((last - first) * t.parts)
 
     def at(self, i, j):
+        """The index of element (i, j) in the data."""
         return (i * self.lead + j if self.by_rows else i + j * self.lead) * self.t.parts
 
     def get(self, i, j):
@@ -85,6 +88,7 @@ class Matrix:
         return fixed(self.data[k]), fixed(im)
 
     def copy(self):
+        """A copy with data of its own."""
         other = copy.copy(self)
         other.data = type(self.data)(*self.data)
         return other
@@ -115,6 +119,7 @@ def full(m, uplo, hermitian):
     """Returns the element function of a symmetric or Hermitian matrix of which one triangle is
     stored."""
     def at(i, j):
+        """Element (i, j) of the whole matrix."""
         if i == j and hermitian:
             return m.get(i, i)[0], 0
         if (i <= j) == (uplo == "U") or i == j:
@@ -127,6 +132,7 @@ def full(m, uplo, hermitian):
 def triangle(m, uplo, trans, diag):
     """Returns the element function of op(m) for a triangular m.  diag "U": its diagonal is 1."""
     def stored(i, j):
+        """Element (i, j) of the triangle; zeros outside."""
         if i == j and diag == "U":
             return 1 << SCALE, 0
         return m.get(i, j) if i == j or (i < j) == (uplo == "U") else (0, 0)
@@ -189,6 +195,7 @@ CODES = {"N": 111, "T": 112, "C": 113, "U": 121, "L": 122}
 
 
 def integers(width, *values):
+    """Pointers to integers of the interface's width."""
     c = ctypes.c_int64 if width == 64 else ctypes.c_int32
     return [ctypes.byref(c(v)) for v in values]
 
@@ -237,6 +244,7 @@ def few(n, edge=128):
 
 
 def check_symm(t, way, side, uplo, hermitian, q, wide, alpha, beta):
+    """Checks xSYMM or xHEMM for one choice of arguments."""
     name = t.letter + ("hemm" if hermitian else "symm")
     m, n = (q, wide) if side == "L" else (wide, q)
     rows = way.startswith("rows")
@@ -308,6 +316,7 @@ def check_rank(t, way, kind, uplo, trans, n, k, alpha, beta):
 
 
 def check_trmm(t, way, side, uplo, trans, diag, q, wide, alpha):
+    """Checks xTRMM for one choice of arguments."""
     name, rows = t.letter + "trmm", way.startswith("rows")
     m, n = (q, wide) if side == "L" else (wide, q)
     a = Matrix(t, q, q, rows, uplo if diag == "N" else uplo.lower())

@@ -14,10 +14,12 @@ GUARD = 7
 
 
 def address(x):
+    """The address of an array's data."""
     return x.ctypes.data_as(C.c_void_p)
 
 
 def integer(n):
+    """A pointer to an integer."""
     return C.byref(C.c_int(n))
 
 
@@ -47,6 +49,7 @@ def scaled(t, difference, scale):
 
 
 def norm(a):
+    """The infinity norm."""
     return float(np.abs(a).sum(1).max())
 
 

@@ -12,6 +12,7 @@ products = []
 
 
 def gemm(letter, m, n, k, a, b, alpha, beta):
+    """Calls xGEMM, with all elements of C 1."""
     kind = ctypes.c_float if letter in "sc" else ctypes.c_double
     parts = 2 if letter in "cz" else 1
 

@@ -30,10 +30,12 @@ class Type:
         return (self.real * max(1, len(flat)))(*flat)
 
     def random(self, count):
+        """Random numbers, as tuples of their parts."""
         return [tuple(rng.uniform(-1, 1) * 2.0 ** rng.randint(-6, 6) for _ in range(self.parts))
                 for _ in range(count)]
 
     def scalar(self, *parts):
+        """A scalar in memory, for a call."""
         return self.array([(parts + (0.0,))[:self.parts]])
 
 
@@ -79,10 +81,12 @@ def same(what, got, want):
 
 
 def as_float(value):
+    """The number rounded to binary32."""
     return (ctypes.c_float(value[0]).value,)
 
 
 def conj(t, value):
+    """The conjugate of a complex number; a real one as it is."""
     return (value[0], -value[1]) if t.complex else value
 
 

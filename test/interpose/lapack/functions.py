@@ -21,6 +21,7 @@ def digest(value):
     sha = hashlib.sha256()
 
     def add(part):
+        """Adds the bits of a result's arrays to the digest."""
         if isinstance(part, (tuple, list)):
             for one in part:
                 add(one)
