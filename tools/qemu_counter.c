@@ -36,6 +36,7 @@ static void instrument_block(uint64_t id, struct qemu_plugin_tb *tb)
                                          (void *)qemu_plugin_tb_n_insns(tb));
 }
 
+/* Prints the count at the end of the program. */
 static void print_count(uint64_t id, void *data)
 {
     char text[64];
@@ -45,6 +46,7 @@ static void print_count(uint64_t id, void *data)
     qemu_plugin_outs(text);
 }
 
+/* QEMU calls this when it loads the plugin. */
 int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 {
     (void)info, (void)argc, (void)argv;

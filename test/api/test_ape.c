@@ -58,6 +58,7 @@ static void free_work(struct work *w)
     free(w->again);
 }
 
+/* Returns the problem c = a b of `w`. */
 static limber_problem problem_of(const struct work *w, float *c)
 {
     return gemm_problem(&w->contract, w->m, w->n, w->k, NULL,
@@ -66,6 +67,7 @@ static limber_problem problem_of(const struct work *w, float *c)
                         (limber_output){ c, LIMBER_F32, w->n, 1 });
 }
 
+/* Computes w's product, with a report that has room for all parts. */
 static void run_work(limber_context *ctx, struct work *w, float *c)
 {
     limber_problem p = problem_of(w, c);

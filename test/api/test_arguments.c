@@ -462,6 +462,7 @@ static double image_at(const struct conv_trial *t, int64_t n, int64_t c, int64_t
                                                   ((n * s->h + y) * s->w + x) * s->c + c];
 }
 
+/* Returns an element of the filters in either layout. */
 static double filter_at(const struct conv_trial *t, int64_t o, int64_t d, int64_t y, int64_t x)
 {
     const limber_conv *s = &t->s;

@@ -89,6 +89,7 @@ static void make_scalars(struct rng *r, struct trial *t)
     fill(r, d, f, t->beta, t->scalars >= SCALARS_beta ? 2 : 1);
 }
 
+/* Fills a trial's matrices and scalars at random. */
 static void make_trial(struct rng *r, struct trial *t)
 {
     t->a = make_matrix(r, t->fa, t->m, t->k, t->data);
@@ -449,6 +450,7 @@ static void integer_element(const struct trial *t, int64_t i, int64_t j, unsigne
              multiply_128(s[3], c[0], false);
 }
 
+/* Returns whether the result's integer format holds v, a two's complement number. */
 static bool is_in_range(const struct trial *t, unsigned __int128 v)
 {
     int bits = 8 * t->fc.size - 1;

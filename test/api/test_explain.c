@@ -34,6 +34,7 @@ static int make_context(void **state)
 
 /* ---- inspections of operands ----------------------------------------------------------------- */
 
+/* Returns e where x = m 2^e, 1 <= m < 2. */
 static int exponent(double x)
 {
     int e;

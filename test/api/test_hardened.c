@@ -37,6 +37,7 @@ bool __wrap_limber_llvm_object(const void *k, const void *t, const void *dump, v
 enum { BUILT = 0 };
 #endif
 
+/* Replaces mprotect: refuses to make memory executable, as a hardened kernel does. */
 int __wrap_mprotect(void *p, size_t size, int prot)
 {
     if (prot & PROT_EXEC && refuses != NOTHING) {
@@ -46,6 +47,7 @@ int __wrap_mprotect(void *p, size_t size, int prot)
     return __real_mprotect(p, size, prot);
 }
 
+/* Replaces mmap: refuses executable memory, or only memory that is writable, too. */
 void *__wrap_mmap(void *p, size_t size, int prot, int flags, int fd, off_t offset)
 {
     if (prot & PROT_EXEC && (refuses == ALL || (refuses == CHANGES && prot & PROT_WRITE))) {

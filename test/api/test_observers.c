@@ -129,6 +129,7 @@ static size_t scalar_size(limber_format f)
     return f.kind == LIMBER_KIND_INT || f.kind == LIMBER_KIND_UINT ? 8 : f.size;
 }
 
+/* Stores alpha or beta in the format in which the library reads it. */
 static void make_scalar(void *to, limber_format f, double x)
 {
     limber_format as = scalar_size(f) == f.size ? f : named("i64");
@@ -358,6 +359,7 @@ static void work_on_interp(struct observation *r)
     work_on_cpu(r, false);
 }
 
+/* Computes products on a GPU. */
 static void work_on_cuda(struct observation *r)
 {
     static const int64_t size[3] = { 18, 9, 20 };

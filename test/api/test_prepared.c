@@ -532,6 +532,7 @@ struct concurrent_call {
     bool ok;
 };
 
+/* Thread: multiplies by shared operands as soon as all threads have started. */
 static void *multiply_concurrently(void *arg)
 {
     struct concurrent_call *x = arg;

@@ -117,6 +117,7 @@ static limber_conv shape_of(const struct layer *l, int images)
  * small. */
 enum role { IMAGE, FILTERS, GRADIENT };
 
+/* Returns a random element of a tensor with this role. */
 static float number(struct rng *r, enum role role)
 {
     double x = rng_unit(r) + 0x1p-8;
@@ -207,6 +208,7 @@ static void run_network(const struct backend *backend, const struct work *w, int
     limber_destroy(ctx);
 }
 
+/* Computes the network in several formats, and limits the number of kernels. */
 static void expect_few_kernels(const struct backend *backend)
 {
     static const struct work work[] = {

@@ -16,6 +16,7 @@ static double x[ROOM], w[ROOM], y[ROOM];
 
 /* ---- values outside an enumeration ---------------------------------------------------------- */
 
+/* Runs a problem, after filling in the small operands that it lacks. */
 static limber_status run_with(limber_problem p)
 {
     p.a = p.a.data ? p.a : (limber_matrix){ x, LIMBER_F64, p.conv ? 0 : 4, p.conv ? 0 : 1 };

@@ -126,6 +126,7 @@ struct kernel {
     struct kernel *inner;
 };
 
+/* Replaces a backend's probe: describes the machine that is played. */
 static bool probe(struct target *t, struct diag *d)
 {
     const struct machine_text *m = now.machine;
@@ -227,8 +228,8 @@ void corpus_end(void)
     known = NULL;
 }
 
+/* Writes the machine's code for a plan to the recorded code; *blob is what can be launched. */
 static bool keep_compiled(const char *plan, const struct plan *p, const struct target *t,
-                          /* Collects the machine's code for a plan, and appends it to the blob. */
                           struct blob *blob, struct diag *d)
 {
     struct compiled *c = compiled_for(plan, p, t, d);
@@ -309,6 +310,7 @@ static void unload(struct kernel *k)
 static struct functions functions;
 
 #ifdef LIMBER_HAVE_LLVM
+/* As keep_compiled, for kernels of a fixed shape. */
 static bool compile_fixed(const struct plan *p, const struct target *t, const struct fixed *f,
                           const struct dump *dump, struct blob *out, struct diag *d)
 {
@@ -661,6 +663,7 @@ static void read_scalar(struct work *x, const char *key, char *to, bool *has)
     limber_convert(to, f, v, named("f64"), 2, LIMBER_ROUND_NEAREST);
 }
 
+/* Reads the formats of the matrices, alpha and beta. */
 static bool read_formats(struct work *x)
 {
     if (!format_of(x, "a", "f64", &x->fa) || !format_of(x, "b", word(x->w, "a", "f64"), &x->fb) ||

@@ -36,6 +36,7 @@ struct tally {
 
 /* ---- hashes ---------------------------------------------------------------------------------- */
 
+/* Writes a hash of a text (FNV-1a, folded to 32 bits) in hexadecimal. */
 static void hash_text(const char *text, size_t size, char out[HASH])
 {
     uint64_t h = 0xcbf29ce484222325u;

@@ -205,6 +205,7 @@ static void state_plan(struct plan *p, const struct wanted *x, struct mask *mask
     p->roundings = w->roundings;
 }
 
+/* Returns the direction of a convolution as text, "" for a product. */
 static const char *direction_name(int direction)
 {
     static const char *const names[] = { "", ", convolution", ", gradient of images",
@@ -213,6 +214,7 @@ static const char *direction_name(int direction)
     return names[direction + 1];
 }
 
+/* Fills and scans an operand. */
 static void scan_data(void *bytes, const struct work *w, limber_format f, struct mask *m)
 {
     struct rng r = { 5 };

@@ -160,6 +160,7 @@ static limber_contract contract_of(const struct scheme *s)
     return c;
 }
 
+/* Multiplies the matrices of a batch by one call. */
 static limber_status run_batch(limber_context *ctx, const struct scheme *s,
                                const struct operand x[3], int64_t count, const limber_queue *queue)
 {
@@ -212,6 +213,7 @@ static void compare_c(const struct scheme *s, const struct operand *c, const cha
                      s->format, i, bytes / c->f.size);
 }
 
+/* Compares C on the device with the expected numbers. */
 static void same_numbers(const struct scheme *s, const struct operand *c)
 {
     char *got = malloc(c->there.bytes);
@@ -221,6 +223,7 @@ static void same_numbers(const struct scheme *s, const struct operand *c)
     free(got);
 }
 
+/* Computes the expected C, and compares C on the device with it. */
 static void same_c(const struct scheme *s, const struct operand x[3])
 {
     const struct operand *c = &x[2];

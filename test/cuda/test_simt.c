@@ -58,6 +58,7 @@ static void set_variable(const char *name, long long v)
     setenv(name, text, 1);
 }
 
+/* Restarts the simulated driver with another device and another order of threads. */
 static void start_driver(int capability, int seed)
 {
     void *context;
@@ -119,6 +120,7 @@ static bool is_last(const struct kernel *k, const char *fault)
            strcmp(last.fault, fault) == 0;
 }
 
+/* Keeps the compiled kernel, since the next test may use the same one. */
 static void keep_image(const struct kernel *k, const char *fault, char *image)
 {
     free(last.source);

@@ -67,6 +67,7 @@ limber_format format_of(const char *name)
     return f;
 }
 
+/* Reads the input as an array file, with and without conversion to doubles. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int fd = memfd_create("array", MFD_CLOEXEC);

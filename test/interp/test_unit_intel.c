@@ -27,6 +27,7 @@ struct unit_products {
 };
 
 #if defined(__x86_64__)
+/* Draws operands, also in the layout of pairs that the instructions read. */
 static void draw_operands(struct rng *r, int kind, bool half, struct unit_products *x)
 {
     for (int p = 0; p < K; p++) {

@@ -70,6 +70,7 @@ static double value(limber_format f, int code)
     return ((1 << f.frac_bits) + frac) * pow(2, field - f.bias - f.frac_bits);
 }
 
+/* Returns the facts of a small format that the tests below need. */
 static struct small describe_small(const char *name)
 {
     struct small s = { .f = format(name) };
@@ -89,6 +90,7 @@ static int sign_bit(limber_format f)
     return 1 << (f.exp_bits + f.frac_bits);
 }
 
+/* Returns the value of a code. */
 static double decoded(limber_format f, int code)
 {
     uint16_t wide = (uint16_t)code;
@@ -102,6 +104,7 @@ static double decoded(limber_format f, int code)
     return v;
 }
 
+/* Returns the code of a number. */
 static int encoded(limber_format f, double v, limber_rounding mode)
 {
     unsigned char out[2] = { 0 };
@@ -252,6 +255,8 @@ static void small_floats_round(void **state)
 
 /* ---- binary32, compared with the CPU's conversion -------------------------------------------- */
 
+/* Returns a random double, mostly in the range of binary32, often halfway between two of its
+ * numbers. */
 static double random_double(void)
 {
     uint64_t code = rng();
@@ -314,6 +319,7 @@ static void round_mpfr(mpfr_t out, mpfr_t x, int e, int m, int bias, int mode)
     mpfr_set_emax(most);
 }
 
+/* Converts an intermediate number of the library to MPFR. */
 static void num_to_mpfr(mpfr_t out, const struct limber_num *x)
 {
     mpfr_t low;
@@ -650,6 +656,7 @@ static void flags_decide_special_values(void **state)
 
 /* ---- conversions of integers ----------------------------------------------------------------- */
 
+/* Converts to an integer format. */
 static int64_t to_int(const char *name, double v, limber_rounding mode)
 {
     limber_format f = format(name);

@@ -150,6 +150,7 @@ static limber_contract modulo(const struct product *x)
                               .modulus = (uint64_t)x->p };
 }
 
+/* Computes a product modulo N. */
 static limber_status multiply(limber_context *with, const struct product *x, char *c,
                               limber_report *report)
 {

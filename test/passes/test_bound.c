@@ -461,6 +461,7 @@ static char *change_word(const char *text)
     return replaced(text, at, strlen(words[w][0]), words[w][1]);
 }
 
+/* Returns a text with one or more random changes. */
 static char *change_text(const char *text)
 {
     char *(*const change[])(const char *) = { change_rows, change_number, change_number,

@@ -156,6 +156,7 @@ static uint32_t rng(uint32_t below)
     return (uint32_t)(seed >> 33) % below;
 }
 
+/* Replaces a few digits of a text. */
 static void change_digits(char *s)
 {
     for (int changes = (int)rng(3); changes >= 0; changes--) {

@@ -83,6 +83,7 @@ static uint64_t register_value(const ucontext_t *c, int reg)
     return (uint64_t)c->uc_mcontext.gregs[where[reg]];
 }
 
+/* Returns the address of an instruction's memory operand. */
 static uint8_t *address(const ucontext_t *c, const struct instruction *i)
 {
     uint64_t a = (uint64_t)(int64_t)i->displacement;

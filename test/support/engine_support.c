@@ -12,6 +12,7 @@ static bool counted_probe(struct target *t, struct diag *d)
     return limber_backend_interp.probe(t, d);
 }
 
+/* The interpreter's compile, which counts calls and can be slow. */
 static bool counted_compile(const struct plan *p, const struct target *t, const struct dump *dump,
                             struct blob *out, struct diag *d)
 {

@@ -176,6 +176,7 @@ static limber_status statistics(limber_context *ctx)
     return gemm_simulated(ctx, &s);
 }
 
+/* Computes a batch of four products. */
 static limber_status batch_of(limber_context *ctx, const limber_contract *k, const void *left,
                               const void *right, limber_format from, limber_format to)
 {

@@ -167,6 +167,7 @@ static char *of_group(const struct placed *p, int which, int64_t group, struct t
     return (char *)t.data + group * p->map[which].group * t.f.size;
 }
 
+/* Returns the product of one group of a convolution. */
 struct call place_group(const struct placed *p, int64_t group, struct tensor filters,
                         struct tensor image, struct tensor result)
 {

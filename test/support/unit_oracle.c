@@ -148,6 +148,7 @@ double oracle_round(const limber_step *s, double x, uint32_t r, int bits)
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
+/* Returns e where x = m 2^e, 1 <= m < 2. */
 static int exponent(double x)
 {
     int e;

@@ -202,6 +202,7 @@ struct worker {
     double begin, end;
 };
 
+/* Thread: waits for the start, then runs its loop. */
 static void *run_worker(void *argument)
 {
     struct worker *w = argument;

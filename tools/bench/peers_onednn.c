@@ -65,6 +65,7 @@ static void *describe_any_layout(int n, int type)
     return md;
 }
 
+/* Frees a memory descriptor. */
 static void md_free(void *md)
 {
     if (dnn.major >= 3 && md)

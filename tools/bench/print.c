@@ -258,6 +258,7 @@ cJSON *print_device(const struct bench *b)
     return j;
 }
 
+/* Prints an object as one line, and deletes it. */
 void print_object(cJSON *j)
 {
     char *text = cJSON_PrintUnformatted(j);

@@ -52,6 +52,7 @@ static int print_entry(void *user, const limber_cache_entry *e)
     return 0;
 }
 
+/* Prints an object, and deletes it. */
 static void print_object(cJSON *j)
 {
     char *s = cJSON_Print(j);
@@ -135,6 +136,7 @@ static int print_list(limber_context *ctx, bool verify, bool json)
     return 0;
 }
 
+/* Removes kernels from the cache, and prints how many. */
 static int clear_cache(limber_context *ctx, bool damaged)
 {
     size_t removed;

@@ -85,6 +85,7 @@ void page_end(FILE *f)
 
 /* ---- cells of tables ------------------------------------------------------------------------- */
 
+/* Writes a table cell with a number, or an empty one for NaN. */
 void page_number(FILE *f, double x)
 {
     fputs("<td class=n>", f);
@@ -167,6 +168,7 @@ static void include_value(struct axis *a, double x)
     }
 }
 
+/* Adds a tick to an axis, once. */
 static void add_tick(struct axis *a, double x)
 {
     for (int i = 0; i < a->ticks; i++)

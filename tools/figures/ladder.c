@@ -236,6 +236,7 @@ struct team {
     atomic_bool failed;
 };
 
+/* Thread: takes bands of TALL rows until none is left. */
 static void *work(void *user)
 {
     struct team *t = user;

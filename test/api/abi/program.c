@@ -12,6 +12,7 @@ enum { N = 6 };
 
 static int failures;
 
+/* Counts a failure, and prints it, unless `good`. */
 static void check(int good, const char *what)
 {
     if (good)
@@ -38,6 +39,7 @@ static int intact(const unsigned char *guard, size_t size)
     return 1;
 }
 
+/* Calls the functions for products, plans and inspections with structures of the headers' sizes. */
 static void products(limber_context *ctx)
 {
     static double a[N * N], b[N * N], c[N * N];
@@ -119,6 +121,7 @@ static void units(limber_context *ctx)
     check(limber_unit_retention(&unit.it, 100) > 0, "limber_unit_retention");
 }
 
+/* Calls the functions for convolutions. */
 static void images(limber_context *ctx)
 {
     static float x[N * N], w[1] = { 2 }, y[N * N];

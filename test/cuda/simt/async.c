@@ -210,6 +210,7 @@ static void arrive(struct block *block, struct barrier *b, uint32_t bytes)
     try_end(block, b);
 }
 
+/* A thread arrives at a barrier of shared memory, and announces `bytes` that copies will bring. */
 void barrier_arrive(uint32_t at, uint32_t bytes)
 {
     struct block *block = engine.running->block;
@@ -220,6 +221,7 @@ void barrier_arrive(uint32_t at, uint32_t bytes)
     arrive(block, use_barrier(block, at, bytes ? "barrier_expect" : "barrier_arrive"), bytes);
 }
 
+/* A thread arrives at a barrier of another block in its cluster. */
 void barrier_arrive_in(uint32_t at, int rank)
 {
     struct block *block;
@@ -382,6 +384,8 @@ static void start_copy(struct block *block, struct flight t, uint32_t barrier, u
     b->issued++;
 }
 
+/* Starts an asynchronous copy of contiguous bytes from global to shared memory, which completes at
+ * a barrier. */
 void bulk_load(uint32_t at, const void *from, uint32_t bytes, uint32_t barrier)
 {
     fibre_maybe_yield();

@@ -124,6 +124,7 @@ void columns_allocate(uint32_t at, uint32_t count)
     meeting_end(m);
 }
 
+/* The warp gives up the right to allocate columns of tensor memory. */
 void columns_take_no_more(void)
 {
     struct meeting *m = whole_warp("columns_take_no_more", 0, NULL);
@@ -393,6 +394,7 @@ void columns_arrive(uint32_t at, uint32_t blocks)
 
 /* ---- loads from tensor memory ---------------------------------------------------------------- */
 
+/* Appends a load of tensor memory that its thread has not waited for yet. */
 static struct load *add_load(struct fibre *f)
 {
     if (f->load_count == f->load_room) {
@@ -473,6 +475,7 @@ void columns_wait(void)
 
 /* ---- the end of a block ---------------------------------------------------------------------- */
 
+/* Checks at a thread's end that it has waited for all loads. */
 void columns_end(struct fibre *f)
 {
     for (int i = 0; i < f->load_count; i++)

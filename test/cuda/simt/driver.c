@@ -142,6 +142,7 @@ static uint64_t setting(const char *name, uint64_t otherwise)
     return text && *text ? strtoull(text, NULL, 0) : otherwise;
 }
 
+/* Reads the properties of the simulated device from environment variables. */
 static void read_settings(void)
 {
     driver.capability = (int)setting("SIMT_CC", 90);
@@ -183,6 +184,7 @@ EXPORT int cuInit(unsigned flags)
     return good ? OK : flags ? INVALID_VALUE : OUT_OF_MEMORY;
 }
 
+/* Returns the first error that the simulator has found, or "". */
 EXPORT const char *simt_error(void)
 {
     pthread_mutex_lock(&lock);
@@ -235,6 +237,7 @@ EXPORT void simt_reset(void)
 
 /* ---- checks at every call -------------------------------------------------------------------- */
 
+/* Returns whether a stream is being captured in a mode that restricts other calls. */
 static bool is_capturing(void)
 {
     for (const struct capture *c = driver.captures; c; c = c->next)
@@ -741,6 +744,7 @@ static void run_copy(const struct work *w)
     }
 }
 
+/* Fills memory, as cuMemsetD8Async and its like. */
 static void run_set(const struct work *w)
 {
     unsigned char *p = memory_host_address(w->to, w->width * w->unit);

@@ -42,6 +42,7 @@ static void *first_frame(char *top, void (*entry)(void))
 #else
 #include <ucontext.h>
 
+/* Switches to another coroutine; *save receives what it takes to come back. */
 static void simt_switch(void **save, void *to)
 {
     ucontext_t here;
@@ -50,6 +51,7 @@ static void simt_switch(void **save, void *to)
     swapcontext(&here, to);
 }
 
+/* Prepares a new coroutine, with its stack below `top`. */
 static void *first_frame(char *top, void (*entry)(void))
 {
     ucontext_t *c = (ucontext_t *)(void *)(top - (sizeof *c + 63) / 64 * 64);
@@ -63,6 +65,7 @@ static void *first_frame(char *top, void (*entry)(void))
 }
 #endif
 
+/* Returns a pseudorandom number below a limit. */
 uint32_t engine_random(uint32_t below)
 {
     uint64_t z = engine.random += 0x9e3779b97f4a7c15u;
@@ -114,6 +117,7 @@ void fibre_wake(struct fibre *f)
     engine.ready[engine.ready_count++] = f;
 }
 
+/* Suspends the running thread until another wakes it; the arguments say where it waits. */
 void fibre_wait(const char *where, uint32_t at, uint32_t parity)
 {
     struct fibre *f = engine.running;
@@ -147,6 +151,7 @@ struct meeting *my_warp(void)
     return &engine.running->block->warps[engine.running->thread / 32];
 }
 
+/* Returns where the running thread's warpgroup meets, which must have 128 threads. */
 struct meeting *my_warpgroup(void)
 {
     struct meeting *m = &engine.running->block->warpgroups[engine.running->thread / 128];
@@ -181,6 +186,7 @@ bool meeting_enter(struct meeting *m, const char *what, int kind, void *arg)
     return false;
 }
 
+/* Wakes the other threads of a meeting. */
 void meeting_end(struct meeting *m)
 {
     for (int i = m->from; i < m->from + m->size; i++) {
@@ -299,6 +305,7 @@ static void fibre_main(void)
     end_fibre();
 }
 
+/* Maps zeroed memory, of which only touched pages take room. */
 static void *map_pages(size_t size)
 {
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -311,6 +318,7 @@ static void *map_pages(size_t size)
     return p;
 }
 
+/* Creates a block with the largest shared memory and number of threads. */
 static struct block *new_block(void)
 {
     struct block *b = map_pages(sizeof *b);
@@ -498,6 +506,7 @@ static struct fibre *pick_fibre(void)
     return f;
 }
 
+/* Runs a thread of the kernel until it waits or ends. */
 static void run_fibre(struct fibre *f)
 {
     engine.running = f;
@@ -530,6 +539,7 @@ static void check_arrived(const struct block *b)
                         b->index, b->barriers[i].at);
 }
 
+/* Returns whether all threads of a cluster have ended. */
 static bool has_ended(const struct cluster *c)
 {
     for (int i = 0; i < c->size; i++)

@@ -23,6 +23,7 @@ bool fault_is_gone(void)
     return file && access(file, F_OK) == 0;
 }
 
+/* Lets the device be lost, also for later processes if SIMT_GONE names a file. */
 static void lose_device(void)
 {
     const char *file = getenv("SIMT_GONE");
@@ -33,6 +34,8 @@ static void lose_device(void)
     engine_fail("the device is lost (SIMT_LOST)");
 }
 
+/* Called before each launch: hangs or loses the device if the environment asks for it at this
+ * one. */
 void fault_before(void)
 {
     static long number;
@@ -44,6 +47,7 @@ void fault_before(void)
         lose_device();
 }
 
+/* Called after a kernel: flips a bit in memory if the environment names the kernel. */
 void fault_after(const char *kernel)
 {
     const char *wrong = getenv("SIMT_WRONG");

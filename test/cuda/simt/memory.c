@@ -137,6 +137,7 @@ int memory_device(uint64_t at)
     return (int)((at - memory.base) / memory.each);
 }
 
+/* Finds the allocation that contains an address. */
 bool memory_find(uint64_t at, uint64_t *base, uint64_t *size)
 {
     if (!memory_inside(at))
@@ -150,6 +151,8 @@ bool memory_find(uint64_t at, uint64_t *base, uint64_t *size)
     return false;
 }
 
+/* Returns where the simulator keeps bytes of global memory, or NULL if they are in no
+ * allocation. */
 unsigned char *memory_host_address(uint64_t at, uint64_t size)
 {
     uint64_t base, room;

@@ -17,6 +17,7 @@ static struct {
     bool good;
 } models[2][SIMT_E5M2 + 1]; /* [1]: products into tensor memory */
 
+/* Chooses the models of the tensor cores of the simulated device. */
 void product_start(void)
 {
     for (int columns = 0; columns < 2; columns++)
@@ -63,6 +64,7 @@ static struct witness common_witness(const struct meeting *m, int step)
     return (struct witness){ .known = least, .self = -1 };
 }
 
+/* Returns the running thread's warp, which must have 32 threads. */
 static struct meeting *whole_warp(const char *what)
 {
     struct meeting *m = my_warp();
@@ -417,6 +419,7 @@ static void read_tile(const struct witness *w, struct tile t, int rows, uint8_t 
         }
 }
 
+/* Multiplies two tiles of shared memory, and adds the products to *d. */
 void product_of_tiles(int kind, bool columns, const struct witness *w, int rows, struct tile a,
                       int n, struct tile b, uint32_t *const *d, const char *what)
 {

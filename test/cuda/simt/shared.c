@@ -17,6 +17,7 @@ static int block_begin(int id)
     return id / BLOCK_IDS * (2 * engine.launch->threads + AGENTS);
 }
 
+/* Returns the place of an epoch's thread in vector clocks. */
 size_t clocks_index(epoch e)
 {
     int id = (int)(e >> CLOCK_BITS), own = id % BLOCK_IDS;
@@ -30,6 +31,7 @@ size_t clocks_fence(int id)
     return (size_t)(block_begin(id) + id % BLOCK_IDS + engine.launch->threads + AGENTS);
 }
 
+/* Returns a vector clock of zeros. */
 struct clocks *clocks_new(void)
 {
     size_t size = (size_t)engine.clocks_size * sizeof(uint32_t);
@@ -44,6 +46,7 @@ struct clocks *clocks_new(void)
     return c;
 }
 
+/* Releases a vector clock when its last user has gone. */
 void clocks_drop(struct clocks *c)
 {
     if (--c->refs)
@@ -157,6 +160,7 @@ static bool is_thread(int id)
     return id < ID_BARRIER && id % BLOCK_IDS < MAX_THREADS;
 }
 
+/* Returns a description of who accessed shared memory at an epoch, for messages. */
 static const char *accessor_name(epoch e)
 {
     int id = (int)(e >> CLOCK_BITS);
@@ -278,6 +282,7 @@ void shared_note(struct block *b, const struct witness *w, uint32_t at, uint32_t
     }
 }
 
+/* Records a write of whole words of shared memory. */
 void shared_mark(struct block *b, epoch e, uint32_t at, uint32_t size)
 {
     for (uint32_t word = at / 4; word < (at + size) / 4; word++) {
@@ -286,6 +291,7 @@ void shared_mark(struct block *b, epoch e, uint32_t at, uint32_t size)
     }
 }
 
+/* Clears the records of a block's shared memory, and fills the memory with garbage. */
 void shared_start(struct block *b)
 {
     size_t words = (b->limit + 3) / 4;
@@ -297,6 +303,7 @@ void shared_start(struct block *b)
 
 /* ---- operations of threads ------------------------------------------------------------------- */
 
+/* Checks that bytes are inside a block's shared memory and aligned. */
 void shared_range(const struct block *b, uint32_t at, uint64_t size, uint32_t align,
                   const char *what)
 {
@@ -406,6 +413,7 @@ static void warp_joins(struct meeting *warp, struct cluster *c)
     fibre_maybe_yield();
 }
 
+/* Waits for all threads of the cluster. */
 void sync_cluster(void)
 {
     struct meeting *warp = my_warp();

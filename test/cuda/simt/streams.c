@@ -39,6 +39,7 @@ static void forget_waits(struct stream *s, const struct stream *gone)
             w->awaited = NULL;
 }
 
+/* Removes a stream; the others no longer wait for it. */
 void streams_remove(struct stream *s)
 {
     struct stream **at = &streams;
@@ -91,6 +92,7 @@ static void free_work(struct work *w)
     free(w);
 }
 
+/* Does the first work item of a stream. */
 static void run_first(struct stream *s)
 {
     struct work *w = s->first;
@@ -145,6 +147,7 @@ void streams_finish_until(const struct stream *s, uint64_t until)
         ;
 }
 
+/* Does all work of a stream; NULL: of the default stream and of those that synchronise with it. */
 void streams_finish(struct stream *s)
 {
     streams_finish_until(s, streams_last(s));

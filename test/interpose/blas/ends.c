@@ -78,6 +78,7 @@ static int vfork_in_vain(void)
     return status_of(child);
 }
 
+/* Thread: calls dgemm for ever. */
 static void *call_on(void *arg)
 {
     (void)arg;
@@ -147,6 +148,7 @@ static void leave_by_alarm(void)
         call();
 }
 
+/* Returns whether a report is this process's. */
 static int holds_my_pid(const char *path)
 {
     char text[4096], mine[64];

@@ -95,6 +95,7 @@ GEMM(NAME(zgemm), double complex, conj)
 void cblas_dgemm(int order, int ta, int tb, INTEGER m, INTEGER n, INTEGER k, double alpha,
                  const double *a, INTEGER lda, const double *b, INTEGER ldb, double beta, double *c,
                  INTEGER ldc);
+/* Hands on to the Fortran routine, with operands swapped for row-major order. */
 void cblas_dgemm(int order, int ta, int tb, INTEGER m, INTEGER n, INTEGER k, double alpha,
                  const double *a, INTEGER lda, const double *b, INTEGER ldb, double beta, double *c,
                  INTEGER ldc)

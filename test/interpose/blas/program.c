@@ -348,6 +348,7 @@ static void multiply_by_one(const char *fortran, const void *a, const void *unit
     expect_bytes(name, c, want, size);
 }
 
+/* Checks batched functions of other types. */
 static void check_other_functions(void)
 {
     const double complex z[] = { 1 + 2i, 3, -4i, 5 }, zunit[] = { 1, 0, 0, 1 };
@@ -363,6 +364,7 @@ static void check_other_functions(void)
     multiply_by_one("bgemm_", b, bunit, b, sizeof b, &bunit[0], &bunit[1]);
 }
 
+/* Checks batched functions, called from Fortran and from C. */
 static void check_batches(void)
 {
     check_other_functions();

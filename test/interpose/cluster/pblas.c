@@ -118,6 +118,7 @@ struct matrix {
     double *data;
 };
 
+/* Makes this process's part of a distributed matrix. */
 static struct matrix make_matrix(int m, int n, element of)
 {
     struct matrix x;
@@ -138,6 +139,7 @@ static struct matrix make_matrix(int m, int n, element of)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
+/* Prints the largest error of all processes, and counts a failure. */
 static void report_error(const char *what, double worst, double allowed)
 {
     double all;
@@ -174,6 +176,7 @@ static double largest_error(const struct matrix *c, element a, element b, elemen
     return worst;
 }
 
+/* Multiplies distributed matrices by pdgemm, and checks the result. */
 static void multiply(const char *what, element a, element b, element c0, double allowed)
 {
     const int n = size, k = K;

@@ -250,6 +250,8 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Prints first, median and last of a number over all processes; `at` is its offset in struct
+ * story. */
 static void print_spread(const char *what, const struct story *s, int n, size_t at)
 {
     double x[MOST_RANKS];
@@ -358,6 +360,7 @@ static int kill_some(double seconds)
     return killed == 0;
 }
 
+/* Reads a number from a range; ends the program if it is none. */
 static int parse_number(const char *s, int least, int most)
 {
     char *rest;

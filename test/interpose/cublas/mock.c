@@ -88,6 +88,7 @@ static bool fetch_scalar(const struct handle *h, const struct call *x, const voi
 
 /* ---- products ------------------------------------------------------------------------------- */
 
+/* Computes C, element by element. */
 static void compute(const struct call *x, const char *a, const char *b, char *c,
                     const double alpha[2], const double beta[2])
 {
@@ -148,6 +149,7 @@ EXPORT long cublas_mock_calls(void)
     return all_calls;
 }
 
+/* Notes which function was called last. */
 static void record_call(struct handle *h, const char *name, int64_t count)
 {
     all_calls++;

@@ -25,6 +25,7 @@ static struct handle *handle;
 static bool served;
 static int failures, checks;
 
+/* Counts a check, and prints it if it failed. */
 static void expect(bool ok, const char *what, const char *name)
 {
     checks++;
@@ -126,6 +127,7 @@ static const struct function *find_function(const char *name)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+/* Takes memory of the GPU, or of the host if there is no driver. */
 static char *allocate(size_t bytes)
 {
     uint64_t at = 0;
@@ -185,6 +187,7 @@ static struct many a, b, c;
 static double alpha[2], beta[2];
 static char *scalars_there;
 
+/* Makes COUNT random matrices, and the array of their addresses. */
 static void place_operand(struct many *x, int type)
 {
     char *each[COUNT];
@@ -525,6 +528,7 @@ static void check_capture(const struct function *f, int t, int mode, int scalars
     driver.cuGraphDestroy(graph);
 }
 
+/* Calls functions while a graph is captured, in each mode of captures. */
 static void check_captures(void)
 {
     for (int mode = 0; mode < 3; mode++) {
@@ -597,6 +601,7 @@ static void first_device(void *stream)
     }
 }
 
+/* Calls the functions that multiply complex numbers by three real products. */
 static void three_products(void *stream)
 {
     static const char *const names[] = { "cublasCgemm3m", "cublasZgemm3m_64",
@@ -690,6 +695,7 @@ static void sums_have_one_order(void *stream)
         free_memory(there[i]);
 }
 
+/* Calls functions on the second device. */
 static void second_device(void *stream)
 {
     (void)stream;

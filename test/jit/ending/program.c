@@ -356,6 +356,7 @@ static bool is_possible(int w, int s)
 
 /* ---- all combinations ------------------------------------------------------------------------ */
 
+/* Returns the index of a name; ends the process if it is unknown. */
 static int index_of(const char *name, const char *const *names, int count)
 {
     for (int i = 0; i < count; i++)

@@ -36,6 +36,7 @@ static bool is_chosen(void)
     return (n & (n - 1)) == 0 || n % EVERY == 0;
 }
 
+/* Mixes the bits of x (the finaliser of MurmurHash3), to choose elements at random. */
 static uint64_t scramble(uint64_t x)
 {
     x ^= x >> 33;

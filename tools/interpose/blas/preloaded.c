@@ -78,6 +78,7 @@ bool limber_blas_designated(const char *name, const void *caller, void **functio
     return *function;
 }
 
+/* Opens the system's BLAS, for programs that have none. */
 static void open_system(void)
 {
     static const char *const names[] = { "libblas.so.3", "libopenblas.so.0", "libblas.so" };

@@ -60,6 +60,7 @@ bool limber_blas_is_real(const struct active_request *j, const union scalar *s)
     return j->is_single ? s->f[1] == 0 : s->d[1] == 0;
 }
 
+/* Reads a scalar of the call; NULL stands for 0. */
 static union scalar scalar_at(const struct active_request *j, const void *p, bool is_complex)
 {
     const float *f = p;

@@ -184,6 +184,7 @@ static bool types_agree(const struct request *r, const char *scalar)
            (r->c.type == CUDA_R_32F || r->c.type == CUDA_R_16F || r->c.type == CUDA_R_16BF);
 }
 
+/* Returns op(X) as a matrix of Limber. */
 static limber_matrix matrix_of(const struct side *s)
 {
     limber_matrix m = { s->data, { 0 }, s->lead, 1 };
@@ -342,6 +343,7 @@ static bool run_real(struct work *w)
     return run_problem(w, &p);
 }
 
+/* Computes a complex product. */
 static bool run_complex(struct work *w)
 {
     const struct request *r = w->r;

@@ -275,6 +275,7 @@ ROW(row_i32, int32_t, int32_t)
 ROW(row_i64, int64_t, int64_t)
 ROW(copy_halves, uint16_t, uint16_t)
 
+/* Reads float16 numbers, `step` bytes apart, as binary32. */
 INLINE void row_halves(const char *from, int64_t step, int64_t n, float *to)
 {
     uint16_t copy[DEPTH];
@@ -489,6 +490,7 @@ static int store_halves(const float *sums, int64_t n, char *to, int64_t step, bo
     return (over ? FE_OVERFLOW : 0) | (under ? FE_UNDERFLOW : 0);
 }
 
+/* Stores sums as elements of a type; returns the floating-point exceptions of the conversion. */
 static int store(enum lanes from, enum element type, const void *sums, int64_t n, char *to,
                  int64_t step, bool *nan)
 {
@@ -571,6 +573,7 @@ static float dot_of_halves(const uint16_t *a, const uint16_t *b, int64_t n)
         } \
     } while (0)
 
+/* Adds a row times *x to the sums. */
 static void add_multiple(enum element from, const void *row, const void *x, int64_t n, void *sum)
 {
     switch (from) {

@@ -47,6 +47,7 @@ static bool notify_thread(int what)
     return atomic_load(&thread_owner) == (int)getpid() && write(pipe_ends[1], &byte, 1) == 1;
 }
 
+/* Has the thread that writes the report end the process by this signal. */
 static void handle_signal(int signal)
 {
     const int before = errno;

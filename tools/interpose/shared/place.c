@@ -92,6 +92,8 @@ static bool names_blas(const char *text, const void *unused)
     return interpose_is_blas(text);
 }
 
+/* Returns whether another process's environment has this process's value of a variable, if there is
+ * one. */
 static bool has_same_variable(const char *environment, const char *name)
 {
     const char *value = limber_variable_value(name);

@@ -653,6 +653,7 @@ static void write_loaded(FILE *f)
     fprintf(f, "]");
 }
 
+/* Returns whether a BLAS is loaded. */
 static bool has_blas(void)
 {
     struct loaded list = { NULL, 0 };

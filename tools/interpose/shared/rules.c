@@ -304,6 +304,7 @@ static void write_plain_name(const char *routine, char *plain, size_t size)
         plain[--n] = 0;
 }
 
+/* Returns whether a rule names a routine, with or without prefix and suffix. */
 static bool matches_routine(const struct rules *r, const char *routine, const char *plain)
 {
     for (int i = 0; i < r->names; i++)
@@ -313,6 +314,7 @@ static bool matches_routine(const struct rules *r, const char *routine, const ch
     return false;
 }
 
+/* Returns whether a call fulfils a condition on its sizes. */
 static bool is_true(const struct condition *c, const struct interpose_call *call)
 {
     double m = (double)call->m, n = (double)call->n, k = (double)call->k;

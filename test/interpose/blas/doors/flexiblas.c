@@ -54,6 +54,7 @@ void flexiblas_chain_dgemm_(LIST)
     }
 }
 
+/* As in FlexiBLAS: calls the first hook, or else the BLAS behind. */
 void dgemm_(LIST)
 {
     position = 0;

@@ -19,6 +19,7 @@ static void fill(double *x)
         x[i] = rand() / (RAND_MAX + 1.0) - 0.5;
 }
 
+/* Returns "right" if c = a b, else "wrong". */
 static const char *compare(void)
 {
     double worst = 0;

@@ -49,6 +49,7 @@ struct flexiblas_option flexiblas_options[] = { { NULL, NULL, 0, NULL } };
 static void *flexiblas;
 
 PUBLIC void __flexiblas_hook_initialize(void);
+/* FlexiBLAS calls this when it loads the hook: finds FlexiBLAS itself. */
 PUBLIC void __flexiblas_hook_initialize(void)
 {
     Dl_info at;
@@ -62,6 +63,7 @@ PUBLIC void __flexiblas_hook_finalize(void)
 {
 }
 
+/* Finds the function that FlexiBLAS designates as the next one. */
 bool limber_blas_designated(const char *name, const void *caller, void **function)
 {
     char behind[96];

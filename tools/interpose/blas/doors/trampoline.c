@@ -62,6 +62,7 @@ struct behind {
 static struct behind *_Atomic all;
 INTERPOSE_LOCK(keeping)
 
+/* Returns the record of a function, or NULL. */
 static struct behind *find_forward(const char *name)
 {
     struct behind *b = all;
@@ -202,6 +203,7 @@ PUBLIC INTEGER NAME(isamax)(const void *n, const void *x, const void *step)
 
 /* ---- looking up the BLAS behind -------------------------------------------------------------- */
 
+/* Finds the function to which libblastrampoline forwarded before. */
 bool limber_blas_designated(const char *name, const void *caller, void **function)
 {
     char plain[96];

@@ -104,6 +104,7 @@ void limber_lapack_set_results(const struct active_request *j, int64_t info)
         *(int32_t *)r->lapack.info = (int32_t)info;
 }
 
+/* Returns the first index, from 1, of a zero on the diagonal, or 0. */
 int64_t limber_lapack_find_zero(const struct active_request *j, int64_t n, struct view a)
 {
     for (int64_t i = 0; i < n; i++) {

@@ -82,6 +82,7 @@ static void open_behind(void)
         interpose_message("there is no BLAS behind it; LIMBER_BLAS names one");
 }
 
+/* Finds a function in the BLAS behind this library. */
 bool limber_blas_designated(const char *name, const void *caller, void **function)
 {
     (void)caller;
