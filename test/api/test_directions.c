@@ -572,6 +572,7 @@ static void filters_are_prepared(void **state)
         prepare_and_compare(i, &native[i / 8 % 2], i % 8 > 0, true);
 }
 
+/* Checks that the interpreter refuses a problem with this text. */
 static void expect_refused(const limber_problem *p, const char *text)
 {
     assert_refused(limber_run(context[INTERP], p, NULL), LIMBER_STATUS_BAD_ARGUMENT, text);

@@ -86,6 +86,7 @@ static char *run_product(limber_context *ctx, const struct trial *p)
     return NULL;
 }
 
+/* Returns the unit roundoff of a format. */
 static double unit_of(const char *format)
 {
     return ldexp(1, strcmp(format, "f64") ? -24 : -53);

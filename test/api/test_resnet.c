@@ -22,6 +22,8 @@ static const char cpu[] = "target llvm isa=avx512vnni features=avx2,fma,avx512,a
                           "rate.f32=8e10 rate.f16=8e10 rate.i8=4e11 rate.exact=1e8 "
                           "rate.model=1e10";
 
+/* The functions of a backend that describes a fixed machine, counts the kernels that it compiles,
+ * and neither loads nor runs them. */
 static bool probe(struct target *t, struct diag *d)
 {
     return real == &limber_backend_cuda ?

@@ -235,6 +235,7 @@ static bool by_scheme(const struct plan *p, const struct target *t, struct blob 
     return out->data || limber_fail(d, LIMBER_STATUS_NO_MEMORY, "no memory");
 }
 
+/* A function of a backend that has nothing to open. */
 static void open_nothing(const struct target *t)
 {
     (void)t;

@@ -671,6 +671,7 @@ static void work_until_the_end(void *unused, const void *job)
     made++;
 }
 
+/* Returns where the stand-in compiler's code is. */
 static struct code_range its_code(void *unused)
 {
     (void)unused;

@@ -23,6 +23,7 @@ static bool counted_compile(const struct plan *p, const struct target *t, const 
     return limber_backend_interp.compile(p, t, dump, out, d);
 }
 
+/* The interpreter's load, which counts calls. */
 static bool counted_load(const unsigned char *data, size_t size, struct kernel **k, struct diag *d)
 {
     loads++;

@@ -460,6 +460,7 @@ static void set_interposed_threads(int threads)
     setenv("LIMBER_THREADS", text, 1);
 }
 
+/* Opens liblimber_blas, which then computes under `native`. */
 static bool open_interposed(struct library *l)
 {
     setenv("LIMBER_CONTRACT", "native", 1);

@@ -16,6 +16,7 @@ static const char *const states[] = { [STATE_ok] = "ok",
                                       [STATE_skipped] = "skipped",
                                       [STATE_failed] = "FAILED" };
 
+/* Returns whether progress can be shown. */
 static bool on_terminal(void)
 {
     return isatty(2);

@@ -33,6 +33,7 @@ static void add_error(struct errors *e, double exact, double rounded, double wei
     e->weight += weight;
 }
 
+/* Divides the sums of errors by their weights. */
 static void finish_means(struct errors *e)
 {
     e->mean /= e->weight > 0 ? e->weight : 1;

@@ -141,6 +141,7 @@ struct axis {
     int ticks;
 };
 
+/* Returns x on the axis's scale: linear or logarithmic. */
 static double to_scale(const struct axis *a, double x)
 {
     return a->base == 2 ? log2(x) : a->base == 10 ? log10(x) : x;

@@ -546,6 +546,7 @@ static void print_unit(const struct group *g)
                g->underflow, g->overflow);
 }
 
+/* Returns a share of a group's products in percent. */
 static double percent(double part, const struct group *g)
 {
     return 100 * part / g->products;

@@ -27,6 +27,7 @@ struct side {
     } line[BLOCKS][TILES][LINES], tile[BLOCKS][TILES];
 };
 
+/* Returns the least span that contains both. */
 static struct span union_of(struct span a, struct span b)
 {
     return (struct span){ a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high };

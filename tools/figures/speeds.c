@@ -38,6 +38,7 @@ static bool make_square(struct factors *x, int64_t n, const char *format, const 
     return ok;
 }
 
+/* Returns billions of floating-point operations a second in a product of n x n matrices. */
 static double rate(int64_t n, double seconds)
 {
     return 2e-9 * (double)n * (double)n * (double)n / seconds;

@@ -57,6 +57,7 @@ static double published_error(const struct type *t, float x)
     return error_of(sum, x);
 }
 
+/* Returns a random number of a binade. */
 static float in_binade(int e, uint64_t *state)
 {
     return (float)ldexp(1 + (double)(random_bits(state) >> 41) * 0x1p-23, e);

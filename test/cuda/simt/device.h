@@ -85,6 +85,7 @@ DEVICE int lane()
 {
     return simt->now->thread & 31;
 }
+/* In a real kernel this hides v from the compiler. */
 template <class T> DEVICE T compute_here(T v)
 {
     return v;

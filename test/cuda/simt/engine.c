@@ -110,6 +110,7 @@ void engine_fail(const char *format, ...)
         switch_to_main();
 }
 
+/* Lets a thread that waits go on when its turn comes. */
 void fibre_wake(struct fibre *f)
 {
     f->state = READY;
@@ -129,6 +130,7 @@ void fibre_wait(const char *where, uint32_t at, uint32_t parity)
     switch_to_main();
 }
 
+/* Lets other threads run before the running one goes on. */
 void fibre_yield(void)
 {
     fibre_wake(engine.running);

@@ -16,6 +16,7 @@ static bool is_launch(const char *variable, long number)
     return text && *text && strtol(text, NULL, 10) == number;
 }
 
+/* Returns whether the device is lost, maybe by an earlier process. */
 bool fault_is_gone(void)
 {
     const char *file = getenv("SIMT_GONE");

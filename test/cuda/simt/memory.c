@@ -317,6 +317,7 @@ void *global_atomic(void *p, uint32_t size, uint32_t align)
     return write_range((uint64_t)(uintptr_t)p, size, align, "atomic");
 }
 
+/* Changes a bit of memory that a kernel has written. */
 void memory_flip_bit(void)
 {
     if (memory.written_to)

@@ -26,6 +26,7 @@ size_t clocks_index(epoch e)
                     (own < MAX_THREADS ? own : own - MAX_THREADS + engine.launch->threads));
 }
 
+/* Returns the place in vector clocks of a thread's last fence for asynchronous units. */
 size_t clocks_fence(int id)
 {
     return (size_t)(block_begin(id) + id % BLOCK_IDS + engine.launch->threads + AGENTS);
@@ -55,6 +56,7 @@ void clocks_drop(struct clocks *c)
     engine.spare = c;
 }
 
+/* Notes another user of a vector clock; returns it. */
 struct clocks *clocks_keep(struct clocks *c)
 {
     c->refs++;
@@ -82,6 +84,7 @@ void clocks_join_fibre(struct clocks *to, const struct fibre *f)
     join_self(to, f);
 }
 
+/* Begins a thread's next epoch. */
 void clocks_tick(struct fibre *f)
 {
     if (++f->clock >= CLOCK_MASK)
@@ -147,6 +150,7 @@ bool clocks_know(const struct witness *w, epoch e)
     return id < ID_BARRIER && w->known[clocks_index(e)] >= (e & CLOCK_MASK);
 }
 
+/* Returns what a thread knows of the others' epochs, for the check of an access. */
 struct witness fibre_witness(const struct fibre *f)
 {
     return (struct witness){ f->known->at, f->id, f->fenced, false,

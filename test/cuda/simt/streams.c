@@ -8,6 +8,7 @@ static struct stream legacy, *streams;
 static uint64_t numbers, state;
 static bool eager;              /* the seed chose to run work as soon as it is queued */
 
+/* Makes the order of work in streams reproducible; for some seeds it runs as late as possible. */
 void streams_seed(uint64_t seed)
 {
     state = seed * 0x9e3779b97f4a7c15u + 1;
@@ -141,6 +142,7 @@ void streams_put(struct stream *s, struct work *w, bool late)
             ;
 }
 
+/* Does work of any streams until a stream has done its work up to a number. */
 void streams_finish_until(const struct stream *s, uint64_t until)
 {
     while (!streams_are_done(s, until) && run_any())

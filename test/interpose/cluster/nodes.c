@@ -19,6 +19,7 @@ static const char old_target[] =
 
 static int failures;
 
+/* Describes the older of the two machines. */
 static bool probe_old(struct target *t, struct diag *d)
 {
     return limber_target_parse(t, old_target, d);

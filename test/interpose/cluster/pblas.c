@@ -61,6 +61,7 @@ static int64_t integer(int i, int j, int salt, int bits)
     return (int64_t)hash(((uint64_t)salt << 40) + ((uint64_t)i << 20) + (uint64_t)j) >> (63 - bits);
 }
 
+/* Elements of A, B and C that are small integers. */
 static int64_t small_a(int i, int j)
 {
     return integer(i, j, 1, 5);

@@ -143,6 +143,7 @@ static double number_of(const struct active_request *j, const void *p, int which
     return j->is_single ? ((const float *)p)[which] : ((const double *)p)[which];
 }
 
+/* Returns |re| + |im| of a number. */
 static double abs_of(const struct active_request *j, const void *p)
 {
     return fabs(number_of(j, p, 0)) + (j->is_complex ? fabs(number_of(j, p, 1)) : 0);
@@ -170,6 +171,7 @@ static double ulp(const struct active_request *j, double x)
                           ldexp(1, fmax(exponent - 53, -1074));
 }
 
+/* Returns the number of products in an element's sum, of real numbers. */
 static double term_count(const struct active_request *j, const struct blas_product *x)
 {
     return (double)x->k * (j->is_complex ? 2 : 1);

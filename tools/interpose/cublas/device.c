@@ -39,6 +39,7 @@ static void open_driver(void)
     has_driver = library != NULL;
 }
 
+/* Returns whether there is a CUDA driver; opens it in the first call. */
 static bool is_ready(void)
 {
     pthread_once(&opened, open_driver);

@@ -101,6 +101,7 @@ static bool goes_far(const struct loop_product *x, int64_t i, int64_t j)
     return true;
 }
 
+/* Returns whether products of true elements seem to be rare, by two samples. */
 static bool is_sparse(const struct loop_product *x)
 {
     return goes_far(x, 0, 0) && goes_far(x, x->m / 2, x->n / 2);

@@ -196,6 +196,7 @@ static bool write_product(const struct capture *p, const char *folder)
     return ok;
 }
 
+/* Ends capturing, and says why. */
 static void stop_capture(const char *what, const char *folder, const char *why)
 {
     ended = true;

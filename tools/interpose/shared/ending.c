@@ -40,6 +40,7 @@ static void sleep_10_ms(void)
     nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 }
 
+/* Writes to the pipe on which the thread that writes the report waits. */
 static bool notify_thread(int what)
 {
     unsigned char byte = (unsigned char)what;

@@ -84,6 +84,7 @@ void *limber_lapack_behind(struct active_request *j, const char *routine)
     return f;
 }
 
+/* Returns the conjugate transpose of a view. */
 struct view limber_lapack_adjoint(struct view v)
 {
     v = limber_blas_transposed(v);
