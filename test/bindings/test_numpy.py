@@ -418,7 +418,7 @@ class LongDoubles(Case):
         self.check(self.random((9, 8))[::2, ::-1], self.random((5, 8)).T)
 
     def test_ties(self):
-        """Sums just between two long doubles, and a little beside."""
+        """Sums exactly between two long doubles, and slightly above or below."""
         one = np.longdouble(1)
         for little in (0, one * 2.0**-200, -one * 2.0**-200):
             for odd in (0, 1):
@@ -674,7 +674,7 @@ class Threads(Case):
         with installed():
             thread = threading.Thread(target=tick)
             thread.start()
-            sys.setswitchinterval(1000)     # nobody is made to give the lock away
+            sys.setswitchinterval(1000)     # no thread is forced to release the lock
             try:
                 for _ in range(1000):
                     before = count[0]

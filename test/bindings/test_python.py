@@ -1077,7 +1077,7 @@ class Quads(unittest.TestCase):
                          [[1, 2, 3], [10, 20, 30]])
         self.assertEqual([list(row) for row in q > 2], [[False, False], [True, True]])
         self.assertTrue(limber.Quad("0.1") != 0.1)
-        for third in Fraction(1, 3), -Fraction(1, 3), Decimal("0.1"), 2 ** 200 + 1:     # as they are
+        for third in Fraction(1, 3), -Fraction(1, 3), Decimal("0.1"), 2 ** 200 + 1:     # not rounded first
             x = limber.Quad(third).item()
             self.assertEqual([[x == third, x < third, x > third], [x == x, x < x, x > x]],
                              [[p == q, p < q, p > q] for p in [limber.Quad(third)]
@@ -1827,7 +1827,7 @@ class Charts(unittest.TestCase):
         up, down = bars["s: 4"], bars["t: 0.5"]
         self.assertAlmostEqual(up[1] + up[3], down[1], delta=0.2)   # both end at the base
         self.assertAlmostEqual(up[3], 2 * down[3], delta=0.2)       # 4 is two octaves, 0.5 one
-        self.assertGreaterEqual(down[0] + 0.2, up[0] + up[2])       # beside each other
+        self.assertGreaterEqual(down[0] + 0.2, up[0] + up[2])       # the bars do not overlap
         self.assertEqual(bars["t: 1"][3], 0)
 
 
@@ -2122,7 +2122,7 @@ class Arrays(unittest.TestCase):
                         self.assertIs(call(*operands, **options, **more, out=out), out)
                         self.assertEqual(out.tobytes(), want.tobytes(), where)
                 kept += len(ctx._repeats)
-        self.assertEqual(kept, 4 * 3 * 2 * 2 * 3 * 2)   # those that lie as they are read
+        self.assertEqual(kept, 4 * 3 * 2 * 2 * 3 * 2)   # the arrays that are used in place
 
     def test_a_kept_convolution_notices_what_differs(self):
         x, w = self.random.standard_normal((1, 2, 5, 6)), self.random.standard_normal((3, 2, 3, 3))

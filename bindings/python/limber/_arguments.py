@@ -94,7 +94,7 @@ def pair_of(format):
 
 
 def format_of_dtype(dtype, what="dtype"):
-    """(the format's name, whether numbers are complex, whether a type was said) of a dtype, which
+    """(the format's name, whether numbers are complex, whether a type was given) of a dtype, which
     may be a name, or a type of NumPy's, ml_dtypes' or PyTorch's."""
     if dtype is None or (isinstance(dtype, str) and (dtype in formats() or dtype[:1] == "(")):
         return dtype, False, False

@@ -132,7 +132,7 @@ def decode(bits):
 
 
 def to_string(x, digits=36):
-    """A decoded number in decimal, rounded to nearest-even; 36 digits tell every binary128."""
+    """A decoded number in decimal, rounded to nearest-even; 36 digits identify every number."""
     if isinstance(x, float) or x == 0:
         return repr(float(x))
     sign, x = "-" if x < 0 else "", abs(x)

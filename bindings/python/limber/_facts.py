@@ -61,7 +61,7 @@ _FORMATS = tuple(name.decode() for name in rows_of(lib.limber_format_at))
 
 
 def formats() -> List[str]:
-    """The names of formats, beside "(1,e,m)"."""
+    """The names of formats.  Those of the form "(1,e,m)" are not listed."""
     return list(_FORMATS)
 
 

@@ -13,7 +13,7 @@ from typing import List, Set, Tuple
 import numpy
 
 _VERSIONS = (1, 24), (2, 5)     # the first and the last that are known
-# in the order of loops.h, with what a loop is told of its arguments
+# the ufuncs in the order of loops.h, with the signatures of their loops
 _UFUNCS = {"matmul": "(n?,k),(k,m?)->(n?,m?)", "vecdot": "(n),(n)->()",
            "matvec": "(m,n),(n)->(m)", "vecmat": "(n),(n,m)->(m)"}
 _TYPES = dict(zip("?bBhHiIlLqQ", range(11)), e=23, g=13)    # NumPy's type numbers

@@ -35,7 +35,7 @@ class _AllDigits:
 
 
 def _add(sha, value, depth=0):
-    """Adds a value to the digest; False if it is none that can be compared."""
+    """Adds a value to the digest; False if it cannot be compared."""
     if isinstance(value, (bool, int, float, complex, str, bytes, type(None))):
         sha.update(repr(value).encode())
     elif hasattr(value, "dtype") and hasattr(value, "tobytes") and hasattr(value, "shape"):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """LAPACK's routines in a process with the reference LAPACK: `lapack.py residuals M N` prints the
-worst scaled residual of each, `lapack.py corners` what bad and odd arguments give."""
+worst scaled residual of each, `lapack.py corners` the results for invalid and unusual arguments."""
 import ctypes as C
 import sys
 

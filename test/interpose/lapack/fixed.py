@@ -57,7 +57,7 @@ def functions(n, dtype):
 
 
 def check(n):
-    """Residuals as small as backward stable algorithms leave them."""
+    """Checks that residuals are as small as those of backward stable algorithms."""
     for dtype in "fdFD":
         a, b, m, s, p = matrices(n, dtype)
         unit = 100 * n * np.finfo(dtype).eps

@@ -70,7 +70,7 @@ class By:
             padding = 0
         elif padding == "same":
             reach = [d * (r - 1) for d, r in zip(dilation, weight.shape[2:])]
-            if any(r % 2 for r in reach):       # one more pad behind than in front
+            if any(r % 2 for r in reach):       # one more pad after than before
                 ends = [(0, r % 2) for r in reversed(reach)]
                 x = torch.nn.functional.pad(x, [end for pair in ends for end in pair])
             padding = [r // 2 for r in reach]
@@ -86,7 +86,7 @@ class By:
                                    groups, dilation).squeeze(0)
         padding, more = _each(padding, sides), _each(output_padding, sides)
         steps = [m // s for m, s in zip(more, stride)]
-        # Whole strides of output padding, which dilation allows, become zeros behind x.
+        # Whole strides of output padding, which dilation allows, become zeros after x.
         if any(steps):
             ends = [(0, n) for n in reversed(steps)]
             x = torch.nn.functional.pad(x, [end for pair in ends for end in pair])
@@ -240,8 +240,8 @@ def _by(unit, contract, scheme, wishes):
 
 
 def matmul(a, b, unit=None, contract=None, scheme=None, wishes=None):
-    """As torch.matmul, on a unit or by a contract, its gradients too.  wishes: what wishes_of takes
-    in the place of these, other units for the gradients, say."""
+    """As torch.matmul, on a unit or by a contract, its gradients too.  wishes: in the place of
+    unit, contract and scheme, what wishes_of takes; it can name others for the gradients."""
     return _by(unit, contract, scheme, wishes).matmul(a, b)
 
 

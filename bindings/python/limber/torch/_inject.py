@@ -264,7 +264,7 @@ class Injection:
     # For statistics, which are kept if the configuration asks for them.
 
     def step(self):
-        """Counts a step: call it behind the optimiser's."""
+        """Counts a step: call it after the optimiser's step."""
         self._table.step += 1
 
     def follow(self, optimizer):
