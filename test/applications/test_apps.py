@@ -135,6 +135,7 @@ class Program(unittest.TestCase):
             self.assertEqual(row["by"] == row["beside"], row is base)
 
     def test_dense_system(self):
+        """The application lu, with a picture."""
         with tempfile.TemporaryDirectory() as folder:
             pictures = os.path.join(folder, "new", "pictures")
             done = run_it("--quick", "--json", "--apps", "lu", "--threads", "1", "--pictures",
@@ -151,6 +152,7 @@ class Program(unittest.TestCase):
 
     @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "mnist")), "no images in LIMBER_DATA")
     def test_digits(self):
+        """The three applications on handwritten digits."""
         with tempfile.TemporaryDirectory() as folder:
             done = run_it("--quick", "--json", "--apps", "components,neighbours,clusters",
                           "--pictures", folder)
@@ -165,6 +167,7 @@ class Program(unittest.TestCase):
 
     @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "qasm")), "no circuits in LIMBER_DATA")
     def test_circuits(self):
+        """The application circuits."""
         done = run_it("--quick", "--json", "--apps", "circuits")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.judge(json.loads(done.stdout)["applications"][0],
@@ -189,6 +192,7 @@ class Program(unittest.TestCase):
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "no PyTorch")
     def test_encoder_of_berts_size(self):
+        """The application bert."""
         done = run_it("--quick", "--json", "--apps", "bert")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.judge(json.loads(done.stdout)["applications"][0],
@@ -196,12 +200,14 @@ class Program(unittest.TestCase):
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "no PyTorch")
     def test_network(self):
+        """The application resnet."""
         done = run_it("--quick", "--json", "--apps", "resnet", "--threads", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.judge(json.loads(done.stdout)["applications"][0],
                    dict.fromkeys(("torch", "native", "correct", "fp32-b"), 1e-5))
 
     def test_bad_options(self):
+        """Bad options are refused with a message."""
         with tempfile.NamedTemporaryFile() as file:
             for options, words in [(["--apps", "lu,go"], "--apps: go is none of components, "),
                                    (["--runs", "0"], "--runs: "), (["--threads", "0"], "--threads"),
@@ -215,6 +221,7 @@ class Program(unittest.TestCase):
 class CommandLine(unittest.TestCase):
     """The command `limber bench` runs the programs of the examples."""
     def test_table(self):
+        """`limber bench apps` prints tables, and says what was skipped."""
         env = {name: value for name, value in os.environ.items()
                if name not in ("PYTHONPATH", "LIMBER_LIBRARY", "LIMBER_DATA")}
         env["PATH"] = os.path.dirname(sys.executable) + ":" + env["PATH"]
@@ -225,6 +232,7 @@ class CommandLine(unittest.TestCase):
         self.assertRegex(done.stdout, r"\n  correct .*  [0-9.]+ +[0-9.]+ +[0-9]+% .* blas  ")
 
     def test_calls(self):
+        """`limber bench python` times small products."""
         env = {name: value for name, value in os.environ.items()
                if name not in ("PYTHONPATH", "LIMBER_LIBRARY")}
         env["PATH"] = os.path.dirname(sys.executable) + ":" + env["PATH"]

@@ -126,6 +126,7 @@ class Gates(unittest.TestCase):
                 np.testing.assert_allclose(parts, turned * ours, atol=1e-13)
 
     def test_u_and_cx(self):
+        """The matrices of the two built-in gates."""
         u = matrix_of(*read("OPENQASM 2.0; qreg q[1]; U(0.3, 0.5, 0.9) q[0];"))
         self.assertAlmostEqual(u[0, 0], math.cos(0.15))
         self.assertAlmostEqual(u[1, 0], complex(math.cos(0.5), math.sin(0.5)) * math.sin(0.15))
@@ -138,6 +139,7 @@ class Gates(unittest.TestCase):
 class Reading(unittest.TestCase):
     """The reader of OpenQASM accepts and refuses what the language defines."""
     def test_whole_registers_and_measures(self):
+        """Gates on whole registers are applied to each qubit."""
         text = """OPENQASM 2.0; include "qelib1.inc"; // a comment
             qreg a[3]; qreg b[3]; creg c[3];
             h a; cx a, b; cx a[1], b; barrier a, b[0]; measure a -> c; x b[2];"""
@@ -147,6 +149,7 @@ class Reading(unittest.TestCase):
                          [(0,), (1,), (2,), (0, 3), (1, 4), (2, 5), (1, 3), (1, 4), (1, 5), (5,)])
 
     def test_expressions(self):
+        """Operators have their usual precedence, and functions are computed."""
         text = "OPENQASM 2.0; qreg q[1]; gate g(a, b) q { U(0, 0, -a^2*3 + sin(b)/2 - (1-a)) q; }\n"
         _, gates = read(text + "g(1.5e0, pi/3) q[0];")
         phase = -1.5 ** 2 * 3 + math.sin(math.pi / 3) / 2 - (1 - 1.5)
@@ -286,6 +289,7 @@ class Program(unittest.TestCase):
             self.assertLess(errors[name]["largest_error"], errors[name]["largest_relative_error"])
 
     def test_blas(self):
+        """The program with NumPy's BLAS."""
         text = 'OPENQASM 2.0; include "qelib1.inc"; qreg q[2]; h q[0]; cx q[0], q[1];'
         for name in "f32", "f64":
             printed = self.run_on(text, "--blas", name)
@@ -294,6 +298,7 @@ class Program(unittest.TestCase):
             self.assertIn("|11>  +0.707107 +0.000000i  probability 0.500000", printed)
 
     def test_bad_uses(self):
+        """Bad options and programs are refused with a message."""
         text = 'OPENQASM 2.0; include "qelib1.inc"; qreg q[30]; ccx q[0], q[1], q[2];'
         self.assertIn("30 qubits, more than --most 25", self.run_on(text, ok=False))
         self.assertIn("--formats: f99 is none of", self.run_on(text, "--formats", "f99", ok=False))

@@ -142,6 +142,7 @@ class Encoder(unittest.TestCase):
         self.assertIn("vocab.txt", self.run_it().stderr)
 
     def test_unknown_unit(self):
+        """Bad options are refused with a message."""
         done = self.run_it("--by", "h900")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertRegex(done.stderr, "encoder.py: error: --by h900: ")
@@ -153,6 +154,7 @@ class Encoder(unittest.TestCase):
         self.assertIn("--runs: a whole number", done.stderr)
 
     def test_real_weights(self):
+        """With the published weights, sentences of like meaning are near each other."""
         done = self.run_it("--json", "--by", "torch,native", model=False)
         if done.returncode == 77:
             self.skipTest(done.stderr.strip())

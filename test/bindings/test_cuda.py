@@ -72,6 +72,8 @@ class Cuda(unittest.TestCase):
         self.ctx.close()
 
     def test_products(self):
+        """Products of tensors on the GPU have the bits of products of arrays, and are ordered after
+        the work of those who write the tensors."""
         for shapes in ((9, 20), (20, 7)), ((3, 5, 8), (8, 4)), ((2, 3, 5, 8), (3, 8, 4)):
             a, b = (self.random.standard_normal(shape) for shape in shapes)
             there = Tensor(a), Tensor(b), Tensor(numpy.zeros((a @ b).shape))
@@ -154,6 +156,7 @@ class Wheels(unittest.TestCase):
                "print(os.environ.get('LIMBER_NVRTC'))\nprint(os.environ.get('LIMBER_CUBLAS'))")
 
     def test_nvrtc_is_found(self):
+        """NVRTC is found in the wheel's package, unless LIMBER_NVRTC names another."""
         product = self.PRODUCT.format("'cuda'")
         self.assertEqual(self.run_python(product), ["13.0", self.nvrtc, "None"])
         self.assertEqual(self.run_python(self.PRODUCT.format(None), LIMBER_BACKEND="cuda"),

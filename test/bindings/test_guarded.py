@@ -165,6 +165,7 @@ class Guarded(unittest.TestCase):
         self.assertEqual(functions, {*PRODUCTS, *CONVOLUTIONS, *OTHERS, *WITHOUT})
 
     def test_products(self):
+        """Products in every form, for all formats of operands and results."""
         served = 0
         for format, result in itertools.product(limber.formats(), RESULTS):
             options = {"format": None if format == "f128" else format, "dtype": result}
@@ -188,6 +189,7 @@ class Guarded(unittest.TestCase):
         self.assertGreater(len(self.kept._repeats), 100)
 
     def test_convolutions(self):
+        """Convolutions and their gradients, for all formats of operands and results."""
         served = 0
         for format, result in itertools.product(limber.formats(), RESULTS):
             for name, (one, other, more) in of_pair(format, result, list(CONVOLUTIONS.items())):
@@ -199,6 +201,7 @@ class Guarded(unittest.TestCase):
         self.assertGreater(served, 500)
 
     def test_conversions(self):
+        """Conversions and quantisation between all formats, with every option."""
         for format, result in itertools.product(limber.formats(), limber.formats()):
             holds = None if format == "f128" else format
             x = self.operand(format, (3, 5))
@@ -213,6 +216,7 @@ class Guarded(unittest.TestCase):
         self.calls_agree("fixed", lambda context: context.fixed(x, 4, 4))
 
     def test_systems(self):
+        """Linear systems in all formats."""
         for format, result in itertools.product(limber.formats(), RESULTS):
             a = self.operand(format, (3, 3))
             b = self.operand(format, (3, 2))
@@ -222,17 +226,20 @@ class Guarded(unittest.TestCase):
         self.calls_agree("complex", lambda context: context.solve(z, z[0]))
 
     def test_plans(self):
+        """Products by a plan's text."""
         for one, other in PRODUCTS["matmul"]:
             a, b = self.operand("f64", one), self.operand("f64", other)
             self.calls_agree((one, other), lambda context: context.run_plan(STATED, a, b))
 
     def test_statistics(self):
+        """Statistics of simulated units."""
         a, b = self.operand("f16", (3, 4)), self.operand("f16", (4, 5))
         for result in RESULTS:
             self.calls_agree(result, lambda context: context.statistics(
                 a, b, "h100-f16", dtype=result)[:1])
 
     def test_operators(self):
+        """Element-wise functions and reductions."""
         named = set(ops.__all__)
         reductions = {"sum", "mean", "max", "variance", "softmax", "layer_norm", "rms_norm"}
         for one, other in itertools.product("efd", "efd"):

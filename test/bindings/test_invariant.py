@@ -98,6 +98,7 @@ class Invariance(Served):
                                                 whole[first:first + rows]), (what, rows, threads))
 
     def test_products(self):
+        """Rows of linear layers and convolutions have the same bits in every batch."""
         with torch.no_grad():
             for dtype, (k, n) in itertools.product(FLOATS, ((100, 33), (513, 64))):
                 w, bias = numbers(n, k, dtype=dtype), numbers(n, dtype=dtype)
@@ -107,6 +108,7 @@ class Invariance(Served):
             self.rows_agree(lambda x: F.conv2d(x, w, padding=1), numbers(32, 4, 9, 9), "conv")
 
     def test_functions(self):
+        """Rows of activations and softmax have the same bits in every batch."""
         functions = {name: getattr(torch, name) for name in
                      ("tanh", "sigmoid", "rsqrt", "exp2", "logit")}
         functions.update({name: getattr(F, name) for name in
@@ -134,6 +136,7 @@ class Invariance(Served):
                 self.rows_agree(lambda x: net(x)[0], numbers(32, 5, 7, dtype=dtype), dtype)
 
     def test_transformers(self):
+        """Rows of whole models, and tokens computed one by one with a cache."""
         tokens = torch.randint(0, 100, (32, 24), generator=torch.Generator().manual_seed(3))
         for gated, dtype in itertools.product((False, True), (torch.float32, torch.bfloat16)):
             torch.manual_seed(1)
@@ -157,6 +160,7 @@ class Values(Served):
         self.assertTrue(torch.allclose(got.double(), want, rtol=4 * eps, atol=4 * eps), what)
 
     def test_functions(self):
+        """Activations are near their definitions in binary64, in every type."""
         for dtype in FLOATS:
             x = torch.cat([numbers(300), torch.tensor([0.0, -0.0, 30, -30, 88, -88, 1e-4])])
             x = x.to(dtype)
@@ -204,6 +208,7 @@ class Values(Served):
             self.assertTrue(torch.equal(p @ q, exact), dtype)
 
     def test_strides_are_kept(self):
+        """Results have the strides of PyTorch's."""
         x = numbers(2, 3, 4).transpose(1, 2)
         for function in (F.gelu, F.elu, lambda x: torch.softmax(x, -1)):
             self.assertEqual(function(x).stride(), x.stride())
@@ -212,6 +217,7 @@ class Values(Served):
             memory_format=torch.channels_last))
 
     def test_ends(self):
+        """Values at the ends of the range, and of empty and single tensors."""
         nan, inf = float("nan"), float("inf")
         big = torch.tensor([1023.7, -1074.0, 2000.0, -2000.0, inf, -inf, nan], dtype=torch.float64)
         want = torch.tensor([2.0 ** 1023 * 2 ** 0.7, 5e-324, inf, 0, inf, 0, nan],
@@ -222,6 +228,7 @@ class Values(Served):
         self.assertEqual(torch.softmax(numbers(3, 0), 1).shape, (3, 0))
 
     def test_complex(self):
+        """Complex products and functions agree with PyTorch's, gradients too."""
         a, b = (torch.complex(numbers(5, 7, dtype=torch.float64), numbers(5, 7,
                 dtype=torch.float64)).requires_grad_() for _ in range(2))
         want = [x.detach().clone() for x in (a @ b.t(), a.conj() @ b.t(), torch.tanh(a))]
@@ -235,6 +242,7 @@ class Values(Served):
         self.assertTrue(torch.allclose(a.grad, gradient, rtol=1e-12))
 
     def test_gradients(self):
+        """Gradients agree with PyTorch's in binary64."""
         layers = torch.nn.Sequential(
             torch.nn.Conv2d(3, 6, 3, padding=1), torch.nn.SiLU(),
             torch.nn.ConvTranspose2d(6, 4, 3, stride=2), torch.nn.Flatten(),
@@ -256,6 +264,7 @@ class Values(Served):
 
 class Removal(unittest.TestCase):
     def test_everything_is_back(self):
+        """Removal restores results, torch.compile and oneDNN."""
         x, w = numbers(5, 300), numbers(300, 7)
         compiled = getattr(torch, "compile", None)
         flags = torch.backends.mkldnn.is_available(), torch.backends.mkldnn.enabled
@@ -274,6 +283,7 @@ class Removal(unittest.TestCase):
                          flags)
 
     def test_what_is_not_covered_is_said_once(self):
+        """A warning about gradients of activations comes once."""
         limber.torch._invariant._told.clear()
         x = numbers(3, 4).requires_grad_()
         with limber.torch.batch_invariant(), warnings.catch_warnings(record=True) as said:
@@ -285,6 +295,7 @@ class Removal(unittest.TestCase):
                           "depend on the batch"])
 
     def test_refused(self):
+        """What PyTorch's kernels refuse is refused."""
         with limber.torch.batch_invariant():
             with self.assertRaisesRegex(RuntimeError, "cannot be multiplied"):
                 numbers(3, 4) @ numbers(3, 4)

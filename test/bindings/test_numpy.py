@@ -255,11 +255,13 @@ class Layouts(Case):
         yield "einsum", lambda: np.einsum("ij,jk->ik", a, b, optimize=True)
 
     def test_layouts(self):
+        """Operands and results of all layouts."""
         for letter in TYPES:
             with self.subTest(letter=letter):
                 self.compare(self.cases(letter))
 
     def test_types(self):
+        """All pairs of types, also those that Limber leaves to NumPy."""
         def cases():
             for x in TYPES + "fd":
                 for y in TYPES + "fd":
@@ -272,6 +274,7 @@ class Layouts(Case):
         self.compare(cases())
 
     def test_true_bytes(self):
+        """Truth values of which any byte but 0 is true."""
         a = random.integers(0, 4, (70, 70)).astype("u1").view("?")
         b = random.integers(0, 3, (70, 70)).astype("u1").view("?")
         sparse = a.copy()
@@ -411,6 +414,7 @@ class LongDoubles(Case):
         return a + random.standard_normal(shape).astype("g") * np.longdouble(2)**-53
 
     def test_rounded_once(self):
+        """Each element is the exact value, rounded once."""
         for m, k, n in ((1, 1, 1), (3, 5, 2), (1, 30, 4), (12, 9, 7), (2, 200, 2)):
             self.check(self.random((m, k)), self.random((k, n)))
         wide = self.random((6, 20)) * np.longdouble(2)**random.integers(-60, 60, (6, 20))
@@ -437,6 +441,7 @@ class LongDoubles(Case):
             self.assertEqual(c[0, 0], largest if share < 0 else np.inf)
 
     def test_special_values(self):
+        """Infinities, NaN, overflow, signs of zeros, and empty arrays."""
         a, b = np.ones((4, 4), "g"), np.ones((4, 4), "g")
         a[0, 0], a[1, 1], a[2, 2] = np.inf, np.nan, -np.inf
         b[0, 2] = 0
@@ -453,6 +458,7 @@ class LongDoubles(Case):
             (b * np.finfo("g").max) @ b
 
     def test_not_by_default(self):
+        """Long doubles keep NumPy's loops unless they are asked for."""
         a = self.random((20, 20))
         self.compare([("longdouble", lambda: a @ a)])
 
@@ -460,6 +466,7 @@ class LongDoubles(Case):
 class Functions(Case):
     """NumPy functions that multiply internally give the same results."""
     def test_functions(self):
+        """dot, inner and functions that call them have NumPy's values and types."""
         def cases():
             for letter in TYPES:
                 a, b = numbers(letter, (30, 40)), numbers(letter, (40, 50))
@@ -520,6 +527,7 @@ class Installing(Case):
         return limber.numpy.calls()[0] > before
 
     def test_install_and_remove(self):
+        """install and remove may be called in any order and repeatedly."""
         self.assertFalse(self.product())
         limber.numpy.install()
         self.assertTrue(limber.numpy.installed() and self.product())
@@ -532,6 +540,7 @@ class Installing(Case):
         limber.numpy.remove()
 
     def test_small_products_stay(self):
+        """Small products go to NumPy's loops."""
         a = np.ones((3, 3), int)
         with installed():
             before = limber.numpy.calls()
@@ -606,6 +615,7 @@ class Installing(Case):
         return other.calls()[0] - before
 
     def test_no_library(self):
+        """A missing library is named."""
         spec = importlib.util.spec_from_file_location("other_loops", _loops.__file__)
         other = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(other)
@@ -643,6 +653,7 @@ class Threads(Case):
 
     @unittest.skipUnless(hasattr(os, "fork"), "no fork")
     def test_fork(self):
+        """Children of a fork compute, whether or not the parent has computed before."""
         small, large = numbers("l", (60, 60)), numbers("b", (420, 420), 1)
         half = numbers("e", (60, 60))
         wanted = [small @ small, large @ large, half @ half]

@@ -89,6 +89,7 @@ class Layout(unittest.TestCase):
         self.assertEqual(found, expected)
 
     def test_every_status_has_its_exception(self):
+        """The enumeration Status has the library's names."""
         for status in limber.Status:
             self.assertEqual(_library.lib.limber_status_name(status).decode(), status.name)
 
@@ -248,6 +249,7 @@ class Buffers(unittest.TestCase):
                                contract="right")
 
     def test_alpha_beta_out(self):
+        """alpha, beta and out, compared with fractions."""
         a, b, c = draw(3, 6), draw(6, 2), draw(3, 2)
         out = buffer(c)
         self.assertIs(self.ctx.matmul(buffer(a), buffer(b), out=out, alpha=0.3, beta=-2), out)
@@ -256,6 +258,7 @@ class Buffers(unittest.TestCase):
                                          for x, y in zip(*rows)] for rows in zip(ab, c)])
 
     def test_reproducible_sums(self):
+        """Rows have the same bits alone and in a matrix."""
         a, b = draw(3, 300), draw(300, 4)
         c, report = self.ctx.matmul(buffer(a), buffer(b), contract="reproducible", report=True)
         self.assertEqual((report.order, report.scheme), (1, "native"))
@@ -376,6 +379,7 @@ class Buffers(unittest.TestCase):
         self.assertEqual(numpy.asarray(limber.Quad([[1, 2]])).shape, (1, 2))
 
     def test_solve(self):
+        """solve: one and several right sides, complex systems, refusals."""
         if numpy is None:
             return
         n = 30
@@ -422,6 +426,7 @@ class Buffers(unittest.TestCase):
         self.assertRaisesRegex(limber.BadArgument, "int3", limber.matmul, bits, bits, format="int3")
 
     def test_integers(self):
+        """Products of bytes are exact, in 32-bit integers."""
         a = [[random.randint(-128, 127) for _ in range(40)] for _ in range(3)]
         b = [[random.randint(-128, 127)] for _ in range(40)]
         c = self.ctx.matmul(buffer(a, "b"), buffer(b, "b"))
@@ -429,6 +434,7 @@ class Buffers(unittest.TestCase):
         self.assertEqual(memoryview(c).tolist(), [[int(x) for x in row] for row in product(a, b)])
 
     def test_modulus(self):
+        """Products modulo a number, compared with Python's integers."""
         draw_one = lambda: random.randint(-1 << 62, 1 << 62)
         a = [[draw_one() for _ in range(40)] for _ in range(3)]
         b = [[draw_one() for _ in range(2)] for _ in range(40)]
@@ -463,6 +469,7 @@ class Buffers(unittest.TestCase):
             self.ctx.matmul(buffer([[0.5]]), buffer([[1.0]]), modulus=7)
 
     def test_products_by_labels(self):
+        """einsum and tensordot without NumPy."""
         a = memoryview(array.array("d", range(24))).cast("B").cast("d", (2, 3, 4))
         b = memoryview(array.array("d", range(12))).cast("B").cast("d", (4, 3))
         at = lambda i, j, k: 12 * i + 4 * j + k
@@ -475,6 +482,7 @@ class Buffers(unittest.TestCase):
         self.assertEqual(memoryview(self.ctx.matmul(a, b)).shape, (2, 3, 3))
 
     def test_range_leaves_out(self):
+        """A result that does not fit raises OutOfRange and leaves out unchanged."""
         out = buffer([[5]], "b")
         with self.assertRaises(limber.OutOfRange) as caught:
             self.ctx.matmul(buffer([[100]], "b"), buffer([[2]], "b"), contract="exact", out=out)
@@ -554,6 +562,7 @@ class Buffers(unittest.TestCase):
             ctx.matmul(buffer(draw(2, 2)), buffer(draw(2, 2)))
 
     def test_prepared_operands(self):
+        """A prepared operand gives the same products, and notices changes."""
         a, b = draw(6, 5), draw(5, 3)
         held = buffer(a)
         with self.ctx.prepare(held, check_changes=True) as operand:
@@ -587,6 +596,7 @@ class Buffers(unittest.TestCase):
         operand.close()
 
     def test_log_and_report(self):
+        """The log has a line for the call, and the report names its scheme."""
         lines = []
         with limber.Context(log=lines.append, contract="correct") as ctx:
             _, report = ctx.matmul(buffer(draw(3, 3)), buffer(draw(3, 3)), report=True)
@@ -595,6 +605,7 @@ class Buffers(unittest.TestCase):
         self.assertTrue(any(report.scheme in line and "m=3" in line for line in lines), lines)
 
     def test_plan_and_inspect(self):
+        """The text of a plan, and the masks of an operand."""
         a = buffer([[1.0, 2.0, 0.0], [0.25, -4.0, 3.0]])
         self.assertIn("plan gemm", self.ctx.plan(a, buffer(draw(3, 2))))
         seen = self.ctx.inspect(a)
@@ -642,12 +653,14 @@ class Buffers(unittest.TestCase):
             self.ctx.run_plan(text, a + 0j, b + 0j)
 
     def test_options(self):
+        """Options of contexts reach the library."""
         with limber.Context(cache_dir="", whole=True, kernels="prebuilt") as ctx:
             ctx.matmul(buffer(draw(3, 3)), buffer(draw(3, 3)))
         with self.assertRaises(TypeError):
             limber._library.Config(whole=True)
 
     def test_cache(self):
+        """Kernels on disk are listed and removed."""
         with tempfile.TemporaryDirectory() as folder, \
                 limber.Context(cache_dir=os.path.join(folder, "cache"), kernels="specialised") as ctx:
             ctx.matmul(buffer(draw(3, 3)), buffer(draw(3, 3)), dtype="dd")   # small doubles need no kernel
@@ -660,12 +673,14 @@ class Buffers(unittest.TestCase):
             self.assertEqual(ctx.cache_info().entries, 0)
 
     def test_simulated_units(self):
+        """A unit described by words rounds its operands as stated."""
         a = buffer([[0.1] * 4])
         c = self.ctx.matmul(a, buffer([[1.0]] * 4),
                             contract="simulate=in=f16 mul=f32:rn acc=f32:rn")
         self.assertEqual(memoryview(c).tolist()[0][0], 4 * 0.0999755859375)    # 0.1 in binary16
 
     def test_convolution(self):
+        """A convolution with padding and strides, compared with its definition."""
         x = [float(random.randint(-9, 9)) for _ in range(2 * 3 * 5 * 6)]
         w = [float(random.randint(-9, 9)) for _ in range(4 * 3 * 3 * 2)]
         four = lambda flat, shape: memoryview(array.array("d", flat)).cast("B").cast("d", shape)
@@ -733,6 +748,7 @@ class Buffers(unittest.TestCase):
                             layout=layout)
 
     def test_epilogues(self):
+        """Epilogues with inputs of every shape, compared with fractions."""
         a, b = draw(4, 5, 1), draw(5, 6, 1)
         rows, cols, all = draw(4, 1, 1), draw(1, 6, 1), draw(4, 6, 1)
         steps = "%1 = add %x %cols\n%2 = mul %1 %rows ; scaled\n%3 = max %2 %all\n%4 = sub %3 %s"
@@ -884,6 +900,7 @@ class Quads(unittest.TestCase):
         return round(x / unit) * unit
 
     def test_shapes_and_whole_powers(self):
+        """Shapes, conversion to int, and whole powers."""
         third = 1 / limber.Quad([[3, -3], [1, 7]])
         self.assertEqual((third.ndim, third.size, limber.Quad(1).ndim, limber.Quad(1).size),
                          (2, 4, 0, 1))
@@ -990,6 +1007,7 @@ class Quads(unittest.TestCase):
 
     @unittest.skipUnless(numpy, "NumPy")
     def test_long_doubles(self):
+        """NumPy's long doubles and other scalars become Quads exactly."""
         one, rest = numpy.longdouble(1), numpy.longdouble(2) ** -60
         for x in (one + rest, (one + rest) * numpy.longdouble(2) ** 5000, -rest / 3, numpy.float32(0.1),
                   numpy.longdouble("-0.0"), numpy.longdouble("-inf"), numpy.int64(-2 ** 63)):
@@ -1000,6 +1018,7 @@ class Quads(unittest.TestCase):
         self.assertTrue(math.isnan(limber.Quad([numpy.longdouble("nan")]).item()))
 
     def test_numbers_of_mpmath(self):
+        """Numbers of mpmath are rounded once."""
         try:
             import mpmath
         except ImportError:
@@ -1067,6 +1086,7 @@ class Quads(unittest.TestCase):
             self.assertEqual(shown(p.sqrt().item()), shown(root))
 
     def test_operands_of_arithmetic(self):
+        """Operands of other types, broadcasting and comparisons."""
         q = limber.Quad([[1, 2], [3, 4]])
         third = limber.Quad(Fraction(1, 3)).item()
         self.assertEqual((q * Fraction(1, 3)).to_fractions()[0][0], third)
@@ -1208,6 +1228,7 @@ class Quads(unittest.TestCase):
         self.assertTrue(math.isnan(strings.to_fractions()[5]))
 
     def test_decimal_strings(self):
+        """Decimal strings are rounded once, and printed digits identify a number."""
         sys.set_int_max_str_digits(0)     # of a failure's text
         texts = ["0.1", "-3.14159265358979323846264338327950288", "1e-4940", "12345678901234567890e20"]
         q = limber.Quad(texts)
@@ -1219,6 +1240,7 @@ class Quads(unittest.TestCase):
             limber.Quad(["1.5x"])
 
     def test_pairs(self):
+        """Pairs of doubles to and from Quads."""
         hi = [random.uniform(-1, 1) * 2.0 ** random.randint(-80, 80) for _ in range(300)]
         lo = [x * 2.0 ** -random.randint(53, 140) * random.uniform(-1, 1) for x in hi]
         q = limber.Quad.from_pairs(array.array("d", hi), array.array("d", lo))
@@ -1231,6 +1253,7 @@ class Quads(unittest.TestCase):
                          [Fraction(x) for x in hi])
 
     def test_products(self):
+        """Products of Quads and of doubles are rounded once."""
         a = [[Fraction(random.randint(-10 ** 30, 10 ** 30), 7 ** 20) for _ in range(6)]
              for _ in range(3)]
         b = draw(6, 2)
@@ -1242,6 +1265,7 @@ class Quads(unittest.TestCase):
         self.assertEqual(c.to_fractions(), [[self.nearest(third * x) for x in row] for row in exact])
 
     def test_double_doubles(self):
+        """Products of pairs of doubles (dd)."""
         x = [[1 / 3, 1 / 3 * 2.0 ** -54], [-0.7, 1e-18]]
         dd = memoryview(array.array("d", sum(x, []))).cast("B").cast("d", (1, 2, 2))
         ones = memoryview(array.array("d", [1, 0, 1, 0])).cast("B").cast("d", (2, 1, 2))
@@ -1263,6 +1287,7 @@ class Ops(unittest.TestCase):
         cls.ops = ops
 
     def test_functions_of_numpy(self):
+        """Functions that NumPy has, too, rounded once from binary64 to float16."""
         x = numpy.linspace(-9, 9, 1001).astype(numpy.float16).reshape(7, 11, 13)
         wide = x.astype(numpy.float64)
         for name, of in (("exp", numpy.exp), ("tanh", numpy.tanh), ("sin", numpy.sin),
@@ -1276,12 +1301,14 @@ class Ops(unittest.TestCase):
             self.assertTrue(numpy.allclose(single, of(wide), rtol=2 ** -23, atol=0), name)
 
     def test_all_are_there(self):
+        """The module has every function of the library, with a docstring."""
         self.assertIn("gelu_tanh", self.ops.__all__)
         self.assertEqual(len(self.ops.__all__), 43 + 8)     # functions and reductions
         for name in self.ops.__all__:
             self.assertTrue(getattr(self.ops, name).__doc__)
 
     def test_places(self):
+        """Strided, empty and scalar arrays, results in place, and a context."""
         x = numpy.arange(24, dtype=numpy.float32).reshape(4, 6)
         self.assertTrue((self.ops.neg(x[:, ::2]) == -x[:, ::2]).all())
         self.assertTrue((self.ops.neg(x.T) == -x.T).all())
@@ -1294,6 +1321,7 @@ class Ops(unittest.TestCase):
             self.assertTrue((self.ops.leaky_relu(-x, 0.5, context=ctx) == -x / 2).all())
 
     def test_reductions(self):
+        """Sums are exact and rounded once; other reductions are near NumPy's."""
         ops, half = self.ops, numpy.float16
         x = numpy.random.default_rng(3).uniform(-1, 1, (3, 40, 5)).astype(half)
         exact = lambda v: half(float(sum(map(Fraction, v.astype(float).tolist()))))
@@ -1370,6 +1398,7 @@ class Ops(unittest.TestCase):
         self.assertEqual(self.ops.add_n(x, carry="storage", swallowed=True)[1], 3 * 4)
 
     def test_options(self):
+        """Directions of rounding, and the types of isnan and isinf."""
         x = numpy.array([1.0])
         up = self.ops.exp(x, dtype=numpy.float16, rounding="up")
         down = self.ops.exp(x, dtype=numpy.float16, rounding="down")
@@ -1403,6 +1432,7 @@ class Ops(unittest.TestCase):
             self.ops.cast(x, dtype="bf16", out=numpy.zeros(x.shape, "u1"))
 
     def test_small_types(self):
+        """Types of ml_dtypes, as operands and as results."""
         if ml_dtypes is None:
             self.skipTest("ml_dtypes is absent")
         x = numpy.linspace(-4, 4, 33)
@@ -1423,6 +1453,7 @@ class Ops(unittest.TestCase):
                 self.assertTrue((self.ops.exp(y) == numpy.exp(y.astype(float)).astype(kind)).all())
 
     def test_refused(self):
+        """Wrong arguments are refused by name."""
         x = numpy.ones(3, numpy.float16)
         for text, call in (
                 ("exp is not defined on i64", lambda: self.ops.exp(numpy.arange(3))),
@@ -1444,6 +1475,7 @@ class Ops(unittest.TestCase):
 class Conversions(unittest.TestCase):
     """Tests convert, quantize and fixed."""
     def test_rounding(self):
+        """Directions of rounding, with the signs of zeros."""
         x = numpy.array([[1 + 2.0 ** -9, -1 - 3 * 2.0 ** -9], [2.0 ** -140, -0.0]])
         down, up = [[1, -1 - 2.0 ** -7], [0, -0.0]], [[1 + 2.0 ** -7, -1], [2.0 ** -133, -0.0]]
         for rounding, want in (("down", down), ("up", up), ("zero", [[1, -1], [0, -0.0]]),
@@ -1623,6 +1655,7 @@ class Conversions(unittest.TestCase):
         self.assertEqual(limber.convert(numpy.array([1.5]), "posit32").dtype, "u4")
 
     def test_bits_flip(self):
+        """flips changes at most one bit of an element, with the stated probability."""
         x = numpy.random.default_rng(3).standard_normal(4000)
         plain = limber.quantize(x, "bf16")
         self.assertEqual(limber.quantize(x, "bf16", flips=0.0).tolist(), plain.tolist())
@@ -1639,6 +1672,7 @@ class Conversions(unittest.TestCase):
             self.assertRaisesRegex(limber.BadArgument, why, limber.quantize, x, "bf16", **how)
 
     def test_fixed_point(self):
+        """Fixed-point numbers in every rounding; what is too large ends at the range's ends."""
         x = numpy.array([0.3, -0.3, 2.5, -2.5, 3.5, 7.9, -9.0, 1e300, -math.inf, 0.125, -0.125])
         for rounding, want in (
                 ("nearest", [0.25, -0.25, 2.5, -2.5, 3.5, 7.75, -8, 7.75, -8, 0, 0]),
@@ -1659,6 +1693,7 @@ class Conversions(unittest.TestCase):
         self.assertEqual(limber.fixed(x[:2].astype("f"), 4, 2).dtype, numpy.float32)
 
     def test_formats_of_all_kinds(self):
+        """Conversions between floats, integers, pairs, Quads and complex numbers."""
         q = limber.Quad([Fraction(1, 3), 2])
         self.assertEqual(limber.convert(q, "f64").tolist(), [1 / 3, 2])
         self.assertIsInstance(limber.convert([1.5], "f128"), limber.Quad)
@@ -1740,6 +1775,7 @@ class Conversions(unittest.TestCase):
             numpy.array([top * (1 - 2.0 ** -20)]), name, rounding="zero")[0]))
 
     def test_refused(self):
+        """Wrong arguments are refused by name."""
         x = numpy.ones((2, 4))
         for text, call in (
                 ("a: numbers that no double holds", lambda: limber.convert(
@@ -1835,6 +1871,7 @@ class Charts(unittest.TestCase):
 class Units(unittest.TestCase):
     """Tests limber.units, retention, statistics and explore."""
     def test_words(self):
+        """Each preset equals the unit that its words describe."""
         every = limber.units()
         self.assertIn("h100-e4m3", every)
         for name, preset in every.items():
@@ -1860,6 +1897,7 @@ class Units(unittest.TestCase):
             self.assertLess(2 * abs(made - exact).mean(), abs(plain - exact).mean())
 
     def test_retention(self):
+        """The model of retained variance grows with the accumulator's bits."""
         self.assertTrue(0 < limber.retention(8, 8, 2 ** 16) < limber.retention(12, 8, 2 ** 16) <= 1)
         self.assertNotEqual(limber.retention(8, 5, 64, groups=64),
                             limber.retention(8, 5, 64, groups=32))
@@ -1870,6 +1908,7 @@ class Units(unittest.TestCase):
         self.assertTrue(math.isnan(limber.retention(99, 8, 10)))
 
     def test_statistics(self):
+        """Counts of swamped additions, where adding 1 to 2048 changes nothing."""
         a, b = numpy.ones((2, 5000), "f"), numpy.ones((5000, 3), "f")
         c, s = limber.statistics(a, b, "in=f16 mul=f16 acc=f16")
         self.assertEqual((c == 2048).all(), True)       # where adding 1 changes nothing
@@ -1883,6 +1922,7 @@ class Units(unittest.TestCase):
             limber.statistics(a, b, "acc=f16")
 
     def test_explore(self):
+        """Each trial of a sweep has the error and counts of its unit alone."""
         random = numpy.random.default_rng(5)
         a, b = (random.standard_normal(shape).astype("f") for shape in ((9, 200), (200, 7)))
         trials = limber.explore(a, b, formats=["e5m2", "bf16", "f16"], groups=[0, 32],
@@ -1907,6 +1947,7 @@ class Overlapping(unittest.TestCase):
     """`out` overlaps the operands' elements: as NumPy does, the result is computed in a copy."""
 
     def test_as_numpy(self):
+        """Operands and results that overlap in memory, compared with NumPy."""
         rng = numpy.random.default_rng(12)
         draw = lambda *shape: rng.integers(-9, 9, shape).astype("d")
         for _ in range(2):      # the second round uses what the first one has cached
@@ -1993,6 +2034,7 @@ class Overlapping(unittest.TestCase):
             self.assertEqual(limber.matmul(x, y, out=out).tolist(), want.tolist())
 
     def test_refused(self):
+        """A read-only result that overlaps is refused."""
         frozen = numpy.ones((4, 4))
         frozen.flags.writeable = False
         with self.assertRaisesRegex(limber.BadArgument, "out"):
@@ -2274,6 +2316,7 @@ class Arrays(unittest.TestCase):
             self.assertEqual((view.matrix().row_stride, view.matrix().col_stride), (16, 2))
 
     def test_types(self):
+        """Types of results for each type of operands."""
         for kind in "e", "f", "d":
             a = self.random.integers(-9, 9, (3, 6)).astype(kind)
             c = self.ctx.matmul(a, a.T)
@@ -2312,6 +2355,7 @@ class Arrays(unittest.TestCase):
         self.same(self.ctx.matmul(readonly, readonly), readonly, readonly)
 
     def test_what_cannot_be_served_is_named(self):
+        """Types and arrays that the library does not take are refused by name."""
         one, a = numpy.eye(2), numpy.zeros((2, 2))
         for text, call in (
                 ("a: uint64 with numbers from 2\\^63 on",
@@ -2528,6 +2572,7 @@ class Arrays(unittest.TestCase):
                 call()
 
     def test_arrays_of_jax(self):
+        """Arrays of JAX are read in place, and refused as results."""
         try:
             import jax
             from jax import numpy as jnp
@@ -2554,6 +2599,7 @@ class Arrays(unittest.TestCase):
         self.same(numpy.asarray(made(a, a.T)), numpy.asarray(a), numpy.asarray(a).T)
 
     def test_arrays_by_interface(self):
+        """Objects with __array_interface__ or __array__."""
         class Shown:
             def __init__(self, array):
                 self.array = array
@@ -2577,6 +2623,7 @@ class Arrays(unittest.TestCase):
             self.ctx.matmul(a, a.T, out=Converted(out))
 
     def test_vectors_and_stacks(self):
+        """Shapes of products of vectors and broadcast stacks are NumPy's."""
         a, b = self.random.integers(-9, 9, (3, 1, 4, 6)).astype("d"), \
             self.random.integers(-9, 9, (2, 6, 5)).astype("d")
         self.assertTrue((self.ctx.matmul(a, b) == a @ b).all())
@@ -2729,6 +2776,7 @@ class Arrays(unittest.TestCase):
         self.assertTrue((self.ctx.tensordot(a, b, 1, epilogue="%1 = neg %x") == -(a @ b)).all())
 
     def test_complex(self):
+        """Complex products, conjugates, and one real operand."""
         a = self.random.integers(-9, 9, (4, 6)) + 1j * self.random.integers(-9, 9, (4, 6))
         b = self.random.integers(-9, 9, (6, 3)) - 1j
         self.assertTrue((self.ctx.matmul(a, b, alpha=1 - 2j) == (1 - 2j) * (a @ b)).all())
@@ -2748,6 +2796,7 @@ class Arrays(unittest.TestCase):
         self.assertTrue((self.ctx.matmul(stack, b) == stack @ b).all())
 
     def test_quads_are_arrays(self):
+        """Quads support @, transposition and indexing."""
         q = limber.Quad([[1, 2], [3, 4]])
         self.assertEqual((q @ q).to_fractions(), [[7, 10], [15, 22]])
         self.assertEqual((q.T @ q).to_fractions(), [[10, 14], [14, 20]])

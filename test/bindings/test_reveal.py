@@ -109,6 +109,7 @@ units = limber.Context(backend="interp")
 class Reveal(unittest.TestCase):
     """limber.reveal finds the order in which products sum their terms."""
     def test_random_trees(self):
+        """The tree of sums in a random order is found, up to the order of operands."""
         drawn = random.Random(8)
         for turn in range(200):
             k = drawn.randint(2, 40)
@@ -249,6 +250,7 @@ class Reveal(unittest.TestCase):
         self.assertGreater(seen, 45)
 
     def test_limber_and_numpy(self):
+        """The order of Limber's reproducible sums, and that of NumPy's BLAS, whatever it is."""
         for kind in "f32", "f64":
             found = limber.reveal(lambda a, b: limber.matmul(a, b, contract="reproducible"), 600,
                                   kind, shape=(5, 7), at=(4, 2))

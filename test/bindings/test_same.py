@@ -23,6 +23,7 @@ class Same(unittest.TestCase):
             return done.returncode, done.stdout + done.stderr
 
     def test_equal(self):
+        """A script with the same results under all settings."""
         status, said = self.same("import sys\nx = [1.0, {'a': 2}]\nprint(len(sys.argv), x)\n",
                                  "script.py", "more")
         self.assertEqual(status, 0, said)
@@ -31,6 +32,8 @@ class Same(unittest.TestCase):
         self.assertTrue(said.endswith("The script gives the same under all of them.\n"), said)
 
     def test_variable(self):
+        """Variables that depend on the number of threads are named, with the line that sets the
+        first one."""
         status, said = self.same(WIDE + "kept = {'a': [0.5 * threads]}\nother = 5\n")
         self.assertEqual(status, 1, said)
         self.assertIn("as it is, 2 threads: differs\n    kept (dict) differs\n"
@@ -82,6 +85,7 @@ class Same(unittest.TestCase):
 
     @unittest.skipIf(importlib.util.find_spec("numpy") is None, "no NumPy")
     def test_array(self):
+        """Arrays that differ are shown with all digits."""
         status, said = self.same(WIDE + "import numpy\na = numpy.arange(3) / 3.0\n"
                                  "a[1] += threads * 1e-16\nprint(a)\n")
         self.assertEqual(status, 1, said)

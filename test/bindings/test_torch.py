@@ -113,6 +113,8 @@ class Functions(unittest.TestCase):
             torch.testing.assert_close(g, w, rtol=1e-12, atol=1e-12)
 
     def test_products(self):
+        """Every function that multiplies gives PyTorch's values and gradients, for vectors,
+        matrices and broadcast stacks."""
         shapes = [((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 5)), ((3, 4), (4, 5)),
                   ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((6, 1, 3, 4), (2, 4, 5)),
                   ((4,), (2, 4, 5)), ((2, 3, 4), (4,)), ((0, 4), (4, 5)), ((3, 0), (0, 5)),
@@ -140,6 +142,7 @@ class Functions(unittest.TestCase):
         self.same(lambda a, b: torch.matmul(a.t(), b[::2]), randn(3, 4), randn(6, 5))
 
     def test_out(self):
+        """Products with `out` write to that tensor."""
         out = torch.empty(3, 5, dtype=torch.float64)
         a, b = randn(3, 4, grad=False), randn(4, 5, grad=False)
         model = One(lambda x, y: torch.mm(x, y, out=out))
@@ -148,6 +151,7 @@ class Functions(unittest.TestCase):
         torch.testing.assert_close(out, a @ b)
 
     def test_einsum(self):
+        """einsum and tensordot, also with diagonals, ellipses and more than two operands."""
         for equation, *shapes in [
                 ("ij,jk->ik", (3, 4), (4, 5)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
                 ("ij,kj", (3, 4), (5, 4)), ("i,j->ij", (3,), (4,)), ("ij,ij->", (3, 4), (3, 4)),
@@ -166,6 +170,7 @@ class Functions(unittest.TestCase):
             self.same(lambda x, y: torch.tensordot(x, y, dims), randn(*a), randn(*b))
 
     def test_convolutions(self):
+        """Convolutions and transposed ones in one to three dimensions, with every option."""
         def run(function, *shapes, **options):
             """Compares a function with PyTorch's, for operands of these shapes."""
             with self.subTest(function.__name__, **options):
@@ -192,6 +197,7 @@ class Functions(unittest.TestCase):
 
     @unittest.skipUnless(hasattr(F, "scaled_dot_product_attention"), "PyTorch 2")
     def test_attention(self):
+        """Attention with masks, another scale, and fewer heads of keys than of queries."""
         shapes = (2, 3, 5, 8), (2, 3, 6, 8), (2, 3, 6, 7)
         mask = torch.randn(5, 6) > -1
         for options in {}, {"is_causal": True}, {"scale": 0.3}, {"attn_mask": mask}, \
@@ -202,6 +208,7 @@ class Functions(unittest.TestCase):
                   randn(2, 4, 5, 8), randn(2, 2, 6, 8), randn(2, 2, 6, 8))
 
     def test_second_derivatives(self):
+        """Gradients have gradients."""
         a, b = randn(3, 4), randn(4, 2)
         self.assertTrue(torch.autograd.gradgradcheck(
             lambda x, y: limber.torch.matmul(x, y, contract="correct"), (a, b)))
@@ -211,6 +218,7 @@ class Functions(unittest.TestCase):
                 lambda x, w: function(x, w, stride=2, padding=1, contract="correct"), (x, w)))
 
     def test_integers_and_others_stay_pytorchs(self):
+        """Types that Limber does not replace stay with PyTorch."""
         x = torch.arange(6).view(2, 3)
         model = One(lambda: x @ x.t())
         with limber.torch.inject(model, UNIT):
@@ -240,6 +248,7 @@ class Bits(unittest.TestCase):
         self.assertTrue(torch.equal(layer.bias.grad, g.sum(0)))
 
     def test_convolutions(self):
+        """A convolution and its two gradients have the bits of three different units."""
         layer = torch.nn.Conv2d(3, 5, 3, stride=2, padding=1, bias=False)
         x = torch.randn(2, 3, 9, 9, requires_grad=True)
         config = {"forward": UNIT, "grad_input": OTHER, "grad_weight": THIRD}
@@ -257,6 +266,7 @@ class Bits(unittest.TestCase):
             xn, gn, (3, 3), contract=f"simulate={THIRD}", **more).tobytes())
 
     def test_types(self):
+        """Results have the operands' type, and are rounded to it once."""
         for kind in torch.float16, torch.bfloat16, torch.float64:
             a, b = torch.randn(9, 12).to(kind), torch.randn(12, 7).to(kind)
             got = limber.torch.matmul(a, b, contract="correct")
@@ -302,6 +312,7 @@ class Models(unittest.TestCase):
             return self.net(self.x)
 
     def test_correct_is_near_and_removal_complete(self):
+        """Under `correct` results are near PyTorch's; remove() restores the model exactly."""
         before = {key: value.clone() for key, value in self.net.state_dict().items()}
         attributes = set(vars(self.net.hidden))
         injected = limber.torch.inject(self.net, {"contract": "correct"})
@@ -315,6 +326,7 @@ class Models(unittest.TestCase):
         self.assertTrue(torch.equal(self.net(self.x), self.want))
 
     def test_layers(self):
+        """Patterns of names choose the layers."""
         every = self.run_with({"unit": UNIT})
         some = self.run_with({"unit": UNIT, "layers": {"*": None, "out": UNIT}})
         none = self.run_with({"layers": {"out": None}})
@@ -331,6 +343,8 @@ class Models(unittest.TestCase):
                                     self.net.out.bias))
 
     def test_lpgemm(self):
+        """LPGEMM's configuration, as a dictionary and as a file, chooses the unit that it
+        describes."""
         words = {"groupedCumulativeLength": 16, "targetFloatType": (1, 5, 2),
                  "roundingType": "nearest", "quantLayer": ["conv", "out"]}
         unit = "in=e5m2 mul=e5m2 acc=e5m2 group=16 outer=e5m2"
@@ -374,6 +388,7 @@ class Models(unittest.TestCase):
         self.refused({"scheme": "fp32-x"}, "fp32-x")
 
     def test_refusals(self):
+        """Bad configurations and models are refused by name."""
         self.refused({"unit": "h100-e4m9"}, "config: .*h100-e4m9")
         self.refused({"unit": UNIT, "contract": "correct"}, "either a unit or a contract")
         self.refused({"contract": "fastest"}, "config: .*fastest")
@@ -411,6 +426,7 @@ class Models(unittest.TestCase):
                     self.assertGreater((layer(x) - want).abs().max(), 1e-3)
 
     def test_whole_layers_are_named(self):
+        """Layers that PyTorch computes in one piece are listed, and not replaced."""
         model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LSTM(4, 4))
         injected = limber.torch.inject(model, UNIT)
         self.assertEqual(injected.whole, ["1"])
@@ -418,6 +434,7 @@ class Models(unittest.TestCase):
         injected.remove()
 
     def test_copies(self):
+        """A copy of a model with replaced products has parameters of its own."""
         with limber.torch.inject(self.net, UNIT):
             other = copy.deepcopy(self.net)
             want = self.net(self.x)
@@ -428,6 +445,7 @@ class Models(unittest.TestCase):
             self.assertFalse(torch.equal(other(self.x), want))
 
     def test_own_forward_functions_stay(self):
+        """A forward function that a module was given still runs, and stays after removal."""
         self.net.out.forward = lambda x: x * 2
         want = self.net(self.x)
         with limber.torch.inject(self.net, {"contract": "correct"}):
@@ -435,6 +453,7 @@ class Models(unittest.TestCase):
         self.assertTrue(torch.equal(self.net(self.x), want))
 
     def test_threads(self):
+        """Several threads may run one model."""
         with limber.torch.inject(self.net, {"unit": UNIT, "layers": {"out": None}}):
             want, found = self.net(self.x), []
 
@@ -525,6 +544,8 @@ class Models(unittest.TestCase):
 
     @unittest.skipUnless(HAS_OPERATORS, "PyTorch 2.4")
     def test_compiled_and_exported(self):
+        """torch.compile and torch.export give the bits of eager mode, gradients and statistics
+        too."""
         for config in ({"contract": "correct"}, {"unit": UNIT, "layers": {"out": None}},
                        {"unit": UNIT, "statistics": True}):
             with limber.torch.inject(self.net, config) as injected:
@@ -547,6 +568,7 @@ class Models(unittest.TestCase):
 
     @unittest.skipUnless(HAS_OPERATORS, "PyTorch 2.4")
     def test_operators_pass_pytorchs_checks(self):
+        """PyTorch's own checks of operators, and shapes on the device `meta`."""
         wishes = "\n".join(["correct"] * 3)
         a, b = randn(3, 4), randn(4, 5)
         torch.library.opcheck(torch.ops.limber.product.default, (a, b, wishes, 0, "", 0))
@@ -563,6 +585,7 @@ class Models(unittest.TestCase):
 class Statistics(unittest.TestCase):
     """Statistics of rounding events by layer, and the profiler."""
     def test_tables_files_and_pictures(self):
+        """Statistics by step and layer, as dictionaries, text, JSON and pictures."""
         torch.manual_seed(6)
         net, x = Net(), torch.randn(6, 1, 8, 8)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -610,6 +633,7 @@ class Statistics(unittest.TestCase):
         injected.remove()
 
     def test_profiler_sees_products(self):
+        """The profiler shows Limber's products under their names."""
         net = Net()
         with limber.torch.inject(net, UNIT), torch.autograd.profiler.profile() as profile:
             net(torch.randn(3, 1, 8, 8)).sum().backward()
@@ -622,6 +646,7 @@ class Statistics(unittest.TestCase):
                             if event.name.startswith("limber::")))
 
     def test_observing_changes_nothing(self):
+        """Keeping statistics does not change results."""
         torch.manual_seed(7)
         net, x = Net(), torch.randn(3, 1, 8, 8)
         results = []
