@@ -192,7 +192,7 @@ class Reader:
         return value
 
     def power(self, names):
-        """Parses a power, a sign or an atom, and limits how deep these are nested."""
+        """Calls power_inside, and limits how deep its calls are nested."""
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.error(self.here(), f"more than {DEEPEST} brackets and signs in each other")
@@ -201,7 +201,7 @@ class Reader:
         return made
 
     def power_inside(self, names):
-        """Parses what power() does, without the limit."""
+        """Parses a power, a sign or an atom."""
         if self.peek() == "-":
             self.take()
             inner = self.power(names)

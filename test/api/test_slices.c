@@ -140,6 +140,7 @@ static const char *const kind_names[KINDS] = {
     "positive",
 };
 
+/* Returns a number with standard normal distribution. */
 static double normal(struct rng *r)
 {
     double u = rng_unit(r), v = rng_unit(r);

@@ -71,7 +71,7 @@ class Program(unittest.TestCase):
                               capture_output=True, text=True)
 
     def test_ways(self):
-        """Every way computes all layers, with errors of its arithmetic."""
+        """Every way computes all layers, with errors as large as its arithmetic makes them."""
         with tempfile.TemporaryDirectory() as folder:
             picture = os.path.join(folder, "layers.svg")
             done = self.run_it(*SMALL, "--json", "--picture", picture, "--by",

@@ -724,8 +724,8 @@ static void tell_plan(struct work *x, limber_status s, char **text)
     limber_free(*text);
 }
 
-/* Computes a product, with prepared operands if the line asks for them: twice, and writes the bits
- * of both results. */
+/* Computes a product.  If the line asks for prepared operands, computes it twice with them, and
+ * writes the bits of both results. */
 static limber_status run_gemm(struct work *x)
 {
     const char *prepared = word(x->w, "prepared", NULL);

@@ -114,6 +114,7 @@ enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
  * as bytes, because older assemblers do not know all of them. */
 #define TDPBF16PS ".byte 0xc4, 0xe2, 0x6a, 0x5c, 0xc1\n"
 #define TDPFP16PS ".byte 0xc4, 0xe2, 0x6b, 0x5c, 0xc1\n"
+/* Loads the tiles of x, executes one product of tiles, and stores the sums in x->want. */
 #define EXECUTE(x, product) \
     __asm__ volatile("ldtilecfg %0\n" \
                      "tileloadd (%1, %4), %%tmm0\n" \

@@ -74,6 +74,8 @@ struct tile {
     long k;
 };
 
+/* WIDE_ROW adds the product of an element of A, row i, and two vectors of B to the sums of that
+ * row. WIDE_SAVE stores the sums of row i. */
 #define WIDE_ROW(i) \
     do { \
         __m512d ah_ = _mm512_set1_pd(a[2 * (i)]); \
@@ -111,6 +113,7 @@ static __attribute__((target("avx512f"))) void tile_wide(const struct tile *t)
     WIDE_SAVE(2);
 }
 
+/* As WIDE_ROW and WIDE_SAVE, with one vector of four doubles in a row. */
 #define NARROW_ROW(i) \
     do { \
         __m256d ah_ = _mm256_set1_pd(a[2 * (i)]); \

@@ -15,6 +15,7 @@ struct found {
     int determinism, math, reserved[3];
 };
 
+/* Functions of cuDNN that are called: field, symbol, type of the result, parameters. */
 #define DNN(F) \
     F(create, cudnnCreate, int, (void **)) \
     F(destroy, cudnnDestroy, int, (void *)) \

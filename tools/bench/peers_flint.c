@@ -8,6 +8,7 @@
 
 enum { PRECISION = 113, SHIFT = 113, LIMBS = 4 };
 
+/* Functions of FLINT and Arb that are called: field, symbol, type of the result, parameters. */
 #define FLINT(F) \
     F(mat_init, fmpz_mat_init, void, (void *, long, long)) \
     F(mat_clear, fmpz_mat_clear, void, (void *)) \

@@ -30,6 +30,7 @@ struct row {
 };
 
 #define SMALL "8 16 24 32 48 64 96 128"
+/* Rows of simulated units: `description` is the unit's. Those of COUNTED also keep statistics. */
 #define UNIT(name, description) \
     { "simulate", name,       "f32", "512 1024", "normal", "simulate native/fp32* cpfloat", \
       "unit",     description }
@@ -79,6 +80,8 @@ struct row {
         BACKWARD(group, name, of "backward filter", shape ",nchw" count, FILTER), \
         BACKWARD(group, name, of "backward filter NHWC", shape ",nhwc" count, FILTER)
 #define RESNET(name, shape) CPU_LAYER("conv/resnet18", name, "", shape, "")
+/* Rows of layers of MobileNetV2: 1 x 1 convolutions of h x h images from c to o channels, and
+ * depthwise 3 x 3 convolutions. */
 #define MOBILE(c, h, o) \
     CPU_LAYER("conv/mobilenetv2", "1x1 " #c " -> " #o ", " #h, "", #c "," #h "," #o ",1,1", "")
 #define DEPTHWISE(c, h, stride) \

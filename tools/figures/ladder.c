@@ -194,6 +194,7 @@ typedef void step(const struct ladder_product *x, int64_t from, int64_t to, doub
     { \
         multiply((struct choices){ __VA_ARGS__ }, x, from, to, room); \
     }
+/* Defines the steps that use vectors of one instruction set: without and with prefetching. */
 #define VECTOR_STEPS(name, attribute, n) \
     STEP(vectorised_##name, attribute, true, true, true, VECTORS *n, true, false) \
     STEP(prefetched_##name, attribute, true, true, true, VECTORS *n, true, true)

@@ -36,6 +36,7 @@ static const struct {
 
 /* ---- NVRTC ----------------------------------------------------------------------------------- */
 
+/* Functions of NVRTC that are called: name, parameters. */
 #define NVRTC(F) \
     F(nvrtcCreateProgram, \
       (void **, const char *, const char *, int, const char *const *, const char *const *)) \
@@ -235,6 +236,7 @@ static double sectors_of_step(int step, int64_t pitch)
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
+/* Functions of the CUDA driver that are called: name, parameters. */
 #define DRIVER(F) \
     F(cuModuleLoadData, (void **, const void *)) \
     F(cuModuleUnload, (void *)) \

@@ -262,7 +262,8 @@ def scattered(bytes, data, shape, strides, size):
 
 
 class Exported:
-    """A result for others' from_dlpack; `array` is its memory, bits where NumPy lacks the type."""
+    """A result that other packages read by from_dlpack.  `array` holds its elements, as bits if
+    NumPy lacks their type."""
 
     def __init__(self, array: Any, kind: str) -> None:
         self.array, self.kind = array, kind

@@ -310,6 +310,7 @@ static int leave(int e)
     return e;
 }
 
+/* Begins the function that contains it, or returns the error of enter() from it. */
 #define ENTER(needs) \
     do { \
         int e_ = enter(needs); \

@@ -1106,6 +1106,7 @@ static void meet_cluster(struct frame *f)
     F(tcgen05_commit, COMMIT ".b64", 1, do_commit(f, false)) \
     F(tcgen05_commit_all, COMMIT ".multicast::cluster.b64", 2, do_commit(f, true))
 
+/* Defines the function that executes an instruction, from its row of OPCODES. */
 #define DO(id, name, operands, what) \
     static void run_##id(struct frame *f) \
     { \

@@ -55,6 +55,7 @@ DOT(NAME(sdot), float)
 DOT(NAME(cdotc), float complex)
 DOT(NAME(zdotc), double complex)
 
+/* Defines a GEMM of this type by plain loops. */
 #define GEMM(name, type, conjugate) \
     void name(const char *ta, const char *tb, const INTEGER *m, const INTEGER *n, \
               const INTEGER *k, const type *alpha, const type *a, const INTEGER *lda, \

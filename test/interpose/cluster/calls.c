@@ -56,6 +56,8 @@ static struct {
     double work;
 } seen[COUNT];
 
+/* Defines a function that counts its calls and multiply-adds, and then calls the next library's
+ * function of that name. */
 #define DEFINE(name, arguments, pass, multiply_adds) \
     void name##_ arguments; \
     void name##_ arguments \

@@ -199,6 +199,8 @@ static int array(struct handle *h, const struct call *x, const void *alpha, cons
 
 /* ---- the functions -------------------------------------------------------------------------- */
 
+/* Defines a function of cuBLAS. TA, TB, TC: types of the matrices; RESULT: the expression that
+ * computes and returns a status. */
 #define DEFINE(NAME, PARAMS, TA, TB, TC, COMPUTE, COUNT, RESULT) \
     EXPORT int NAME(PARAMS); \
     EXPORT int NAME(PARAMS) \

@@ -46,6 +46,8 @@ struct args {
     int64_t step_a, step_b, step_c, count;
 };
 
+/* Declares a function of cuBLAS, and defines call_NAME, which calls it with the arguments in *y.
+ * INT: its type of sizes. */
 #define DECLARE(NAME, INT, PARAMS, ...) \
     int NAME(PARAMS(INT)); \
     static int call_##NAME(struct args *y) \

@@ -137,6 +137,7 @@ __attribute__((constructor)) static void clear(void)
  * caller. */
 #if defined __x86_64__
 #define JUMP "jmp *%rax"
+/* Defines a function that jumps to forwards[wide][i]. */
 #define FORWARD(name, i, wide) \
     __asm__(".text\n .globl " name "\n .type " name ", %function\n" name ":\n" \
             "lea lbt_forwards(%rip), %rax\n mov 8*(" #i "+" #wide \
