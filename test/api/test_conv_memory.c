@@ -16,6 +16,7 @@
 
 #include "jit/api/api.h"
 
+/* Bytes that are allowed beside limbs: ROOM in all cases, PANELS more for gradients of filters. */
 enum { ROOM = 16 << 20, PANELS = 64 << 20 };
 
 /* ---- an allocator that counts bytes ---------------------------------------------------------- */

@@ -20,6 +20,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum { OK, NO_MEMORY = 1, BAD_INPUT = 3, ABSENT = 100 };
+/* The first four bytes of an entry's file. */
 enum { HEAD = 0x6e727463 };
 
 struct program {

@@ -108,6 +108,7 @@ static void avx512_bf16(void **state)
 }
 
 #if defined(__x86_64__)
+/* The arguments of arch_prctl that ask Linux for the use of AMX's tiles. */
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
 
 /* Three AMX tiles of 16 rows of 64 bytes: c, a, pairs.  The products are tmm0 += tmm1 tmm2, written

@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* In bytes: LIMIT, of the workspace; MORE, beyond it; COUNTED, the head of a counted block. LENGTH:
+ * elements along k. */
 enum { LENGTH = (1 << 14) + 77, LIMIT = 1 << 20, MORE = 1 << 20, COUNTED = 64 };
 
 /* ---- an allocator that counts bytes ---------------------------------------------------------- */

@@ -23,6 +23,8 @@ typedef __float128 quad;
 typedef long double quad;
 #endif
 
+/* PICKS: elements of a result that are checked. MOST_SETS: sets of operands, which take turns.
+ * ELEMENT: bytes of the largest element. */
 enum {
     MOST_SAMPLES = 99,
     PICKS = 200,

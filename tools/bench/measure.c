@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* MOST_REPEATS: calls in a sample. READ_WHOLE: bytes of a result that is searched for elements that
+ * were not written. */
 enum { MOST_REPEATS = 1000, READ_WHOLE = 64 << 20 };
 /* Seconds of a call above which fewer samples are taken. */
 static const double slow = 0.1, very_slow = 1;

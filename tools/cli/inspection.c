@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 #include <limits.h>
 
+/* HIGH, WIDE: cells of the printed grid. LEVELS: characters of `ramp`. */
 enum { HIGH = 32, WIDE = 64, LEVELS = 8 };
 static const char ramp[LEVELS + 1] = ":-=+*#%@";
 

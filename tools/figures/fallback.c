@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A tile has LINES lines and LENGTH elements along k. FP16 holds numbers from 2^LOW to below 2^TOP,
+ * which are WINDOW binades. */
 enum { LINES = 64, LENGTH = 256, LOW = -14, TOP = 15, WINDOW = 29, BLOCKS = 16, TILES = 8 };
 static const char *const kinds[] = { "independent", "row levels", "tile levels" };
 enum { INDEPENDENT, ROW_LEVELS, TILE_LEVELS, KINDS };

@@ -11,6 +11,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+/* CELLS: cells along a side of a drawn matrix. The others are pixels: SIDE and LEAST of the longest
+ * and the shortest side, STRIP of the strips that show groups of lines, ROW of a line of text. */
 enum {
     CELLS = 256,
     SIDE = 280,
@@ -48,7 +50,7 @@ struct drawing {
     const limber_inspection *inspection;
     const limber_cut *cut;
     const limber_report *r;
-    double pixels;              /* pixels for each element */
+    double pixels; /* pixels for each element */
     struct scale exponents, bits;
     const char *scheme[LIMBER_PARTS];
     int schemes;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* ZONE: bytes of the red zones between allocations. POISON: what fills new and freed memory. */
 enum { DEVICES = 2, ZONE = 64 * 1024, POISON = 0xc5 };
 
 /* State of a byte: unallocated, never written, written before this launch, or, from FIRST on, the

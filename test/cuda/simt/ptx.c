@@ -782,6 +782,7 @@ static struct tile tile_of(const struct frame *f, int i, uint64_t rows)
     return (struct tile){ start - SIMT_SHARED, (uint32_t)(v >> 32 & 0x3fff) << 4 };
 }
 
+/* Bits 46 to 63 of descriptors of tiles whose rows have 128 bytes, swizzled. */
 enum { ROWS_OF_WGMMA = 1 << 16, ROWS_OF_TCGEN05 = 2 << 15 | 1 };
 
 static void do_wgmma(struct frame *f)

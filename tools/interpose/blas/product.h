@@ -83,6 +83,7 @@ limber_matrix limber_blas_matrix(const struct active_request *j, struct view v);
 
 /* ---- order.c: vectors of real numbers, under `reproducible` ---------------------------------- */
 
+/* The longest vectors that these functions take. */
 enum { LIMBER_BLAS_SHORT = 2048 };
 /* Sum of at most LIMBER_BLAS_SHORT products. */
 double limber_blas_short_dot(bool is_single, int64_t n, const void *x, int64_t step_x,

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+/* A panel has about PANEL_BYTES, but at least LEAST_ROWS rows. */
 enum { PANEL_BYTES = 16 << 20, LEAST_ROWS = 128 };
 
 /* Expands rows [i, i + p) of a symmetric n x n matrix, of which s stores one triangle. */

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* BLOCK: rows that are expanded at a time. CHAIN: products in a chain of order 1. MOST_SOLVED:
+ * largest n of tbsv and tpsv. */
 enum { BLOCK = 128, CHAIN = 256, MOST_SOLVED = 4096 };
 
 /* Returns the number of elements of a vector whose products form one chain of order 1

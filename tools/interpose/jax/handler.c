@@ -101,6 +101,7 @@ struct xla_extension {
     } *metadata;
 };
 
+/* Numbers that XLA's interface gives to kinds of extensions, attributes, errors and types. */
 enum { METADATA = 1, SCALAR = 3, TEXT = 4, INVALID_ARGUMENT = 3, S32 = 4, MOST_AXES = 32 };
 
 /* Types of elements.  Unsigned ones have the format of the signed one of their size: products of
