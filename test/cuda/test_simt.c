@@ -208,7 +208,8 @@ static int launch_kernel(const struct kernel *k, void *function, struct args *ar
                           k->shared, NULL, list, NULL);
 }
 
-/* A kernel's inputs a and b, and its expected output. */
+/* A kernel's inputs a and b, and its expected output.  sizes: in bytes; n, m: arguments; maps:
+ * makes the tensor maps among the arguments, or NULL. */
 struct kernel_test {
     const void *a, *b, *want;
     size_t a_size, b_size, c_size;
