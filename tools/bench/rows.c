@@ -43,14 +43,17 @@ struct row {
  * printed for each kind. */
 #define CONV(group, name, of, formats, shape, data, by) \
     { group, name ";" of, formats, shape, data, by, "conv" }
+/* The gradient with respect to the data or the filters: `way` is DATA or FILTER. */
 #define BACKWARD(group, name, of, shape, way) \
     { group,    name ";" of,        "f32",  shape, \
       "normal", "native conv-any*", "conv", .operation = LIMBER_OPERATION_CONV_BACKWARD_##way }
+/* The gradient with respect to the data, by filters prepared before the timing. */
 #define PREPARED_BACK(group, name, of, shape) \
     { group,    name ";" of, \
       "f32",    shape, \
       "normal", "native/prepared conv-any* native/plain", \
       "conv",   .operation = LIMBER_OPERATION_CONV_BACKWARD_DATA }
+/* All rows of a layer.  `count`: ",GROUPS" of `sizes`, or "" for one group. */
 #define CPU_LAYER(group, name, of, shape, count) \
     CONV(group, name, of "FP32 NCHW", "f32", shape ",nchw" count, "normal", \
          "native conv-plain* conv-any"), \
@@ -79,6 +82,7 @@ struct row {
                       shape ",nhwc" count), \
         BACKWARD(group, name, of "backward filter", shape ",nchw" count, FILTER), \
         BACKWARD(group, name, of "backward filter NHWC", shape ",nhwc" count, FILTER)
+/* The rows of a layer of ResNet-18. */
 #define RESNET(name, shape) CPU_LAYER("conv/resnet18", name, "", shape, "")
 /* Rows of layers of MobileNetV2: 1 x 1 convolutions of h x h images from c to o channels, and
  * depthwise 3 x 3 convolutions. */
@@ -313,6 +317,7 @@ static const struct row gpu_rows[] = {
  * do not depend on it. */
 static const char once[] = "latency,threads,workspace,interposed";
 
+/* Points *rows to the table of the CPU or the GPU, and returns its number of rows. */
 static int table_of(bool gpu, const struct row **rows)
 {
     *rows = gpu ? gpu_rows : cpu_rows;
@@ -506,6 +511,7 @@ static const char *scheme_named(const char *word)
     return NULL;
 }
 
+/* Appends c to the contenders of w, and returns the copy; NULL if the list is full. */
 static struct contender *add_contender(struct work *w, struct contender c)
 {
     if (w->count == MOST_CONTENDERS)
@@ -956,6 +962,7 @@ static void show_means(struct bench *b)
     b->results.mean_count = 0;
 }
 
+/* The ways of printing a row: the word in `struct row`, and the function that prints. */
 static const struct show {
     const char *word;
     void (*lines)(struct bench *b, const struct work *w);

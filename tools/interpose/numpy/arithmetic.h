@@ -72,6 +72,9 @@ typedef int64_t longs __attribute__((vector_size(WIDTH)));
             for (int i = 0; i < rows; i += 2) \
                 NAME##_of(2, (const TYPE *)a + i * STRIDE, b, k, (TYPE *)c + i * stride, stride); \
     }
+/* The multiply-adds.  PLAINLY: in whole lanes.  BOTH: for each 32-bit lane, adds the product of the
+ * lower halves of x and y and that of the upper halves.  SHORTLY: for 64-bit lanes whose elements
+ * fit in 32 bits.  MANY: rows of a tile, as many as the registers hold. */
 #define PLAINLY(sum, x, y) sum += x * y
 
 #if WIDTH == 64
@@ -88,8 +91,6 @@ typedef int64_t longs __attribute__((vector_size(WIDTH)));
     sum = (longs)_mm256_add_epi64((__m256i)sum, _mm256_mul_epi32((__m256i)(x), (__m256i)(y)))
 #else
 #define MANY 4
-/* For each 32-bit lane: adds the product of the lower halves of x and y and that of the upper
- * halves to the sum. */
 #define BOTH(sum, x, y) sum += ((x) << 16 >> 16) * ((y) << 16 >> 16) + ((x) >> 16) * ((y) >> 16)
 #define SHORTLY PLAINLY
 #endif
