@@ -10,6 +10,7 @@
 #include <time.h>
 
 enum { CONTRACTS = 6 };
+/* The contracts of the table. */
 static const struct {
     const char *name;
     limber_promise promise;

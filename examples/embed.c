@@ -13,6 +13,7 @@
 
 enum { M = 96, N = 16, K = 200, THREADS = 4 };
 
+/* Counts the lines of the library's log, which several threads may write. */
 struct log {
     pthread_mutex_t lock;
     int lines;

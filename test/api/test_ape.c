@@ -184,6 +184,7 @@ static void fill_tiles(struct rng *r, float *x, int64_t lines, int64_t k, int mo
             x[i * k + p] = draw(r, (enum kind)kinds[i / BLOCK * tiles_of(k) + p / TILE]);
 }
 
+/* Smallest and largest exponent of a tile's nonzero elements.  zero: there is none. */
 struct span {
     int low, high;
     bool zero;

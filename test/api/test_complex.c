@@ -34,6 +34,7 @@ static int make_contexts(void **state)
 /* Alpha and beta of a trial: absent, both real, only beta complex, both complex. */
 enum { SCALARS_none, SCALARS_real, SCALARS_beta, SCALARS_complex, SCALARS_count };
 
+/* A complex product, and how it is requested. */
 struct trial {
     int64_t m, n, k;
     limber_format fa, fb, fc;

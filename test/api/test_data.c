@@ -270,6 +270,7 @@ static void image_convolutions(void **state)
 
 enum { MOST_QUBITS = 8 };
 
+/* A circuit of quantum gates. */
 struct circuit {
     int qubits;
     double complex *u; /* the unitary by columns, which are the images of the basis states */

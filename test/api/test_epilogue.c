@@ -16,6 +16,7 @@ struct line {
     double number[2];
 };
 
+/* A random epilogue: its operations and its text. */
 struct expression {
     struct line line[STEPS];
     int lines, inputs;
@@ -219,6 +220,7 @@ static bool reads_x(const struct expression *e, int from)
 
 /* ---- random products with steps -------------------------------------------------------------- */
 
+/* A random call with an epilogue: a product, a batch or a convolution. */
 struct trial {
     limber_problem p;
     limber_contract contract;

@@ -53,6 +53,7 @@ static int lowest_bit(double x)
     return e;
 }
 
+/* What a scan finds of a matrix: exponents, number of bits, and flags (see limber_tile). */
 struct seen {
     int emin, emax, low, bits, flags;
 };

@@ -90,6 +90,7 @@ static void fill_codes(struct rng *r, limber_format f, bool finite, char *to, in
     }
 }
 
+/* A product of fixed sizes, with its matrices as stored. */
 struct call {
     limber_format a, b, c;
     limber_contract contract;

@@ -29,6 +29,7 @@ static int make_contexts(void **state)
 
 /* ---- products of doubles, stored in any format ----------------------------------------------- */
 
+/* A product whose result is graded, that is, whose error is measured. */
 struct trial {
     int64_t m, n, k;
     const char *format;

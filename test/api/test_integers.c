@@ -15,6 +15,7 @@ static const char *const operands[][2] = {
     { "f64", "i32" }, { "dd", "f64" },  { "f128", "f32" }, { "i16", "posit16" },
 };
 static const char *const results[] = { "i32", "i64", "i8", "i4" };
+/* A promise and a scheme to request; no scheme: the library chooses. */
 static const struct request {
     limber_promise promise;
     const char *scheme;
@@ -28,6 +29,7 @@ static const struct request {
     { LIMBER_CONTRACT_EXACT, NULL },
 };
 
+/* A product of integers, with the exact sums. */
 struct sums {
     limber_format a, b, c;
     struct request request;

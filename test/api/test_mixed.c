@@ -27,6 +27,7 @@ enum kind {
 static const char *const kind_names[] = { "plain",     "hot row",    "wide tiles",
                                           "far tiles", "zero tiles", "byte tiles" };
 
+/* A product whose tiles are of different kinds. */
 struct trial {
     int64_t m, n, k;
     const char *format;
@@ -92,6 +93,7 @@ static void *make_operand(struct rng *r, const struct trial *t, enum kind kind, 
     return out;
 }
 
+/* The operands of a trial, as stored, and the size of C. */
 struct matrices {
     char *a, *b, *c0, alpha[16], beta[16];
     size_t bytes;

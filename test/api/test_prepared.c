@@ -523,6 +523,7 @@ static void test_prepared_limbs_are_kept(void **state)
     assert_true(!kept[0] && kept[1]);
 }
 
+/* A call of one of several threads with the same prepared operands. */
 struct concurrent_call {
     const struct trial *t;
     const struct operands *o;

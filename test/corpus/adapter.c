@@ -23,6 +23,7 @@ const char *const corpus_kinds[KIND_count] = { "stated", "told", "plan", "config
 
 /* ---- machines -------------------------------------------------------------------------------- */
 
+/* A machine for which the corpus is recorded. */
 static const struct machine_text {
     /* target: text of the target; NULL for the interpreter's target and for a GPU */
     const char *name, *target;
@@ -583,6 +584,7 @@ static void write_bits(FILE *out, limber_format f, const char *p, size_t bytes)
 
 /* ---- parsing a problem ----------------------------------------------------------------------- */
 
+/* A problem of the corpus: the line's request, its operands, and what is recorded. */
 struct work {
     struct words *w;
     /* planner: a context with one thread, which makes the plans, since predicted times depend on

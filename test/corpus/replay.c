@@ -17,6 +17,7 @@
 
 enum { HASH = 9, LINES = 1000, WIDE = 2000 };
 
+/* The options of the command line. */
 struct options {
     const char *folder, *show, *machine;
     bool write;
@@ -25,6 +26,7 @@ struct options {
     int part, parts;
 };
 
+/* Counts over all lines. */
 struct tally {
     int problems, differ[KIND_count], lines, skipped;
     /* numbers of marks (digests of outcomes) that this computer cannot make: those copied from the

@@ -26,6 +26,7 @@
 
 extern const struct backend limber_backend_cuda;
 
+/* A GPU architecture for which kernels are compiled. */
 static const struct machine {
     const char *name;
     int major, minor;
@@ -127,6 +128,7 @@ static const char *line_start(const char *at, const char *from)
     return at;
 }
 
+/* What ptxas tells of a kernel's resources; stores, loads: bytes of spilled registers. */
 struct usage {
     char name[64];
     int registers, stack, stores, loads;

@@ -78,6 +78,7 @@ static bool is_on_device(int on)
  * addresses. */
 enum lie { LIE_steps, LIE_shared, LIE_addresses };
 
+/* An operand of all products of a batch, on the host and on the device. */
 struct operand {
     limber_format f;
     int64_t rows, cols, step;

@@ -21,6 +21,7 @@
 
 extern const struct backend limber_backend_cuda;
 
+/* The shape of a convolution. */
 struct layer {
     int64_t n, c, h, w, o, r, s, stride, pad, dilate, groups;
     limber_layout layout;
@@ -71,6 +72,7 @@ static const struct layer layers[] = {
     { 2, 12, 7, 5, 10, 3, 2, 2, 1, 2, 2, LIMBER_LAYOUT_NHWC, 6, 2 },
 };
 
+/* Image x, filters w and result y of a convolution. */
 struct tensors {
     limber_format f, fy;
     char *x, *w, *y;
@@ -473,6 +475,7 @@ static struct placed place_layer(const struct layer *l, int direction)
 
 enum { ROOM = 1 << 24 }; /* bytes of a workspace that holds all limbs of any layer in this file */
 
+/* How a convolution is computed.  limit: bytes of the workspace. */
 struct conv_run {
     const char *scheme, *format;
     enum data data;
@@ -751,6 +754,7 @@ static void an_image_is_cut_once(void **state)
                 same_conv("native", "f32", DATA_unit, &layers[i], limit);
 }
 
+/* A convolution to compute by faulty kernels. */
 struct faulty {
     struct conv_run how;
     const struct layer *layer;
@@ -888,6 +892,7 @@ static void reverse_elements(char *p, size_t count, size_t size)
     }
 }
 
+/* A convolution that is recorded once and then run on other data. */
 struct recorded {
     limber_contract contract;
     const char *format;

@@ -253,6 +253,7 @@ static const struct gpu_fault faults[] = {
       "            UNROLL\n        announce_taken(OTHERS);\\n    }=>    }" },
 };
 
+/* A product to compute by faulty kernels, and its expected result. */
 struct wanted {
     struct operand a, b;
     float *c;

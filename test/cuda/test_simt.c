@@ -89,6 +89,7 @@ struct args {
  * is not ordered before it. */
 #define UNORDERED "shared memory"
 
+/* A kernel to run, and the launch. */
 struct kernel {
     const char *source;
     int capability, threads, blocks;

@@ -20,6 +20,7 @@
 
 enum { M = 16, N = 16, K = 32 };
 
+/* The operands A, B and C, and the results in `want`. */
 struct unit_products {
     /* pairs: b in the layout that the instructions read */
     uint16_t a[M][K], b[K][N], pairs[K / 2][N][2];

@@ -53,6 +53,7 @@ static limber_format format(const char *name)
 
 /* ---- formats of one or two bytes: every bit pattern ------------------------------------------ */
 
+/* A format of few bits. */
 struct small {
     limber_format f;
     int largest; /* bit pattern of the largest finite value */

@@ -16,6 +16,7 @@
 
 /* ---- kernels in memory ----------------------------------------------------------------------- */
 
+/* Where the making of a kernel waits for the test. */
 struct gate {
     sem_t entered, leave;
     int made;
@@ -40,6 +41,7 @@ static bool make_at_once(void *user, struct entry *e, struct diag *d)
     return true;
 }
 
+/* A thread that requests a kernel. */
 struct asker {
     struct kernel_cache *m;
     struct gate *gate;

@@ -355,6 +355,7 @@ static void bits_do_not_depend_on_who_computes(void **state)
     }
 }
 
+/* A thread that requests new kernels until `leave` is set. */
 struct busy {
     limber_context *ctx;
     int first;

@@ -102,6 +102,7 @@ static const struct kind {
     { LIMBER_CONTRACT_REPRODUCIBLE, NULL, "bf16", "bf16", "f32", 0 },
 };
 
+/* A random convolution; the arrays are by operand: A, B, C. */
 struct work {
     const struct kind *kind;
     limber_conv s;

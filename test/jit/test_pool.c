@@ -16,6 +16,7 @@
 
 enum { TASKS = 1000 };
 
+/* Counts how often each task was done.  bad_worker: a call had a worker number out of range. */
 struct tally {
     atomic_int done[TASKS];
     atomic_int bad_worker;
@@ -218,6 +219,7 @@ struct region {
     struct pool *pool;
     atomic_int runs, on_other_threads;
 };
+/* A call of the pool from one thread of the region. */
 struct alone {
     struct region *region;
     pthread_t caller;
@@ -283,6 +285,7 @@ static void tasks_run_side_by_side(void **state)
     limber_pool_free(p);
 }
 
+/* A pool whose tasks run tasks themselves. */
 struct nest {
     struct pool *pool;
     atomic_int inner;

@@ -321,6 +321,7 @@ static struct entry *entry_of(limber_context *ctx, const struct kernel_key *key)
     return e;
 }
 
+/* A thread that computes the product p into its own c. */
 struct user {
     limber_context *ctx;
     struct drawn *p;

@@ -431,12 +431,14 @@ static void settings_decide_whether_functions_are_made(void **state)
 
 enum { THREADS = 4, PRODUCTS = 300 };
 
+/* The products that all threads draw from, with their results. */
 struct crowd {
     limber_context *ctx;
     struct trial product[PRODUCTS];
     char *want[PRODUCTS];
 };
 
+/* One of the threads. */
 struct thread {
     pthread_t thread;
     const struct crowd *crowd;

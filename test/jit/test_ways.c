@@ -133,6 +133,7 @@ static limber_context *open_context(const char *ways)
 
 enum contents { REAL, BYTES, UNLIKE, INTEGERS, WIDE, WIDER };
 
+/* A call that is computed in a given way. */
 struct example {
     enum way_id way;
     bool x86; /* the code exists only on x86, or is chosen only there */
@@ -216,6 +217,7 @@ static double value_of(enum contents data, uint64_t *seed, int64_t i, int64_t al
     }
 }
 
+/* The operands of an example, and the call. */
 struct operands {
     char *memory[3]; /* memory of a, b and c; owned */
     size_t bytes;

@@ -15,6 +15,7 @@ enum { LENGTH = (1 << 14) + 77, LIMIT = 1 << 20, MORE = 1 << 20, COUNTED = 64 };
 
 /* ---- an allocator that counts bytes ---------------------------------------------------------- */
 
+/* The bytes in use, and the most that were. */
 static struct {
     pthread_mutex_t lock;
     size_t held, peak; /* bytes */

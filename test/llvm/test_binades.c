@@ -142,6 +142,7 @@ static const struct request {
 /* Which scalars are passed: neither, alpha, beta, both, or an alpha far from 1. */
 enum { PLAIN, ALPHA, BETA, BOTH, FAR, SCALARS };
 
+/* A product of rows and columns of given exponents. */
 struct sweep {
     limber_format fa, fb, fc;
     struct request request;
@@ -391,6 +392,7 @@ static bool probe_described(struct target *t, struct diag *d)
 }
 
 enum { MOST = 8 };
+/* A context for each instruction set. */
 static struct {
     limber_context *ctx;
     const char *name;
@@ -451,6 +453,8 @@ static int close_contexts(void **state)
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
+/* Sweeps that were compared, values that were checked, sweeps that no scheme supports, and how
+ * many sweeps of each request the interpreter computed. */
 struct tally {
     long ran, checked, refused;
     size_t served[COUNT(requests)];

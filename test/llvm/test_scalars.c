@@ -49,6 +49,7 @@ static limber_context *open_context(const char *backend, limber_kernels kernels)
     return ctx;
 }
 
+/* The operands, C before the call, and the results to compare. */
 struct scene {
     char a[M * K * 8], b[K * N * 8], c0[M * ROW * 8], want[M * ROW * 8], got[M * ROW * 8];
 };

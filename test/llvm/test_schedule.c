@@ -42,6 +42,7 @@ struct cost {
     int runs;
 };
 
+/* The state of the modelled pool. */
 static struct {
     struct cost sum;
     double *task; /* [task] seconds of the current run's tasks */

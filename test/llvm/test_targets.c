@@ -300,6 +300,7 @@ static void units_are_simulated_everywhere(void **state_)
         assert_true(fp16 > 0);
 }
 
+/* The assembly of a kernel. */
 struct assembly {
     char *text;
     size_t size;

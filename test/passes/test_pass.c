@@ -22,6 +22,7 @@
 
 #include <cmocka.h>
 
+/* A test file: a plan, the pass to run on it, and the plan to expect. */
 struct trial {
     const char *path;
     char *text, *expect; /* text: the file; expect: the position of "; expect" in it */

@@ -29,6 +29,7 @@ static int make_context(void **state)
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
+/* The shape of a convolution. */
 struct layer {
     int n, c, h, o, r, stride, pad, dilate, groups;
 };

@@ -53,6 +53,7 @@ static size_t backends_here(const struct backend *list[MOST])
     return count;
 }
 
+/* A plan from a file, with its operands and the expected result. */
 struct trial {
     const char *path;
     char *text;

@@ -188,6 +188,7 @@ struct call place_group(const struct placed *p, int64_t group, struct tensor fil
 
 /* ---- a plan on two backends ------------------------------------------------------------------ */
 
+/* An operand, with what a scan finds of it. */
 struct operand {
     char *data;
     limber_format f;

@@ -233,6 +233,7 @@ void oracle_load(const limber_unit *u, int side, const double *line, int64_t k,
 
 /* ---- the unit ------------------------------------------------------------------------------- */
 
+/* An element of a simulated product: row i of a, column j of b. */
 struct oracle {
     const limber_unit *u;
     const struct oracle_value *a, *b;

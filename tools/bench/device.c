@@ -56,11 +56,13 @@ enum { UNITS = 16, L2 = 38, MAJOR = 75, MINOR = 76, RELAXED = 2 };
 
 #define DECLARE(here, symbol, arguments) int(*here) arguments;
 #define NEEDED(here, symbol, arguments) { #symbol, &cu.here },
+/* The functions of libcuda. */
 static struct {
     DRIVER(DECLARE)
 } cu;
 static const struct symbol needed[] = { DRIVER(NEEDED) };
 
+/* The open device; from, to: events around the timed work. */
 static struct {
     void *stream, *from, *to;
     int device;

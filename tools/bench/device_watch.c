@@ -11,6 +11,7 @@
 /* Constants of nvml.h. */
 enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SENSOR_GPU = 0 };
 
+/* The functions of NVML. */
 static struct {
     int (*init)(void);
     int (*shutdown)(void);

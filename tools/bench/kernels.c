@@ -68,6 +68,7 @@ bool quad_gemm(struct contender *c)
         (h) = s_; \
     } while (0)
 
+/* The arguments of a register tile. */
 struct tile {
     const double *a, *b; /* packed panels of A and B */
     double *out; /* each row of the tile: vectors of high parts, then vectors of low parts */

@@ -31,6 +31,7 @@ enum { DESC_TRANSA = 3, PREFERENCE_BYTES = 1, LT_WORKSPACE = 64 << 20 };
 #define DECLARE(here, symbol, arguments) int(*here) arguments;
 #define NEEDED_BLAS(here, symbol, arguments) { #symbol, &blas.here },
 
+/* The functions of cuBLAS, and what they need. */
 static struct {
     void *handle, *room;
     size_t bytes; /* size of `room`, the workspace */
@@ -167,6 +168,7 @@ struct heuristic {
        const void *, void *, void *, void *, const void *, void *, size_t, void *))
 #define NEEDED_LT(here, symbol, arguments) { #symbol, &lt.here },
 
+/* The functions of cuBLASLt, and descriptors that are kept for one shape. */
 static struct {
     void *handle, *desc, *rows, *cols, *result, *preference, *workspace;
     const struct peer *peer; /* the peer for which layouts are kept; none if m is 0 */

@@ -41,6 +41,7 @@ struct found {
 #define DECLARE(here, symbol, result, arguments) result(*here) arguments;
 #define NEEDED(here, symbol, result, arguments) { #symbol, &dnn.here },
 
+/* The functions of cuDNN, and descriptors that are kept for one shape. */
 static struct {
     void *handle, *x, *f, *y, *conv, *workspace;
     limber_conv shape; /* shape whose descriptors are cached, if `ready` */

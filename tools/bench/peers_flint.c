@@ -31,10 +31,12 @@ enum { PRECISION = 113, SHIFT = 113, LIMBS = 4 };
 #define NEEDED_FLINT(here, symbol, result, arguments) { #symbol, &fl.here },
 #define NEEDED_ARB(here, symbol, result, arguments) { #symbol, &ar.here },
 
+/* The functions of FLINT. */
 static struct {
     FLINT(DECLARE)
     void (*threads)(int);
 } fl;
+/* The functions of Arb. */
 static struct {
     ARB(DECLARE)
 } ar;

@@ -91,6 +91,7 @@ static void *describe_matmul(const void *a, const void *b, const void *c)
     return pd;
 }
 
+/* A prepared product of oneDNN. */
 struct dnn_state {
     void *primitive, *a, *b, *c;
 };

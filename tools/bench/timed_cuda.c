@@ -25,6 +25,7 @@ struct launch_config { /* CUlaunchConfig */
     unsigned attributes;
 };
 
+/* The functions of libcuda. */
 static struct {
     int (*get_function)(void **, void *, const char *);
     launch_fn *launch;

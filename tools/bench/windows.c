@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+/* Layers to measure: channels, height and width, filters, window. */
 static const struct shape {
     const char *name;
     int64_t c, h, o, r;

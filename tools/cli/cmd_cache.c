@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The listing of the cache's entries; bad: number of damaged ones. */
 struct listing {
     cJSON *entries; /* owned; NULL if the list is printed as text */
     bool verify;

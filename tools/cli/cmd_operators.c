@@ -131,6 +131,7 @@ struct range {
     double low[4], high[4];
 };
 
+/* Functions with one set of published error figures. */
 static const struct group {
     const char *functions;
     struct range published;

@@ -11,6 +11,7 @@
 
 enum source { COMPILED, FOUND, INTERPRETED, SOURCES };
 
+/* The state of the command; made: kernels by how they were obtained. */
 struct prebuild {
     limber_context *ctx;
     cJSON *rows; /* owned; NULL if text is printed */
@@ -92,6 +93,7 @@ static bool make_report(struct prebuild *p, const char *path, const char *text)
 
 /* ---- shapes from a list ---------------------------------------------------------------------- */
 
+/* A shape of the list, with the words of its contract and scheme. */
 struct shape {
     int64_t m, n, k;
     char format[24], contract[24], scheme[64];

@@ -142,6 +142,7 @@ double figure_time(const struct figures *f, bool (*run)(void *user), void *user)
     return best;
 }
 
+/* A product to time, and its outcome. */
 struct timed_product {
     limber_context *ctx;
     const limber_contract *contract;

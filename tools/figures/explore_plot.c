@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+/* The curves of a picture: t has n trials. */
 struct curves {
     const char *title;
     enum sweep sweep;

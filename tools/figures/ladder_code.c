@@ -131,6 +131,7 @@ struct code_label {
     char name[NAME];
     int at;
 };
+/* The code of a kernel. */
 struct code {
     struct code_line line[MOST_LINES];
     struct code_label label[2000];

@@ -50,6 +50,7 @@ static const struct {
     F(nvrtcGetPTX, (void *, char *))
 #define FIELD(name, arguments) int(*name) arguments;
 #define SYMBOL(name, arguments) { #name, &nvrtc.name },
+/* The functions of NVRTC. */
 static struct {
     NVRTC(FIELD)
 } nvrtc;
@@ -246,6 +247,7 @@ static double sectors_of_step(int step, int64_t pitch)
                        unsigned, void *, void **, void **)) \
     F(cuTensorMapEncodeTiled, (void *, int, unsigned, void *, const uint64_t *, const uint64_t *, \
                                const unsigned *, const unsigned *, int, int, int, int))
+/* The functions of libcuda. */
 static struct {
     DRIVER(FIELD)
 } cu;

@@ -44,6 +44,7 @@ struct scale {
     int least, most;
 };
 
+/* The drawing of a plan. */
 struct drawing {
     FILE *f;
     const struct cli_product *p;
@@ -56,6 +57,7 @@ struct drawing {
     int schemes;
 };
 
+/* A rectangle, in pixels. */
 struct box {
     double x, y, w, h;
 };

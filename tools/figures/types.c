@@ -14,6 +14,7 @@
 
 enum { LOWEST = -140, HIGHEST = 127, BINADES = HIGHEST - LOWEST + 1, MOST = 400 };
 
+/* A type of number that is made of limbs. */
 struct type {
     const char *name, *limb, *scheme;
     /* bits: each number in the range is represented with a relative error of at most 2^-bits */
@@ -128,6 +129,7 @@ static void add_summary_line(struct table *s, const char *name, const char *limb
 
 /* ---- by the library -------------------------------------------------------------------------- */
 
+/* Random numbers of each binade. */
 struct samples {
     int each; /* number of samples in each binade */
     float x[BINADES * MOST];

@@ -404,6 +404,7 @@ static struct load *add_load(struct fibre *f)
     return &f->loads[f->load_count++];
 }
 
+/* A lane's arguments of columns_load. */
 struct wanted {
     uint32_t *d, address;
 };

@@ -39,10 +39,12 @@ enum {
 };
 enum { DEVICES = 2, STACK_DEPTH = 16 };
 
+/* A device's primary context; refs: how often it is retained. */
 struct context {
     int device, refs;
 };
 
+/* The work items of a graph; end: where the next one is appended. */
 struct graph {
     struct work *first, **end;
 };
@@ -78,6 +80,7 @@ struct function {
     int dynamic;
     bool loaded; /* set by cuFuncLoad or by the first launch */
 };
+/* An allocation of page-locked host memory. */
 struct pinned {
     struct pinned *next;
     char *at;
@@ -99,6 +102,7 @@ struct pooled {
     uint64_t at, size;
     bool freed; /* set when the free is queued */
 };
+/* CUmemPoolProps. */
 struct pool_props {
     int type, handles, location, device;
     void *security;
@@ -107,6 +111,7 @@ struct pool_props {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* The state of the driver. */
 static struct {
     bool started;
     int capability, multiprocessors, version;
@@ -1484,10 +1489,12 @@ EXPORT int cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned
 
 /* CUlaunchConfig of CUDA's driver, and the attributes that this mock supports. */
 enum { ATTRIBUTE_CLUSTER = 4, ATTRIBUTE_EARLY = 6 };
+/* CUlaunchAttribute. */
 struct launch_attribute {
     int id, unused;
     unsigned value[16];
 };
+/* CUlaunchConfig. */
 struct launch_config {
     unsigned grid[3], block[3], shared;
     struct stream *stream;

@@ -251,6 +251,7 @@ void registers_change(int n)
     meeting_end(m);
 }
 
+/* A lane's argument and result of a shuffle. */
 struct exchange {
     uint32_t in, out;
     int mask;

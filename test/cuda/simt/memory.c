@@ -22,6 +22,7 @@ struct piece {
     struct piece *next;
 };
 
+/* The memory of all devices. */
 static struct {
     /* base: first address of all devices; each: bytes of address space of each device */
     uint64_t base, each;

@@ -30,6 +30,7 @@ struct release {
     struct clocks *known;
 };
 
+/* All records of the launch. */
 static struct {
     struct moment *moment;
     struct release *release;

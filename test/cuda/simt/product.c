@@ -11,6 +11,7 @@
 
 #define REGISTER_POISON 0xffc5c5c5u
 
+/* How the device sums products of each kind; good: the model was found. */
 static struct {
     struct model m;
     int capability;
@@ -182,6 +183,7 @@ static void add_products(int kind, bool into_columns, int rows, const uint8_t (*
         }
 }
 
+/* A lane's registers of mma or wmma. */
 struct operands {
     void *d;
     const uint32_t *a, *b;
@@ -214,6 +216,7 @@ void mma(int kind, void *d, const uint32_t *a, const uint32_t *b)
     meeting_end(m);
 }
 
+/* A lane's registers of mma_scaled. */
 struct scaled_operands {
     float *d;
     const uint32_t *a, *b;
@@ -276,6 +279,7 @@ void mma_scaled(const struct scaled_product *x, float *d, const uint32_t *a, con
     meeting_end(m);
 }
 
+/* A lane's registers of mma_f64. */
 struct operands64 {
     double *d, a, b;
 };
@@ -393,6 +397,7 @@ void wmma_store(uint32_t at, const float *d, int ld)
 
 /* ---- products of a warpgroup ----------------------------------------------------------------- */
 
+/* A thread's arguments of `group`. */
 struct group_product {
     uint32_t *d;
     int n;

@@ -28,11 +28,13 @@ enum word_kind {
     WORD_label,
     WORD_sink
 };
+/* A word of an operand. */
 struct word {
     enum word_kind kind;
     int64_t n; /* index of an argument, register or label, or the value of a number */
     int first, count; /* range of words, of a list or an address */
 };
+/* A parsed instruction. */
 struct instruction {
     char *op;
     int predicate; /* index of a register; -1: not predicated */
@@ -42,6 +44,7 @@ struct instruction {
     const struct type *type; /* type: types of a product's operands; n: its number of columns */
     int n;
 };
+/* A name that the assembly declares. */
 struct name {
     char text[MOST_NAME];
     char type; /* type of a register: 'h' (16 bits), 'r' (32 bits) or 'p' (predicate) */

@@ -12,6 +12,7 @@
 
 /* ---- device.c: memory of the first device ---------------------------------------------------- */
 
+/* An allocation in device memory. */
 struct memory {
     cu_pointer at;
     size_t bytes;

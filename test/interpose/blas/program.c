@@ -64,6 +64,7 @@ static double complex element(const void *x, char type, char op, int i, int j, i
     return op == 'C' ? conj(v) : v;
 }
 
+/* The matrices of a call; before: C before it. */
 struct matrices {
     void *a, *b, *c, *before;
 };

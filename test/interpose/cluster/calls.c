@@ -51,6 +51,7 @@ static const char *const names[COUNT] = {
     FUNCTIONS(NAME)
 #undef NAME
 };
+/* The counts of each function; work: multiply-adds. */
 static struct {
     long calls;
     double work;

@@ -39,6 +39,7 @@ enum { BLOCK = 64, K = 256, RIGHT = 2 };
 static int size;
 static const int one = 1, zero = 0, block = BLOCK;
 
+/* The BLACS grid of processes, and this process's place in it. */
 static struct {
     int context, rows, cols, row, col;
 } grid;
@@ -114,6 +115,7 @@ static int col_of(int j)
     return (j / BLOCK * grid.cols + grid.col) * BLOCK + j % BLOCK;
 }
 
+/* The part of a distributed matrix that this process holds, with its descriptor. */
 struct matrix {
     int desc[9], rows, cols;
     double *data;

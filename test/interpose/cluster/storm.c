@@ -153,6 +153,7 @@ static int run_rank(int kernels, double start, int piped)
 
 /* ---- many ------------------------------------------------------------------------------------ */
 
+/* The processes of a run. */
 struct crowd {
     int ranks;
     pid_t pid[MOST_RANKS];

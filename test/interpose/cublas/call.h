@@ -6,6 +6,7 @@
 
 #include "tools/interpose/cublas/cublas.h"
 
+/* A call of cublasGemmEx. */
 struct call {
     int op_a, op_b;
     int64_t m, n, k, lda, ldb, ldc;

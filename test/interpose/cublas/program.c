@@ -85,6 +85,7 @@ CUBLAS_ARRAY_EX(CALL_ARRAY_EX)
 CUBLAS_STRIDED(CALL_STRIDED)
 CUBLAS_STRIDED_EX(CALL_STRIDED_EX)
 
+/* A function of cuBLAS to test. */
 struct function {
     const char *name;
     int (*call)(struct args *y);

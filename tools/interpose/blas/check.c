@@ -14,6 +14,7 @@
 /* Most elements of a product that are compared; every EVERY-th product is checked. */
 enum { MOST = 64, EVERY = 64 };
 
+/* An element of C to compare. */
 struct element {
     int64_t i, j;
     /* the element of C before the product, which beta multiplies: its bytes in the call's type,
@@ -21,6 +22,7 @@ struct element {
     double before[2];
 };
 
+/* The elements to compare of a call. */
 struct sample {
     int elements;
     struct element element[];

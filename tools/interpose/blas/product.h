@@ -23,6 +23,7 @@ struct view {
     bool conj;
 };
 
+/* alpha or beta, real or complex. */
 union scalar {
     float f[2];
     double d[2];
@@ -118,6 +119,7 @@ void limber_blas_carry_payloads(const struct active_request *j, const struct bla
 
 /* Elements of a product that are compared once it is complete. */
 struct sample;
+/* A product alpha a b + beta c that is computed for a request. */
 struct blas_product {
     int64_t m, n, k;
     const union scalar *alpha, *beta;

@@ -12,6 +12,7 @@
 /* Constants of CUpointer_attribute, CUmemorytype and CUstreamCaptureStatus. */
 enum { ATTRIBUTE_MEMORY_TYPE = 2, MEMORY_HOST = 1, CAPTURE_NONE = 0 };
 
+/* The functions of libcuda. */
 static struct {
     int (*cuCtxGetDevice)(int *device);
     int (*cuPointerGetAttribute)(void *data, int attribute, uintptr_t p);

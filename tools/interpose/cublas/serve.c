@@ -12,6 +12,7 @@
 
 enum { MOST_DEVICES = 64, SCALAR = 32 };
 
+/* A call that Limber computes. */
 struct work {
     const struct request *r;
     const struct interpose_setting *setting;
@@ -42,6 +43,7 @@ static bool set_reason(struct work *w, const char *why)
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
+/* The context of each device; why: the reason if it could not be opened. */
 static struct {
     limber_context *ctx;
     bool tried;

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+/* The number high + low. */
 struct pair {
     double high, low;
 };

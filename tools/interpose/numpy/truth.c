@@ -18,6 +18,7 @@ enum {
     LONG = 48 /* positions along k that are tested to find out whether an element is sparse */
 };
 
+/* A product of truth values, computed by rows of bits. */
 struct truth {
     const struct kernels *with;
     const struct loop_product *x;

@@ -45,6 +45,7 @@ void *interpose_find_in_object(const char *name, const void *caller, interpose_s
     return dladdr(caller, &at) ? find_in_file(at.dli_fname, name, suits) : NULL;
 }
 
+/* The files of loaded objects. */
 struct files {
     char **list;
     size_t n;

@@ -81,14 +81,16 @@ struct row {
     struct row *later;
     char routine[40], ops[4], why_not[160], scheme[32], backend[16], caller[96], contract[64];
     int64_t m, n, k;
-    int served;
+    int served; /* 1 if Limber computed the calls, 0 if the other library did */
     /* 0, or, for a row that sums several shapes, their number; m, n and k are then the largest */
     double shapes;
+    /* original: estimated seconds of the other library; bound: the largest error bound */
     double calls, products, seconds, compiling, original, bound;
     struct interpose_check check;
     struct interpose_counts counts;
 };
 
+/* A kernel that computed calls, and its plan. */
 struct kernel {
     struct kernel *next;
     char key[33];
@@ -100,6 +102,7 @@ INTERPOSE_LOCK(lock)
  * thread may still be writing an earlier report. */
 INTERPOSE_LOCK(file_lock)
 
+/* The state of the report. */
 static struct {
     struct row *bucket[BUCKETS];
     struct row *first, **end;
@@ -612,6 +615,7 @@ static void write_process(FILE *f, bool complete)
 
 static const char no_blas[] = "\"loaded\": []";
 
+/* The list of loaded BLAS libraries that is being written. */
 struct loaded {
     FILE *f; /* the file; NULL if objects are only counted */
     int count;

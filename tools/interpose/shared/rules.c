@@ -138,6 +138,7 @@ const char *interpose_conflict(const limber_contract *k)
 
 enum { MOST_NAMES = 16, MOST_CONDITIONS = 8 };
 
+/* A condition on the sizes of a call. */
 struct condition {
     char what; /* what is compared: m, n, k, or w for the product m n k */
     /* what the comparison accepts; "<=" sets less and equal */
@@ -145,6 +146,7 @@ struct condition {
     double value;
 };
 
+/* A rule: calls that match it get its setting. */
 struct rules {
     struct rules *next;
     char *words; /* owned; `name` and `caller` point into it */

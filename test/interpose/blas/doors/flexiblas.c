@@ -19,9 +19,11 @@
 typedef void gemm(LIST);
 gemm dgemm_, flexiblas_chain_dgemm_, flexiblas_real_dgemm_;
 
+/* The description of a hook, as FlexiBLAS defines it. */
 struct hook {
     const char *name, *section, *description, *authors;
 };
+/* An option of a hook, as FlexiBLAS defines it. */
 struct option {
     const char *name, *description;
     int type;

@@ -16,9 +16,11 @@ const char interpose_name[] = "libflexiblas_hook_limber",
 
 /* ---- symbols that FlexiBLAS reads ------------------------------------------------------------ */
 
+/* The description of a hook, as FlexiBLAS defines it. */
 struct flexiblas_hook {
     const char *name, *section, *description, *authors;
 };
+/* An option of a hook, as FlexiBLAS defines it. */
 struct flexiblas_option {
     const char *name, *description;
     int type;

@@ -134,6 +134,7 @@ static void save_forwards(void *lbt)
 
 /* ---- recognising libblastrampoline's calls --------------------------------------------------- */
 
+/* The loaded segment [from, to) that contains `address`. */
 struct segment {
     uintptr_t address, from, to;
 };
