@@ -114,6 +114,7 @@ static void cancelled_after_creating_a_context(void **state)
 
 /* ---- a limit on the size of files ------------------------------------------------------------ */
 
+/* Number of signals that the handler got. */
 static atomic_int signals;
 
 static void count_signal(int n)

@@ -17,6 +17,7 @@
 enum { M = 200, N = 130, K = 600 };
 
 static limber_context *ctx;
+/* The last line that the library logged. */
 static char line[512];
 
 static void remember(void *user, const char *text)

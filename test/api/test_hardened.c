@@ -14,6 +14,7 @@
 /* What the wrapped system calls refuse.  NOTHING; CHANGES: memory that becomes executable after it
  * was written, or is writable and executable at once; ALL: all executable memory. */
 static enum { NOTHING, CHANGES, ALL } refuses;
+/* Number of compilations. */
 static int compiled;
 
 int __real_mprotect(void *p, size_t size, int prot);

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+/* A context that never divides a product into parts. */
 static limber_context *whole;
 
 static int open_contexts(void **state)

@@ -302,6 +302,7 @@ static void f64_becomes_f32(void **state)
 
 /* ---- rounding checked by MPFR ---------------------------------------------------------------- */
 
+/* The rounding modes in the order of limber_rounding. */
 static const mpfr_rnd_t hard[] = { MPFR_RNDN, MPFR_RNDZ, MPFR_RNDU, MPFR_RNDD };
 
 /* Rounds x to (1,e,m) with MPFR's own rounding, exponent range and subnormals. */

@@ -13,6 +13,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+/* shut: compilations wait at the gate.  broken: they fail. */
 static bool shut, broken;
 
 /* Sets a flag and wakes the threads that wait for flags. */
@@ -507,6 +508,7 @@ static void a_process_ends_without_queued_compilations(void **state)
     assert_int_equal(status, 0);
 }
 
+/* The context that a thread uses after the first thread has exited. */
 static limber_context *left_to_others;
 
 /* Returns whether the first thread is still running (after it has ended it remains as a zombie).
@@ -626,6 +628,7 @@ static void jobs_are_done_after_a_forked_first_thread(void **state)
  * of its own.  In this test, functions in a section of their own take the place of the compiler. */
 #define COMPILER __attribute__((section("compiler"), noinline))
 extern const char __start_compiler[], __stop_compiler[];
+/* Jobs that entered the compiler, whether they may leave it, and jobs that left it. */
 static atomic_int begun, may_end, made;
 
 /* Takes the place of a function of libLLVM: works until the test tells it to end. its_code
@@ -679,6 +682,7 @@ static struct code_range its_code(void *unused)
     return (struct code_range){ (uintptr_t)__start_compiler, (uintptr_t)__stop_compiler };
 }
 
+/* The thread of jobs that is stopped at exit, and the number of urgent signals. */
 static struct background *stopped;
 static atomic_int urgent;
 

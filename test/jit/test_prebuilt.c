@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+/* Contexts; `direct` computes small products without plans. */
 static limber_context *prebuilt, *specialised, *direct;
 
 static int begin(void **state)

@@ -272,6 +272,7 @@ static void addresses_are_checked_in_each_call(void **state)
 
 /* ---- the table of functions ------------------------------------------------------------------ */
 
+/* Number of compilations, and whether they fail. */
 static atomic_int made;
 static atomic_bool fails;
 

@@ -16,6 +16,7 @@ extern const struct backend limber_backend_llvm;
 /* ---- backends' functions, counted ------------------------------------------------------------ */
 
 enum code { VECTORS, DIRECT, DEPTHWISE, SMALL, INT8, WINDOWS, UNPACKED, LAUNCH, CODES };
+/* How often each piece of code was called. */
 static atomic_int counts[CODES];
 
 /* Each counting function counts a call, and then calls the backend function in whose place it

@@ -19,6 +19,8 @@
 
 extern const struct backend limber_backend_llvm;
 
+/* EDGE: all exponents this near an end of the range are tested.  STEP: about one in STEP of the
+ * others. */
 enum { K = 5, COLUMNS = 13, EDGE = 10, STEP = 27 };
 
 /* ---- numbers of a given binade --------------------------------------------------------------- */

@@ -210,6 +210,7 @@ static bool predict_direct(const struct fixed *f, const struct scaling *x, const
 
 /* ---- predicted seconds of scans -------------------------------------------------------------- */
 
+/* Predicted seconds of all tasks of the next run, and of the runs after it. */
 static double scan_task, scan_lines;
 
 /* Replaces the pool for a scan: all tasks of a run get the same predicted seconds. */

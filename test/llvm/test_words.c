@@ -21,6 +21,7 @@
 
 extern const struct backend limber_backend_interp, limber_backend_llvm;
 
+/* HALVES: the first moduli, for which remainders of (p - 1) / 2 are tested. */
 enum { M = 13, N = 35, MOST_K = 1700, MODULI = 10, HALVES = 4, CHUNK = 512 };
 
 static const int64_t moduli[MODULI] = {

@@ -32,6 +32,7 @@ struct base {
     const char *path;
     struct target machine;
 };
+/* The plans to change, and their number. */
 static struct base base[MOST_PLANS];
 static size_t bases;
 static struct rng rng = { 1 };

@@ -11,14 +11,17 @@
 #include <ucontext.h>
 
 #if defined(__x86_64__)
+/* Tiles, and the largest sizes of each. */
 enum { TILES = 8, ROWS = 16, BYTES = 64 };
 enum prefix { PREFIX_none, PREFIX_66, PREFIX_f3, PREFIX_f2 };
 
+/* This thread's tiles. */
 static __thread struct {
     bool configured;
     uint8_t rows[TILES], bytes[TILES];
     uint8_t data[TILES][ROWS][BYTES];
 } unit;
+/* Number of emulated instructions of this thread. */
 static __thread long count;
 static struct sigaction previous_action;
 

@@ -411,6 +411,7 @@ bool latency_rows(struct bench *b)
 
 /* ---- latency of calls on a GPU --------------------------------------------------------------- */
 
+/* CALLS: samples of a series.  QUEUED: calls in a sample of queued calls. */
 enum { CALLS = 9, QUEUED = 100 };
 
 /* State while a series of calls on a GPU is timed, in contexts that start with a cache in `dir`. */

@@ -32,6 +32,7 @@ static const struct symbol needed[] = {
 };
 
 static struct library monitor;
+/* NVML's handle of the device; NULL if it cannot be watched. */
 static void *watched;
 static struct device_now last;
 

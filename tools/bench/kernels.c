@@ -147,6 +147,7 @@ static __attribute__((target("avx2,fma"))) void tile_narrow(const struct tile *t
     NARROW_SAVE(2);
 }
 
+/* Rows of a register tile. */
 enum { ROWS = 3 };
 
 static int tile_columns(void)

@@ -73,6 +73,7 @@ static bool takes_file(const char *takes)
     return false;
 }
 
+/* True until a word of the list is printed. */
 static bool first;
 
 static void print_word(const char *word)
@@ -318,6 +319,7 @@ static void zsh_end(void)
 
 /* ---- the script for fish --------------------------------------------------------------------- */
 
+/* The condition under which fish offers what is printed next. */
 static char fish_when[128];
 
 static void fish_begin(void)
@@ -388,6 +390,7 @@ static void print_command(const struct shell *s, const struct command *c, const 
     s->end_command();
 }
 
+/* The shell and the command whose options are printed. */
 static const struct shell *shell_now;
 static const struct command *command_now;
 

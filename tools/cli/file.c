@@ -232,6 +232,7 @@ bool is_pipe(const char *path)
     return strcmp(path, "-") == 0 || (n == 5 && strcmp(path + 3, ":-") == 0);
 }
 
+/* The descriptor of standard output, which moves if messages are sent to standard error. */
 static int result = STDOUT_FILENO;
 
 void send_messages_to_stderr(const char *path)

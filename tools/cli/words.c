@@ -338,6 +338,7 @@ const char *word_with_prefix(const struct word_kind *kind, const char *text, int
 
 /* ---- similar words --------------------------------------------------------------------------- */
 
+/* LONGEST: largest length of words to compare.  MOST_NEAR: largest number of suggestions. */
 enum { LONGEST = 40, MOST_NEAR = 4 };
 
 /* Returns the Damerau-Levenshtein distance, ignoring case: number of insertions, deletions,

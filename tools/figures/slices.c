@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { LINES = 64 };
+/* Widths phi of the distributions, and lengths of the sums. */
 static const double widths[] = { 0, 0.5, 1, 2, 3, 4 };
 static const int64_t sizes[] = { 64, 256, 1024, 4096, 16384 };
 static const struct row {

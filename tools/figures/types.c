@@ -27,6 +27,7 @@ static const struct type types[] = {
     { "FP32-B", "bf16", "fp32-b", 3, 0, 23 }, { "FP32", "f32", NULL, 1, 0, 24 },
 };
 enum { TYPES = sizeof types / sizeof *types };
+/* Indices in `types` of those that are also measured as the library computes them, with scaling. */
 static const int scaling[] = { 3, 5, 6 };
 enum { SCALING = sizeof scaling / sizeof *scaling };
 

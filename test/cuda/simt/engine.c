@@ -643,6 +643,7 @@ static void schedule(void)
 
 /* ---- faults of the machine ------------------------------------------------------------------- */
 
+/* within: this thread runs a launch.  before: the handlers to restore. */
 static _Thread_local bool within;
 static struct sigaction before[4];
 static const int signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };

@@ -4,7 +4,9 @@
 
 #include <stdlib.h>
 
+/* The legacy default stream, and the list of all others. */
 static struct stream legacy, *streams;
+/* The number of the last work item, and the state of the random numbers. */
 static uint64_t numbers, state;
 static bool eager;              /* the seed chose to run work as soon as it is queued */
 

@@ -650,6 +650,7 @@ static void print_operands(FILE *out, const struct bench *b)
 
 /* ---- judging a run --------------------------------------------------------------------------- */
 
+/* ALL: the scans of A and B, the stages and the result. */
 enum { SCANS = 2, ALL = SCANS + STAGE_count + 1 };
 
 static const struct stage *first_wrong(const struct stage s[ALL])

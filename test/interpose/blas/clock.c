@@ -41,6 +41,7 @@ int main(void)
     return 0;
 }
 #else
+/* The time that clock_gettime tells. */
 static int64_t nanoseconds = 1000000000;
 
 /* Replaces the C library's function: the clock advances only in the products below. */

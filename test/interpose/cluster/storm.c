@@ -46,6 +46,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* PATIENCE: seconds after which ranks that still run are lost. */
 enum { SIZE = 64, MOST_KERNELS = 30, MOST_RANKS = 512, PATIENCE = 60 };
 
 /* ---- one rank -------------------------------------------------------------------------------- */

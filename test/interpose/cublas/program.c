@@ -22,6 +22,7 @@ enum { M = 5, N = 4, K = 7, COUNT = 3, MOST = 4096 };
 
 static struct driver driver;    /* its functions are NULL if there is no device */
 static struct handle *handle;
+/* Whether Limber must compute the calls, rather than the mock. */
 static bool served;
 static int failures, checks;
 
@@ -188,6 +189,7 @@ struct many {
 };
 static struct many a, b, c;
 static double alpha[2], beta[2];
+/* Device memory for alpha and beta. */
 static char *scalars_there;
 
 /* Makes COUNT random matrices, and the array of their addresses. */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Threads that are compiling; whether the compiler's destructors have run. */
 static atomic_int running, destroyed;
 
 static void fault(const char *what)

@@ -273,6 +273,7 @@ int clock_gettime(clockid_t clock, struct timespec *t)
     return result;
 }
 
+/* Whether the exit function could be registered. */
 static bool is_registered;
 
 /* Registers an exit function before main runs, as the constructor of a static C++ object does. */

@@ -12,6 +12,7 @@
 
 enum { MEMORY = 256 << 20, LOST = 719, NO_DEVICE = 100, UNSUPPORTED = 801 };
 
+/* True after a failing kernel: all later calls report a lost device. */
 static int faulty;
 
 /* True if GPU_MOCK names this fault. */

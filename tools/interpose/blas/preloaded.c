@@ -42,6 +42,7 @@ static bool is_suitable(const char *name, void *library, void *programs)
     return false;
 }
 
+/* An address in the code that first called a function of the BLAS. */
 static const void *_Atomic first_caller;
 
 /* Opens the BLAS that LIMBER_BLAS names, if it is set.  Leaves named_blas NULL, with a message,

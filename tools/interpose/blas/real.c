@@ -18,6 +18,7 @@
 #include <string.h>
 
 static pthread_once_t placed = PTHREAD_ONCE_INIT;
+/* The program has loaded two interposing libraries, and this is the second. */
 static bool second;
 
 /* ---- our place ------------------------------------------------------------------------------- */

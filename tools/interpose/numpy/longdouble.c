@@ -46,6 +46,7 @@ static uint64_t rest_of(struct quad x)
     return x.low & (((uint64_t)1 << 49) - 1);
 }
 
+/* Half a unit in the last place of a long double, in the units of rest_of(). */
 static const uint64_t half = (uint64_t)1 << 48;
 
 /* Stores x rounded to nearest. error: the exact value minus x (only its sign matters), or 0. */

@@ -14,6 +14,7 @@
 
 static _Atomic(loop_function *) originals[UFUNCS][TYPES];
 static _Atomic(const struct kernels *) chosen;
+/* Products that Limber computed, and those given to NumPy. */
 static _Atomic uint64_t computed, given;
 
 const char *limber_numpy_use(const char *most)

@@ -87,6 +87,7 @@ void *interpose_find_in_all(const char *name, interpose_suits *suits)
 
 /* ---- cache of look-ups ----------------------------------------------------------------------- */
 
+/* The hash table of look-ups.  generation: those of earlier generations are out of date. */
 static struct interpose_found *_Atomic table[256];
 static atomic_uint generation;
 

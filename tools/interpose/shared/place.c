@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The process that loaded this library; its forked children are not the first. */
 static pid_t first_process;
 static bool beside_parent; /* the parent process reports to the same file name */
 static double started; /* seconds of CLOCK_REALTIME when the process started */

@@ -33,7 +33,9 @@ struct option {
 enum { MOST = 4 };
 static gemm *hooks[MOST];
 static void *handles[MOST];
+/* Number of hooks of dgemm, and of opened libraries. */
 static int count, opened;
+/* The hook that this thread is in. */
 static _Thread_local int position;
 
 /* Calls the BLAS behind FlexiBLAS. */

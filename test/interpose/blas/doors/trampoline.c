@@ -14,6 +14,7 @@ const void *lbt_get_default_func(void);
 enum { NAMES = 7 };
 static const char *names[NAMES] = { "isamax_", "sdot_",       "cdotc_", "zdotc_",
                                     "dgemm_",  "cblas_dgemm", "xerbla_" };
+/* [integers of 32 bits, 64 bits]: where each name is forwarded. */
 static void *forwards[2][NAMES];
 
 struct config {

@@ -59,6 +59,7 @@ struct behind {
     struct behind *next;
 };
 
+/* The list of saved forwards. */
 static struct behind *_Atomic all;
 INTERPOSE_LOCK(keeping)
 
