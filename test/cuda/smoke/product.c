@@ -255,7 +255,8 @@ static bool scan_operands(struct bench *b, struct diag *d)
     return b->t.mask[0] && b->t.mask[1];
 }
 
-/* Sets alpha and beta in the result's format, to 1 and 0 unless the kind of kernel has them. */
+/* Stores alpha and beta in the result's format, and passes them if the kind of kernel has them;
+ * otherwise they are 1 and 0. */
 static void set_scalars(struct bench *b, char alpha[16], char beta[16])
 {
     set_element(limber_scalar_format(b->t.result), alpha, 1.5);
