@@ -896,10 +896,8 @@ static void reverse_elements(char *p, size_t count, size_t size)
 struct recorded {
     limber_contract contract;
     const char *format;
-    const char
-        /* any: the scheme for data beyond the recorded class; NULL: the interpreter's bits are
-         * expected */
-        *any;
+    /* the scheme for data beyond the recorded class; NULL: the interpreter's bits are expected */
+    const char *any;
     const struct layer *layer;
     bool whole; /* records with the largest workspace, else with the smallest */
     limber_operation operation;

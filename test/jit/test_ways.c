@@ -125,8 +125,8 @@ static limber_context *open_context(const char *ways)
     if (!limber_context_make(&ctx, &config, list, &d)) {
         skip_because("%s", d.text);
     }
-    ctx->pricing.brief =
-        0; /* 0: small products are also split into parts where this is predicted to pay */
+    /* 0: small products are also split into parts where this is predicted to pay */
+    ctx->pricing.brief = 0;
     return ctx;
 }
 
