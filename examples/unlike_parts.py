@@ -3,6 +3,7 @@
 import array, random
 
 def save(name, rows):
+    """Writes rows of doubles as an .npy file."""
     # .npy by hand, so that NumPy is not needed
     head = "{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }"
     head %= len(rows), len(rows[0])
@@ -15,6 +16,7 @@ random.seed(1)
 M, N, K = 1024, 896, 1280
 
 def a(i, k):
+    """Element (i, k) of A."""
     if 320 <= i < 384:                          # hot rows: exponents over 120 binades
         return random.gauss(0, 1) * 2.0 ** random.randrange(-60, 60)
     if 512 <= i < 896 and 256 <= k < 768:       # a block of zeros

@@ -155,6 +155,7 @@ class Layer(torch.nn.Module):
         self.norm = torch.nn.LayerNorm(size, epsilon)
 
     def forward(self, x, mask):
+        """The layer's output for x; mask is added to the scores."""
         n, length, size = x.shape
         q, k, v = (f(x).view(n, length, self.heads, -1).transpose(1, 2)
                    for f in (self.query, self.key, self.value))
@@ -180,6 +181,7 @@ class Encoder(torch.nn.Module):
             for _ in range(config["num_hidden_layers"]))
 
     def forward(self, tokens, counts):
+        """The unit vectors of sentences; counts is false for padding."""
         x = self.norm(self.words(tokens) + self.places.weight[:tokens.shape[1]] +
                       self.kinds.weight[0])
         mask = torch.zeros_like(counts, dtype=x.dtype).masked_fill(~counts, float("-inf"))

@@ -71,6 +71,7 @@ def small_model(folder):
 
 
 class Encoder(unittest.TestCase):
+    """The program encoder.py, on a small model with random weights."""
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)

@@ -29,6 +29,7 @@ def small(seed=3):
 
 
 class Network(unittest.TestCase):
+    """The network and its layers."""
     def test_published(self):
         """He et al.: 18 layers with weights, apart from the three of the shortcuts, and 1.8e9
         multiply-adds.  The number of parameters is torchvision's."""
@@ -65,6 +66,7 @@ class Network(unittest.TestCase):
 
 
 class Program(unittest.TestCase):
+    """The program resnet.py."""
     def run_it(self, *options):
         """Runs resnet.py with options."""
         return subprocess.run([sys.executable, os.path.join(FOLDER, "resnet.py"), *options],

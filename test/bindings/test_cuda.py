@@ -64,6 +64,7 @@ class Tensor:
 
 
 class Cuda(unittest.TestCase):
+    """Products of tensors in a GPU's memory."""
     def setUp(self):
         self.ctx = limber.Context(backend="cuda", cache_dir="")
         self.random = numpy.random.default_rng(3)

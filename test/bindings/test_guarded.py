@@ -132,6 +132,7 @@ def of_pair(format, result, cases):
 
 
 class Guarded(unittest.TestCase):
+    """Calls whose arrays end at inaccessible pages."""
     @classmethod
     def setUpClass(cls):
         faulthandler.enable()

@@ -43,6 +43,7 @@ class Block(torch.nn.Module):
         return x * torch.rsqrt(square.mean(-1, keepdim=True) + 1e-5).to(x.dtype)
 
     def forward(self, x, cache):
+        """The block's output; cache keeps the keys and values of earlier tokens."""
         rows, length, size = x.shape
         q, k, v = (y.view(rows, length, self.heads, -1).transpose(1, 2)
                    for y in self.qkv(self.norm(0, x)).chunk(3, -1))
@@ -263,6 +264,7 @@ class Values(Served):
 
 
 class Removal(unittest.TestCase):
+    """What batch_invariant has replaced can be put back."""
     def test_everything_is_back(self):
         """Removal restores results, torch.compile and oneDNN."""
         x, w = numbers(5, 300), numbers(300, 7)

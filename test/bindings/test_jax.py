@@ -99,6 +99,7 @@ class Bits(unittest.TestCase):
 
 
 class Types(unittest.TestCase):
+    """Types of operands and results."""
     def test_types(self):
         """Values and types of results agree with jax.numpy.matmul for every type."""
         for dtype in ("float64", "float16", "bfloat16", "float8_e4m3fn", "int8", "int16", "int32",
@@ -136,6 +137,7 @@ class Types(unittest.TestCase):
 
 
 class Gradients(unittest.TestCase):
+    """Gradients of products."""
     def check(self, a, b):
         """Compares gradients of a sum of squares with those of jnp.matmul."""
         def loss(multiply):
@@ -166,6 +168,7 @@ class Gradients(unittest.TestCase):
 
 
 class Refusals(unittest.TestCase):
+    """Calls that are refused."""
     def test_named(self):
         """Wrong arguments are refused when the function is traced."""
         a, b = numbers(3, 4), numbers(4, 5)

@@ -88,6 +88,7 @@ def result(compute):
 
 
 class Case(unittest.TestCase):
+    """A test that compares Limber's loops with NumPy's."""
     def compare(self, cases, uses=("all",), **options):
         """Runs (name, function) with NumPy's loops and with Limber's, by each set of
         instructions."""
@@ -141,6 +142,7 @@ def shapes(letter):
 
 
 class Values(Case):
+    """The values of products of every type."""
     def cases(self, letter):
         """Products of many sizes: yields a name and a function for each."""
         for m, k, n in shapes(letter):
@@ -195,6 +197,7 @@ class Values(Case):
 
 
 class Layouts(Case):
+    """Products of arrays with any strides."""
     def cases(self, letter):
         """Products of arrays with unusual layouts: yields a name and a function for each."""
         m, k, n = 37, 43, 29
@@ -263,6 +266,7 @@ class Layouts(Case):
     def test_types(self):
         """All pairs of types, also those that Limber leaves to NumPy."""
         def cases():
+            """Products of two types."""
             for x in TYPES + "fd":
                 for y in TYPES + "fd":
                     a, b = numbers_in(x, (21, 24)), numbers_in(y, (24, 30))
@@ -311,6 +315,7 @@ class Halves(Case):
     def test_special_values(self):
         """NaN of all kinds, infinities, and zeros of both signs, with their warnings."""
         def cases():
+            """Products of arrays with special values."""
             for _ in range(20 if WHOLE else 4):
                 for m, k, n in ((33, 40, 50), (64, 300, 70), (7, 600, 9)):
                     a, b = (random.integers(0, 1 << 16, shape).astype("u2").view("e")
@@ -341,6 +346,7 @@ class Halves(Case):
         for mode in ("warn", "raise", "ignore"):
             for kind in ("over", "under", "invalid", "all"):
                 def cases():
+                    """Products that overflow, underflow or are invalid, in each mode of errors."""
                     for name, (a, b) in sets.items():
                         for way, compute in self.all_ways(a, b):
                             def under(compute=compute):
@@ -468,6 +474,7 @@ class Functions(Case):
     def test_functions(self):
         """dot, inner and functions that call them have NumPy's values and types."""
         def cases():
+            """Calls of NumPy's functions."""
             for letter in TYPES:
                 a, b = numbers(letter, (30, 40)), numbers(letter, (40, 50))
                 x, stack = numbers(letter, 40), numbers(letter, (3, 40, 5))
@@ -519,6 +526,7 @@ class Functions(Case):
 
 
 class Installing(Case):
+    """Installing and removing the loops."""
     def product(self):
         """Whether Limber computes a product."""
         a = np.ones((40, 40), int)
@@ -624,6 +632,7 @@ class Installing(Case):
 
 
 class Threads(Case):
+    """Loops that are replaced while threads compute."""
     def test_threads(self):
         """Threads multiply while loops are replaced and put back."""
         wrong, stop = [], threading.Event()

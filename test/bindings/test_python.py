@@ -77,6 +77,7 @@ class Background(unittest.TestCase):
 
 
 class Layout(unittest.TestCase):
+    """The structures of _library.py are those of the C headers."""
     def test_structures_are_those_of_the_c_compiler(self):
         text = subprocess.run([LAYOUT, "all"], capture_output=True, text=True, check=True).stdout
         expected = {tuple(line.split()) for line in text.splitlines()}
@@ -306,6 +307,7 @@ class Buffers(unittest.TestCase):
             return
 
         class Table:
+            """A table that NumPy reads by __array__, as pandas' tables are."""
             def __init__(self, values):
                 self.values = numpy.array(values)
 
@@ -324,6 +326,7 @@ class Buffers(unittest.TestCase):
         self.assertRaisesRegex(limber.BadArgument, "^a: masks", limber.matmul, masked, table)
 
         class Sparse:
+            """A sparse matrix like SciPy's, which has toarray()."""
             def toarray(self):
                 raise NotImplementedError
 
@@ -579,6 +582,7 @@ class Buffers(unittest.TestCase):
     @unittest.skipUnless(numpy, "lists are NumPy's")
     def test_what_makes_its_memory_anew_is_prepared(self):
         class Made:
+            """An object that makes its array anew at each request."""
             def __array__(self, dtype=None, copy=None):
                 return numpy.array([[1.5, 2], [0, 4]])
 
@@ -931,6 +935,7 @@ class Quads(unittest.TestCase):
     def test_what_lists_its_rows(self):
         """Matrices of mpmath have tolist() and are not arrays."""
         class Rows:
+            """A matrix that only lists its rows."""
             def tolist(self):
                 return [[Fraction(1, 3), 2], [3, 4]]
 
@@ -992,6 +997,7 @@ class Quads(unittest.TestCase):
 
     def test_what_a_double_does_not_hold_is_refused(self):
         class Opaque:
+            """A number of which only a double can be had."""
             def __init__(self, x):
                 self.x = x
 
@@ -1362,6 +1368,7 @@ class Ops(unittest.TestCase):
         seen, ops = [], self.ops
 
         class Watch:
+            """Stands for the library, and records the structures passed to its functions."""
             def __getattr__(self, name):
                 function = getattr(limber._library.lib, name)
 
@@ -2506,6 +2513,7 @@ class Arrays(unittest.TestCase):
     def test_dlpack(self):
         """Tests tensors of other libraries: a class that has only __dlpack__."""
         class Tensor:
+            """A tensor that has only __dlpack__."""
             def __init__(self, array):
                 self.array, self.device = array, (1, 0)
 
@@ -2601,11 +2609,13 @@ class Arrays(unittest.TestCase):
     def test_arrays_by_interface(self):
         """Objects with __array_interface__ or __array__."""
         class Shown:
+            """An array that has only __array_interface__."""
             def __init__(self, array):
                 self.array = array
                 self.__array_interface__ = array.__array_interface__
 
         class Converted:
+            """An array that has only __array__."""
             def __init__(self, array):
                 self.array = array
 
@@ -2648,6 +2658,7 @@ class Arrays(unittest.TestCase):
             return x[::-1] if shape and draw.random() < 0.2 else x
 
         def check(name, what, a, b):
+            """Compares a call with NumPy's: the result, and with out, alpha and beta."""
             want = getattr(numpy, name)(*what[:1], a, b) if name == "einsum" else \
                 getattr(numpy, name)(a, b, *what)
             call = getattr(self.ctx, name)

@@ -222,6 +222,8 @@ class Reveal(unittest.TestCase):
         drawn = numpy.random.default_rng(9)
 
         def numbers(operand, kind, low, high):
+            """Random numbers of an operand's format, with exponents from low to high and some
+            zeros."""
             facts = limber.finfo(operand)
             low = max(low, round(math.log2(facts.smallest)))
             high = max(min(high, math.floor(math.log2(facts.largest))), low + 8)

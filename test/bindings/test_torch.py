@@ -67,6 +67,7 @@ def limbers(a, b, unit):
 
 
 class Order(unittest.TestCase):
+    """The order in which PyTorch sums."""
     def test_reveal(self):
         """The descriptions found for PyTorch's products predict an element's bits, in FP32 with any
         BLAS.  If there is no description, an order of summation was found."""
@@ -474,6 +475,7 @@ class Models(unittest.TestCase):
         w = torch.randn(6, 6)
 
         class Around(torch.nn.Module):
+            """A module that goes on after its inner module has raised an error."""
             def __init__(self, inside):
                 super().__init__()
                 self.inside, self.more = inside, torch.nn.Linear(6, 6, bias=False)
@@ -524,6 +526,7 @@ class Models(unittest.TestCase):
         seen = []
 
         class Watch(TorchDispatchMode):
+            """Records the operators that are called."""
             def __torch_dispatch__(self, function, kinds, args=(), options=None):
                 seen.append(str(function))
                 return function(*args, **(options or {}))

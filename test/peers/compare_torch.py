@@ -100,6 +100,7 @@ def layers():
 
 
 class Convolutions(unittest.TestCase):
+    """Limber's convolutions beside PyTorch's."""
     def setUp(self):
         torch.manual_seed(7)
         torch.set_num_threads(1)

@@ -57,6 +57,7 @@ def spack():
     variants, seen = {}, []
 
     def depends_on(spec, **options):
+        """Spack's depends_on: checks its arguments, and records the package."""
         assert re.match(r"[a-z][\w-]*(@[\d.:]+)?:? ?(\+\w+)?$", spec), spec
         assert set(options) <= {"type", "when"}, options
         for kind in options.get("type", ()) if not isinstance(options.get("type"), str) \

@@ -81,6 +81,7 @@ class AnyMatrices(Repeat):
     factorisations, where each product has other sizes."""
 
     def run(self, context, a, b, out):
+        """The product of a and b; None if shapes do not match or there are no elements."""
         if a.shape[1] != b.shape[0] or 0 in a.shape or 0 in b.shape:
             return None
         if out is None:

@@ -20,6 +20,7 @@ class _AllDigits:
     """An import hook that has NumPy print all digits once it is imported."""
 
     def find_spec(self, name, path=None, target=None):
+        """NumPy's spec, with a loader that also sets the number of digits."""
         if name != "numpy":
             return None
         sys.meta_path.remove(self)

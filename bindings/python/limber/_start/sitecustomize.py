@@ -53,6 +53,7 @@ class _Finder:
         self.asks = False
 
     def find_spec(self, name, path=None, target=None):
+        """The module's spec, with a loader that also calls the function; None for other modules."""
         if name != self.name or self.asks:
             return None
         self.asks = True        # the others

@@ -269,6 +269,7 @@ def _mish(x):
 
 
 def _exp2(x):
+    """2^x, as 2^whole e^(log(2) rest)."""
     if x.dtype.is_complex:
         return _of_complex("exp2", x)
     v = _wide(x)
@@ -291,6 +292,7 @@ def _check_axis(x, dim):
 
 
 def _softmax(x, dim, half_to_float=False):
+    """torch.softmax by limber.ops.softmax."""
     _check_axis(x, dim)
     _floats_alone("softmax", x)
     if x.dim() == 0:
@@ -301,6 +303,7 @@ def _softmax(x, dim, half_to_float=False):
 
 
 def _log_softmax(x, dim, half_to_float=False):
+    """torch.log_softmax, with exact sums."""
     _check_axis(x, dim)
     v = _wide(_floats_alone("log_softmax", x))
     if x.dim() == 0:
