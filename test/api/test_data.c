@@ -51,6 +51,7 @@ static FILE *open_data_file(const char *name, bool packed)
 
 /* ---- real matrices under each contract ------------------------------------------------------- */
 
+/* The contracts under which the products are computed. */
 static const struct {
     limber_promise promise;
     int bits;

@@ -34,6 +34,7 @@ static int make_contexts(void **state)
     return 0;
 }
 
+/* Formats of A, B and C. */
 static const struct {
     const char *a, *b, *c;
 } trios[] = {

@@ -117,6 +117,7 @@ static double largest_error(struct rng *r, const struct trial *p, const char *c,
     return most;
 }
 
+/* The schemes to grade; NULL: the library chooses. */
 static const struct {
     const char *scheme, *format;
 } graded[] = {

@@ -82,6 +82,7 @@ static void count_line(void *user, const char *line)
 
 /* ---- calls that are observed ----------------------------------------------------------------- */
 
+/* The products that are computed on CPUs. */
 static const struct work {
     const char *scheme;
     limber_promise promise;

@@ -30,6 +30,7 @@ static int make_contexts(void **state)
 
 /* ---- operands of a trial --------------------------------------------------------------------- */
 
+/* A product of prepared operands; in, out: formats of the operands and the result. */
 struct trial {
     const char *in, *out;
     limber_contract contract;

@@ -255,6 +255,7 @@ static limber_status chunking(int v)
                LIMBER_STATUS_OK;
 }
 
+/* Calls that pass a value of an enumeration. */
 static const struct {
     limber_status (*call)(int value);
     const char *name; /* name of the argument in the error text; NULL if there is no error text */

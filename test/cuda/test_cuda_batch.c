@@ -26,6 +26,7 @@ static int64_t M = ROWS;
 /* Bits of compute capabilities.  A scheme is tested on one or two devices that have it. */
 enum { ON_75 = 1, ON_80 = 2, ON_90 = 4, ON_all = 7, ON_100 = 8, ON_120 = 16 };
 
+/* The schemes with which batches are computed. */
 static const struct scheme {
     limber_promise promise;
     const char *scheme, *format, *result;

@@ -41,6 +41,7 @@ static int open_all(void **state)
 
 /* ---- one product ----------------------------------------------------------------------------- */
 
+/* The sizes of a product. */
 struct sizes {
     int m, n, k;
 };

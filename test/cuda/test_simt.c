@@ -678,6 +678,7 @@ static void warps_multiply(void **state)
 
 /* ---- blocks with scales ---------------------------------------------------------------------- */
 
+/* A kind of block-scaled products, and the formats of A and B. */
 struct scaled_case {
     enum simt_scaled kind;
     int format[2];

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Inputs with which fuzzing begins. */
 static const struct {
     const char *s;
     size_t n;

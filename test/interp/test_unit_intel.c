@@ -127,6 +127,7 @@ enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
                      : "m"(tiles), "r"((x)->want), "r"((x)->a), "r"((x)->pairs), "r"((int64_t)64) \
                      : "memory")
 
+/* AMX's configuration of tiles. */
 static const struct {
     uint8_t palette, start, reserved[14];
     uint16_t bytes[16];

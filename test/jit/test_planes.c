@@ -78,6 +78,7 @@ static int make_contexts(void **state)
 
 /* ---- random convolutions --------------------------------------------------------------------- */
 
+/* The kinds of convolutions. */
 static const struct kind {
     limber_promise promise;
     const char *scheme, *a, *b, *c;

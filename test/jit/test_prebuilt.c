@@ -131,6 +131,7 @@ static void compare_two_contexts(struct drawn *p, limber_context *one, limber_co
                      limber_format_name(f, name, sizeof name));
 }
 
+/* The contracts and schemes of the products, and the formats of A, B and C. */
 static const struct {
     const char *format[3];
     limber_promise promise;

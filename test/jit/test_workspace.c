@@ -73,6 +73,7 @@ static limber_context *context_of(size_t limit, int threads)
 
 /* ---- memory that each scheme takes ----------------------------------------------------------- */
 
+/* The products whose memory is measured. */
 static const struct way {
     const char *in, *out, *scheme;
     int promise;

@@ -94,6 +94,7 @@ static void negate(limber_format f, char *x)
 
 /* ---- sweeps: products of rows and columns of given binades ----------------------------------- */
 
+/* The formats of A, B and C. */
 static const struct pair {
     const char *a, *b, *c;
 } pairs[] = {
@@ -130,6 +131,7 @@ static const struct pair {
     { "i64", "i64", "f64" },
 };
 
+/* What is requested: a scheme under a contract. */
 static const struct request {
     const char *scheme;
     limber_promise promise;

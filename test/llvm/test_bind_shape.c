@@ -255,6 +255,7 @@ static void c_by_columns_has_the_interpreters_bits(void **state)
 
 /* ---- other targets, short chains ------------------------------------------------------------- */
 
+/* Described CPUs, and the feature that this one must have to run their code. */
 static const struct {
     const char *needs, *text;
 } targets[] = {

@@ -25,6 +25,7 @@ static const double scalars[][2] = { { 1, 1 },        { -1, 1 },        { 1, -1 
                                      { 0.3, -0.7 },   { -1, 0 },        { 0x1p-20, 1 },
                                      { 0x1p-310, 1 }, { 1, 0x1p-290 },  { 1e150, -1 },
                                      { -1, 0x1p-60 }, { 1.5, INFINITY } };
+/* The schemes, with the formats of the operands and of the result. */
 static const struct {
     const char *scheme, *of, *to;
 } works[] = { { "ozaki2", "f64", "f64" },    { "ozaki2", "f32", "f32" },

@@ -263,6 +263,7 @@ static const char *const machines[] = {
 
 /* ---- predicted cost of products -------------------------------------------------------------- */
 
+/* The products whose speed with many threads is predicted. */
 static const struct work {
     const char *name, *f, *result;
     limber_promise promise;

@@ -634,6 +634,7 @@ static limber_status cache(limber_context *ctx)
     return s ? s : limber_cache_each(ctx, LIMBER_CACHE_VERIFY, count_entry, &entries);
 }
 
+/* The calls, by name. */
 static const struct every_call {
     const char *name;
     limber_status (*call)(limber_context *ctx);

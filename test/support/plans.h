@@ -40,6 +40,7 @@ struct placed {
     struct conv conv;
     struct index_map map[3];
 };
+/* A contiguous array and its format. */
 struct tensor {
     void *data;
     limber_format f;

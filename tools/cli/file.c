@@ -273,6 +273,7 @@ bool check_picture_name(const char *path, const char *option, bool png)
             false);
 }
 
+/* The kinds of files that can be written. */
 static const struct form {
     const char *ending, *pipe; /* extension; name that stands for standard output */
     bool (*write)(FILE *f, const char *path, const struct array *a);

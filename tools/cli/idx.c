@@ -13,6 +13,7 @@
 
 enum { MOST_PACKED = 1032 };    /* most bytes that deflate makes of a compressed byte */
 
+/* The types of elements, with their codes in the file. */
 static const struct {
     unsigned char code;
     const char *format;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+/* The words for contracts. */
 static const struct contract_word {
     const char *name, *about;
     limber_promise promise;
@@ -31,6 +32,7 @@ static const struct contract_word {
 };
 enum { CONTRACTS = sizeof contracts / sizeof *contracts };
 
+/* The words for backends. */
 static const struct backend_word {
     const char *name, *about, *page;
 } backends[] = {

@@ -21,6 +21,7 @@
  * numbers.  AHEAD: by how many steps along k packed blocks are prefetched. */
 enum { DEPTH = 256, TALL = 96, WIDE = 1024, ROWS = 4, VECTORS = 2, AHEAD = 8, MOST_LANES = 16 };
 
+/* Which optimisations a step of the ladder has. */
 struct choices {
     bool blocked;    /* blocks of the matrices stay in caches */
     bool packed;     /* blocks are copied, in the order in which they are read */

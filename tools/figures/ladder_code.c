@@ -127,6 +127,7 @@ struct code_line {
     double macs;
     bool is_tma, ends; /* ends: ends the thread */
 };
+/* A label, and the index of the line after it. */
 struct code_label {
     char name[NAME];
     int at;

@@ -23,6 +23,7 @@
 EMBED(source, "tools/figures/ladder.cu")
 EMBED(device, "backends/cuda/kernel/device.h")
 
+/* The steps: their names, and what each adds. */
 static const struct {
     const char *name, *what;
 } steps[LADDER_STEPS] = {

@@ -51,6 +51,7 @@ static void fill_operands(const struct factors *x, double share, bool tiles, enu
 
 /* ---- ape-8 and mixed-sweep --------------------------------------------------------------- */
 
+/* The products of the figure. */
 static const struct sweep {
     const char *name, *format;
     limber_promise promise;
@@ -99,6 +100,7 @@ static const struct sweep {
 };
 enum { OWN_SWEEPS = 3, SWEEPS = sizeof sweeps / sizeof *sweeps };
 
+/* The largest ratio of times in a sweep, and the share of wide tiles at which it was found. */
 struct best {
     double ratio, share;
 };

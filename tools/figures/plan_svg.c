@@ -39,6 +39,7 @@ enum {
     SCHEMES = sizeof scheme_colour / sizeof *scheme_colour
 };
 
+/* A scale of colours, for values from least to most. */
 struct scale {
     const uint32_t *stop;
     int least, most;

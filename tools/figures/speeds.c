@@ -83,6 +83,7 @@ static double gpu_rate(const struct figures *f, const limber_contract *contract,
 
 /* ---- emulated types -------------------------------------------------------------------------- */
 
+/* The emulated types. */
 static const struct type {
     const char *name, *scheme, *limbs;
 } types[] = {

@@ -1605,6 +1605,7 @@ EXPORT int cuTensorMapEncodeTiled(void *out, int type, unsigned rank, void *base
 
 /* ---- names of errors ------------------------------------------------------------------------- */
 
+/* The statuses with their names and texts. */
 static const struct {
     int code;
     const char *name, *text;

@@ -542,6 +542,7 @@ static void compare_scans(struct stage s[2], const struct bench *b, struct repor
 /* elements along k of two instructions in FP16, one in FP8, or eight in FP64 */
 enum { ORDER_K = 32 };
 
+/* A product whose order of sums is asked for; there: it is computed on the device. */
 struct summing {
     struct bench bench; /* a product with one element of C */
     bool there;

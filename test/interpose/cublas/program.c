@@ -106,6 +106,7 @@ static const struct function functions[] = { CUBLAS_ONE(ROW_ONE) CUBLAS_EX(ROW_E
                                                  CUBLAS_STRIDED_EX(ROW_STRIDED_EX) };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
+/* The types of A, B and C, and the type in which cuBLAS computes. */
 static const struct {
     int a, b, c, compute;
 } types[] = {

@@ -40,6 +40,7 @@ typedef ElfW(Phdr) segment;
 typedef ElfW(Verneed) needed_file;
 typedef ElfW(Vernaux) needed_version;
 
+/* An address in the caller, and the version that it is linked with. */
 struct wanted {
     uintptr_t caller;
     const char *version;

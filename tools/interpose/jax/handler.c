@@ -146,6 +146,7 @@ static void *fail(const struct xla_frame *f, const char *message)
     return f->api->create_error(&e);
 }
 
+/* A call, with its contract and unit. */
 struct call {
     limber_contract contract;
     limber_unit unit;
